@@ -1,0 +1,573 @@
+"""Making containers: from records a reader yields, from columns, from other containers.
+
+Whatever the way in, equal units are merged exactly (bit by bit, -0.0 as 0.0) over the whole corpus, and the distinct
+ones are numbered by first use, so that the same lists give the same container.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import nan
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numba import njit
+
+from .arrays import I32, I64, Array, offsets, segment_positions, unique_rows
+from .bleu import bleu_stats
+from .errors import FormatError, InputError
+from .nbest import NBest, SparseRows, Strings, Units, string_buffers, strings, take_strings
+
+DENSE_SHARE = 0.1  # a feature that a reader has not declared dense is stored densely if this share of rows gives it
+ROUNDING = 1e-5  # decoders print 6 significant digits: relative error 5e-6 of each number that enters a comparison
+
+
+class UnitRecord(NamedTuple):
+    """One unit of one hypothesis, as a reader found it. Spans are half-open token offsets."""
+
+    features: Mapping[str, float]
+    src: tuple[int, int] | None = None
+    tgt: tuple[int, int] | None = None
+    src_text: str | None = None  # None: the words of the source sentence in the span, where both are known
+    tgt_text: str | None = None  # None: the words of the hypothesis in the span
+    align: str = ""
+    score: float = nan
+
+
+class HypRecord(NamedTuple):
+    """One hypothesis, as a reader found it; ``where`` is its place for error messages, ``file:line``."""
+
+    sent: int
+    text: str
+    where: str
+    score: float = nan
+    features: Mapping[str, float] = {}  # what no unit carries
+    units: Sequence[UnitRecord] = ()
+    totals: Mapping[str, float] | None = None  # what the list says the features sum to: compared with the units' sums
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """What every reader is told besides the path."""
+
+    source: Sequence[str] | None = None  # source sentences by id, for the words of source phrases
+    size: int | None = None  # at most so many hypotheses a sentence; for graphs, the k of k-best
+    distinct: bool = True  # graphs: k-best distinct strings, not derivations
+    allow_mismatch: bool = False  # keep what units and totals disagree on as a feature of the hypothesis
+    weights: Mapping[str, float] | None = None  # graphs that carry no scores are searched with these
+    names: Sequence[str] | None = None  # names of the values of core=(...) in a Moses search graph, in order
+    threads: int = 1
+
+
+@dataclass
+class Builder:
+    """Takes hypotheses in the order of a list and makes a container of them."""
+
+    options: ReadOptions = field(default_factory=ReadOptions)
+    declared_dense: tuple[str, ...] = ()  # unit features that are dense whatever their share
+    first_id: int = 0  # ids below this one go back: a fast reader has read the lines before
+
+    def __post_init__(self) -> None:
+        self._names: dict[str, int] = {}
+        self._ids: list[int] = []
+        self._hyp_counts: list[int] = []
+        self._text: list[str] = []
+        self._text_chunks: list[Strings] = []
+        self._score = array("d")
+        self._unit_counts = array("q")
+        self._unit_idx, self._src_start, self._tgt_start = array("i"), array("i"), array("i")
+        self._unit_of: dict[tuple[object, ...], int] = {}
+        self._unit_rows = _Triples()
+        self._unit_text: tuple[list[str], list[str], list[str]] = ([], [], [])
+        self._unit_len: tuple[array[int], array[int]] = (array("i"), array("i"))
+        self._unit_score = array("d")
+        self._extra_rows = _Triples()
+        self._source: Sequence[str] | None = self.options.source
+        self._source_tokens: tuple[int, list[str]] = (-1, [])
+
+    def add(self, hyp: HypRecord) -> None:
+        """Append one hypothesis. Sentence ids must not go back; at most ``options.size`` a sentence are kept."""
+        if not self._ids or hyp.sent != self._ids[-1]:
+            last = self._ids[-1] if self._ids else self.first_id
+            if hyp.sent < last:
+                raise FormatError(
+                    hyp.where,
+                    expected=f"sentence id {last} or higher",
+                    found=str(hyp.sent),
+                    fix="sort the list by sentence id, or give accumulated lists as separate files",
+                )
+            self._ids.append(hyp.sent)
+            self._hyp_counts.append(0)
+        if self.options.size is not None and self._hyp_counts[-1] >= self.options.size:
+            return
+        self._hyp_counts[-1] += 1
+        tokens = hyp.text.split()
+        self._text.append(" ".join(tokens))
+        if len(self._text) >= 1 << 16:
+            self._text_chunks.append(strings(self._text))
+            self._text = []
+        self._score.append(hyp.score)
+        source = self._tokens_of(hyp.sent)
+        for unit in hyp.units:
+            if source and unit.src and unit.src[1] > len(source):
+                raise FormatError(
+                    hyp.where,
+                    expected=f"a source span within the sentence's {len(source)} words",
+                    found=f"{unit.src[0]}-{unit.src[1] - 1}",
+                    fix="give the source that was decoded",
+                )
+            self._add_unit(unit, source, tokens)
+        self._unit_counts.append(len(hyp.units))
+        self._extra_rows.add(self._indices(own_features(hyp, allow_mismatch=self.options.allow_mismatch)))
+
+    def _tokens_of(self, sent: int) -> list[str]:
+        if self._source_tokens[0] != sent:
+            known = self._source is not None and sent < len(self._source)
+            self._source_tokens = (sent, self._source[sent].split() if known else [])  # type: ignore[index]
+        return self._source_tokens[1]
+
+    def _add_unit(self, unit: UnitRecord, source: list[str], target: list[str]) -> None:
+        src = " ".join(source[slice(*unit.src)]) if unit.src_text is None and unit.src else unit.src_text or ""
+        tgt = " ".join(target[slice(*unit.tgt)]) if unit.tgt_text is None and unit.tgt else unit.tgt_text or ""
+        src_len, tgt_len = (span[1] - span[0] if span else -1 for span in (unit.src, unit.tgt))
+        key = (src, tgt, unit.align, src_len, tgt_len, *unit.features.items())
+        u = self._unit_of.setdefault(key, len(self._unit_of))
+        if u == len(self._unit_score):
+            for column, text in zip(self._unit_text, (src, tgt, unit.align), strict=True):
+                column.append(text)
+            self._unit_len[0].append(src_len)
+            self._unit_len[1].append(tgt_len)
+            self._unit_score.append(unit.score)
+            self._unit_rows.add(self._indices(unit.features))
+        self._unit_idx.append(u)
+        self._src_start.append(unit.src[0] if unit.src else -1)
+        self._tgt_start.append(unit.tgt[0] if unit.tgt else -1)
+
+    def _indices(self, features: Mapping[str, float]) -> dict[int, float]:
+        names = self._names
+        return {names.setdefault(name, len(names)): value for name, value in features.items()}
+
+    def finish(self) -> NBest:
+        names = list(self._names)
+        sparse_names = _NameTable(names)
+        dense = [self._names[n] for n in self.declared_dense if n in self._names]
+        x, unit_names, unit_sparse = self._unit_rows.split(names, sparse_names, dense)
+        missing = [n for n in self.declared_dense if n not in unit_names]
+        if missing:  # declared in a header, given by no unit: a column of zeros
+            x = np.hstack([x, np.zeros((len(x), len(missing)))])
+            order = [[*unit_names, *missing].index(n) for n in self.declared_dense]
+            rest = [j for j in range(x.shape[1]) if j not in set(order)]
+            unit_names = tuple([*unit_names, *missing][j] for j in order + rest)
+            x = np.ascontiguousarray(x[:, order + rest])
+        extra, extra_names, extra_sparse = self._extra_rows.split(names, sparse_names, [])
+        text = pa.chunked_array([*self._text_chunks, strings(self._text)]).combine_chunks()
+        units = Units(
+            x=x,
+            sparse=unit_sparse,
+            src=strings(self._unit_text[0]),
+            tgt=strings(self._unit_text[1]),
+            align=strings(self._unit_text[2]),
+            src_len=np.array(self._unit_len[0], np.int32),
+            tgt_len=np.array(self._unit_len[1], np.int32),
+            score=np.array(self._unit_score, np.float64),
+        )
+        s = len(self._ids)
+        return assemble(
+            NBest(
+                ids=np.array(self._ids, np.int64),
+                source=strings([""] * s),
+                ref_ptr=np.zeros(s + 1, np.int64),
+                refs=strings([]),
+                hyp_ptr=offsets(np.array(self._hyp_counts, np.int64)),
+                text=text,
+                score=np.array(self._score, np.float64),
+                stats=np.zeros((0, 6), np.int32),
+                unit_ptr=offsets(np.array(self._unit_counts, np.int64)),
+                unit_idx=np.array(self._unit_idx, np.int32),
+                src_start=np.array(self._src_start, np.int32),
+                tgt_start=np.array(self._tgt_start, np.int32),
+                units=units,
+                unit_names=unit_names,
+                extra=extra,
+                extra_names=extra_names,
+                extra_sparse=extra_sparse,
+                sparse_names=sparse_names.column(),
+            )
+        )
+
+
+class _NameTable:
+    """The sparse names in use, numbered in order of first use."""
+
+    def __init__(self, names: list[str]) -> None:
+        self.names, self.used = names, {}  # type: tuple[list[str], dict[int, int]]
+
+    def number(self, idx: Array) -> I32:
+        """Sparse numbers of name numbers, given out as needed."""
+        distinct, inverse = np.unique(idx, return_inverse=True)
+        new = [self.used.setdefault(int(i), len(self.used)) for i in distinct]
+        return np.array(new, np.int32)[inverse] if len(idx) else np.zeros(0, np.int32)
+
+    def column(self) -> Strings:
+        return strings([self.names[i] for i in self.used])
+
+
+class _Triples:
+    """Rows of (name, value) as they come, later split into a dense and a sparse part."""
+
+    def __init__(self) -> None:
+        self.counts, self.idx, self.val = array("q"), array("i"), array("d")
+
+    def add(self, row: dict[int, float]) -> None:
+        self.counts.append(len(row))
+        self.idx.extend(row.keys())
+        self.val.extend(row.values())
+
+    def split(self, names: list[str], table: _NameTable, declared: list[int]) -> tuple[np.ndarray, tuple[str, ...], SparseRows]:
+        n = len(self.counts)
+        idx, val = np.array(self.idx, np.int64), np.array(self.val, np.float64) + 0.0  # -0.0 becomes 0.0
+        given = np.bincount(idx, minlength=len(names))
+        dense = given >= max(1, DENSE_SHARE * n)
+        dense[declared] = True
+        order = [*declared, *(int(j) for j in np.flatnonzero(dense) if j not in set(declared))]
+        column = np.full(len(names), -1)
+        column[order] = np.arange(len(order))
+        row = np.repeat(np.arange(n), np.array(self.counts, np.int64))
+        is_dense = dense[idx] if len(idx) else np.zeros(0, bool)
+        x = np.zeros((n, len(order)))
+        x[row[is_dense], column[idx[is_dense]]] = val[is_dense]
+        keep = ~is_dense & (val != 0)
+        sparse_idx = table.number(idx[keep])
+        by_row = np.lexsort((sparse_idx, row[keep]))
+        ptr = offsets(np.bincount(row[keep], minlength=n))
+        return x, tuple(names[j] for j in order), SparseRows(ptr, sparse_idx[by_row], val[keep][by_row])
+
+
+def own_features(hyp: HypRecord, *, allow_mismatch: bool) -> Mapping[str, float]:
+    """Features of the hypothesis that its units do not carry; totals are compared with the units' sums."""
+    if hyp.totals is None:
+        return hyp.features
+    own = dict(hyp.features)
+    sums: dict[str, float] = {}
+    sizes: dict[str, float] = {}
+    for unit in hyp.units:
+        for name, value in unit.features.items():
+            sums[name] = sums.get(name, 0.0) + value
+            sizes[name] = sizes.get(name, 0.0) + abs(value)
+    for name, total in hyp.totals.items():
+        if name not in sums:
+            own[name] = own.get(name, 0.0) + total
+            continue
+        if abs(sums[name] - total) > ROUNDING * (sizes[name] + abs(total)) + 1e-6:
+            if not allow_mismatch:
+                raise mismatch(hyp.where, name, total=total, unit_sum=sums[name])
+            own[name] = own.get(name, 0.0) + total - sums[name]
+    return own
+
+
+def mismatch(where: str, name: str, *, total: float, unit_sum: float) -> FormatError:
+    return FormatError(
+        where,
+        expected=f"units whose {name} sums to the hypothesis' {total:g}",
+        found=f"{unit_sum:g}",
+        fix="make the list again, or give --allow-mismatch to keep the difference as a feature of the hypothesis",
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Columns to container
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def _number_by_first_use(idx, number, order):  # type: ignore[no-untyped-def]
+    n = 0
+    for i in range(len(idx)):
+        if number[idx[i]] < 0:
+            number[idx[i]] = n
+            order[n] = idx[i]
+            n += 1
+    return n
+
+
+def first_use_order(unit_idx: Array, n: int) -> tuple[I64, I32]:
+    """Units in order of first use, and the occurrences renumbered accordingly; unused ones are left out."""
+    number, order = np.full(n, -1, np.int32), np.empty(n, np.int64)
+    m = _number_by_first_use(unit_idx, number, order)
+    return order[:m], number[unit_idx]
+
+
+def assemble(draft: NBest) -> NBest:
+    """Merge the equal units of a draft over the whole corpus, exactly; see METHOD section 1.
+
+    Equal means features, phrases, alignment and span lengths; the decoder's own score is its weighted sum of the features
+    (printed with other rounding each time) and is kept as first seen. Readers have made -0.0 into 0.0.
+    """
+    units = draft.units
+    first, inverse = unique_rows(units.x, _unit_keys(units))
+    unit_idx = draft.unit_idx if len(first) == len(units) else inverse.astype(np.int32)[draft.unit_idx]
+    order, unit_idx = first_use_order(unit_idx, len(first))
+    kept = first[order]
+    if len(kept) < len(units) or (kept != np.arange(len(kept))).any():
+        units = units.take(kept)
+    return replace(draft, units=units, unit_idx=unit_idx)
+
+
+def _unit_keys(units: Units) -> I64:
+    """[V, 6] everything but the dense features that tells units apart, as integers."""
+    texts = [column.dictionary_encode().indices.to_numpy(zero_copy_only=False) for column in (units.src, units.tgt, units.align)]
+    rows = units.sparse
+    sparse_of: dict[bytes, int] = {}
+    if len(rows.idx):
+        words = np.stack([rows.idx.astype(np.int64), (rows.val + 0.0).view(np.int64)], axis=1)
+        sparse_row = np.array(
+            [
+                sparse_of.setdefault(words[a:b].tobytes(), len(sparse_of))
+                for a, b in zip(rows.ptr[:-1], rows.ptr[1:], strict=True)
+            ],
+            np.int64,
+        )
+    else:
+        sparse_row = np.zeros(len(units), np.int64)
+    return np.stack([*texts, units.src_len, units.tgt_len, sparse_row], axis=1).astype(np.int64)
+
+
+def attach(nbest: NBest, *, source: Sequence[str] | None, refs: Sequence[Sequence[str]], name: str, threads: int = 1) -> NBest:
+    """Give a list its source sentences and references by id, and compute BLEU statistics.
+
+    ``refs`` holds one sequence of lines per reference file. A sentence the list skips gets an empty list, so that line
+    numbers stay those of the references; a list shorter or longer than the references is an error.
+    """
+    files = [*(("references", r) for r in refs), *([("source", source)] if source is not None else [])]
+    if not files:
+        return nbest
+    lines = {len(f) for _, f in files}
+    if len(lines) > 1:
+        sizes = ", ".join(f"{kind}: {len(f)}" for kind, f in files)
+        raise InputError(f"{name}: expected source and references with the same number of lines, found {sizes}; align them")
+    n = lines.pop()
+    last = int(nbest.ids[-1]) if len(nbest) else -1
+    if last != n - 1:
+        raise InputError(
+            f"{name}: expected sentence ids up to {n - 1} (the {files[0][0]} have {n} lines), found {last}; "
+            "give the references of this very list"
+        )
+    counts = np.zeros(n, np.int64)
+    counts[nbest.ids] = np.diff(nbest.hyp_ptr)
+    sentence_refs = [r for s in range(n) for r in (file[s] for file in refs)]
+    out = replace(
+        nbest,
+        ids=np.arange(n, dtype=np.int64),
+        source=strings([" ".join(line.split()) for line in source] if source is not None else [""] * n),
+        ref_ptr=np.arange(n + 1, dtype=np.int64) * len(refs),
+        refs=strings([" ".join(r.split()) for r in sentence_refs]),
+        hyp_ptr=offsets(counts),
+    )
+    return with_stats(out, threads=threads) if refs else out
+
+
+def with_stats(nbest: NBest, *, threads: int = 1) -> NBest:
+    """The same lists with BLEU statistics against their references."""
+    text_ptr, text = string_buffers(nbest.text)
+    ref_text_ptr, ref = string_buffers(nbest.refs)
+    stats = bleu_stats(
+        hyp_ptr=nbest.hyp_ptr,
+        text_ptr=text_ptr,
+        text=text,
+        ref_ptr=nbest.ref_ptr,
+        ref_text_ptr=ref_text_ptr,
+        ref=ref,
+        threads=threads,
+    )
+    return replace(nbest, stats=stats)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Containers to container
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def stack(lists: Sequence[NBest]) -> NBest:
+    """All sentences of all lists one after the other, features matched by name."""
+    if not lists:
+        raise ValueError("expected at least one list, found none")
+    if len(lists) == 1:
+        return lists[0]
+    unit_names = _union(nb.unit_names for nb in lists)
+    extra_names = _union(nb.extra_names for nb in lists)
+    dense = set(unit_names) | set(extra_names)
+    sparse_names = _union([n for n in nb.sparse_names.to_pylist() if n not in dense] for nb in lists)
+    # A name that is dense in one list and sparse in another becomes dense for units and extras alike.
+    also_sparse = dense.intersection(*[set().union(*(nb.sparse_names.to_pylist() for nb in lists))])
+    unit_names = _union([unit_names, sorted(also_sparse)])
+    extra_names = _union([extra_names, sorted(also_sparse)]) if also_sparse else extra_names
+    spread = [_spread(nb, unit_names, extra_names, sparse_names) for nb in lists]
+    shift = np.cumsum([0, *(len(nb.units) for nb in spread)])
+    has_stats = all(nb.has_stats for nb in lists)
+
+    def joined(get) -> np.ndarray:  # type: ignore[no-untyped-def]
+        return np.concatenate([get(nb) for nb in spread])
+
+    def texts(get) -> Strings:  # type: ignore[no-untyped-def]
+        return pa.chunked_array([get(nb) for nb in spread], pa.large_string()).combine_chunks()
+
+    def ptrs(get) -> I64:  # type: ignore[no-untyped-def]
+        return offsets(np.concatenate([np.diff(get(nb)) for nb in spread]))
+
+    def rows(get) -> SparseRows:  # type: ignore[no-untyped-def]
+        parts = [get(nb) for nb in spread]
+        return SparseRows(
+            offsets(np.concatenate([np.diff(p.ptr) for p in parts])),
+            np.concatenate([p.idx for p in parts]),
+            np.concatenate([p.val for p in parts]),
+        )
+
+    return assemble(
+        NBest(
+            ids=joined(lambda nb: nb.ids),
+            source=texts(lambda nb: nb.source),
+            ref_ptr=ptrs(lambda nb: nb.ref_ptr),
+            refs=texts(lambda nb: nb.refs),
+            hyp_ptr=ptrs(lambda nb: nb.hyp_ptr),
+            text=texts(lambda nb: nb.text),
+            score=joined(lambda nb: nb.score),
+            stats=joined(lambda nb: nb.stats) if has_stats else np.zeros((0, 6), np.int32),
+            unit_ptr=ptrs(lambda nb: nb.unit_ptr),
+            unit_idx=np.concatenate([nb.unit_idx + np.int32(shift[k]) for k, nb in enumerate(spread)]),
+            src_start=joined(lambda nb: nb.src_start),
+            tgt_start=joined(lambda nb: nb.tgt_start),
+            units=Units(
+                x=joined(lambda nb: nb.units.x),
+                sparse=rows(lambda nb: nb.units.sparse),
+                src=texts(lambda nb: nb.units.src),
+                tgt=texts(lambda nb: nb.units.tgt),
+                align=texts(lambda nb: nb.units.align),
+                src_len=joined(lambda nb: nb.units.src_len),
+                tgt_len=joined(lambda nb: nb.units.tgt_len),
+                score=joined(lambda nb: nb.units.score),
+            ),
+            unit_names=unit_names,
+            extra=joined(lambda nb: nb.extra),
+            extra_names=extra_names,
+            extra_sparse=rows(lambda nb: nb.extra_sparse),
+            sparse_names=strings(list(sparse_names)),
+            meta=lists[0].meta,
+        )
+    )
+
+
+def _union(groups: Iterable[Iterable[str]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for group in groups for name in group))
+
+
+def _spread(nb: NBest, unit_names: tuple[str, ...], extra_names: tuple[str, ...], sparse_names: tuple[str, ...]) -> NBest:
+    """The same list with its features at the given columns."""
+    own = nb.sparse_names.to_pylist()
+    number = {name: j for j, name in enumerate(sparse_names)}
+    to = np.array([number.get(name, -1) for name in own], np.int32)
+
+    def part(
+        rows: SparseRows, dense: np.ndarray, names: tuple[str, ...], wanted: tuple[str, ...]
+    ) -> tuple[np.ndarray, SparseRows]:
+        column = {name: j for j, name in enumerate(wanted)}
+        x = np.zeros((len(dense), len(wanted)))
+        for j, name in enumerate(names):
+            x[:, column[name]] = dense[:, j]
+        if not len(rows.idx):
+            return x, rows
+        row = np.repeat(np.arange(len(rows)), np.diff(rows.ptr))
+        goes = to[rows.idx]
+        for i in np.flatnonzero(goes < 0):
+            x[row[i], column[own[rows.idx[i]]]] += rows.val[i]
+        keep = goes >= 0
+        by_row = np.lexsort((goes[keep], row[keep]))
+        return x, SparseRows(offsets(np.bincount(row[keep], minlength=len(rows))), goes[keep][by_row], rows.val[keep][by_row])
+
+    x, unit_sparse = part(nb.units.sparse, nb.units.x, nb.unit_names, unit_names)
+    extra, extra_sparse = part(nb.extra_sparse, nb.extra, nb.extra_names, extra_names)
+    return replace(
+        nb,
+        units=replace(nb.units, x=x, sparse=unit_sparse),
+        unit_names=unit_names,
+        extra=extra,
+        extra_names=extra_names,
+        extra_sparse=extra_sparse,
+        sparse_names=strings(list(sparse_names)),
+    )
+
+
+def regroup(nbest: NBest) -> NBest:
+    """One list for neighbouring lists of the same sentence id: parts of a file that were read one after the other."""
+    starts = np.flatnonzero(np.diff(nbest.ids, prepend=-1) != 0)
+    ends = np.append(starts[1:], len(nbest))
+    if len(starts) == len(nbest):
+        return nbest
+    return replace(
+        nbest,
+        ids=nbest.ids[starts],
+        source=take_strings(nbest.source, starts),
+        ref_ptr=np.append(nbest.ref_ptr[starts], nbest.ref_ptr[-1]),
+        hyp_ptr=np.append(nbest.hyp_ptr[starts], nbest.hyp_ptr[ends[-1]]),
+    )
+
+
+def merge(lists: Sequence[NBest]) -> NBest:
+    """Accumulated n-best lists: hypotheses of the same sentence id together, duplicates removed, the first one kept.
+
+    Duplicates have the same text, the same units in the same places and the same extras; their decoder scores may differ,
+    since accumulated lists come from runs with different weights.
+    """
+    stacked = stack(lists)
+    ids, first, group = np.unique(stacked.ids, return_index=True, return_inverse=True)
+    lists_in_order = np.argsort(group, kind="stable")
+    hyps = segment_positions(stacked.hyp_ptr, lists_in_order)
+    counts = np.bincount(group, weights=np.diff(stacked.hyp_ptr), minlength=len(ids)).astype(np.int64)
+    sent_of = np.repeat(np.arange(len(ids)), counts)
+    kept = _without_duplicates(stacked, hyps, sent_of)
+    merged = stacked.take_hyps(hyps[kept], offsets(np.bincount(sent_of[kept], minlength=len(ids))), first)
+    refs = _common_refs(stacked, group, len(ids))
+    merged = replace(
+        merged,
+        ref_ptr=offsets(np.diff(stacked.ref_ptr)[refs]),
+        refs=take_strings(stacked.refs, segment_positions(stacked.ref_ptr, refs)),
+    )
+    return merged.compact()
+
+
+def _common_refs(stacked: NBest, group: I64, n: int) -> I64:
+    """For each merged sentence the list whose references it takes; lists that disagree are an error."""
+    chosen = np.full(n, -1)
+    texts = stacked.refs.to_pylist()
+    for s, g in enumerate(group):
+        a, b = stacked.ref_ptr[s], stacked.ref_ptr[s + 1]
+        if chosen[g] < 0 or stacked.ref_ptr[chosen[g]] == stacked.ref_ptr[chosen[g] + 1]:
+            chosen[g] = s
+        elif b > a and texts[a:b] != texts[stacked.ref_ptr[chosen[g]] : stacked.ref_ptr[chosen[g] + 1]]:
+            raise InputError(f"sentence {stacked.ids[s]}: expected the same references in all lists to merge, found others")
+    return chosen
+
+
+def _without_duplicates(nb: NBest, hyps: I64, sent_of: I64) -> Array:
+    text = nb.text.dictionary_encode().indices.to_numpy(zero_copy_only=False)
+    rows = nb.extra_sparse
+    seen: set[tuple[object, ...]] = set()
+    keep = np.zeros(len(hyps), bool)
+    for k, (h, s) in enumerate(zip(hyps, sent_of, strict=True)):
+        units, own = slice(nb.unit_ptr[h], nb.unit_ptr[h + 1]), slice(rows.ptr[h], rows.ptr[h + 1])
+        key = (
+            s,
+            text[h],
+            nb.unit_idx[units].tobytes(),
+            nb.src_start[units].tobytes(),
+            nb.tgt_start[units].tobytes(),
+            (nb.extra[h] + 0.0).tobytes(),
+            rows.idx[own].tobytes(),
+            rows.val[own].tobytes(),
+        )
+        if key not in seen:
+            seen.add(key)
+            keep[k] = True
+    return keep

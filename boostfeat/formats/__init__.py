@@ -1,0 +1,83 @@
+"""Readers and writers of n-best lists and graphs, one file each.
+
+A reader module has ``sniff(head) -> bool`` (does this text look like mine?) and ``read(path, options) -> NBest``;
+a writer module has ``write(nbest, stream)``. ``auto`` asks the readers in the order of the registry.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import IO
+
+from ..build import ReadOptions
+from ..errors import FormatError, clip, unknown_name
+from ..files import read_head
+from ..nbest import NBest
+
+# The stricter ones first: the first that recognises the content reads it.
+READERS: dict[str, str] = {
+    "jsonl": "jsonl",
+    "cdec-forest": "cdec_forest",
+    "moses-hypergraph": "moses_hypergraph",
+    "moses-osgx": "moses_osgx",
+    "fairseq": "fairseq",
+    "travatar": "travatar",
+    "marian": "marian",
+    "moses-enriched": "moses_enriched",
+    "joshua": "joshua",
+    "cdec": "cdec",
+    "phrasal": "phrasal",
+    "moses": "moses",
+}
+
+WRITERS: dict[str, str] = {"moses": "moses", "moses-enriched": "moses_enriched", "jsonl": "jsonl"}
+
+
+def _module(table: dict[str, str], name: str) -> ModuleType:
+    if name not in table:
+        raise unknown_name("format", name, ["auto", *table])
+    return importlib.import_module(f"{__name__}.{table[name]}")
+
+
+def detect(path: str | Path) -> str:
+    """The name of the format of a file, by looking at its first lines."""
+    head = read_head(path)
+    if not head.strip():
+        raise FormatError(str(path), expected="an n-best list", found="an empty file", fix="check what wrote it")
+    if b"\0" in head:
+        raise FormatError(str(path), expected="an n-best list", found="a binary file", fix="name the list the decoder wrote")
+    text = head.decode("utf-8", "replace")
+    for name in READERS:
+        if _module(READERS, name).sniff(text):
+            return name
+    raise FormatError(
+        str(path),
+        expected="an n-best list in a known format",
+        found=clip(text.lstrip().splitlines()[0]),
+        fix=f"name it with --format: {', '.join(READERS)}",
+    )
+
+
+def read(path: str | Path, options: ReadOptions, *, format: str = "auto") -> NBest:
+    """One file of n-best lists or graphs, without references; see build.attach."""
+    name = detect(path) if format == "auto" else format
+    if name == "moses" and _module(READERS, "moses-enriched").sniff(read_head(path).decode("utf-8", "replace")):
+        name = "moses-enriched"
+    if name == "cdec" and _module(READERS, "cdec-forest").sniff(read_head(path).decode("utf-8", "replace")):
+        name = "cdec-forest"
+    reader: Callable[[str | Path, ReadOptions], NBest] = _module(READERS, name).read
+    return reader(path, options)
+
+
+def read_all(paths: Sequence[str | Path], options: ReadOptions, *, format: str = "auto") -> NBest:
+    """Several files of one corpus: lists of the same sentence are accumulated, duplicates removed."""
+    lists = [read(path, options, format=format) for path in paths]
+    return lists[0] if len(lists) == 1 else NBest.merge(lists)
+
+
+def write(nbest: NBest, stream: IO[bytes], *, format: str) -> None:
+    writer: Callable[[NBest, IO[bytes]], None] = _module(WRITERS, format).write
+    writer(nbest, stream)

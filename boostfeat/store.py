@@ -1,0 +1,207 @@
+"""The store on disk: one Arrow IPC file, memory-mapped on reading.
+
+One row, a column a table, so that a single file holds tables of different lengths and any Arrow reader opens it:
+
+    sentences     list of (id, source, refs, hyps: list of (text, score, stats, units: list of (unit, src, tgt), extra, sparse))
+    units         list of (x, sparse, src, tgt, align, src_len, tgt_len, score), each distinct unit once
+    sparse_names  list of names
+
+Nested lists are offset arrays in Arrow, which is what NBest is made of: reading copies nothing. Feature names are in the
+schema's metadata. With polars: ``pl.read_ipc("DEV.nbest").select(pl.col("units").explode()).unnest("units")``.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from .arrays import Array
+from .errors import FormatError, InputError
+from .files import atomic_path, cannot_read
+from .nbest import NBest, SparseRows, Strings, Units
+
+MAGIC = b"ARROW1"
+VERSION = 1
+_KIND = "nbest-store"
+
+
+def write_store(nbest: NBest, path: str | Path) -> None:
+    """Write atomically: ``path`` is the whole store or what it was before."""
+    hyps = pa.StructArray.from_arrays(*_columns({
+        "text": nbest.text,
+        "score": nbest.score,
+        "stats": nbest.stats if nbest.has_stats else None,
+        "units": _lists(nbest.unit_ptr, _struct({"unit": nbest.unit_idx, "src": nbest.src_start, "tgt": nbest.tgt_start})),
+        "extra": nbest.extra,
+        "sparse": _sparse(nbest.extra_sparse),
+    }))  # fmt: skip
+    sentences = _struct({
+        "id": nbest.ids,
+        "source": nbest.source,
+        "refs": _lists(nbest.ref_ptr, nbest.refs),
+        "hyps": _lists(nbest.hyp_ptr, hyps),
+    })  # fmt: skip
+    u = nbest.units
+    units = _struct({
+        "x": u.x,
+        "sparse": _sparse(u.sparse),
+        "src": u.src,
+        "tgt": u.tgt,
+        "align": u.align,
+        "src_len": u.src_len,
+        "tgt_len": u.tgt_len,
+        "score": u.score,
+    })  # fmt: skip
+    row = {
+        name: _lists(np.array([0, len(values)]), values)
+        for name, values in (("sentences", sentences), ("units", units), ("sparse_names", nbest.sparse_names))
+    }
+    metadata = {
+        "boostfeat": f"{_KIND}/{VERSION}",
+        "unit_names": json.dumps(nbest.unit_names),
+        "extra_names": json.dumps(nbest.extra_names),
+        "meta": json.dumps(nbest.meta),
+    }
+    batch = pa.record_batch(row).replace_schema_metadata(metadata)
+    with atomic_path(path) as temporary, pa.OSFile(temporary, "wb") as sink, pa.ipc.new_file(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+
+
+def read_store(path: str | Path) -> NBest:
+    """Open a store: arrays are views of the mapped file. Every offset is checked before anything uses it."""
+    where = str(path)
+    try:
+        source: Any = pa.BufferReader(sys.stdin.buffer.read()) if where == "-" else pa.memory_map(where)
+    except OSError as error:
+        raise cannot_read(where, error) from None
+    if source.size() < 8 or source.read(6) != MAGIC:
+        raise FormatError(
+            where, expected="a store written by 'boostfeat import'", found="another kind of file", fix="import the list first"
+        )
+    source.seek(0)
+    try:
+        reader = pa.ipc.open_file(source)
+        metadata = {k.decode(): v.decode() for k, v in (reader.schema.metadata or {}).items()}
+        _check_version(where, metadata.get("boostfeat", ""))
+        batch = reader.get_batch(0)
+        batch.validate(full=True)
+        return _nbest(batch, metadata)
+    except InputError:
+        raise
+    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError) as error:
+        raise FormatError(
+            where,
+            expected="an intact store",
+            found=str(error).splitlines()[0][:200],
+            fix="the file is damaged: import the list again",
+        ) from None
+
+
+def _check_version(where: str, tag: str) -> None:
+    kind, _, version = tag.partition("/")
+    if kind != _KIND or not version.isdigit():
+        raise FormatError(
+            where, expected=f"a boostfeat {_KIND}", found="an Arrow file of another kind", fix="import the list first"
+        )
+    if int(version) > VERSION:
+        raise FormatError(where, expected=f"format version {VERSION} or lower", found=version, fix="upgrade boostfeat")
+
+
+def _nbest(batch: pa.RecordBatch, metadata: dict[str, str]) -> NBest:
+    sentences, units, names = (batch.column(c).values for c in ("sentences", "units", "sparse_names"))
+    unit_names, extra_names = (tuple(json.loads(metadata[k])) for k in ("unit_names", "extra_names"))
+    hyp_lists, ref_lists = sentences.field("hyps"), sentences.field("refs")
+    hyps = hyp_lists.values
+    unit_lists = hyps.field("units")
+    occurrences = unit_lists.values
+    n, v = len(hyps), len(units)
+    has_stats = hyps.type.get_field_index("stats") >= 0
+    return NBest(
+        ids=_numbers(sentences.field("id"), np.int64),
+        source=_text(sentences.field("source")),
+        ref_ptr=_numbers(ref_lists.offsets, np.int64),
+        refs=_text(ref_lists.values),
+        hyp_ptr=_numbers(hyp_lists.offsets, np.int64),
+        text=_text(hyps.field("text")),
+        score=_numbers(hyps.field("score"), np.float64),
+        stats=_matrix(hyps, "stats", n if has_stats else 0, 6, np.int32),
+        unit_ptr=_numbers(unit_lists.offsets, np.int64),
+        unit_idx=_numbers(occurrences.field("unit"), np.int32),
+        src_start=_numbers(occurrences.field("src"), np.int32),
+        tgt_start=_numbers(occurrences.field("tgt"), np.int32),
+        units=Units(
+            x=_matrix(units, "x", v, len(unit_names), np.float64),
+            sparse=_rows(units.field("sparse")),
+            src=_text(units.field("src")),
+            tgt=_text(units.field("tgt")),
+            align=_text(units.field("align")),
+            src_len=_numbers(units.field("src_len"), np.int32),
+            tgt_len=_numbers(units.field("tgt_len"), np.int32),
+            score=_numbers(units.field("score"), np.float64),
+        ),
+        unit_names=unit_names,
+        extra=_matrix(hyps, "extra", n, len(extra_names), np.float64),
+        extra_names=extra_names,
+        extra_sparse=_rows(hyps.field("sparse")),
+        sparse_names=_text(names),
+        meta=json.loads(metadata["meta"]),
+    )
+
+
+def _columns(columns: dict[str, Any]) -> tuple[list[pa.Array], list[str]]:
+    """Arrow columns of numpy or Arrow ones; matrices become fixed-size lists, those without columns are left out."""
+    arrays, names = [], []
+    for name, column in columns.items():
+        if column is None or (isinstance(column, np.ndarray) and column.ndim == 2 and column.shape[1] == 0):
+            continue
+        if isinstance(column, np.ndarray):
+            flat = pa.array(np.ascontiguousarray(column).reshape(-1))
+            column = flat if column.ndim == 1 else pa.FixedSizeListArray.from_arrays(flat, column.shape[1])
+        arrays.append(column)
+        names.append(name)
+    return arrays, names
+
+
+def _struct(columns: dict[str, Any]) -> pa.StructArray:
+    return pa.StructArray.from_arrays(*_columns(columns))
+
+
+def _lists(ptr: Array, values: pa.Array) -> pa.LargeListArray:
+    return pa.LargeListArray.from_arrays(pa.array(ptr, pa.int64()), values)
+
+
+def _sparse(rows: SparseRows) -> pa.LargeListArray:
+    return _lists(rows.ptr, _struct({"name": rows.idx, "value": rows.val}))
+
+
+def _numbers(column: pa.Array, dtype: Any) -> Any:
+    if column.type != pa.from_numpy_dtype(dtype) or column.null_count:
+        raise ValueError(f"expected a column of {np.dtype(dtype)} without nulls, found {column.type}")
+    return column.to_numpy(zero_copy_only=True)
+
+
+def _matrix(table: pa.StructArray, name: str, n: int, width: int, dtype: Any) -> Any:
+    if width == 0 or n == 0:
+        return np.zeros((n, width), dtype)
+    column = table.field(name)
+    if not pa.types.is_fixed_size_list(column.type) or column.type.list_size != width or column.null_count:
+        raise ValueError(f"expected {width} values in each {name}, found {column.type}")
+    return _numbers(column.values, dtype)[column.offset * width :][: n * width].reshape(n, width)
+
+
+def _text(column: pa.Array) -> Strings:
+    if column.type != pa.large_string() or column.null_count:
+        raise ValueError(f"expected a column of strings without nulls, found {column.type}")
+    return column
+
+
+def _rows(column: pa.Array) -> SparseRows:
+    pairs = column.values
+    return SparseRows(
+        _numbers(column.offsets, np.int64), _numbers(pairs.field("name"), np.int32), _numbers(pairs.field("value"), np.float64)
+    )
