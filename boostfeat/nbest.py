@@ -78,7 +78,7 @@ class SparseRows:
 
     @classmethod
     def from_matrix(cls, m: csr_matrix) -> SparseRows:
-        m = sparse.csr_matrix(m)
+        m = sparse.csr_matrix(m, copy=True)  # the next two lines work in place
         m.sum_duplicates()
         m.eliminate_zeros()
         return cls(m.indptr.astype(np.int64), m.indices.astype(np.int32), m.data.astype(np.float64))
@@ -261,10 +261,8 @@ class NBest:
     # -- other lists -------------------------------------------------------------------------------------------------
 
     def take(self, sentences: Array | slice) -> NBest:
-        """The lists of these sentences (positions, not ids), in this order; unused units are dropped."""
-        if isinstance(sentences, slice):
-            sentences = np.arange(len(self))[sentences]
-        sentences = np.asarray(sentences, np.int64)
+        """The lists of these sentences (positions, not ids; or a mask), in this order; unused units are dropped."""
+        sentences = np.arange(len(self))[sentences if isinstance(sentences, slice) or len(sentences) else []]
         ref_at = segment_positions(self.ref_ptr, sentences)
         picked = replace(
             self.take_hyps(segment_positions(self.hyp_ptr, sentences), offsets(np.diff(self.hyp_ptr)[sentences]), sentences),

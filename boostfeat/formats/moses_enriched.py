@@ -660,6 +660,8 @@ def write(nbest: NBest, stream: IO[bytes]) -> None:
     sparse_names = nbest.sparse_names.to_pylist()
     own_sparse = nbest.global_sparse
     phrases, tails = units.tgt.to_pylist(), _block_tails(nbest, groups, sparse_names)
+    # totals of what units carry only repeat their sums: ten digits spare the reader the noise of the last ones
+    redundant = [name not in nbest.extra_names for name in nbest.global_names]
     totals = nbest.global_features
     buffer = []
     for s, sent in enumerate(nbest.ids):
@@ -673,7 +675,8 @@ def write(nbest: NBest, stream: IO[bytes]) -> None:
                 f"{sparse_names[j]}= {format_number(v)}"
                 for j, v in zip(own_sparse.indices[row], own_sparse.data[row], strict=True)
             ]
-            features = " ".join([format_features(total_groups, totals[h]), *sparse]).strip()
+            row_totals = [float(f"{v:.10g}") if r else v for v, r in zip(totals[h], redundant, strict=True)]
+            features = " ".join([format_features(total_groups, row_totals), *sparse]).strip()
             score = "" if np.isnan(nbest.score[h]) else format_number(nbest.score[h])
             buffer.append(f"{sent} ||| {''.join(pieces)} ||| {features} ||| {score}\n")
         stream.write("".join(buffer).encode())

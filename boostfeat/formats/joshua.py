@@ -1,0 +1,32 @@
+"""Joshua's n-best lists, its ``output-format`` being ``%i ||| %s ||| %f ||| %c``, possibly with more fields after these.
+
+Features are ``name=value``; versions before 4 print bare values, which get the names f_0, f_1, ... What may follow the
+score (word alignment, source, derivation) says nothing of features and is not read.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from ..build import ReadOptions
+from ..nbest import NBest
+from . import cdec
+from .fields import Layout, first_fields, is_number, read_list
+
+LAYOUT = Layout("id ||| text ||| name=value ... ||| score", least=4, most=None)
+# ``-moses`` turns the underscores of dense names into hyphens
+_JOSHUA_NAME = re.compile(r"(?:^|\s)(?:(?:tm|lm)[-_][^\s=]+|OOV_?Penalty)=")
+
+
+def sniff(head: str) -> bool:
+    fields = first_fields(head)
+    if fields is None or len(fields) < 4 or not fields[2] or not is_number(fields[3]):
+        return False
+    if all(is_number(value) for value in fields[2].split()):
+        return True
+    return cdec.sniff(head) and _JOSHUA_NAME.search(fields[2]) is not None
+
+
+def read(path: str | Path, options: ReadOptions) -> NBest:
+    return read_list(path, options, LAYOUT)

@@ -1,0 +1,408 @@
+"""JSON lines: a header, then a sentence a line. The interchange format; nothing in a container is lost in it.
+
+    {"boostfeat": "nbest/1", "unit_features": ["tm0", "lm"]}
+    {"id": 0, "source": "das haus", "refs": ["the house"], "hyps": [
+      {"text": "the house", "score": -4.4, "features": {"extra": 1.0},
+       "units": [{"src": [0, 1], "tgt": [0, 1], "x": [-0.3, -1.2], "sparse": {"pt:das|the": 1}}, ...]}]}
+
+Spans are half-open token offsets. A unit may also have ``src_text`` and ``tgt_text`` (else the words of its spans), ``align``
+and ``score``. ``x`` is dense and ``sparse`` is sparse, whatever the number of units that give it. The header may also list
+``hyp_features`` (those of ``features`` that are dense; else the frequent ones are) and ``sparse_features`` (their order).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import isfinite, isnan, nan
+from pathlib import Path
+from typing import IO, Any, NoReturn
+
+import msgspec
+import numpy as np
+from scipy import sparse
+
+from ..arrays import F64, offsets
+from ..build import Builder, HypRecord, ReadOptions, UnitRecord, with_stats
+from ..errors import FormatError, clip
+from ..files import read_lines
+from ..nbest import NBest, SparseRows, Strings, strings
+
+VERSION = "nbest/1"
+_NO_FEATURES = msgspec.Raw(b"{}")
+Span = tuple[int, int]
+
+
+class _Header(msgspec.Struct, forbid_unknown_fields=True):
+    boostfeat: str
+    unit_features: list[str] = []
+    hyp_features: list[str] | None = None
+    sparse_features: list[str] = []
+
+
+class _Unit(msgspec.Struct, forbid_unknown_fields=True):
+    src: Span | None = None
+    tgt: Span | None = None
+    x: list[float] | None = None
+    sparse: msgspec.Raw = _NO_FEATURES  # decoded later, where a name given twice can be seen
+    src_text: str | None = None
+    tgt_text: str | None = None
+    align: str = ""
+    score: float | None = None
+
+
+class _Hyp(msgspec.Struct, forbid_unknown_fields=True):
+    text: str
+    score: float | None = None
+    features: msgspec.Raw = _NO_FEATURES
+    units: list[msgspec.Raw] = []  # decoded once for each distinct text in a list
+
+
+class _Sentence(msgspec.Struct, forbid_unknown_fields=True):
+    id: int
+    source: str = ""
+    refs: list[str] = []
+    hyps: list[_Hyp] = []
+
+
+_header = msgspec.json.Decoder(_Header)
+_sentence = msgspec.json.Decoder(_Sentence)
+_unit = msgspec.json.Decoder(_Unit)
+_features = msgspec.json.Decoder(dict[str, float])
+
+
+def sniff(head: str) -> bool:
+    first = next((line for line in head.split("\n") if line and not line.isspace()), "")
+    return first.lstrip().startswith("{") and ('"boostfeat"' in first or '"hyps"' in first)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Reading
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def read(path: str | Path, options: ReadOptions) -> NBest:
+    header: _Header | None = None
+    builder = Builder(options)
+    ids: list[int] = []
+    sources: list[str] = []
+    refs: list[list[str]] = []
+    counts: list[int] = []
+    for number, line in read_lines(path):
+        where = f"{path}:{number}"
+        if not line or line.isspace():
+            continue
+        if header is None:
+            header = _read_header(line, where)
+            builder = Builder(options, declared_dense=tuple(header.unit_features))
+            continue
+        try:
+            sentence = _sentence.decode(line)
+            records = _hyp_records(sentence, options.size, header.unit_features, where)
+        except msgspec.MsgspecError as error:
+            _explain(error, line, where, _SENTENCE)
+        if not (ids[-1] if ids else -1) < sentence.id < 2**62:
+            raise FormatError(
+                f"{where}: id",
+                expected="a whole number above that of the line before",
+                found=str(sentence.id),
+                fix="sort sentences by id",
+            )
+        ids.append(sentence.id)
+        sources.append(" ".join(sentence.source.split()))
+        refs.append([" ".join(ref.split()) for ref in sentence.refs])
+        counts.append(len(records))
+        for record in records:
+            builder.add(record)
+    if header is None:
+        raise FormatError(str(path), expected="JSON lines", found="an empty file", fix="check what wrote it")
+    nbest = _as_declared(builder.finish(), header)
+    nbest = replace(
+        nbest,
+        ids=np.array(ids, np.int64),
+        hyp_ptr=offsets(np.array(counts, np.int64)),
+        source=strings(sources),
+        ref_ptr=offsets(np.array([len(r) for r in refs], np.int64)),
+        refs=strings([ref for own in refs for ref in own]),
+    )
+    return with_stats(nbest, threads=options.threads) if refs and all(refs) else nbest
+
+
+def _read_header(line: str, where: str) -> _Header:
+    try:
+        header = _header.decode(line)
+    except msgspec.MsgspecError as error:
+        _explain(error, line, where, _HEADER)
+    if header.boostfeat != VERSION:
+        raise FormatError(
+            f"{where}: boostfeat", expected=repr(VERSION), found=repr(header.boostfeat), fix="is this an n-best list?"
+        )
+    for key in ("unit_features", "hyp_features", "sparse_features"):
+        names = getattr(header, key) or []
+        if len(set(names)) != len(names):
+            twice = next(name for i, name in enumerate(names) if name in names[:i])
+            raise FormatError(
+                f"{where}: {key}", expected="distinct feature names", found=f"{twice!r} twice", fix="rename one of them"
+            )
+    return header
+
+
+def _hyp_records(sentence: _Sentence, size: int | None, names: list[str], where: str) -> list[HypRecord]:
+    source = sentence.source.split()
+    known: dict[bytes, UnitRecord] = {}  # hypotheses of a list share most of their units
+    records = []
+    for h, hyp in enumerate(sentence.hyps[:size]):
+        at = f"{where}: hyps[{h}]"
+        n_words = len(hyp.text.split()) if hyp.units else 0
+        units = []
+        for u, raw in enumerate(hyp.units):
+            unit = known.get(text := bytes(raw))
+            if unit is None:
+                unit = known[text] = _unit_record(_unit.decode(raw), source, names, f"{at}.units[{u}]")
+            if unit.tgt and unit.tgt[1] > n_words:
+                raise _bad_span(f"{at}.units[{u}].tgt", unit.tgt, f" of {n_words} words")
+            units.append(unit)
+        features = _feature_map(hyp.features, f"{at}.features")
+        records.append(HypRecord(sentence.id, hyp.text, where, nan if hyp.score is None else hyp.score, features, units))
+    return records
+
+
+def _unit_record(unit: _Unit, source: list[str], names: list[str], at: str) -> UnitRecord:
+    values = [0.0] * len(names) if unit.x is None else unit.x
+    if len(values) != len(names):
+        raise FormatError(
+            f"{at}.x",
+            expected=f"{len(names)} values, as unit_features has",
+            found=str(len(values)),
+            fix="repair or remove this line",
+        )
+    features = dict(zip(names, values, strict=True))
+    for name, value in _feature_map(unit.sparse, f"{at}.sparse").items():
+        if name in features:
+            raise FormatError(
+                f"{at}.sparse", expected="distinct feature names", found=f"{name!r}, which x holds", fix="rename it"
+            )
+        features[name] = value
+    for key, span in (("src", unit.src), ("tgt", unit.tgt)):
+        if span and not 0 <= span[0] <= span[1] < 2**31:
+            raise _bad_span(f"{at}.{key}", span)
+    if source and unit.src and unit.src[1] > len(source):
+        raise _bad_span(f"{at}.src", unit.src, f" of {len(source)} words")
+    src_text = unit.src_text
+    if src_text is None and unit.src and source:
+        src_text = " ".join(source[slice(*unit.src)])
+    score = nan if unit.score is None else unit.score
+    return UnitRecord(features, unit.src, unit.tgt, src_text, unit.tgt_text, unit.align, score)
+
+
+def _bad_span(where: str, span: Span, of: str = "") -> FormatError:
+    return FormatError(where, expected=f"a span [start, end){of}", found=str(list(span)), fix="repair or remove this line")
+
+
+def _feature_map(raw: msgspec.Raw, where: str) -> dict[str, float]:
+    """Names and numbers; parsers keep the last of two equal names, so count the quotes: two a name, more if it has some."""
+    features = _features.decode(raw)
+    text = bytes(raw)
+    if text.count(b'"') != 2 * len(features):
+        seen: set[str] = set()
+        for name, _ in json.loads(text, object_pairs_hook=list):
+            if name in seen:
+                raise FormatError(where, expected="distinct feature names", found=f"{name!r} twice", fix="rename one of them")
+            seen.add(name)
+    return features
+
+
+def _as_declared(nbest: NBest, header: _Header) -> NBest:
+    """Features dense or sparse as the header says, where the builder went by how many rows give them."""
+    extra_names = nbest.extra_names if header.hyp_features is None else tuple(header.hyp_features)
+    unit_names = tuple(header.unit_features)
+    found = nbest.sparse_names.to_pylist()
+    demoted = [
+        n for names, kept in ((nbest.unit_names, unit_names), (nbest.extra_names, extra_names)) for n in names if n not in kept
+    ]
+    sparse_names = tuple(dict.fromkeys([*header.sparse_features, *found, *demoted]))
+    if (unit_names, extra_names, list(sparse_names)) == (nbest.unit_names, nbest.extra_names, found):
+        return nbest
+    x, unit_sparse = _rearranged(nbest.units.x, nbest.unit_names, nbest.units.sparse, found, unit_names, sparse_names)
+    extra, extra_sparse = _rearranged(nbest.extra, nbest.extra_names, nbest.extra_sparse, found, extra_names, sparse_names)
+    used = np.zeros(len(sparse_names), bool)
+    used[: len(header.sparse_features)] = True
+    used[unit_sparse.idx] = True
+    used[extra_sparse.idx] = True
+    number = np.cumsum(used, dtype=np.int32) - 1
+    return replace(
+        nbest,
+        units=replace(nbest.units, x=x, sparse=replace(unit_sparse, idx=number[unit_sparse.idx])),
+        unit_names=unit_names,
+        extra=extra,
+        extra_names=extra_names,
+        extra_sparse=replace(extra_sparse, idx=number[extra_sparse.idx]),
+        sparse_names=strings([name for name, keep in zip(sparse_names, used, strict=True) if keep]),
+    )
+
+
+def _rearranged(
+    dense: F64, names: Sequence[str], rows: SparseRows, sparse_names: list[str], to_dense: Sequence[str], to_sparse: Sequence[str]
+) -> tuple[F64, SparseRows]:
+    """Dense and sparse columns moved by name; a name in ``to_dense`` goes there, not among the sparse ones."""
+    goes = {name: len(to_dense) + j for j, name in enumerate(to_sparse)} | {name: j for j, name in enumerate(to_dense)}
+    columns = [goes[name] for name in (*names, *sparse_names)]
+    move = sparse.csr_matrix(
+        (np.ones(len(columns)), (np.arange(len(columns)), columns)), shape=(len(columns), len(to_dense) + len(to_sparse))
+    )
+    moved = sparse.csc_matrix(sparse.hstack([sparse.csr_matrix(dense), rows.matrix(len(sparse_names))], format="csr") @ move)
+    return moved[:, : len(to_dense)].toarray(), SparseRows.from_matrix(moved[:, len(to_dense) :])
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Precise errors
+# ---------------------------------------------------------------------------------------------------------------------
+
+# What a value must be: "text", "whole", "number", "span", [kind] a list, {"*": kind} an object with any keys, {key: kind} one
+# with these; "key!" must be there, "kind?" may be null.
+_UNIT = {"src": "span?", "tgt": "span?", "x": ["number"], "sparse": {"*": "number"}, "src_text": "text?", "tgt_text": "text?",
+         "align": "text", "score": "number?"}  # fmt: skip
+_HYP = {"text!": "text", "score": "number?", "features": {"*": "number"}, "units": [_UNIT]}
+_SENTENCE = {"id!": "whole", "source": "text", "refs": ["text"], "hyps": [_HYP]}
+_HEADER = {"boostfeat!": "text", "unit_features": ["text"], "hyp_features": ["text"], "sparse_features": ["text"]}
+_SHOWN = {"text": "a string", "whole": "a whole number", "number": "a finite number", "span": "[start, end]"}
+
+
+def _explain(error: Exception, line: str, where: str, kind: Mapping[str, Any]) -> NoReturn:
+    """Raise what the fast decoder could not say: which part of the line is wrong."""
+    try:
+        parsed = json.loads(line)  # accepts NaN, Infinity and 1e999, and so can tell where they are
+    except json.JSONDecodeError as malformed:
+        found = f"{malformed.msg} at column {malformed.colno}"
+    except (ValueError, RecursionError):
+        found = str(error)
+    else:
+        _check(parsed, kind, where, "")
+        found = str(error)
+    raise FormatError(where, expected="a JSON object", found=found, fix="repair or remove this line") from None
+
+
+def _check(value: Any, kind: Any, where: str, at: str) -> None:
+    """Raise a FormatError for the first part of a parsed value that is not of its kind; ``at`` is the path to it."""
+    place = f"{where}: {at}" if at else where
+    if isinstance(kind, list) and isinstance(value, list):
+        for i, item in enumerate(value):
+            _check(item, kind[0], where, f"{at}[{i}]")
+    elif isinstance(kind, dict) and isinstance(value, dict):
+        known = {key.rstrip("!"): own for key, own in kind.items()}
+        for key in kind:
+            if key.endswith("!") and key[:-1] not in value:
+                raise FormatError(place, expected=f"the key {key[:-1]!r}", found=_shown(value), fix="add it")
+        for key, item in value.items():
+            if key not in known and "*" not in known:
+                raise FormatError(place, expected=f"only the keys {', '.join(known)}", found=repr(key), fix="rename or remove it")
+            _check(item, known.get("*", known.get(key)), where, f"{at}.{key}" if at else key)
+    elif not (isinstance(kind, str) and _fits(value, kind)):
+        expected = "a list" if isinstance(kind, list) else "an object" if isinstance(kind, dict) else _SHOWN[kind.rstrip("?")]
+        raise FormatError(place, expected=expected, found=_shown(value), fix="repair or remove this line")
+
+
+def _fits(value: Any, kind: str) -> bool:
+    if kind.endswith("?") and value is None:
+        return True
+    match kind.rstrip("?"):
+        case "text":
+            return isinstance(value, str)
+        case "whole":
+            return isinstance(value, int) and not isinstance(value, bool)
+        case "number":
+            return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+        case _:
+            return isinstance(value, list) and len(value) == 2 and all(_fits(v, "whole") for v in value)
+
+
+def _shown(value: Any) -> str:
+    return str(value) if isinstance(value, float) else clip(json.dumps(value, ensure_ascii=False))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Writing
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def write(nbest: NBest, stream: IO[bytes]) -> None:
+    """Everything in the container; numbers are the shortest that read back exactly."""
+    encode = msgspec.json.Encoder().encode
+    sparse_names = nbest.sparse_names.to_pylist()
+    header: dict[str, Any] = {"boostfeat": VERSION, "unit_features": nbest.unit_names, "hyp_features": nbest.extra_names}
+    stream.write(encode(header | ({"sparse_features": sparse_names} if sparse_names else {})) + b"\n")
+    units = _UnitWriter(nbest, sparse_names)
+    texts, sources, refs = nbest.text.to_pylist(), nbest.source.to_pylist(), nbest.refs.to_pylist()
+    for s, ident in enumerate(nbest.ids.tolist()):
+        source = sources[s].split()
+        hyps = []
+        for h in range(nbest.hyp_ptr[s], nbest.hyp_ptr[s + 1]):
+            hyp: dict[str, Any] = {"text": texts[h]}
+            if not isnan(nbest.score[h]):
+                hyp["score"] = float(nbest.score[h])
+            features = dict(zip(nbest.extra_names, nbest.extra[h].tolist(), strict=True)) | _row(
+                nbest.extra_sparse, h, sparse_names
+            )
+            if features:
+                hyp["features"] = features
+            if nbest.unit_ptr[h] < nbest.unit_ptr[h + 1]:
+                hyp["units"] = units.of_hyp(h, source, texts[h].split())
+            hyps.append(hyp)
+        own_refs = refs[nbest.ref_ptr[s] : nbest.ref_ptr[s + 1]]
+        stream.write(encode({"id": ident, "source": sources[s], "refs": own_refs, "hyps": hyps}) + b"\n")
+
+
+class _UnitWriter:
+    """Units as JSON; what does not depend on the place is encoded once for each distinct unit."""
+
+    def __init__(self, nbest: NBest, sparse_names: list[str]) -> None:
+        self.nbest, self.sparse_names = nbest, sparse_names
+        self.encode = msgspec.json.Encoder().encode
+        self.encoded: dict[int, bytes] = {}
+        self.src, self.tgt, self.align = (_pylist(c) for c in (nbest.units.src, nbest.units.tgt, nbest.units.align))
+
+    def of_hyp(self, h: int, source: list[str], target: list[str]) -> list[msgspec.Raw]:
+        nb, out = self.nbest, []
+        at = slice(nb.unit_ptr[h], nb.unit_ptr[h + 1])
+        idx = nb.unit_idx[at]
+        columns = (idx, nb.src_start[at], nb.units.src_len[idx], nb.tgt_start[at], nb.units.tgt_len[idx])
+        for u, s, n_src, t, n_tgt in zip(*(column.tolist() for column in columns), strict=True):
+            place: dict[str, Any] = {}
+            for key, words, start, length, text in (
+                ("src", source, s, n_src, self.src[u]),
+                ("tgt", target, t, n_tgt, self.tgt[u]),
+            ):
+                known = start >= 0 and length >= 0
+                if known:
+                    place[key] = (start, start + length)
+                if text != (" ".join(words[start : start + length]) if known else ""):
+                    place[f"{key}_text"] = text
+            head, rest = self.encode(place)[1:-1], self._unit(u)
+            out.append(msgspec.Raw(b"{" + head + (b"," if head and rest else b"") + rest + b"}"))
+        return out
+
+    def _unit(self, u: int) -> bytes:
+        if u not in self.encoded:
+            units = self.nbest.units
+            out: dict[str, Any] = {}
+            if self.nbest.unit_names:
+                out["x"] = units.x[u].tolist()
+            if row := _row(units.sparse, u, self.sparse_names):
+                out["sparse"] = row
+            if self.align[u]:
+                out["align"] = self.align[u]
+            if not isnan(units.score[u]):
+                out["score"] = float(units.score[u])
+            self.encoded[u] = self.encode(out)[1:-1]
+        return self.encoded[u]
+
+
+def _row(rows: SparseRows, r: int, names: list[str]) -> dict[str, float]:
+    own = slice(rows.ptr[r], rows.ptr[r + 1])
+    return {names[j]: value for j, value in zip(rows.idx[own].tolist(), rows.val[own].tolist(), strict=True)}
+
+
+def _pylist(column: Strings) -> list[str]:
+    texts: list[str] = column.to_pylist()
+    return texts
