@@ -1,0 +1,118 @@
+"""AROW: a Gaussian over the weights, whose variances are the step sizes; linearised [G13] or exact [C12]."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numba import njit
+
+from ..arrays import I64
+from ..bleu import sentence_bleu
+from ..errors import unknown_name
+from ..model import Model
+from ..nbest import NBest
+from .adaptive import OnlineRanker, append_difference, step_factors
+from .base import EpochLog, Features, Run
+
+VARIANTS = ("linear", "exact")
+
+
+@njit(cache=True, nogil=True)
+def _hope_and_fear(start, end, gains, dense, ptr, idx, val, raw):  # type: ignore[no-untyped-def]
+    """argmax w·f + gain and argmax w·f - gain of hypotheses start:end, the first among equals."""
+    hope = fear = start
+    best_hope = best_fear = -np.inf
+    n_dense = dense.shape[1]
+    for h in range(start, end):
+        score = 0.0
+        for j in range(n_dense):
+            score += raw[j] * dense[h, j]
+        for i in range(ptr[h], ptr[h + 1]):
+            score += raw[n_dense + idx[i]] * val[i]
+        if score + gains[h] > best_hope:
+            hope, best_hope = h, score + gains[h]
+        if score - gains[h] > best_fear:
+            fear, best_fear = h, score - gains[h]
+    return hope, fear
+
+
+@njit(cache=True, nogil=True)
+def _exact_pass(order, hyp_ptr, gains, dense, ptr, idx, val, floor, unit, c, r, w, raw, sigma, x_idx, x_val):  # type: ignore[no-untyped-def]
+    """One epoch. IN order (of sentences); INOUT w, raw (= w / unit), sigma [D+N]; x_idx, x_val: room for a difference."""
+    total = 0.0
+    updates = 0
+    for s in order:
+        hope, fear = _hope_and_fear(hyp_ptr[s], hyp_ptr[s + 1], gains, dense, ptr, idx, val, raw)
+        n = append_difference(dense, ptr, idx, val, floor, unit, hope, fear, x_idx, x_val, 0)
+        margin = variance = 0.0
+        for i in range(n):
+            margin += w[x_idx[i]] * x_val[i]
+            variance += sigma[x_idx[i]] * x_val[i] ** 2
+        loss = gains[hope] - gains[fear] - margin
+        if not loss > 0.0 or variance == 0.0:  # a list without differences, or with frozen ones only, teaches nothing
+            continue
+        total += loss
+        updates += 1
+        step = min(c, loss / variance)
+        for i in range(n):
+            j, x = x_idx[i], x_val[i]
+            w[j] += step * sigma[j] * x
+            raw[j] = w[j] / unit[j]
+            sigma[j] /= 1.0 + sigma[j] * x * x / r
+    return total, updates
+
+
+@dataclass(frozen=True)
+class Arow(OnlineRanker):
+    """Weights ~ N(w, Σ), Σ diagonal: stay close to what was, lower the loss, grow surer of what was seen [G13 eq. 7].
+
+    linear: the loss replaced by its tangent; pairs, mini-batches and L1 as in AdaGrad       [G13 eq. 10-11, β² = 1/r]
+        Σ_j⁻¹ = 1/variance + Σ g_j²/r,   w_j ← w_j - η Σ_j g_j
+    exact: the minimum for the hinge loss of hope y⁺ and fear y⁻, a sentence at a time       [C12], [G13 eq. 8-10]
+        y⁺ = argmax w·f + gain,   y⁻ = argmax w·f - gain,   x = f(y⁺) - f(y⁻),   gain = BLEU+1
+        ℓ = gain⁺ - gain⁻ - w·x;   if ℓ > 0:   w ← w + min(C, ℓ / x'Σx) Σx,   Σ_j⁻¹ ← Σ_j⁻¹ + x_j²/r
+
+    The exact variant has the option ``c`` to itself, and no use for ``eta``, ``l1``, ``batch``, ``loss`` and ``workers``.
+    A feature group's ``c`` multiplies the learning rate (linear) or the variance to start with (exact).
+    Deviation: [C12] takes several hypotheses a side and measures BLEU in the context of recent ones; here it is one, and BLEU+1.
+    """
+
+    eta: float = 0.01
+    variant: str = "linear"
+    variance: float = 1.0  # of the weights to start with (the diagonal of Σ_0)
+    c: float = 0.03  # exact: the largest step (C)
+    r: float = 100.0  # the higher, the slower variances fall
+
+    POSITIVE: ClassVar[tuple[str, ...]] = (*OnlineRanker.POSITIVE, "variance", "c", "r")
+
+    def __post_init__(self) -> None:
+        if self.variant not in VARIANTS:
+            raise unknown_name("variant", self.variant, VARIANTS)
+        super().__post_init__()
+
+    def fit(self, nbest: NBest, select: NBest | None = None, run: Run = Run()) -> Model:  # noqa: B008 (frozen)
+        if self.variant == "linear":
+            log = self.learn(nbest, select, run, root=False, prior=self.r / self.variance, r=self.r)
+        else:
+            log = self._learn_exactly(nbest, select, run)
+        return log.model(self, "arow")
+
+    def _learn_exactly(self, nbest: NBest, select: NBest | None, run: Run) -> EpochLog:
+        features = Features.of(nbest)
+        log = EpochLog(features, nbest, select, run)
+        rng = np.random.default_rng(run.seed)
+        gains = sentence_bleu(nbest.stats)
+        differences = self.differences(features, nbest, gains, rng, run)
+        sigma = self.variance * step_factors(features, run)
+        raw = features.vector(run.init or {})
+        w = raw * differences.unit
+        room = features.n_dense + 2 * int(np.diff(features.sparse.ptr).max(initial=0))
+        space = np.empty(room, np.int64), np.empty(room)
+        lists: I64 = np.flatnonzero(np.diff(nbest.hyp_ptr) > 1)
+        for epoch in range(1, self.epochs + 1):
+            order = rng.permutation(lists)
+            total, updates = _exact_pass(order, nbest.hyp_ptr, gains, *differences.columns, self.c, self.r, w, raw, sigma, *space)
+            log.record(epoch, raw, loss=total / max(len(lists), 1), updates=updates)
+        return log

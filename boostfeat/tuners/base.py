@@ -1,0 +1,208 @@
+"""What all tuners share: features as arrays, the run's settings, groups of features, and the record of epochs.
+
+A tuner is a frozen dataclass of its options with one method, ``fit(nbest, select=None, run=Run()) -> Model``.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from fnmatch import fnmatchcase
+from math import inf, isfinite
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..arrays import F64, I64, Bool
+from ..errors import InputError
+from ..files import decode, read_chunks
+from ..metrics import Scorer, best_choice
+from ..model import Model
+from ..nbest import NBest, SparseRows
+
+
+@dataclass(frozen=True)
+class Features:
+    """Hypothesis features as kernels take them: [H, D] dense, and rows of sparse ones. Columns: first the dense ones."""
+
+    names: tuple[str, ...]
+    dense: F64  # [H, D]
+    sparse: SparseRows  # [H], idx from 0 to N-1
+
+    @classmethod
+    def of(cls, nbest: NBest) -> Features:
+        names = nbest.global_names + tuple(nbest.sparse_names.to_pylist())
+        return cls(names, np.ascontiguousarray(nbest.global_features), SparseRows.from_matrix(nbest.global_sparse))
+
+    @property
+    def n_dense(self) -> int:
+        return self.dense.shape[1]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def scores(self, w: F64) -> F64:
+        """[H] w·f of every hypothesis."""
+        out: F64 = np.einsum("hd,d->h", self.dense, w[: self.n_dense])  # not BLAS: its sums depend on its threads
+        if len(self.sparse.idx):
+            out = out + self.sparse.matrix(len(self) - self.n_dense) @ w[self.n_dense :]
+        return out
+
+    def vector(self, weights: Mapping[str, float]) -> F64:
+        """Weights by name as a vector; a weight whose feature the list lacks is an error, since it would be lost."""
+        known = set(self.names)
+        unknown = [n for n, w in weights.items() if w != 0 and n not in known]
+        if unknown:
+            raise InputError(f"initial weight of {unknown[0]!r}: expected a feature of the list, found none; check --init")
+        return np.array([weights.get(n, 0.0) for n in self.names])
+
+    def named(self, w: F64) -> dict[str, float]:
+        """Weights by name: all dense ones, and the sparse ones that are not 0."""
+        return {n: float(v) for j, (n, v) in enumerate(zip(self.names, w, strict=True)) if j < self.n_dense or v != 0}
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Settings of single features by name pattern: frozen weights, and factors of L1, L2 and step size (C or eta)."""
+
+    rules: tuple[tuple[str, Mapping[str, Any]], ...] = ()
+
+    KEYS = ("match", "freeze", "l1", "l2", "c")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Groups:
+        """Read ``[[group]] match = "LM*"`` tables with ``freeze = true`` and/or factors ``l1``, ``l2``, ``c``; later ones win."""
+        try:
+            table = tomllib.loads(decode(b"".join(read_chunks(path)), str(path)))
+        except tomllib.TOMLDecodeError as error:
+            raise InputError(f"{path}: expected a TOML file of [[group]] tables, found: {error}; repair it") from None
+        rules = []
+        for k, rule in enumerate(table.get("group", [])):
+            unknown = set(rule) - set(cls.KEYS)
+            numbers = [rule.get(key, 1.0) for key in ("l1", "l2", "c")]
+            if unknown or not isinstance(rule.get("match"), str) or not isinstance(rule.get("freeze", False), bool):
+                raise InputError(
+                    f'{path}: group {k + 1}: expected match = "pattern" and any of {", ".join(cls.KEYS[1:])}; found {rule}'
+                )
+            if any(not isinstance(x, int | float) or not isfinite(x) or x < 0 for x in numbers):
+                raise InputError(f"{path}: group {k + 1}: expected finite factors from 0 for l1, l2, c; found {rule}")
+            rules.append((rule["match"], rule))
+        if not rules or set(table) - {"group"}:
+            raise InputError(
+                f"{path}: expected [[group]] tables only, found {', '.join(table) or 'none'}; see 'boostfeat tune --help'"
+            )
+        return cls(tuple(rules))
+
+    def frozen(self, names: tuple[str, ...]) -> Bool:
+        return self._values(names, "freeze", False).astype(bool)
+
+    def factors(self, names: tuple[str, ...], key: str) -> F64:
+        """[len(names)] factor of ``l1``, ``l2`` or ``c`` of each feature."""
+        return self._values(names, key, 1.0).astype(np.float64)
+
+    def _values(self, names: tuple[str, ...], key: str, default: Any) -> Any:
+        out = np.full(len(names), default)
+        for pattern, rule in self.rules:
+            if key in rule:
+                out[[fnmatchcase(n, pattern) for n in names]] = rule[key]
+        return out
+
+
+@dataclass(frozen=True)
+class Run:
+    """Settings of a run that are not the method's own."""
+
+    seed: int = 0
+    threads: int = 1
+    init: Mapping[str, float] | None = None  # start from these weights; features not named start at 0
+    groups: Groups = field(default_factory=Groups)
+    metric: str = "bleu"  # what the epoch is chosen by on --select
+    pick: str = "auto"  # auto: the best epoch on select, else the last; train: the best on the tuning list; last
+    callback: Callable[[Mapping[str, Any]], None] | None = None  # called with every history row
+
+
+class Tuner(Protocol):
+    def fit(self, nbest: NBest, select: NBest | None = None, run: Run = ...) -> Model: ...
+
+
+class EpochLog:
+    """Evaluates the weights of each epoch, keeps the history and the weights to return."""
+
+    def __init__(self, features: Features, nbest: NBest, select: NBest | None, run: Run, *, train_default: bool = False) -> None:
+        self.features, self.nbest, self.run = features, nbest, run
+        self.scorer = Scorer(nbest)
+        self.select = (Scorer(select), Features.of(select)) if select is not None else None
+        pick = run.pick if run.pick != "auto" else "select" if select is not None else "train" if train_default else "last"
+        if pick == "select" and select is None:
+            raise InputError("expected a held-out list to pick the epoch by, found none; give --select")
+        self.pick = pick
+        self.history: list[dict[str, Any]] = []
+        self.best, self.best_gain, self.best_epoch = None, -inf, -1  # type: tuple[F64 | None, float, int]
+
+    def record(self, epoch: int, w: F64, **more: Any) -> dict[str, Any]:
+        """Score the weights of an epoch (the ones that would be returned), keep them if they are the best so far."""
+        if not np.isfinite(w).all():
+            raise InputError(f"epoch {epoch}: the weights have blown up; lower C or the learning rate, or rescale the features")
+        row: dict[str, Any] = {"epoch": epoch, "dev": self.gain(self.scorer, self.features.scores(w)), **more}
+        if self.select is not None:
+            scorer, features = self.select
+            known = set(features.names)
+            held_out = features.vector({n: v for n, v in self.features.named(w).items() if n in known})
+            row["select"] = self.gain(scorer, features.scores(held_out))
+        gain = {"select": row.get("select", -inf), "train": row["dev"], "last": epoch}[self.pick]
+        if self.best is None or gain > self.best_gain:
+            self.best, self.best_gain, self.best_epoch = w.copy(), gain, epoch
+        row["nonzero"] = int(np.count_nonzero(w))
+        self.history.append(row)
+        if self.run.callback:
+            self.run.callback(row)
+        return row
+
+    def gain(self, scorer: Scorer, scores: F64) -> float:
+        chosen: I64 = best_choice(scorer.nbest, scores)
+        return scorer.score(chosen, self.run.metric).score
+
+    def model(self, tuner: Any, method: str) -> Model:
+        """The model of the chosen epoch, with all it takes to make it again."""
+        assert self.best is not None, "record() is called at least once"
+        config = {
+            "method": method,
+            **asdict(tuner),
+            "seed": self.run.seed,
+            "metric": self.run.metric,
+            "pick": self.pick,
+            "epoch": self.best_epoch,
+        }
+        return Model(weights=self.features.named(self.best), config=config, history=tuple(self.history))
+
+
+def feature_warnings(features: Features, nbest: NBest, init: F64) -> list[str]:
+    """What makes tuning go wrong quietly: features that cannot matter, are copies, or dwarf the others; an all-zero start."""
+    out = []
+    spread = np.zeros(features.n_dense)
+    lists = nbest.sent_of_hyp
+    if nbest.n_hyps:
+        first = features.dense[nbest.hyp_ptr[:-1][lists]]
+        difference = features.dense - first
+        spread = np.sqrt(np.mean(difference**2, axis=0))
+        for j in np.flatnonzero(spread == 0):
+            what = "all zero" if not features.dense[:, j].any() else "the same for all hypotheses of each list"
+            out.append(f"feature {features.names[j]} is {what}: it cannot change the ranking and its weight stays as it was")
+        live = np.flatnonzero(spread > 0)
+        unit = difference[:, live] / spread[live]
+        correlation = unit.T @ unit / len(unit)
+        for a, b in zip(*np.nonzero(np.triu(np.abs(correlation) > 1 - 1e-9, 1)), strict=True):
+            out.append(
+                f"features {features.names[live[a]]} and {features.names[live[b]]} are multiples of each other within lists"
+            )
+        if len(live) and spread[live].max() > 1e4 * spread[live].min():
+            big, small = live[spread[live].argmax()], live[spread[live].argmin()]
+            out.append(
+                f"feature {features.names[big]} varies {spread[big] / spread[small]:.0e} times as much as "
+                f"{features.names[small]}: methods with one step size for all features will barely move the latter; rescale it"
+            )
+    if not init.any():
+        out.append("all initial weights are zero: the first ranking is the order of the list; give --init to start elsewhere")
+    return out

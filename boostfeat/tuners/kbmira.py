@@ -1,0 +1,105 @@
+"""Batch k-best MIRA [CF12] as Moses runs it; METHOD section 6."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+from numba import njit
+
+from ..errors import unknown_name
+from ..model import Model
+from ..nbest import NBest
+from .base import EpochLog, Features, Run
+from .margin import (
+    N_SUMS,
+    Lists,
+    add_stats,
+    check_options,
+    context_gain,
+    health,
+    margin_step,
+    score_of,
+    start_weights,
+    step_factors,
+)
+
+BACKGROUNDS = ("hope", "model")
+
+
+@dataclass(frozen=True)
+class Kbmira:
+    """Hope and fear by model score ± BLEU of the background corpus plus the hypothesis, a PA-I step between them.
+
+    Like Moses: the background starts as a count of 1 each; BLEU is multiplied by the reference length of the background plus
+    the sentence, so costs are in words; where hope and fear differ in BLEU the background decays and takes the hope
+    hypothesis in; weights are averaged over the updates; the best epoch is that of the highest BLEU on the tuning list unless
+    there is a held-out one.
+    Deviations: double precision; the mean is over the start and n updates, n + 1 weights, where Moses divides by n (the same
+    ranking); all hypotheses are kept, where Moses' duplicate test drops most (see the data's README).
+    """
+
+    c: float = 0.01  # (C) largest step
+    decay: float = 0.999  # (γ) of the background corpus
+    epochs: int = 60  # (J)
+    background: str = "hope"  # what enters the background: hope, or the model's best
+    shuffle: bool = True  # a new order of the sentences in each epoch
+
+    def __post_init__(self) -> None:
+        check_options(
+            "kbmira",
+            c=(self.c, 0 < self.c < inf, "above 0"),
+            decay=(self.decay, 0 <= self.decay <= 1, "from 0 to 1"),
+            epochs=(self.epochs, self.epochs >= 1, "of at least 1"),
+        )
+        if self.background not in BACKGROUNDS:
+            raise unknown_name("kbmira background", self.background, BACKGROUNDS)
+
+    def fit(self, nbest: NBest, select: NBest | None = None, run: Run = Run()) -> Model:  # noqa: B008 (frozen)
+        features = Features.of(nbest)
+        log = EpochLog(features, nbest, select, run, train_default=True)
+        x = Lists.of(nbest, features)
+        w, factor = start_weights(features, run), step_factors(features, run, "kbmira")
+        started, past, background = bool(w.any()), np.zeros(len(w)), np.ones(N_SUMS)
+        rng, order, age = np.random.default_rng(run.seed), np.arange(len(nbest)), 0
+        model_background = self.background == "model"
+        for epoch in range(1, self.epochs + 1):
+            if self.shuffle:
+                order = rng.permutation(order)
+            steps = _epoch(x, order, self.c, self.decay, model_background, w, past, age, factor, background, x.n_scratch)
+            age += steps
+            note = health(epoch, w, started=started, moves=steps)
+            log.record(epoch, w - past / (age + 1), moves=steps, **note)
+        return log.model(self, "kbmira")
+
+
+@njit(cache=True, nogil=True)
+def _epoch(x, order, c, decay, model_background, w, past, age, factor, background, scratch):  # type: ignore[no-untyped-def]
+    """One pass over the sentences. IN OUT w, past, background [10]. Returns the number of steps."""
+    idx, val = np.empty(scratch, np.int64), np.empty(scratch)
+    steps = 0
+    for s in order:
+        start, end = x.hyp_ptr[s], x.hyp_ptr[s + 1]
+        if end - start < 2:
+            continue
+        hope = fear = top = start
+        best_hope = best_fear = best = -np.inf
+        hope_gain = fear_gain = hope_score = fear_score = 0.0
+        for h in range(start, end):
+            score = score_of(x, w, h)
+            gain = context_gain(x.stats[h], background) * (background[9] + x.stats[h, 5])
+            if score + gain > best_hope:
+                hope, best_hope, hope_gain, hope_score = h, score + gain, gain, score
+            if score - gain > best_fear:
+                fear, best_fear, fear_gain, fear_score = h, score - gain, gain, score
+            if score > best:
+                top, best = h, score
+        if not hope_gain > fear_gain:
+            continue
+        loss = hope_gain - fear_gain - (hope_score - fear_score)
+        steps += margin_step(x, hope, fear, loss, w, past, age + steps + 1, factor, c, idx, val)
+        for k in range(len(background)):
+            background[k] *= decay
+        add_stats(x.stats[top if model_background else hope], 1, background)
+    return steps

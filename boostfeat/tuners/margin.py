@@ -1,0 +1,324 @@
+"""What the margin methods share: lists as kernels see them, steps along feature differences, BLEU in context, working sets.
+
+A step is w += δ c∘(f(a) - f(b)), where c [D+N] are the factors of the features' groups (1 by default, 0 where frozen). It is the
+step of the same method in the metric Σ (w - w_t)²_j / c_j; so norms are |f|² = Σ c_j f_j², and a frozen weight never moves.
+Steps touch the features in which two hypotheses differ and no others, whatever the number of features.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from ..arrays import F64, I32, I64, Array
+from ..errors import InputError
+from ..nbest import NBest
+from .base import Features, Run
+
+HUGE = 1e100  # weights beyond this are of no use, and their squares are not numbers
+EPSILON = 1e-6  # by how much a constraint must be violated to enter a working set [EMR13 algorithm 1]
+N_SUMS = 10  # (c1..c4, t1..t4, hyp_len, ref_len): statistics of a pseudo-corpus, possibly decayed
+
+
+class Lists(NamedTuple):
+    """An n-best list as kernels take it. All arrays are read-only, so that one compiled kernel serves every list."""
+
+    hyp_ptr: I64  # [S+1]
+    dense: F64  # [H, D]
+    sp_ptr: I64  # [H+1]
+    sp_idx: I32  # [nnz], increasing in a row; column D + idx of the weights
+    sp_val: F64  # [nnz]
+    stats: I32  # [H, 6]
+
+    @classmethod
+    def of(cls, nbest: NBest, features: Features) -> Lists:
+        sp = features.sparse
+        columns: tuple[Array, ...] = (nbest.hyp_ptr, features.dense, sp.ptr, sp.idx, sp.val, nbest.stats)
+        return cls(*map(_read_only, columns))
+
+    @property
+    def n_scratch(self) -> int:
+        """Room for the difference of any two hypotheses."""
+        longest = int(np.diff(self.sp_ptr).max(initial=0))
+        return self.dense.shape[1] + 2 * longest + 1
+
+    @property
+    def longest(self) -> int:
+        """Hypotheses of the longest list."""
+        return int(np.diff(self.hyp_ptr).max(initial=0))
+
+
+def _read_only(column: Array) -> Array:
+    column = np.ascontiguousarray(column).view()
+    column.flags.writeable = False
+    return column
+
+
+def start_weights(features: Features, run: Run) -> F64:
+    return features.vector(run.init) if run.init else np.zeros(len(features))
+
+
+def step_factors(features: Features, run: Run, method: str, *, keys: tuple[str, ...] = ("c",)) -> F64:
+    """[D+N] factor c of each feature's steps, 0 where it is frozen. A setting that the method has no use for is an error."""
+    for pattern, rule in run.groups.rules:
+        for key in ("l1", "l2", "c"):
+            if key in rule and key not in keys:
+                known = ", ".join(("freeze", *keys))
+                raise InputError(f"group {pattern!r}: expected only {known} for {method}, found {key}; remove it")
+    return np.where(run.groups.frozen(features.names), 0.0, run.groups.factors(features.names, "c"))
+
+
+def check_options(method: str, **rules: tuple[float, bool, str]) -> None:
+    """Each rule is (value, whether it is fine, what was expected)."""
+    for name, (value, fine, expected) in rules.items():
+        if not fine:
+            raise InputError(f"{method}: expected {name} {expected}, found {value}; give another")
+
+
+def health(epoch: int, w: F64, *, started: bool, moves: int) -> dict[str, str]:
+    """A note for the history where the weights have collapsed or cannot move; an error where they have blown up."""
+    if not (np.abs(w).max(initial=0.0) < HUGE):  # not >=, which NaN passes
+        raise InputError(f"epoch {epoch}: expected finite weights, found that they blew up; lower C or rescale the features")
+    if not w.any():
+        what = "have collapsed to zero" if started else "are still zero"
+        return {"note": f"all weights {what}: every list keeps its order; raise C, or check the features and references"}
+    return {"note": "no list asked for a step"} if not moves else {}
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Scores, differences and steps
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True, inline="always")
+def score_of(x, w, h):  # type: ignore[no-untyped-def]
+    """w·f(h)."""
+    d = x.dense.shape[1]
+    total = 0.0
+    for j in range(d):
+        total += w[j] * x.dense[h, j]
+    for i in range(x.sp_ptr[h], x.sp_ptr[h + 1]):
+        total += w[d + x.sp_idx[i]] * x.sp_val[i]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def difference(x, a, b, idx, val):  # type: ignore[no-untyped-def]
+    """OUT idx, val: the entries of f(a) - f(b) that are not 0. Returns their number."""
+    d = x.dense.shape[1]
+    n = 0
+    for j in range(d):
+        v = x.dense[a, j] - x.dense[b, j]
+        if v != 0.0:
+            idx[n], val[n] = j, v
+            n += 1
+    i, i_end, k, k_end = x.sp_ptr[a], x.sp_ptr[a + 1], x.sp_ptr[b], x.sp_ptr[b + 1]
+    while i < i_end or k < k_end:
+        if k == k_end or (i < i_end and x.sp_idx[i] < x.sp_idx[k]):
+            j, v = x.sp_idx[i], x.sp_val[i]
+            i += 1
+        elif i == i_end or x.sp_idx[k] < x.sp_idx[i]:
+            j, v = x.sp_idx[k], -x.sp_val[k]
+            k += 1
+        else:
+            j, v = x.sp_idx[i], x.sp_val[i] - x.sp_val[k]
+            i += 1
+            k += 1
+        if v != 0.0:
+            idx[n], val[n] = d + j, v
+            n += 1
+    return n
+
+
+@njit(cache=True, nogil=True)
+def dot(w, idx, val, n):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for i in range(n):
+        total += w[idx[i]] * val[i]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def norm(factor, idx, val, n):  # type: ignore[no-untyped-def]
+    """Σ c_j f_j²."""
+    total = 0.0
+    for i in range(n):
+        total += factor[idx[i]] * val[i] * val[i]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def move(w, past, age, factor, step, idx, val, n):  # type: ignore[no-untyped-def]
+    """w += step c∘f, and past += age times that: the mean of the weights over time is w - past / time (lazy averaging)."""
+    for i in range(n):
+        change = step * factor[idx[i]] * val[i]
+        w[idx[i]] += change
+        past[idx[i]] += age * change
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# BLEU in the context of a pseudo-corpus
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True, inline="always")
+def context_gain(row, sums):  # type: ignore[no-untyped-def]
+    """Corpus BLEU of one hypothesis [6] added to the statistics [10]: bleu.context_bleu, with roots in place of logarithms."""
+    matches = totals = smooth = 1.0
+    some = False
+    for k in range(4):
+        c, t = sums[k] + row[k], sums[4 + k] + max(row[4] - k, 0)
+        if t <= 0.0:
+            return 0.0
+        if c > 0.0:
+            some = True
+            matches *= c
+        else:
+            smooth *= 0.5  # the k-th zero count is taken as 1 / 2^k, as sacrebleu does
+            matches *= smooth
+        totals *= t
+    length, ref_len = sums[8] + row[4], sums[9] + row[5]
+    if not some or length <= 0.0:
+        return 0.0
+    gain = np.sqrt(np.sqrt(matches / totals))
+    return gain * np.exp(1.0 - ref_len / length) if length < ref_len else gain
+
+
+@njit(cache=True, nogil=True)
+def add_stats(row, sign, sums):  # type: ignore[no-untyped-def]
+    """sums += sign times the statistics of one hypothesis."""
+    for k in range(4):
+        sums[k] += sign * row[k]
+        sums[4 + k] += sign * max(row[4] - k, 0)
+    sums[8] += sign * row[4]
+    sums[9] += sign * row[5]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Updates
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+class Limits(NamedTuple):
+    """Limits of a relative-margin update; MIRA has no bound."""
+
+    c: float  # of margin steps
+    bound: float  # B, of the spread
+    d: float  # of bound steps
+    max_iter: int  # of the cutting-plane loops; 0: passive-aggressive
+
+
+@njit(cache=True, nogil=True)
+def margin_step(x, plus, minus, loss, w, past, age, factor, c, idx, val):  # type: ignore[no-untyped-def]
+    """PA-I: if loss > 0, w += min(C, loss / |df|²) df with df = f(y+) - f(y-) [E12 algorithm 1]. Returns whether w moved."""
+    if not loss > 0.0:
+        return False
+    n = difference(x, plus, minus, idx, val)
+    squares = norm(factor, idx, val, n)
+    if squares <= 0.0:
+        return False  # the same features, or only frozen ones: no step can help
+    move(w, past, age, factor, min(c, loss / squares), idx, val, n)
+    return True
+
+
+@njit(cache=True, nogil=True)
+def bound_step(x, plus, worst, top, w, past, age, factor, limits, idx, val):  # type: ignore[no-untyped-def]
+    """RM-PA's second step: for the more violated of ds(y+, y_w) <= B and ds(y+, y_top) >= -B, a step of at most D towards it.
+
+    The candidates are those of the weights that chose y+; ds is of the weights after the margin step [EMR13 section 3.2].
+    """
+    over = dot(w, idx, val, difference(x, plus, worst, idx, val)) - limits.bound
+    under = dot(w, idx, val, difference(x, top, plus, idx, val)) - limits.bound
+    far, near = (plus, worst) if over >= under else (top, plus)
+    violation = max(over, under)
+    if not violation > 0.0:
+        return False
+    n = difference(x, far, near, idx, val)
+    squares = norm(factor, idx, val, n)
+    if squares <= 0.0:
+        return False
+    move(w, past, age, factor, -min(limits.d, violation / squares), idx, val, n)
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _violation(kind, y, plus, gains, scores, bound):  # type: ignore[no-untyped-def]
+    """H or ±G - B of [EMR13 algorithm 1]; 0 for y+ itself, which stands for the slack."""
+    if y == plus:
+        return 0.0
+    ds = scores[plus] - scores[y]
+    if kind == 0:
+        return gains[plus] - gains[y] - ds
+    return (ds if kind == 1 else -ds) - bound
+
+
+@njit(cache=True, nogil=True)
+def _exchange(x, start, kind, plus, member, mass, gains, scores, w, past, age, factor, limits, idx, val):  # type: ignore[no-untyped-def]
+    """One step of algorithm 2 in a working set: mass goes from its least to its most violated member. Returns whether w moved."""
+    most = least = plus
+    high, low = -np.inf, np.inf
+    for y in range(len(member)):
+        if member[y]:
+            v = _violation(kind, y, plus, gains, scores, limits.bound)
+            if v > high:
+                high, most = v, y
+            if mass[y] > 0.0 and v < low:
+                low, least = v, y
+    if not high - low > EPSILON:
+        return False
+    n = difference(x, start + least, start + most, idx, val)
+    squares = norm(factor, idx, val, n)
+    # no squares: the same features, and all mass belongs to the more violated one
+    step = mass[least] if squares <= 0.0 else min(mass[least], (high - low) / squares)
+    mass[most] += step
+    mass[least] -= step
+    move(w, past, age, factor, -step if kind == 1 else step, idx, val, n)
+    return True
+
+
+@njit(cache=True, nogil=True)
+def cutting_plane(x, start, plus, gains, scores, w, past, age, factor, limits, idx, val):  # type: ignore[no-untyped-def]
+    """RM-CP: the three working sets of [EMR13 algorithms 1 and 2], margin, upper and lower bound. IN OUT scores, w, past.
+
+    A set's members share a mass (C, or D for a bound) that starts on y+, the slack, and goes to those most violated; a mass of
+    m on y is a step of m along f(y+) - f(y) (against it for the upper bound). Each set is a problem solved by pairs (SMO), so
+    with members for all constraints this minimises 1/2 |w - w_t|² + C ξ + D τ + D τ*.
+    Deviation: algorithm 2 as printed forgets the masses between calls and has no D in its bound steps, so nothing would hold
+    the sum of repeated steps to C or D; here masses last for the whole update. The bounds have a slack each.
+    """
+    n_hyps = len(scores)
+    member, mass = np.zeros((3, n_hyps), np.bool_), np.zeros((3, n_hyps))
+    member[:, plus] = True
+    mass[0, plus], mass[1, plus], mass[2, plus] = limits.c, limits.d, limits.d
+    moved = False
+    for _ in range(limits.max_iter):
+        worst, kind, new = EPSILON, -1, -1
+        for k in range(3):
+            top, at, slack = -np.inf, -1, 0.0
+            for y in range(n_hyps):
+                v = _violation(k, y, plus, gains, scores, limits.bound)
+                if v > top:
+                    top, at = v, y
+                if member[k, y] and v > slack:
+                    slack = v
+            if top - slack > worst:
+                worst, kind, new = top - slack, k, at
+        if kind < 0:
+            break
+        member[kind, new] = True
+        for _ in range(limits.max_iter):
+            changed = False
+            for k in range(3):
+                if _exchange(x, start, k, plus, member[k], mass[k], gains, scores, w, past, age, factor, limits, idx, val):
+                    changed = True
+                    for y in range(n_hyps):
+                        if member[0, y] or member[1, y] or member[2, y]:
+                            scores[y] = score_of(x, w, start + y)
+            if not changed:
+                break
+            moved = True
+        for y in range(n_hyps):
+            scores[y] = score_of(x, w, start + y)
+    return moved

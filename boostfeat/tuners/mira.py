@@ -1,0 +1,251 @@
+"""MIRA: 1-best passive-aggressive training with every oracle and prediction of [E12]; METHOD section 3."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from ..arrays import F64, I64
+from ..bleu import sentence_bleu
+from ..errors import unknown_name
+from ..model import Model
+from ..nbest import NBest
+from .base import EpochLog, Features, Run
+from .margin import (
+    N_SUMS,
+    Limits,
+    Lists,
+    add_stats,
+    bound_step,
+    check_options,
+    context_gain,
+    cutting_plane,
+    health,
+    margin_step,
+    score_of,
+    start_weights,
+    step_factors,
+)
+
+# (γ, β): y+ = argmax γ w·f - β cost, y- = argmax γ w·f + β cost [E12 eq. 3, algorithms 2 and 3]
+ORACLES: dict[str, tuple[float, float]] = {"lu": (0.0, 1.0), "hope": (1.0, 1.0), "max-bleu": (0.0, 1.0)}
+PREDICTIONS: dict[str, tuple[float, float]] = {"pb": (1.0, 0.0), "mc": (0.0, 1.0), "fear": (1.0, 1.0)}
+
+
+@dataclass(frozen=True)
+class Mira:
+    """MIRA [E12].
+
+    cost = 1 - BLEU: smoothed sentence BLEU in epoch 1, then BLEU in the context of the other sentences' current 1-best.
+    Deviation: [E12] does not say how the latter is scaled. One sentence of S moves corpus BLEU by about 1/S of what it moves its
+    own, and with costs that small hope and fear are the 1-best and learning ends after epoch 1; so the gain in context is
+    multiplied by S (``context_scale``), which makes a sentence of average length count as in epoch 1.
+    """
+
+    c: float = 0.01  # (C) largest step
+    k: int = 500  # (k) the model's best k are what local update chooses its oracle from
+    oracle: str = "hope"  # lu, hope or max-bleu
+    prediction: str = "fear"  # pb, mc or fear
+    epochs: int = 20
+    average: bool = True  # the mean of the weights after each sentence so far, else the last
+    shards: int = 1  # (n) learners, mixed after each epoch
+    context_scale: float | None = None  # of BLEU in context; None: the number of lists
+
+    def __post_init__(self) -> None:
+        check_training("mira", self)
+
+    def fit(self, nbest: NBest, select: NBest | None = None, run: Run = Run()) -> Model:  # noqa: B008 (frozen)
+        return train(self, Limits(c=self.c, bound=inf, d=0.0, max_iter=0), nbest, select, run, "mira")
+
+
+def check_training(method: str, t: Any) -> None:
+    """Check the options that MIRA and relative margin share."""
+    for kind, name, known in (("oracle", t.oracle, ORACLES), ("prediction", t.prediction, PREDICTIONS)):
+        if name not in known:
+            raise unknown_name(f"{method} {kind}", name, known)
+    check_options(
+        method,
+        c=(t.c, 0 < t.c < inf, "above 0"),
+        k=(t.k, t.k >= 1, "of at least 1"),
+        epochs=(t.epochs, t.epochs >= 1, "of at least 1"),
+        shards=(t.shards, t.shards >= 1, "of at least 1"),
+        context_scale=(t.context_scale, t.context_scale is None or 0 < t.context_scale < inf, "above 0"),
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# One epoch of one learner
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+class Choice(NamedTuple):
+    """Which hypotheses a learner chooses."""
+
+    gamma_plus: float
+    beta_plus: float
+    gamma_minus: float
+    beta_minus: float
+    top: int  # the oracle is one of the model's best ``top``; 0: of the whole list
+    scale: float  # of the gain in context; 0: use the gains given (epoch 1)
+
+
+class Trace(NamedTuple):
+    """What an epoch leaves behind of each sentence [S]."""
+
+    best: I64  # the 1-best when last seen, -1 before; IN OUT
+    plus: I64  # y+, -1 for an empty list
+    minus: I64  # y-
+    spread: F64  # w·(f(y+) - f(y_w)) before the update, NaN for lists of less than two
+
+
+@njit(cache=True, nogil=True)
+def _argmax(a, scores, b, gains, among):  # type: ignore[no-untyped-def]
+    """The first of ``among`` with the largest a·score + b·gain."""
+    best, at = -np.inf, among[0]
+    for y in among:
+        v = a * scores[y] + b * gains[y]
+        if v > best:
+            best, at = v, y
+    return at
+
+
+@njit(cache=True, nogil=True)
+def _epoch(x, order, sentence_gains, choice, limits, w, past, factor, sums, trace, room, scratch):  # type: ignore[no-untyped-def]
+    """[E12 algorithm 1] over the sentences of ``order``. IN OUT w, past, sums (statistics of trace.best). Returns steps taken."""
+    all_scores, all_gains, everything = np.empty(room), np.empty(room), np.arange(room)
+    idx, val = np.empty(scratch, np.int64), np.empty(scratch)
+    moves = 0
+    for age in range(len(order)):
+        s = order[age]
+        start = x.hyp_ptr[s]
+        n = x.hyp_ptr[s + 1] - start
+        if n == 0:
+            continue
+        scores, gains, whole = all_scores[:n], all_gains[:n], everything[:n]
+        if trace.best[s] >= 0:
+            add_stats(x.stats[trace.best[s]], -1, sums)
+        top = worst = 0
+        for y in range(n):
+            scores[y] = score_of(x, w, start + y)
+            gains[y] = choice.scale * context_gain(x.stats[start + y], sums) if choice.scale else sentence_gains[start + y]
+            if scores[y] > scores[top]:
+                top = y
+            if scores[y] < scores[worst]:
+                worst = y
+        trace.best[s] = start + top
+        add_stats(x.stats[start + top], 1, sums)
+        among = whole
+        if 0 < choice.top < n:
+            among = np.sort(np.argsort(-scores, kind="mergesort")[: choice.top])
+        plus = _argmax(choice.gamma_plus, scores, choice.beta_plus, gains, among)
+        minus = _argmax(choice.gamma_minus, scores, -choice.beta_minus, gains, whole)
+        trace.plus[s], trace.minus[s] = start + plus, start + minus
+        if n == 1:
+            continue
+        trace.spread[s] = scores[plus] - scores[worst]
+        if limits.max_iter:
+            moves += cutting_plane(x, start, plus, gains, scores, w, past, age, factor, limits, idx, val)
+            continue
+        loss = scores[minus] - scores[plus] + gains[plus] - gains[minus]
+        moved = margin_step(x, start + plus, start + minus, loss, w, past, age, factor, limits.c, idx, val)
+        if limits.bound < np.inf:
+            moved |= bound_step(x, start + plus, start + worst, start + top, w, past, age, factor, limits, idx, val)
+        moves += moved
+    return moves
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The loop
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def train(tuner: Any, limits: Limits, nbest: NBest, select: NBest | None, run: Run, method: str) -> Model:
+    """Iterative parameter mixing over the tuner's shards (one is plain MIRA), a row of history an epoch.
+
+    Each learner starts an epoch from the mixed weights and from everyone's 1-bests of the epoch before, and sees only its own
+    changes to them; so the result depends on the number of shards and not of threads.
+    """
+    features = Features.of(nbest)
+    log = EpochLog(features, nbest, select, run)
+    x = Lists.of(nbest, features)
+    w, factor = start_weights(features, run), step_factors(features, run, method)
+    started, mean = bool(w.any()), np.zeros(len(w))
+    gains = sentence_bleu(nbest.stats)
+    nobody = np.full(len(nbest), -1)
+    trace = Trace(best=nobody.copy(), plus=nobody.copy(), minus=nobody.copy(), spread=np.full(len(nbest), np.nan))
+    choice = Choice(*ORACLES[tuner.oracle], *PREDICTIONS[tuner.prediction], tuner.k if tuner.oracle == "lu" else 0, 0.0)
+    scale = tuner.context_scale or float(np.count_nonzero(np.diff(nbest.hyp_ptr))) or 1.0
+    rng = np.random.default_rng(run.seed)
+    parts = np.array_split(rng.permutation(len(nbest)), tuner.shards)
+
+    def learn(order: I64) -> tuple[int, F64, F64]:
+        mine, past, own_sums = w.copy(), np.zeros(len(w)), sums.copy()
+        moves = _epoch(x, order, gains, choice, limits, mine, past, factor, own_sums, trace, x.longest, x.n_scratch)
+        return moves, mine, mine - past / max(len(order), 1)
+
+    with ThreadPoolExecutor(max(1, min(run.threads, tuner.shards))) as pool:
+        for epoch in range(1, tuner.epochs + 1):
+            sums = np.zeros(N_SUMS)
+            for h in trace.best[trace.best >= 0]:
+                add_stats(x.stats[h], 1, sums)
+            moves, w, epoch_mean = _mix(w, list(pool.map(learn, [rng.permutation(part) for part in parts])))
+            mean += (epoch_mean - mean) / epoch
+            kept = mean if tuner.average else w
+            note = health(epoch, w, started=started, moves=moves)
+            log.record(epoch, kept, **_summary(log, trace), moves=moves, **note)
+            choice = choice._replace(scale=scale)
+    return log.model(tuner, method)
+
+
+def _mix(w: F64, learned: list[tuple[int, F64, F64]]) -> tuple[int, F64, F64]:
+    """The sum of the steps, and the means of the learners' weights and of their mean weights.
+
+    Means are of the changes to w, so that a weight nobody moved keeps every bit.
+    """
+    moves, last, mean = zip(*learned, strict=True)
+    return sum(moves), w + sum(v - w for v in last) / len(last), w + sum(v - w for v in mean) / len(mean)
+
+
+def _summary(log: EpochLog, trace: Trace) -> dict[str, float]:
+    """Corpus BLEU of the epoch's oracles and predictions, and the spread of [EMR13 section 6]."""
+    spread = trace.spread[~np.isnan(trace.spread)]
+    return {
+        "oracle": log.scorer.score(trace.plus, "bleu").score,
+        "prediction": log.scorer.score(trace.minus, "bleu").score,
+        "spread_mean": float(spread.mean()) if len(spread) else 0.0,
+        "spread_sd": float(spread.std()) if len(spread) else 0.0,
+    }
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# All strategies
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+class Strategy(NamedTuple):
+    """One cell of the table: the model's history has dev, oracle and prediction BLEU (and select) of every epoch."""
+
+    oracle: str
+    prediction: str
+    model: Model
+
+
+def strategy_grid(nbest: NBest, select: NBest | None, base: Mira, run: Run = Run()) -> list[Strategy]:  # noqa: B008 (frozen)
+    """Every oracle with every prediction, all else as in ``base`` [E12 tables 3 and 4, figures 1 to 6]."""
+    cells = []
+    for prediction in PREDICTIONS:
+        for oracle in ORACLES:
+
+            def named(row: Mapping[str, Any], cell: str = f"{oracle}/{prediction}") -> None:
+                if run.callback:
+                    run.callback({"strategy": cell, **row})
+
+            tuner = replace(base, oracle=oracle, prediction=prediction)
+            cells.append(Strategy(oracle, prediction, tuner.fit(nbest, select, replace(run, callback=named))))
+    return cells

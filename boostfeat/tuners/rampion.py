@@ -1,0 +1,95 @@
+"""RAMPION: the structured ramp loss by the concave-convex procedure [GS12]; METHOD section 6."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+from numba import njit
+
+from ..bleu import sentence_bleu
+from ..model import Model
+from ..nbest import NBest
+from .base import EpochLog, Features, Run
+from .margin import Lists, check_options, difference, health, score_of, start_weights, step_factors
+
+
+@dataclass(frozen=True)
+class Rampion:
+    """min_w Σ_i [ -max_y (w·f(y) - α cost(y)) + max_y (w·f(y) + α cost(y)) ] + C/2 |w - w0|²,  cost = 1 - BLEU+1   [GS12]
+
+    The first maximum (hope) makes it concave: an epoch fixes the hopes at the epoch's weights and minimises the convex rest by
+    ``passes`` rounds of stochastic subgradient steps, with the fear of each sentence under the weights of the moment.
+    [GS12]'s outermost loop decodes anew; the lists are fixed here, so ``epochs`` is T T' of the paper.
+    Deviation: the pull towards w0, a factor 1 - η C / n a step, is applied once a pass, to the n-th power: no step touches more
+    features than it must, and the difference is of the order of η C.
+    """
+
+    epochs: int = 10  # (T') rounds of hope
+    passes: int = 5  # (T'') over the sentences a round
+    eta: float = 1e-4  # (η) step size
+    c: float = 1.0  # (C) strength of the pull towards the initial weights
+    alpha: float = 10.0  # (α) scale of the cost
+
+    def __post_init__(self) -> None:
+        check_options(
+            "rampion",
+            epochs=(self.epochs, self.epochs >= 1, "of at least 1"),
+            passes=(self.passes, self.passes >= 1, "of at least 1"),
+            eta=(self.eta, 0 < self.eta < inf, "above 0"),
+            c=(self.c, 0 <= self.c < inf, "from 0"),
+            alpha=(self.alpha, 0 <= self.alpha < inf, "from 0"),
+        )
+
+    def fit(self, nbest: NBest, select: NBest | None = None, run: Run = Run()) -> Model:  # noqa: B008 (frozen)
+        features = Features.of(nbest)
+        log = EpochLog(features, nbest, select, run)
+        x = Lists.of(nbest, features)
+        w0, factor = start_weights(features, run), step_factors(features, run, "rampion", keys=("c", "l2"))
+        n = max(int(np.count_nonzero(np.diff(nbest.hyp_ptr) > 1)), 1)
+        pull = self.eta * self.c * run.groups.factors(features.names, "l2") / n
+        keep = np.maximum(1 - pull, 0.0) ** n
+        gains = self.alpha * sentence_bleu(nbest.stats)
+        w, rng = w0.copy(), np.random.default_rng(run.seed)
+        fear = np.full(len(nbest), -1)
+        for epoch in range(1, self.epochs + 1):
+            hope, moves = np.full(len(nbest), -1), 0
+            _choose(x, w, gains, hope)
+            for _ in range(self.passes):
+                moves += _pass(x, rng.permutation(len(nbest)), hope, gains, self.eta, w, factor, fear, x.n_scratch)
+                w = w0 + keep * (w - w0)
+            note = health(epoch, w, started=bool(w0.any()), moves=moves)
+            choices = {"oracle": log.scorer.score(hope, "bleu").score, "prediction": log.scorer.score(fear, "bleu").score}
+            log.record(epoch, w, **choices, moves=moves, **note)
+        return log.model(self, "rampion")
+
+
+@njit(cache=True, nogil=True)
+def _choose(x, w, gains, hope):  # type: ignore[no-untyped-def]
+    """OUT hope[s], the argmax of w·f + gain of each list."""
+    for s in range(len(hope)):
+        best = -np.inf
+        for h in range(x.hyp_ptr[s], x.hyp_ptr[s + 1]):
+            v = score_of(x, w, h) + gains[h]
+            if v > best or hope[s] < 0:
+                hope[s], best = h, v
+
+
+@njit(cache=True, nogil=True)
+def _pass(x, order, hope, gains, eta, w, factor, fear, scratch):  # type: ignore[no-untyped-def]
+    """w += η c∘(f(hope) - f(fear)) for each sentence. IN OUT w; OUT fear[s]. Returns the number of steps."""
+    idx, val = np.empty(scratch, np.int64), np.empty(scratch)
+    steps = 0
+    for s in order:
+        best = -np.inf
+        for h in range(x.hyp_ptr[s], x.hyp_ptr[s + 1]):
+            v = score_of(x, w, h) - gains[h]
+            if v > best or h == x.hyp_ptr[s]:
+                fear[s], best = h, v
+        if hope[s] != fear[s]:
+            n = difference(x, hope[s], fear[s], idx, val)
+            for i in range(n):
+                w[idx[i]] += eta * factor[idx[i]] * val[i]
+            steps += n > 0
+    return steps
