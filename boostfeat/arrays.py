@@ -47,7 +47,7 @@ def _segment_sum(ptr, idx, values, out):  # type: ignore[no-untyped-def]
 
 def add_segment_sums(ptr: I64, idx: I32, values: F64, out: F64) -> F64:
     """out[h] += Σ values[idx[i]] over segment h (A F). Empty segments add 0, unlike ``np.add.reduceat``."""
-    _segment_sum(ptr, idx, values, out)
+    _segment_sum(ptr, idx.view(np.uint32), values, out)  # unsigned: numba need not look for negative indices
     return out
 
 
@@ -63,7 +63,7 @@ def _segment_scatter(ptr, idx, values, out):  # type: ignore[no-untyped-def]
 def scatter_segments(ptr: I64, idx: I32, values: F64, n: int) -> F64:
     """Σ values[h] over the segments h that hold each of n elements (A' g): the transpose of add_segment_sums."""
     out = np.zeros(n)
-    _segment_scatter(ptr, idx, values, out)
+    _segment_scatter(ptr, idx.view(np.uint32), values, out)
     return out
 
 
@@ -79,7 +79,7 @@ def _segment_rows(ptr, idx, matrix, out):  # type: ignore[no-untyped-def]
 def segment_row_sums(ptr: I64, idx: I32, matrix: F64) -> F64:
     """A X: the sum of rows ``matrix[idx[i]]`` over each segment, [H, D]."""
     out = np.zeros((len(ptr) - 1, matrix.shape[1]))
-    _segment_rows(ptr, idx, matrix, out)
+    _segment_rows(ptr, idx.view(np.uint32), matrix, out)
     return out
 
 

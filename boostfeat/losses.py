@@ -44,39 +44,78 @@ def _cut(x: F64) -> F64:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _log_loss(z):  # type: ignore[no-untyped-def]
-    """log(1 + exp(-z)) and σ(-z), for any z without overflow."""
-    e = np.exp(-abs(z))
-    return max(-z, 0.0) + np.log1p(e), (e if z > 0 else 1.0) / (1.0 + e)
+_PRODUCT = 500  # factors between 1 and 2: their product is a number, and one logarithm does for all of them
 
 
 @njit(cache=True, nogil=True)
-def _pair_value(better, worse, weight, scores):  # type: ignore[no-untyped-def]
-    total = 0.0
-    for k in range(len(better)):
-        total += weight[k] * _log_loss(scores[better[k]] - scores[worse[k]])[0]
-    return total
+def _margin(better, worse, scores, k):  # type: ignore[no-untyped-def]
+    return min(max(scores[better[k]], -HUGE), HUGE) - min(max(scores[worse[k]], -HUGE), HUGE)
 
 
 @njit(cache=True, nogil=True)
 def _pair_gradient(better, worse, weight, scores, out):  # type: ignore[no-untyped-def]
     for k in range(len(better)):
-        slope = weight[k] * _log_loss(scores[better[k]] - scores[worse[k]])[1]
+        slope = weight[k] / (1.0 + np.exp(min(_margin(better, worse, scores, k), 700.0)))
         out[better[k]] -= slope
         out[worse[k]] += slope
 
 
 @njit(cache=True, nogil=True)
-def _pair_ray(z, dz, weight, rho):  # type: ignore[no-untyped-def]
-    value = first = second = 0.0
+def _moving_margins(better, worse, weight, scores, direction, z, dz, moving):  # type: ignore[no-untyped-def]
+    """OUT z, dz, moving: margins, their change and the weights of the pairs that the direction tells apart.
+
+    Returns their number and the loss of the other pairs.
+    """
+    n, resting, product, factors = 0, 0.0, 1.0, 0
+    for k in range(len(better)):
+        change = _margin(better, worse, direction, k)
+        margin = _margin(better, worse, scores, k)
+        if change != 0.0:
+            z[n], dz[n], moving[n] = margin, change, weight[k]
+            n += 1
+            continue
+        e = np.exp(-abs(margin))
+        resting += weight[k] * max(-margin, 0.0)
+        if weight[k] == 1.0:
+            product *= 1.0 + e
+            factors += 1
+            if factors == _PRODUCT:
+                resting += np.log(product)
+                product, factors = 1.0, 0
+        else:
+            resting += weight[k] * np.log1p(e)
+    return n, resting + np.log(product)
+
+
+@njit(cache=True, nogil=True)
+def _moved(z, dz, rho, margin, out):  # type: ignore[no-untyped-def]
+    """OUT margin = z + ρ dz, out = -|margin|."""
     for k in range(len(z)):
-        loss, sigma = _log_loss(z[k] + rho * dz[k])
+        margin[k] = z[k] + rho * dz[k]
+        out[k] = -abs(margin[k])
+
+
+@njit(cache=True, nogil=True)
+def _pair_sums(margin, e, dz, weight):  # type: ignore[no-untyped-def]
+    """(Ψ, Ψ', Ψ'') of Σ_k w_k log(1 + exp(-margin_k)) from e = exp(-|margin|), for any margins without overflow."""
+    value = first = second = 0.0
+    product, factors = 1.0, 0
+    for k in range(len(margin)):
+        inverse = 1.0 / (1.0 + e[k])
+        sigma = e[k] * inverse if margin[k] > 0 else inverse
         slope = weight[k] * dz[k]
-        value += weight[k] * loss
         first -= slope * sigma
-        second += slope * dz[k] * sigma * (1.0 - sigma)
-    return value, first, second
+        second += slope * dz[k] * (e[k] * inverse * inverse)
+        value += weight[k] * max(-margin[k], 0.0)
+        if weight[k] == 1.0:
+            product *= 1.0 + e[k]
+            factors += 1
+            if factors == _PRODUCT:
+                value += np.log(product)
+                product, factors = 1.0, 0
+        else:
+            value += weight[k] * np.log1p(e[k])
+    return value + np.log(product), first, second
 
 
 class PairwiseLogLoss:
@@ -87,22 +126,24 @@ class PairwiseLogLoss:
         self.weight = np.ones(len(pairs)) if weight is None else weight  # [K]
 
     def value(self, scores: F64) -> float:
-        return float(_pair_value(self.pairs.better, self.pairs.worse, self.weight, _cut(scores)))
+        return self.ray(scores, np.zeros(len(scores)))(0.0)[0]
 
     def gradient(self, scores: F64) -> F64:
         out = np.zeros(self.n_hyps)
-        _pair_gradient(self.pairs.better, self.pairs.worse, self.weight, _cut(scores), out)
+        _pair_gradient(self.pairs.better, self.pairs.worse, self.weight, scores, out)
         return out
 
     def ray(self, scores: F64, direction: F64) -> Ray:
-        scores, direction = _cut(scores), _cut(direction)
-        z, dz = (x[self.pairs.better] - x[self.pairs.worse] for x in (scores, direction))
-        moves = dz != 0  # a tree that tells few hypotheses apart moves few pairs
-        resting = float(_pair_ray(z[~moves], dz[~moves], self.weight[~moves], 0.0)[0])
-        z, dz, weight = z[moves], dz[moves], self.weight[moves]
+        z, dz, weight = np.empty((3, len(self.pairs)))
+        n, resting = _moving_margins(self.pairs.better, self.pairs.worse, self.weight, scores, direction, z, dz, weight)
+        z, dz, weight = z[:n], dz[:n], weight[:n]  # a tree that tells few hypotheses apart moves few pairs
+
+        margin, e = np.empty((2, n))
 
         def at(rho: float) -> tuple[float, float, float]:
-            value, first, second = _pair_ray(z, dz, weight, min(max(rho, -HUGE), HUGE))
+            _moved(z, dz, min(max(rho, -HUGE), HUGE), margin, e)
+            np.exp(e, out=e)  # numpy's is vectorised, numba's is not
+            value, first, second = _pair_sums(margin, e, dz, weight)
             return resting + value, first, second
 
         return at

@@ -1,0 +1,5 @@
+"""``python -m boostfeat`` is ``boostfeat``."""
+
+from .cli import main
+
+main()

@@ -1,0 +1,105 @@
+"""What every command shares: options, messages, progress, and errors as one line."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import typer
+
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of all random choices.")]
+Threads = Annotated[int, typer.Option("--threads", min=1, help="Threads to use; results do not depend on it.")]
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No progress, no messages.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Machine-readable results on standard output.")]
+
+ALL_CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def emit(result: Any, text: str, *, as_json: bool) -> None:
+    """Results go to standard output: text for people, or one JSON object."""
+    sys.stdout.write((json.dumps(result, ensure_ascii=False) if as_json else text.rstrip("\n")) + "\n")
+
+
+def say(message: str, *, quiet: bool) -> None:
+    """Messages go to standard error."""
+    if not quiet:
+        sys.stderr.write(f"boostfeat: {message}\n")
+
+
+class Bar:
+    """A progress bar on standard error, shown on a terminal when work takes more than a moment."""
+
+    def __init__(self, what: str, *, quiet: bool) -> None:
+        self.what, self.quiet = what, quiet
+        self._progress: Any = None
+        self._task: Any = None
+        self._started = time.monotonic()
+
+    def update(self, done: float, total: float | None, note: str = "") -> None:
+        if self.quiet or not sys.stderr.isatty() or time.monotonic() - self._started < 0.5:
+            return
+        if self._progress is None:
+            from rich.console import Console
+            from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+            columns = (
+                TextColumn("{task.description}"),
+                BarColumn(),
+                TimeElapsedColumn(),
+                TimeRemainingColumn(),
+                TextColumn("{task.fields[note]}"),
+            )
+            self._progress = Progress(*columns, console=Console(stderr=True), transient=True)
+            self._task = self._progress.add_task(self.what, total=total, note=note)
+            self._progress.start()
+        self._progress.update(self._task, completed=done, total=total, note=note)
+
+    def stop(self) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+
+
+@contextlib.contextmanager
+def progress(what: str, *, quiet: bool) -> Iterator[Bar]:
+    bar = Bar(what, quiet=quiet)
+    try:
+        yield bar
+    finally:
+        bar.stop()
+
+
+@contextlib.contextmanager
+def reading(what: str, *, quiet: bool) -> Iterator[None]:
+    """Progress of the files that are read inside the block."""
+    from ..files import on_progress
+
+    with progress(what, quiet=quiet) as bar:
+
+        def report(name: str, n_bytes: int, size: int) -> None:
+            bar.update(n_bytes, None, f"{os.path.basename(name)}: {n_bytes / 1e6:,.0f} MB of text")
+
+        token = on_progress.set(report)
+        try:
+            yield
+        finally:
+            on_progress.reset(token)
+
+
+def table(rows: list[list[str]], *, header: list[str] | None = None, right: tuple[int, ...] | None = None) -> str:
+    """Aligned columns: to the right those given (default: all but the first), the others to the left."""
+    lines = [header, *rows] if header else rows
+    if not lines:
+        return ""
+    widths = [max(len(row[c]) for row in lines if c < len(row)) for c in range(max(map(len, lines)))]
+    rightmost = range(1, len(widths)) if right is None else right
+
+    def line(row: list[str]) -> str:
+        cells = [cell.rjust(w) if c in rightmost else cell.ljust(w) for c, (cell, w) in enumerate(zip(row, widths, strict=False))]
+        return "  ".join(cells).rstrip()
+
+    return "\n".join(line(row) for row in lines)

@@ -1,0 +1,72 @@
+"""The whole job on the data that ships with the tool."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .common import ALL_CORES, AsJson, Quiet, Seed, Threads
+
+
+def register(app: typer.Typer) -> None:
+    @app.command()
+    def demo(
+        output: Annotated[str, typer.Option("-o", "--output", help="A folder for what the commands write.")] = "boostfeat-demo",
+        seed: Seed = 0,
+        threads: Threads = ALL_CORES,
+        quiet: Quiet = False,
+        as_json: AsJson = False,
+    ) -> None:
+        """Import, induce, show and score the lists in data/, printing each command.
+
+        \b
+        Example:
+          boostfeat demo
+        """
+        from ..errors import InputError
+
+        data, out = data_folder(), Path(output)
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"{out}: expected a folder to write, found: {error.strerror}; choose another with -o") from None
+        common = ["--seed", str(seed), "--threads", str(threads)] + (["-q"] if quiet else [])
+        jobs = [
+            *(
+                [
+                    "import",
+                    f"{data}/{name}.nbest.xz",
+                    "-s",
+                    f"{data}/{name}.src",
+                    "-r",
+                    f"{data}/{name}.ref",
+                    "-o",
+                    f"{out}/{name}.nbest",
+                ]
+                for name in ("dev", "select", "test")
+            ),
+            ["info", f"{out}/dev.nbest"],
+            ["induce", f"{out}/dev.nbest", "--select", f"{out}/select.nbest", "--max-leaves", "4", "-o", f"{out}/model.json"],
+            ["show", f"{out}/model.json"],
+            ["score", f"{out}/test.nbest"],
+            ["score", f"{out}/test.nbest", "-m", f"{out}/model.json"],
+        ]
+        for job in jobs:
+            if not quiet:
+                sys.stderr.flush()
+                print(f"\n$ boostfeat {' '.join(job)}", flush=True)
+            app([*job, *common, *(["--json"] if as_json else [])], standalone_mode=False)
+
+
+def data_folder() -> Path:
+    """data/ as installed with the package, or of the checkout."""
+    from ..errors import InputError
+
+    package = Path(__file__).parents[1]
+    for folder in (package / "data", package.parent / "data"):
+        if (folder / "dev.nbest.xz").exists():
+            return folder
+    raise InputError("data/: expected the demo's lists beside the package, found none; install boostfeat again")

@@ -1,0 +1,279 @@
+"""Commands on lists: import, info, convert, rerank, score."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .common import ALL_CORES, AsJson, Quiet, Seed, Threads, emit, reading, say, table
+
+if TYPE_CHECKING:
+    from ..arrays import F64, I64
+    from ..nbest import NBest
+
+Store = Annotated[str, typer.Argument(metavar="LIST.nbest", help="A list imported with 'boostfeat import'.", show_default=False)]
+ModelFile = Annotated[str | None, typer.Option("-m", "--model", help="A model file; without it, the decoder's own score.")]
+
+
+def register(app: typer.Typer) -> None:
+    app.command("import")(import_)
+    for command in (info, convert, rerank, score):
+        app.command()(command)
+
+
+def import_(
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILE...", help="n-best lists or graphs; '-' is standard input.", show_default=False)
+    ],
+    output: Annotated[str, typer.Option("-o", "--output", help="The store to write.", show_default=False)],
+    ref: Annotated[
+        list[str] | None, typer.Option("-r", "--ref", help="References, one sentence a line; repeat for more than one.")
+    ] = None,
+    source: Annotated[str | None, typer.Option("-s", "--source", help="Source sentences, one a line.")] = None,
+    format: Annotated[str, typer.Option("--format", help="auto looks at the content.")] = "auto",
+    size: Annotated[
+        int | None, typer.Option("--size", min=1, help="At most N hypotheses a sentence; for graphs, N-best (default 100).")
+    ] = None,
+    distinct: Annotated[bool, typer.Option("--distinct/--derivations", help="Graphs: N-best strings, or derivations.")] = True,
+    weights: Annotated[str | None, typer.Option("--weights", help="Graphs: a model file whose weights rank the paths.")] = None,
+    names: Annotated[str | None, typer.Option("--names", help="osgx: comma-separated names of the values in core=(...).")] = None,
+    allow_mismatch: Annotated[
+        bool, typer.Option("--allow-mismatch", help="Keep what units and totals disagree on as a feature of the hypothesis.")
+    ] = False,
+    seed: Seed = 0,
+    threads: Threads = ALL_CORES,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Read n-best lists or search graphs of any decoder into a store.
+
+    Several FILEs are one corpus: lists of the same sentence are accumulated and duplicates removed.
+
+    \b
+    Example:
+      boostfeat import dev.nbest.gz -s dev.fi -r dev.en -o dev.nbest
+    """
+    from ..build import ReadOptions, attach
+    from ..errors import InputError
+    from ..files import is_writable_target, read_lines
+    from ..formats import read_all
+    from ..model import Model
+    from ..store import write_store
+
+    started = time.monotonic()
+    is_writable_target(output)
+    if files.count("-") + [source, *(ref or [])].count("-") > 1:
+        raise InputError("'-': expected one input from standard input, found more; name files")
+    sentences = [line for _, line in read_lines(source)] if source else None
+    references = [[line for _, line in read_lines(path)] for path in ref or []]
+    options = ReadOptions(
+        source=sentences,
+        size=size,
+        distinct=distinct,
+        allow_mismatch=allow_mismatch,
+        weights=Model.load(weights).weights if weights else None,
+        names=[n.strip() for n in names.split(",")] if names else None,
+        threads=threads,
+    )
+    with reading("importing", quiet=quiet):
+        nbest = read_all(files, options, format=format)
+    nbest = attach(nbest, source=sentences, refs=references, name=", ".join(files), threads=threads)
+    write_store(nbest, output)
+    result = {**_sizes(nbest), "seconds": round(time.monotonic() - started, 3), "output": output}
+    if as_json:
+        emit(result, "", as_json=True)
+    say(
+        f"{len(nbest):,} sentences, {nbest.n_hyps:,} hypotheses, {nbest.n_occurrences:,} units ({nbest.n_units:,} distinct), "
+        f"{len(nbest.global_names)} features"
+        + (f" and {len(nbest.sparse_names):,} sparse" if len(nbest.sparse_names) else "")
+        + f" -> {output} in {result['seconds']:.1f} s",
+        quiet=quiet,
+    )
+
+
+def info(
+    store: Store,
+    seed: Seed = 0,
+    threads: Threads = ALL_CORES,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show what a list holds: sizes, features, and BLEU of its first, mean and oracle hypotheses.
+
+    \b
+    Example:
+      boostfeat info dev.nbest
+    """
+    from ..metrics import Scorer, first_choice, mean_bleu, oracle_choice
+    from ..store import read_store
+
+    nbest = read_store(store)
+    result: dict[str, Any] = _sizes(nbest)
+    lines = [[name.replace("_", " "), f"{value:,}" if isinstance(value, int) else str(value)] for name, value in result.items()]
+    gains: dict[str, Any] = {"first": None, "mean": None, "oracle": None}
+    signature = None
+    if nbest.has_stats:
+        scorer = Scorer(nbest)
+        first = scorer.score(first_choice(nbest), "bleu")
+        gains = {"first": first.score, "mean": mean_bleu(nbest), "oracle": scorer.score(oracle_choice(nbest), "bleu").score}
+        signature = first.signature
+        lines += [[f"BLEU, {name}", f"{value:.2f}"] for name, value in gains.items()]
+    features = _feature_rows(nbest)
+    result |= {**gains, "signature": signature, "features": features, "meta": nbest.meta}
+    text = table(lines)
+    if signature:
+        text += f"\n{signature} (oracle: the best BLEU+1 of each list)"
+    if features:
+        rows = [[f["name"], f"{f['mean']:.4g}", f"{f['sd']:.4g}", f"{100 * f['nonzero']:.1f}%"] for f in features]
+        text += "\n\n" + table(rows, header=["feature", "mean a hypothesis", "sd", "non-zero"])
+    emit(result, text, as_json=as_json)
+
+
+def convert(
+    store: Store,
+    output: Annotated[
+        str, typer.Option("-o", "--output", help="The file to write; .gz .xz .bz2 .zst compress; '-' is standard output.")
+    ] = "-",
+    format: Annotated[str, typer.Option("--format", help="moses, moses-enriched or jsonl.")] = "jsonl",
+    seed: Seed = 0,
+    threads: Threads = ALL_CORES,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write a store as an n-best list in another format.
+
+    \b
+    Example:
+      boostfeat convert dev.nbest --format moses -o dev.moses.gz
+    """
+    from ..files import open_output
+    from ..formats import write
+    from ..store import read_store
+
+    nbest = read_store(store)
+    with open_output(output) as stream:
+        write(nbest, stream, format=format)
+    if as_json and output != "-":
+        emit({**_sizes(nbest), "output": output}, "", as_json=True)
+
+
+def rerank(
+    store: Store,
+    model: ModelFile = None,
+    format: Annotated[
+        str, typer.Option("--format", help="text: the best, one line a sentence; moses, jsonl: the list, best first.")
+    ] = "text",
+    output: Annotated[str, typer.Option("-o", "--output", help="'-' is standard output.")] = "-",
+    seed: Seed = 0,
+    threads: Threads = ALL_CORES,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Sort each list by a model's score, or the decoder's own.
+
+    \b
+    Example:
+      boostfeat rerank test.nbest -m model.json > test.out
+    """
+    from dataclasses import replace
+
+    import numpy as np
+
+    from ..errors import unknown_name
+    from ..files import open_output
+    from ..formats import write
+    from ..metrics import best_choice
+    from ..store import read_store
+
+    formats = ("text", "moses", "jsonl")
+    format = "jsonl" if as_json else format
+    if format not in formats:
+        raise unknown_name("format", format, formats)
+    nbest = read_store(store)
+    scores = model_scores(nbest, model, store, quiet=quiet)
+    with open_output(output) as stream:
+        if format == "text":
+            texts = _texts(nbest, best_choice(nbest, scores))
+            stream.write("".join(text + "\n" for text in texts).encode())
+            return
+        order = np.lexsort((np.arange(len(scores)), -scores, nbest.sent_of_hyp))
+        write(replace(nbest.take_hyps(order, nbest.hyp_ptr), score=scores[order]).compact(), stream, format=format)
+
+
+def score(
+    store: Store,
+    model: ModelFile = None,
+    metrics: Annotated[str, typer.Option("--metrics", help="Any of bleu,bleu-sbp,chrf,ter.")] = "bleu,bleu-sbp",
+    seed: Seed = 0,
+    threads: Threads = ALL_CORES,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Score the reranked 1-best against the references.
+
+    \b
+    Example:
+      boostfeat score test.nbest -m model.json --metrics bleu,bleu-sbp,chrf,ter
+    """
+    from ..metrics import Scorer, best_choice, parse_metrics
+    from ..store import read_store
+
+    names = parse_metrics(metrics)
+    nbest = read_store(store)
+    chosen = best_choice(nbest, model_scores(nbest, model, store, quiet=quiet))
+    scorer = Scorer(nbest)
+    results = {name: scorer.score(chosen, name) for name in names}
+    emit(
+        {
+            "metrics": {name: {"score": r.score, "signature": r.signature} for name, r in results.items()},
+            "sentences": len(nbest),
+        },
+        table([[name, f"{r.score:.2f}", r.signature] for name, r in results.items()], right=(1,)),
+        as_json=as_json,
+    )
+
+
+def model_scores(nbest: NBest, model: str | None, store: str, *, quiet: bool) -> F64:
+    """[H] scores under a model file, or the decoder's own."""
+    from ..errors import InputError
+    from ..model import Model
+
+    if model is None:
+        if not nbest.has_scores:
+            raise InputError(f"{store}: expected hypotheses with a decoder score, found some without; give a model with -m")
+        return nbest.score
+    loaded = Model.load(model)
+    if missing := loaded.missing_features(nbest):
+        more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
+        say(f"{Path(store).name} lacks features of the model, which count as 0: {', '.join(missing[:5])}{more}", quiet=quiet)
+    return loaded.decision_function(nbest)
+
+
+def _sizes(nbest: NBest) -> dict[str, int]:
+    return {
+        "sentences": len(nbest),
+        "hypotheses": nbest.n_hyps,
+        "units": nbest.n_occurrences,
+        "distinct_units": nbest.n_units,
+        "unit_features": len(nbest.unit_names),
+        "hypothesis_features": len(nbest.extra_names),
+        "sparse_features": len(nbest.sparse_names),
+        "references": len(nbest.refs) // max(1, len(nbest)),
+    }
+
+
+def _feature_rows(nbest: NBest) -> list[dict[str, Any]]:
+    features = nbest.global_features
+    if not len(features):
+        return []
+    nonzero = (features != 0).mean(axis=0)
+    columns = zip(nbest.global_names, features.mean(axis=0), features.std(axis=0), nonzero, strict=True)
+    return [{"name": name, "mean": float(m), "sd": float(sd), "nonzero": float(z)} for name, m, sd, z in columns]
+
+
+def _texts(nbest: NBest, chosen: I64) -> list[str]:
+    texts = nbest.text.take([int(h) if h >= 0 else None for h in chosen]).to_pylist() if nbest.n_hyps else [None] * len(nbest)
+    return [text or "" for text in texts]

@@ -1,0 +1,78 @@
+"""A model in words: features by total effect, trees as rules, how often each leaf fires."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .augment import within_list_sd
+from .boost import Space, linear_effects
+from .model import Model
+from .nbest import NBest
+from .tree import Tree
+
+
+def describe(model: Model, nbest: NBest | None = None) -> dict[str, Any]:
+    """What a model does, on a list or, without one, on the list it was learnt on (as its history tells).
+
+    Effects are standard deviations within lists of what a feature or tree adds to the score; a feature's total effect is
+    that of its weight plus an equal share of the effect of every tree that uses it.
+    """
+    rows = {row["tree"]: row for row in model.history if "tree" in row}
+    effects: dict[str, float] = dict(model.history[0].get("effects", {})) if model.history else {}
+    per_tree = {tree.name: (rows.get(tree.name, {}).get("effect"), rows.get(tree.name, {}).get("fires")) for tree in model.trees}
+    if nbest is not None:
+        effects = linear_effects(nbest, model.weights)
+        space = Space.of(nbest, model.level) if model.trees else None
+        counts = space.counts() if space else np.zeros(0)
+        for tree in model.trees:
+            assert space is not None
+            fires = np.bincount(tree.leaf_of(space.table), counts, minlength=len(tree.feature))[tree.leaves]
+            effect = within_list_sd(nbest.hyp_ptr, tree.weight * space.sum(tree.predict(space.table)))[0]
+            per_tree[tree.name] = (float(effect), fires.astype(int).tolist())
+    total = {name: effects.get(name, 0.0) for name in model.weights}
+    for tree in model.trees:
+        names = tree.features()
+        for name in names:
+            total[name] = total.get(name, 0.0) + (per_tree[tree.name][0] or 0.0) / len(names)
+    features = [
+        {"name": name, "weight": model.weights.get(name), "effect": effects.get(name), "total_effect": total[name]}
+        for name in sorted(total, key=lambda n: (-total[n], -abs(model.weights.get(n, 0.0)), n))
+    ]
+    return {
+        "signature": model.signature,
+        "level": model.level,
+        "features": features,
+        "trees": [_tree(tree, *per_tree[tree.name]) for tree in model.trees],
+    }
+
+
+def _tree(tree: Tree, effect: float | None, fires: list[int] | None) -> dict[str, Any]:
+    """``fires``: how often each leaf fires, in the order of the tree's nodes, and as shares behind the leaves in the rules."""
+    n = max(1, sum(fires or []))
+    notes = {int(node): f"{100 * k / n:.1f}%" for node, k in zip(tree.leaves, fires or [], strict=False)}
+    return {"name": tree.name, "weight": tree.weight, "rules": tree.rules(notes), "effect": effect, "fires": fires}
+
+
+def described_text(what: dict[str, Any], *, top: int) -> str:
+    """The description for a terminal."""
+    from .cli.common import table
+
+    lines = [what["signature"], ""]
+    seen = [f for f in what["features"] if f["effect"] is not None or f["weight"] is None]
+    other = [f for f in what["features"] if f["effect"] is None and f["weight"]]
+    other.sort(key=lambda f: -abs(f["weight"]))
+    rows = [[f["name"], _short(f["weight"]), _short(f["total_effect"])] for f in seen]
+    rows += [[f["name"], _short(f["weight"]), ""] for f in other[:top]]
+    lines.append(table(rows, header=["feature", "weight", "total effect"]))
+    if len(other) > top:
+        lines.append(f"... and {len(other) - top} more (--top N)")
+    for tree in what["trees"]:
+        effect = f"  (effect {_short(tree['effect'])})" if tree["effect"] is not None else ""
+        lines += ["", f"{tree['name']}{effect}", *("  " + line for line in tree["rules"].splitlines())]
+    return "\n".join(lines)
+
+
+def _short(value: float | None) -> str:
+    return "" if value is None else f"{value:.4g}"

@@ -1,0 +1,126 @@
+"""Boosting rounds against LightGBM's own tree, linear leaves against constant ones, deduplication, PRO, memory."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import lightgbm as lgb
+import numpy as np
+from harness import REAL, cpu, in_process, report
+
+from boostfeat.bleu import sentence_bleu
+from boostfeat.boost import BoostOptions, Space, Training
+from boostfeat.build import ReadOptions, attach
+from boostfeat.formats import read
+from boostfeat.grow import Grower, TreeOptions
+from boostfeat.linesearch import minimise_ray
+from boostfeat.losses import PairwiseLogLoss
+from boostfeat.model import Model
+from boostfeat.nbest import NBest
+from boostfeat.pairs import PairOptions, Pairs, pairs_for
+from boostfeat.pro import fit_linear
+from boostfeat.store import read_store, write_store
+from boostfeat.synthetic import SyntheticOptions, synthetic_nbest
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        lists = {"generated 2,000 x 500 x 100": generated(Path(folder))}
+        if (REAL / "fi-en").is_dir():
+            lists = {"fi-en devtrain": fi_en(Path(folder)), **lists}
+        for name, path in lists.items():
+            print(f"\n{name}")
+            bench(read_store(path), path)
+
+
+def generated(folder: Path) -> Path:
+    write_store(synthetic_nbest(SyntheticOptions(sentences=2000, hyps=500, features=100)), folder / "generated.nbest")
+    return folder / "generated.nbest"
+
+
+def fi_en(folder: Path) -> Path:
+    source, refs = ((REAL / "fi-en" / f"devtrain.{x}").read_text().splitlines() for x in ("fi", "en"))
+    nbest = read(REAL / "fi-en" / "devtrain.200.enriched.xz", ReadOptions(source=source))
+    write_store(attach(nbest, source=source, refs=[refs], name="devtrain"), folder / "fi-en.nbest")
+    return folder / "fi-en.nbest"
+
+
+def bench(nbest: NBest, path: Path) -> None:
+    pairs = pairs_for(nbest, PairOptions(), seed=0)
+    fit_seconds = cpu(lambda: fit_linear(nbest, pairs), tries=1)
+    report(
+        f"PRO, {len(pairs):,} pairs, {len(nbest.global_names)} features",
+        f"{fit_seconds:.2f} s",
+        "10 s (14 features)",
+        fit_seconds < 10,
+    )
+    scores = Model(fit_linear(nbest, pairs).weights).decision_function(nbest)
+    for leaves in (8, 4, 2):
+        one_round = rounds(nbest, pairs, scores, leaves)
+        constant = cpu(one_round("constant"), tries=7)
+        theirs = cpu(lightgbm_tree(nbest, pairs, scores, leaves), tries=7)
+        report(f"a round of {leaves} constant leaves", f"{1000 * constant:.1f} ms", "-")
+        report("  against LightGBM's own tree", f"{constant / theirs:.2f} x", "1.5 x", constant / theirs <= 1.5)
+    linear = cpu(one_round("linear"), tries=3)
+    report(
+        "a linear-leaf round against a constant one",
+        f"{linear / constant:.1f} x",
+        "10 x (at 100 features)",
+        linear / constant <= 10,
+    )
+    apart = replace(nbest, units=nbest.units.take(nbest.unit_idx), unit_idx=np.arange(nbest.n_occurrences, dtype=np.int32))
+    slow = cpu(rounds(apart, pairs, scores)("constant"), tries=2)
+    report("one row per occurrence against distinct units", f"{slow / constant:.1f} x", "5 x", slow / constant >= 5)
+    del apart
+    code = (
+        "from boostfeat.boost import boost, BoostOptions; from boostfeat.store import read_store\n"
+        f"boost(read_store({str(path)!r}), None, BoostOptions(rounds=5))"
+    )
+    size = os.path.getsize(path) / 1e6
+    report(
+        "peak memory of induce",
+        f"{found['peak']:.0f} MB",
+        f"3 x store + 500 = {3 * size + 500:.0f} MB",
+        found["peak"] <= 3 * size + 500,
+    )
+
+
+def rounds(nbest: NBest, pairs: Pairs, scores: Any, max_leaves: int = 2) -> Any:
+    """A round of boost(): gradient, tree, line search and score update."""
+    space = Space.of(nbest, "local")
+    counts = space.counts()
+    training = Training.of(space, nbest.hyp_ptr, pairs, sentence_bleu(nbest.stats), BoostOptions())
+    scores = scores[training.hyps]
+    training = replace(training, hyps=np.arange(len(scores)))
+
+    def of(leaves: Any) -> Any:
+        grower = Grower(space.names, space.x, counts, TreeOptions(leaves=leaves, max_leaves=max_leaves))
+
+        def one() -> None:
+            grown = grower.grow(training.target(scores))
+            assert grown is not None
+            direction = training.space.sum(grown.h)
+            scores + minimise_ray(training.loss.ray(scores, direction), l2=1.0) * direction
+
+        return one
+
+    return of
+
+
+def lightgbm_tree(nbest: NBest, pairs: Pairs, scores: Any, max_leaves: int) -> Any:
+    """LightGBM alone, with its defaults, on the same matrix: one tree of so many leaves from the same gradient."""
+    loss = PairwiseLogLoss(pairs, nbest.n_hyps)
+    space = Space.of(nbest, "local")
+    params = {"objective": "none", "num_leaves": max_leaves, "verbosity": -1, "num_threads": 1, "min_data_in_leaf": 1}
+    data = lgb.Dataset(space.x, params=params).construct()
+    grad, hess = -space.spread(-loss.gradient(scores)), space.counts()
+    booster = lgb.Booster(params, data)
+    return lambda: booster.update(fobj=lambda *_: (grad, hess))
+
+
+if __name__ == "__main__":
+    main()

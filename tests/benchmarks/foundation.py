@@ -1,0 +1,93 @@
+"""Import, BLEU statistics, opening a store."""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+import time
+from pathlib import Path
+
+from harness import REAL, cpu, in_process, report
+from sacrebleu.metrics import BLEU
+
+from boostfeat.build import ReadOptions, with_stats
+from boostfeat.formats import read
+from boostfeat.store import read_store, write_store
+from boostfeat.synthetic import SyntheticOptions, synthetic_nbest
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        store = Path(folder) / "dev.nbest"
+        if (REAL / "fi-en").is_dir():
+            bench_import(store)
+        bench_bleu(read_store(store) if store.exists() else synthetic_nbest(SyntheticOptions(sentences=500, hyps=200)))
+        bench_open(Path(folder) / "million.nbest")
+
+
+def bench_import(store: Path) -> None:
+    fi_en = REAL / "fi-en"
+    read(fi_en / "sg.test300.nbest100.enriched.xz", ReadOptions(source=[]))  # compiles
+    code = f"""
+import time
+from pathlib import Path
+from boostfeat.build import ReadOptions, attach
+from boostfeat.formats import read
+from boostfeat.store import write_store
+fi_en = Path({str(fi_en)!r})
+source, refs = ((fi_en / f"devtrain.{{x}}").read_text().splitlines() for x in ("fi", "en"))
+started, wall = time.process_time(), time.monotonic()
+nbest = read(fi_en / "devtrain.200.enriched.xz", ReadOptions(source=source))
+nbest = attach(nbest, source=source, refs=[refs], name="devtrain")
+write_store(nbest, {str(store)!r})
+print(f"import_cpu={{time.process_time() - started}}"); print(f"wall={{time.monotonic() - wall}}"); print(f"hyps={{nbest.n_hyps}}")
+"""
+    in_process(code)  # the first fills numba's cache for read-only arrays
+    found = in_process(code)
+    raw = in_process(
+        f"import lzma, time; started = time.process_time()\nwith lzma.open({str(fi_en / 'devtrain.200.enriched.xz')!r}) as f:\n"
+        "    while f.read(1 << 22): pass\nprint(f'raw={time.process_time() - started}')"
+    )["raw"]
+    rate = found["hyps"] / found["import_cpu"]
+    parse = found["hyps"] / (found["import_cpu"] - raw)
+    size = os.path.getsize(store) / 1e6
+    report("import of fi-en devtrain, with decompression and writing", f"{rate:,.0f} hyps/s/core", "50,000", rate >= 50_000)
+    report("  the same without xz", f"{parse:,.0f} hyps/s/core", "(Moses' extractor: 49,000)")
+    report("  against raw decompression", f"{found['import_cpu'] / raw:.2f} x", "-")
+    report("  wall clock", f"{found['wall']:.1f} s", "-")
+    report(
+        "  peak memory", f"{found['peak']:.0f} MB", f"2 x store + 300 = {2 * size + 300:.0f} MB", found["peak"] <= 2 * size + 300
+    )
+
+
+def bench_bleu(nbest) -> None:  # type: ignore[no-untyped-def]
+    logging.disable(logging.WARNING)
+    ours = cpu(lambda: with_stats(nbest)) / nbest.n_hyps
+    part = nbest[: max(1, len(nbest) // 50)]
+    hyps, refs = part.text.to_pylist(), part.refs.to_pylist()
+    metric = BLEU(tokenize="none", force=True)
+    columns = [[refs[s] for s in part.sent_of_hyp]]
+    theirs = cpu(lambda: metric._extract_corpus_statistics(hyps, columns), tries=1) / len(hyps)
+    infos = [metric._extract_reference_info([r]) for r in refs]
+    cached = cpu(
+        lambda: [metric._compute_segment_statistics(h, infos[s]) for h, s in zip(hyps, part.sent_of_hyp, strict=True)], tries=1
+    ) / len(hyps)
+    report("BLEU statistics against sacrebleu's loop", f"{theirs / ours:.0f} x", "50 x", theirs / ours >= 50)
+    report("  against sacrebleu with references prepared once", f"{cached / ours:.0f} x", "-")
+
+
+def bench_open(path: Path) -> None:
+    write_store(synthetic_nbest(SyntheticOptions(sentences=5000, hyps=200, features=14)), path)
+    best = min(_seconds(path) for _ in range(5))
+    report("opening a store of 1,000,000 hypotheses", f"{best:.3f} s", "0.2 s", best < 0.2)
+
+
+def _seconds(path: Path) -> float:
+    started = time.monotonic()
+    read_store(path)
+    return time.monotonic() - started
+
+
+if __name__ == "__main__":
+    main()
