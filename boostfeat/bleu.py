@@ -207,6 +207,8 @@ def bleu_stats(*, hyp_ptr: I64, text_ptr: I64, text: U8, ref_ptr: I64, ref_text_
     UTF-8, and likewise for references. Every sentence has at least one reference. Equal to sacrebleu's statistics on
     every hypothesis; the result does not depend on the number of threads.
     """
+    if (np.diff(ref_ptr) < 1).any():
+        raise ValueError(f"sentence {int(np.argmin(np.diff(ref_ptr)))}: expected at least one reference, found none")
     out = np.zeros((len(text_ptr) - 1, N_STATS), np.int32)
     n = len(hyp_ptr) - 1
     threads = max(1, min(threads, n))

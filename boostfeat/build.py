@@ -14,7 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numba import njit
+from scipy import sparse
 
 from .arrays import I32, I64, Array, offsets, segment_positions, unique_rows
 from .bleu import bleu_stats
@@ -22,6 +24,7 @@ from .errors import FormatError, InputError
 from .nbest import NBest, SparseRows, Strings, Units, string_buffers, strings, take_strings
 
 DENSE_SHARE = 0.1  # a feature that a reader has not declared dense is stored densely if this share of rows gives it
+MAX_DENSE = 4096  # and if it is among so many that most rows give: a short list with long rows stays sparse
 ROUNDING = 1e-5  # decoders print 6 significant digits: relative error 5e-6 of each number that enters a comparison
 
 
@@ -72,6 +75,8 @@ class Builder:
 
     def __post_init__(self) -> None:
         self._names: dict[str, int] = {}
+        self._last_names: tuple[str, ...] = ()
+        self._last_indices = array("i")
         self._ids: list[int] = []
         self._hyp_counts: list[int] = []
         self._text: list[str] = []
@@ -121,7 +126,8 @@ class Builder:
                 )
             self._add_unit(unit, source, tokens)
         self._unit_counts.append(len(hyp.units))
-        self._extra_rows.add(self._indices(own_features(hyp, allow_mismatch=self.options.allow_mismatch)))
+        own = own_features(hyp, allow_mismatch=self.options.allow_mismatch)
+        self._extra_rows.add(self._indices(own), own.values())
 
     def _tokens_of(self, sent: int) -> list[str]:
         if self._source_tokens[0] != sent:
@@ -141,27 +147,31 @@ class Builder:
             self._unit_len[0].append(src_len)
             self._unit_len[1].append(tgt_len)
             self._unit_score.append(unit.score)
-            self._unit_rows.add(self._indices(unit.features))
+            self._unit_rows.add(self._indices(unit.features), unit.features.values())
         self._unit_idx.append(u)
         self._src_start.append(unit.src[0] if unit.src else -1)
         self._tgt_start.append(unit.tgt[0] if unit.tgt else -1)
 
-    def _indices(self, features: Mapping[str, float]) -> dict[int, float]:
-        names = self._names
-        return {names.setdefault(name, len(names)): value for name, value in features.items()}
+    def _indices(self, features: Mapping[str, float]) -> array[int]:
+        """Name numbers of features; most hypotheses have the names of the one before."""
+        names = tuple(features)
+        if names != self._last_names:
+            known = self._names
+            self._last_names = names
+            self._last_indices = array("i", [known.setdefault(name, len(known)) for name in names])
+        return self._last_indices
 
     def finish(self) -> NBest:
         names = list(self._names)
         sparse_names = _NameTable(names)
         dense = [self._names[n] for n in self.declared_dense if n in self._names]
         x, unit_names, unit_sparse = self._unit_rows.split(names, sparse_names, dense)
-        missing = [n for n in self.declared_dense if n not in unit_names]
+        missing = [n for n in self.declared_dense if n not in self._names]
         if missing:  # declared in a header, given by no unit: a column of zeros
             x = np.hstack([x, np.zeros((len(x), len(missing)))])
-            order = [[*unit_names, *missing].index(n) for n in self.declared_dense]
-            rest = [j for j in range(x.shape[1]) if j not in set(order)]
-            unit_names = tuple([*unit_names, *missing][j] for j in order + rest)
-            x = np.ascontiguousarray(x[:, order + rest])
+            column = {name: j for j, name in enumerate([*unit_names, *missing])}
+            unit_names = _union([self.declared_dense, unit_names])
+            x = np.ascontiguousarray(x[:, [column[name] for name in unit_names]])
         extra, extra_names, extra_sparse = self._extra_rows.split(names, sparse_names, [])
         text = pa.chunked_array([*self._text_chunks, strings(self._text)]).combine_chunks()
         units = Units(
@@ -206,10 +216,12 @@ class _NameTable:
         self.names, self.used = names, {}  # type: tuple[list[str], dict[int, int]]
 
     def number(self, idx: Array) -> I32:
-        """Sparse numbers of name numbers, given out as needed."""
-        distinct, inverse = np.unique(idx, return_inverse=True)
-        new = [self.used.setdefault(int(i), len(self.used)) for i in distinct]
-        return np.array(new, np.int32)[inverse] if len(idx) else np.zeros(0, np.int32)
+        """Sparse numbers of name numbers, given out in order of first use; zeros, which are not kept, do not count."""
+        distinct, first, inverse = np.unique(idx, return_index=True, return_inverse=True)
+        new = np.empty(len(distinct), np.int32)
+        for k in np.argsort(first):
+            new[k] = self.used.setdefault(int(distinct[k]), len(self.used))
+        return new[inverse]
 
     def column(self) -> Strings:
         return strings([self.names[i] for i in self.used])
@@ -221,22 +233,23 @@ class _Triples:
     def __init__(self) -> None:
         self.counts, self.idx, self.val = array("q"), array("i"), array("d")
 
-    def add(self, row: dict[int, float]) -> None:
-        self.counts.append(len(row))
-        self.idx.extend(row.keys())
-        self.val.extend(row.values())
+    def add(self, idx: array[int], values: Iterable[float]) -> None:
+        self.counts.append(len(idx))
+        self.idx.extend(idx)
+        self.val.extend(values)
 
     def split(self, names: list[str], table: _NameTable, declared: list[int]) -> tuple[np.ndarray, tuple[str, ...], SparseRows]:
         n = len(self.counts)
         idx, val = np.array(self.idx, np.int64), np.array(self.val, np.float64) + 0.0  # -0.0 becomes 0.0
         given = np.bincount(idx, minlength=len(names))
-        dense = given >= max(1, DENSE_SHARE * n)
-        dense[declared] = True
-        order = [*declared, *(int(j) for j in np.flatnonzero(dense) if j not in set(declared))]
+        often = np.setdiff1d(np.flatnonzero(given >= max(1, DENSE_SHARE * n)), declared)
+        if len(often) > MAX_DENSE:
+            often = np.sort(often[np.argsort(-given[often], kind="stable")[:MAX_DENSE]])
+        order = [*declared, *often]
         column = np.full(len(names), -1)
         column[order] = np.arange(len(order))
         row = np.repeat(np.arange(n), np.array(self.counts, np.int64))
-        is_dense = dense[idx] if len(idx) else np.zeros(0, bool)
+        is_dense = column[idx] >= 0
         x = np.zeros((n, len(order)))
         x[row[is_dense], column[idx[is_dense]]] = val[is_dense]
         keep = ~is_dense & (val != 0)
@@ -318,21 +331,14 @@ def assemble(draft: NBest) -> NBest:
 
 def _unit_keys(units: Units) -> I64:
     """[V, 6] everything but the dense features that tells units apart, as integers."""
-    texts = [column.dictionary_encode().indices.to_numpy(zero_copy_only=False) for column in (units.src, units.tgt, units.align)]
     rows = units.sparse
-    sparse_of: dict[bytes, int] = {}
-    if len(rows.idx):
-        words = np.stack([rows.idx.astype(np.int64), (rows.val + 0.0).view(np.int64)], axis=1)
-        sparse_row = np.array(
-            [
-                sparse_of.setdefault(words[a:b].tobytes(), len(sparse_of))
-                for a, b in zip(rows.ptr[:-1], rows.ptr[1:], strict=True)
-            ],
-            np.int64,
-        )
-    else:
-        sparse_row = np.zeros(len(units), np.int64)
-    return np.stack([*texts, units.src_len, units.tgt_len, sparse_row], axis=1).astype(np.int64)
+    words = np.stack([rows.idx.astype(np.int64), (rows.val + 0.0).view(np.int64)], axis=1)
+    bytes_of_rows = pa.LargeBinaryArray.from_buffers(
+        pa.large_binary(), len(rows), [None, pa.py_buffer(rows.ptr * words.itemsize * 2), pa.py_buffer(words)]
+    )
+    columns = (units.src, units.tgt, units.align, bytes_of_rows)
+    codes = [column.dictionary_encode().indices.to_numpy(zero_copy_only=False) for column in columns]
+    return np.stack([*codes, units.src_len, units.tgt_len], axis=1).astype(np.int64)
 
 
 def attach(nbest: NBest, *, source: Sequence[str] | None, refs: Sequence[Sequence[str]], name: str, threads: int = 1) -> NBest:
@@ -355,18 +361,29 @@ def attach(nbest: NBest, *, source: Sequence[str] | None, refs: Sequence[Sequenc
             f"{name}: expected sentence ids up to {n - 1} (the {files[0][0]} have {n} lines), found {last}; "
             "give the references of this very list"
         )
-    counts = np.zeros(n, np.int64)
-    counts[nbest.ids] = np.diff(nbest.hyp_ptr)
-    sentence_refs = [r for s in range(n) for r in (file[s] for file in refs)]
+    if (np.diff(nbest.ids, prepend=-1) <= 0).any():
+        raise InputError(f"{name}: expected sentence ids that rise, found some that do not; sort the list by sentence id")
+
+    def at_ids(ptr: I64) -> I64:
+        counts = np.zeros(n, np.int64)
+        counts[nbest.ids] = np.diff(ptr)
+        return offsets(counts)
+
+    if source is None:  # what the list itself says, if anything
+        own = dict(zip(nbest.ids.tolist(), nbest.source.to_pylist(), strict=True))
+        source = [own.get(s, "") for s in range(n)]
     out = replace(
         nbest,
         ids=np.arange(n, dtype=np.int64),
-        source=strings([" ".join(line.split()) for line in source] if source is not None else [""] * n),
-        ref_ptr=np.arange(n + 1, dtype=np.int64) * len(refs),
-        refs=strings([" ".join(r.split()) for r in sentence_refs]),
-        hyp_ptr=offsets(counts),
+        source=strings([" ".join(line.split()) for line in source]),
+        ref_ptr=at_ids(nbest.ref_ptr),
+        hyp_ptr=at_ids(nbest.hyp_ptr),
     )
-    return with_stats(out, threads=threads) if refs else out
+    if not refs:
+        return out
+    sentence_refs = [" ".join(file[s].split()) for s in range(n) for file in refs]
+    out = replace(out, ref_ptr=np.arange(n + 1, dtype=np.int64) * len(refs), refs=strings(sentence_refs))
+    return with_stats(out, threads=threads)
 
 
 def with_stats(nbest: NBest, *, threads: int = 1) -> NBest:
@@ -396,17 +413,12 @@ def stack(lists: Sequence[NBest]) -> NBest:
         raise ValueError("expected at least one list, found none")
     if len(lists) == 1:
         return lists[0]
-    unit_names = _union(nb.unit_names for nb in lists)
-    extra_names = _union(nb.extra_names for nb in lists)
-    dense = set(unit_names) | set(extra_names)
-    sparse_names = _union([n for n in nb.sparse_names.to_pylist() if n not in dense] for nb in lists)
-    # A name that is dense in one list and sparse in another becomes dense for units and extras alike.
-    also_sparse = dense.intersection(*[set().union(*(nb.sparse_names.to_pylist() for nb in lists))])
-    unit_names = _union([unit_names, sorted(also_sparse)])
-    extra_names = _union([extra_names, sorted(also_sparse)]) if also_sparse else extra_names
+    unit_names = _dense_names([(nb.unit_names, nb.n_units) for nb in lists])
+    extra_names = _dense_names([(nb.extra_names, nb.n_hyps) for nb in lists])
+    sparse_names = pa.concat_arrays([_sparse_names(nb, unit_names, extra_names) for nb in lists]).unique()
     spread = [_spread(nb, unit_names, extra_names, sparse_names) for nb in lists]
     shift = np.cumsum([0, *(len(nb.units) for nb in spread)])
-    has_stats = all(nb.has_stats for nb in lists)
+    has_stats = all(nb.has_stats or not nb.n_hyps for nb in lists)
 
     def joined(get) -> np.ndarray:  # type: ignore[no-untyped-def]
         return np.concatenate([get(nb) for nb in spread])
@@ -453,7 +465,7 @@ def stack(lists: Sequence[NBest]) -> NBest:
             extra=joined(lambda nb: nb.extra),
             extra_names=extra_names,
             extra_sparse=rows(lambda nb: nb.extra_sparse),
-            sparse_names=strings(list(sparse_names)),
+            sparse_names=sparse_names,
             meta=lists[0].meta,
         )
     )
@@ -463,28 +475,56 @@ def _union(groups: Iterable[Iterable[str]]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for group in groups for name in group))
 
 
-def _spread(nb: NBest, unit_names: tuple[str, ...], extra_names: tuple[str, ...], sparse_names: tuple[str, ...]) -> NBest:
-    """The same list with its features at the given columns."""
-    own = nb.sparse_names.to_pylist()
-    number = {name: j for j, name in enumerate(sparse_names)}
-    to = np.array([number.get(name, -1) for name in own], np.int32)
+def _dense_names(parts: Sequence[tuple[tuple[str, ...], int]]) -> tuple[str, ...]:
+    """Names to store densely: where lists disagree, those that DENSE_SHARE of all rows store so.
 
-    def part(
-        rows: SparseRows, dense: np.ndarray, names: tuple[str, ...], wanted: tuple[str, ...]
-    ) -> tuple[np.ndarray, SparseRows]:
-        column = {name: j for j, name in enumerate(wanted)}
-        x = np.zeros((len(dense), len(wanted)))
-        for j, name in enumerate(names):
-            x[:, column[name]] = dense[:, j]
-        if not len(rows.idx):
-            return x, rows
-        row = np.repeat(np.arange(len(rows)), np.diff(rows.ptr))
-        goes = to[rows.idx]
-        for i in np.flatnonzero(goes < 0):
-            x[row[i], column[own[rows.idx[i]]]] += rows.val[i]
-        keep = goes >= 0
-        by_row = np.lexsort((goes[keep], row[keep]))
-        return x, SparseRows(offsets(np.bincount(row[keep], minlength=len(rows))), goes[keep][by_row], rows.val[keep][by_row])
+    A short list, all of whose features are frequent in it, must not make dense columns in a long one.
+    """
+    rows: dict[str, int] = {}
+    for names, n in parts:
+        for name in names:
+            rows[name] = rows.get(name, 0) + n
+    least = DENSE_SHARE * sum(n for _, n in parts)
+    return tuple(name for name, n in rows.items() if n >= least)
+
+
+def _sparse_names(nb: NBest, unit_names: tuple[str, ...], extra_names: tuple[str, ...]) -> Strings:
+    """Names that stay or become sparse when a list's features move to the given dense columns."""
+    is_dense, is_used = np.zeros((2, len(nb.sparse_names)), bool)
+    demoted: list[str] = []
+    parts = ((nb.units.sparse, nb.unit_names, unit_names), (nb.extra_sparse, nb.extra_names, extra_names))
+    for rows, own, dense in parts:
+        here, used = _positions(nb.sparse_names, strings(dense)) >= 0, np.zeros(len(nb.sparse_names), bool)
+        used[rows.idx] = True
+        is_dense |= here
+        is_used |= used & ~here
+        stay = set(dense)
+        demoted += [name for name in own if name not in stay]
+    return pa.concat_arrays([nb.sparse_names.filter(pa.array(is_used | ~is_dense)), strings(demoted)])
+
+
+def _positions(names: Strings, among: Strings) -> I64:
+    """Where each name stands among others, -1 if it does not."""
+    return pc.index_in(names, value_set=among).fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def _spread(nb: NBest, unit_names: tuple[str, ...], extra_names: tuple[str, ...], sparse_names: Strings) -> NBest:
+    """The same list with its features at the given columns."""
+    to_sparse = _positions(nb.sparse_names, sparse_names)
+
+    def part(rows: SparseRows, dense: Array, names: tuple[str, ...], wanted: tuple[str, ...]) -> tuple[Array, SparseRows]:
+        """Columns that are dense here and there are copied; the others pass through (row, column, value)."""
+        n, column = len(dense), _positions(strings(names), strings(wanted))
+        x = np.zeros((n, len(wanted)))
+        x[:, column[column >= 0]] = dense[:, column >= 0]
+        leaves = sparse.coo_matrix(np.where(column < 0, dense, 0.0) if (column < 0).any() else dense.shape)
+        left = _positions(strings(names), sparse_names)[leaves.col]
+        row, goes = np.repeat(np.arange(n), np.diff(rows.ptr)), _positions(nb.sparse_names, strings(wanted))[rows.idx]
+        comes, stays = goes >= 0, goes < 0
+        x[row[comes], goes[comes]] += rows.val[comes]
+        at = (np.concatenate([row[stays], leaves.row]), np.concatenate([to_sparse[rows.idx[stays]], left]))
+        moved = sparse.csr_matrix((np.concatenate([rows.val[stays], leaves.data]), at), shape=(n, len(sparse_names)))
+        return x, SparseRows.from_matrix(moved)
 
     x, unit_sparse = part(nb.units.sparse, nb.units.x, nb.unit_names, unit_names)
     extra, extra_sparse = part(nb.extra_sparse, nb.extra, nb.extra_names, extra_names)
@@ -495,7 +535,7 @@ def _spread(nb: NBest, unit_names: tuple[str, ...], extra_names: tuple[str, ...]
         extra=extra,
         extra_names=extra_names,
         extra_sparse=extra_sparse,
-        sparse_names=strings(list(sparse_names)),
+        sparse_names=sparse_names,
     )
 
 
@@ -528,25 +568,33 @@ def merge(lists: Sequence[NBest]) -> NBest:
     sent_of = np.repeat(np.arange(len(ids)), counts)
     kept = _without_duplicates(stacked, hyps, sent_of)
     merged = stacked.take_hyps(hyps[kept], offsets(np.bincount(sent_of[kept], minlength=len(ids))), first)
-    refs = _common_refs(stacked, group, len(ids))
+    refs = _common_refs(stacked, group)
     merged = replace(
         merged,
+        source=take_strings(stacked.source, _first_given(np.diff(string_buffers(stacked.source)[0]), group)),
         ref_ptr=offsets(np.diff(stacked.ref_ptr)[refs]),
         refs=take_strings(stacked.refs, segment_positions(stacked.ref_ptr, refs)),
-    )
-    return merged.compact()
+    ).compact()
+    lacks_stats = not merged.has_stats and len(merged) and (np.diff(merged.ref_ptr) > 0).all()
+    return with_stats(merged) if lacks_stats else merged
 
 
-def _common_refs(stacked: NBest, group: I64, n: int) -> I64:
+def _first_given(counts: Array, group: I64) -> I64:
+    """For each merged sentence the first of its lists that has any (of what is counted), else the first."""
+    order = np.lexsort((np.arange(len(group)), counts == 0, group))
+    return order[np.unique(group[order], return_index=True)[1]]
+
+
+def _common_refs(stacked: NBest, group: I64) -> I64:
     """For each merged sentence the list whose references it takes; lists that disagree are an error."""
-    chosen = np.full(n, -1)
-    texts = stacked.refs.to_pylist()
-    for s, g in enumerate(group):
-        a, b = stacked.ref_ptr[s], stacked.ref_ptr[s + 1]
-        if chosen[g] < 0 or stacked.ref_ptr[chosen[g]] == stacked.ref_ptr[chosen[g] + 1]:
-            chosen[g] = s
-        elif b > a and texts[a:b] != texts[stacked.ref_ptr[chosen[g]] : stacked.ref_ptr[chosen[g] + 1]]:
-            raise InputError(f"sentence {stacked.ids[s]}: expected the same references in all lists to merge, found others")
+    chosen = _first_given(np.diff(stacked.ref_ptr), group)
+    texts, ptr = stacked.refs.to_pylist(), stacked.ref_ptr
+    for s, c in enumerate(chosen[group]):
+        if ptr[s] < ptr[s + 1] and texts[ptr[s] : ptr[s + 1]] != texts[ptr[c] : ptr[c + 1]]:
+            raise InputError(
+                f"sentence {stacked.ids[s]}: expected the same references in all lists to merge, found others; "
+                "merge lists of one corpus"
+            )
     return chosen
 
 

@@ -24,10 +24,10 @@ from .errors import FormatError, InputError
 CHUNK_BYTES = 1 << 22
 
 
-def _open_zstd(raw: BinaryIO) -> BinaryIO:
-    import zstandard
+def _open_zstd(raw: BinaryIO) -> Any:
+    import pyarrow as pa  # zstandard's own reader takes a truncated frame for the end of the data
 
-    return io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True))
+    return pa.CompressedInputStream(raw, "zstd")
 
 
 # The content decides, not the name: a renamed .gz is read as what it is.
@@ -38,46 +38,61 @@ DECOMPRESSORS: dict[bytes, tuple[str, Callable[[Any], Any]]] = {
     b"\x28\xb5\x2f\xfd": ("zstd", _open_zstd),
 }
 
-COMPRESSORS: dict[str, Callable[[str], Any]] = {
-    ".gz": lambda path: gzip.GzipFile(path, "wb", compresslevel=6, mtime=0),
-    ".xz": lambda path: lzma.LZMAFile(path, "wb", preset=3),
-    ".bz2": lambda path: bz2.BZ2File(path, "wb"),
-    ".zst": lambda path: _zstd_writer(path),
+# A .gz holds no name and no time: the same content is the same bytes.
+COMPRESSORS: dict[str, Callable[[IO[bytes]], Any]] = {
+    ".gz": lambda raw: gzip.GzipFile("", "wb", compresslevel=6, fileobj=raw, mtime=0),
+    ".xz": lambda raw: lzma.LZMAFile(raw, "wb", preset=3),
+    ".bz2": lambda raw: bz2.BZ2File(raw, "wb"),
+    ".zst": lambda raw: _zstd_writer(raw),
 }
 
 
-def _zstd_writer(path: str) -> IO[bytes]:
+def _zstd_writer(raw: IO[bytes]) -> Any:
     import zstandard
 
-    return zstandard.open(path, "wb")
+    return zstandard.ZstdCompressor(write_checksum=True).stream_writer(raw, closefd=False)
 
 
 # Called while a file is read: its name, the decompressed bytes so far, and its size on disk (0 for standard input).
 on_progress: ContextVar[Callable[[str, int, int], None] | None] = ContextVar("on_progress", default=None)
 
 
-def _decompressed(raw: Any) -> Any:
-    """The stream itself, or what it holds if it is compressed. Closing the result leaves ``raw`` open."""
-    head = raw.peek(8)[:8]
-    return next((opener(raw) for magic, (_, opener) in DECOMPRESSORS.items() if head.startswith(magic)), raw)
+class _Replay(io.RawIOBase):
+    """Bytes that were read already, then the rest of the stream they came from (which closing this leaves open)."""
+
+    def __init__(self, head: bytes, rest: BinaryIO) -> None:
+        self.head, self.rest = io.BytesIO(head), rest
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self.head.read(len(buffer)) or self.rest.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
 
 
-def _open_raw(path: str | Path) -> Any:
-    name = str(path)
-    if name == "-":
-        raw: Any = sys.stdin.buffer
-    else:
-        try:
-            raw = open(name, "rb")
-        except OSError as error:
-            raise cannot_read(name, error) from None
-    if not hasattr(raw, "peek"):
-        raw = io.BufferedReader(raw)
+# Pipes that read_head has looked into, decompressed, with what it saw put back; by name, standard input by itself.
+_looked_into: dict[object, tuple[BinaryIO, BinaryIO]] = {}
+
+
+def _key(path: str | Path) -> object:
+    return sys.stdin.buffer if str(path) == "-" else str(path)
+
+
+def _open(path: str | Path) -> tuple[BinaryIO, BinaryIO]:
+    """(decompressed stream, the file under it) of a path, or of standard input for ``-``."""
+    if (seen := _looked_into.pop(_key(path), None)) is not None:
+        return seen
     try:
-        raw.peek(8)
+        file: Any = sys.stdin.buffer if str(path) == "-" else open(path, "rb")
+        head = file.read(8)  # not peek: a pipe may give less than a magic number at first
+        if file.seekable():
+            file.seek(-len(head), os.SEEK_CUR)
     except OSError as error:
-        raise cannot_read(name, error) from None
-    return raw
+        raise cannot_read(str(path), error) from None
+    raw = file if file.seekable() else io.BufferedReader(_Replay(head, file), 1 << 16)
+    return next((opener(raw) for magic, (_, opener) in DECOMPRESSORS.items() if head.startswith(magic)), raw), file
 
 
 def cannot_read(name: str, error: OSError) -> InputError:
@@ -97,40 +112,41 @@ def _decompression_error(name: str, at: int, error: Exception) -> FormatError:
     )
 
 
+def _read(stream: BinaryIO, size: int, name: str, at: int) -> bytes:
+    """Up to ``size`` more bytes, b"" at the end; ``at`` were read before."""
+    try:
+        return stream.read(size)
+    except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile) as error:
+        raise _decompression_error(name, at, error) from None
+    except OSError as error:
+        if error.errno is None:  # bz2, gzip and pyarrow's zstd raise a plain OSError for bad data
+            raise _decompression_error(name, at, error) from None
+        raise cannot_read(name, error) from None
+
+
+def _close(path: str | Path, *streams: BinaryIO) -> None:
+    for stream in streams if str(path) != "-" else ():
+        stream.close()
+
+
 def _raw_chunks(path: str | Path, size: int) -> Iterator[bytes]:
     """Chunks that end at a line end; the last one gets its missing newline."""
-    name, at, rest = str(path), 0, b""
-    raw = _open_raw(path)
-    stream = _decompressed(raw)
+    at = 0
+    parts: list[bytes] = []  # of a line that has not ended: joined once, since it may be longer than many chunks
+    stream, file = _open(path)
     try:
-        while True:
-            try:
-                block = stream.read(size)
-            except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile) as error:
-                raise _decompression_error(name, at, error) from None
-            except OSError as error:
-                if error.errno is None:  # bz2 and gzip raise a plain OSError for bad data
-                    raise _decompression_error(name, at, error) from None
-                raise cannot_read(name, error) from None
-            except Exception as error:
-                if type(error).__name__ == "ZstdError":
-                    raise _decompression_error(name, at, error) from None
-                raise
-            if not block:
-                break
+        while block := _read(stream, size, str(path), at):
             at += len(block)
             cut = block.rfind(b"\n") + 1
             if cut:
-                yield rest + block[:cut]
-                rest = block[cut:]
-            else:
-                rest += block
-        if rest:
-            yield rest + b"\n"
+                yield b"".join([*parts, block[:cut]])
+                parts = []
+            if cut < len(block):
+                parts.append(block[cut:])
+        if parts:
+            yield b"".join([*parts, b"\n"])
     finally:
-        if name != "-":
-            stream.close()
-            raw.close()
+        _close(path, stream, file)
 
 
 def read_chunks(path: str | Path, size: int = CHUNK_BYTES) -> Iterator[bytes]:
@@ -173,20 +189,31 @@ def read_chunks(path: str | Path, size: int = CHUNK_BYTES) -> Iterator[bytes]:
 
 
 def read_head(path: str | Path, size: int = 1 << 16) -> bytes:
-    """The first decompressed bytes of a file; of standard input what is buffered, without consuming it."""
-    if str(path) != "-":
-        with contextlib.closing(_raw_chunks(path, size)) as chunks:
-            return next(chunks, b"")[:size]
-    stdin: Any = sys.stdin.buffer
-    peeked = io.BytesIO(stdin.peek(size))
-    for magic, (_, opener) in DECOMPRESSORS.items():
-        if peeked.getvalue().startswith(magic):
-            stream, head = opener(peeked), b""
-            with contextlib.suppress(EOFError, OSError, lzma.LZMAError, zlib.error):
-                while len(head) < size and (more := stream.read(256)):
-                    head += more
-            return head
-    return peeked.getvalue()
+    """The first lines of a file, decompressed, at most ``size`` bytes. What is read from a pipe is put back."""
+    stream, file = _open(path)
+    head, is_pipe = b"", str(path) == "-" or not os.path.isfile(path)
+    try:
+        while len(head) < size and (more := _read(stream, size - len(head), str(path), len(head))):
+            head += more
+        if is_pipe:
+            _looked_into[_key(path)] = (io.BufferedReader(_Replay(head, stream), 1 << 16), file)
+    finally:
+        if not is_pipe:
+            _close(path, stream, file)
+    return head if len(head) < size else head[: head.rfind(b"\n") + 1] or head
+
+
+def read_bytes(path: str | Path) -> bytes:
+    """All of a file, decompressed."""
+    at, parts = 0, []
+    stream, file = _open(path)
+    try:
+        while block := _read(stream, CHUNK_BYTES, str(path), at):
+            at += len(block)
+            parts.append(block)
+    finally:
+        _close(path, stream, file)
+    return b"".join(parts)
 
 
 def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
@@ -216,26 +243,44 @@ def is_writable_target(path: str | Path) -> None:
     if str(path) == "-":
         return
     target = Path(path)
-    folder = target.parent
-    if not folder.is_dir():
-        raise InputError(f"{target}: expected an existing folder {str(folder)!r}, found none; make it first")
-    if target.is_dir():
+    folder = os.path.dirname(os.path.realpath(target))
+    exists = True
+    try:
+        target.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        exists = False
+    except OSError as error:
+        raise _cannot_write(target, error) from None
+    if not os.path.isdir(folder):
+        raise InputError(f"{target}: expected an existing folder {folder!r}, found none; make it first")
+    if os.path.isdir(target):
         raise InputError(f"{target}: expected a file name to write, found a folder; name a file in it")
-    if not os.access(folder, os.W_OK) or (target.exists() and not os.access(target, os.W_OK)):
+    if (exists and not os.access(target, os.W_OK)) or not (_is_special(target) or os.access(folder, os.W_OK)):
         raise InputError(f"{target}: expected a writable folder, found one that is not; choose another output")
+
+
+def _cannot_write(path: str | Path, error: OSError) -> InputError:
+    return InputError(f"{path}: cannot write: {error.strerror}; free some space or choose another output")
+
+
+def _is_special(path: str | Path) -> bool:
+    """A device or pipe (/dev/null, >(gzip)): written as it is, since renaming onto it would replace it."""
+    return os.path.exists(path) and not os.path.isfile(path)
 
 
 @contextlib.contextmanager
 def atomic_path(path: str | Path) -> Iterator[str]:
     """A temporary name beside ``path`` that becomes ``path`` when the block ends without error."""
     is_writable_target(path)
-    target = Path(path)
+    target = Path(os.path.realpath(path))  # what a link points to: the link stays
+    temporary = None
     try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", suffix=f".tmp{target.suffix}", dir=target.parent)
-    except OSError as error:
-        raise InputError(f"{target}: expected a writable folder, found: {error.strerror}; choose another output") from None
-    os.close(handle)
-    try:
+        if _is_special(path):
+            yield str(path)
+            return
+        prefix, suffix = f".{target.name[:32]}.", f".tmp{target.suffix[:16]}"  # a name near the limit has room for more
+        handle, temporary = tempfile.mkstemp(prefix=prefix, suffix=suffix, dir=target.parent)
+        os.close(handle)
         yield temporary
         with open(temporary, "rb") as written:
             os.fsync(written.fileno())
@@ -245,11 +290,12 @@ def atomic_path(path: str | Path) -> Iterator[str]:
         os.replace(temporary, target)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES):
-            raise InputError(f"{target}: cannot write: {error.strerror}; free some space or choose another output") from None
+            raise _cannot_write(path, error) from None
         raise
     finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
+        if temporary is not None:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temporary)
 
 
 @contextlib.contextmanager
@@ -259,7 +305,10 @@ def open_output(path: str | Path) -> Iterator[IO[bytes]]:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    with atomic_path(path) as temporary:
-        opener = COMPRESSORS.get(Path(path).suffix)
-        with opener(temporary) if opener else open(temporary, "wb") as stream:
-            yield stream
+    compressor = COMPRESSORS.get(Path(path).suffix)
+    with atomic_path(path) as temporary, open(temporary, "wb") as raw:
+        if compressor is None:
+            yield raw
+        else:
+            with compressor(raw) as stream:
+                yield stream

@@ -105,6 +105,16 @@ def _divide(leaf_of, node, codes, cut, left, right, c):  # type: ignore[no-untyp
 
 
 @njit(cache=True, nogil=True)
+def _descend(codes, slot, cut, left, right, leaf_of):  # type: ignore[no-untyped-def]
+    """OUT leaf_of[V]: the leaf of each row by its codes[k, V]; node n tests row slot[n] of them."""
+    for v in range(len(leaf_of)):
+        node = 0
+        while left[node] >= 0:
+            node = left[node] if codes[slot[node], v] <= cut[node] else right[node]
+        leaf_of[v] = node
+
+
+@njit(cache=True, nogil=True)
 def _sums(leaf_of, c, g, out):  # type: ignore[no-untyped-def]
     """OUT out[4, n_nodes, 2] = Σ (c, g) over the rows of each leaf; four parts, so that no addition waits for the last."""
     for v in range(len(leaf_of)):
@@ -322,8 +332,10 @@ class Grower:
         }
 
     def _constant_structure(self, g: F64, largest: float) -> _Structure | None:
+        """What LightGBM grows: the hessian is the count, so its own limit keeps enough occurrences in every leaf."""
         _to_grid(g, -1 / largest, self._grad)
-        return self._structure(self._counts, least_hessian=self.options.min_occurrences * (1 - 1e-6))
+        splits = self._split_sequence(self._counts, self.options.min_occurrences * (1 - 1e-6), self.options.max_leaves)
+        return self._descended(splits) if splits else None
 
     def _structure(self, hess: Array, *, least_hessian: float) -> _Structure | None:
         """Greedy best-first growth. Where splits had to be dropped, LightGBM is asked once more for a longer sequence."""
@@ -354,6 +366,24 @@ class Grower:
             found[node["split_index"]] = (node["split_feature"], int(np.floor(node["threshold"])), *below)
             todo += [child for child in children if "split_index" in child]
         return [found[k] for k in range(len(found))]
+
+    def _descended(self, splits: list[tuple[int, int, int, int]]) -> _Structure:
+        """The tree of all splits, numbered as _replay numbers them; rows walk down it once."""
+        tree = _Structure([-1], [0], [-1], [-1], np.zeros(len(self._c), np.int32))
+        node_of = {0: 0}
+        rows: list[Array] = []
+        cuts, slots = [0], [0]
+        for k, (f, code, left_split, right_split) in enumerate(splits):
+            node, n = node_of[k], len(tree.feature)
+            codes, first = self._bins.column(f)
+            tree.feature[node], tree.cut[node], tree.left[node], tree.right[node] = f, code - first, n, n + 1
+            for column, blank in zip((*tree[:4], cuts, slots), (-1, 0, -1, -1, 0, 0), strict=True):
+                column += [blank, blank]
+            cuts[node], slots[node] = code, len(rows)
+            rows.append(codes)
+            node_of |= {left_split: n, right_split: n + 1}
+        _descend(np.stack(rows), *(np.array(a) for a in (slots, cuts, tree.left, tree.right)), tree.leaf_of)
+        return tree
 
     def _replay(self, splits: list[tuple[int, int, int, int]]) -> tuple[_Structure, bool]:
         """The splits that leave enough occurrences on both sides, up to max_leaves, and whether any did not."""

@@ -14,6 +14,7 @@ from numba import njit
 
 from .arrays import F64, I64
 from .errors import unknown_name
+from .exponential import exp_nonpositive
 from .pairs import Pairs
 
 Ray = Callable[[float], tuple[float, float, float]]
@@ -53,9 +54,18 @@ def _margin(better, worse, scores, k):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _pair_gradient(better, worse, weight, scores, out):  # type: ignore[no-untyped-def]
+def _margins(better, worse, scores, margin, out):  # type: ignore[no-untyped-def]
+    """OUT margin[K], out = -|margin|."""
     for k in range(len(better)):
-        slope = weight[k] / (1.0 + np.exp(min(_margin(better, worse, scores, k), 700.0)))
+        margin[k] = _margin(better, worse, scores, k)
+        out[k] = -abs(margin[k])
+
+
+@njit(cache=True, nogil=True)
+def _pair_gradient(better, worse, weight, margin, e, out):  # type: ignore[no-untyped-def]
+    """OUT out[H] = -P' w σ(-margin), from e = exp(-|margin|)."""
+    for k in range(len(better)):
+        slope = weight[k] * (e[k] if margin[k] > 0 else 1.0) / (1.0 + e[k])
         out[better[k]] -= slope
         out[worse[k]] += slope
 
@@ -129,8 +139,10 @@ class PairwiseLogLoss:
         return self.ray(scores, np.zeros(len(scores)))(0.0)[0]
 
     def gradient(self, scores: F64) -> F64:
-        out = np.zeros(self.n_hyps)
-        _pair_gradient(self.pairs.better, self.pairs.worse, self.weight, scores, out)
+        out, (margin, e) = np.zeros(self.n_hyps), np.empty((2, len(self.pairs)))
+        _margins(self.pairs.better, self.pairs.worse, scores, margin, e)
+        exp_nonpositive(e)
+        _pair_gradient(self.pairs.better, self.pairs.worse, self.weight, margin, e, out)
         return out
 
     def ray(self, scores: F64, direction: F64) -> Ray:
@@ -142,7 +154,7 @@ class PairwiseLogLoss:
 
         def at(rho: float) -> tuple[float, float, float]:
             _moved(z, dz, min(max(rho, -HUGE), HUGE), margin, e)
-            np.exp(e, out=e)  # numpy's is vectorised, numba's is not
+            exp_nonpositive(e)
             value, first, second = _pair_sums(margin, e, dz, weight)
             return resting + value, first, second
 

@@ -69,7 +69,8 @@ class Scorer:
         new = [s for s, key in enumerate(keys) if key not in self._seen]
         if new:
             texts = [nb.text[int(chosen[s])].as_py() if chosen[s] >= 0 else "" for s in new]
-            refs = [nb.refs.slice(nb.ref_ptr[s], nb.ref_ptr[s + 1] - nb.ref_ptr[s]).to_pylist() for s in new]
+            # a sentence without any reference is one whose reference is empty, as for BLEU
+            refs = [nb.refs.slice(nb.ref_ptr[s], nb.ref_ptr[s + 1] - nb.ref_ptr[s]).to_pylist() or [""] for s in new]
             columns = [[r[k] if k < len(r) else None for r in refs] for k in range(max(map(len, refs)))]
             rows = scorer._extract_corpus_statistics(texts, columns)
             self._seen.update(zip((keys[s] for s in new), rows, strict=True))
@@ -149,6 +150,8 @@ def gain_metric(name: str, *, alpha: float = 1.0) -> Callable[[Array], Array]:
 def parse_metrics(text: str) -> Sequence[str]:
     """Metric names of a comma-separated list."""
     names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        raise InputError(f"expected metric names separated by commas, found none; choose from {', '.join(METRICS)}")
     for name in names:
         if name not in METRICS:
             raise unknown_name("metric", name, METRICS)

@@ -231,6 +231,7 @@ class NBest:
         column = {name: j for j, name in enumerate(self.global_names)}
         for e, name in enumerate(self.extra_names):
             out[:, column[name]] += self.extra[:, e]
+        out.flags.writeable = False
         return out
 
     @cached_property

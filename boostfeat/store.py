@@ -12,8 +12,10 @@ schema's metadata. With polars: ``pl.read_ipc("DEV.nbest").select(pl.col("units"
 
 from __future__ import annotations
 
+import contextlib
 import json
-import sys
+import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,7 @@ import pyarrow as pa
 
 from .arrays import Array
 from .errors import FormatError, InputError
-from .files import atomic_path, cannot_read
+from .files import COMPRESSORS, atomic_path, cannot_read, open_output, read_bytes, read_head
 from .nbest import NBest, SparseRows, Strings, Units
 
 MAGIC = b"ARROW1"
@@ -68,27 +70,30 @@ def write_store(nbest: NBest, path: str | Path) -> None:
         "meta": json.dumps(nbest.meta),
     }
     batch = pa.record_batch(row).replace_schema_metadata(metadata)
-    with atomic_path(path) as temporary, pa.OSFile(temporary, "wb") as sink, pa.ipc.new_file(sink, batch.schema) as writer:
+    with _sink(path) as sink, pa.ipc.new_file(sink, batch.schema) as writer:
         writer.write_batch(batch)
+
+
+@contextlib.contextmanager
+def _sink(path: str | Path) -> Iterator[Any]:
+    if str(path) == "-" or Path(path).suffix in COMPRESSORS:
+        with open_output(path) as stream:
+            yield stream
+    else:  # Arrow's own file does without a copy of each column
+        with atomic_path(path) as temporary, pa.OSFile(temporary, "wb") as stream:
+            yield stream
 
 
 def read_store(path: str | Path) -> NBest:
     """Open a store: arrays are views of the mapped file. Every offset is checked before anything uses it."""
     where = str(path)
-    try:
-        source: Any = pa.BufferReader(sys.stdin.buffer.read()) if where == "-" else pa.memory_map(where)
-    except OSError as error:
-        raise cannot_read(where, error) from None
-    if source.size() < 8 or source.read(6) != MAGIC:
-        raise FormatError(
-            where, expected="a store written by 'boostfeat import'", found="another kind of file", fix="import the list first"
-        )
-    source.seek(0)
+    source = _source(where)
     try:
         reader = pa.ipc.open_file(source)
         metadata = {k.decode(): v.decode() for k, v in (reader.schema.metadata or {}).items()}
         _check_version(where, metadata.get("boostfeat", ""))
-        batch = reader.get_batch(0)
+        if reader.num_record_batches != 1 or (batch := reader.get_batch(0)).num_rows != 1:
+            raise ValueError("expected one row in one batch, found another number")
         batch.validate(full=True)
         return _nbest(batch, metadata)
     except InputError:
@@ -100,6 +105,21 @@ def read_store(path: str | Path) -> NBest:
             found=str(error).splitlines()[0][:200],
             fix="the file is damaged: import the list again",
         ) from None
+
+
+def _source(where: str) -> Any:
+    """The mapped file; what is compressed or comes through a pipe is read into memory."""
+    try:
+        mapped = pa.memory_map(where) if where != "-" and os.path.isfile(where) else None
+    except OSError as error:
+        raise cannot_read(where, error) from None
+    if mapped is not None and mapped.read(len(MAGIC)) == MAGIC:
+        return mapped
+    if read_head(where, len(MAGIC)) != MAGIC:
+        raise FormatError(
+            where, expected="a store written by 'boostfeat import'", found="another kind of file", fix="import the list first"
+        )
+    return pa.BufferReader(read_bytes(where))
 
 
 def _check_version(where: str, tag: str) -> None:
@@ -114,7 +134,10 @@ def _check_version(where: str, tag: str) -> None:
 
 def _nbest(batch: pa.RecordBatch, metadata: dict[str, str]) -> NBest:
     sentences, units, names = (batch.column(c).values for c in ("sentences", "units", "sparse_names"))
-    unit_names, extra_names = (tuple(json.loads(metadata[k])) for k in ("unit_names", "extra_names"))
+    unit_names, extra_names = (_names(metadata[k]) for k in ("unit_names", "extra_names"))
+    meta = json.loads(metadata["meta"])
+    if not isinstance(meta, dict):
+        raise ValueError("expected an object in meta, found another value")
     hyp_lists, ref_lists = sentences.field("hyps"), sentences.field("refs")
     hyps = hyp_lists.values
     unit_lists = hyps.field("units")
@@ -149,8 +172,15 @@ def _nbest(batch: pa.RecordBatch, metadata: dict[str, str]) -> NBest:
         extra_names=extra_names,
         extra_sparse=_rows(hyps.field("sparse")),
         sparse_names=_text(names),
-        meta=json.loads(metadata["meta"]),
+        meta=meta,
     )
+
+
+def _names(text: str) -> tuple[str, ...]:
+    names = json.loads(text)
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ValueError("expected a list of names, found another value")
+    return tuple(names)
 
 
 def _columns(columns: dict[str, Any]) -> tuple[list[pa.Array], list[str]]:

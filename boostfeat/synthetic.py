@@ -98,7 +98,7 @@ def synthetic_nbest(options: SyntheticOptions, *, seed: int = 0) -> NBest:
 
 def _features(rng: np.random.Generator, n: int, width: int) -> F64:
     x = np.empty((n, max(width, len(NAMES))))
-    count = np.minimum(rng.zipf(1.7, n), 10_000)
+    count = np.minimum(rng.zipf(1.7, n), 100)  # one scale with the other features: MIRA takes them raw
     x[:, 1] = -rng.gamma(2.0, 1.0, n)
     x[:, 0] = 0.5 * x[:, 1] - rng.gamma(1.0, 1.0, n) / np.sqrt(count)  # a noisy copy: relative frequencies
     x[:, 2] = count

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
+from sklearn.base import clone
+
 from boostfeat.arrays import owners
 from boostfeat.augment import augment, augmented_weights, folded
 from boostfeat.boost import BoostOptions, Space, best_round, boost
@@ -18,7 +21,6 @@ from boostfeat.nbest import NBest, Units
 from boostfeat.pairs import PairOptions, pairs_for
 from boostfeat.pro import fit_linear
 from boostfeat.synthetic import SyntheticOptions, synthetic_nbest, worth
-from sklearn.base import clone
 
 SMALL = SyntheticOptions(sentences=40, hyps=30, features=6)
 FAST = BoostOptions(rounds=4, tree=TreeOptions(min_occurrences=20), pairs=PairOptions(draws=500, keep=50))
@@ -97,7 +99,7 @@ def test_loss_falls_every_round_and_scores_are_the_models(dev, level, leaves):
     model = boost(dev, None, options)
     losses = [row["loss"] for row in model.history]
     assert len(model.trees) == 4
-    assert all(b < a for a, b in zip(losses, losses[1:], strict=False))
+    assert all(b < a for a, b in pairwise(losses))
     pairs = pairs_for(dev, options.pairs, seed=0)
     scores = model.decision_function(dev)
     assert PairwiseLogLoss(pairs, dev.n_hyps).value(scores) / len(pairs) == pytest.approx(losses[-1], rel=1e-12)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import sacrebleu
+
 from boostfeat.cli import run as run_command
 from boostfeat.model import Model
 from boostfeat.store import read_store

@@ -11,6 +11,7 @@ from scipy.optimize import approx_fprime, minimize_scalar
 from scipy.special import expit, softmax
 
 from boostfeat.errors import InputError
+from boostfeat.exponential import exp_nonpositive
 from boostfeat.linesearch import minimise_ray
 from boostfeat.losses import LOSSES, ExpectedGain, LambdaLoss, PairwiseLogLoss, make_loss
 from boostfeat.pairs import PairOptions, sample_pairs
@@ -204,3 +205,14 @@ def test_line_search_is_more_exact_than_the_values_are(start):
     ray = counted(lambda r: (1e6 * (1 + 3e-15 * np.sin(1e9 * r)) + exp(r - 2) - r, exp(r - 2) - 1, exp(r - 2)))
     assert minimise_ray(ray, l2=0.0, start=start, tol=1e-12) == pytest.approx(2, abs=1e-8)
     assert ray.calls < 30
+
+
+def test_exp_nonpositive_is_within_two_units_of_the_last_place():
+    """Against numpy's, over all magnitudes; below -700 it stays tiny and finite."""
+    x = -np.concatenate(
+        [[0.0, 700.0], np.logspace(-320, np.log10(700), 20_000), np.random.default_rng(0).uniform(0, 700, 50_000)]
+    )
+    expected = np.exp(x)
+    assert (np.abs(exp_nonpositive(x.copy()) - expected) <= 2 * np.spacing(expected)).all()
+    assert (exp_nonpositive(np.array([-701.0, -1e308, -np.inf])) == np.exp(-700.0)).all()
+    assert len(exp_nonpositive(np.zeros(0))) == 0

@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+
 from boostfeat.build import Builder, HypRecord, UnitRecord
 from boostfeat.errors import FormatError, InputError
 from boostfeat.model import Model

@@ -9,14 +9,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from boostfeat.build import Builder, ReadOptions, attach
 from boostfeat.errors import FormatError
 from boostfeat.formats import detect, moses_enriched, read
 from boostfeat.formats.moses_enriched import _number, parse_line
 from boostfeat.metrics import Scorer, first_choice
 from boostfeat.synthetic import SyntheticOptions, synthetic_nbest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 LINE = (
     "0 ||| the |0-0,wa=0-0 ,total=-0.5, LM0= -1.5 TM0= -0.5 -0.25| red house |1-2,wa=0-0 1-1 ,total=-1, LM0= -2 TM0= -1 -0| "

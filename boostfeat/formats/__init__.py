@@ -48,7 +48,9 @@ def detect(path: str | Path) -> str:
     if not head.strip():
         raise FormatError(str(path), expected="an n-best list", found="an empty file", fix="check what wrote it")
     if head[257:262] == b"ustar":
-        raise FormatError(str(path), expected="an n-best list or a graph", found="a tar archive", fix="unpack it and name its files")
+        raise FormatError(
+            str(path), expected="an n-best list or a graph", found="a tar archive", fix="unpack it and name its files"
+        )
     if b"\0" in head:
         raise FormatError(str(path), expected="an n-best list", found="a binary file", fix="name the list the decoder wrote")
     text = head.decode("utf-8", "replace")

@@ -178,7 +178,7 @@ class EpochLog:
         return Model(weights=self.features.named(self.best), config=config, history=tuple(self.history))
 
 
-def feature_warnings(features: Features, nbest: NBest, init: F64) -> list[str]:
+def feature_warnings(features: Features, nbest: NBest, init: F64 | None) -> list[str]:
     """What makes tuning go wrong quietly: features that cannot matter, are copies, or dwarf the others; an all-zero start."""
     out = []
     spread = np.zeros(features.n_dense)
@@ -203,6 +203,6 @@ def feature_warnings(features: Features, nbest: NBest, init: F64) -> list[str]:
                 f"feature {features.names[big]} varies {spread[big] / spread[small]:.0e} times as much as "
                 f"{features.names[small]}: methods with one step size for all features will barely move the latter; rescale it"
             )
-    if not init.any():
+    if init is not None and not init.any():
         out.append("all initial weights are zero: the first ranking is the order of the list; give --init to start elsewhere")
     return out

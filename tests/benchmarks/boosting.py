@@ -80,6 +80,8 @@ def bench(nbest: NBest, path: Path) -> None:
         "from boostfeat.boost import boost, BoostOptions; from boostfeat.store import read_store\n"
         f"boost(read_store({str(path)!r}), None, BoostOptions(rounds=5))"
     )
+    in_process(code)  # fills numba's cache: compilers take memory, too
+    found = in_process(code)
     size = os.path.getsize(path) / 1e6
     report(
         "peak memory of induce",

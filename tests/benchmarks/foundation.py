@@ -41,7 +41,9 @@ started, wall = time.process_time(), time.monotonic()
 nbest = read(fi_en / "devtrain.200.enriched.xz", ReadOptions(source=source))
 nbest = attach(nbest, source=source, refs=[refs], name="devtrain")
 write_store(nbest, {str(store)!r})
-print(f"import_cpu={{time.process_time() - started}}"); print(f"wall={{time.monotonic() - wall}}"); print(f"hyps={{nbest.n_hyps}}")
+print(f"import_cpu={{time.process_time() - started}}")
+print(f"wall={{time.monotonic() - wall}}")
+print(f"hyps={{nbest.n_hyps}}")
 """
     in_process(code)  # the first fills numba's cache for read-only arrays
     found = in_process(code)

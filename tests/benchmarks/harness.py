@@ -27,8 +27,13 @@ def cpu(work: Callable[[], Any], *, tries: int = 3) -> float:
 
 def in_process(code: str) -> dict[str, float]:
     """CPU seconds and peak memory (MB) of Python code in a process of its own; what is printed as ``name=value`` is added."""
-    tail = "\nimport resource as _r; _u = _r.getrusage(_r.RUSAGE_SELF); print(f'cpu={_u.ru_utime + _u.ru_stime}'); print(f'peak={_u.ru_maxrss / 1024}')"
-    done = subprocess.run([sys.executable, "-c", code + tail], capture_output=True, text=True, check=True)
+    tail = """
+import resource
+usage = resource.getrusage(resource.RUSAGE_SELF)
+print(f"cpu={usage.ru_utime + usage.ru_stime}")
+print(f"peak={usage.ru_maxrss / 1024}")
+"""
+    done = subprocess.run([sys.executable, "-c", code + "\n" + tail], capture_output=True, text=True, check=True)
     return {k: float(v) for k, _, v in (line.partition("=") for line in done.stdout.splitlines()) if k.isidentifier()}
 
 

@@ -1,0 +1,56 @@
+"""exp of many numbers at once. Losses are sums of them; numba's is not vectorised, numpy's only where there is AVX-512."""
+
+from __future__ import annotations
+
+from math import factorial
+
+import numpy as np
+from numba import njit
+
+from .arrays import F64
+
+_LOG2_E = 1.4426950408889634
+_LN_2_HIGH, _LN_2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10  # ln 2 in two parts: n * high is exact
+_ROUND = 6755399441055744.0  # 1.5 * 2^52: adding it rounds to a whole number, which then stands in the low bits
+_LEAST = -700.0  # below it the result is 1e-304: as good as 0 in any sum with 1
+_C = tuple(1 / factorial(k) for k in range(14))
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def _reduced(x, whole):  # type: ignore[no-untyped-def]
+    """x = n ln 2 + r with |r| <= ln 2 / 2. INOUT x: exp(r) by its series; OUT whole: n + _ROUND."""
+    for k in range(len(x)):
+        v = x[k] if x[k] > _LEAST else _LEAST
+        s = v * _LOG2_E + _ROUND
+        whole[k] = s
+        n = s - _ROUND
+        r = (v - n * _LN_2_HIGH) - n * _LN_2_LOW
+        p = _C[13]
+        p = _C[11] + r * (_C[12] + r * p)
+        p = _C[9] + r * (_C[10] + r * p)
+        p = _C[7] + r * (_C[8] + r * p)
+        p = _C[5] + r * (_C[6] + r * p)
+        p = _C[3] + r * (_C[4] + r * p)
+        x[k] = 1.0 + r * (1.0 + r * (_C[2] + r * p))
+
+
+@njit(cache=True, nogil=True)
+def _powers_of_two(whole):  # type: ignore[no-untyped-def]
+    """INOUT whole (as integers): the bits of n + _ROUND become those of 2^n."""
+    for k in range(len(whole)):
+        whole[k] = (whole[k] + 1023) << 52
+
+
+@njit(cache=True, nogil=True)
+def _scale(x, powers):  # type: ignore[no-untyped-def]
+    for k in range(len(x)):
+        x[k] *= powers[k]
+
+
+def exp_nonpositive(x: F64) -> F64:
+    """exp(x) in place for x <= 0, to two units in the last place (exp(-700) below -700)."""
+    whole = np.empty(len(x))
+    _reduced(x, whole)
+    _powers_of_two(whole.view(np.int64))
+    _scale(x, whole)
+    return x

@@ -1,0 +1,323 @@
+"""MERT: ascent on corpus BLEU itself, by exact line search over all hypotheses [Och03].
+
+Along a line w + γ d the score of every hypothesis is a straight line in γ, a + γ b. The winners of a list are the upper
+envelope of its lines, and corpus statistics change only where the winner of some list does. So BLEU is known on the whole
+line from the change points of all lists, sorted, and integer differences of statistics: nothing is approximated.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from math import exp
+
+import numpy as np
+from numba import njit
+
+from ..arrays import F64, I32, I64, segment_argmax
+from ..bleu import corpus_rows, sum_stats
+from ..errors import InputError, unknown_name
+from ..metrics import chosen_stats, first_choice
+from ..model import Model
+from ..nbest import NBest
+from .base import EpochLog, Features, Run
+
+METRICS = ("bleu", "bleu-sbp")
+NARROW = 1e-9  # an interval this narrow beside the length of the weights may be the rounding of scores: it is not entered
+FLOOR = 1e-12  # a spread this small beside a feature's largest value is the rounding of sums
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The line search
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def _envelopes(hyp_ptr, a, b, first, at, old, new):  # type: ignore[no-untyped-def]
+    """Upper envelopes of the lines a + γ b of every list.
+
+    IN hyp_ptr[S+1], a[H], b[H]; OUT first[S] (the winner at γ = -∞, -1 of an empty list) and, for each change point, by list and
+    rising, at (its γ), old and new (the winners before and after it), each [H]. Returns the number of change points.
+
+    Where two lines of the envelope cross, either a third is above them, and the highest there is on the envelope between
+    them, or none is, and the crossing is a change point. The search starts with the winners far left, at γ = 0 and far right;
+    a line that is above these somewhere is so at one of their two crossings, as they are convex together. Few lines are.
+    Of identical lines the first is taken, as ``segment_argmax`` does: copies of a hypothesis change nothing.
+    """
+    longest = 0
+    for s in range(len(hyp_ptr) - 1):
+        longest = max(longest, hyp_ptr[s + 1] - hyp_ptr[s])
+    ca, cb, ch = np.empty(longest), np.empty(longest), np.empty(longest, np.int64)  # lines that may be on the envelope
+    found = np.empty(longest + 2, np.int64)  # those known to be, right of the current one; the nearest is last
+    n = 0
+    for s in range(len(hyp_ptr) - 1):
+        start, end = hyp_ptr[s], hyp_ptr[s + 1]
+        if start == end:
+            first[s] = -1
+            continue
+        left = top = right = start
+        la = ta = ra = a[start]
+        lb = tb = rb = b[start]
+        for h in range(start + 1, end):
+            p, q = a[h], b[h]
+            if q <= lb and (q < lb or p > la):
+                left, la, lb = h, p, q
+            if q >= rb and (q > rb or p > ra):
+                right, ra, rb = h, p, q
+            if p >= ta and (p > ta or q > tb):
+                top, ta, tb = h, p, q
+        first[s] = left
+        if lb == rb:
+            continue
+        x = (la - ta) / (tb - lb) if lb < tb else (ta - ra) / (rb - tb)
+        y = (ta - ra) / (rb - tb) if tb < rb else x
+        floor_x, floor_y = ta + x * tb, ta + y * tb
+        m = 0
+        for h in range(start, end):  # without a branch: it would be hard to predict
+            p, q = a[h], b[h]
+            ca[m], cb[m], ch[m] = p, q, h
+            m += (p + x * q > floor_x) | (p + y * q > floor_y)
+        found[0] = right
+        depth = 1
+        if lb < tb < rb:
+            found[1] = top
+            depth = 2
+        while depth:
+            right = found[depth - 1]
+            la, lb, ra, rb = a[left], b[left], a[right], b[right]
+            x = (la - ra) / (rb - lb)
+            highest, above = max(la + x * lb, ra + x * rb), -1
+            for i in range(m):
+                v = ca[i] + x * cb[i]
+                if v > highest and lb < cb[i] < rb:  # the slopes only fail to be between by rounding
+                    highest, above = v, ch[i]
+            if above >= 0:
+                found[depth] = above
+                depth += 1
+            else:
+                at[n], old[n], new[n] = x, left, right
+                n += 1
+                left = right
+                depth -= 1
+    return n
+
+
+@njit(cache=True, nogil=True)
+def _add_columns(x, d, out):  # type: ignore[no-untyped-def]
+    """out[h] += Σ_j d[j] x[j, h], in pieces that stay in the cache."""
+    for start in range(0, len(out), 2048):
+        end = min(start + 2048, len(out))
+        for j in range(len(d)):
+            if d[j] != 0.0:
+                for h in range(start, end):
+                    out[h] += d[j] * x[j, h]
+
+
+@njit(cache=True, nogil=True)
+def _log_bleu(sums, strict):  # type: ignore[no-untyped-def]
+    """ln ``corpus_bleu`` of integer statistics [11]: the same definition, with a single logarithm."""
+    length = sums[10] if strict else sums[8]
+    if sums[0] + sums[1] + sums[2] + sums[3] == 0 or sums[7] == 0 or length == 0:
+        return -np.inf
+    product, part = 1.0, 1.0
+    for n in range(4):
+        if sums[n] == 0:
+            part /= 2
+        product *= (sums[n] if sums[n] > 0 else part) / sums[4 + n]
+    return np.log(product) / 4 + min(0.0, 1.0 - sums[9] / length)
+
+
+@njit(cache=True, nogil=True)
+def _best_interval(at, order, old, new, rows, sums, strict, reach, narrow):  # type: ignore[no-untyped-def]
+    """(γ, ln BLEU) in the middle of the best interval between changes of the statistics; of equals the widest, then the first.
+
+    IN at, old, new of the change points and their order by rising γ, rows[H, 11]; sums[11] of the winners at γ = -∞ is
+    changed. Intervals not wider than narrow are passed over. One wider than 2 reach, as the two outer ones are, counts as just
+    that wide and is entered by reach only: its middle may be far from anything the weights stand for.
+    """
+    change = np.zeros(11, np.int64)
+    best, where, widest = -np.inf, 0.0, 0.0
+    n, k, low = len(order), 0, -np.inf
+    while True:
+        last = k == n
+        high = at[order[k]] if not last else np.inf
+        if not last:
+            before, after = rows[old[order[k]]], rows[new[order[k]]]
+            for c in range(11):
+                change[c] = after[c] - before[c]
+            k += 1
+            if not change.any():
+                continue  # another winner of the same statistics does not end the interval
+        width = min(high - low, 2 * reach)
+        if width > narrow:  # not where several lists change winners at one point, before all of them have
+            value = _log_bleu(sums, strict)
+            if value > best or (value == best and width > widest):
+                best, widest = value, width
+                where = low + width / 2 if width < 2 * reach else min(max(0.0, low + reach), high - reach)
+        if last:
+            return where, best
+        low = high
+        sums += change
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """What a line search needs of the lists: S sentences, H hypotheses, D features that may move."""
+
+    hyp_ptr: I64  # [S+1]
+    x: F64  # [D, H] features that may move
+    base: F64  # [H] the score of the others
+    rows: I32  # [H, 11] corpus statistics
+    empty: I64  # [11] their sum over empty lists
+    strict: bool  # BLEU-SBP
+
+    def slopes(self, d: F64) -> F64:
+        """[H] how fast scores change in direction d. Not by BLAS, whose sums of equal rows may differ in the last bit."""
+        moved = np.flatnonzero(d)
+        if len(moved) == 1 and d[moved[0]] == 1:
+            return np.asarray(self.x[moved[0]])
+        out = np.zeros(self.x.shape[1])
+        _add_columns(self.x, d, out)
+        return out
+
+    def scores(self, w: F64) -> F64:
+        """[H] the score of every hypothesis."""
+        return self.base + self.slopes(w)
+
+    def log_bleu(self, scores: F64) -> float:
+        """ln BLEU of the winners."""
+        return float(_log_bleu(self._sums(segment_argmax(self.hyp_ptr, scores)), self.strict))
+
+    def line_search(self, a: F64, b: F64, *, reach: float = 1.0, narrow: float = 0.0) -> tuple[float, float]:
+        """(γ, ln BLEU) of the best point of the line of scores a + γ b; see ``_best_interval`` for which of many."""
+        at, old, new = np.empty(len(a)), np.empty(len(a), np.int32), np.empty(len(a), np.int32)
+        first = np.empty(len(self.hyp_ptr) - 1, np.int64)
+        n = _envelopes(self.hyp_ptr, a, b, first, at, old, new)
+        where, best = _best_interval(at, np.argsort(at[:n]), old, new, self.rows, self._sums(first), self.strict, reach, narrow)
+        return float(where), float(best)
+
+    def _sums(self, chosen: I64) -> I64:
+        return np.asarray(self.rows[chosen[chosen >= 0]].sum(axis=0, dtype=np.int64) + self.empty)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The tuner
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Mert:
+    """Climb from the initial weights and from random ones; then, in each further round, from shaken copies of the best so far.
+
+    A climb searches the line of each feature in turn, then random lines, and moves at once where BLEU is higher, until none
+    helps. In one trial on a real list that took some 60 searches; always taking the best of all lines took 288, to a lower BLEU.
+    Deviation: [Och03] restarts at random only. Most such starts end in poor optima; shaken copies of good weights do not.
+    Features are divided by their spread within lists first, so that random weights and directions treat them alike.
+    Weights are returned at the scale (Σ|λ|) of the initial ones, or 1 if these are 0, unless frozen weights set the scale.
+    """
+
+    restarts: int = 5  # random starts, beside the initial weights: the first round
+    rounds: int = 11
+    shakes: int = 2  # starts of each further round
+    directions: int = 10  # random lines tried where no feature's helps
+    shake: float = 0.3  # the random step from the best weights is at most this long beside them
+    tol: float = 1e-3  # gain (0..100) of a line search below which it does not help
+    max_features: int = 100  # refuse to tune more
+
+    def __post_init__(self) -> None:
+        least = {"restarts": 0, "rounds": 1, "shakes": 0, "directions": 0, "shake": 0, "tol": 0, "max_features": 1}
+        for name, low in least.items():
+            if not getattr(self, name) >= low:
+                raise InputError(f"mert: expected {name} of at least {low}, found {getattr(self, name)}; give a larger one")
+
+    def fit(self, nbest: NBest, select: NBest | None = None, run: Run = Run()) -> Model:  # noqa: B008 (frozen)
+        """The best weights on the list, or the round whose weights are best on the held-out one."""
+        if run.metric not in METRICS:
+            raise unknown_name("metric of mert", run.metric, METRICS)
+        features = Features.of(nbest)
+        log = EpochLog(features, nbest, select, run, train_default=True)
+        init = features.vector(run.init or {})
+        moves, scale, corpus = self._prepare(features, nbest, init, run)
+        start = init[moves] * scale
+        total = float(np.abs(init[moves]).sum()) or 1.0
+        best, best_bleu, searches = start, corpus.log_bleu(corpus.scores(start)), 0
+        with ThreadPoolExecutor(max(1, run.threads)) as pool:
+            for r in range(self.rounds):
+                # every start has a random stream of its own: the same result for any number of threads
+                streams = [np.random.default_rng([run.seed, r, k]) for k in range(self.shakes if r else 1 + self.restarts)]
+                if r:
+                    starts = [self._shaken(best, rng) for rng in streams]
+                else:
+                    starts = [start, *(_direction(len(start), rng) for rng in streams[1:])]
+                for w, value, n in pool.map(lambda w, rng: self._climb(corpus, w, rng), starts, streams):
+                    searches += n
+                    if value > best_bleu:
+                        best, best_bleu = w, value
+                weights = init.copy()
+                if best is not start:
+                    weights[moves] = best / scale
+                    if not corpus.base.any():
+                        weights[moves] *= total / np.abs(weights[moves]).sum()
+                log.record(r, weights, searches=searches)
+        return log.model(self, "mert")
+
+    def _shaken(self, w: F64, rng: np.random.Generator) -> F64:
+        return w + self.shake * rng.random() * (float(np.linalg.norm(w)) or 1.0) * _direction(len(w), rng)
+
+    def _climb(self, corpus: Corpus, w: F64, rng: np.random.Generator) -> tuple[F64, float, int]:
+        """(weights, ln BLEU, number of line searches) of a local optimum."""
+        a = corpus.scores(w)
+        bleu = corpus.log_bleu(a)
+        order, n, idle = np.eye(len(w))[rng.permutation(len(w))], 0, 0
+        while idle < len(w) + self.directions:
+            d = order[n % len(w)] if idle < len(w) else _direction(len(w), rng)
+            reach = float(np.linalg.norm(w)) or 1.0
+            b = corpus.slopes(d)
+            step, promised = corpus.line_search(a, b, reach=reach, narrow=NARROW * reach)
+            n, idle = n + 1, idle + 1
+            if promised > bleu:
+                moved = a + step * b
+                value = corpus.log_bleu(moved)  # what the ranking has, should rounding have promised more
+                if value > bleu:
+                    idle = 0 if 100 * (exp(value) - exp(bleu)) > self.tol else idle
+                    w, a, bleu = w + step * d, moved, value
+        return w, corpus.log_bleu(corpus.scores(w)), n  # anew: the steps' rounding adds up
+
+    def _prepare(self, features: Features, nbest: NBest, init: F64, run: Run) -> tuple[I64, F64, Corpus]:
+        """(features that may move, their spreads, the corpus): features that are frozen or the same within lists stay."""
+        free = np.flatnonzero(~run.groups.frozen(features.names))
+        if len(free) > self.max_features:
+            raise InputError(
+                f"mert: expected at most {self.max_features} features to tune, found {len(free)}; freeze some with --groups, "
+                "raise --max-features, or take a method for many features (pro, kbmira, adagrad)"
+            )
+        x, d = features.dense, features.n_dense
+        x = np.concatenate([x[:, free[free < d]].T, _sparse_columns(features, free[free >= d] - d)])
+        first = nbest.hyp_ptr[:-1][nbest.sent_of_hyp]
+        scale = np.array([np.sqrt(np.mean((column - column[first]) ** 2)) if len(column) else 0.0 for column in x])
+        live = scale > FLOOR * np.abs(x).max(axis=1, initial=0.0)
+        moves, scale, x = free[live], scale[live], x[live]
+        x /= scale[:, None]
+        fixed = init.copy()
+        fixed[free] = 0.0
+        corpus = Corpus(
+            hyp_ptr=nbest.hyp_ptr,
+            x=x,
+            base=features.scores(fixed),
+            rows=corpus_rows(nbest.stats).astype(np.int32),
+            empty=sum_stats(chosen_stats(nbest, first_choice(nbest))[np.diff(nbest.hyp_ptr) == 0]),
+            strict=run.metric == "bleu-sbp",
+        )
+        return moves, scale, corpus
+
+
+def _direction(n: int, rng: np.random.Generator) -> F64:
+    """[n] a random vector of length 1."""
+    v = rng.normal(size=n)
+    return v / (float(np.linalg.norm(v)) or 1.0)
+
+
+def _sparse_columns(features: Features, columns: I64) -> F64:
+    """[len(columns), H] of the sparse features, dense."""
+    matrix = features.sparse.matrix(len(features) - features.n_dense)
+    return np.ascontiguousarray(matrix[:, columns].toarray().T)

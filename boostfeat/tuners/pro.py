@@ -1,0 +1,107 @@
+"""PRO as a tuner: weights by logistic regression on the differences of random pairs [HM11]; see ``boostfeat.pro``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+
+from ..arrays import F64
+from ..errors import InputError, unknown_name
+from ..losses import PairwiseLogLoss
+from ..model import Model
+from ..nbest import NBest
+from ..pairs import SAMPLERS, PairOptions, Pairs, pairs_for
+from ..pro import LinearFit, _standardise_dense, _standardise_sparse, fit_linear, linear_scores, objective
+from .base import EpochLog, Features, Groups, Run
+
+
+@dataclass(frozen=True)
+class Pro:
+    """One fit; or several, each on new pairs, whose weights are averaged: the pairs are random, and so is a single fit."""
+
+    sampler: str = "ta13"  # or hm11; what is None below is the sampler's own
+    draws: int | None = None  # random pairs a sentence (Γ in [HM11])
+    threshold: float | None = None  # of the difference in gain
+    keep: int | None = None  # pairs a sentence, those of largest difference (Ξ in [HM11])
+    alpha: float = 1.0  # of the sentence BLEU that is the gain
+    l2: float = 1.0  # penalty l2/2 |λ|², λ the weights of standardised features
+    max_iter: int = 1000
+    tol: float = 1e-6  # on the largest entry of the gradient of the mean objective
+    rounds: int = 1
+
+    def __post_init__(self) -> None:
+        for name, low in (("l2", 0), ("max_iter", 0), ("tol", 0), ("rounds", 1)):
+            if not getattr(self, name) >= low:
+                raise InputError(f"pro: expected {name} of at least {low}, found {getattr(self, name)}; give a larger one")
+        self.pair_options()
+
+    def pair_options(self) -> PairOptions:
+        """How pairs are drawn: the sampler's preset, changed where an option is given."""
+        if self.sampler not in SAMPLERS:
+            raise unknown_name("sampler", self.sampler, SAMPLERS)
+        given: dict[str, Any] = {name: getattr(self, name) for name in ("draws", "threshold", "keep")}
+        return replace(SAMPLERS[self.sampler], alpha=self.alpha, **{k: v for k, v in given.items() if v is not None})
+
+    def fit(self, nbest: NBest, select: NBest | None = None, run: Run = Run()) -> Model:  # noqa: B008 (frozen)
+        """The mean of the rounds' weights, up to the last round or the one that is best on the held-out list.
+
+        The objective is convex: initial weights only shorten the search, except those of frozen features, which stay.
+        """
+        features = Features.of(nbest)
+        log = EpochLog(features, nbest, select, run)
+        start = features.vector(run.init or {})
+        total, options = np.zeros(len(features)), self.pair_options()
+        for r in range(self.rounds):
+            # the first round is fit_pro with the run's seed; later ones have seeds that no other run's first round has
+            seed = run.seed if r == 0 else int(np.random.SeedSequence([run.seed, r]).generate_state(1, np.uint64)[0])
+            pairs = pairs_for(nbest, options, seed=seed, threads=run.threads)
+            if not len(pairs):
+                raise InputError(
+                    f"pro: expected hypotheses whose sentence BLEU differs by more than {options.threshold}, found none; "
+                    "lower --threshold, raise --draws or give longer lists"
+                )
+            how: dict[str, Any] = {"l2": self.l2, "init": features.named(start), "max_iter": self.max_iter, "tol": self.tol}
+            fit = fit_grouped(nbest, pairs, run.groups, **how) if run.groups.rules else fit_linear(nbest, pairs, **how)
+            start = features.vector(fit.weights)
+            total += start
+            log.record(r, total / (r + 1), loss=fit.loss, pairs=fit.n_pairs, iterations=fit.n_iter, converged=fit.converged)
+        return log.model(self, "pro")
+
+
+def fit_grouped(
+    nbest: NBest, pairs: Pairs, groups: Groups, *, l2: float, init: dict[str, float], max_iter: int, tol: float
+) -> LinearFit:
+    """``fit_linear`` with frozen weights (both bounds of L-BFGS-B are the weight) and a penalty factor for each feature."""
+    names = (*nbest.global_names, *nbest.sparse_names.to_pylist())
+    given = np.array([init.get(name, 0.0) for name in names])
+    frozen, penalty = groups.frozen(names), l2 * groups.factors(names, "l2")
+    hyps, at = np.unique(np.stack([pairs.better, pairs.worse]), return_inverse=True)
+    better, worse = at.reshape(2, len(pairs))
+    dense, dense_scale = _standardise_dense(nbest.global_features[hyps], better, worse)
+    sparse, sparse_scale = _standardise_sparse(nbest.global_sparse[hyps], better, worse)
+    loss, scale, n = (
+        PairwiseLogLoss(replace(pairs, better=better, worse=worse), len(hyps)),
+        np.r_[dense_scale, sparse_scale],
+        len(pairs),
+    )
+
+    def penalised(w: F64) -> tuple[float, F64]:
+        value, slope = objective(w, dense, sparse, loss, 0.0, n)
+        return value + float(penalty * w @ w) / (2 * n), slope + penalty * w / n
+
+    start = given * scale
+    bounds = np.stack([np.where(frozen, start, -np.inf), np.where(frozen, start, np.inf)], axis=1)
+    options = {"maxiter": max_iter, "maxfun": 20 * (max_iter + 1), "gtol": tol, "ftol": 4 * np.finfo(float).eps}
+    found = minimize(penalised, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    raw = np.divide(found.x, scale, out=np.zeros(len(names)), where=scale > 0)
+    raw[frozen] = given[frozen]
+    return LinearFit(
+        weights=dict(zip(names, raw.tolist(), strict=True)),
+        loss=loss.value(linear_scores(found.x, dense, sparse)) / n,
+        n_pairs=n,
+        n_iter=int(found.get("nit", 0)),  # absent where all weights are frozen
+        converged=bool(found.success),
+    )
