@@ -48,7 +48,7 @@ def _scale(x, powers):  # type: ignore[no-untyped-def]
 
 
 def exp_nonpositive(x: F64) -> F64:
-    """exp(x) in place for x <= 0, to two units in the last place (exp(-700) below -700)."""
+    """exp(x) in place for x <= 0, to one unit in the last place (exp(-700) below -700)."""
     whole = np.empty(len(x))
     _reduced(x, whole)
     _powers_of_two(whole.view(np.int64))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.optimize import minimize
 
-from .arrays import F64, I64
+from .arrays import F64, I64, Bool
 from .errors import InputError
 from .losses import Loss, PairwiseLogLoss
 from .nbest import NBest
@@ -65,13 +65,16 @@ def fit_linear(
     init: Mapping[str, float] | None = None,
     max_iter: int = 1000,
     tol: float = 1e-6,
+    l2_factors: F64 | None = None,
+    frozen: Bool | None = None,
 ) -> LinearFit:
     """argmin_λ Σ_k log(1 + exp(-z_k)) + l2/2 |λ|²,  z = P G λ: L-BFGS in standardised space, raw weights out.
 
     A feature's scale is the root mean square of its non-zero differences over the pairs. Over all pairs, it would multiply an
     indicator seen in one pair of 250,000 by 500 and so free it from the penalty; this way an indicator keeps its values, and
     dense or sparse storage of a feature makes no difference. A feature that no pair tells apart has weight 0.
-    ``init`` (raw weights by name) is where the search starts; the objective is convex, so only the time depends on it.
+    ``init`` (raw weights by name) is where the search starts; the objective is convex, so only the time depends on it, except
+    for features that are ``frozen`` [D + N] there. ``l2_factors`` [D + N] multiply the penalty of single features.
     """
     hyps, at = np.unique(np.stack([pairs.better, pairs.worse]), return_inverse=True)  # the hypotheses some pair uses
     better, worse = at.reshape(2, len(pairs))
@@ -81,15 +84,24 @@ def fit_linear(
     n = max(len(pairs), 1)
     names = [*nbest.global_names, *nbest.sparse_names.to_pylist()]
     scale = np.concatenate([dense_scale, sparse_scale])
-    w = np.array([init.get(name, 0.0) for name in names]) * scale if init else np.zeros(len(names))
+    given = np.array([init.get(name, 0.0) for name in names]) if init else np.zeros(len(names))
+    start = given * scale
+    penalty = np.full(len(names), l2) if l2_factors is None else l2 * l2_factors
+    bounds = None  # a frozen weight is its own lower and upper bound
+    if frozen is not None and frozen.any():
+        bounds = np.stack([np.where(frozen, start, -np.inf), np.where(frozen, start, np.inf)], axis=1)
     options = {"maxiter": max_iter, "maxfun": 20 * (max_iter + 1), "gtol": tol, "ftol": 4 * np.finfo(float).eps}
-    found = minimize(objective, w, (dense, sparse, loss, l2, n), jac=True, method="L-BFGS-B", options=options)
+    found = minimize(
+        objective, start, (dense, sparse, loss, penalty, n), jac=True, method="L-BFGS-B", bounds=bounds, options=options
+    )
     raw = np.divide(found.x, scale, out=np.zeros(len(names)), where=scale > 0)
+    if bounds is not None:
+        raw[frozen] = given[frozen]
     return LinearFit(
-        weights={name: float(raw[j]) for j, name in enumerate(names) if j < dense.shape[1] or scale[j] > 0},
+        weights={name: float(raw[j]) for j, name in enumerate(names) if j < dense.shape[1] or scale[j] > 0 or raw[j] != 0},
         loss=loss.value(linear_scores(found.x, dense, sparse)) / n,
         n_pairs=len(pairs),
-        n_iter=int(found.nit),
+        n_iter=int(found.get("nit", 0)),  # absent where all weights are frozen
         converged=bool(found.success),
     )
 
@@ -100,12 +112,12 @@ def linear_scores(w: F64, dense: F64, sparse: csr_matrix) -> F64:
     return scores + sparse @ w[dense.shape[1] :] if sparse.nnz else scores
 
 
-def objective(w: F64, dense: F64, sparse: csr_matrix, loss: Loss, l2: float, n: int) -> tuple[float, F64]:
-    """(Ψ(G w) + l2/2 |w|²) / n and its gradient (G' dΨ/dscores + l2 w) / n."""
+def objective(w: F64, dense: F64, sparse: csr_matrix, loss: Loss, l2: F64, n: int) -> tuple[float, F64]:
+    """(Ψ(G w) + Σ_j l2_j/2 w_j²) / n and its gradient (G' dΨ/dscores + l2 w) / n."""
     scores = linear_scores(w, dense, sparse)
     g = loss.gradient(scores)
     slope = np.concatenate([np.einsum("hd,h->d", dense, g), sparse.T @ g])
-    return (loss.value(scores) + l2 / 2 * float(w @ w)) / n, (slope + l2 * w) / n
+    return (loss.value(scores) + float((l2 * w) @ w) / 2) / n, (slope + l2 * w) / n
 
 
 def _standardise_dense(x: F64, better: I64, worse: I64) -> tuple[F64, F64]:

@@ -117,7 +117,7 @@ def test_no_reference_is_an_error_not_a_number() -> None:
 # -- corpus scores ----------------------------------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=100)
 @given(st.lists(st.tuples(few, st.lists(few, min_size=2, max_size=2)), min_size=1, max_size=3))
 def test_corpus_bleu_is_sacrebleus(corpus: list[tuple[str, list[str]]]) -> None:
     """Tiny corpora: orders without matches (smoothed), without n-grams, empty lines, brevity."""

@@ -207,12 +207,12 @@ def test_line_search_is_more_exact_than_the_values_are(start):
     assert ray.calls < 30
 
 
-def test_exp_nonpositive_is_within_two_units_of_the_last_place():
+def test_exp_nonpositive_is_exact_to_the_last_place():
     """Against numpy's, over all magnitudes; below -700 it stays tiny and finite."""
     x = -np.concatenate(
-        [[0.0, 700.0], np.logspace(-320, np.log10(700), 20_000), np.random.default_rng(0).uniform(0, 700, 50_000)]
+        [[0.0, 700.0], np.logspace(-320, np.log10(699), 20_000), np.random.default_rng(0).uniform(0, 700, 50_000)]
     )
     expected = np.exp(x)
-    assert (np.abs(exp_nonpositive(x.copy()) - expected) <= 2 * np.spacing(expected)).all()
+    assert (np.abs(exp_nonpositive(x.copy()) - expected) <= np.spacing(expected)).all()
     assert (exp_nonpositive(np.array([-701.0, -1e308, -np.inf])) == np.exp(-700.0)).all()
     assert len(exp_nonpositive(np.zeros(0))) == 0

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from boostfeat.build import Builder, ReadOptions, attach
 from boostfeat.errors import FormatError
 from boostfeat.formats import detect, moses_enriched, read
-from boostfeat.formats.moses_enriched import _number, parse_line
+from boostfeat.formats.moses_enriched import parse_line
+from boostfeat.formats.moses_enriched_fast import _number
 from boostfeat.metrics import Scorer, first_choice
 from boostfeat.synthetic import SyntheticOptions, synthetic_nbest
 

@@ -149,6 +149,10 @@ def tune(
         result, text, model = _grid(tuner, nbest, held_out, run, quiet=quiet)
     else:
         models = [_one_run(tuner, method, nbest, held_out, replace(run, seed=seed + n), quiet=quiet) for n in range(runs)]
+        if method == "rm":
+            models = [
+                _beside_mira(model, tuner, nbest, replace(run, seed=seed + n), quiet=quiet) for n, model in enumerate(models)
+            ]
         result, text, model = _summary(models, metric)
     if start is not None and start.trees:
         model = replace(folded(model.weights, start), config=model.config, history=model.history)
@@ -236,6 +240,17 @@ def _one_run(tuner: Any, method: str, nbest: NBest, held_out: NBest | None, run:
     return model
 
 
+def _beside_mira(model: Model, tuner: Any, nbest: NBest, run: Run, *, quiet: bool) -> Model:
+    """The model with the spread of MIRA under the same options in its history: what the bound is there to lower [EMR13]."""
+    from ..tuners import tuner_class
+
+    mira = tuner_class("mira")
+    same = mira(**{f.name: getattr(tuner, f.name) for f in fields(mira)})
+    rows = _one_run(same, "mira, for its spread", nbest, None, replace(run, pick="last"), quiet=quiet).history
+    beside = {row["epoch"]: {f"mira_{name}": row[name] for name in ("spread_mean", "spread_sd")} for row in rows}
+    return replace(model, history=tuple({**row, **beside.get(row["epoch"], {})} for row in model.history))
+
+
 def _gains(row: Mapping[str, Any]) -> str:
     return f"dev {row['dev']:.2f}" + (f"  select {row['select']:.2f}" if "select" in row else "")
 
@@ -262,8 +277,7 @@ def _summary(models: list[Model], metric: str) -> tuple[dict[str, Any], str, Mod
         "sd": sd,
         "history": list(model.history),
     }
-    curve = _curve_rows(model)
-    text = table(curve, header=[*_CURVE, "*"]) if len(curve) > 1 else ""
+    text = _curve(model) if len(model.history) > 1 else ""
     for name, values in gains.items():
         text += f"\n{metric}, {name}: {np.mean(values):.2f}" + (
             f" +- {sd[name]:.2f} over {len(values)} runs" if sd[name] is not None else ""
@@ -271,11 +285,13 @@ def _summary(models: list[Model], metric: str) -> tuple[dict[str, Any], str, Mod
     return result, text.strip("\n"), model
 
 
-_CURVE = ("epoch", "dev", "select", "oracle", "prediction", "spread_mean", "spread_sd", "nonzero", "loss")
+_SPREADS = ("spread_mean", "spread_sd", "mira_spread_mean", "mira_spread_sd")
+_CURVE = ("epoch", "dev", "select", "oracle", "prediction", *_SPREADS, "nonzero", "loss")
 
 
-def _curve_rows(model: Model, most: int = 30) -> list[list[str]]:
+def _curve(model: Model, most: int = 30) -> str:
     """The history as a table, thinned to at most so many epochs; the chosen one is marked."""
+    columns = [name for name in _CURVE if any(name in row for row in model.history)]
     step = max(1, -(-len(model.history) // most))
     kept = [
         row
@@ -294,7 +310,8 @@ def _curve_rows(model: Model, most: int = 30) -> list[list[str]]:
             else str(value)
         )
 
-    return [[*(cell(row.get(name)) for name in _CURVE), "*" if row["epoch"] == model.config["epoch"] else ""] for row in kept]
+    rows = [[*(cell(row.get(name)) for name in columns), "*" if row["epoch"] == model.config["epoch"] else ""] for row in kept]
+    return table(rows, header=[*columns, ""], right=tuple(range(len(columns))))
 
 
 def _grid(tuner: Any, nbest: NBest, held_out: NBest | None, run: Run, *, quiet: bool) -> tuple[dict[str, Any], str, Model]:

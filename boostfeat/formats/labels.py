@@ -1,4 +1,4 @@
-"""Moses' labelled features: ``LM0= -1.5 TranslationModel0= -0.1 -0.2`` (legacy ``lm: -1.5``), read and written."""
+"""Moses' labelled features, ``LM0= -1.5 TranslationModel0= -0.1 -0.2`` (legacy ``lm: -1.5``), and the blocks that hold them."""
 
 from __future__ import annotations
 
@@ -21,6 +21,19 @@ def feature_groups(text: str, where: str) -> list[tuple[str, list[str]]]:
         else:
             raise FormatError(where, expected="a feature label like LM0=", found=clip(word), fix="is this Moses' format?")
     return groups
+
+
+def block_fields(block: str) -> tuple[str, str, str, str]:
+    """The span, alignment, total and features of a block, each as text; alignment and total may be missing."""
+    span, _, rest = block.partition(",")
+    align = total = ""
+    rest = rest.lstrip()
+    if rest.startswith("wa="):
+        align, _, rest = rest[3:].partition(",")
+        rest = rest.lstrip()
+    if rest.startswith("total="):
+        total, _, rest = rest[6:].partition(",")
+    return span, align, total, rest
 
 
 def group_names(names: Sequence[str]) -> list[tuple[str, list[int]]]:

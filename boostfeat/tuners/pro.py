@@ -6,16 +6,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize
 
-from ..arrays import F64
 from ..errors import InputError, unknown_name
-from ..losses import PairwiseLogLoss
 from ..model import Model
 from ..nbest import NBest
-from ..pairs import SAMPLERS, PairOptions, Pairs, pairs_for
-from ..pro import LinearFit, _standardise_dense, _standardise_sparse, fit_linear, linear_scores, objective
-from .base import EpochLog, Features, Groups, Run
+from ..pairs import SAMPLERS, PairOptions, pairs_for
+from ..pro import fit_linear
+from .base import EpochLog, Features, Run
 
 
 @dataclass(frozen=True)
@@ -63,45 +60,17 @@ class Pro:
                     f"pro: expected hypotheses whose sentence BLEU differs by more than {options.threshold}, found none; "
                     "lower --threshold, raise --draws or give longer lists"
                 )
-            how: dict[str, Any] = {"l2": self.l2, "init": features.named(start), "max_iter": self.max_iter, "tol": self.tol}
-            fit = fit_grouped(nbest, pairs, run.groups, **how) if run.groups.rules else fit_linear(nbest, pairs, **how)
+            fit = fit_linear(
+                nbest,
+                pairs,
+                l2=self.l2,
+                init=features.named(start),
+                max_iter=self.max_iter,
+                tol=self.tol,
+                l2_factors=run.groups.factors(features.names, "l2"),
+                frozen=run.groups.frozen(features.names),
+            )
             start = features.vector(fit.weights)
             total += start
             log.record(r, total / (r + 1), loss=fit.loss, pairs=fit.n_pairs, iterations=fit.n_iter, converged=fit.converged)
         return log.model(self, "pro")
-
-
-def fit_grouped(
-    nbest: NBest, pairs: Pairs, groups: Groups, *, l2: float, init: dict[str, float], max_iter: int, tol: float
-) -> LinearFit:
-    """``fit_linear`` with frozen weights (both bounds of L-BFGS-B are the weight) and a penalty factor for each feature."""
-    names = (*nbest.global_names, *nbest.sparse_names.to_pylist())
-    given = np.array([init.get(name, 0.0) for name in names])
-    frozen, penalty = groups.frozen(names), l2 * groups.factors(names, "l2")
-    hyps, at = np.unique(np.stack([pairs.better, pairs.worse]), return_inverse=True)
-    better, worse = at.reshape(2, len(pairs))
-    dense, dense_scale = _standardise_dense(nbest.global_features[hyps], better, worse)
-    sparse, sparse_scale = _standardise_sparse(nbest.global_sparse[hyps], better, worse)
-    loss, scale, n = (
-        PairwiseLogLoss(replace(pairs, better=better, worse=worse), len(hyps)),
-        np.r_[dense_scale, sparse_scale],
-        len(pairs),
-    )
-
-    def penalised(w: F64) -> tuple[float, F64]:
-        value, slope = objective(w, dense, sparse, loss, 0.0, n)
-        return value + float(penalty * w @ w) / (2 * n), slope + penalty * w / n
-
-    start = given * scale
-    bounds = np.stack([np.where(frozen, start, -np.inf), np.where(frozen, start, np.inf)], axis=1)
-    options = {"maxiter": max_iter, "maxfun": 20 * (max_iter + 1), "gtol": tol, "ftol": 4 * np.finfo(float).eps}
-    found = minimize(penalised, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
-    raw = np.divide(found.x, scale, out=np.zeros(len(names)), where=scale > 0)
-    raw[frozen] = given[frozen]
-    return LinearFit(
-        weights=dict(zip(names, raw.tolist(), strict=True)),
-        loss=loss.value(linear_scores(found.x, dense, sparse)) / n,
-        n_pairs=n,
-        n_iter=int(found.get("nit", 0)),  # absent where all weights are frozen
-        converged=bool(found.success),
-    )
