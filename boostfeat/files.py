@@ -222,6 +222,8 @@ def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
     for chunk in read_chunks(path):
         for raw in chunk[:-1].split(b"\n"):
             number += 1
+            if number == 1:
+                raw = raw.removeprefix(b"\xef\xbb\xbf")  # a byte order mark is no part of the first word
             yield number, decode(raw.removesuffix(b"\r"), f"{path}:{number}")
 
 

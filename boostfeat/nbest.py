@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from scipy import sparse
 
 from .arrays import F64, I32, I64, U8, Array, add_segment_sums, offsets, owners, segment_positions, segment_row_sums
@@ -164,6 +165,10 @@ class NBest:
             raise ValueError(f"stats: expected {h} rows of 6, found {self.stats.shape}")
         _check("columns of units.x", self.units.x.shape[1], len(self.unit_names))
         _check("columns of extra", self.extra.shape[1], len(self.extra_names))
+        both = pc.is_in(self.sparse_names, value_set=strings([*self.unit_names, *self.extra_names]))
+        if pc.any(both).as_py():
+            name = self.sparse_names.filter(both)[0].as_py()
+            raise ValueError(f"features: expected each name among the dense or the sparse ones, found {name!r} in both")
         for name, names in (("unit features", self.unit_names), ("extra features", self.extra_names)):
             if len(set(names)) != len(names):
                 raise ValueError(f"{name}: expected distinct names, found {_repeated(names)!r} twice")
@@ -316,7 +321,7 @@ class NBest:
     @classmethod
     def concat(cls, lists: Sequence[NBest]) -> NBest:
         """Lists of different sentences, one corpus after the other; sentences are numbered anew from 0."""
-        from .build import stack
+        from .combine import stack
 
         stacked = stack(lists)
         return replace(stacked, ids=np.arange(len(stacked), dtype=np.int64))
@@ -324,7 +329,7 @@ class NBest:
     @classmethod
     def merge(cls, lists: Sequence[NBest]) -> NBest:
         """Lists of the same sentences (by id) accumulated, duplicate hypotheses removed (the first is kept)."""
-        from .build import merge
+        from .combine import merge
 
         return merge(lists)
 

@@ -28,7 +28,7 @@ def load(name: str) -> ModuleType:
 def lists(tmp_path_factory) -> list[str]:
     folder = tmp_path_factory.mktemp("lists")
     for seed, name in enumerate(("dev", "select", "test")):
-        write_store(synthetic_nbest(SyntheticOptions(sentences=100, hyps=20), seed=seed), folder / name)
+        write_store(synthetic_nbest(SyntheticOptions(sentences=200, hyps=50), seed=seed), folder / name)
     return [str(folder / name) for name in ("dev", "select", "test")]
 
 

@@ -153,7 +153,7 @@ def test_a_huge_line_takes_linear_time(tmp_path: Path) -> None:
     path.write_bytes(b"x" * (64 << 20))
     started = time.perf_counter()
     assert [len(chunk) for chunk in read_chunks(path, 1 << 14)] == [(64 << 20) + 1]
-    assert time.perf_counter() - started < 5
+    assert time.perf_counter() - started < 60  # quadratic joining took minutes
 
 
 @pytest.mark.parametrize(("raw", "found"), [(b"ok\nk\xe4se\n", r"list:2: .*byte 0xe4 at column 2"), (b"\x80", r"list:1: .*0x80")])

@@ -428,7 +428,7 @@ def test_moses_groups_numbered_names(tmp_path: Path) -> None:
 def test_moses_writes_sums_of_units(tmp_path: Path) -> None:
     units = [{"x": [1, 2], "sparse": {"s": 1}}, {"x": [0.5, 0], "sparse": {"s": 2, "extra": 4}}]
     text = HEADER + json.dumps({"id": 3, "hyps": [{"text": "a", "features": {"lm": 8, "extra": 1}, "units": units}]})
-    assert written(read(tmp_path, text), "moses") == b"3 ||| a ||| tm0= 1.5 lm= 10 extra= 5 s= 3\n"
+    assert written(read(tmp_path, text), "moses") == b"3 ||| a ||| tm0= 1.5 lm= 10 s= 3 extra= 5\n"
 
 
 @pytest.mark.parametrize("bad", [{"text": "a ||| b"}, {"text": "a |0-1|"}, {"text": "a", "features": {"x y": 1}}])

@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import Hyp, Sentence, build, containers, names, plain, plain_records, quick, records, sparsely, values
 
-from boostfeat.build import DENSE_SHARE, MAX_DENSE, Builder, HypRecord, ReadOptions, UnitRecord, attach, regroup, with_stats
+from boostfeat.build import DENSE_SHARE, MAX_DENSE, Builder, HypRecord, ReadOptions, UnitRecord, attach, with_stats
+from boostfeat.combine import regroup
 from boostfeat.errors import FormatError, InputError
 from boostfeat.nbest import NBest, SparseRows, Units, strings
 
@@ -88,9 +89,9 @@ def test_words_of_spans() -> None:
 def test_dense_and_declared_columns() -> None:
     unit = [UnitRecord({"often": 1.0, f"once{k}": 2.0, **({"declared": 3.0} if k == 7 else {})}) for k in range(25)]
     nb = build([hyp(units=unit, features={"once3": 1.0, "own": 2.0})], declared_dense=("absent", "declared"))
-    assert nb.unit_names == ("absent", "declared", "often")
+    assert nb.unit_names == ("absent", "declared", "often", "once3")  # dense for extras, so dense for units
     assert nb.extra_names == ("once3", "own")
-    assert nb.sparse_names.to_pylist() == [f"once{k}" for k in range(25)]
+    assert nb.sparse_names.to_pylist() == [f"once{k}" for k in range(25) if k != 3]
     assert nb.X[:, 0].tolist() == [0.0] * 25
     assert nb.X[:, 1].sum() == 3.0
     assert DENSE_SHARE * 25 > 1
@@ -471,3 +472,17 @@ def test_strings_of_slices() -> None:
 def test_repr_says_what_it_holds(nb: NBest) -> None:
     assert repr(nb).startswith(f"NBest({len(nb)} sentences, {nb.n_hyps} hypotheses, {nb.n_occurrences} units ({nb.n_units} ")
     assert isinstance(Builder().finish(), NBest)
+
+
+def test_a_name_is_stored_one_way_for_units_and_extras() -> None:
+    """One feature has one weight: common among units and rare among extras (or the other way round), it is dense for both."""
+    for common, rare in (("units", "extras"), ("extras", "units")):
+        builder = Builder()
+        for h in range(40):
+            units = [UnitRecord({"lm": 1.0 + h} if common == "units" or h == 0 else {"other": 1.0})]
+            features = {"lm": 2.0} if common == "extras" or h == 0 else {}
+            builder.add(HypRecord(0, "a", "x", -1.0, features, units))
+        nb = builder.finish()
+        assert "lm" in nb.unit_names, rare
+        assert "lm" in nb.extra_names
+        assert "lm" not in nb.sparse_names.to_pylist()

@@ -83,7 +83,7 @@ def import_(
     nbest = attach(nbest, source=sentences, refs=references, name=", ".join(files), threads=threads)
     write_store(nbest, output)
     result = {**_sizes(nbest), "seconds": round(time.monotonic() - started, 3), "output": output}
-    if as_json:
+    if as_json and output != "-":
         emit(result, "", as_json=True)
     say(
         f"{len(nbest):,} sentences, {nbest.n_hyps:,} hypotheses, {nbest.n_occurrences:,} units ({nbest.n_units:,} distinct), "

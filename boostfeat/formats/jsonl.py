@@ -214,10 +214,18 @@ def _feature_map(raw: msgspec.Raw, where: str) -> dict[str, float]:
 
 
 def _as_declared(nbest: NBest, header: _Header) -> NBest:
-    """Features dense or sparse as the header says, where the builder went by how many rows give them."""
-    extra_names = nbest.extra_names if header.hyp_features is None else tuple(header.hyp_features)
-    unit_names = tuple(header.unit_features)
+    """Features dense or sparse as the header says, where the builder went by how many rows give them.
+
+    A name is dense for units and hypotheses alike or for neither; where the header names only one of them, that one decides.
+    """
     found = nbest.sparse_names.to_pylist()
+    by_units = {*nbest.unit_names, *(found[j] for j in np.unique(nbest.units.sparse.idx))}
+    by_hyps = {*nbest.extra_names, *(found[j] for j in np.unique(nbest.extra_sparse.idx))}
+    unit_names, extra_names = tuple(header.unit_features), tuple(header.hyp_features or ())
+    if header.hyp_features is None:
+        extra_names = tuple(n for n in nbest.extra_names if n not in by_units)
+    unit_names = tuple(dict.fromkeys([*unit_names, *(n for n in extra_names if n in by_units)]))
+    extra_names = tuple(dict.fromkeys([*extra_names, *(n for n in unit_names if n in by_hyps)]))
     demoted = [
         n for names, kept in ((nbest.unit_names, unit_names), (nbest.extra_names, extra_names)) for n in names if n not in kept
     ]

@@ -16,7 +16,8 @@ from typing import IO
 
 import numpy as np
 
-from ..build import Builder, HypRecord, ReadOptions, UnitRecord, regroup, stack
+from ..build import Builder, HypRecord, ReadOptions, UnitRecord
+from ..combine import regroup, stack
 from ..errors import FormatError, InputError, clip
 from ..files import decode, read_chunks
 from ..nbest import NBest
