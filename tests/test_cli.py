@@ -15,6 +15,7 @@ import pytest
 import sacrebleu
 
 from boostfeat.cli import run as run_command
+from boostfeat.formats.moses_hypergraph import read_weights
 from boostfeat.model import Model
 from boostfeat.store import read_store
 
@@ -293,3 +294,15 @@ def test_every_command_shows_an_example_and_the_common_options(boostfeat, comman
     assert f"boostfeat {command}" in out.split("Example:")[1]
     for option in ("--seed", "--threads", "-q", "--json"):
         assert option in out
+
+
+def test_graphs_are_searched_with_weights_from_text_or_model(boostfeat, real, tmp_path):
+    """Moses' own test: the best path of its hypergraph under dense and sparse weights, as its hgdecode printed it."""
+    folder = real / "moses-tests" / "hgdecode-sparse"
+    truth = (folder / "truth.txt").read_text().splitlines()[0].removeprefix("STDOUT_1=<s> ").removesuffix(" </s> ")
+    weights = ["--weights", folder / "dense.weights", "--weights", folder / "sparse.weights"]
+    assert boostfeat("import", folder / "hg.gz", *weights, "--size", 1, "-o", tmp_path / "x")[0] == 0
+    assert boostfeat("rerank", tmp_path / "x")[1] == truth + "\n"
+    Model(read_weights([folder / "dense.weights", folder / "sparse.weights"])).save(tmp_path / "m.json")
+    assert boostfeat("import", folder / "hg.gz", "--weights", tmp_path / "m.json", "--size", 1, "-o", tmp_path / "y")[0] == 0
+    assert read_store(tmp_path / "y").differences(read_store(tmp_path / "x")) == []

@@ -11,6 +11,8 @@ import typer
 from .common import ALL_CORES, AsJson, Quiet, Seed, Threads, emit, reading, say, table
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ..arrays import F64, I64
     from ..nbest import NBest
 
@@ -38,7 +40,12 @@ def import_(
         int | None, typer.Option("--size", min=1, help="At most N hypotheses a sentence; for graphs, N-best (default 100).")
     ] = None,
     distinct: Annotated[bool, typer.Option("--distinct/--derivations", help="Graphs: N-best strings, or derivations.")] = True,
-    weights: Annotated[str | None, typer.Option("--weights", help="Graphs: a model file whose weights rank the paths.")] = None,
+    weights: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--weights", help="Graphs: what ranks the paths; a model file, or files of 'Name= value' lines; repeatable."
+        ),
+    ] = None,
     names: Annotated[str | None, typer.Option("--names", help="osgx: comma-separated names of the values in core=(...).")] = None,
     allow_mismatch: Annotated[
         bool, typer.Option("--allow-mismatch", help="Keep what units and totals disagree on as a feature of the hypothesis.")
@@ -60,7 +67,6 @@ def import_(
     from ..errors import InputError
     from ..files import is_writable_target, read_lines
     from ..formats import read_all
-    from ..model import Model
     from ..store import write_store
 
     started = time.monotonic()
@@ -74,7 +80,7 @@ def import_(
         size=size,
         distinct=distinct,
         allow_mismatch=allow_mismatch,
-        weights=Model.load(weights).weights if weights else None,
+        weights=_graph_weights(weights) if weights else None,
         names=[n.strip() for n in names.split(",")] if names else None,
         threads=threads,
     )
@@ -92,6 +98,17 @@ def import_(
         + f" -> {output} in {result['seconds']:.1f} s",
         quiet=quiet,
     )
+
+
+def _graph_weights(paths: list[str]) -> Mapping[str, float]:
+    """Weights of a model file, or of text files as Moses' hgdecode takes them."""
+    from ..files import read_head
+    from ..formats.moses_hypergraph import read_weights
+    from ..model import Model
+
+    if len(paths) == 1 and read_head(paths[0]).lstrip().startswith(b"{"):
+        return Model.load(paths[0]).weights
+    return read_weights(paths)
 
 
 def info(
