@@ -9,17 +9,17 @@ tails. The graph of a phrase-based decoder is the case of one tail: its derivati
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import nan
 
 import numpy as np
 
 from .arrays import F64, I32, I64, Bool, offsets, owners, segment_positions
-from .build import HypRecord, ReadOptions, UnitRecord
+from .build import Builder, HypRecord, ReadOptions, UnitRecord
 from .errors import FormatError, InputError, clip
 from .kbest import Shape, find_best, find_kbest, log_counts, topological_order, unfold
-from .nbest import SparseRows
+from .nbest import NBest, SparseRows
 
 DEFAULT_SIZE = 100  # the k of k-best when none is given
 EXAMINED_PER_STRING = 100  # for k distinct strings at most so many times k derivations of a node are examined
@@ -302,3 +302,12 @@ def hypotheses(graph: Graph, options: ReadOptions, *, sent: int, where: str) -> 
                     )
                 )
         yield HypRecord(sent=sent, text=graph.text(found, k), where=where, score=float(found.score[k]), units=units)
+
+
+def kbest_lists(graphs: Iterable[tuple[int, int, Graph]], options: ReadOptions, path: str) -> NBest:
+    """The k-best lists of the graphs of a file: (first line, sentence id, graph) of each."""
+    builder = Builder(options)
+    for line, sent, graph in graphs:
+        for hyp in hypotheses(graph, options, sent=sent, where=f"{path}:{line}"):
+            builder.add(hyp)
+    return builder.finish()

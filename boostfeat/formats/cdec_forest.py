@@ -16,10 +16,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
-from ..build import Builder, ReadOptions
+from ..build import ReadOptions
 from ..errors import FormatError, clip
 from ..files import decode, read_chunks
-from ..graph import Graph, GraphBuilder, hypotheses
+from ..graph import Graph, GraphBuilder, kbest_lists
 from ..nbest import NBest
 from .moses_hypergraph import sentence_of
 
@@ -46,11 +46,7 @@ def sniff(head: str) -> bool:
 
 
 def read(path: str | Path, options: ReadOptions) -> NBest:
-    builder = Builder(options)
-    for line, sent, graph in read_graphs(path, options):
-        for hyp in hypotheses(graph, options, sent=sent, where=f"{path}:{line}"):
-            builder.add(hyp)
-    return builder.finish()
+    return kbest_lists(read_graphs(path, options), options, str(path))
 
 
 def read_graphs(path: str | Path, options: ReadOptions) -> Iterator[tuple[int, int, Graph]]:

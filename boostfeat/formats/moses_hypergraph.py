@@ -16,10 +16,10 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ..build import Builder, ReadOptions
+from ..build import ReadOptions
 from ..errors import FormatError, clip
 from ..files import read_head, read_lines
-from ..graph import Graph, GraphBuilder, hypotheses
+from ..graph import Graph, GraphBuilder, kbest_lists
 from ..nbest import NBest
 from .fields import number, split_fields
 
@@ -32,11 +32,7 @@ def sniff(head: str) -> bool:
 
 
 def read(path: str | Path, options: ReadOptions) -> NBest:
-    builder = Builder(options)
-    for line, sent, graph in read_graphs(path, options):
-        for hyp in hypotheses(graph, options, sent=sent, where=f"{path}:{line}"):
-            builder.add(hyp)
-    return builder.finish()
+    return kbest_lists(read_graphs(path, options), options, str(path))
 
 
 def sentence_of(path: str | Path) -> int:

@@ -4,7 +4,7 @@
     0 hyp=30 stack=1 back=0 score=-1.0 transition=-1.0 forward=42 fscore=-1.2 covered=0-0 scores="core=(0.000,..) " out="src|tgt"
 
 A line is an arc from hypothesis ``back`` to ``hyp``; with ``recombined=h`` it is one more arc into hypothesis h instead.
-``stack`` is the number of source words covered: hypotheses of the last stack are complete. Numbers have 3 decimals.
+``stack`` is the number of source words covered: kbest_lists of the last stack are complete. Numbers have 3 decimals.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from math import isfinite
 from pathlib import Path
 from typing import NamedTuple
 
-from ..build import Builder, ReadOptions
+from ..build import ReadOptions
 from ..errors import FormatError, InputError, clip
 from ..files import read_lines
-from ..graph import Graph, GraphBuilder, hypotheses
+from ..graph import Graph, GraphBuilder, kbest_lists
 from ..nbest import NBest
 from .fields import number, sentence_id
 
@@ -54,11 +54,7 @@ def sniff(head: str) -> bool:
 
 
 def read(path: str | Path, options: ReadOptions) -> NBest:
-    builder = Builder(options)
-    for line, sent, graph in read_graphs(path, options):
-        for hyp in hypotheses(graph, options, sent=sent, where=f"{path}:{line}"):
-            builder.add(hyp)
-    return builder.finish()
+    return kbest_lists(read_graphs(path, options), options, str(path))
 
 
 def read_graphs(path: str | Path, options: ReadOptions) -> Iterator[tuple[int, int, Graph]]:
