@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 Store = Annotated[str, typer.Argument(metavar="LIST.nbest", help="A list imported with 'boostfeat import'.", show_default=False)]
 ModelFile = Annotated[str | None, typer.Option("-m", "--model", help="A model file; without it, the decoder's own score.")]
 
+MANY = 40  # features: info shows more than these by group
+
 
 def register(app: typer.Typer) -> None:
     app.command("import")(import_)
@@ -126,6 +128,7 @@ def info(
     """
     from ..metrics import Scorer, first_choice, mean_bleu, oracle_choice
     from ..store import read_store
+    from ..templates.groups import feature_groups
 
     nbest = read_store(store)
     result: dict[str, Any] = _sizes(nbest)
@@ -139,11 +142,14 @@ def info(
         signature = first.signature
         lines += [[f"BLEU, {name}", f"{value:.2f}"] for name, value in gains.items()]
     features = _feature_rows(nbest)
-    result |= {**gains, "signature": signature, "features": features, "meta": nbest.meta}
+    groups = feature_groups(nbest)
+    result |= {**gains, "signature": signature, "features": features, "groups": [vars(g) for g in groups], "meta": nbest.meta}
     text = table(lines)
     if signature:
         text += f"\n{signature} (oracle: the best BLEU+1 of each list)"
-    if features:
+    if len(nbest.global_names) > MANY or len(nbest.sparse_names):
+        text += "\n\n" + group_table(groups)
+    elif features:
         rows = [[f["name"], f"{f['mean']:.4g}", f"{f['sd']:.4g}", f"{100 * f['nonzero']:.1f}%"] for f in features]
         text += "\n\n" + table(rows, header=["feature", "mean a hypothesis", "sd", "non-zero"])
     emit(result, text, as_json=as_json)
@@ -267,6 +273,12 @@ def model_scores(nbest: NBest, model: str | None, store: str, *, quiet: bool) ->
         more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
         say(f"{Path(store).name} lacks features of the model, which count as 0: {', '.join(missing[:5])}{more}", quiet=quiet)
     return loaded.decision_function(nbest)
+
+
+def group_table(groups: list[Any]) -> str:
+    """Features by the template that made them; 'non-zero' is the share of values over all units."""
+    rows = [[g.name, g.kind, f"{g.features:,}", f"{g.used:,}", f"{100 * g.nonzero:.3g}%"] for g in groups]
+    return table(rows, header=["template", "kind", "features", "in use", "non-zero"], right=(2, 3, 4))
 
 
 def _sizes(nbest: NBest) -> dict[str, int]:
