@@ -1,0 +1,176 @@
+"""The command that computes features offline."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .common import ALL_CORES, AsJson, Quiet, Seed, Threads, emit, progress, reading, say
+from .lists import Store, group_table
+
+if TYPE_CHECKING:
+    from ..nbest import NBest
+    from ..templates import Resources, Vocab
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(featurize)
+
+
+def featurize(
+    store: Store,
+    output: Annotated[str, typer.Option("-o", "--output", help="The store to write.", show_default=False)],
+    templates: Annotated[
+        str | None,
+        typer.Option("--templates", help="base, large, sparse, names of templates, with commas between them; or FILE.toml."),
+    ] = None,
+    vocab: Annotated[
+        str | None,
+        typer.Option("--vocab", help="What the dev list taught: gives this list the same columns. Without it, it is learnt."),
+    ] = None,
+    plugin: Annotated[
+        list[str] | None, typer.Option("--plugin", help="A Python file of yours with templates. It is run.")
+    ] = None,
+    phrase_table: Annotated[
+        str | None, typer.Option("--phrase-table", help="Moses phrase table with counts, for joint phrase counts.")
+    ] = None,
+    bitext: Annotated[
+        tuple[str, str] | None,
+        typer.Option("--bitext", metavar="SOURCE TARGET", help="Parallel text, for an alternative lexical weight."),
+    ] = None,
+    clusters_src: Annotated[str | None, typer.Option("--clusters-src", help="Source word clusters of mkcls or Brown.")] = None,
+    clusters_tgt: Annotated[str | None, typer.Option("--clusters-tgt", help="Target word clusters of mkcls or Brown.")] = None,
+    products: Annotated[
+        str | None, typer.Option("--products", help="top:K adds the K best products of two dense features.")
+    ] = None,
+    min_count: Annotated[
+        int | None, typer.Option("--min-count", min=1, help="Sentences that must have a sparse feature (default 2).")
+    ] = None,
+    hash_bits: Annotated[
+        int, typer.Option("--hash", min=0, max=30, help="Hash each template's sparse names to 2^BITS; 0: keep them.")
+    ] = 0,
+    seed: Seed = 0,
+    threads: Threads = ALL_CORES,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Add features computed from what the list carries: phrases, alignments, spans, neighbours.
+
+    On a dev list, what was learnt is written beside the output (OUT.vocab.json); give it with --vocab for select and test.
+
+    \b
+    Example:
+      boostfeat featurize dev.nbest --templates large -o dev.large.nbest
+      boostfeat featurize test.nbest --vocab dev.large.vocab.json -o test.large.nbest
+    """
+    from ..errors import InputError
+    from ..files import is_writable_target
+    from ..store import read_store, write_store
+    from ..templates import TEMPLATES, Vocab, feature_groups, load_plugin
+    from ..templates import featurize as compute
+    from ..templates.vocab import parse_products
+
+    started = time.monotonic()
+    if output == "-":
+        raise InputError("-o: expected a file name, found '-'; name a store to write")
+    is_writable_target(output)
+    registry = dict(TEMPLATES)
+    for path in plugin or []:
+        for name, found in load_plugin(path).items():
+            if name in registry:
+                raise InputError(f"{path}: template {name!r}: expected a name of its own, found a known one; rename it")
+            registry[name] = found
+    learning = {
+        "--products": products,
+        "--min-count": min_count,
+        "--hash": hash_bits or None,
+        "--clusters-src": clusters_src,
+        "--clusters-tgt": clusters_tgt,
+    }
+    frozen = _frozen(vocab, learning, templates, registry) if vocab else None
+    nbest = read_store(store)
+    resources = _resources(nbest, phrase_table, bitext, clusters_src, clusters_tgt, quiet=quiet)
+    k = parse_products(products) if products else 0
+    plan = frozen or Vocab.of(templates or "large", registry, resources, min_count=min_count, hash_bits=hash_bits, products=k)
+    vocab_out = None if vocab else str(Path(output).with_suffix("")) + ".vocab.json"
+    if vocab_out:
+        is_writable_target(vocab_out)
+    with progress("featurizing", quiet=quiet) as bar:
+        out, learnt = compute(
+            nbest,
+            plan,
+            registry=registry,
+            resources=resources,
+            seed=seed,
+            threads=threads,
+            report=lambda name, k, n: bar.update(k, n, name),
+        )
+    write_store(out, output)
+    if vocab_out:
+        learnt.save(vocab_out)
+    seconds = round(time.monotonic() - started, 3)
+    groups = feature_groups(out)
+    result: dict[str, Any] = {
+        "unit_features": len(out.unit_names),
+        "hypothesis_features": len(out.extra_names),
+        "sparse_features": len(out.sparse_names),
+        "distinct_units": out.n_units,
+        "groups": [vars(g) for g in groups],
+        "vocab": vocab or vocab_out,
+        "output": output,
+        "seconds": seconds,
+    }
+    emit(result, group_table(groups), as_json=as_json)
+    say(
+        f"{nbest.n_units:,} -> {out.n_units:,} distinct units, {len(out.global_names)} dense and {len(out.sparse_names):,} "
+        f"sparse features -> {output} in {seconds:.1f} s" + (f"; learnt: {vocab_out}" if vocab_out else ""),
+        quiet=quiet,
+    )
+
+
+def _frozen(vocab: str, learning: dict[str, Any], templates: str | None, registry: dict[str, Any]) -> Vocab:
+    """The frozen vocab, which has all that the options of learning would say; --templates may repeat what it holds."""
+    from ..errors import InputError
+    from ..templates import Vocab
+    from ..templates.sets import ON_REQUEST
+
+    for flag, value in learning.items():
+        if value is not None:
+            raise InputError(f"{flag}: expected none with --vocab, which fixes it, found {value!r}; leave one of them out")
+    frozen = Vocab.load(vocab)
+    if templates is not None:
+
+        def names(of: Vocab) -> set[str]:
+            return {e.name for e in of.entries if e.name in registry and not set(registry[e.name].reads) & set(ON_REQUEST)}
+
+        if names(Vocab.of(templates, registry)) != names(frozen):
+            has = ", ".join(e.name for e in frozen.entries) or "none"
+            raise InputError(f"--templates {templates}: expected those of {vocab} ({has}), found others; leave it out")
+    return frozen
+
+
+def _resources(
+    nbest: NBest,
+    phrase_table: str | None,
+    bitext: tuple[str, str] | None,
+    clusters_src: str | None,
+    clusters_tgt: str | None,
+    *,
+    quiet: bool,
+) -> Resources:
+    from ..templates import Clusters, Resources
+    from ..templates.clusters import read_clusters
+    from ..templates.lexicon import read_lexicon
+    from ..templates.phrase_table import read_phrase_counts
+
+    with reading("reading", quiet=quiet):
+        return Resources(
+            clusters=Clusters(
+                read_clusters(clusters_src) if clusters_src else {}, read_clusters(clusters_tgt) if clusters_tgt else {}
+            ),
+            phrase_counts=read_phrase_counts(phrase_table, nbest.units) if phrase_table else None,
+            lexicon=read_lexicon(*bitext) if bitext else None,
+        )

@@ -1,0 +1,29 @@
+"""Feature templates: named functions that compute features of units offline, from what an imported list carries."""
+
+from __future__ import annotations
+
+from .context import Rows, Words
+from .engine import featurize
+from .groups import Group, feature_groups, feature_kinds
+from .registry import Sparse, Template, load_plugin, template
+from .resources import Clusters, Resources
+from .sets import SETS, TEMPLATES
+from .vocab import Vocab
+
+__all__ = [
+    "SETS",
+    "TEMPLATES",
+    "Clusters",
+    "Group",
+    "Resources",
+    "Rows",
+    "Sparse",
+    "Template",
+    "Vocab",
+    "Words",
+    "feature_groups",
+    "feature_kinds",
+    "featurize",
+    "load_plugin",
+    "template",
+]

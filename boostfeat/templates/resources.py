@@ -1,0 +1,32 @@
+"""What templates read beside the list: word clusters, a phrase table's counts, a lexicon estimated on parallel text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .lexicon import Lexicon
+
+UNKNOWN_CLUSTER = "0"  # of words that no cluster has: rare ones, and those first seen after learning
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """A hard clustering of the words of both languages."""
+
+    src: Mapping[str, str] = field(default_factory=dict)  # word -> name of its cluster
+    tgt: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Resources:
+    """Given or learnt once, shared by all templates."""
+
+    clusters: Clusters = field(default_factory=Clusters)
+    phrase_counts: Mapping[tuple[str, str], float] | None = None  # (source, target) -> joint count
+    lexicon: Lexicon | None = None
+
+    def has(self, what: str) -> bool:
+        return {"phrase table": self.phrase_counts, "bitext": self.lexicon}[what] is not None
