@@ -1,0 +1,97 @@
+"""The command that compares systems."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .common import ALL_CORES, AsJson, Quiet, Seed, Threads, emit, progress, say, table
+from .lists import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(compare)
+
+
+def compare(
+    store: Store,
+    select: Annotated[str, typer.Option("--select", help="The list that chooses hyper-parameters.", show_default=False)],
+    test: Annotated[str, typer.Option("--test", help="The list that results are reported on.", show_default=False)],
+    output: Annotated[str, typer.Option("-o", "--output", help="A folder for results, models and choices.", show_default=False)],
+    systems: Annotated[
+        str | None,
+        typer.Option(
+            "--systems",
+            help="Of decoder, base-MERT, base-PRO, kbmira, boost-global, boost-local (default: all). Names like large/pro or "
+            "large/boost-local:linear (features/method[:leaves]) go with these; given alone, they are added to all.",
+        ),
+    ] = None,
+    runs: Annotated[int, typer.Option("--runs", min=1, help="Repeat with other seeds: mean, sd and the stratified test.")] = 1,
+    search: Annotated[str, typer.Option("--search", help="Of hyper-parameters: grid, halving or none.")] = "grid",
+    metric: Annotated[str, typer.Option("--metric", help="What they are chosen by: bleu or bleu-sbp.")] = "bleu-sbp",
+    rounds: Annotated[int, typer.Option("--rounds", min=0, help="Trees of boosting, at most.")] = 40,
+    trials: Annotated[int, typer.Option("--trials", min=1, help="Of the significance tests.")] = 10_000,
+    baseline: Annotated[str, typer.Option("--baseline", help="The system that p-values are against.")] = "base-PRO",
+    force: Annotated[bool, typer.Option("--force", help="Replace what other lists or options left in the folder.")] = False,
+    seed: Seed = 0,
+    threads: Threads = ALL_CORES,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train systems on LIST, choose on --select, report on --test: a table with significance.
+
+    Interrupted and started again, it goes on from the systems that are finished.
+
+    \b
+    Example:
+      boostfeat compare dev.nbest --select select.nbest --test test.nbest -o run
+      boostfeat compare dev.nbest --select select.nbest --test test.nbest --systems large/pro --runs 3 -o run3
+    """
+    from ..compare import CompareOptions
+    from ..compare import compare as run_comparison
+    from ..results import table_rows
+
+    options = CompareOptions(systems, runs, search, metric, rounds, trials, baseline, seed)
+    paths = {"dev": store, "select": select, "test": test}
+    with progress("comparing", quiet=quiet) as bar:
+        steps = 0
+
+        def report(note: str) -> None:
+            nonlocal steps
+            steps += 1
+            bar.update(steps, None, note)
+            if not sys.stderr.isatty():
+                say(note, quiet=quiet)
+
+        try:
+            results = run_comparison(paths, output, options, threads=threads, force=force, report=report)
+        except KeyboardInterrupt:
+            say(f"interrupted: {output} keeps the finished systems; the same command goes on from there", quiet=quiet)
+            raise
+    if as_json:
+        emit({"output": output, "systems": results}, "", as_json=True)
+    elif sys.stdout.isatty():
+        _print_rich(*table_rows(results))
+    else:
+        header, rows = table_rows(results)
+        emit(None, table(rows, header=header), as_json=False)
+    say(f"results, models and choices -> {output}", quiet=quiet)
+
+
+def _print_rich(header: list[str], rows: Sequence[Sequence[Any]]) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    drawn = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
+    for k, name in enumerate(header):
+        drawn.add_column(name, justify="right" if k else "left", overflow="fold")
+    for row in rows:
+        drawn.add_row(*(Text(cell) for cell in row))  # not markup: a name may have brackets
+    Console().print(drawn)
