@@ -287,7 +287,24 @@ def test_help_does_not_load_heavy_parts():
     assert done.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize("command", ["import", "info", "convert", "rerank", "score", "induce", "augment", "show", "demo"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "import",
+        "info",
+        "convert",
+        "rerank",
+        "score",
+        "featurize",
+        "tune",
+        "induce",
+        "augment",
+        "show",
+        "compare",
+        "report",
+        "demo",
+    ],
+)
 def test_every_command_shows_an_example_and_the_common_options(boostfeat, command):
     code, out, _ = boostfeat(command, "--help")
     assert code == 0

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from .common import ALL_CORES, AsJson, Quiet, Seed, Threads
+from .common import ALL_CORES, AsJson, Quiet, Seed, Threads, say
 
 
 def register(app: typer.Typer) -> None:
@@ -20,7 +20,7 @@ def register(app: typer.Typer) -> None:
         quiet: Quiet = False,
         as_json: AsJson = False,
     ) -> None:
-        """Import, induce, show and score the lists in data/, printing each command.
+        """Run the whole job on the lists in data/, printing each command: import, featurize, compare, show, report.
 
         \b
         Example:
@@ -34,31 +34,24 @@ def register(app: typer.Typer) -> None:
         except OSError as error:
             raise InputError(f"{out}: expected a folder to write, found: {error.strerror}; choose another with -o") from None
         common = ["--seed", str(seed), "--threads", str(threads)] + (["-q"] if quiet else [])
+        lists = {name: f"{out}/{name}.nbest" for name in ("dev", "select", "test")}
         jobs = [
             *(
-                [
-                    "import",
-                    f"{data}/{name}.nbest.xz",
-                    "-s",
-                    f"{data}/{name}.src",
-                    "-r",
-                    f"{data}/{name}.ref",
-                    "-o",
-                    f"{out}/{name}.nbest",
-                ]
-                for name in ("dev", "select", "test")
+                ["import", f"{data}/{n}.nbest.xz", "-s", f"{data}/{n}.src", "-r", f"{data}/{n}.ref", "-o", path]
+                for n, path in lists.items()
             ),
-            ["info", f"{out}/dev.nbest"],
-            ["induce", f"{out}/dev.nbest", "--select", f"{out}/select.nbest", "--max-leaves", "4", "-o", f"{out}/model.json"],
-            ["show", f"{out}/model.json"],
-            ["score", f"{out}/test.nbest"],
-            ["score", f"{out}/test.nbest", "-m", f"{out}/model.json"],
+            ["info", lists["dev"]],
+            ["featurize", lists["dev"], "--templates", "large", "-o", f"{out}/dev.large.nbest"],
+            ["compare", lists["dev"], "--select", lists["select"], "--test", lists["test"], "--force", "-o", f"{out}/run"],
+            ["show", f"{out}/run/models/boost-local.json"],
+            ["report", f"{out}/run", "-o", f"{out}/report.html"],
         ]
         for job in jobs:
             if not quiet:
                 sys.stderr.flush()
                 print(f"\n$ boostfeat {' '.join(job)}", flush=True)
             app([*job, *common, *(["--json"] if as_json else [])], standalone_mode=False)
+        say(f"open {out}/report.html in a browser", quiet=quiet)
 
 
 def data_folder() -> Path:

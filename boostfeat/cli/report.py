@@ -1,0 +1,36 @@
+"""The command that makes the page of a comparison."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from .common import ALL_CORES, AsJson, Quiet, Seed, Threads, emit, say
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(report)
+
+
+def report(
+    run: Annotated[str, typer.Argument(metavar="RUN/", help="The folder that compare wrote.", show_default=False)],
+    output: Annotated[str, typer.Option("-o", "--output", help="The page to write.")] = "report.html",
+    test: Annotated[str | None, typer.Option("--test", help="Where the test list is now, if it was moved.")] = None,
+    seed: Seed = 0,
+    threads: Threads = ALL_CORES,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write a comparison as one HTML page that works offline: results, curves, trees, features, sentences.
+
+    \b
+    Example:
+      boostfeat report run/ -o report.html
+    """
+    from ..report import write_report
+
+    size = write_report(run, output, test=test)
+    if as_json:
+        emit({"output": output, "bytes": size}, "", as_json=True)
+    say(f"{output}: {size / 1e6:.1f} MB, open it in any browser", quiet=quiet)

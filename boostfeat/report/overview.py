@@ -1,0 +1,265 @@
+"""What the page says about systems as a whole: results, curves, duels, buckets, lengths, and how to make them again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ..arrays import F64, I64, Array
+from ..bleu import HYP_LEN, REF_LEN, corpus_bleu, corpus_rows, sum_stats
+from ..metrics import chosen_stats
+from ..significance import approximate_randomisation
+from .run import Run, System
+
+LENGTHS = (1, 6, 11, 16, 21, 31, 41)  # first value of each bucket; the last is open
+SIZES = (1, 2, 11, 51, 101, 201, 501)
+RANKS = (1, 2, 6, 21, 101)
+SETS = ("dev", "select", "test")
+
+
+def headline(run: Run) -> dict[str, Any]:
+    """Who wins, by how much, and whether it is real."""
+    ours, linear = run.ours, run.linear
+    test = {s.name: _metric(s, "test", "bleu-sbp") for s in run.systems}
+    numbered = {name: value for name, value in test.items() if value is not None}
+    other = run.system("boost-global")
+    return {
+        "ours": ours.name,
+        "linear": linear.name,
+        "score": test[ours.name],
+        "best": max(numbered, key=lambda n: numbered[n]) if numbered else None,
+        "gain": _difference(test[ours.name], test[linear.name]) if ours is not linear else None,
+        "p": ours.row.get("p_value"),
+        "gap": (ours.row.get("test") or {}).get("oracle_gap"),
+        "versus": other.name if other and other is not ours else None,
+        "versus_gain": _difference(test[ours.name], test[other.name]) if other and other is not ours else None,
+        "versus_p": randomisation_p(run, ours, other) if other and other is not ours else None,
+        "sentences": len(run.test),
+        "hypotheses": run.test.n_hyps,
+    }
+
+
+def results(run: Run) -> list[dict[str, Any]]:
+    """The table: what results.json holds, with the difference to the linear row."""
+    base = _metric(run.linear, "test", "bleu-sbp")
+    keys = ("name", "method", "feature_set", "level", "features", "trees", "p_value", "p_bootstrap", "p_stratified", "confidence")
+    return [
+        {
+            **{key: s.row.get(key) for key in (*keys, "seconds", "peak_mb", "sd")},
+            **{which: dict(s.row.get(which) or {}) for which in SETS},
+            "gain": None if s is run.linear else _difference(_metric(s, "test", "bleu-sbp"), base),
+            "runs": len(s.row.get("runs") or ()) or 1,
+        }
+        for s in run.systems
+    ]
+
+
+def curves(run: Run) -> list[dict[str, Any]]:
+    """Learning curves: rounds or epochs, whatever of loss, dev, select and ρ the history has, and where it stopped."""
+    out = []
+    for s in run.systems:
+        history = s.model.history if s.model else ()
+        step = next((k for k in ("round", "epoch") if history and k in history[0]), None)
+        if step is None or s.model is None:
+            continue
+        config = s.model.config
+        stop = config.get("best_round" if step == "round" else "epoch")
+        out.append(
+            {
+                "system": s.name,
+                "step": step,
+                "metric": config.get("metric", ""),
+                "at": [row.get(step) for row in history],
+                "stop": stop if isinstance(stop, int) else None,
+                **{k: [row.get(k) for row in history] for k in ("loss", "dev", "select", "rho") if any(k in r for r in history)},
+            }
+        )
+    return out
+
+
+def duels(run: Run) -> list[dict[str, Any]]:
+    """Pairs of systems sentence by sentence: gains over the decoder's choice, wins, ties and losses."""
+    wanted = [("boost-local", "boost-global"), ("boost-local", run.linear.name), ("boost-global", run.linear.name)]
+    if not any(run.system(a) and run.system(b) for a, b in wanted):
+        wanted = [(run.ours.name, s.name) for s in run.systems if s is not run.ours][-3:]
+    base = run.gains(run.decoder)
+    out = []
+    for a, b in ((run.system(x), run.system(y)) for x, y in wanted):
+        if a is None or b is None or a is b:
+            continue
+        mine, theirs = run.gains(a.chosen), run.gains(b.chosen)
+        difference = mine - theirs
+        wins, losses = int((difference > 1e-9).sum()), int((difference < -1e-9).sum())
+        out.append(
+            {
+                "a": a.name,
+                "b": b.name,
+                "x": rounded(theirs - base),
+                "y": rounded(mine - base),
+                "difference": rounded(difference),
+                "wins": wins,
+                "losses": losses,
+                "ties": len(difference) - wins - losses,
+                "same": int((a.chosen == b.chosen).sum()),
+                "mean": float(difference.mean()) if len(difference) else 0.0,
+                "p": randomisation_p(run, a, b),
+            }
+        )
+    return out
+
+
+def randomisation_p(run: Run, a: System, b: System) -> float:
+    """p of the difference of test BLEU-SBP, by approximate randomisation."""
+    return approximate_randomisation(*(corpus_rows(chosen_stats(run.test, s.chosen)) for s in (a, b)))
+
+
+def buckets(run: Run) -> dict[str, Any]:
+    """BLEU-SBP over the decoder's by source length and list size; share and mean BLEU+1 gain by rank of the choice."""
+    nb = run.test
+    lengths = _word_counts(nb.source)
+    by_source = bool(lengths.any())
+    if not by_source:
+        lengths = chosen_stats(nb, run.decoder)[:, REF_LEN].astype(np.int64)
+    others = [s for s in run.systems if not np.array_equal(s.chosen, run.decoder)]
+    return {
+        "length": {"by": "source words" if by_source else "reference words", **_bucketed(run, others, lengths, LENGTHS)},
+        "size": {"by": "hypotheses in the list", **_bucketed(run, others, np.diff(nb.hyp_ptr), SIZES)},
+        "rank": _ranks(run, others),
+    }
+
+
+def _bucketed(run: Run, systems: list[System], values: Array, starts: tuple[int, ...]) -> dict[str, Any]:
+    bucket = _buckets(values, starts)
+    used = [k for k in range(len(starts)) if (bucket == k).any()]
+    base = chosen_stats(run.test, run.decoder)
+    rows = []
+    for s in systems:
+        stats = chosen_stats(run.test, s.chosen)
+        gains = [100 * (_sbp(sum_stats(stats[bucket == k])) - _sbp(sum_stats(base[bucket == k]))) for k in used]
+        rows.append({"system": s.name, "gain": rounded(np.array(gains), 3)})
+    ranges = [(int(values[bucket == k].min()), int(values[bucket == k].max())) for k in used]
+    labels = [str(low) if low == high else f"{low}–{high}" for low, high in ranges]
+    return {"labels": labels, "count": [int((bucket == k).sum()) for k in used], "rows": rows}
+
+
+def _buckets(values: Array, starts: tuple[int, ...]) -> I64:
+    """The bucket of each value; those of less than a fiftieth of all join a neighbour: alone they are noise."""
+    kept = list(range(len(starts)))
+    while True:
+        bucket = np.searchsorted([starts[k] for k in kept], values, side="right") - 1
+        counts = np.bincount(np.maximum(bucket, 0), minlength=len(kept))
+        least = int(counts.argmin())
+        if len(kept) == 1 or 50 * counts[least] >= len(values):
+            return np.maximum(bucket, 0)
+        del kept[max(least, 1)]
+
+
+def _ranks(run: Run, systems: list[System]) -> dict[str, Any]:
+    base = run.gains(run.decoder)
+    bucket = np.full((len(systems), len(base)), -1)
+    for row, s in zip(bucket, systems, strict=True):
+        some = s.chosen >= 0
+        row[some] = np.searchsorted(RANKS, run.rank[s.chosen[some]], side="right") - 1
+    used = [k for k in range(len(RANKS)) if (bucket == k).any()]
+    rows = []
+    for at, s in zip(bucket, systems, strict=True):
+        difference, inside = run.gains(s.chosen) - base, [at == k for k in used]
+        rows.append({
+            "system": s.name,
+            "share": rounded(np.array([100 * i.mean() for i in inside])),
+            "gain": [round(float(difference[i].mean()), 3) if i.any() else None for i in inside],
+        })  # fmt: skip
+    return {"labels": [_label(RANKS, k) for k in used], "rows": rows}
+
+
+def lengths(run: Run) -> dict[str, Any]:
+    """Where BLEU comes from: BLEU = BP · precision. A system that only got the length right shows here."""
+    base = chosen_stats(run.test, run.decoder)[:, HYP_LEN].astype(np.int64)
+    out = []
+    for name, chosen in [*((s.name, s.chosen) for s in run.systems), ("oracle", run.oracle)]:
+        stats = chosen_stats(run.test, chosen)
+        sums = sum_stats(stats).astype(np.float64)
+        whole = sums.copy()
+        whole[8] = whole[10] = max(whole[9], 1.0)  # as long as the reference: no penalty, so BLEU is the precision alone
+        precision = float(corpus_bleu(whole))
+        shift = stats[:, HYP_LEN] - base
+        out.append(
+            {
+                "system": name,
+                "ratio": float(sums[8] / sums[9]) if sums[9] else None,
+                "precision": 100 * precision,
+                "bp": float(corpus_bleu(sums)) / precision if precision else 0.0,
+                "strict_bp": float(corpus_bleu(sums, strict=True)) / precision if precision else 0.0,
+                "shift": {int(k): int(n) for k, n in zip(*np.unique(np.clip(shift, -8, 8), return_counts=True), strict=True)},
+                "mean_shift": float(shift.mean()) if len(shift) else 0.0,
+                "shorter": float((shift < 0).mean()) if len(shift) else 0.0,
+                "longer": float((shift > 0).mean()) if len(shift) else 0.0,
+            }
+        )
+    sets = [{"system": s.name, **{w: (s.row.get(w) or {}).get("length_ratio") for w in SETS}} for s in run.systems]
+    return {"systems": out, "sets": sets}
+
+
+def experiments(run: Run) -> dict[str, Any]:
+    """MIRA's strategies [E12] and the spread of RM beside MIRA's [EMR13], where the run holds them."""
+    spreads = []
+    for row in run.spreads:
+        for prefix, name in (("", row.get("name", row.get("method", "RM"))), ("mira_", "MIRA")):
+            if any(f"{prefix}spread_mean" in r for r in row["history"]):
+                curve = {k: [r.get(f"{prefix}spread_{k}") for r in row["history"]] for k in ("mean", "sd")}
+                spreads.append({"name": str(name), "at": [r.get("epoch") for r in row["history"]], **curve})
+    return {"strategies": [dict(row) for row in run.strategies], "spreads": spreads}
+
+
+def reproduction(run: Run) -> dict[str, Any]:
+    """The command, what it read, and what was tried and chosen for each system."""
+    config = run.config
+    inputs = config.get("inputs") or {}
+    return {
+        "command": config.get("command") or "",
+        "version": config.get("version") or "",
+        "trials": config.get("trials"),
+        "seeds": config.get("seeds") or [],
+        "inputs": [{"set": name, **row} for name, row in inputs.items()],
+        "signatures": dict(config.get("signatures") or {}),
+        "versions": dict(config.get("versions") or {}),
+        "systems": [
+            {"system": s.name, "signature": s.model.signature if s.model else None, "chosen": s.row.get("chosen") or {},
+             "tried": [t for t in s.row.get("tried") or [] if isinstance(t, Mapping)], "runs": s.row.get("runs") or []}
+            for s in run.systems
+        ],
+        "config": dict(config),
+    }  # fmt: skip
+
+
+# -- small pieces ------------------------------------------------------------------------------------------------------
+
+
+def rounded(values: Array, digits: int = 2) -> list[float]:
+    """Numbers for the page: few digits, and no -0."""
+    return (np.round(np.asarray(values, np.float64), digits) + 0.0).tolist()
+
+
+def _sbp(sums: Array) -> F64:
+    return corpus_bleu(sums, strict=True)
+
+
+def _label(starts: tuple[int, ...], k: int) -> str:
+    first = starts[k]
+    if k + 1 == len(starts):
+        return f"{first}+"
+    return str(first) if starts[k + 1] == first + 1 else f"{first}–{starts[k + 1] - 1}"
+
+
+def _word_counts(texts: Any) -> I64:
+    return np.array([len(text.split()) for text in texts.to_pylist()], np.int64)
+
+
+def _metric(system: System, which: str, metric: str) -> float | None:
+    return (system.row.get(which) or {}).get(metric)
+
+
+def _difference(a: float | None, b: float | None) -> float | None:
+    return None if a is None or b is None else a - b

@@ -1,0 +1,188 @@
+"""A finished comparison, read back from its folder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..arrays import F64, I64, offsets
+from ..bleu import sentence_bleu
+from ..errors import FormatError, InputError, clip
+from ..files import decode, read_bytes
+from ..metrics import best_choice, chosen_stats, first_choice, oracle_choice
+from ..model import Model
+from ..nbest import NBest
+from ..store import read_store
+
+
+@dataclass(frozen=True)
+class System:
+    """One row of the table: what results.json says, its model, and what it chose."""
+
+    row: Mapping[str, Any]
+    model: Model | None
+    chosen: I64  # [S] hypotheses of the test list, -1 for an empty list
+
+    @property
+    def name(self) -> str:
+        return str(self.row["name"])
+
+
+@dataclass(frozen=True)
+class Run:
+    """The systems in table order, the test list they are reported on, and how it all came about."""
+
+    folder: Path
+    systems: tuple[System, ...]
+    test: NBest
+    config: Mapping[str, Any]
+    strategies: tuple[Mapping[str, Any], ...] = ()  # MIRA's strategy grid: oracle, prediction, history
+    spreads: tuple[Mapping[str, Any], ...] = ()  # of RM and MIRA: name, history
+
+    def system(self, name: str) -> System | None:
+        return next((s for s in self.systems if s.name == name), None)
+
+    @property
+    def linear(self) -> System:
+        """The linear row that p-values are against."""
+        named = (self.config.get("options") or {}).get("baseline")
+        return (
+            self.system(str(named))
+            or self.system("base-PRO")
+            or next((s for s in self.systems if s.model and not s.model.trees), self.systems[0])
+        )
+
+    @property
+    def ours(self) -> System:
+        """The row that people come for: boost-local, or the last with trees, or the last."""
+        with_trees = [s for s in self.systems if s.model and s.model.trees]
+        return self.system("boost-local") or (with_trees or self.systems)[-1]
+
+    @property
+    def boosted(self) -> list[System]:
+        return [s for s in self.systems if s.model and s.model.trees]
+
+    @cached_property
+    def decoder(self) -> I64:
+        """[S] what the decoder chose: its row, else its best score, else the first of each list."""
+        if system := self.system("decoder"):
+            return system.chosen
+        return best_choice(self.test, self.test.score) if self.test.has_scores else first_choice(self.test)
+
+    @cached_property
+    def oracle(self) -> I64:
+        return oracle_choice(self.test)
+
+    @cached_property
+    def rank(self) -> I64:
+        """[H] place of each hypothesis in its list under the decoder's score (its place as given where there is none), from 1."""
+        nb = self.test
+        score = nb.score if nb.has_scores else np.zeros(nb.n_hyps)
+        order = np.lexsort((np.arange(nb.n_hyps), -score, nb.sent_of_hyp))
+        rank = np.empty(nb.n_hyps, np.int64)
+        rank[order] = np.arange(nb.n_hyps) - np.repeat(nb.hyp_ptr[:-1], np.diff(nb.hyp_ptr)) + 1
+        return rank
+
+    def gains(self, chosen: I64) -> F64:
+        """[S] BLEU+1 (0..100) of one hypothesis per sentence."""
+        return 100 * sentence_bleu(chosen_stats(self.test, chosen))
+
+
+def load_run(folder: str | Path, *, test: str | Path | None = None) -> Run:
+    """Read RUN/ and the test list it names (or ``test``, where it is now); a list that differs from the run's is refused."""
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise InputError(f"{folder}: expected the folder of a comparison, found none; make it with 'boostfeat compare'")
+    config = _object(_json(folder / "config.json"), folder / "config.json")
+    rows = _json(folder / "results.json")
+    if not isinstance(rows, list) or not rows or not all(isinstance(r, dict) and isinstance(r.get("name"), str) for r in rows):
+        raise _bad(folder / "results.json", "a list of systems, each with a name", clip(json.dumps(rows)))
+    nbest = read_store(_test_path(folder, config, test))
+    if not nbest.has_stats:
+        raise InputError(f"{folder}: expected a test list with references, found one without; import it with -r")
+    if not len(nbest):
+        raise InputError(f"{folder}: expected a test list with sentences, found an empty one")
+    systems = tuple(_system(folder, row, nbest) for row in rows)
+    strategies = _optional(folder / "strategy-grid.json", "strategies")
+    return Run(folder, systems, nbest, config, strategies, _optional(folder / "spread.json", "systems"))
+
+
+def _test_path(folder: Path, config: Mapping[str, Any], given: str | Path | None) -> Path:
+    recorded = (config.get("inputs") or {}).get("test") or {}
+    if given is None:
+        name = recorded.get("path")
+        if not isinstance(name, str):
+            raise _bad(folder / "config.json", "inputs.test.path", clip(json.dumps(recorded)))
+        path = next((p for p in (Path(name), folder / name) if p.is_file()), None)
+        if path is None:
+            raise InputError(f"{name}: expected the test list of {folder}, found no file; say where it is now with --test")
+    else:
+        path = Path(given)
+    # the digest of what stands in the file, as compare takes it; the choices are positions in exactly these lists
+    found, expected = sha256(path) if path.is_file() else None, recorded.get("sha256")
+    if found and expected and found != expected:
+        raise InputError(
+            f"{path}: expected the test list of {folder} (sha256 {str(expected)[:12]}...), found another ({found[:12]}...); "
+            "give the very list that was compared, or compare again"
+        )
+    return path
+
+
+def sha256(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _system(folder: Path, row: Mapping[str, Any], nbest: NBest) -> System:
+    model = Model.load(folder / row["model"]) if row.get("model") else None
+    path = folder / str(row.get("choice"))
+    within = _object(_json(path), path).get("test")
+    sizes = np.diff(nbest.hyp_ptr)
+    if not isinstance(within, list) or len(within) != len(nbest) or not all(type(k) is int for k in within):
+        found = f"{len(within)}" if isinstance(within, list) else clip(json.dumps(within))
+        raise _bad(path, f"test: {len(nbest)} hypothesis numbers", found)
+    at = np.array(within, np.int64)
+    wrong = np.flatnonzero((at >= sizes) | (at < -1) | ((at < 0) & (sizes > 0)))
+    if len(wrong):
+        s = int(wrong[0])
+        raise _bad(path, f"test[{s}]: a hypothesis of its {int(sizes[s])}", str(at[s]))
+    return System(row, model, np.where(at < 0, -1, offsets(sizes)[:-1] + at))
+
+
+def _optional(path: Path, key: str) -> tuple[Mapping[str, Any], ...]:
+    """The list of objects with a history in an optional file; none where there is no file."""
+    if not path.exists():
+        return ()
+    obj = _json(path)
+    rows = obj.get(key) if isinstance(obj, dict) else obj
+    if isinstance(obj, dict) and rows is None and "history" in obj:  # what 'tune --json' prints
+        rows = [obj]
+    elif isinstance(obj, dict) and rows is None:  # histories by name
+        rows = [{"name": name, "history": history} for name, history in obj.items()]
+    if not isinstance(rows, list) or not all(isinstance(r, dict) and isinstance(r.get("history"), list) for r in rows):
+        raise _bad(path, f"{key}: a list of objects with a history", clip(json.dumps(obj)))
+    return tuple(rows)
+
+
+def _json(path: Path) -> Any:
+    try:
+        return json.loads(decode(read_bytes(path), str(path)))
+    except json.JSONDecodeError as error:
+        raise _bad(path, "JSON", str(error)) from None
+
+
+def _object(obj: Any, path: Path) -> Mapping[str, Any]:
+    if not isinstance(obj, dict):
+        raise _bad(path, "an object", clip(json.dumps(obj)))
+    return obj
+
+
+def _bad(path: Path, expected: str, found: str) -> FormatError:
+    return FormatError(str(path), expected=expected, found=found, fix="make the run again with 'boostfeat compare'")
