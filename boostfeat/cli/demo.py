@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from .common import ALL_CORES, AsJson, Quiet, Seed, Threads, say
+from .common import ALL_CORES, AsJson, Quiet, Seed, Threads
 
 
 def register(app: typer.Typer) -> None:
@@ -51,7 +51,6 @@ def register(app: typer.Typer) -> None:
                 sys.stderr.flush()
                 print(f"\n$ boostfeat {' '.join(job)}", flush=True)
             app([*job, *common, *(["--json"] if as_json else [])], standalone_mode=False)
-        say(f"open {out}/report.html in a browser", quiet=quiet)
 
 
 def data_folder() -> Path:
