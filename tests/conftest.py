@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from boostfeat.cli import run as run_command
 
 REAL = Path(os.environ.get("BOOSTFEAT_REAL_DATA", Path(__file__).parents[2] / "shared" / "real"))
 
@@ -16,3 +20,15 @@ def real() -> Path:
     if not REAL.is_dir():
         pytest.skip("no real data: set BOOSTFEAT_REAL_DATA to the folder that holds it")
     return REAL
+
+
+@pytest.fixture
+def boostfeat(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[int, str, str]]:
+    """Runs a command in this process; gives (exit code, standard output, standard error)."""
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["boostfeat", *map(str, arguments)])
+        code = run_command()
+        return (code, *capsys.readouterr())
+
+    return run

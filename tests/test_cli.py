@@ -14,26 +14,12 @@ from pathlib import Path
 import pytest
 import sacrebleu
 
-from boostfeat.cli import run as run_command
 from boostfeat.formats.moses_hypergraph import read_weights
 from boostfeat.model import Model
 from boostfeat.store import read_store
 
 ROOT = Path(__file__).parents[1]
 DATA = ROOT / "data"
-
-
-@pytest.fixture
-def boostfeat(capsys, monkeypatch):
-    """Runs a command in this process; gives (exit code, standard output, standard error)."""
-
-    def run(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["boostfeat", *map(str, arguments)])
-        code = run_command()
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return run
 
 
 @pytest.fixture(scope="module")

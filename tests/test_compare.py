@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from boostfeat.cli import run as run_command
 from boostfeat.compare import CompareOptions, Folder, compare, decoder_choice
 from boostfeat.errors import InputError
 from boostfeat.metrics import METRICS, Scorer, oracle_choice
@@ -256,16 +255,6 @@ def test_a_killed_child_is_an_error_of_one_line():
 
 
 # -- the command --------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def boostfeat(capsys, monkeypatch):
-    def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["boostfeat", *arguments])
-        code = run_command()
-        return code, *capsys.readouterr()
-
-    return run
 
 
 def test_the_command_prints_the_table_and_json(boostfeat, lists, whole):

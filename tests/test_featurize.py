@@ -11,24 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from boostfeat.cli import run as run_command
 from boostfeat.store import read_store
 from boostfeat.templates import Vocab
 
 DATA = Path(__file__).parents[1] / "data"
-
-
-@pytest.fixture
-def boostfeat(capsys, monkeypatch):
-    """Runs a command in this process; gives (exit code, standard output, standard error)."""
-
-    def run(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["boostfeat", *map(str, arguments)])
-        code = run_command()
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return run
 
 
 @pytest.fixture(scope="module")

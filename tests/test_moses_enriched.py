@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from boostfeat.build import Builder, ReadOptions, attach
 from boostfeat.errors import FormatError
 from boostfeat.formats import detect, moses_enriched, read
+from boostfeat.formats.byte_kernels import read_number
 from boostfeat.formats.moses_enriched import parse_line
-from boostfeat.formats.moses_enriched_fast import _number
 from boostfeat.metrics import Scorer, first_choice
 from boostfeat.synthetic import SyntheticOptions, synthetic_nbest
 
@@ -96,14 +96,14 @@ def test_kernel_numbers_equal_pythons(value, style):
     """Bit by bit where the kernel gives a number; else it leaves the line to Python's own float()."""
     text = (repr(value) if style == "r" else format(value, style))[:60]
     raw = np.frombuffer((text + "|").encode(), np.uint8)
-    found, end = _number(raw, 0, len(text))
+    found, end = read_number(raw, 0, len(text))
     if end >= 0:
         assert (found, end) == (float(text) + 0.0, len(text))
 
 
 def test_common_numbers_take_the_fast_path():
     for text in ("-0.367503", "0", "-7.19042", "1", "-100", "1.17e-05", "12", "-0.0938041"):
-        assert _number(np.frombuffer(text.encode(), np.uint8), 0, len(text)) == (float(text), len(text))
+        assert read_number(np.frombuffer(text.encode(), np.uint8), 0, len(text)) == (float(text), len(text))
 
 
 def test_round_trip(tmp_path):

@@ -18,7 +18,6 @@ import pytest
 
 from boostfeat.bleu import corpus_bleu, sum_stats
 from boostfeat.boost import BoostOptions, Space, boost
-from boostfeat.cli import run as run_command
 from boostfeat.grow import TreeOptions
 from boostfeat.metrics import Scorer, best_choice, first_choice, oracle_choice
 from boostfeat.model import Model
@@ -414,17 +413,6 @@ def test_lists_without_units_source_or_scores(tmp_path):
     assert found["duels"] == []
     assert found["trees"][0]["cards"][0]["leaves"][0]["examples"][0]["tgt"]
     assert found["sentences"]["sentences"][0]["hyps"][0]["units"] == []
-
-
-@pytest.fixture
-def boostfeat(capsys, monkeypatch):
-    def run(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["boostfeat", *map(str, arguments)])
-        code = run_command()
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return run
 
 
 def test_command(boostfeat, run_folder, tmp_path):

@@ -15,7 +15,6 @@ import pytest
 
 from boostfeat.augment import augment
 from boostfeat.boost import BoostOptions, boost
-from boostfeat.cli import run as run_command
 from boostfeat.cli.tune import _METHOD_OPTIONS, tune
 from boostfeat.errors import InputError
 from boostfeat.grow import TreeOptions
@@ -36,16 +35,6 @@ def folder(tmp_path_factory) -> Path:
     for seed, name in enumerate(("dev", "select")):
         write_store(synthetic_nbest(SMALL, seed=seed), folder / f"{name}.nbest")
     return folder
-
-
-@pytest.fixture
-def boostfeat(capsys, monkeypatch):
-    def run(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["boostfeat", *map(str, arguments)])
-        code = run_command()
-        return (code, *capsys.readouterr())
-
-    return run
 
 
 def test_every_option_of_every_method_is_a_flag():

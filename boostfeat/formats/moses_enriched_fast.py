@@ -12,10 +12,11 @@ import pyarrow as pa
 from numba import njit
 
 from ..arrays import U8, Array, offsets
-from ..bleu import space_width, split_tokens
+from ..bleu import split_tokens
 from ..build import ROUNDING, ReadOptions, assemble
 from ..errors import FormatError
 from ..nbest import NBest, SparseRows, Units, strings
+from .byte_kernels import hash_bytes, put_tokens, read_digits, read_number, starts_with
 from .fields import name_values, split_fields
 from .labels import block_fields, feature_groups
 
@@ -35,67 +36,6 @@ _Seen = namedtuple("_Seen", "table hash hash2 x tgt tgt_ptr src src_ptr align al
 _Lines = namedtuple("_Lines", "sent score n_units text text_ptr extra unit src_start tgt_start")
 
 
-_K1, _K2 = np.uint64(0xFF51AFD7ED558CCD), np.uint64(0x9E3779B97F4A7C15)
-_TENS = np.array([10.0**k for k in range(23)])  # all exact
-
-
-@njit(cache=True, nogil=True)
-def _number(buf, i, end):  # type: ignore[no-untyped-def]
-    """(value, position after it) of a decimal number; position -1 where it cannot be read exactly (or is none).
-
-    Exact: a mantissa below 2^53 times or over a power of ten up to 10^22 is one correctly rounded operation.
-    """
-    negative = False
-    if i < end and (buf[i] == 45 or buf[i] == 43):
-        negative = buf[i] == 45
-        i += 1
-    mantissa, digits, scale = np.int64(0), 0, 0
-    while i < end and 48 <= buf[i] <= 57:
-        mantissa = mantissa * 10 + (buf[i] - 48)
-        digits += 1
-        i += 1
-        if mantissa > 900_719_925_474_098:
-            return 0.0, -1
-    if i < end and buf[i] == 46:
-        i += 1
-        while i < end and 48 <= buf[i] <= 57:
-            mantissa = mantissa * 10 + (buf[i] - 48)
-            digits += 1
-            scale -= 1
-            i += 1
-            if mantissa > 900_719_925_474_098:
-                return 0.0, -1
-    if digits == 0:
-        return 0.0, -1
-    if i < end and (buf[i] == 101 or buf[i] == 69):
-        i += 1
-        below = False
-        if i < end and (buf[i] == 45 or buf[i] == 43):
-            below = buf[i] == 45
-            i += 1
-        if i >= end or not 48 <= buf[i] <= 57:
-            return 0.0, -1
-        exponent = 0
-        while i < end and 48 <= buf[i] <= 57:
-            exponent = min(exponent * 10 + (buf[i] - 48), 9999)
-            i += 1
-        scale += -exponent if below else exponent
-    if scale < -22 or scale > 22:
-        return 0.0, -1
-    value = mantissa / _TENS[-scale] if scale < 0 else mantissa * _TENS[scale]
-    return (-value if negative and mantissa else value), i
-
-
-@njit(cache=True, nogil=True)
-def _starts_with(buf, i, end, word, a, b):  # type: ignore[no-untyped-def]
-    if i + b - a > end:
-        return False
-    for k in range(b - a):
-        if buf[i + k] != word[a + k]:
-            return False
-    return True
-
-
 @njit(cache=True, nogil=True)
 def _features(buf, i, end, labels, out):  # type: ignore[no-untyped-def]
     """Read exactly these labels with their values from buf[i:end] into OUT out; False if anything else stands there."""
@@ -103,14 +43,14 @@ def _features(buf, i, end, labels, out):  # type: ignore[no-untyped-def]
     for k in range(len(labels.n_values)):
         while i < end and buf[i] == 32:
             i += 1
-        if not _starts_with(buf, i, end, labels.text, labels.ptr[k], labels.ptr[k + 1]):
+        if not starts_with(buf, i, end, labels.text, labels.ptr[k], labels.ptr[k + 1]):
             return False
         i += labels.ptr[k + 1] - labels.ptr[k]
         for _ in range(labels.n_values[k]):
             if i >= end or buf[i] != 32:
                 return False
             i += 1
-            value, i = _number(buf, i, end)
+            value, i = read_number(buf, i, end)
             if i < 0:
                 return False
             out[d] = value
@@ -125,66 +65,13 @@ def _features(buf, i, end, labels, out):  # type: ignore[no-untyped-def]
 @njit(cache=True, nogil=True)
 def _block_head(buf, i, end):  # type: ignore[no-untyped-def]
     """(first source token, last, position after the comma) of a block ``0-1,...``; position -1 if it is none."""
-    first, i = _digits(buf, i, end)
+    first, i = read_digits(buf, i, end)
     if i < 0 or i >= end or buf[i] != 45:
         return first, first, -1
-    last, i = _digits(buf, i + 1, end)
+    last, i = read_digits(buf, i + 1, end)
     if i < 0 or i >= end or buf[i] != 44 or first > last:
         return first, last, -1
     return first, last, i + 1
-
-
-@njit(cache=True, nogil=True)
-def _digits(buf, i, end):  # type: ignore[no-untyped-def]
-    """(whole number, position after it); position -1 if there is none of up to nine digits."""
-    value, start = np.int64(0), i
-    while i < end and 48 <= buf[i] <= 57 and i - start < 9:
-        value = value * 10 + (buf[i] - 48)
-        i += 1
-    return value, (i if i > start else -1)
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _mix(h, word, factor):  # type: ignore[no-untyped-def]
-    h = (h ^ word) * factor
-    return h ^ (h >> np.uint64(32))
-
-
-@njit(cache=True, nogil=True)
-def _hash(buf, i, end, h1, h2):  # type: ignore[no-untyped-def]
-    """Two hashes of buf[i:end] and its length, continued from (h1, h2). Eight bytes a step: LLVM makes them one load."""
-    h1 = _mix(h1, np.uint64(end - i), _K1)
-    while i + 8 <= end:
-        word = np.uint64(0)
-        for k in range(8):
-            word |= np.uint64(buf[i + k]) << np.uint64(8 * k)
-        h1, h2 = _mix(h1, word, _K1), _mix(h2, word, _K2)
-        i += 8
-    word = np.uint64(0)
-    while i < end:
-        word = (word << np.uint64(8)) | np.uint64(buf[i])
-        i += 1
-    return _mix(h1, word, _K1), _mix(h2, word, _K2)
-
-
-@njit(cache=True, nogil=True)
-def _put_tokens(buf, begin, end, out, at):  # type: ignore[no-untyped-def]
-    """Copy the words of buf[begin:end] to OUT out[at:] with single spaces; (position after them, number of words)."""
-    n, i = 0, begin
-    while i < end:
-        width = space_width(buf, i, end)
-        if width:
-            i += width
-            continue
-        if n:
-            out[at] = 32
-            at += 1
-        while i < end and space_width(buf, i, end) == 0:
-            out[at] = buf[i]
-            at += 1
-            i += 1
-        n += 1
-    return at, n
 
 
 @njit(cache=True, nogil=True)
@@ -198,7 +85,7 @@ def _block_parts(buf, i, end):  # type: ignore[no-untyped-def]
         i += 1
     total = np.nan
     if i + 6 <= end and buf[i] == 116 and buf[i + 5] == 61:  # total=
-        total, i = _number(buf, i + 6, end)
+        total, i = read_number(buf, i + 6, end)
         if i < 0 or i >= end or buf[i] != 44:
             return align_end, total, -1
         i += 1
@@ -278,10 +165,10 @@ def _scan(buf, ends, bars, limit, last_id, n_last, block_labels, total_labels, t
                 fine = False
                 break
             n_src = last - first + 1
-            h1, h2 = _hash(buf, phrase, phrase_end, np.uint64(n_src), np.uint64(0))
-            h1, h2 = _hash(buf, align, align_end, h1, h2)
-            h1, h2 = _hash(buf, features, block_end, h1, h2)
-            h1, h2 = _hash(source.text, src_a, src_b, h1, h2)
+            h1, h2 = hash_bytes(buf, phrase, phrase_end, np.uint64(n_src), np.uint64(0))
+            h1, h2 = hash_bytes(buf, align, align_end, h1, h2)
+            h1, h2 = hash_bytes(buf, features, block_end, h1, h2)
+            h1, h2 = hash_bytes(source.text, src_a, src_b, h1, h2)
             slot = h1 & mask
             while seen.table[slot] >= 0 and (seen.hash[seen.table[slot]] != h1 or seen.hash2[seen.table[slot]] != h2):
                 slot = (slot + np.uint64(1)) & mask
@@ -291,9 +178,9 @@ def _scan(buf, ends, bars, limit, last_id, n_last, block_labels, total_labels, t
                 if not _features(buf, features, block_end, block_labels, seen.x[u]):
                     fine = False
                     break
-                seen.tgt_ptr[u + 1], seen.tgt_len[u] = _put_tokens(buf, phrase, phrase_end, seen.tgt, seen.tgt_ptr[u])
-                seen.src_ptr[u + 1], _ = _put_tokens(source.text, src_a, src_b, seen.src, seen.src_ptr[u])
-                seen.align_ptr[u + 1], _ = _put_tokens(buf, min(align + 3, align_end), align_end, seen.align, seen.align_ptr[u])
+                seen.tgt_ptr[u + 1], seen.tgt_len[u] = put_tokens(buf, phrase, phrase_end, seen.tgt, seen.tgt_ptr[u])
+                seen.src_ptr[u + 1], _ = put_tokens(source.text, src_a, src_b, seen.src, seen.src_ptr[u])
+                seen.align_ptr[u + 1], _ = put_tokens(buf, min(align + 3, align_end), align_end, seen.align, seen.align_ptr[u])
                 seen.src_len[u], seen.score[u] = n_src, total
                 seen.hash[u], seen.hash2[u] = h1, h2
                 seen.table[slot] = u
@@ -322,7 +209,7 @@ def _scan(buf, ends, bars, limit, last_id, n_last, block_labels, total_labels, t
         i = b[k + 5] + 1
         while i < stop and buf[i] == 32:
             i += 1
-        score, i = _number(buf, i, stop)
+        score, i = read_number(buf, i, stop)
         if i < 0 or (i < stop and buf[i] != 32 and buf[i] != 13):
             break
         for t in range(len(to_column)):
