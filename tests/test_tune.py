@@ -24,7 +24,7 @@ from boostfeat.pro import fit_pro
 from boostfeat.store import read_store, write_store
 from boostfeat.synthetic import SyntheticOptions, synthetic_nbest
 from boostfeat.tuners import TUNERS, tuner_class
-from boostfeat.tuners.base import Features, Groups, feature_warnings
+from boostfeat.tuners.base import Features, Groups, Run, feature_warnings
 
 SMALL = SyntheticOptions(sentences=30, hyps=20, features=5)
 
@@ -226,3 +226,15 @@ def test_the_readmes_python_runs(tmp_path, monkeypatch):
     names: dict[str, object] = {}
     exec(compile(code, "README.md", "exec"), names)
     assert len(names["chosen"]) == 60
+
+
+@pytest.mark.parametrize(
+    ("method", "known"),
+    [("pro", "freeze, l2"), ("mert", "freeze"), ("mira", "freeze, c"), ("kbmira", "freeze, c"), ("rm", "freeze, c"),
+     ("adagrad", "freeze, l1, c"), ("rampion", "freeze, c, l2"), ("arow", "freeze, l1, c")],
+)  # fmt: skip
+def test_a_group_setting_that_the_method_has_no_use_for_is_an_error(method, known):
+    unused = next(key for key in ("l1", "l2", "c") if key not in known)
+    run = Run(groups=Groups((("L*", {"match": "L*", unused: 2.0}),)))
+    with pytest.raises(InputError, match=f"expected only {known} for {method}, found {unused}"):
+        tuner_class(method)().fit(synthetic_nbest(SMALL), None, run)

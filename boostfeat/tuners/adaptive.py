@@ -22,7 +22,7 @@ from ..bleu import sentence_bleu
 from ..errors import InputError, unknown_name
 from ..nbest import NBest, SparseRows
 from ..pairs import PairOptions, Pairs, sample_pairs
-from .base import EpochLog, Features, Run
+from .base import EpochLog, Features, Run, step_factors
 
 LOSSES = ("logistic", "hinge")
 Hyps = Iterator[tuple[I64, I64]]
@@ -295,6 +295,7 @@ class OnlineRanker:
 
         ``root`` and ``prior`` (G_0) are those of ``Weights``; ``r`` multiplies the learning rates.
         """
+        run.groups.check(type(self).__name__.lower(), "l1", "c")
         features = Features.of(nbest)
         log = EpochLog(features, nbest, select, run)
         gains = sentence_bleu(nbest.stats)
@@ -362,8 +363,3 @@ def minibatches(pairs: Pairs, size: int, rng: np.random.Generator) -> Hyps:
     for start in range(0, len(sentences), size):
         at = segment_positions(pairs.sent_ptr, sentences[start : start + size])
         yield pairs.better[at], pairs.worse[at]
-
-
-def step_factors(features: Features, run: Run) -> F64:
-    """[D+N] factor of each feature's step size, 0 where it is frozen."""
-    return np.where(run.groups.frozen(features.names), 0.0, run.groups.factors(features.names, "c"))

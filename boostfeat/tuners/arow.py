@@ -13,8 +13,8 @@ from ..bleu import sentence_bleu
 from ..errors import unknown_name
 from ..model import Model
 from ..nbest import NBest
-from .adaptive import OnlineRanker, append_difference, step_factors
-from .base import EpochLog, Features, Run
+from .adaptive import OnlineRanker, append_difference
+from .base import EpochLog, Features, Run, step_factors
 
 VARIANTS = ("linear", "exact")
 
@@ -100,6 +100,7 @@ class Arow(OnlineRanker):
         return log.model(self, "arow")
 
     def _learn_exactly(self, nbest: NBest, select: NBest | None, run: Run) -> EpochLog:
+        run.groups.check("arow --variant exact", "c")
         features = Features.of(nbest)
         log = EpochLog(features, nbest, select, run)
         rng = np.random.default_rng(run.seed)

@@ -95,6 +95,14 @@ class Groups:
             )
         return cls(tuple(rules))
 
+    def check(self, method: str, *keys: str) -> None:
+        """Raise if a rule sets what the method has no use for: all methods can freeze, some know factors besides."""
+        for pattern, rule in self.rules:
+            for key in ("l1", "l2", "c"):
+                if key in rule and key not in keys:
+                    known = ", ".join(("freeze", *keys))
+                    raise InputError(f"group {pattern!r}: expected only {known} for {method}, found {key}; remove it")
+
     def frozen(self, names: tuple[str, ...]) -> Bool:
         return self._values(names, "freeze", False).astype(bool)
 
@@ -121,6 +129,11 @@ class Run:
     metric: str = "bleu"  # what the epoch is chosen by on --select
     pick: str = "auto"  # auto: the best epoch on select, else the last; train: the best on the tuning list; last
     callback: Callable[[Mapping[str, Any]], None] | None = None  # called with every history row
+
+
+def step_factors(features: Features, run: Run) -> F64:
+    """[D+N] factor c of each feature's steps, 0 where it is frozen."""
+    return np.where(run.groups.frozen(features.names), 0.0, run.groups.factors(features.names, "c"))
 
 
 class Tuner(Protocol):

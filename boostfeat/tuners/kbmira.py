@@ -11,7 +11,7 @@ from numba import njit
 from ..errors import unknown_name
 from ..model import Model
 from ..nbest import NBest
-from .base import EpochLog, Features, Run
+from .base import EpochLog, Features, Run, step_factors
 from .margin import (
     N_SUMS,
     Lists,
@@ -22,7 +22,6 @@ from .margin import (
     margin_step,
     score_of,
     start_weights,
-    step_factors,
 )
 
 BACKGROUNDS = ("hope", "model")
@@ -60,7 +59,8 @@ class Kbmira:
         features = Features.of(nbest)
         log = EpochLog(features, nbest, select, run, train_default=True)
         x = Lists.of(nbest, features)
-        w, factor = start_weights(features, run), step_factors(features, run, "kbmira")
+        run.groups.check("kbmira", "c")
+        w, factor = start_weights(features, run), step_factors(features, run)
         started, past, background = bool(w.any()), np.zeros(len(w)), np.ones(N_SUMS)
         rng, order, age = np.random.default_rng(run.seed), np.arange(len(nbest)), 0
         model_background = self.background == "model"

@@ -60,16 +60,6 @@ def start_weights(features: Features, run: Run) -> F64:
     return features.vector(run.init) if run.init else np.zeros(len(features))
 
 
-def step_factors(features: Features, run: Run, method: str, *, keys: tuple[str, ...] = ("c",)) -> F64:
-    """[D+N] factor c of each feature's steps, 0 where it is frozen. A setting that the method has no use for is an error."""
-    for pattern, rule in run.groups.rules:
-        for key in ("l1", "l2", "c"):
-            if key in rule and key not in keys:
-                known = ", ".join(("freeze", *keys))
-                raise InputError(f"group {pattern!r}: expected only {known} for {method}, found {key}; remove it")
-    return np.where(run.groups.frozen(features.names), 0.0, run.groups.factors(features.names, "c"))
-
-
 def check_options(method: str, **rules: tuple[float, bool, str]) -> None:
     """Each rule is (value, whether it is fine, what was expected)."""
     for name, (value, fine, expected) in rules.items():

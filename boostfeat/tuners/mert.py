@@ -285,6 +285,7 @@ class Mert:
 
     def _prepare(self, features: Features, nbest: NBest, init: F64, run: Run) -> tuple[I64, F64, Corpus]:
         """(features that may move, their spreads, the corpus): features that are frozen or the same within lists stay."""
+        run.groups.check("mert")
         free = np.flatnonzero(~run.groups.frozen(features.names))
         if len(free) > self.max_features:
             raise InputError(

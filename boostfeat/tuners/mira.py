@@ -16,7 +16,7 @@ from ..bleu import sentence_bleu
 from ..errors import unknown_name
 from ..model import Model
 from ..nbest import NBest
-from .base import EpochLog, Features, Run
+from .base import EpochLog, Features, Run, step_factors
 from .margin import (
     N_SUMS,
     Limits,
@@ -30,7 +30,6 @@ from .margin import (
     margin_step,
     score_of,
     start_weights,
-    step_factors,
 )
 
 # (γ, β): y+ = argmax γ w·f - β cost, y- = argmax γ w·f + β cost [E12 eq. 3, algorithms 2 and 3]
@@ -174,7 +173,8 @@ def train(tuner: Any, limits: Limits, nbest: NBest, select: NBest | None, run: R
     features = Features.of(nbest)
     log = EpochLog(features, nbest, select, run)
     x = Lists.of(nbest, features)
-    w, factor = start_weights(features, run), step_factors(features, run, method)
+    run.groups.check(method, "c")
+    w, factor = start_weights(features, run), step_factors(features, run)
     started, mean = bool(w.any()), np.zeros(len(w))
     gains = sentence_bleu(nbest.stats)
     nobody = np.full(len(nbest), -1)

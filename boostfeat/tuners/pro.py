@@ -47,6 +47,7 @@ class Pro:
 
         The objective is convex: initial weights only shorten the search, except those of frozen features, which stay.
         """
+        run.groups.check("pro", "l2")
         features = Features.of(nbest)
         log = EpochLog(features, nbest, select, run)
         start = features.vector(run.init or {})

@@ -11,8 +11,8 @@ from numba import njit
 from ..bleu import sentence_bleu
 from ..model import Model
 from ..nbest import NBest
-from .base import EpochLog, Features, Run
-from .margin import Lists, check_options, difference, health, score_of, start_weights, step_factors
+from .base import EpochLog, Features, Run, step_factors
+from .margin import Lists, check_options, difference, health, score_of, start_weights
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,8 @@ class Rampion:
         features = Features.of(nbest)
         log = EpochLog(features, nbest, select, run)
         x = Lists.of(nbest, features)
-        w0, factor = start_weights(features, run), step_factors(features, run, "rampion", keys=("c", "l2"))
+        run.groups.check("rampion", "c", "l2")
+        w0, factor = start_weights(features, run), step_factors(features, run)
         n = max(int(np.count_nonzero(np.diff(nbest.hyp_ptr) > 1)), 1)
         pull = self.eta * self.c * run.groups.factors(features.names, "l2") / n
         keep = np.maximum(1 - pull, 0.0) ** n
