@@ -257,8 +257,9 @@ def boost(
 
 def linear_effects(nbest: NBest, weights: Mapping[str, float]) -> dict[str, float]:
     """For each dense feature how much its weighted value varies within lists (standard deviation)."""
-    sd = within_list_sd(nbest.hyp_ptr, nbest.global_features)
-    return {name: abs(weights.get(name, 0.0)) * float(s) for name, s in zip(nbest.global_names, sd, strict=True)}
+    used = [name for name in nbest.global_names if weights.get(name)]  # a column at a time: all of them may be gigabytes
+    sd = {name: float(within_list_sd(nbest.hyp_ptr, nbest.global_column(name))[0]) for name in used}
+    return {name: abs(weights.get(name, 0.0)) * sd.get(name, 0.0) for name in nbest.global_names}
 
 
 def best_round(history: list[dict[str, Any]]) -> int:

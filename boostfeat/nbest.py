@@ -239,6 +239,22 @@ class NBest:
         out.flags.writeable = False
         return out
 
+    def global_rows(self, hyps: I64) -> F64:
+        """Rows of global_features without making them all: a fresh array [len(hyps), len(global_names)]."""
+        out = np.zeros((len(hyps), len(self.global_names)))
+        at, ptr = segment_positions(self.unit_ptr, hyps), offsets(np.diff(self.unit_ptr)[hyps])
+        out[:, : len(self.unit_names)] = segment_row_sums(ptr, self.unit_idx[at], self.units.x)
+        for e, name in enumerate(self.extra_names):
+            out[:, self.global_names.index(name)] += self.extra[hyps, e]
+        return out
+
+    def global_column(self, name: str) -> F64:
+        """[H] one column of global_features, by name."""
+        out = np.zeros(self.n_hyps)
+        if name in self.unit_names:
+            out = self.sum_units(np.ascontiguousarray(self.units.x[:, self.unit_names.index(name)]))
+        return out + self.extra[:, self.extra_names.index(name)] if name in self.extra_names else out
+
     @cached_property
     def global_sparse(self) -> csr_matrix:
         """[H, N] sparse features of hypotheses, A X_sparse + E_sparse."""

@@ -78,7 +78,7 @@ def fit_linear(
     """
     hyps, at = np.unique(np.stack([pairs.better, pairs.worse]), return_inverse=True)  # the hypotheses some pair uses
     better, worse = at.reshape(2, len(pairs))
-    dense, dense_scale = _standardise_dense(nbest.global_features[hyps], better, worse)
+    dense, dense_scale = _standardise_dense(nbest.global_rows(hyps), better, worse)
     sparse, sparse_scale = _standardise_sparse(nbest.global_sparse[hyps], better, worse)
     loss = PairwiseLogLoss(replace(pairs, better=better, worse=worse), len(hyps))
     n = max(len(pairs), 1)

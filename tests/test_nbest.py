@@ -486,3 +486,13 @@ def test_a_name_is_stored_one_way_for_units_and_extras() -> None:
         assert "lm" in nb.unit_names, rare
         assert "lm" in nb.extra_names
         assert "lm" not in nb.sparse_names.to_pylist()
+
+
+@quick
+@given(containers(), st.data())
+def test_rows_and_columns_of_global_features(nb: NBest, data: st.DataObject) -> None:
+    """Parts that are computed without the whole are the whole's, bit for bit."""
+    hyps = np.array(data.draw(st.lists(st.integers(0, max(0, nb.n_hyps - 1)), max_size=5)) if nb.n_hyps else [], np.int64)
+    np.testing.assert_array_equal(nb.global_rows(hyps), nb.global_features[hyps])
+    for j, name in enumerate(nb.global_names):
+        np.testing.assert_array_equal(nb.global_column(name), nb.global_features[:, j])
