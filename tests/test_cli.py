@@ -131,7 +131,13 @@ def test_interrupted_induce_resumes_to_the_same_file(stores, tmp_path):
 
     whole, part = tmp_path / "whole.json", tmp_path / "part.json"
     subprocess.run(command(whole), check=True, capture_output=True)
-    running = subprocess.Popen(command(part), stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    running = subprocess.Popen(
+        command(part),
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background jobs ignore it
+    )
     partial = tmp_path / "part.json.partial"
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline and running.poll() is None and not (partial.exists() and "tree.002" in partial.read_text()):
