@@ -11,6 +11,7 @@ from .arrays import F64, I64
 from .errors import InputError
 from .model import Model, hypothesis_table, unit_table
 from .nbest import NBest
+from .tree import Table
 
 
 def augment(nbest: NBest, model: Model) -> NBest:
@@ -31,7 +32,7 @@ def augment(nbest: NBest, model: Model) -> NBest:
     return replace(nbest, units=units, unit_names=nbest.unit_names + names)
 
 
-def _beside(x: F64, model: Model, table) -> F64:  # type: ignore[no-untyped-def]
+def _beside(x: F64, model: Model, table: Table) -> F64:
     out = np.empty((len(x), x.shape[1] + len(model.trees)))
     out[:, : x.shape[1]] = x
     for m, tree in enumerate(model.trees):
