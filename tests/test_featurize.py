@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -11,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from boostfeat.files import read_bytes
 from boostfeat.store import read_store
 from boostfeat.templates import Vocab
 
@@ -114,11 +116,16 @@ def test_toml_and_plugin(boostfeat, stores, tmp_path):
     assert read_store(tmp_path / "t.nbest").unit_names == dev.unit_names
 
 
-def test_phrase_table_bitext_and_clusters(boostfeat, stores, tmp_path):
+def test_phrase_table_bitext_and_clusters(boostfeat, tmp_path):
+    stores = tmp_path
+    lines = read_bytes(DATA / "test.nbest.xz").decode()
+    (tmp_path / "list").write_text(re.sub(r" count\.log= [-.\d]+", "", lines), encoding="utf-8")  # which the table is to give
+    arguments = ("import", tmp_path / "list", "-s", DATA / "test.src", "--size", 10, "-o", stores / "test.nbest")
+    assert boostfeat(*arguments)[0] == 0
     nbest = read_store(stores / "test.nbest")
     src, tgt = nbest.units.src[0].as_py(), nbest.units.tgt[0].as_py()
     (tmp_path / "table").write_text(f"{src} ||| {tgt} ||| 1 1 1 1 ||| 0-0 ||| 9 8 7 ||| |||\n")
-    (tmp_path / "clusters").write_text(f"{tgt} 5\n")
+    (tmp_path / "clusters").write_text(f"{tgt.split()[0]} 5\n")
     given = ("--phrase-table", tmp_path / "table", "--bitext", DATA / "select.src", DATA / "select.ref")
     arguments = ("featurize", stores / "test.nbest", "--templates", "large", *given, "--clusters-tgt", tmp_path / "clusters")
     code, _, err = boostfeat(*arguments, "-o", tmp_path / "t.nbest")

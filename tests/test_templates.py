@@ -522,7 +522,7 @@ def test_a_list_without_units():
 @pytest.mark.parametrize(
     ("what", "message"),
     [
-        ("largest", "unknown template 'largest': expected one of base, large, sparse, length"),
+        ("largest", "unknown template 'largest': expected one of base, large, sparse, neighbours, consensus, length"),
         ("length,xx", "unknown template 'xx'"),
     ],
 )

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .common import ALL_CORES, AsJson, Quiet, Seed, Threads, emit, progress, reading, say
+from .common import ALL_CORES, AsJson, Quiet, Seed, Threads, emit, progress, reading, say, table
 from .lists import Store, group_table
 
 if TYPE_CHECKING:
     from ..nbest import NBest
-    from ..templates import Resources, Vocab
+    from ..templates import Posterior, Resources, Vocab
 
 
 def register(app: typer.Typer) -> None:
     app.command()(featurize)
+    app.command()(templates)
 
 
 def featurize(
@@ -25,7 +27,11 @@ def featurize(
     output: Annotated[str, typer.Option("-o", "--output", help="The store to write.", show_default=False)],
     templates: Annotated[
         str | None,
-        typer.Option("--templates", help="base, large, sparse, names of templates, with commas between them; or FILE.toml."),
+        typer.Option(
+            "--templates",
+            help="base, large, sparse, neighbours, consensus or names of templates, joined by + or commas; or FILE.toml. "
+            "'boostfeat templates' lists them.",
+        ),
     ] = None,
     vocab: Annotated[
         str | None,
@@ -43,6 +49,13 @@ def featurize(
     ] = None,
     clusters_src: Annotated[str | None, typer.Option("--clusters-src", help="Source word clusters of mkcls or Brown.")] = None,
     clusters_tgt: Annotated[str | None, typer.Option("--clusters-tgt", help="Target word clusters of mkcls or Brown.")] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", help="Model that consensus is under (default: the decoder's scores).")
+    ] = None,
+    scale: Annotated[
+        float | None,
+        typer.Option("--scale", help="Of its scores in the softmax (default: the dev list's references choose it)."),
+    ] = None,
     products: Annotated[
         str | None, typer.Option("--products", help="top:K adds the K best products of two dense features.")
     ] = None,
@@ -65,6 +78,7 @@ def featurize(
     Example:
       boostfeat featurize dev.nbest --templates large -o dev.large.nbest
       boostfeat featurize test.nbest --vocab dev.large.vocab.json -o test.large.nbest
+      boostfeat featurize dev.nbest --templates large+consensus --model pro.json -o dev.cons.nbest
     """
     from ..errors import InputError
     from ..files import is_writable_target
@@ -89,10 +103,12 @@ def featurize(
         "--hash": hash_bits or None,
         "--clusters-src": clusters_src,
         "--clusters-tgt": clusters_tgt,
+        "--model": model,
+        "--scale": scale,
     }
     frozen = _frozen(vocab, learning, templates, registry) if vocab else None
     nbest = read_store(store)
-    resources = _resources(nbest, phrase_table, bitext, clusters_src, clusters_tgt, quiet=quiet)
+    resources = _resources(nbest, phrase_table, bitext, clusters_src, clusters_tgt, model, scale, quiet=quiet)
     k = parse_products(products) if products else 0
     plan = frozen or Vocab.of(templates or "large", registry, resources, min_count=min_count, hash_bits=hash_bits, products=k)
     vocab_out = None if vocab else str(Path(output).with_suffix("")) + ".vocab.json"
@@ -158,6 +174,8 @@ def _resources(
     bitext: tuple[str, str] | None,
     clusters_src: str | None,
     clusters_tgt: str | None,
+    model: str | None,
+    scale: float | None,
     *,
     quiet: bool,
 ) -> Resources:
@@ -173,4 +191,47 @@ def _resources(
             ),
             phrase_counts=read_phrase_counts(phrase_table, nbest.units) if phrase_table else None,
             lexicon=read_lexicon(*bitext) if bitext else None,
+            posterior=_posterior(model, scale),
         )
+
+
+def _posterior(model: str | None, scale: float | None) -> Posterior:
+    """What consensus is under: of a model only what it computes, for the vocab to keep."""
+    from math import isfinite
+
+    from ..errors import InputError
+    from ..model import Model
+    from ..templates import Posterior
+
+    if scale is not None and not (isfinite(scale) and scale > 0):
+        raise InputError(f"--scale: expected a number above 0, found {scale}")
+    return Posterior(scale, replace(Model.load(model), config={}, history=()).to_json() if model else None)
+
+
+def templates(seed: Seed = 0, threads: Threads = ALL_CORES, quiet: Quiet = False, as_json: AsJson = False) -> None:
+    """List the feature templates: their sets, kind, and what a decoder must keep to compute them while it searches.
+
+    \b
+    Example:
+      boostfeat templates
+    """
+    from ..templates import SETS, TEMPLATES
+    from ..templates.registry import STATES
+
+    found: list[dict[str, Any]] = [
+        {
+            "template": t.name,
+            "sets": [name for name, members in SETS.items() if t.name in members],
+            "kind": t.kind,
+            "state": list(t.state),
+            "reads": list(t.reads),
+            "summary": t.summary,
+        }
+        for t in TEMPLATES.values()
+    ]
+    rows = [[t["template"], ", ".join(t["sets"]), t["kind"], ", ".join(t["state"]), t["summary"]] for t in found]
+    text = table(rows, header=["template", "set", "kind", "state", "what"], right=())
+    text += "\n\n" + table(
+        [[what, meaning] for what, meaning in STATES.items()], header=["state", "a decoder must keep"], right=()
+    )
+    emit({"templates": found, "states": STATES}, text, as_json=as_json)

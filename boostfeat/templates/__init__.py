@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from .context import Rows, Words
 from .engine import featurize
-from .groups import Group, feature_groups, feature_kinds
+from .groups import Group, feature_groups, feature_kinds, feature_states
 from .registry import Sparse, Template, load_plugin, template
-from .resources import Clusters, Resources
+from .resources import Clusters, Posterior, Resources
 from .sets import SETS, TEMPLATES
 from .vocab import Vocab
 
@@ -15,6 +15,7 @@ __all__ = [
     "TEMPLATES",
     "Clusters",
     "Group",
+    "Posterior",
     "Resources",
     "Rows",
     "Sparse",
@@ -23,6 +24,7 @@ __all__ = [
     "Words",
     "feature_groups",
     "feature_kinds",
+    "feature_states",
     "featurize",
     "load_plugin",
     "template",

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,7 @@ import pyarrow.compute as pc
 from ..arrays import F64, I64, Array, Bool, offsets, owners, segment_positions, unique_rows
 from ..errors import InputError, clip
 from ..nbest import NBest, Strings, strings, take_strings
+from ..ngrams import posteriors
 from .resources import Resources
 
 NONE = -1  # no such unit or word: before the first one, after the last one, not in a dictionary
@@ -254,6 +256,8 @@ class Corpus:
                 return self.source_lengths[self.sent_of_occurrence]
             case "prev" | "next":
                 return self._neighbour(self.column("pair"), name, NONE)
+            case "prev_unit" | "next_unit":
+                return self._neighbour(self.column("unit"), name[:4], NONE)
             case "back":  # words between the end of the previous unit and this one; the first unit follows position 0
                 return self.column("start") - self._neighbour(self._end, "prev", 0)
             case "back_swap":  # 0: the previous unit's source follows this one's at once
@@ -268,6 +272,12 @@ class Corpus:
         step = 1 if which == "prev" else -1
         return np.where(self._edges[0 if which == "prev" else 1], at_edge, np.roll(column, step))
 
+    @cached_property
+    def posterior(self) -> F64:
+        """[H] p(h) under the model that is given, or the decoder."""
+        how = self.resources.posterior
+        return posteriors(self.nbest.hyp_ptr, list_scores(self.nbest, how.model), scale=1.0 if how.scale is None else how.scale)
+
     # -- rows for templates ------------------------------------------------------------------------------------------
 
     def pair_rows(self) -> tuple[Rows, I64]:
@@ -279,6 +289,11 @@ class Corpus:
         table = np.stack([self.column(name) for name in columns], axis=1)
         first, inverse = unique_rows(table, np.zeros((len(table), 0), np.int64))
         return Rows(self, len(first), {name: table[first, k] for k, name in enumerate(columns)}), inverse
+
+    def all_rows(self) -> tuple[Rows, I64]:
+        """Rows of all occurrences, each for itself."""
+        every = np.arange(self.nbest.n_occurrences)
+        return Rows(self, len(every), {"unit": self.column("unit")}), every
 
     def hyp_rows(self) -> tuple[Rows, I64]:
         """Rows of hypotheses."""
@@ -292,7 +307,9 @@ class Rows:
 
     corpus: Corpus
     n: int
-    columns: Mapping[str, I64]  # pair, unit, start, end, n_src, prev, next, back, back_swap, ahead, ahead_swap, sent, hyp
+    columns: Mapping[
+        str, I64
+    ]  # pair, unit, start, end, n_src, prev, next, prev_unit, back, back_swap, ahead, ahead_swap, sent, hyp
 
     def __len__(self) -> int:
         return self.n
@@ -355,3 +372,10 @@ def _linked(words: Words, owner: I64, position: I64) -> Bool:
     out = np.zeros(len(words.ids), bool)
     out[words.ptr[owner] + position] = True
     return out
+
+
+def list_scores(nbest: NBest, model: Mapping[str, Any] | None) -> F64:
+    """[H] scores under a model (as in its file), or the decoder's own."""
+    from ..model import Model
+
+    return nbest.score if model is None else Model.from_json(model, "model of the consensus").decision_function(nbest)

@@ -250,7 +250,11 @@ def phrase_count(rows: Rows) -> Dense:
     """Joint count of the phrase pair in the given phrase table: its logarithm, and whether it is 0 or 1."""
     table = rows.resources.phrase_counts or {}
     pairs = zip(rows.src.joined().to_pylist(), rows.tgt.joined().to_pylist(), strict=True)
-    n = np.array([table.get(pair, 0.0) for pair in pairs])
+    return count_features(np.array([table.get(pair, 0.0) for pair in pairs]))
+
+
+def count_features(n: F64) -> Dense:
+    """Of joint counts [n], wherever they come from."""
     return {"count.log": np.log1p(n), "count.0": _number(n == 0), "count.1": _number(n == 1)}
 
 

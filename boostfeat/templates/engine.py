@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -19,12 +19,15 @@ from ..arrays import F64, I64, offsets, unique_rows
 from ..errors import InputError, unknown_name
 from ..nbest import NBest, SparseRows, Strings, strings
 from .clusters import learn_clusters
+from .consensus import learn_posterior
 from .context import Corpus, Rows, concat, positions
 from .products import add_products, choose_products, product_name
-from .registry import Dense, Kind, Sparse, Template
+from .registry import KINDS, Dense, Sparse, Template
 from .resources import Clusters, Resources
 from .sets import TEMPLATES
 from .vocab import Entry, Vocab
+
+PartOf = Literal["unit", "occurrence", "hypothesis"]
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,7 @@ class _Keys:
 class _Part:
     """The features of one template: distinct rows, dense or sparse, and which one each unit, occurrence or hypothesis has."""
 
-    kind: Kind
+    of: PartOf
     names: tuple[str, ...]
     values: F64 | SparseRows
     row_of: I64
@@ -62,6 +65,14 @@ class _Part:
     @property
     def is_sparse(self) -> bool:
         return isinstance(self.values, SparseRows)
+
+
+_PART_OF: dict[str, PartOf] = {
+    "pairs": "unit",
+    "contexts": "occurrence",
+    "occurrences": "occurrence",
+    "hypotheses": "hypothesis",
+}
 
 
 @dataclass
@@ -72,16 +83,17 @@ class _Engine:
     def keys_of(self, template: Template) -> _Keys:
         """Rows that a template sees; templates that read the same share them."""
         corpus, nb = self.corpus, self.corpus.nbest
-        key = template.columns if template.kind == "contextual" else template.kind
+        what = template.rows_are
+        key = template.columns if what == "contexts" else what
         if key not in self._keys:
-            if template.kind == "global":
+            if what == "hypotheses":
                 rows, row_of = corpus.hyp_rows()
                 self._keys[key] = _Keys(rows, row_of, row_of, nb.sent_of_hyp)
-            elif template.kind == "static":
+            elif what == "pairs":
                 rows, row_of = corpus.pair_rows()
                 self._keys[key] = _Keys(rows, row_of, row_of[nb.unit_idx], corpus.sent_of_occurrence)
             else:
-                rows, row_of = corpus.occurrence_rows(template.columns)
+                rows, row_of = corpus.all_rows() if what == "occurrences" else corpus.occurrence_rows(template.columns)
                 self._keys[key] = _Keys(rows, row_of, row_of, corpus.sent_of_occurrence)
         return self._keys[key]
 
@@ -111,10 +123,11 @@ class _Engine:
         else:
             names, values = self._dense(template, entry, keys, result)
         row_of = keys.row_of
-        if template.kind == "contextual":  # contexts with the same features must not tell units apart
+        of = _PART_OF[template.rows_are]
+        if of == "occurrence":  # contexts with the same features must not tell units apart
             first, inverse = unique_rows(*_words(values))
             values, row_of = (values.take(first) if isinstance(values, SparseRows) else values[first]), inverse[row_of]
-        return _Part(template.kind, names, values, row_of), replace(entry, features=names)
+        return _Part(of, names, values, row_of), replace(entry, features=names)
 
     def _dense(self, template: Template, entry: Entry, keys: _Keys, result: Dense) -> tuple[tuple[str, ...], F64]:
         where = f"template {template.name!r}"
@@ -208,7 +221,12 @@ def featurize(
     A frozen vocab teaches nothing: lists featurized with it have the same columns in the same order.
     """
     resources = resources or Resources()
+    if vocab.posterior is not None:
+        resources = replace(resources, posterior=vocab.posterior)
     _check(nbest, vocab, registry, resources)
+    if vocab.posterior is None and any("list" in registry[e.name].reads for e in vocab.entries):
+        vocab = replace(vocab, posterior=learn_posterior(nbest, resources.posterior, threads=threads))
+        resources = replace(resources, posterior=vocab.posterior or resources.posterior)
     clusters = vocab.clusters
     if any("clusters" in registry[e.name].reads for e in vocab.entries):
         clusters = _clusters(nbest, vocab, resources, seed)
@@ -258,16 +276,16 @@ def _clusters(nbest: NBest, vocab: Vocab, resources: Resources, seed: int) -> Cl
 def _with_parts(nbest: NBest, parts: list[_Part]) -> NBest:
     """New distinct units: an old one with the contextual features it has in its place. Numbered by first use."""
     _check_names(nbest, parts)
-    in_context = [part for part in parts if part.kind == "contextual"]
+    in_context = [part for part in parts if part.of == "occurrence"]
     table = np.stack([nbest.unit_idx.astype(np.int64), *(part.row_of for part in in_context)], axis=1)
     first, unit_idx = unique_rows(table, np.zeros((len(table), 0), np.int64))
     old = table[first, 0]
     of_part = {id(part): table[first, k + 1] for k, part in enumerate(in_context)}
 
     def rows_of(part: _Part) -> I64:
-        return of_part[id(part)] if part.kind == "contextual" else part.row_of[old]
+        return of_part[id(part)] if part.of == "occurrence" else part.row_of[old]
 
-    unit_parts = [part for part in parts if part.kind != "global"]
+    unit_parts = [part for part in parts if part.of != "hypothesis"]
     dense = [part for part in unit_parts if not part.is_sparse]
     x = np.empty((len(old), len(nbest.unit_names) + sum(len(part.names) for part in dense)))
     at = len(nbest.unit_names)
@@ -280,11 +298,11 @@ def _with_parts(nbest: NBest, parts: list[_Part]) -> NBest:
     unit_rows, hyp_rows = [nbest.units.sparse.take(old)], [nbest.extra_sparse]
     for part in parts:
         if isinstance(part.values, SparseRows):
-            rows = part.values.take(rows_of(part) if part.kind != "global" else part.row_of)
+            rows = part.values.take(rows_of(part) if part.of != "hypothesis" else part.row_of)
             moved = SparseRows(rows.ptr, rows.idx + np.int32(shift), rows.val)
-            (hyp_rows if part.kind == "global" else unit_rows).append(moved)
+            (hyp_rows if part.of == "hypothesis" else unit_rows).append(moved)
             shift += len(part.names)
-    extras = [part for part in parts if part.kind == "global" and not part.is_sparse]
+    extras = [part for part in parts if part.of == "hypothesis" and not part.is_sparse]
     units = nbest.units.take(old)
     return replace(
         nbest,
@@ -331,10 +349,22 @@ def _meta(nbest: NBest, vocab: Vocab, parts: list[_Part], registry: Mapping[str,
     for entry, part in zip(vocab.entries, parts, strict=True):
         template = registry[entry.name]
         own = {"prefix": f"{entry.name}:"} if part.is_sparse else {"features": list(part.names)}
-        groups.append({"template": entry.name, "kind": template.kind, "reads": list(template.reads), **own})
-    static = {name for group in groups if group["kind"] == "static" for name in group.get("features", ())}
-    for kind in ("static", "contextual"):  # a product can live where both its factors can
-        names = [product_name(p) for p in vocab.products or () if (static >= set(p)) == (kind == "static")]
-        if names:
-            groups.append({"template": "products", "kind": kind, "reads": ["features"], "features": names})
+        groups.append(
+            {
+                "template": entry.name,
+                "kind": template.kind,
+                "reads": list(template.reads),
+                "state": list(template.state),
+                **own,
+            }
+        )
+    made = {name: group for group in groups for name in group.get("features", ())}
+    by_need: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for product in vocab.products or ():  # a product can live where both its factors can; decoders' features are contextual
+        factors = [made.get(name, {"kind": "contextual"}) for name in product]
+        kind = max((f["kind"] for f in factors), key=KINDS.index)
+        state = tuple(dict.fromkeys(what for f in factors for what in f.get("state", ())))
+        by_need.setdefault((kind, state), []).append(product_name(product))
+    for (kind, state), names in by_need.items():
+        groups.append({"template": "products", "kind": kind, "reads": ["features"], "state": list(state), "features": names})
     return {**nbest.meta, "templates": json.dumps(groups, ensure_ascii=False), "vocab": vocab.signature}

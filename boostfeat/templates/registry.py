@@ -16,8 +16,8 @@ from ..errors import InputError
 from ..nbest import NBest, Strings
 from .resources import Resources
 
-Kind = Literal["static", "contextual", "global"]
-KINDS = ("static", "contextual", "global")  # of the phrase pair alone; of a unit in context; of a whole hypothesis
+Kind = Literal["static", "contextual", "global", "list"]
+KINDS = ("static", "contextual", "global", "list")  # of the phrase pair; of a unit in context; of a hypothesis; of a whole list
 
 # What templates may read: the context columns that rows are keyed on
 READS: dict[str, tuple[str, ...]] = {
@@ -28,13 +28,28 @@ READS: dict[str, tuple[str, ...]] = {
     "span": ("start", "end", "n_src"),
     "previous unit": ("prev",),
     "following unit": ("next",),
+    "previous features": ("prev_unit",),  # those that the list has already, of the previous unit
+    "following features": ("next_unit",),
     "previous span": ("back", "back_swap"),  # where the previous unit's source lies, seen from this one
     "following span": ("ahead", "ahead_swap"),
+    "target span": (),
     "source sentence": ("sent",),
     "clusters": (),
     "phrase table": (),
     "bitext": (),
     "hypothesis": (),
+    "list": (),  # all hypotheses of the sentence
+}
+# What a decoder must keep to compute a feature while it searches, beyond the unit at hand and the source sentence
+STATES: dict[str, str] = {
+    "previous unit": "the previous unit",
+    "following unit": "the following unit (scored one unit late)",
+    "previous features": "the previous unit's feature values",
+    "following features": "the following unit's feature values (scored one unit late)",
+    "previous span": "the previous unit's span",
+    "following span": "the following unit's span (scored one unit late)",
+    "hypothesis": "the whole hypothesis",
+    "list": "the whole list",
 }
 _STATIC = {"source phrase", "target phrase", "alignment", "clusters", "phrase table", "bitext"}
 _GIVEN = {"phrase table": "--phrase-table FILE", "bitext": "--bitext SOURCE TARGET"}
@@ -70,8 +85,26 @@ class Template:
         for what in self.reads:
             if what not in READS:
                 raise InputError(f"{where}: expected to read any of {', '.join(READS)}, found {what!r}")
-            if (self.kind == "static" and what not in _STATIC) or (self.kind != "global" and what == "hypothesis"):
+            if (
+                (self.kind == "static" and what not in _STATIC)
+                or (self.kind == "contextual" and what in ("hypothesis", "list"))
+                or (self.kind == "global" and what == "list")
+            ):
                 raise InputError(f"{where}: a {self.kind} template cannot read {what!r}; declare another kind")
+        if self.kind == "list" and "list" not in self.reads:
+            raise InputError(f"{where}: expected a list template to read 'list', found {', '.join(self.reads)}; add it")
+
+    @property
+    def state(self) -> tuple[str, ...]:
+        """What a decoder must keep to compute it while it searches: keys of STATES; none for what the unit alone tells."""
+        return tuple(what for what in self.reads if what in STATES)
+
+    @property
+    def rows_are(self) -> Literal["pairs", "occurrences", "contexts", "hypotheses"]:
+        """What it computes features of; contexts are the distinct values of the columns that it reads."""
+        if self.kind == "global" or "hypothesis" in self.reads:
+            return "hypotheses"
+        return "pairs" if self.kind == "static" else "contexts" if self.kind == "contextual" else "occurrences"
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -126,6 +159,9 @@ def missing(what: str, nbest: NBest, resources: Resources) -> str | None:
         return None if resources.has(what) else f"a {what}, and none is given; add {_GIVEN[what]}"
     if not nbest.n_hyps or what == "hypothesis":
         return None
+    if what == "list":
+        scored = resources.posterior.model is not None or nbest.has_scores
+        return None if scored else "the decoder's scores, or a model's; add --model FILE"
     if what == "source sentence":
         return "source sentences; import with -s SOURCE" if _all_empty(nbest.source) else None
     if not nbest.n_occurrences:
@@ -137,6 +173,9 @@ def missing(what: str, nbest: NBest, resources: Resources) -> str | None:
     }
     if what in texts:
         return texts[what][1] if _all_empty(texts[what][0]) else None
+    if what == "target span":
+        unknown = (nbest.tgt_start < 0).any() or (units.tgt_len < 0).any()
+        return "target spans of all units; import a list that has them" if unknown else None
     if "span" in what and ((nbest.src_start < 0).any() or (units.src_len < 0).any()):
         return "source spans of all units; have the decoder write the segmentation"
     return None

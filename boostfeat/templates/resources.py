@@ -1,10 +1,10 @@
-"""What templates read beside the list: word clusters, a phrase table's counts, a lexicon estimated on parallel text."""
+"""What templates read beside the list: word clusters, phrase counts, a lexicon of parallel text, a model's probabilities."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .lexicon import Lexicon
@@ -21,12 +21,21 @@ class Clusters:
 
 
 @dataclass(frozen=True)
+class Posterior:
+    """p = softmax(scale · score) over each list."""
+
+    scale: float | None = None  # None: the dev list chooses it
+    model: Mapping[str, Any] | None = None  # as in its file; None: the decoder's own scores
+
+
+@dataclass(frozen=True)
 class Resources:
     """Given or learnt once, shared by all templates."""
 
     clusters: Clusters = field(default_factory=Clusters)
     phrase_counts: Mapping[tuple[str, str], float] | None = None  # (source, target) -> joint count
     lexicon: Lexicon | None = None
+    posterior: Posterior = field(default_factory=Posterior)
 
     def has(self, what: str) -> bool:
         return {"phrase table": self.phrase_counts, "bitext": self.lexicon}[what] is not None

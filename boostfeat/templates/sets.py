@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import dense, lexical, sparse
+from . import consensus, dense, lexical, neighbours, sparse
 from .registry import Template
 
 TEMPLATES: dict[str, Template] = {
@@ -26,6 +26,12 @@ TEMPLATES: dict[str, Template] = {
     "phrase_count": dense.phrase_count,
     "lexical_weight": dense.lexical_weight,
     "hypothesis": dense.hypothesis,
+    "previous": neighbours.previous,
+    "following": neighbours.following,
+    "neighbour_sizes": neighbours.neighbour_sizes,
+    "agreement": consensus.agreement,
+    "support": consensus.support,
+    "mbr": consensus.mbr,
     "pt": sparse.pt,
     "id": sparse.rule_id,
     "shape": sparse.shape,
@@ -63,5 +69,7 @@ SETS: dict[str, tuple[str, ...]] = {
         "lexical_weight",
     ),
     "sparse": ("pt", "id", "shape", "al", "del", "wp", "ins", "un", "bi", "lo", "cx"),
+    "neighbours": ("previous", "following", "neighbour_sizes"),
+    "consensus": ("agreement", "support", "mbr"),
 }
 ON_REQUEST = ("phrase table", "bitext")  # a set leaves out templates that read these where they are not given

@@ -6,14 +6,14 @@ import hashlib
 import json
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from ..errors import FormatError, InputError, clip, unknown_name
 from ..files import decode, open_output, read_chunks
 from .registry import Template
-from .resources import Clusters, Resources
+from .resources import Clusters, Posterior, Resources
 from .sets import ON_REQUEST, SETS
 
 VERSION = 1
@@ -33,13 +33,14 @@ class Entry:
 
 @dataclass(frozen=True)
 class Vocab:
-    """Templates in order, the clusters they share, and products of features. Frozen once all is learnt."""
+    """Templates in order, the clusters and posterior they share, and products of features. Frozen once all is learnt."""
 
     entries: tuple[Entry, ...] = ()
     cluster_size: int = 16
     clusters: Clusters | None = None
     n_products: int = 0
     products: tuple[tuple[str, str], ...] | None = None
+    posterior: Posterior | None = None  # of templates that read the list
 
     @property
     def is_frozen(self) -> bool:
@@ -62,12 +63,12 @@ class Vocab:
         hash_bits: int = 0,
         products: int = 0,
     ) -> Vocab:
-        """``what``: names of sets or templates with commas between them, or a TOML file."""
+        """``what``: names of sets or templates with commas or plus signs between them, or a TOML file."""
         resources = resources or Resources()
         if what.endswith(".toml"):
             table = _read_toml(what)
         else:
-            names = [name.strip() for name in what.split(",") if name.strip()]
+            names = [name.strip() for name in what.replace("+", ",").split(",") if name.strip()]
             table = {"include": [n for n in names if n in SETS], "templates": {n: {} for n in names if n not in SETS}}
         where = what if what.endswith(".toml") else "templates"
         common = {"min_count": table.get("min_count", MIN_COUNT), "hash": table.get("hash", 0)}
@@ -109,6 +110,7 @@ class Vocab:
             ],
             "clusters": {"src": dict(clusters.src), "tgt": dict(clusters.tgt)},
             "products": [list(pair) for pair in self.products or ()],
+            **({"posterior": asdict(self.posterior)} if self.posterior else {}),
         }
 
     def save(self, path: str | Path) -> None:
@@ -135,6 +137,7 @@ class Vocab:
                 clusters=Clusters(**{side: dict(obj["clusters"][side]) for side in ("src", "tgt")}),
                 n_products=len(obj["products"]),
                 products=tuple((str(a), str(b)) for a, b in obj["products"]),
+                posterior=Posterior(**obj["posterior"]) if "posterior" in obj else None,
             )
         except InputError:
             raise
