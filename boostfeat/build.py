@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numba import njit
 
-from .arrays import I32, I64, Array, offsets, unique_rows
+from .arrays import F64, I32, I64, Array, offsets, unique_rows
 from .bleu import bleu_stats
 from .errors import FormatError, InputError
 from .nbest import NBest, SparseRows, Strings, Units, string_buffers, strings
@@ -48,6 +48,19 @@ class HypRecord(NamedTuple):
     features: Mapping[str, float] = {}  # what no unit carries
     units: Sequence[UnitRecord] = ()
     totals: Mapping[str, float] | None = None  # what the list says the features sum to: compared with the units' sums
+
+
+class ListRecord(NamedTuple):
+    """Hypotheses of one sentence in columns, for sources that share units among them. Units have their text."""
+
+    sent: int
+    where: str
+    texts: Sequence[str]  # [K] words with single spaces
+    score: F64  # [K]
+    units: Sequence[UnitRecord]  # distinct ones, in order of first use; the target span is that of one occurrence
+    unit_ptr: I64  # [K+1]
+    unit_idx: Array  # [R] into units
+    tgt_start: Array  # [R]
 
 
 @dataclass(frozen=True)
@@ -93,39 +106,55 @@ class Builder:
 
     def add(self, hyp: HypRecord) -> None:
         """Append one hypothesis. Sentence ids must not go back; at most ``options.size`` a sentence are kept."""
-        if not self._ids or hyp.sent != self._ids[-1]:
-            last = self._ids[-1] if self._ids else self.first_id
-            if hyp.sent < last:
-                raise FormatError(
-                    hyp.where,
-                    expected=f"sentence id {last} or higher",
-                    found=str(hyp.sent),
-                    fix="sort the list by sentence id, or give accumulated lists as separate files",
-                )
-            self._ids.append(hyp.sent)
-            self._hyp_counts.append(0)
+        self._begin(hyp.sent, hyp.where)
         if self.options.size is not None and self._hyp_counts[-1] >= self.options.size:
             return
-        self._hyp_counts[-1] += 1
         tokens = hyp.text.split()
-        self._text.append(" ".join(tokens))
-        if len(self._text) >= 1 << 16:
-            self._text_chunks.append(strings(self._text))
-            self._text = []
-        self._score.append(hyp.score)
+        self._add_text(" ".join(tokens), hyp.score)
         source = self._tokens_of(hyp.sent)
         for unit in hyp.units:
-            if source and unit.src and unit.src[1] > len(source):
-                raise FormatError(
-                    hyp.where,
-                    expected=f"a source span within the sentence's {len(source)} words",
-                    found=f"{unit.src[0]}-{unit.src[1] - 1}",
-                    fix="give the source that was decoded",
-                )
-            self._add_unit(unit, source, tokens)
+            self._unit_idx.append(self._number(unit, source, tokens, hyp.where))
+            self._src_start.append(unit.src[0] if unit.src else -1)
+            self._tgt_start.append(unit.tgt[0] if unit.tgt else -1)
         self._unit_counts.append(len(hyp.units))
         own = own_features(hyp, allow_mismatch=self.options.allow_mismatch)
         self._extra_rows.add(self._indices(own), own.values())
+
+    def add_list(self, hyps: ListRecord) -> None:
+        """Append hypotheses of one sentence in columns: as ``add`` for each, but a unit they share is looked at once."""
+        self._begin(hyps.sent, hyps.where)
+        source = self._tokens_of(hyps.sent)
+        number = np.array([self._number(unit, source, [], hyps.where) for unit in hyps.units], np.int32)
+        start = np.array([unit.src[0] if unit.src else -1 for unit in hyps.units], np.int32)
+        for text, score in zip(hyps.texts, hyps.score.tolist(), strict=True):
+            self._add_text(text, score)
+            self._extra_rows.add(self._indices({}), ())
+        self._unit_counts.extend(np.diff(hyps.unit_ptr))
+        self._unit_idx.frombytes(number[hyps.unit_idx].tobytes())
+        self._src_start.frombytes(start[hyps.unit_idx].tobytes())
+        self._tgt_start.frombytes(hyps.tgt_start.astype(np.int32).tobytes())
+
+    def _begin(self, sent: int, where: str) -> None:
+        """Open the list of a sentence, unless it is the open one."""
+        if not self._ids or sent != self._ids[-1]:
+            last = self._ids[-1] if self._ids else self.first_id
+            if sent < last:
+                raise FormatError(
+                    where,
+                    expected=f"sentence id {last} or higher",
+                    found=str(sent),
+                    fix="sort the list by sentence id, or give accumulated lists as separate files",
+                )
+            self._ids.append(sent)
+            self._hyp_counts.append(0)
+
+    def _add_text(self, text: str, score: float) -> None:
+        self._hyp_counts[-1] += 1
+        self._text.append(text)
+        if len(self._text) >= 1 << 16:
+            self._text_chunks.append(strings(self._text))
+            self._text = []
+        self._score.append(score)
 
     def _tokens_of(self, sent: int) -> list[str]:
         if self._source_tokens[0] != sent:
@@ -133,7 +162,15 @@ class Builder:
             self._source_tokens = (sent, self._source[sent].split() if known else [])  # type: ignore[index]
         return self._source_tokens[1]
 
-    def _add_unit(self, unit: UnitRecord, source: list[str], target: list[str]) -> None:
+    def _number(self, unit: UnitRecord, source: list[str], target: list[str], where: str) -> int:
+        """The number of a unit; an unknown one gets the next."""
+        if source and unit.src and unit.src[1] > len(source):
+            raise FormatError(
+                where,
+                expected=f"a source span within the sentence's {len(source)} words",
+                found=f"{unit.src[0]}-{unit.src[1] - 1}",
+                fix="give the source that was decoded",
+            )
         src = " ".join(source[slice(*unit.src)]) if unit.src_text is None and unit.src else unit.src_text or ""
         tgt = " ".join(target[slice(*unit.tgt)]) if unit.tgt_text is None and unit.tgt else unit.tgt_text or ""
         src_len, tgt_len = (span[1] - span[0] if span else -1 for span in (unit.src, unit.tgt))
@@ -146,9 +183,7 @@ class Builder:
             self._unit_len[1].append(tgt_len)
             self._unit_score.append(unit.score)
             self._unit_rows.add(self._indices(unit.features), unit.features.values())
-        self._unit_idx.append(u)
-        self._src_start.append(unit.src[0] if unit.src else -1)
-        self._tgt_start.append(unit.tgt[0] if unit.tgt else -1)
+        return u
 
     def _indices(self, features: Mapping[str, float]) -> array[int]:
         """Name numbers of features; most hypotheses have the names of the one before."""

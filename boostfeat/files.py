@@ -222,9 +222,14 @@ def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
     for chunk in read_chunks(path):
         for raw in chunk[:-1].split(b"\n"):
             number += 1
-            if number == 1:
-                raw = raw.removeprefix(b"\xef\xbb\xbf")  # a byte order mark is no part of the first word
-            yield number, decode(raw.removesuffix(b"\r"), f"{path}:{number}")
+            yield number, decode_line(raw, path, number)
+
+
+def decode_line(raw: bytes, path: str | Path, number: int) -> str:
+    """UTF-8 text of a line of a file, without what Windows adds."""
+    if number == 1:
+        raw = raw.removeprefix(b"\xef\xbb\xbf")  # a byte order mark is no part of the first word
+    return decode(raw.removesuffix(b"\r"), f"{path}:{number}")
 
 
 def decode(raw: bytes, where: str) -> str:

@@ -9,14 +9,15 @@ tails. The graph of a phrase-based decoder is the case of one tail: its derivati
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from math import nan
+from typing import Any
 
 import numpy as np
 
-from .arrays import F64, I32, I64, Bool, offsets, owners, segment_positions
-from .build import Builder, HypRecord, ReadOptions, UnitRecord
+from .arrays import F64, I32, I64, Array, Bool, add_segment_sums, offsets, owners, segment_positions
+from .build import Builder, ListRecord, ReadOptions, UnitRecord
 from .errors import FormatError, InputError, clip
 from .kbest import Shape, find_best, find_kbest, log_counts, topological_order, unfold
 from .nbest import NBest, SparseRows
@@ -50,6 +51,33 @@ class Derivations:
 
     def __len__(self) -> int:
         return len(self.score)
+
+    def take(self, rows: Array) -> Derivations:
+        """These derivations, in this order."""
+        at, words = segment_positions(self.edge_ptr, rows), segment_positions(self.token_ptr, rows)
+        return Derivations(
+            score=self.score[rows],
+            edge_ptr=offsets(np.diff(self.edge_ptr)[rows]),
+            edges=self.edges[at],
+            tgt_start=self.tgt_start[at],
+            tgt_end=self.tgt_end[at],
+            token_ptr=offsets(np.diff(self.token_ptr)[rows]),
+            tokens=self.tokens[words],
+        )
+
+    @classmethod
+    def concat(cls, parts: Sequence[Derivations]) -> Derivations:
+        """Derivations of one graph, one after the other."""
+
+        def joined(name: str) -> Array:
+            columns = [getattr(part, name) for part in parts]
+            return offsets(np.concatenate([np.diff(c) for c in columns])) if "ptr" in name else np.concatenate(columns)
+
+        return cls(**{f.name: joined(f.name) for f in fields(cls)})
+
+    def rescored(self, scores: F64) -> Derivations:
+        """The same derivations with their sums of edge scores [E]."""
+        return replace(self, score=add_segment_sums(self.edge_ptr, self.edges, scores, np.zeros(len(self))))
 
 
 @dataclass(frozen=True)
@@ -180,6 +208,15 @@ class GraphBuilder:
         self.tgt.append(tgt)
         self.is_unit.append(is_unit)
 
+    def edges(self, *, src: Sequence[str], tgt: Sequence[str], is_unit: Bool, **columns: Array | array[Any]) -> None:
+        """Add edges in columns named as the builder's own; the targets hold each tail once, as ``edge`` checks."""
+        for name, values in columns.items():
+            column = getattr(self, name)
+            column.frombytes(np.asarray(values).astype(column.typecode).tobytes())
+        self.src.extend(src)
+        self.tgt.extend(tgt)
+        self.is_unit.extend(is_unit.tolist())
+
     def error(self, edge: int, expected: str, found: str) -> FormatError:
         return FormatError(self.where(edge), expected=expected, found=found, fix="the graph is damaged: write it again")
 
@@ -249,12 +286,40 @@ class GraphBuilder:
         wrong = np.flatnonzero(~np.isfinite(val))
         if len(wrong):
             raise self.error(int(row[wrong[0]]), f"a finite number for feature {clip(names[idx[wrong[0]]])}", str(val[wrong[0]]))
-        by_name = np.lexsort((idx, row))
-        idx, val = idx[by_name], val[by_name]
+        if ((idx[1:] <= idx[:-1]) & (row[1:] == row[:-1])).any():
+            by_name = np.lexsort((idx, row))
+            idx, val = idx[by_name], val[by_name]
         twice = np.flatnonzero((idx[1:] == idx[:-1]) & (row[1:] == row[:-1]))
         if len(twice):
             raise self.error(int(row[twice[0]]), "distinct feature names", f"{clip(names[idx[twice[0]]])} twice")
         return SparseRows(ptr, idx, val)
+
+
+def summarise(graphs: Iterable[Graph]) -> dict[str, Any]:
+    """Sizes of graphs, how many paths they pack, and their features; the mean of a feature is over edges that are units."""
+    sizes, paths, scored = [], [], True
+    total: dict[str, float] = {}
+    nonzero: dict[str, int] = {}
+    for graph in graphs:
+        sizes.append((graph.n_nodes, graph.n_edges, int(graph.is_unit.sum())))
+        paths.append(graph.log10_derivations())
+        scored &= not np.isnan(graph.score).any()
+        rows, n = graph.features, len(graph.names)
+        sums, counts = np.bincount(rows.idx, rows.val, minlength=n), np.bincount(rows.idx, rows.val != 0, minlength=n)
+        for name, value, count in zip(graph.names, sums.tolist(), counts.tolist(), strict=True):
+            total[name] = total.get(name, 0.0) + value
+            nonzero[name] = nonzero.get(name, 0) + int(count)
+    nodes, edges, units = np.array(sizes, np.int64).T
+    each = max(1, int(units.sum()))
+    return {
+        "sentences": len(sizes),
+        "nodes": int(nodes.sum()),
+        "edges": int(edges.sum()),
+        "edges_per_sentence": {"mean": float(edges.mean()), "max": int(edges.max())},
+        "log10_paths": {"mean": float(np.mean(paths)), "max": float(np.max(paths))},
+        "scores": scored,
+        "features": [{"name": name, "mean": total[name] / each, "nonzero": nonzero[name] / each} for name in total],
+    }
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -276,38 +341,49 @@ def search_scores(graph: Graph, weights: Mapping[str, float] | None, where: str)
     return graph.score
 
 
-def hypotheses(graph: Graph, options: ReadOptions, *, sent: int, where: str) -> Iterator[HypRecord]:
-    """The k-best list of a graph as records; the units are the edges that translate something or carry features."""
-    scores = search_scores(graph, options.weights, where)
-    size = DEFAULT_SIZE if options.size is None else options.size
-    if size < 1:
-        return
-    found = graph.kbest(scores, size, distinct=options.distinct)
-    features = {e: graph.edge_features(e) for e in np.unique(found.edges).tolist() if graph.is_unit[e]}
-    edges, tgt_start, tgt_end = found.edges.tolist(), found.tgt_start.tolist(), found.tgt_end.tolist()
-    for k in range(len(found)):
-        units = []
-        for r in range(found.edge_ptr[k], found.edge_ptr[k + 1]):
-            e = edges[r]
-            if graph.is_unit[e]:
-                start, end = int(graph.src_start[e]), int(graph.src_end[e])
-                units.append(
-                    UnitRecord(
-                        features=features[e],
-                        src=(start, end) if start >= 0 else None,
-                        tgt=(tgt_start[r], tgt_end[r]),
-                        src_text=graph.src[e] or None,
-                        tgt_text=graph.tgt[e],
-                        score=float(scores[e]),
-                    )
-                )
-        yield HypRecord(sent=sent, text=graph.text(found, k), where=where, score=float(found.score[k]), units=units)
+def kbest_record(graph: Graph, scores: F64, found: Derivations, *, sent: int, where: str) -> ListRecord:
+    """Derivations found under these edge scores as a list; units are the edges that translate something or carry features."""
+    kept = graph.is_unit[found.edges]
+    edges, start, end = found.edges[kept], found.tgt_start[kept], found.tgt_end[kept]
+    # a rule with gaps is another unit for each length of what fills them
+    _, first, which = np.unique(
+        edges.astype(np.int64) * (graph.longest + 1) + (end - start), return_index=True, return_inverse=True
+    )
+    by_use = np.argsort(first)
+    number = np.empty(len(first), np.int64)
+    number[by_use] = np.arange(len(first))
+    return ListRecord(
+        sent=sent,
+        where=where,
+        texts=[graph.text(found, k) for k in range(len(found))],
+        score=found.score,
+        units=[_unit(graph, scores, int(edges[r]), (int(start[r]), int(end[r]))) for r in first[by_use]],
+        unit_ptr=offsets(kept)[found.edge_ptr],
+        unit_idx=number[which],
+        tgt_start=start,
+    )
+
+
+def _unit(graph: Graph, scores: F64, e: int, tgt: tuple[int, int]) -> UnitRecord:
+    src = (int(graph.src_start[e]), int(graph.src_end[e]))
+    return UnitRecord(
+        features=graph.edge_features(e),
+        src=src if src[0] >= 0 else None,
+        tgt=tgt,
+        src_text=graph.src[e] or None,
+        tgt_text=graph.tgt[e],
+        score=float(scores[e]),
+    )
 
 
 def kbest_lists(graphs: Iterable[tuple[int, int, Graph]], options: ReadOptions, path: str) -> NBest:
     """The k-best lists of the graphs of a file: (first line, sentence id, graph) of each."""
     builder = Builder(options)
+    size = DEFAULT_SIZE if options.size is None else options.size
     for line, sent, graph in graphs:
-        for hyp in hypotheses(graph, options, sent=sent, where=f"{path}:{line}"):
-            builder.add(hyp)
+        where = f"{path}:{line}"
+        scores = search_scores(graph, options.weights, where)
+        if size >= 1:
+            found = graph.kbest(scores, size, distinct=options.distinct)
+            builder.add_list(kbest_record(graph, scores, found, sent=sent, where=where))
     return builder.finish()

@@ -74,7 +74,7 @@ class _Pool(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def _grown(column, n):  # type: ignore[no-untyped-def]
+def grown(column, n):  # type: ignore[no-untyped-def]
     if n <= len(column):
         return column
     out = np.full(max(n, 2 * len(column)), -1).astype(column.dtype)
@@ -88,14 +88,14 @@ def _with_room(pool, n_records, n_parts):  # type: ignore[no-untyped-def]
         return pool
     n = n_records + 1
     return _Pool(
-        _grown(pool.score, n),
-        _grown(pool.edge, n),
-        _grown(pool.part_ptr, n),
-        _grown(pool.rank, n),
-        _grown(pool.after, n),
-        _grown(pool.child, n),
-        _grown(pool.sibling, n),
-        _grown(pool.parts, n_parts),
+        grown(pool.score, n),
+        grown(pool.edge, n),
+        grown(pool.part_ptr, n),
+        grown(pool.rank, n),
+        grown(pool.after, n),
+        grown(pool.child, n),
+        grown(pool.sibling, n),
+        grown(pool.parts, n_parts),
     )
 
 
@@ -363,6 +363,15 @@ def find_kbest(shape, scores, best, back, goal, k, limit, longest):  # type: ign
 
 
 @njit(cache=True, nogil=True)
+def listed(score, edge, part_ptr, parts, first, n):  # type: ignore[no-untyped-def]
+    """A pool of records found in another way, of which n from ``first`` on are a list."""
+    none = np.full(len(part_ptr), -1)
+    after = none.copy()
+    after[first : first + n - 1] = np.arange(first + 1, first + n)
+    return _Pool(score, edge, part_ptr, none, after, none, none, parts)
+
+
+@njit(cache=True, nogil=True)
 def unfold(shape, pool, goal, found, longest):  # type: ignore[no-untyped-def]
     """The columns of Derivations for the goal's list."""
     score, edge_ptr, token_ptr = np.empty(found), np.zeros(found + 1, np.int64), np.zeros(found + 1, np.int64)
@@ -372,7 +381,7 @@ def unfold(shape, pool, goal, found, longest):  # type: ignore[no-untyped-def]
     d, a, b = goal, 0, 0
     for k in range(found):
         n, m = _walk(shape, pool, d, w)
-        edges, start, end, tokens = _grown(edges, a + n), _grown(start, a + n), _grown(end, a + n), _grown(tokens, b + m)
+        edges, start, end, tokens = grown(edges, a + n), grown(start, a + n), grown(end, a + n), grown(tokens, b + m)
         edges[a : a + n], start[a : a + n], end[a : a + n] = w.edges[:n], w.start[:n], w.end[:n]
         tokens[b : b + m] = w.tokens[:m]
         a, b = a + n, b + m

@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -29,6 +29,13 @@ def say(message: str, *, quiet: bool) -> None:
     """Messages go to standard error."""
     if not quiet:
         sys.stderr.write(f"boostfeat: {message}\n")
+
+
+def say_missing(who: str, missing: Sequence[str], *, hint: str = "", quiet: bool) -> None:
+    """That a list or graph lacks features of the model, if it does."""
+    if missing:
+        more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
+        say(f"{who} features of the model, which count as 0: {', '.join(missing[:5])}{more}{hint}", quiet=quiet)
 
 
 class Bar:

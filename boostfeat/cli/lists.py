@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .common import ALL_CORES, AsJson, Quiet, Seed, Threads, emit, reading, say, table
+from .common import ALL_CORES, AsJson, Quiet, Seed, Threads, emit, reading, say, say_missing, table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -114,7 +114,9 @@ def _graph_weights(paths: list[str]) -> Mapping[str, float]:
 
 
 def info(
-    store: Store,
+    store: Annotated[
+        str, typer.Argument(metavar="LIST.nbest|GRAPH", help="An imported list, or a search graph.", show_default=False)
+    ],
     seed: Seed = 0,
     threads: Threads = ALL_CORES,
     quiet: Quiet = False,
@@ -122,14 +124,22 @@ def info(
 ) -> None:
     """Show what a list holds: sizes, features, and BLEU of its first, mean and oracle hypotheses.
 
+    Of search graphs (a file, or a folder of them): nodes, edges, how many paths, features.
+
     \b
     Example:
       boostfeat info dev.nbest
     """
+    from ..formats.graphs import is_graph
     from ..metrics import Scorer, first_choice, mean_bleu, oracle_choice
     from ..store import read_store
     from ..templates.groups import feature_groups
 
+    if is_graph(store):
+        from .rescore import show_graphs
+
+        show_graphs(store, quiet=quiet, as_json=as_json)
+        return
     nbest = read_store(store)
     result: dict[str, Any] = _sizes(nbest)
     lines = [[name.replace("_", " "), f"{value:,}" if isinstance(value, int) else str(value)] for name, value in result.items()]
@@ -219,8 +229,7 @@ def rerank(
     scores = model_scores(nbest, model, store, quiet=quiet)
     with open_output(output) as stream:
         if format == "text":
-            texts = _texts(nbest, best_choice(nbest, scores))
-            stream.write("".join(text + "\n" for text in texts).encode())
+            stream.write("".join(text + "\n" for text in texts(nbest, best_choice(nbest, scores))).encode())
             return
         order = np.lexsort((np.arange(len(scores)), -scores, nbest.sent_of_hyp))
         write(replace(nbest.take_hyps(order, nbest.hyp_ptr), score=scores[order]).compact(), stream, format=format)
@@ -269,16 +278,14 @@ def model_scores(nbest: NBest, model: str | None, store: str, *, quiet: bool) ->
             raise InputError(f"{store}: expected hypotheses with a decoder score, found some without; give a model with -m")
         return nbest.score
     loaded = Model.load(model)
-    if missing := loaded.missing_features(nbest):
-        more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
-        say(f"{Path(store).name} lacks features of the model, which count as 0: {', '.join(missing[:5])}{more}", quiet=quiet)
+    say_missing(f"{Path(store).name} lacks", loaded.missing_features(nbest), quiet=quiet)
     return loaded.decision_function(nbest)
 
 
 def group_table(groups: list[Any]) -> str:
     """Features by the template that made them; 'non-zero' is the share of values over all units."""
-    rows = [[g.name, g.kind, f"{g.features:,}", f"{g.used:,}", f"{100 * g.nonzero:.3g}%"] for g in groups]
-    return table(rows, header=["template", "kind", "features", "in use", "non-zero"], right=(2, 3, 4))
+    rows = [[g.name, g.kind, f"{g.features:,}", f"{g.used:,}", f"{100 * g.nonzero:.3g}%", g.state] for g in groups]
+    return table(rows, header=["template", "kind", "features", "in use", "non-zero", "decoder state"], right=(2, 3, 4))
 
 
 def _sizes(nbest: NBest) -> dict[str, int]:
@@ -303,6 +310,7 @@ def _feature_rows(nbest: NBest) -> list[dict[str, Any]]:
     return [{"name": name, "mean": float(m), "sd": float(sd), "nonzero": float(z)} for name, m, sd, z in columns]
 
 
-def _texts(nbest: NBest, chosen: I64) -> list[str]:
-    texts = nbest.text.take([int(h) if h >= 0 else None for h in chosen]).to_pylist() if nbest.n_hyps else [None] * len(nbest)
-    return [text or "" for text in texts]
+def texts(nbest: NBest, chosen: I64) -> list[str]:
+    """[S] the chosen hypotheses, "" for -1."""
+    found = nbest.text.take([int(h) if h >= 0 else None for h in chosen]).to_pylist() if nbest.n_hyps else [None] * len(nbest)
+    return [text or "" for text in found]

@@ -42,6 +42,10 @@ def _module(table: dict[str, str], name: str) -> ModuleType:
     return importlib.import_module(f"{__name__}.{table[name]}")
 
 
+def reader_module(name: str) -> ModuleType:
+    return _module(READERS, name)
+
+
 def detect(path: str | Path) -> str:
     """The name of the format of a file, by looking at its first lines."""
     head = read_head(path)
@@ -55,7 +59,7 @@ def detect(path: str | Path) -> str:
         raise FormatError(str(path), expected="an n-best list", found="a binary file", fix="name the list the decoder wrote")
     text = head.decode("utf-8", "replace")
     for name in READERS:
-        if _module(READERS, name).sniff(text):
+        if reader_module(name).sniff(text):
             return name
     raise FormatError(
         str(path),
@@ -68,11 +72,11 @@ def detect(path: str | Path) -> str:
 def read(path: str | Path, options: ReadOptions, *, format: str = "auto") -> NBest:
     """One file of n-best lists or graphs, without references; see build.attach."""
     name = detect(path) if format == "auto" else format
-    if name == "moses" and _module(READERS, "moses-enriched").sniff(read_head(path).decode("utf-8", "replace")):
+    if name == "moses" and reader_module("moses-enriched").sniff(read_head(path).decode("utf-8", "replace")):
         name = "moses-enriched"
-    if name == "cdec" and _module(READERS, "cdec-forest").sniff(read_head(path).decode("utf-8", "replace")):
+    if name == "cdec" and reader_module("cdec-forest").sniff(read_head(path).decode("utf-8", "replace")):
         name = "cdec-forest"
-    reader: Callable[[str | Path, ReadOptions], NBest] = _module(READERS, name).read
+    reader: Callable[[str | Path, ReadOptions], NBest] = reader_module(name).read
     return reader(path, options)
 
 

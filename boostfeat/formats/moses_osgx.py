@@ -4,7 +4,7 @@
     0 hyp=30 stack=1 back=0 score=-1.0 transition=-1.0 forward=42 fscore=-1.2 covered=0-0 scores="core=(0.000,..) " out="src|tgt"
 
 A line is an arc from hypothesis ``back`` to ``hyp``; with ``recombined=h`` it is one more arc into hypothesis h instead.
-``stack`` is the number of source words covered: kbest_lists of the last stack are complete. Numbers have 3 decimals.
+``stack`` is the number of source words covered: hypotheses of the last stack are complete. Numbers have 3 decimals.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from typing import NamedTuple
 
 from ..build import ReadOptions
 from ..errors import FormatError, InputError, clip
-from ..files import read_lines
+from ..files import decode_line
 from ..graph import Graph, GraphBuilder, kbest_lists
 from ..nbest import NBest
 from .fields import number, sentence_id
+from .moses_osgx_fast import Block, blocks, fast_graph
 
 LAYOUT = 'id hyp=.. stack=.. back=.. score=.. transition=.. forward=.. fscore=.. covered=s-e scores="core=(..)" out="src|tgt"'
 LINE = re.compile(
@@ -59,14 +60,29 @@ def read(path: str | Path, options: ReadOptions) -> NBest:
 
 def read_graphs(path: str | Path, options: ReadOptions) -> Iterator[tuple[int, int, Graph]]:
     """(first line, sentence id, graph) of every sentence. Edge scores are the decoder's transitions."""
-    lines = ((n, line) for n, line in read_lines(path) if line.strip())
     empty = True
-    for sent, group in groupby(lines, key=lambda item: sentence_id(item[1].partition(" ")[0], f"{path}:{item[0]}")):
-        empty = False
-        arcs = [_arc(line, f"{path}:{n}", n) for n, line in group]
-        yield arcs[0].line, sent, _graph(arcs, str(path), options)
+    for block in blocks(path):
+        lines = block.lines
+        if lines.is_read[block.a : block.b].all():
+            names = _core_names(lines.core.shape[1], options, f"{path}:{block.first}")
+            if (graph := fast_graph(block, names, str(path))) is not None:
+                empty = False
+                yield block.first, int(lines.sent[block.a]), graph
+                continue
+        for found in read_plainly(block, str(path), options):
+            empty = False
+            yield found
     if empty:
         raise FormatError(str(path), expected="a search graph", found="an empty file", fix="check what wrote it")
+
+
+def read_plainly(block: Block, path: str, options: ReadOptions) -> Iterator[tuple[int, int, Graph]]:
+    """The graphs of lines of any kind, each with its error; what the fast reader leaves."""
+    decoded = ((n, decode_line(raw, path, n)) for n, raw in block.text_lines())
+    lines = ((n, line) for n, line in decoded if line.strip())
+    for sent, group in groupby(lines, key=lambda item: sentence_id(item[1].partition(" ")[0], f"{path}:{item[0]}")):
+        arcs = [_arc(line, f"{path}:{n}", n) for n, line in group]
+        yield arcs[0].line, sent, _graph(arcs, path, options)
 
 
 def _arc(line: str, where: str, n: int) -> Arc:
@@ -117,12 +133,7 @@ def _graph(arcs: list[Arc], path: str, options: ReadOptions) -> Graph:
     builder = GraphBuilder(lambda e: f"{path}:{arcs[min(e, len(arcs) - 1)].line}")
     node_of = _nodes(arcs, path)
     n_core = max(len(arc.core) for arc in arcs)
-    names = [f"core_{i}" for i in range(n_core)] if options.names is None else list(options.names)
-    if n_core and len(names) != n_core:
-        raise InputError(f"{path}:{arcs[0].line}: expected names for the {n_core} values of core=(...), found {len(names)} names")
-    core = [builder.name(name) for name in names]
-    if len(set(core)) < len(core):
-        raise InputError(f"names: expected distinct ones, found one twice among {', '.join(names)}")
+    core = [builder.name(name) for name in _core_names(n_core, options, f"{path}:{arcs[0].line}")]
     for arc in arcs:
         head = node_of[arc.hyp]
         if arc.back is None:
@@ -151,6 +162,17 @@ def _graph(arcs: list[Arc], path: str, options: ReadOptions) -> Graph:
     for node in dict.fromkeys(node_of[arc.hyp] for arc in arcs if arc.stack == last):
         builder.edge(goal, [node], [0], score=0.0, is_unit=False)
     return builder.finish(goal + 1, goal)
+
+
+def _core_names(n_core: int, options: ReadOptions, where: str) -> list[str]:
+    names = [f"core_{i}" for i in range(n_core)] if options.names is None else list(options.names)
+    if n_core and len(names) != n_core:
+        raise InputError(
+            f"{where}: expected names for the {n_core} values of core=(...), found {len(names)} names; name them all"
+        )
+    if len(set(names)) < len(names):
+        raise InputError(f"names: expected distinct ones, found one twice among {', '.join(names)}")
+    return names
 
 
 def _nodes(arcs: list[Arc], path: str) -> dict[int, int]:

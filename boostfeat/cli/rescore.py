@@ -1,0 +1,178 @@
+"""The command on search graphs: rescore."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .common import ALL_CORES, AsJson, Quiet, Seed, Threads, emit, reading, say, say_missing, table
+from .lists import MANY, texts
+
+if TYPE_CHECKING:
+    from ..model import Model
+
+FORMATS = ("text", "moses", "moses-enriched", "jsonl")
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(rescore)
+
+
+def rescore(
+    graphs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="GRAPH...", help="osgx files, Moses hypergraphs or cdec forests, or folders of them.", show_default=False
+        ),
+    ],
+    model: Annotated[
+        str | None, typer.Option("-m", "--model", help="A model file; without it, the decoder's own scores (osgx).")
+    ] = None,
+    weights: Annotated[
+        list[str] | None,
+        typer.Option("--weights", help="In place of -m: a file of 'Name= value' or 'name value' lines; repeatable."),
+    ] = None,
+    nbest: Annotated[int, typer.Option("--nbest", min=1, help="The N best of each graph, exactly.")] = 1,
+    distinct: Annotated[bool, typer.Option("--distinct/--derivations", help="N best strings, or derivations.")] = True,
+    format: Annotated[
+        str | None,
+        typer.Option(
+            "--format", help="text (the best, a line a graph), moses, moses-enriched or jsonl; default: text, moses for a list."
+        ),
+    ] = None,
+    output: Annotated[str, typer.Option("-o", "--output", help="'-' is standard output.")] = "-",
+    source: Annotated[str | None, typer.Option("-s", "--source", help="Source sentences, one a line.")] = None,
+    ref: Annotated[
+        list[str] | None, typer.Option("-r", "--ref", help="References, one sentence a line; repeat for more than one.")
+    ] = None,
+    oracle: Annotated[
+        bool, typer.Option("--oracle", help="The paths nearest to the references instead (BLEU, approximately).")
+    ] = False,
+    names: Annotated[
+        str | None,
+        typer.Option("--names", help="osgx: names of the values in core=(...), by commas, or the moses.ini that tells them."),
+    ] = None,
+    vocab: Annotated[
+        str | None, typer.Option("--vocab", help="What featurize learnt: makes the template features of the model on edges.")
+    ] = None,
+    graph_format: Annotated[str, typer.Option("--graph-format", help="auto looks at the content.")] = "auto",
+    seed: Seed = 0,
+    threads: Threads = ALL_CORES,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Find the best paths of whole search graphs under a model: weights and local trees decompose over edges.
+
+    With -r, BLEU of what is found is reported. --oracle starts from the 100-best (or --nbest) and is never below its oracle.
+
+    \b
+    Example:
+      boostfeat rescore test.osgx.gz -m model.json --names moses.ini > test.out
+      boostfeat rescore hypergraphs/ --weights hypergraphs/weights --nbest 100 -o test.100best.gz
+    """
+    from ..build import ReadOptions
+    from ..errors import InputError, unknown_name
+    from ..files import is_writable_target, open_output, read_lines
+    from ..formats import write
+    from ..formats.graphs import read_graphs
+    from ..metrics import Score, Scorer, first_choice, oracle_choice
+    from ..oracle_path import OracleOptions, corpus_oracle, oracle_paths
+    from ..rescore import EdgeScorer, RescoreOptions, rescored_lists
+    from ..templates import Vocab
+
+    started = time.monotonic()
+    is_writable_target(output)
+    if format is None:
+        format = "text" if oracle or (nbest == 1 and not as_json) else "jsonl" if as_json else "moses"
+    if format not in FORMATS:
+        raise unknown_name("format", format, FORMATS)
+    if format == "text" and nbest > 1 and not oracle:
+        raise InputError(f"--format text: expected --nbest 1, found {nbest}; choose moses, moses-enriched or jsonl for a list")
+    if oracle and not ref:
+        raise InputError("--oracle: expected references to find paths near to, found none; give them with -r")
+    if [*graphs, source, *(ref or [])].count("-") > 1:
+        raise InputError("'-': expected one input from standard input, found more; name files")
+    sentences = [line for _, line in read_lines(source)] if source else None
+    references = [[line for _, line in read_lines(path)] for path in ref or []]
+    scorer = EdgeScorer(_model(model, weights), vocab=Vocab.load(vocab) if vocab else None, source=sentences)
+    read = ReadOptions(names=core_names(names))
+    items = read_graphs(graphs, read, format=graph_format)
+    bleu: dict[str, Score] = {}
+    with reading("rescoring", quiet=quiet):
+        if oracle:
+            size = nbest if nbest > 1 else OracleOptions.size
+            found = oracle_paths(items, scorer, references, OracleOptions(size=size), source=sentences, threads=threads)
+            lists = found.nbest
+            bleu = {"best path": found.best, f"oracle of the {size}-best": found.kbest, "oracle path": found.oracle}
+        else:
+            options = RescoreOptions(nbest, distinct, threads)
+            lists = rescored_lists(items, scorer, options, source=sentences, refs=references, name=", ".join(graphs))
+            if lists.has_stats:
+                metric = Scorer(lists)
+                bleu = {"best path": metric.score(first_choice(lists), "bleu")}
+                if nbest > 1:
+                    bleu[f"oracle of the {nbest}-best"] = metric.score(corpus_oracle(lists, oracle_choice(lists)), "bleu")
+    result: dict[str, Any] = {
+        "sentences": len(lists),
+        "hypotheses": lists.n_hyps,
+        "bleu": {name: {"score": s.score, "signature": s.signature} for name, s in bleu.items()},
+        "seconds": round(time.monotonic() - started, 3),
+        "missing": scorer.missing(),
+    }
+    if as_json and oracle and output == "-":
+        emit({**result, "text": texts(lists, first_choice(lists))}, "", as_json=True)
+    else:
+        with open_output(output) as stream:
+            if format == "text":
+                stream.write("".join(text + "\n" for text in texts(lists, first_choice(lists))).encode())
+            else:
+                write(lists, stream, format=format)
+        if as_json and output != "-":
+            emit({**result, "output": output}, "", as_json=True)
+    hint = "" if vocab else "; those of featurize need --vocab"
+    say_missing("the graphs lack", scorer.missing(), hint=hint, quiet=quiet)
+    for name, score in bleu.items():
+        say(f"BLEU of the {name}: {score.score:.2f} ({score.signature})", quiet=quiet)
+
+
+def core_names(given: str | None) -> list[str] | None:
+    """Names of the values of an osgx: a list with commas, or an ini, whose feature functions come in the order of the values."""
+    from ..export.moses_ini import Ini
+
+    if given is None or "," in given or not os.path.isfile(given):
+        return None if given is None else [name.strip() for name in given.split(",")]
+    return Ini.read(given).score_names()
+
+
+def _model(model: str | None, weights: list[str] | None) -> Model | None:
+    from ..errors import InputError
+    from ..formats.moses_hypergraph import read_weights
+    from ..model import Model
+
+    if model and weights:
+        raise InputError("--weights: expected -m or --weights, found both; leave one out")
+    return Model.load(model) if model else Model(read_weights(weights)) if weights else None
+
+
+def show_graphs(path: str, *, quiet: bool, as_json: bool) -> None:
+    """What search graphs hold: the graph branch of ``info``."""
+    from ..formats.graphs import read_graphs
+    from ..graph import summarise
+
+    with reading("reading", quiet=quiet):
+        found = summarise(item.graph for item in read_graphs([path]))
+    features = found["features"]
+    lines = [[name, f"{found[name]:,}"] for name in ("sentences", "nodes", "edges")]
+    for name, what in (("edges a sentence", "edges_per_sentence"), ("log10 of paths", "log10_paths")):
+        lines += [[f"{name}, {k}", f"{v:,}" if isinstance(v, int) else f"{v:,.1f}"] for k, v in found[what].items()]
+    lines += [
+        ["features", f"{len(features):,}"],
+        ["decoder's scores", "yes" if found["scores"] else "no: give weights to search"],
+    ]
+    most = sorted(features, key=lambda f: -f["nonzero"])[:MANY]
+    rows = [[f["name"], f"{f['mean']:.4g}", f"{100 * f['nonzero']:.1f}%"] for f in features if f in most]
+    more = f"\n... and {len(features) - MANY:,} more" if len(features) > MANY else ""
+    emit(found, table(lines) + "\n\n" + table(rows, header=["feature", "mean an edge", "non-zero"]) + more, as_json=as_json)
