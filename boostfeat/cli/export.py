@@ -1,0 +1,95 @@
+"""The command that writes a model for other programs: export."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .common import ALL_CORES, AsJson, Quiet, Seed, Threads, emit, progress, say, say_missing
+
+if TYPE_CHECKING:
+    from ..export import Check
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(export)
+
+
+def export(
+    model: Annotated[str, typer.Argument(metavar="MODEL.json", help="A model file.", show_default=False)],
+    to: Annotated[str, typer.Option("--to", help="c, moses, json, onnx, treelite, python, cdec or nbest.", show_default=False)],
+    output: Annotated[str, typer.Option("-o", "--output", help="The file to write; a folder for moses.", show_default=False)],
+    verify: Annotated[
+        str | None, typer.Option("--verify", metavar="LIST.nbest", help="A list to score both ways before anything is left.")
+    ] = None,
+    list_: Annotated[
+        str | None,
+        typer.Option(
+            "--list", metavar="LIST.nbest", help="nbest: the list to write; others: declares kinds. Verified on it, too."
+        ),
+    ] = None,
+    no_verify: Annotated[bool, typer.Option("--no-verify", help="Do not score the list both ways.")] = False,
+    prefix: Annotated[str | None, typer.Option("--prefix", help="c, moses: of all C names; default boostfeat.")] = None,
+    static: Annotated[
+        str | None, typer.Option("--static", help="c, moses: comma-separated features to take for static (phrase pair alone).")
+    ] = None,
+    phrase_table: Annotated[str | None, typer.Option("--phrase-table", help="moses: the phrase table to augment.")] = None,
+    ini: Annotated[str | None, typer.Option("--ini", help="moses: the moses.ini to rewrite.")] = None,
+    columns: Annotated[str | None, typer.Option("--columns", help="moses: trees, sum or leaves.")] = None,
+    vocab: Annotated[str | None, typer.Option("--vocab", help="moses: the vocabulary that featurize wrote.")] = None,
+    seed: Seed = 0,
+    threads: Threads = ALL_CORES,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write a model for other programs, and check that it scores the same there.
+
+    With a list, every distinct unit is scored both ways; the largest difference is printed, relative for scores beyond 1. Above
+    1e-6 it is an error and nothing is left.
+
+    \b
+    Example:
+      boostfeat export model.json --to c -o model.h --verify test.nbest
+      boostfeat export model.json --to moses --phrase-table phrase-table.gz --ini moses.ini -o moses/ --verify test.nbest
+    """
+    from ..errors import InputError
+    from ..export import Context, ExportOptions, exporter
+    from ..export import export as write
+    from ..model import Model
+    from ..store import read_store
+
+    exporter(to)  # an unknown target is an error before anything is read
+    if verify and list_ and verify != list_:
+        raise InputError("--list: expected the list of --verify or none, found another; give one of them")
+    if verify and no_verify:
+        raise InputError("--no-verify: expected no --verify beside it, found one; name the list with --list")
+    loaded = Model.load(model)
+    name = verify or list_
+    nbest = read_store(name) if name else None
+    if nbest is not None and name:
+        say_missing(f"{Path(name).name} lacks", loaded.missing_features(nbest), quiet=quiet)
+    options = ExportOptions(
+        prefix=prefix,
+        static=tuple(n.strip() for n in static.split(",")) if static else (),
+        phrase_table=phrase_table,
+        ini=ini,
+        columns=columns,
+        vocab=vocab,
+    )
+    with progress(f"export to {to}", quiet=quiet) as bar:
+        files, check = write(loaded, to, output, Context(nbest, options, on_progress=bar.update), verify=not no_verify)
+    found = _found(check)
+    if output == "-":
+        say(found, quiet=quiet)
+        return
+    result = {"target": to, "files": files, "signature": loaded.signature, "verified": vars(check) if check else None}
+    emit(result, "\n".join([*files, found]), as_json=as_json)
+
+
+def _found(check: Check | None) -> str:
+    if check is None:
+        return "not verified (--verify LIST.nbest does)"
+    notes = "".join(f"\n  {note}" for note in check.note.split("; ") if note)
+    return f"verified on {check.rows:,} {check.what}: largest difference {check.difference:.3g}{notes}"

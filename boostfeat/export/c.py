@@ -1,0 +1,275 @@
+"""A C99 header that scores as the library does: no allocation, no dependency, also C++.
+
+The numbers are the same, bit by bit, where the compiler keeps IEEE arithmetic in doubles: sums run in the model file's order, and
+17 digits name a double exactly (hexadecimal literals would, too, but C++ before 17 has none).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from ..arrays import F64
+from ..errors import InputError, clip
+from ..files import open_output, read_bytes
+from ..model import Model
+from ..tree import Tree
+from . import Check, Context, Exporter
+from .verify import compare_scores, inputs_of
+
+PREFIX = "boostfeat"
+# no -march: fused multiply-adds would round once where the library rounds twice
+FLAGS = ("-std=c99", "-O2", "-fPIC", "-shared", "-ffp-contract=off")
+
+
+def write(model: Model, out: Path, context: Context) -> list[Path]:
+    kinds = context.kinds(inputs_of(model, "c"))
+    with open_output(out) as stream:
+        stream.write(header(model, kinds, prefix=context.options.prefix or PREFIX).encode("ascii"))
+    return [out]
+
+
+def verify(model: Model, written: list[Path], context: Context) -> Check:
+    prefix = context.options.prefix or PREFIX
+    with tempfile.TemporaryDirectory() as folder:
+        library = compiled(read_bytes(written[0]).decode("ascii"), Path(folder), [prefix])
+        return compare_scores(model, context, scorer(library, prefix), target="c", tolerance=1e-6)
+
+
+EXPORTER = Exporter(write, verify, uses=("prefix", "static"))
+
+
+# -- the text ---------------------------------------------------------------------------------------------------------------
+
+
+def header(model: Model, kinds: Mapping[str, str], *, prefix: str = PREFIX) -> str:
+    """The header's text, ASCII only. ``prefix`` begins every name in it, so that headers of several models coexist."""
+    if not re.fullmatch("[a-z][a-z0-9_]*", prefix):
+        raise InputError(f"--prefix: expected small letters, digits and '_' after a letter, found {clip(prefix)}; choose another")
+    names = inputs_of(model, "c")
+    for name in (*names, *(tree.name for tree in model.trees)):
+        if "\0" in name:
+            raise InputError(f"--to c: expected names that a C string can hold, found {clip(name)}; rename it in the model")
+    slot = {name: j for j, name in enumerate(names)}
+    trees = [line for m, tree in enumerate(model.trees) for line in _tree(tree, m, slot)]
+    static = [all(kinds[name] == "static" for name in tree.features()) for tree in model.trees]
+    lines = [
+        *_preamble(model, names),
+        *_table("const char *", "feature_name", "name of x[i]", map(_string, names)),
+        *_table(
+            "const char *",
+            "feature_kind",
+            "kind of x[i]: a static feature depends on the phrase pair alone, a contextual one on its neighbours, too",
+            (_string(kinds[n]) for n in names),
+        ),
+        *_table("const char *", "tree_name", "name of tree i", (_string(tree.name) for tree in model.trees)),
+        *_table("double ", "tree_weight", "weight of tree i in the score", (_number(tree.weight) for tree in model.trees)),
+        *_table("int ", "tree_is_static", "1 where all features that tree i looks at are static", (str(int(s)) for s in static)),
+        *([_PICK] if any(tree.n_leaves > 1 for tree in model.trees) else []),
+        *trees,
+        *_scores(model, names),
+        "#endif",
+    ]
+    return "\n".join(lines).replace("$$", prefix.upper()).replace("$", prefix) + "\n"
+
+
+# In all text below, $ stands for the prefix and $$ for its capitals; names from outside have their $ escaped.
+_PICK = """
+/* left where test is 1, right where it is 0: no branch, since tests on features are hard to predict */
+static inline int $_pick(int test, int left, int right) { return (-test & left) | ((test - 1) & right); }"""
+
+
+def _preamble(model: Model, names: tuple[str, ...]) -> list[str]:
+    rows = {
+        "local": "x holds the features of a unit (a phrase in context). A hypothesis scores the sum over its units,\n"
+        " * plus $_linear of the features that no unit carries.",
+        "global": "x holds the features of a whole hypothesis.",
+    }[model.level]
+    wide = max(map(len, idents := _identifiers(names)), default=0)
+    places = [f"    {ident:<{wide}} = {j}," for j, ident in enumerate(idents)]
+    return [
+        "/* A boostfeat model as C99 or C++, made by 'boostfeat export --to c'. Not meant to be edited.",
+        " *",
+        f" * {rows}",
+        " * The score is the sum of weights times features plus the sum of weights times trees, in the model file's order.",
+        " * Numbers equal boostfeat's bit by bit if the compiler keeps to IEEE doubles: no -ffast-math, no x87, no fused",
+        " * multiply-adds (-ffp-contract=off where the processor has them). x <= threshold goes left; NaN goes right.",
+        " */",
+        "#ifndef $$_SCORE_H",
+        "#define $$_SCORE_H",
+        "",
+        "#include <stddef.h>",
+        "",
+        "#ifdef __clang__",
+        "#pragma STDC FP_CONTRACT OFF",
+        "#endif",
+        "",
+        f"#define $$_SIGNATURE {_string(model.signature)}",
+        f"#define $$_LEVEL {_string(model.level)}",
+        f"#define $$_N_FEATURES {len(names)}",
+        f"#define $$_N_TREES {len(model.trees)}",
+        *(["", "enum {  /* where each feature stands in x */", *places[:-1], places[-1].rstrip(","), "};"] if names else []),
+    ]
+
+
+def _table(kind: str, name: str, what: str, values: Iterable[str]) -> list[str]:
+    """A function that looks a constant up: unlike an array in a header, it may stay unused without a warning."""
+    rows = ",\n        ".join(values)
+    if not rows:
+        return []
+    constant = "const char *const " if kind.endswith("*") else f"const {kind}"
+    return [
+        "",
+        f"/* {what} */",
+        f"static inline {kind}$_{name}(int i) {{",
+        f"    static {constant}values[] = {{",
+        f"        {rows}",
+        "    };",
+        "    return values[i];",
+        "}",
+    ]
+
+
+def _tree(tree: Tree, m: int, slot: Mapping[str, int]) -> list[str]:
+    """The leaf of x, then the tree's value there. Tests run from the leaves up: no nesting, whatever the depth."""
+    rank = {int(node): k for k, node in enumerate(tree.leaves)}
+    at = [str(rank[i]) if i in rank else f"n{i}" for i in range(len(tree.feature))]
+    picks = {
+        i: f"$_pick(x[{slot[tree.feature[i]]}] <= {_number(tree.threshold[i])}, {at[tree.left[i]]}, {at[tree.right[i]]})"
+        for i in range(len(at))
+        if i not in rank
+    }
+    x = f"x[{slot[tree.on]}]" if tree.on is not None else ""
+    value = {"constant": "b[leaf]", "linear": f"b[leaf] * {x}", "affine": f"a[leaf] + b[leaf] * {x}"}[tree.leaf]
+    rule = tree.rules() if tree.n_leaves <= 2 else f"{tree.n_leaves} {tree.leaf} leaves"
+    return [
+        "",
+        f"/* {_comment(f'{tree.name}: {rule}')} */",
+        f"static inline double $_tree_{m}(const double *x) {{",
+        *([f"    static const double a[] = {{{_numbers(tree.intercept[tree.leaves])}}};"] if tree.leaf == "affine" else []),
+        f"    static const double b[] = {{{_numbers(tree.value[tree.leaves])}}};",
+        *(f"    const int n{i} = {picks[i]};" for i in reversed(picks) if i > 0),
+        f"    const int leaf = {picks.get(0, 0)};",
+        *([] if picks or x else ["    (void)x;"]),
+        f"    return {value};",
+        "}",
+    ]
+
+
+def _scores(model: Model, names: tuple[str, ...]) -> list[str]:
+    weights = [(j, model.weights[name]) for j, name in enumerate(names) if model.weights.get(name, 0.0) != 0]
+    return [
+        "",
+        "/* the linear part: weights times features */",
+        "static inline double $_linear(const double *x) {",
+        "    double sum = 0.0;",
+        *(f"    sum += {_number(weight)} * x[{j}];" for j, weight in weights),
+        *([] if weights else ["    (void)x;"]),
+        "    return sum;",
+        "}",
+        "",
+        "/* the values of all trees, without their weights: out[0] ... out[$$_N_TREES - 1] */",
+        "static inline void $_trees(const double *x, double *out) {",
+        *(f"    out[{m}] = $_tree_{m}(x);" for m in range(len(model.trees))),
+        *([] if model.trees else ["    (void)x;", "    (void)out;"]),
+        "}",
+        "",
+        "/* the model's score of x[0] ... x[$$_N_FEATURES - 1] */",
+        "static inline double $_score(const double *x) {",
+        "    double sum = 0.0;",
+        *(f"    sum += {_number(tree.weight)} * $_tree_{m}(x);" for m, tree in enumerate(model.trees)),
+        "    return $_linear(x) + sum;",
+        "}",
+        "",
+        "/* the scores out[0] ... out[n - 1] of n rows; row i begins at x[i * stride] */",
+        "static inline void $_score_many(const double *x, size_t n, size_t stride, double *out) {",
+        "    size_t i;",
+        "    for (i = 0; i < n; i++) out[i] = $_score(x + i * stride);",
+        "}",
+        "",
+    ]
+
+
+def _number(x: float) -> str:
+    text = f"{x:.17g}"
+    return text if any(c in text for c in ".e") else text + ".0"
+
+
+def _numbers(values: Iterable[float]) -> str:
+    return ", ".join(map(_number, values))
+
+
+def _string(text: str) -> str:
+    """A C string literal of the UTF-8 bytes: octal where not plain, always three digits; ? would make trigraphs."""
+    plain = frozenset(range(0x20, 0x7F)) - frozenset(b'"\\?$')
+    return '"' + "".join(chr(b) if b in plain else f"\\{b:03o}" for b in text.encode("utf-8", "surrogatepass")) + '"'
+
+
+def _comment(text: str) -> str:
+    """Text that neither ends a comment nor begins one, on one ASCII line without the signs that C treats specially."""
+    return re.sub(r"[^ -~]|[\\?$]|(?<=/)\*|(?<=\*)/", "_", text)
+
+
+def _identifiers(names: tuple[str, ...]) -> list[str]:
+    """A name for each feature's place in x: distinct, and short enough for every compiler."""
+    out: dict[str, None] = {}
+    for j, name in enumerate(names):
+        ident = "$$_X_" + re.sub("[^A-Za-z0-9]", "_", name)[:40]
+        while ident in out:
+            ident += f"_{j}"
+        out[ident] = None
+    return list(out)
+
+
+# -- verification -----------------------------------------------------------------------------------------------------------
+
+
+def compiled(text: str, folder: Path, prefixes: Iterable[str]) -> ctypes.CDLL:
+    """A library with score_many, score and trees of headers (their text joined), built in ``folder`` by $CC, cc, gcc or clang."""
+    compiler = compiler_command()
+    functions = [
+        f"void many_{p}(const double *x, size_t n, size_t stride, double *out) {{ {p}_score_many(x, n, stride, out); }}\n"
+        f"void trees_{p}(const double *x, size_t n, size_t stride, double *out) {{\n"
+        f"    size_t i;\n    for (i = 0; i < n; i++) {p}_trees(x + i * stride, out + i * {p.upper()}_N_TREES);\n}}\n"
+        for p in prefixes
+    ]
+    (folder / "model.c").write_text(text + "".join(functions))
+    command = [*compiler, *FLAGS, str(folder / "model.c"), "-o", str(folder / "model.so")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise InputError(
+            f"{' '.join(compiler)}: expected it to compile the header, found: {clip(done.stderr, 300)}; try another CC"
+        )
+    return ctypes.CDLL(str(folder / "model.so"))
+
+
+def compiler_command() -> list[str]:
+    """The machine's C compiler: $CC, else the first of cc, gcc, clang."""
+    chosen = os.environ.get("CC", "").split()
+    found = [chosen] if chosen else [[name] for name in ("cc", "gcc", "clang") if shutil.which(name)]
+    if not found or not shutil.which(found[0][0]):
+        what = f"CC={chosen[0]}" if chosen else "none"
+        raise InputError(f"--to c: expected a C compiler to verify with, found {what}; set CC, or give --no-verify")
+    return found[0]
+
+
+def scorer(library: ctypes.CDLL, prefix: str) -> Callable[[F64], F64]:
+    """score_many of a compiled header as a function of x [n, d]."""
+    many = library[f"many_{prefix}"]
+    many.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_void_p]
+    many.restype = None
+
+    def score(x: F64) -> F64:
+        x, out = np.ascontiguousarray(x, np.float64), np.empty(len(x))
+        many(x.ctypes.data, len(x), x.shape[1], out.ctypes.data)
+        return out
+
+    return score

@@ -1,0 +1,70 @@
+"""cdec's weights file: ``name value`` a line.
+
+cdec has no trees: what is written are the weights of features that lists must carry, as ``augment`` and ``export --to nbest``
+make them.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ..augment import augment, augmented_weights
+from ..errors import FormatError, InputError, clip
+from ..files import open_output, read_lines
+from ..formats.labels import format_number
+from ..model import Model
+from . import Check, Context, Exporter
+from .verify import difference
+
+
+def write(model: Model, out: Path, context: Context) -> list[Path]:
+    weights = augmented_weights(model)
+    if len(weights) < len(model.weights) + len(model.trees):
+        names = [*model.weights, *(tree.name for tree in model.trees)]
+        name = next(name for name in names if names.count(name) > 1)
+        raise InputError(
+            f"--to cdec: expected distinct names of features and trees, found {name!r} twice; rename one in the model"
+        )
+    for name in weights:
+        if not _fits(name):
+            raise InputError(
+                f"--to cdec: feature {clip(name)}: expected a name without blanks, '=' and ';' that does not begin with '#', "
+                "found another; rename it in the lists, or use --to json"
+            )
+    note = [f"# {model.signature}"]
+    if model.trees:
+        note.append(
+            f"# {model.trees[0].name} ... {model.trees[-1].name} ({len(model.trees)}) are trees: cdec cannot compute them."
+        )
+        note.append("# Their values come with the lists that `boostfeat augment` and `boostfeat export --to nbest` write.")
+    with open_output(out) as stream:
+        lines = [*note, *(f"{name} {format_number(weight)}" for name, weight in weights.items())]
+        stream.write("".join(f"{line}\n" for line in lines).encode())
+    return [out]
+
+
+def _fits(name: str) -> bool:
+    return name.split() == [name] and not name.startswith("#") and not set("=;") & set(name)
+
+
+def read_weights(path: str | Path) -> dict[str, float]:
+    out = {}
+    for number, line in read_lines(path):
+        if line and not line.startswith("#"):
+            try:
+                name, value = line.split()
+                out[name] = float(value)
+            except ValueError:
+                raise FormatError(f"{path}:{number}", expected="'name value'", found=clip(line), fix="repair this line") from None
+    return out
+
+
+def verify(model: Model, written: list[Path], context: Context) -> Check:
+    """The scores of hypotheses whose lists carry the trees' values."""
+    augmented = augment(context.rows, model)
+    found = augmented.sum_units(*augmented.weigh(read_weights(written[0])))
+    worst = difference(found, model.decision_function(context.rows))
+    return Check(augmented.n_hyps, "hypotheses", worst, 1e-6, "of lists that carry the trees' values" if model.trees else "")
+
+
+EXPORTER = Exporter(write, verify)

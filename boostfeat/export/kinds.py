@@ -1,0 +1,101 @@
+"""Where a feature can live: with the phrase pair alone (static), with the phrase in its context, or with the whole hypothesis.
+
+What a decoder can carry follows from it: a phrase table holds static features only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from ..errors import InputError
+from ..model import Model
+from ..nbest import NBest
+from ..templates import TEMPLATES, feature_kinds
+from ..templates.groups import DECODER
+from ..tree import Tree
+from .phrase_pairs import template_kinds
+
+if TYPE_CHECKING:
+    from ..templates import Vocab
+
+# Moses' features that are functions of the phrase pair, as its n-best lists name them: TranslationModel0_2, WordPenalty0.
+# Those of a language model, reordering or distortion are contextual; so is any name that is not known to be static.
+STATIC_NAMES = re.compile(
+    r"(TranslationModel|PhraseDictionary\w*?|PhraseCount|WordPenalty|PhrasePenalty|UnknownWordPenalty)\d*(_\d+)?"
+)
+
+
+def kinds_of(
+    names: Iterable[str], nbest: NBest | None = None, *, static: Sequence[str] = (), vocab: Vocab | None = None
+) -> dict[str, str]:
+    """Of each feature: static, contextual or global.
+
+    What the templates declare that made it, else what the user says (``static``), else by well-known names of decoders.
+    """
+    names = list(names)
+    listed = feature_kinds(nbest) if nbest else {}
+    declared = {} if all(name in listed for name in (*names, *static)) else template_kinds(vocab)  # which takes a moment
+    declared = {**declared, **{name: kind for name, (_, kind) in listed.items() if kind != DECODER}}
+    for name in static:
+        if declared.get(name, "static") != "static":
+            raise InputError(f"--static {name}: expected a feature of unknown kind, found a {declared[name]} one; leave it out")
+    no_unit_has = set(nbest.global_names) - set(nbest.unit_names) if nbest else set()
+
+    def kind(name: str) -> str:
+        prefix, colon, _ = name.partition(":")
+        if name in declared:
+            return declared[name]
+        if name in no_unit_has:
+            return "global"
+        if colon and prefix in TEMPLATES:
+            return TEMPLATES[prefix].kind
+        return "static" if name in static or STATIC_NAMES.fullmatch(name) else "contextual"
+
+    return {name: kind(name) for name in names}
+
+
+def static_features(nbest: NBest, static: Sequence[str] = ()) -> tuple[str, ...]:
+    """The unit features, dense and sparse, that are known to be static: what ``induce --static-only`` may test."""
+    names = (*nbest.unit_names, *nbest.sparse_names.to_pylist())
+    return tuple(name for name, kind in kinds_of(names, nbest, static=static).items() if kind == "static")
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known about features by name: from a list, from the vocab of its templates, from the user."""
+
+    nbest: NBest | None = None
+    vocab: Vocab | None = None
+    static: tuple[str, ...] = ()
+
+    def kinds(self, names: Iterable[str]) -> dict[str, str]:
+        return kinds_of(names, self.nbest, static=self.static, vocab=self.vocab)
+
+    def is_made(self, name: str) -> bool:
+        """Whether a template made the feature: the decoder does not have it."""
+        if name in self._listed:
+            return self._listed[name][1] != DECODER
+        return name in self._made or "." in name or (":" in name and name.partition(":")[0] in TEMPLATES)
+
+    @cached_property
+    def _listed(self) -> dict[str, tuple[str, str]]:
+        return feature_kinds(self.nbest) if self.nbest else {}
+
+    @cached_property
+    def _made(self) -> set[str]:
+        return set(template_kinds(self.vocab))
+
+
+def not_static(trees: Sequence[Tree], kinds: Mapping[str, str]) -> dict[str, list[str]]:
+    """By tree, the features it looks at that are not static; trees without any are left out."""
+    found = {tree.name: sorted(name for name in tree.features() if kinds[name] != "static") for tree in trees}
+    return {tree: names for tree, names in found.items() if names}
+
+
+def tested_features(model: Model) -> tuple[str, ...]:
+    """Names of the features that some tree looks at, sorted."""
+    return tuple(sorted(set().union(*(tree.features() for tree in model.trees))))

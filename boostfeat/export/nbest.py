@@ -1,0 +1,86 @@
+"""A list with trees as more features, in Moses' n-best format, for the tuners of others.
+
+    0 ||| the house ||| LM0= -7.1 TranslationModel0= -0.9 -1.1 tree.000= 0.03 ||| -1.7
+
+Moses' extractor, mert and kbmira tell features by their labels: one with ``_`` is sparse and has one value, all others are dense
+and the same in every line.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from ..augment import augment, augmented_weights
+from ..build import ReadOptions
+from ..errors import InputError
+from ..files import open_output
+from ..formats import moses
+from ..formats.labels import group_names
+from ..model import Model
+from ..nbest import NBest, SparseRows
+from . import Check, Context, Exporter
+from .verify import difference
+
+
+def write(model: Model, out: Path, context: Context) -> list[Path]:
+    nbest = without_units(augment(context.rows, model))
+    check_labels(nbest)
+    with open_output(out) as stream:
+        moses.write(nbest, stream)
+    return [out]
+
+
+def without_units(nbest: NBest) -> NBest:
+    """The same hypotheses with their features and nothing of phrases."""
+    none = np.zeros(0, np.int32)
+    return replace(
+        nbest,
+        unit_ptr=np.zeros(nbest.n_hyps + 1, np.int64),
+        unit_idx=none,
+        src_start=none,
+        tgt_start=none,
+        extra=nbest.global_features,
+        extra_names=nbest.global_names,
+        extra_sparse=SparseRows.from_matrix(nbest.global_sparse),
+        unit_names=(),
+        units=replace(nbest.units.take(none), x=np.zeros((0, 0))),
+    )
+
+
+def check_labels(nbest: NBest) -> None:
+    """Raise for a feature that Moses' tools would take for another kind, by its label."""
+    for label, _ in group_names(nbest.global_names):
+        if "_" in label:
+            raise InputError(
+                f"--to nbest: feature {label!r}: expected a dense feature's label without '_', by which Moses' tools know sparse "
+                "ones, found one; rename it in the lists"
+            )
+    for name in nbest.sparse_names.to_pylist():
+        if "_" not in name:
+            raise InputError(
+                f"--to nbest: sparse feature {name!r}: expected '_' in its name, by which Moses' tools know sparse ones, "
+                "found none; rename it, or write JSON lines with 'rerank --format jsonl'"
+            )
+
+
+def verify(model: Model, written: list[Path], context: Context) -> Check:
+    """Hypotheses as the list reads back, under the model's weights and under random ones, which tell any feature's change."""
+    expected = augment(context.rows, model)
+    found = moses.read(written[0], ReadOptions())
+    if not found.text.equals(expected.text):
+        raise InputError(
+            f"--to nbest: expected {expected.n_hyps:,} hypotheses with their words, found others; use another format"
+        )
+    names = (*expected.global_names, *expected.sparse_names.to_pylist())
+    random = dict(zip(names, np.random.default_rng(0).standard_normal(len(names)).tolist(), strict=True))
+    worst = max(
+        difference(found.sum_units(*found.weigh(weights)), expected.sum_units(*expected.weigh(weights)))
+        for weights in (augmented_weights(model), random)
+    )
+    return Check(expected.n_hyps, "hypotheses", worst, 1e-6)
+
+
+EXPORTER = Exporter(write, verify, needs_list=True)

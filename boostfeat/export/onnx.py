@@ -1,0 +1,150 @@
+"""An ONNX graph in doubles: a TreeEnsemble with vector leaves (see vector_leaves.py), then the dot product that makes scores.
+
+    score = x w + y[:, 0] + Σ_k y[:, 1 + k] x[:, on_k],    y = TreeEnsemble(x)
+
+The second output is ``linear``, x w alone: what a hypothesis adds for features that no unit carries. A leaf of TreeEnsemble fills
+one column only, so an affine tree is there twice: with its intercepts and with its slopes.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..arrays import F64
+from ..errors import InputError
+from ..model import Model
+from ..tree import Tree
+from . import Check, Context, Exporter
+from .vector_leaves import leaf_columns, package
+from .verify import compare_scores, inputs_of
+
+OPSET, ML_OPSET, IR_VERSION = 18, 5, 10  # TreeEnsemble takes doubles from version 5 of ai.onnx.ml on
+LEQ = 0  # the mode of a node whose test is x <= split
+
+
+def write(model: Model, out: Path, context: Context) -> list[Path]:
+    out.write_bytes(_proto(model, inputs_of(model, "onnx")).SerializeToString(deterministic=True))
+    return [out]
+
+
+def verify(model: Model, written: list[Path], context: Context) -> Check:
+    runtime = package("onnxruntime", target="onnx")
+    options = runtime.SessionOptions()
+    options.log_severity_level = 3
+    session = runtime.InferenceSession(written[0].read_bytes(), options, providers=["CPUExecutionProvider"])
+
+    def score(x: F64) -> F64:
+        return session.run(["score"], {"x": np.ascontiguousarray(x)})[0]
+
+    return compare_scores(model, context, score, target="onnx", tolerance=1e-6)
+
+
+EXPORTER = Exporter(write, verify)
+
+
+@dataclass
+class _Ensemble:
+    """The attributes of TreeEnsemble, filled tree by tree. A child is an inner node or a leaf, each numbered in its own list."""
+
+    roots: list[int] = field(default_factory=list)
+    features: list[int] = field(default_factory=list)
+    splits: list[float] = field(default_factory=list)
+    children: tuple[list[int], list[int]] = field(default_factory=lambda: ([], []))  # of true and false tests
+    leaf_children: tuple[list[int], list[int]] = field(default_factory=lambda: ([], []))  # 1 where the child is a leaf
+    targets: list[int] = field(default_factory=list)
+    values: list[float] = field(default_factory=list)
+
+    def add(self, tree: Tree, values: F64, target: int, slot: dict[str, int]) -> None:
+        """A tree whose leaves add these values [n_nodes] to a target."""
+        inner = np.flatnonzero(tree.left >= 0)
+        node = {int(i): len(self.splits) + k for k, i in enumerate(inner)}
+        leaf = {int(i): len(self.values) + k for k, i in enumerate(tree.leaves)}
+        self.roots.append(len(self.splits))
+        self.targets += [target] * len(leaf)
+        self.values += values[tree.leaves].tolist()
+        for i in inner:
+            self._test(slot[tree.feature[i]], float(tree.threshold[i]), (int(tree.left[i]), int(tree.right[i])), node, leaf)
+        if not len(inner):  # a root must be a test: one with the same leaf on both sides
+            self._test(0, 0.0, (0, 0), node, leaf)
+
+    def _test(self, feature: int, split: float, children: tuple[int, int], node: dict[int, int], leaf: dict[int, int]) -> None:
+        self.features.append(feature)
+        self.splits.append(split)
+        for side, child in enumerate(children):
+            self.children[side].append(leaf[child] if child in leaf else node[child])
+            self.leaf_children[side].append(int(child in leaf))
+
+
+def _proto(model: Model, names: tuple[str, ...]) -> Any:
+    onnx = package("onnx", target="onnx")
+    helper = onnx.helper
+    if not names:
+        raise InputError("--to onnx: expected a model with an input feature, found none; there is nothing to score")
+    slot = {name: j for j, name in enumerate(names)}
+    slopes = [name for name in names if any(tree.on == name for tree in model.trees)]
+    weights = np.array([[float(model.weights.get(name, 0.0))] for name in names])
+    nodes = [helper.make_node("MatMul", ["x", "weights"], ["products of weights"])]
+    constants = {"weights": weights, "columns": np.array([1], np.int64)}
+    parts = ["products of weights"]
+    if model.trees:
+        nodes.append(_ensemble_node(model, slopes, slot))
+        constants["first"] = np.array([0], np.int64)
+        nodes.append(helper.make_node("Slice", ["trees", "first", "columns", "columns"], ["constant"]))
+        parts.append("constant")
+    if slopes:
+        constants |= {"last": np.array([1 + len(slopes)], np.int64), "on": np.array([slot[name] for name in slopes], np.int64)}
+        nodes += [
+            helper.make_node("Slice", ["trees", "columns", "last", "columns"], ["slopes"]),
+            helper.make_node("Gather", ["x", "on"], ["multiplied"], axis=1),
+            helper.make_node("Mul", ["slopes", "multiplied"], ["products"]),
+            helper.make_node("ReduceSum", ["products", "columns"], ["sloped"], keepdims=1),
+        ]
+        parts.append("sloped")
+    nodes.append(helper.make_node("Sum", parts, ["sum"]))
+    sums = {"score": "sum", "linear": "products of weights"}
+    nodes += [helper.make_node("Squeeze", [of, "columns"], [name]) for name, of in sums.items()]
+    graph = helper.make_graph(
+        nodes,
+        "boostfeat",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.DOUBLE, ["rows", len(names)])],
+        [helper.make_tensor_value_info(name, onnx.TensorProto.DOUBLE, ["rows"]) for name in sums],
+        [onnx.numpy_helper.from_array(value, name) for name, value in constants.items()],
+    )
+    opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid("ai.onnx.ml", ML_OPSET)]
+    made = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="boostfeat")
+    helper.set_model_props(made, {"signature": model.signature, "level": model.level, "features": json.dumps(names)})
+    return made
+
+
+def _ensemble_node(model: Model, slopes: list[str], slot: dict[str, int]) -> Any:
+    onnx = package("onnx", target="onnx")
+    helper = onnx.helper
+    ensemble = _Ensemble()
+    for tree in model.trees:
+        for column, values in leaf_columns(tree, slopes):
+            ensemble.add(tree, values, column, slot)
+    n = len(ensemble.splits)
+    return helper.make_node(
+        "TreeEnsemble",
+        ["x"],
+        ["trees"],
+        domain="ai.onnx.ml",
+        n_targets=1 + len(slopes),
+        aggregate_function=1,  # sum
+        post_transform=0,  # none
+        tree_roots=ensemble.roots,
+        nodes_modes=helper.make_tensor("nodes_modes", onnx.TensorProto.UINT8, (n,), [LEQ] * n),
+        nodes_featureids=ensemble.features,
+        nodes_splits=helper.make_tensor("nodes_splits", onnx.TensorProto.DOUBLE, (n,), ensemble.splits),
+        nodes_truenodeids=ensemble.children[0],
+        nodes_trueleafs=ensemble.leaf_children[0],
+        nodes_falsenodeids=ensemble.children[1],
+        nodes_falseleafs=ensemble.leaf_children[1],
+        leaf_targetids=ensemble.targets,
+        leaf_weights=helper.make_tensor("leaf_weights", onnx.TensorProto.DOUBLE, (len(ensemble.values),), ensemble.values),
+    )

@@ -1,0 +1,123 @@
+"""Static features of phrase pairs that come without a list, as those of a phrase table: the templates' own definitions."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+import pyarrow as pa
+
+from ..arrays import F64
+from ..errors import InputError
+from ..nbest import NBest, SparseRows, Strings, Units, strings
+from ..templates import TEMPLATES, Resources, Vocab, featurize
+from ..templates.products import product_name
+from ..templates.resources import Clusters
+from ..templates.vocab import Entry
+
+_EXAMPLE = {"src": strings(["a"]), "tgt": strings(["a"]), "align": strings(["0-0"])}  # a phrase pair that all templates can read
+
+
+def as_list(x: F64, names: Sequence[str], *, src: Strings, tgt: Strings, align: Strings) -> NBest:
+    """Phrase pairs [n] with features x [n, D] as the units of one hypothesis, in order: what templates can read."""
+    n = len(src)
+    unknown = np.full(n, -1, np.int32)
+    return NBest(
+        ids=np.zeros(1, np.int64),
+        source=strings([""]),
+        ref_ptr=np.zeros(2, np.int64),
+        refs=strings([]),
+        hyp_ptr=np.array([0, 1]),
+        text=strings([""]),
+        score=np.full(1, np.nan),
+        stats=np.zeros((0, 6), np.int32),
+        unit_ptr=np.array([0, n]),
+        unit_idx=np.arange(n, dtype=np.int32),
+        src_start=unknown,
+        tgt_start=unknown,
+        units=Units(
+            x=x,
+            sparse=SparseRows.empty(n),
+            src=src,
+            tgt=tgt,
+            align=align,
+            src_len=unknown,
+            tgt_len=unknown,
+            score=np.full(n, np.nan),
+        ),
+        unit_names=tuple(names),
+        extra=np.zeros((1, 0)),
+        extra_names=(),
+        extra_sparse=SparseRows.empty(1),
+        sparse_names=strings([]),
+    )
+
+
+@cache
+def standard_vocab() -> Vocab:
+    """The static templates that a dev list teaches nothing, with the features they give."""
+    wanted = (t for t in TEMPLATES.values() if t.kind == "static" and not t.learnt and "clusters" not in t.reads)
+    entries = tuple(Entry(t.name) for t in wanted if "bitext" not in t.reads)
+    pair = as_list(np.zeros((1, 0)), (), **_EXAMPLE)
+    _, learnt = featurize(pair, Vocab(entries, clusters=Clusters()), resources=Resources(phrase_counts={}))
+    return replace(learnt, entries=tuple(e for e in learnt.entries if all(":" not in name for name in e.features or ())))
+
+
+def template_kinds(vocab: Vocab | None = None) -> dict[str, str]:
+    """The kind of every feature that a vocab's templates give; without one, of those that need no learning."""
+    known = vocab or standard_vocab()
+    kinds = {name: TEMPLATES[e.name].kind for e in known.entries if e.name in TEMPLATES for name in e.features or ()}
+    static = {name for name, kind in kinds.items() if kind == "static"}
+    products = {product_name(pair): "static" if static >= set(pair) else "contextual" for pair in known.products or ()}
+    return {**kinds, **products}
+
+
+def factors(names: Collection[str], vocab: Vocab | None) -> set[str]:
+    """The features that those of these names multiply which are products."""
+    products = {product_name(pair): pair for pair in (vocab and vocab.products) or ()}
+    return {factor for name in names for factor in products.get(name, ())}
+
+
+@dataclass(frozen=True)
+class PairFeatures:
+    """How to compute named static features of phrase pairs that have some features of their own."""
+
+    own: tuple[str, ...]  # those that the pairs bring
+    vocab: Vocab  # restricted to what is asked for
+
+    @classmethod
+    def of(cls, names: Collection[str], own: Sequence[str], vocab: Vocab | None = None) -> PairFeatures:
+        """Raises for names that are neither the pairs' own nor a static template's, and says what each would need."""
+        known, kinds = vocab or standard_vocab(), template_kinds(vocab)
+        wanted = {name for name in names if name not in own}
+        products = tuple(pair for pair in known.products or () if product_name(pair) in wanted)
+        wanted |= factors(wanted, vocab) - set(own)
+        for name in sorted(wanted):
+            if kinds.get(name) != "static":
+                found = f"a {kinds[name]} one" if name in kinds else "none"
+                hint = "choose another route" if name in kinds or vocab else "give --vocab if a dev list taught it"
+                raise InputError(f"feature {name!r}: expected a static feature of phrase pairs, found {found}; {hint}")
+        entries = []
+        for entry in known.entries:
+            if features := tuple(name for name in entry.features or () if name in wanted):
+                if "bitext" in TEMPLATES[entry.name].reads:
+                    raise InputError(
+                        f"feature {features[0]!r}: expected one of the phrase pair itself, found template {entry.name!r}, "
+                        "which reads parallel text; leave the template out when learning"
+                    )
+                entries.append(replace(entry, features=features))
+        return cls(tuple(own), replace(known, entries=tuple(entries), products=products, n_products=len(products)))
+
+    def compute(self, x: F64, *, src: Strings, tgt: Strings, align: Strings) -> NBest:
+        """Pairs [n] with their own features x [n, len(own)] as units that have all features asked for; the last unit is no pair.
+
+        It is there because templates refuse a list without any alignment, which a few pairs may well lack.
+        """
+        given = {"src": src, "tgt": tgt, "align": align}
+        columns = {name: pa.concat_arrays([column, _EXAMPLE[name]]) for name, column in given.items()}
+        pairs = as_list(np.concatenate([x, np.zeros((1, x.shape[1]))]), self.own, **columns)
+        if not self.vocab.entries and not self.vocab.products:
+            return pairs
+        return featurize(pairs, self.vocab)[0]

@@ -1,0 +1,83 @@
+"""The same rows both ways: what an export computes against what this library computes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..arrays import F64
+from ..errors import InputError, clip
+from ..model import Model, tree_scores, unit_table
+from ..nbest import NBest
+from . import Check, Context
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
+MAX_INPUTS = 4096  # a program with more named inputs than this is no use to a decoder
+BLOCK = 1 << 15  # rows at a time
+UNITS, HYPS = "distinct units", "hypotheses"  # what the rows are
+
+
+def inputs_of(model: Model, target: str) -> tuple[str, ...]:
+    """The features a model looks at, the order of x: those with a weight as the model file has them, then the trees' others.
+
+    A feature of weight 0 that no tree looks at is no input.
+    """
+    names = dict.fromkeys(name for name, weight in model.weights.items() if weight != 0)
+    for tree in model.trees:
+        names.update(dict.fromkeys(sorted(tree.features())))
+    if len(names) > MAX_INPUTS:
+        raise InputError(
+            f"--to {target}: expected at most {MAX_INPUTS:,} input features, found {len(names):,} (the last is "
+            f"{clip(list(names)[-1])}); use --to json, or tune with an L1 penalty (--method adagrad)"
+        )
+    return tuple(names)
+
+
+def compare_scores(model: Model, context: Context, score: Callable[[F64], F64], *, target: str, tolerance: float) -> Check:
+    """Score every distinct unit (level local) or hypothesis (level global) of the list both ways."""
+    nbest = context.rows
+    expected, what = expected_scores(model, nbest)
+    largest = 0.0
+    for start, x in input_blocks(nbest, inputs_of(model, target), of_units=what == UNITS):
+        found = np.asarray(score(x), np.float64)
+        largest = np.maximum(largest, difference(found, expected[start : start + len(x)]))  # NaN stays NaN
+        context.on_progress(start + len(x), len(expected), "verifying")
+    return Check(len(expected), what, float(largest), tolerance)
+
+
+def difference(found: F64, expected: F64) -> float:
+    """max |found − expected| / max(1, |expected|): absolute, but relative for scores beyond ±1."""
+    if found.shape != expected.shape:
+        raise ValueError(f"scores: expected shape {expected.shape}, found {found.shape}")
+    return float(np.max(np.abs(found - expected) / np.maximum(1.0, np.abs(expected)), initial=0.0))
+
+
+def expected_scores(model: Model, nbest: NBest) -> tuple[F64, str]:
+    """What this library gives every row, and what the rows are. A linear model scores lists without units by hypothesis."""
+    if model.level == "global" or (not nbest.n_occurrences and not model.trees):
+        return model.decision_function(nbest), HYPS
+    if nbest.n_hyps and not nbest.n_occurrences:
+        raise InputError(
+            "expected a list with units (phrases) to verify a model of level local, found none; name one that has them"
+        )
+    return nbest.weigh(dict(model.weights))[0] + tree_scores(model.trees, unit_table(nbest)), UNITS
+
+
+def input_blocks(nbest: NBest, names: Sequence[str], *, of_units: bool) -> Iterator[tuple[int, F64]]:
+    """(first row, x [n, len(names)]) of blocks of units or hypotheses; a feature that the list does not have is 0."""
+    dense_names, dense = (nbest.unit_names, nbest.X) if of_units else (nbest.global_names, nbest.global_features)
+    dense_at = [(j, dense_names.index(name)) for j, name in enumerate(names) if name in dense_names]
+    at = {name: k for k, name in enumerate(nbest.sparse_names.to_pylist())}
+    sparse_at = [(j, at[name]) for j, name in enumerate(names) if name in at]
+    rows: csr_matrix | None = (nbest.X_sparse if of_units else nbest.global_sparse) if sparse_at else None
+    for start in range(0, len(dense), BLOCK):
+        part = slice(start, min(start + BLOCK, len(dense)))
+        x = np.zeros((part.stop - start, len(names)))
+        x[:, [j for j, _ in dense_at]] = dense[part][:, [k for _, k in dense_at]]
+        if rows is not None:
+            x[:, [j for j, _ in sparse_at]] = rows[part][:, [k for _, k in sparse_at]].toarray()
+        yield start, x
