@@ -1,22 +1,26 @@
 """Features as small integers: the bins in which trees seek their thresholds.
 
 Features are binned here and not by LightGBM. Bins that weigh a row by its occurrences make merging equal rows exact, whatever
-the number of distinct values; and no border leaves fewer than ``least`` occurrences on a side, which the hessian c x_j² of
-linear leaves cannot express.
+the number of distinct values; and no border leaves fewer than ``least`` occurrences, or rows of fewer than ``least_owners``
+sentences, on a side, which the hessian c x_j² of linear leaves cannot express.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from .arrays import F64, I64, U8, Array
+from .arrays import F64, I32, I64, U8, Array
 
 if TYPE_CHECKING:
     from scipy.sparse import csc_matrix, csr_matrix
+
+
+Owners: TypeAlias = tuple[I64, I32]
+"""Of each row the sentences it occurs in: offsets [V+1] and their numbers."""
 
 
 class Borders(NamedTuple):
@@ -46,7 +50,17 @@ class Bins:
     """Codes of every feature: dense ones [D, V] by column, sparse ones where they are not the code of zero, which is 0."""
 
     def __init__(
-        self, x: F64, counts: F64, *, max_bin: int, least: float, centred: bool, sparse: csr_matrix | None, threads: int
+        self,
+        x: F64,
+        counts: F64,
+        *,
+        max_bin: int,
+        least: float,
+        centred: bool,
+        sparse: csr_matrix | None,
+        threads: int,
+        owners: Owners | None = None,
+        least_owners: int = 0,
     ) -> None:
         n, d = x.shape
         self.codes: U8 = np.zeros((d, n), np.uint8)
@@ -63,6 +77,10 @@ class Bins:
             starts = np.flatnonzero(np.concatenate([[True], column[1:] != column[:-1]]))
             values, mass = column[starts], np.add.reduceat(counts[order], starts)
             cuts = _cut(mass, max_bin=max_bin, least=least)
+            if owners and least_owners:
+                rank = np.empty(n, np.int64)
+                rank[order] = np.repeat(np.arange(len(values)), np.diff(starts, append=n))
+                cuts = cuts[_fewer_owners(rank, cuts, owners) >= least_owners]
             self.borders[f] = Borders(values[cuts], values[cuts + 1])
             self.scales[f] = _scale(values, mass, centred=centred)
             bin_of = np.searchsorted(cuts, np.arange(len(values))).astype(np.uint8)
@@ -71,12 +89,17 @@ class Bins:
         if n:
             in_threads(bin_column, range(d), threads)
         if sparse is not None and sparse.nnz:
-            self._bin_sparse(sparse, counts, max_bin=max_bin, least=least)
+            self._bin_sparse(sparse, counts, max_bin=max_bin, least=least, owners=owners, least_owners=least_owners)
 
-    def _bin_sparse(self, sparse: csr_matrix, counts: F64, *, max_bin: int, least: float) -> None:
+    def _bin_sparse(
+        self, sparse: csr_matrix, counts: F64, *, max_bin: int, least: float, owners: Owners | None, least_owners: int
+    ) -> None:
         # one side of every split holds non-zero values only, so a feature needs enough of those
-        support = (sparse != 0).T @ counts
-        enough = np.flatnonzero(support >= least)
+        used = sparse != 0
+        enough = used.T @ counts >= least
+        if owners and least_owners:
+            enough &= _sparse_owners(used, owners) >= least_owners
+        enough = np.flatnonzero(enough)
         columns = sparse[:, enough].tocsc()
         columns.sum_duplicates()
         total, kept = counts.sum(), []
@@ -148,6 +171,27 @@ def _cut(mass: F64, *, max_bin: int, least: float) -> I64:
         cuts = np.flatnonzero(np.diff(bin_of))
     left = np.cumsum(mass)[cuts]
     return np.asarray(cuts[(left >= least) & (total - left >= least)])
+
+
+def _fewer_owners(rank: I64, cuts: I64, owners: Owners) -> I64:
+    """For each cut the owners of rows on the side that has fewer of them: rank [V] of the rows' values, cut after a rank."""
+    ptr, idx = owners
+    n, of_row = int(idx.max(initial=-1)) + 1, np.repeat(rank, np.diff(ptr))
+    lowest, highest = np.full(n, np.iinfo(np.int64).max), np.full(n, -1)
+    np.minimum.at(lowest, idx, of_row)
+    np.maximum.at(highest, idx, of_row)
+    left = np.searchsorted(np.sort(lowest), cuts, side="right")
+    right = n - np.searchsorted(np.sort(highest), cuts, side="right")
+    return np.asarray(np.minimum(left, right))
+
+
+def _sparse_owners(used: csr_matrix, owners: Owners) -> I64:
+    """For each sparse feature the owners of the rows that have it."""
+    from scipy.sparse import csr_matrix
+
+    ptr, idx = owners
+    rows = csr_matrix((np.ones(len(idx)), idx, ptr), shape=(len(ptr) - 1, int(idx.max(initial=-1)) + 1))
+    return np.diff((rows.T @ used).tocsc().indptr)
 
 
 def _scale(values: F64, mass: F64, *, centred: bool) -> Scale:

@@ -2,146 +2,110 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from .arrays import F64, I32, I64, add_segment_sums, offsets, scatter_segments, segment_positions
+from .arrays import F64, Bool
 from .augment import within_list_sd
 from .bleu import sentence_bleu
 from .errors import InputError, unknown_name
-from .grow import Grower, TreeOptions
-from .linesearch import minimise_ray
-from .losses import LOSSES, Loss, make_loss
-from .metrics import METRICS, Scorer, best_choice
-from .model import LEVELS, Level, Model, hypothesis_table, unit_table
+from .gains import pair_weights
+from .grow import Grower, Grown, TreeOptions
+from .losses import LOSSES, OF_LISTS, Loss, make_loss
+from .metrics import Scorer, best_choice, check_gain
+from .model import LEVELS, Level, Model
 from .nbest import NBest
-from .pairs import PairOptions, Pairs, pairs_for
+from .objective import Training
+from .pairs import PairOptions, pairs_for
 from .pro import fit_linear
-from .tree import Table, Tree
+from .refit import REFITS, leaf_values, refit_leaves, refit_weights
+from .rounds import RULES, all_weights, best_round, kept_rounds, scores_of, tree_scores
+from .space import Space
+from .tree import Tree
 
-if TYPE_CHECKING:
-    from scipy.sparse import csr_matrix
+__all__ = ["BoostOptions", "Callback", "Space", "Training", "best_round", "boost", "gain_of", "kept_rounds", "linear_effects"]
 
 
 @dataclass(frozen=True)
 class BoostOptions:
-    """How features are induced; the defaults are Figure 3 of [TA13]."""
+    """How features are induced; the defaults are Figure 3 of [TA13]. boostfeat.recipes has better ones."""
 
     level: Level = "local"
     rounds: int = 25  # M, at most so many trees
     shrinkage: float = 1.0  # factor of every ρ; 1 is the paper's
-    l2: float = 1.0  # penalty on the initial weights (standardised) and on each ρ
+    l2: float = 1.0  # penalty on the initial weights (standardised), on each ρ, and on leaf values that are refitted
     patience: int = 10  # rounds without a better select gain before it stops
     metric: str = "bleu-sbp"  # what the stopping point is chosen by on select
+    rule: str = "best"  # round kept: of the best select gain, smooth (its mean around it) or one-se (first within an error)
     loss: str = "log"
-    scale: float = 1.0  # of the softmax of the expected gain
+    scale: float = 1.0  # of the softmax of the expected gain or BLEU
+    anneal: float = 1.0  # factor of that scale every round
     resample_pairs: int = 0  # draw pairs anew every so many rounds; 0: never, as in the paper
+    context: bool = False  # weigh pairs by their difference in corpus BLEU, in the context of the 1-best when they are drawn
+    subsample: float = 1.0  # share of the sentences that the structure of each tree is fitted to, drawn anew
+    refit_leaves: bool = False  # the leaf values of each tree refitted together on the loss itself
+    refit: str = "none"  # weights refitted together: none, linear, ensemble (all trees by one factor), trees or leaves
+    refit_every: int = 0  # rounds between refits; 0: the linear weights before the first tree only
+    refit_loss: str = "expected-bleu"  # or same: the loss that trees are fitted to
+    refit_scale: float = 3.0  # of the softmax of expected BLEU
+    refit_l2: float = 10.0  # penalty on the step of a refit, in standard deviations within lists
+    length: bool = False  # the weight of the output's length tuned on select at the end
+    bags: int = 1  # models of as many seeds, whose mean is the model
+    tree_features: tuple[str, ...] = ()  # the features that trees may look at; none named: all
     pairs: PairOptions = field(default_factory=PairOptions)
     tree: TreeOptions = field(default_factory=TreeOptions)
 
     def __post_init__(self) -> None:
-        for name, known in (("level", LEVELS), ("metric", METRICS), ("loss", LOSSES)):
+        for name, known in (
+            ("level", LEVELS),
+            ("loss", LOSSES),
+            ("rule", RULES),
+            ("refit", ("none", *REFITS)),
+            ("refit_loss", ("expected-bleu", "same")),
+        ):
             if getattr(self, name) not in known:
                 raise unknown_name(name, getattr(self, name), known)
-        for name in ("rounds", "l2", "patience", "scale", "resample_pairs"):
+        check_gain(self.metric)
+        for name in ("rounds", "l2", "patience", "scale", "resample_pairs", "refit_every", "refit_scale", "refit_l2"):
             if not getattr(self, name) >= 0:
                 raise InputError(f"{name}: expected 0 or more, found {getattr(self, name)}")
-        if not 0 < self.shrinkage <= 1:
-            raise InputError(f"shrinkage: expected a number above 0 up to 1, found {self.shrinkage}")
+        for name in ("shrinkage", "subsample"):
+            if not 0 < getattr(self, name) <= 1:
+                raise InputError(f"{name}: expected a number above 0 up to 1, found {getattr(self, name)}")
+        for name, least in (("bags", 1), ("anneal", 1)):
+            if not getattr(self, name) >= least:
+                raise InputError(f"{name}: expected {least} or more, found {getattr(self, name)}")
 
+    def made_anew(self, m: int) -> bool:
+        """Are the pairs and their weights of round m + 1 made anew, at the scores after round m?"""
+        return any(every and m % every == 0 for every in (self.resample_pairs, self._refits))
 
-@dataclass(frozen=True)
-class Space:
-    """The units of a level: their features, and how hypotheses are made of them. Global is local with A = I."""
+    @property
+    def _refits(self) -> int:
+        return self.refit_every if self.refit != "none" else 0
 
-    unit_ptr: I64  # [H+1]
-    unit_idx: I32  # [R]
-    names: tuple[str, ...]
-    x: F64  # [V, D]
-    sparse: csr_matrix | None
-    sparse_names: tuple[str, ...]
-    table: Table
-
-    @classmethod
-    def of(cls, nbest: NBest, level: Level) -> Space:
-        n = nbest.n_hyps
-        sparse_names = tuple(nbest.sparse_names.to_pylist())
-        if level == "global":
-            sparse = nbest.global_sparse if sparse_names else None
-            ptr, idx = np.arange(n + 1), np.arange(n, dtype=np.int32)
-            return cls(ptr, idx, nbest.global_names, nbest.global_features, sparse, sparse_names, hypothesis_table(nbest))
-        if n and not nbest.n_occurrences:
-            raise InputError(
-                "expected a list with units (phrases) for level local, found none; import one that has them, or use level global"
-            )
-        sparse = nbest.X_sparse if sparse_names else None
-        return cls(nbest.unit_ptr, nbest.unit_idx, nbest.unit_names, nbest.X, sparse, sparse_names, unit_table(nbest))
-
-    def sum(self, unit_values: F64) -> F64:
-        """A F [H]: hypothesis scores of unit scores [V]."""
-        return add_segment_sums(self.unit_ptr, self.unit_idx, unit_values, np.zeros(len(self.unit_ptr) - 1))
-
-    def spread(self, hyp_values: F64) -> F64:
-        """A' g [V]: what hypotheses [H] ask of each unit."""
-        return scatter_segments(self.unit_ptr, self.unit_idx, hyp_values, len(self.x))
-
-    def part(self, hyps: I64) -> Space:
-        """The same units with these hypotheses only."""
-        at = segment_positions(self.unit_ptr, hyps)
-        return replace(self, unit_ptr=offsets(np.diff(self.unit_ptr)[hyps]), unit_idx=self.unit_idx[at])
-
-    def counts(self) -> F64:
-        """c [V]: occurrences of each unit."""
-        return np.bincount(self.unit_idx, minlength=len(self.x)).astype(np.float64)
-
-
-@dataclass(frozen=True)
-class Training:
-    """The loss of a round and the hypotheses it depends on: those in some pair. The others have gradient 0 and are left out."""
-
-    loss: Loss
-    hyps: I64  # [L] the hypotheses that the loss compares, as it numbers them
-    space: Space  # of these
-    n: int  # pairs, or lists: what the mean loss is over
-
-    @classmethod
-    def of(cls, space: Space, hyp_ptr: I64, pairs: Pairs, gains: F64, options: BoostOptions) -> Training:
-        if options.loss == "expected-gain":
-            loss = make_loss(options.loss, pairs=pairs, hyp_ptr=hyp_ptr, gains=gains, scale=options.scale)
-            return cls(loss, np.arange(len(gains)), space, max(1, len(hyp_ptr) - 1))
-        used, number = np.unique(np.stack([pairs.better, pairs.worse]), return_inverse=True)
-        better, worse = number.reshape(2, len(pairs))
-        renumbered = replace(pairs, better=better, worse=worse)
-        loss = make_loss(options.loss, pairs=renumbered, hyp_ptr=hyp_ptr, gains=gains[used], scale=options.scale)
-        return cls(loss, used, space.part(used), max(1, len(pairs)))
-
-    def mean_loss(self, scores: F64) -> float:
-        """Ψ / n at the scores [H] of all hypotheses."""
-        return self.loss.value(scores[self.hyps]) / self.n
-
-    def target(self, scores: F64) -> F64:
-        """y = -dΨ/dF = A' P' σ(-z) [V]   [TA13 appendix A]"""
-        return self.space.spread(-self.loss.gradient(scores[self.hyps]))
-
-    def line_search(self, scores: F64, h: F64, *, l2: float) -> float:
-        """ρ = argmin Ψ(F + ρ h) + l2/2 ρ²"""
-        return minimise_ray(self.loss.ray(scores[self.hyps], self.space.sum(h)), l2=l2)
+    def refits_after(self, m: int) -> bool:
+        return self.refit != "none" and (m == 0 or bool(self._refits and m % self._refits == 0))
 
 
 class _HeldOut:
     """Scores and gain of a list that is not trained on, kept up as trees come."""
 
-    def __init__(self, nbest: NBest, level: Level, weights: Mapping[str, float], metric: str) -> None:
+    def __init__(self, nbest: NBest, model: Model, metric: str) -> None:
         self.nbest, self.metric, self.scorer = nbest, metric, Scorer(nbest)
-        self.space = Space.of(nbest, level)
-        self.scores = Model(weights).decision_function(nbest)
+        self.space = Space.of(nbest, model.level)
+        self.restart(model)
+
+    def restart(self, model: Model) -> None:
+        self.scores = scores_of(model, self.nbest, self.space)
 
     def add(self, tree: Tree) -> None:
-        self.scores += tree.weight * self.space.sum(tree.predict(self.space.table))
+        self.scores += tree_scores(tree, self.space)
 
     def gain(self) -> float:
         return gain_of(self.scorer, self.scores, self.metric)
@@ -150,6 +114,95 @@ class _HeldOut:
 def gain_of(scorer: Scorer, scores: F64, metric: str) -> float:
     """Metric (0..100) of the best hypotheses under these scores [H]."""
     return scorer.score(best_choice(scorer.nbest, scores), metric).score
+
+
+class _Task:
+    """The lists a run learns from, and what its rounds are fitted to."""
+
+    def __init__(self, dev: NBest, options: BoostOptions, *, seed: int, threads: int) -> None:
+        self.dev, self.options, self.seed, self.threads = dev, options, seed, threads
+        self.space = Space.of(dev, options.level)
+        self.gains = sentence_bleu(dev.stats, alpha=options.pairs.alpha)
+        self.strict = options.metric != "bleu"
+        self.counts = self.space.counts()
+
+    def training(self, m: int, scores: F64) -> Training:
+        """What round m + 1 is fitted to, made at the scores after round m."""
+        options = self.options
+        pairs = pairs_for(self.dev, options.pairs, seed=self.seed + self._draw(m), threads=self.threads)
+        weight = pair_weights(self.dev, pairs, scores, strict=self.strict) if options.context else None
+        scaled = replace(options, scale=options.scale * options.anneal**m)
+        return Training.of(self.space, self.dev.hyp_ptr, pairs, self.gains, scaled, weight=weight, stats=self.dev.stats)
+
+    def _draw(self, m: int) -> int:
+        return m // self.options.resample_pairs if self.options.resample_pairs else 0
+
+    def first_weights(self) -> dict[str, float]:
+        """λ = argmin Ψ + l2/2 |λ|²"""
+        pairs = pairs_for(self.dev, self.options.pairs, seed=self.seed, threads=self.threads)
+        return fit_linear(self.dev, pairs, l2=self.options.l2).weights
+
+    def refitted(self, model: Model, m: int, scores: F64) -> Model:
+        """The model with its weights refitted together; with the linear ones only, before there are trees."""
+        options = self.options
+        kind: Any = options.refit if model.trees else "linear"
+        return refit_weights(model, self.dev, self._refit_loss(m, scores), kind=kind, l2=options.refit_l2, space=self.space)
+
+    def _refit_loss(self, m: int, scores: F64) -> Loss:
+        """Over all hypotheses [H]."""
+        options, scale = self.options, self.options.refit_scale
+        name = "expected-bleu" if options.refit_loss == "expected-bleu" else options.loss
+        pairs, weight = None, None
+        if name not in OF_LISTS:
+            pairs = pairs_for(self.dev, options.pairs, seed=self.seed + self._draw(m), threads=self.threads)
+            weight = pair_weights(self.dev, pairs, scores, strict=self.strict) if options.context else None
+        elif options.refit_loss == "same":
+            scale = options.scale * options.anneal**m
+        return make_loss(
+            name,
+            pairs=pairs,
+            hyp_ptr=self.dev.hyp_ptr,
+            gains=self.gains,
+            scale=scale,
+            weight=weight,
+            stats=self.dev.stats,
+            strict=self.strict,
+        )
+
+    def grower(self) -> Grower:
+        options, space = self.options, self.space
+        space = space.only(options.tree_features) if options.tree_features else space
+        return Grower(
+            space.names,
+            space.x,
+            self.counts,
+            options.tree,
+            sparse=space.sparse,
+            sparse_names=space.sparse_names,
+            owners=space.owners(self.dev.hyp_ptr) if options.tree.min_sentences else None,
+            threads=self.threads,
+            seed=self.seed,
+        )
+
+    def sample(self, m: int) -> Bool | None:
+        """[H] the hypotheses of the sentences that the tree of round m is fitted to; None: all."""
+        if self.options.subsample == 1:
+            return None
+        drawn = np.random.default_rng([self.seed, m]).random(len(self.dev)) < self.options.subsample
+        return np.asarray(drawn[self.dev.sent_of_hyp])
+
+    def step(self, grower: Grower, training: Training, scores: F64, m: int) -> tuple[Grown, float] | None:
+        """The tree of round m and its ρ; None where none lowers the loss."""
+        options = self.options
+        curvature = training.curvature(scores) if options.tree.curvature else None
+        grown = grower.grow(training.target(scores, self.sample(m)), curvature=curvature, draw=m)
+        if grown is None:
+            return None  # no split lowers the squared error
+        if options.refit_leaves:
+            grown, rho = refit_leaves(training, scores, grown, l2=options.l2), 1.0
+        else:
+            rho = training.line_search(scores, grown.h, l2=options.l2)
+        return (grown, options.shrinkage * rho) if rho and grown.h.any() else None
 
 
 Callback = Callable[[Mapping[str, Any], Model], None]
@@ -175,84 +228,100 @@ def boost(
     given back as ``so_far`` with the same lists, options and seed, it is continued to the very model an uninterrupted run gives:
     an interrupt loses nothing but the round under way.
     """
+    from .bagging import bagged
+    from .length import tuned_length
+
     options = options or BoostOptions()
-    config = {**asdict(options), "seed": seed, "init": init.signature if init else None}
-    scorer = Scorer(dev)
-    gains = sentence_bleu(dev.stats, alpha=options.pairs.alpha)
-    space = Space.of(dev, options.level)
-
-    def training_of_round(m: int) -> Training:
-        draw = m // options.resample_pairs if options.resample_pairs else 0
-        pairs = pairs_for(dev, options.pairs, seed=seed + draw, threads=threads)
-        return Training.of(space, dev.hyp_ptr, pairs, gains, options)
-
-    training = training_of_round(0)
-    if so_far is not None:
-        _check_same(so_far.config, config)
-        weights, old = dict(so_far.weights), so_far.trees
-    elif init is not None:
-        _check_level(init, options.level)
-        weights, old = dict(init.weights), init.trees
+    if options.bags > 1:
+        model = bagged(boost_once, dev, select, options, seed=seed, threads=threads, init=init, so_far=so_far, callback=callback)
     else:
-        pairs = pairs_for(dev, options.pairs, seed=seed, threads=threads)
-        weights, old = fit_linear(dev, pairs, l2=options.l2).weights, ()
+        model = boost_once(dev, select, options, seed=seed, threads=threads, init=init, so_far=so_far, callback=callback)
+    return tuned_length(model, select, options.metric) if options.length and select is not None else model
+
+
+def boost_once(
+    dev: NBest,
+    select: NBest | None,
+    options: BoostOptions,
+    *,
+    seed: int,
+    threads: int,
+    init: Model | None,
+    so_far: Model | None,
+    callback: Callback | None,
+) -> Model:
+    """One run of the rounds: see boost."""
+    config = json.loads(json.dumps({**asdict(options), "seed": seed, "init": init.signature if init else None}))
+    task, scorer = _Task(dev, options, seed=seed, threads=threads), Scorer(dev)
     n_init = len(init.trees) if init else 0
 
-    scores = Model(weights).decision_function(dev)
-    held_out = _HeldOut(select, options.level, weights, options.metric) if select is not None else None
-    for tree in old:  # the same sums in the same order as when they were learnt
-        scores += tree.weight * space.sum(tree.predict(space.table))
-        if held_out:
-            held_out.add(tree)
+    def started() -> Model:
+        if so_far is not None:
+            _check_same(so_far.config, config)
+            return so_far
+        if init is not None:
+            _check_level(init, options.level)
+            return Model(init.weights, init.trees, options.level)
+        return Model(task.first_weights(), (), options.level)
+
+    model = replace(started(), config=config)
+    history: list[Mapping[str, Any]] = list(model.history)
+    if so_far is None and options.refits_after(0):
+        model = task.refitted(model, 0, scores_of(model, dev, task.space))
+
+    # the same sums in the same order as when they were learnt, up to where the pairs in use were drawn, and on from there
+    done = len(model.trees) - n_init
+    drawn = max((m for m in range(done + 1) if options.made_anew(m)), default=0)
+    scores = scores_of(replace(model, trees=model.trees[: n_init + drawn]), dev, task.space)
+    training = task.training(drawn, scores)
+    for tree in model.trees[n_init + drawn :]:
+        scores += tree_scores(tree, task.space)
+    held_out = _HeldOut(select, model, options.metric) if select is not None else None
 
     def row_of(m: int, **more: Any) -> dict[str, Any]:
         row = {"round": m, "loss": training.mean_loss(scores), **more, "dev": gain_of(scorer, scores, options.metric)}
         return row if held_out is None else {**row, "select": held_out.gain()}
 
-    history = [dict(row) for row in so_far.history] if so_far else [row_of(0, effects=linear_effects(dev, weights))]
-    trees = list(old)
+    def ended(row: dict[str, Any]) -> Model:
+        history.append(row)
+        now = replace(model, history=tuple(history))
+        if callback:
+            callback(row, now)
+        return now
 
-    def model() -> Model:
-        return Model(weights, tuple(trees), options.level, config, tuple(history))
-
-    if callback and not so_far:
-        callback(history[0], model())
+    if so_far is None:
+        weights = all_weights(model) if options.refit_every else {}
+        model = ended(row_of(0, effects=linear_effects(dev, model.weights), **weights))
     grower = None
-    for m in range(len(trees) - n_init + 1, options.rounds + 1):
+    for m in range(done + 1, options.rounds + 1):
         if held_out and m - 1 - best_round(history) >= max(1, options.patience):
             break
-        if options.resample_pairs and m > 1 and ((m - 1) % options.resample_pairs == 0 or grower is None):
-            training = training_of_round(m - 1)
-        if grower is None:
-            counts = space.counts()
-            grower = Grower(
-                space.names,
-                space.x,
-                counts,
-                options.tree,
-                sparse=space.sparse,
-                sparse_names=space.sparse_names,
-                threads=threads,
-                seed=seed,
-            )
-        grown = grower.grow(training.target(scores))
-        if grown is None:
-            break  # no split lowers the squared error
-        rho = options.shrinkage * training.line_search(scores, grown.h, l2=options.l2)
-        if rho == 0:
+        if m > 1 and (options.made_anew(m - 1) or options.anneal > 1) and m - 1 != drawn:
+            training, drawn = task.training(m - 1, scores), m - 1
+        grower = grower or task.grower()
+        step = task.step(grower, training, scores, m)
+        if step is None:
             break
-        tree = replace(grown.tree, name=f"tree.{len(trees):03d}", weight=rho)
-        direction = space.sum(grown.h)
+        grown, rho = step
+        tree = replace(grown.tree, name=f"tree.{len(model.trees):03d}", weight=rho)
+        direction = task.space.sum(grown.h)
         scores += rho * direction
         if held_out:
             held_out.add(tree)
-        trees.append(tree)
-        fires = np.bincount(grown.leaf_of, counts, minlength=len(tree.feature))[tree.leaves]
+        model = replace(model, trees=(*model.trees, tree))
+        fires = np.bincount(grown.leaf_of, task.counts, minlength=len(tree.feature))[tree.leaves]
         effect = float(within_list_sd(dev.hyp_ptr, rho * direction)[0])
-        history.append(row_of(m, rho=rho, tree=tree.name, fit=grown.gain, effect=effect, fires=fires.astype(int).tolist()))
-        if callback:
-            callback(history[-1], model())
-    return kept_rounds(model(), n_init)
+        about = {"rho": rho, "tree": tree.name, "fit": grown.gain, "effect": effect, "fires": fires.astype(int).tolist()}
+        if options.refit_every:
+            about["values"] = leaf_values(tree).tolist()
+        if options.refits_after(m):
+            model = task.refitted(model, m, scores)
+            scores = scores_of(model, dev, task.space)
+            if held_out:
+                held_out.restart(model)
+            about |= all_weights(model)
+        model = ended(row_of(m, **about))
+    return kept_rounds(model, n_init, select=select, rule=options.rule)
 
 
 def linear_effects(nbest: NBest, weights: Mapping[str, float]) -> dict[str, float]:
@@ -260,20 +329,6 @@ def linear_effects(nbest: NBest, weights: Mapping[str, float]) -> dict[str, floa
     used = [name for name in nbest.global_names if weights.get(name)]  # a column at a time: all of them may be gigabytes
     sd = {name: float(within_list_sd(nbest.hyp_ptr, nbest.global_column(name))[0]) for name in used}
     return {name: abs(weights.get(name, 0.0)) * sd.get(name, 0.0) for name in nbest.global_names}
-
-
-def best_round(history: list[dict[str, Any]]) -> int:
-    """The first round of the highest select gain; the last one where there is no select."""
-    if "select" not in history[0]:
-        return int(history[-1]["round"])
-    gains = [row["select"] for row in history]
-    return int(history[int(np.argmax(gains))]["round"])
-
-
-def kept_rounds(model: Model, n_init: int = 0) -> Model:
-    """The model up to its best round; its history still shows all rounds."""
-    best = best_round([dict(row) for row in model.history])
-    return replace(model.truncated(n_init + best), config={**model.config, "best_round": best})
 
 
 def _check_level(init: Model, level: Level) -> None:

@@ -1,7 +1,8 @@
 """Systems side by side [TA13 Table 2]: trained on dev, chosen on select, reported on test, with significance, in a folder.
 
 First every system is trained and its choices are fixed, each in a process of its own and kept as soon as it is done; only then
-is the test list opened. What the folder holds is listed at ``Folder``.
+is the test list opened, if there is one: an ablation needs none, and reports on select. What the folder holds is listed at
+``Folder``.
 """
 
 from __future__ import annotations
@@ -28,11 +29,24 @@ from .files import cannot_read, open_output
 from .metrics import METRICS, Scorer, best_choice, chosen_stats, first_choice, oracle_choice, signature
 from .model import Model
 from .nbest import NBest
+from .pro import fit_pro
 from .processes import in_child, in_children
 from .results import LISTS, latex_table, markdown_table, tabulate
 from .significance import SEED, TRIALS
 from .store import read_store, write_store
-from .systems import FitOptions, Report, System, feature_templates, fit, parse_systems, search, stages
+from .systems import (
+    FitOptions,
+    Report,
+    System,
+    ablation_systems,
+    boost_options,
+    choose,
+    feature_templates,
+    fit,
+    parse_systems,
+    search,
+    stages,
+)
 
 VERSIONS = ("numpy", "scipy", "lightgbm", "sacrebleu", "numba")
 
@@ -45,23 +59,34 @@ class CompareOptions:
     runs: int = 1  # with other seeds: mean and standard deviation
     search: str = "grid"  # of hyper-parameters: grid, halving or none
     metric: str = "bleu-sbp"  # what they are chosen by
-    rounds: int = 40  # of boosting, at most
+    rounds: int | None = None  # of boosting, at most; None: as the recipe says
     trials: int = TRIALS  # of the significance tests
     baseline: str = "base-PRO"  # what p-values are against
     seed: int = 0
+    ablation: bool = False  # the default recipe with one ingredient changed at a time, beside the systems that are named
 
     def __post_init__(self) -> None:
         for name, low in (("runs", 1), ("rounds", 0), ("trials", 1), ("seed", 0)):
-            if getattr(self, name) < low:
+            if getattr(self, name) is not None and getattr(self, name) < low:
                 raise InputError(f"--{name}: expected at least {low}, found {getattr(self, name)}; give a larger one")
         self.fitting(threads=1)
 
     def fitting(self, *, threads: int) -> FitOptions:
         return FitOptions(self.search, self.metric, self.rounds, self.seed, threads)
 
+    def all_systems(self) -> tuple[System, ...]:
+        """The systems by name; with an ablation its rows, after those that are named."""
+        if not self.ablation:
+            return parse_systems(self.systems)
+        named = parse_systems(self.systems) if self.systems else ()
+        return tuple({system.name: system for system in (*named, *ablation_systems())}.values())
+
     def flags(self) -> list[str]:
         """The options as the command line takes them."""
-        return [part for name, value in asdict(self).items() if value is not None for part in (f"--{name}", str(value))]
+        given = {name: value for name, value in asdict(self).items() if value is not None and value is not False}
+        return [
+            part for name, value in given.items() for part in ((f"--{name}",) if value is True else (f"--{name}", str(value)))
+        ]
 
 
 @dataclass(frozen=True)
@@ -110,17 +135,17 @@ def compare(
     force: bool = False,
     report: Report = lambda note: None,
 ) -> list[dict[str, Any]]:
-    """Compare systems on the lists dev, select and test (``paths``); write the folder ``run`` and return its results.json.
+    """Compare systems on the lists dev, select and, if it is given, test (``paths``); write ``run`` and return its results.json.
 
     Called again on the same folder it goes on from the systems that are finished. Systems run in processes of their own, so a
     script that calls this needs the usual ``if __name__ == "__main__"``.
     """
     options, folder = options or CompareOptions(), Folder(Path(run))
-    systems = parse_systems(options.systems)
+    systems = options.all_systems()
     names = [system.name for system in systems]
     if options.baseline not in (*names, CompareOptions.baseline):  # the default may be missing: then there are no p-values
         raise InputError(f"--baseline: expected one of the compared systems ({', '.join(names)}), found {options.baseline!r}")
-    inputs = {which: _describe(paths[which]) for which in LISTS}
+    inputs = {which: _describe(paths[which]) for which in LISTS if which in paths}
     folder.make()
     states: dict[str, dict[str, Any]] = {}
     for system in systems:  # all leftovers are looked at before any work
@@ -141,7 +166,8 @@ def compare(
         report(f"scoring {', '.join(s.name for s in todo)}")
         _score_all(folder, todo, states, inputs, options, threads, report)
     report("significance")
-    rows = _test_rows(folder, systems, states, inputs["test"]["path"])
+    reported = list(inputs)[-1]
+    rows = _choice_rows(folder, systems, states, reported, inputs[reported]["path"])
     results = tabulate(systems, states, rows, baseline=options.baseline, trials=options.trials, seed=options.seed)
     write_json(folder.path / "results.json", results)
     for name, text in (("table.md", markdown_table(results)), ("table.tex", latex_table(results))):
@@ -213,10 +239,13 @@ def _featurize(source: str, path: str, feature_set: str, which: str, seed: int, 
     """dev teaches the vocab, which gives the other lists the same columns."""
     templates = feature_templates()
     vocab = Path(path).with_name("vocab.json")
-    plan = (
-        templates.Vocab.of(feature_set.replace("+", ","), templates.TEMPLATES) if which == "dev" else templates.Vocab.load(vocab)
-    )
-    nbest, learnt = templates.featurize(read_store(source), plan, seed=seed, threads=threads)
+    plan = templates.Vocab.of(feature_set, templates.TEMPLATES) if which == "dev" else templates.Vocab.load(vocab)
+    dev = read_store(source)
+    resources = templates.Resources()
+    if which == "dev" and any(templates.TEMPLATES[entry.name].kind == "list" for entry in plan.entries):
+        linear = Model(fit_pro(dev, seed=seed, threads=threads).weights)  # a better judge of the list than its decoder
+        resources = templates.Resources(posterior=templates.Posterior(model=linear.to_json()))
+    nbest, learnt = templates.featurize(dev, plan, resources=resources, seed=seed, threads=threads)
     if which == "dev":
         learnt.save(vocab)
     write_store(nbest, path)
@@ -232,23 +261,25 @@ def _score_all(
 ) -> None:
     """Score the systems' models on the three lists, the lists side by side; keep scores and choices."""
     for feature_set in dict.fromkeys(s.feature_set for s in systems):
-        for which in LISTS:
+        for which in inputs:
             _prepared(folder, feature_set, which, inputs, options, threads, report)
 
     models = [(s, [str(folder.path / m) for m in states[s.name]["models"]]) for s in systems]
     calls = [
         (inputs[which]["path"], {s.feature_set: folder.list_of(s.feature_set, which, inputs) for s in systems}, models)
-        for which in LISTS
+        for which in inputs
     ]
     done = in_children(_score_list, calls, report=report, at_once=threads)
-    found = {which: result for which, (result, _) in zip(LISTS, done, strict=True)}
+    found = {which: result for which, (result, _) in zip(inputs, done, strict=True)}
     for system in systems:
-        runs = len(found["test"][system.name])
+        runs = len(found["dev"][system.name])
         files = [folder.named("choices", system, r) for r in range(runs)]
         for r, file in enumerate(files):
-            write_json(file, {which: found[which][system.name][r]["chosen"] for which in ("test", "dev", "select")})
+            write_json(
+                file, {which: found[which][system.name][r]["chosen"] for which in ("test", "dev", "select") if which in found}
+            )
         states[system.name]["choices"] = [str(file.relative_to(folder.path)) for file in files]
-        states[system.name]["scores"] = [{w: found[w][system.name][r]["scores"] for w in LISTS} for r in range(runs)]
+        states[system.name]["scores"] = [{w: found[w][system.name][r]["scores"] for w in found} for r in range(runs)]
         write_json(folder.named("systems", system), states[system.name])
 
 
@@ -260,7 +291,7 @@ def _score_list(path: str, lists: Mapping[str, str], models: Any, *, report: Rep
     out: dict[str, list[dict[str, Any]]] = {}
     for system, files in models:
         featurized = nbest if system.feature_set == "base" else read_store(lists[system.feature_set])
-        choices = [Model.load(file).predict(featurized) for file in files] or [decoder_choice(nbest)]
+        choices = [choose(system, Model.load(file), featurized) for file in files] or [decoder_choice(nbest)]
         out[system.name] = [
             {
                 "scores": _scores(scorer, chosen, decoder=decoder, oracle=oracle),
@@ -286,13 +317,13 @@ def _scores(scorer: Scorer, chosen: I64, *, decoder: float, oracle: float) -> di
     return out
 
 
-def _test_rows(folder: Folder, systems: Sequence[System], states: Any, path: str) -> dict[str, I64]:
-    """Statistics rows [runs, S, 11] of each system's choices on the test list."""
-    test = read_store(path)
+def _choice_rows(folder: Folder, systems: Sequence[System], states: Any, which: str, path: str) -> dict[str, I64]:
+    """Statistics rows [runs, S, 11] of each system's choices on the list that is reported."""
+    nbest = read_store(path)
 
     def rows(file: str) -> I64:
-        within = np.array(json.loads((folder.path / file).read_bytes())["test"])
-        return corpus_rows(chosen_stats(test, np.where(within >= 0, within + test.hyp_ptr[:-1], -1)))
+        within = np.array(json.loads((folder.path / file).read_bytes())[which])
+        return corpus_rows(chosen_stats(nbest, np.where(within >= 0, within + nbest.hyp_ptr[:-1], -1)))
 
     return {system.name: np.stack([rows(file) for file in states[system.name]["choices"]]) for system in systems}
 
@@ -322,9 +353,10 @@ def _describe(path: str) -> dict[str, Any]:
 def _made_from(system: System, inputs: Mapping[str, Any], options: CompareOptions) -> dict[str, Any]:
     """All that a system's numbers depend on."""
     what = {
-        **{which: inputs[which]["sha256"] for which in LISTS},
+        **{which: inputs[which]["sha256"] for which in inputs},
         **{name: getattr(options, name) for name in ("runs", "search", "metric", "rounds", "seed")},
         "system": asdict(system),
+        "boosting": asdict(boost_options(system, options.fitting(threads=1), {})) if system.level else None,
         "grid": [asdict(stage) for stage in stages(system)],
         "version": __version__,
     }
@@ -341,7 +373,7 @@ def _config(
     paths: Mapping[str, str], inputs: Any, systems: Sequence[System], folder: Folder, options: CompareOptions
 ) -> dict[str, Any]:
     """config.json: command, options, seeds, hashes of inputs, signatures of metrics, versions, the grid."""
-    lists = [paths["dev"], "--select", paths["select"], "--test", paths["test"]]
+    lists = [paths["dev"], *(part for which in list(inputs)[1:] for part in (f"--{which}", paths[which]))]
     return {
         "boostfeat": "compare/1",
         "version": __version__,
@@ -351,7 +383,7 @@ def _config(
         "seeds": [options.seed + r for r in range(options.runs)],
         "test_seed": SEED,
         "inputs": inputs,
-        "signatures": {metric: signature(metric, inputs["test"]["n_refs"]) for metric in METRICS},
+        "signatures": {metric: signature(metric, inputs[list(inputs)[-1]]["n_refs"]) for metric in METRICS},
         "versions": {**{name: version(name) for name in VERSIONS}, "python": platform.python_version()},
         "grid": {system.name: [asdict(stage) for stage in stages(system)] for system in systems},
         "trials": options.trials,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,46 +10,55 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from .arrays import F64, I64
-from .boost import BoostOptions, Space, boost
-from .grow import TreeOptions
+from .boost import BoostOptions, boost, gain_of
 from .metrics import Scorer, best_choice
 from .model import Model
 from .nbest import NBest
-from .pairs import PairOptions
+from .recipes import recipe
+from .rounds import tree_scores
+from .space import Space
+
+_FIELDS = {"n_rounds": "rounds", "n_draws": "draws", "n_pairs": "keep", "n_bags": "bags"}  # scikit-learn's names for counts
+_NOT_FIELDS = ("recipe", "more", "random_state", "n_jobs")
 
 
 class BoostReranker(BaseEstimator):
     """Linear weights and gradient-boosted tree features for reranking [TA13].
 
-    Parameters are those of BoostOptions, PairOptions and TreeOptions. After ``fit``, ``model_`` is the model and ``history_``
-    what happened in each round.
+    ``recipe`` sets all options; those given (not None) change it. Parameters are fields of BoostOptions, PairOptions and
+    TreeOptions, the ones that are not parameters go into ``more`` by name. After ``fit``, ``model_`` is the model and
+    ``history_`` what happened in each round.
 
-    >>> reranker = BoostReranker(max_leaves=4, n_rounds=40).fit(dev, select=select)   # doctest: +SKIP
+    >>> reranker = BoostReranker(max_leaves=8, n_rounds=40).fit(dev, select=select)   # doctest: +SKIP
     >>> reranker.score(test)                                                          # doctest: +SKIP
     """
 
     def __init__(
         self,
-        level: str = "local",
-        leaves: str = "constant",
-        max_leaves: int = 2,
-        n_rounds: int = 25,
-        shrinkage: float = 1.0,
-        l2: float = 1.0,
-        patience: int = 10,
-        metric: str = "bleu-sbp",
-        loss: str = "log",
-        scale: float = 1.0,
-        resample_pairs: int = 0,
-        sampler: str = "ta13",
-        n_draws: int = 10_000,
-        threshold: float = 0.04,
-        n_pairs: int = 100,
-        alpha: float = 1.0,
-        min_occurrences: int = 200,
+        recipe: str = "default",
+        level: str | None = None,
+        leaves: str | None = None,
+        max_leaves: int | None = None,
+        n_rounds: int | None = None,
+        shrinkage: float | None = None,
+        l2: float | None = None,
+        patience: int | None = None,
+        metric: str | None = None,
+        loss: str | None = None,
+        scale: float | None = None,
+        resample_pairs: int | None = None,
+        sampler: str | None = None,
+        n_draws: int | None = None,
+        threshold: float | None = None,
+        n_pairs: int | None = None,
+        alpha: float | None = None,
+        min_occurrences: int | None = None,
+        n_bags: int | None = None,
+        more: Mapping[str, Any] | None = None,
         random_state: int = 0,
         n_jobs: int = 1,
     ) -> None:
+        self.recipe = recipe
         self.level = level
         self.leaves = leaves
         self.max_leaves = max_leaves
@@ -67,24 +76,16 @@ class BoostReranker(BaseEstimator):
         self.n_pairs = n_pairs
         self.alpha = alpha
         self.min_occurrences = min_occurrences
+        self.n_bags = n_bags
+        self.more = more
         self.random_state = random_state
         self.n_jobs = n_jobs
 
     def options(self) -> BoostOptions:
         """The parameters as the options of boost()."""
-        return BoostOptions(
-            level=self.level,  # type: ignore[arg-type]
-            rounds=self.n_rounds,
-            shrinkage=self.shrinkage,
-            l2=self.l2,
-            patience=self.patience,
-            metric=self.metric,
-            loss=self.loss,
-            scale=self.scale,
-            resample_pairs=self.resample_pairs,
-            pairs=PairOptions(self.sampler, self.n_draws, self.threshold, self.n_pairs, self.alpha),
-            tree=TreeOptions(self.leaves, self.max_leaves, self.min_occurrences),  # type: ignore[arg-type]
-        )
+        params = self.get_params(deep=False)
+        given = {_FIELDS.get(k, k): v for k, v in params.items() if v is not None and k not in _NOT_FIELDS}
+        return recipe(self.recipe, **{**given, **(self.more or {})})
 
     def fit(self, X: NBest, y: None = None, *, select: NBest | None = None, init: Model | None = None) -> BoostReranker:  # noqa: N803
         """Learn on lists with references; ``select`` chooses the number of trees."""
@@ -105,18 +106,18 @@ class BoostReranker(BaseEstimator):
 
     def score(self, X: NBest, y: None = None) -> float:  # noqa: N803
         """The metric (0..100) of the chosen hypotheses."""
-        return Scorer(X).score(best_choice(X, self.decision_function(X)), self.metric).score
+        return gain_of(Scorer(X), self.decision_function(X), self.options().metric)
 
     def staged_score(self, X: NBest) -> Iterator[float]:  # noqa: N803
-        """The metric after 0, 1, 2, ... trees, without scoring anything twice."""
+        """The metric after 0, 1, 2, ... trees at their final weights, without scoring anything twice."""
         check_is_fitted(self)
-        model, scorer = self.model_, Scorer(X)
+        model, scorer, metric = self.model_, Scorer(X), self.options().metric
         space = Space.of(X, model.level)
         scores = model.truncated(0).decision_function(X)
-        yield scorer.score(best_choice(X, scores), self.metric).score
+        yield gain_of(scorer, scores, metric)
         for tree in model.trees:
-            scores += tree.weight * space.sum(tree.predict(space.table))
-            yield scorer.score(best_choice(X, scores), self.metric).score
+            scores += tree_scores(tree, space)
+            yield gain_of(scorer, scores, metric)
 
 
 class SentenceKFold:

@@ -8,17 +8,16 @@ from grad = -x_j g, hess = c x_j². Its gradients are float32, so the numbers in
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from .arrays import F64, I32, I64, Array
-from .bins import Bins
-from .errors import unknown_name
+from .bins import Bins, Owners
+from .errors import InputError, unknown_name
+from .grow_kernels import descend, divide, owners_in, slope_sums, sums, to_grid
 from .slopes import SlopeSearch
 from .tree import LEAF_KINDS, LeafKind, Tree, leaf_outputs
 
@@ -40,6 +39,9 @@ class TreeOptions:
     max_bin: int = 255  # bins of a feature: thresholds are sought at their borders
     candidates: int = 4  # features j of linear and affine leaves that are grown fully: the best of a search over all
     leaf_l2: float = 0.0  # L2 penalty on leaf values, in occurrences; features are scaled to a mean square of 1 for it
+    min_sentences: int = 0  # in every leaf: what a leaf says should hold in more than a few lists
+    columns: float = 1.0  # share of the features that each tree may test, drawn anew
+    curvature: bool = False  # splits by second derivatives in place of occurrences, where the loss has them (log, lambda)
 
     def __post_init__(self) -> None:
         if self.leaves not in LEAF_KINDS:
@@ -50,9 +52,12 @@ class TreeOptions:
             ("max_bin", 2, 255),
             ("candidates", 1, float("inf")),
             ("leaf_l2", 0, float("inf")),
+            ("min_sentences", 0, float("inf")),
         ):
             if not least <= (value := getattr(self, name)) <= most:
                 raise ValueError(f"{name}: expected a number from {least} to {most}, found {value}")
+        if not 0 < self.columns <= 1:
+            raise InputError(f"columns: expected a share above 0 up to 1, found {self.columns}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,79 +68,6 @@ class Grown:
     gain: float  # the drop of the squared error from that of h = 0
     leaf_of: I32  # [V] node of each row
     h: F64  # [V] the tree's prediction, bit for bit
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Kernels
-# ---------------------------------------------------------------------------------------------------------------------
-
-
-@njit(cache=True, nogil=True, fastmath={"reassoc"})
-def _abs_sum(values):  # type: ignore[no-untyped-def]
-    total = 0.0
-    for v in range(len(values)):
-        total += abs(values[v])
-    return total
-
-
-@njit(cache=True, nogil=True)
-def _to_grid(values, scale, out):  # type: ignore[no-untyped-def]
-    """OUT out[V] (float32) = scale values, on a grid of 2⁻⁵² of their absolute sum.
-
-    Sums of such numbers in float64 are exact, so LightGBM's histograms do not depend on the order its threads add in. Only
-    numbers below 2⁻²⁹ of the sum lose anything to the grid that float32 would have kept.
-    """
-    step = 2.0 ** (math.frexp(_abs_sum(values) * abs(scale))[1] - 52)
-    per_step = scale / step
-    for v in range(len(values)):
-        out[v] = np.rint(values[v] * per_step) * step
-
-
-@njit(cache=True, nogil=True)
-def _divide(leaf_of, node, codes, cut, left, right, c):  # type: ignore[no-untyped-def]
-    """INOUT leaf_of[V]: rows of a node go to left (code <= cut) or right. Returns the occurrences on either side."""
-    n_left = n_right = 0.0
-    for v in range(len(leaf_of)):
-        if leaf_of[v] == node:
-            goes_left = codes[v] <= cut
-            leaf_of[v] = left if goes_left else right
-            n_left += c[v] if goes_left else 0.0
-            n_right += 0.0 if goes_left else c[v]
-    return n_left, n_right
-
-
-@njit(cache=True, nogil=True)
-def _descend(codes, slot, cut, left, right, leaf_of):  # type: ignore[no-untyped-def]
-    """OUT leaf_of[V]: the leaf of each row by its codes[k, V]; node n tests row slot[n] of them."""
-    for v in range(len(leaf_of)):
-        node = 0
-        while left[node] >= 0:
-            node = left[node] if codes[slot[node], v] <= cut[node] else right[node]
-        leaf_of[v] = node
-
-
-@njit(cache=True, nogil=True)
-def _sums(leaf_of, c, g, out):  # type: ignore[no-untyped-def]
-    """OUT out[4, n_nodes, 2] = Σ (c, g) over the rows of each leaf; four parts, so that no addition waits for the last."""
-    for v in range(len(leaf_of)):
-        cell = out[v & 3, leaf_of[v]]
-        cell[0] += c[v]
-        cell[1] += g[v]
-
-
-@njit(cache=True, nogil=True)
-def _slope_sums(leaf_of, c, g, z, centre, out):  # type: ignore[no-untyped-def]
-    """OUT out[n_nodes, 3] = Σ (c z, z g, c z²) over the rows of each leaf, z taken about the leaf's centre."""
-    for v in range(len(leaf_of)):
-        d = z[v] - centre[leaf_of[v]]
-        out[leaf_of[v], 0] += c[v] * d
-        out[leaf_of[v], 1] += d * g[v]
-        out[leaf_of[v], 2] += c[v] * d * d
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Growing
-# ---------------------------------------------------------------------------------------------------------------------
 
 
 class _Structure(NamedTuple):
@@ -168,9 +100,9 @@ class Grower:
     Affine leaves: two structures for each j, that of constant leaves and that of slopes about the mean, fitted by least squares.
     j is a dense feature: a linear leaf on an indicator is a constant leaf under a split on it, which constant leaves offer.
 
-    Every leaf holds at least ``min_occurrences``. The bins see to it for the first split of any tree, LightGBM for all splits of
-    constant leaves. For others LightGBM's splits are replayed in its order; one that leaves too few is dropped with all below it,
-    and those after it move up. (The second-best split of that leaf is not tried.)
+    Every leaf holds at least ``min_occurrences``, and rows of ``min_sentences`` owners. The bins see to it for the first split
+    of any tree, LightGBM to occurrences for all splits of constant leaves. Otherwise LightGBM's splits are replayed in its
+    order; one that leaves too few is dropped with all below it, and those after it move up. (Its second-best is not tried.)
 
     The result is the same for any number of threads.
     """
@@ -184,10 +116,12 @@ class Grower:
         *,
         sparse: csr_matrix | None = None,
         sparse_names: Sequence[str] = (),
+        owners: Owners | None = None,
         threads: int = 1,
         seed: int = 0,
     ) -> None:
-        self.options, self.threads = options, threads
+        self.options, self.threads, self.seed = options, threads, seed
+        self._owners = owners  # of each row, its sentences: offsets [V+1] and numbers
         self._x, self._c = x, np.ascontiguousarray(counts, np.float64)
         width = 0 if sparse is None else sparse.shape[1]
         for what, found, expected in (
@@ -195,6 +129,7 @@ class Grower:
             ("counts", len(counts), len(x)),
             ("sparse names", len(sparse_names), width),
             ("rows of sparse", len(x) if sparse is None else sparse.shape[0], len(x)),
+            ("owners of rows", len(x) if owners is None else len(owners[0]) - 1, len(x)),
         ):
             if found != expected:
                 raise ValueError(f"{what}: expected {expected}, found {found}")
@@ -206,27 +141,35 @@ class Grower:
             centred=options.leaves == "affine",
             sparse=sparse,
             threads=threads,
+            owners=owners,
+            least_owners=options.min_sentences,
         )
         self._names = [*names, *(str(sparse_names[int(k)]) for k in self._bins.kept)]
         if len(set(self._names)) != len(self._names):
             raise ValueError("names: expected every feature once, among dense and sparse ones")
         self._dataset = self._make_dataset() if self._bins.splittable else None
         self._boosters: dict[tuple[float, int], Any] = {}
+        self._draw = 0
         self._grad, self._hess, self._counts = np.empty((3, len(x)), np.float32)  # what LightGBM is given
-        _to_grid(self._c, 1.0, self._counts)
+        to_grid(self._c, 1.0, self._counts)
         self._search = SlopeSearch(
             x, self._c, self._bins, affine=options.leaves == "affine", leaf_l2=options.leaf_l2, threads=threads, seed=seed
         )
 
-    def grow(self, g: F64) -> Grown | None:
-        """The tree that fits -dΨ/dF = g [V]; None where no split lowers the squared error."""
-        return self._grow(g, lambda g: self._search.rank(g, self.options.candidates))
+    def grow(self, g: F64, *, curvature: F64 | None = None, draw: int = 0) -> Grown | None:
+        """The tree that fits -dΨ/dF = g [V]; None where no split lowers the squared error.
+
+        With ``curvature`` [V] (of Ψ, in place of occurrences) constant leaves are Newton steps Σg / Σ curvature. ``draw`` numbers
+        the draws of columns, where options ask for a share of them.
+        """
+        self._draw = draw
+        return self._grow(g, lambda g: self._search.rank(g, self.options.candidates), curvature)
 
     def grow_exhaustive(self, g: F64) -> Grown | None:
         """As grow, with every feature j grown fully: the oracle of the search, about D times the cost."""
         return self._grow(g, lambda _: self._search.features)
 
-    def _grow(self, g: F64, choose: Callable[[F64], I64]) -> Grown | None:
+    def _grow(self, g: F64, choose: Callable[[F64], I64], curvature: F64 | None = None) -> Grown | None:
         if len(g) != len(self._c):
             raise ValueError(f"gradient: expected {len(self._c)} numbers, found {len(g)}")
         largest = float(max(g.max(), -g.min())) if len(g) else 0.0
@@ -235,15 +178,16 @@ class Grower:
         if largest == 0 or self._dataset is None:
             return None
         g = np.ascontiguousarray(g, np.float64)
-        fits = self._constant_fits(g, largest) if self.options.leaves == "constant" else self._slope_fits(g, largest, choose(g))
+        constant = self.options.leaves == "constant"
+        fits = self._constant_fits(g, largest, curvature) if constant else self._slope_fits(g, largest, choose(g))
         best = max(fits, key=lambda fit: (fit.gain, -fit.on), default=None)
         return self._finish(best) if best is not None and best.gain > 0 else None
 
     # -- leaves ------------------------------------------------------------------------------------------------------
 
-    def _constant_fits(self, g: F64, largest: float) -> list[_Fit]:
-        structure = self._constant_structure(g, largest)
-        return [self._fit(g, structure, -1, np.zeros(0))] if structure else []
+    def _constant_fits(self, g: F64, largest: float, curvature: F64 | None) -> list[_Fit]:
+        structure = self._constant_structure(g, largest, curvature)
+        return [self._fit(g, structure, -1, np.zeros(0), curvature)] if structure else []
 
     def _slope_fits(self, g: F64, largest: float, features: I64) -> list[_Fit]:
         fits = []
@@ -251,27 +195,27 @@ class Grower:
         for j in features.tolist():
             scale, shift = self._bins.scales[j]
             z = self._x[:, j] / scale - shift
-            _to_grid(z * g, -1 / largest, self._grad)
-            _to_grid(self._c * z * z, 1.0, self._hess)
+            to_grid(z * g, -1 / largest, self._grad)
+            to_grid(self._c * z * z, 1.0, self._hess)
             own = self._structure(self._hess, least_hessian=max(_LEAST_ENERGY, 1e-9 * float(self._c.sum())))
             fits += [self._fit(g, structure, j, z) for structure in (own, shared) if structure]
         return fits
 
-    def _fit(self, g: F64, structure: _Structure, j: int, z: F64) -> _Fit:
+    def _fit(self, g: F64, structure: _Structure, j: int, z: F64, curvature: F64 | None = None) -> _Fit:
         """Least squares in each leaf: b = Σg / Σc, or b = Σxg / Σcx² (about the leaf's mean of x for affine leaves)."""
         n, l2 = len(structure.feature), self.options.leaf_l2
-        sums, slopes, centre = np.zeros((4, n, 2)), np.zeros((n, 3)), np.zeros(n)
-        _sums(structure.leaf_of, self._c, g, sums)
-        c, sum_g = sums.sum(axis=0).T
+        parts, slopes, centre = np.zeros((4, n, 2)), np.zeros((n, 3)), np.zeros(n)
+        sums(structure.leaf_of, self._c if curvature is None else curvature, g, parts)
+        c, sum_g = parts.sum(axis=0).T
         mean = _ratio(sum_g, c + l2) if self.options.leaves != "linear" else np.zeros(n)
         gain = 2 * mean * sum_g - mean**2 * c
         if j < 0:
             return _Fit(float(gain.sum()), j, structure, value=mean, intercept=np.zeros(n))
-        _slope_sums(structure.leaf_of, self._c, g, z, centre, slopes)
+        slope_sums(structure.leaf_of, self._c, g, z, centre, slopes)
         if self.options.leaves == "affine":
             centre = _ratio(slopes[:, 0], c)
             slopes[:] = 0.0  # a second pass: differences of large sums would lose the spread of a narrow leaf
-            _slope_sums(structure.leaf_of, self._c, g, z, centre, slopes)
+            slope_sums(structure.leaf_of, self._c, g, z, centre, slopes)
         _, xg, xx = slopes.T
         slope = _ratio(xg, np.where(xx > 1e-12 * c, xx + l2, 0.0))
         gain += 2 * slope * xg - slope**2 * xx
@@ -331,9 +275,14 @@ class Grower:
             **more,
         }
 
-    def _constant_structure(self, g: F64, largest: float) -> _Structure | None:
+    def _constant_structure(self, g: F64, largest: float, curvature: F64 | None = None) -> _Structure | None:
         """What LightGBM grows: the hessian is the count, so its own limit keeps enough occurrences in every leaf."""
-        _to_grid(g, -1 / largest, self._grad)
+        to_grid(g, -1 / largest, self._grad)
+        if curvature is not None:
+            to_grid(curvature, 1.0, self._hess)
+            return self._structure(self._hess, least_hessian=1e-9 * float(curvature.sum()))
+        if self.options.min_sentences:
+            return self._structure(self._counts, least_hessian=self.options.min_occurrences * (1 - 1e-6))
         splits = self._split_sequence(self._counts, self.options.min_occurrences * (1 - 1e-6), self.options.max_leaves)
         return self._descended(splits) if splits else None
 
@@ -351,9 +300,14 @@ class Grower:
 
         key = (least_hessian, max_leaves)
         booster = self._boosters.get(key)
-        if booster is None or booster.num_trees() >= _TREES_A_BOOSTER:
+        if booster is None or booster.num_trees() >= _TREES_A_BOOSTER or self.options.columns < 1:
             params = self._params(min_sum_hessian_in_leaf=least_hessian, num_leaves=max_leaves)
-            booster = self._boosters[key] = lgb.Booster(params, self._dataset)
+            if self.options.columns < 1:  # a booster draws columns by its own state: a fresh one draws by the seed alone
+                drawn = np.random.SeedSequence([self.seed, self._draw]).generate_state(1)[0] >> 1
+                params |= {"feature_fraction": self.options.columns, "feature_fraction_seed": int(drawn)}
+            booster = lgb.Booster(params, self._dataset)
+            if self.options.columns == 1:
+                self._boosters[key] = booster
         if booster.update(fobj=lambda *_: (self._grad, hess)):
             return []  # it could not split
         dump = booster.dump_model(start_iteration=booster.num_trees() - 1, num_iteration=1)
@@ -382,7 +336,7 @@ class Grower:
             cuts[node], slots[node] = code, len(rows)
             rows.append(codes)
             node_of |= {left_split: n, right_split: n + 1}
-        _descend(np.stack(rows), *(np.array(a) for a in (slots, cuts, tree.left, tree.right)), tree.leaf_of)
+        descend(np.stack(rows), *(np.array(a) for a in (slots, cuts, tree.left, tree.right)), tree.leaf_of)
         return tree
 
     def _replay(self, splits: list[tuple[int, int, int, int]]) -> tuple[_Structure, bool]:
@@ -395,8 +349,8 @@ class Grower:
                 continue
             node = node_of[k]
             codes, first = self._bins.column(f)
-            sides = _divide(tree.leaf_of, node, codes, code, n, n + 1, self._c)
-            if min(sides) < self.options.min_occurrences:
+            sides = divide(tree.leaf_of, node, codes, code, n, n + 1, self._c)
+            if min(sides) < self.options.min_occurrences or self._few_sentences(tree.leaf_of, n):
                 tree.leaf_of[tree.leaf_of >= n] = node
                 dropped = True
                 continue
@@ -405,6 +359,14 @@ class Grower:
                 column += [blank, blank]
             node_of |= {left_split: n, right_split: n + 1}
         return tree, dropped
+
+    def _few_sentences(self, leaf_of: I32, n: int) -> bool:
+        """Does node n or n + 1 have rows of fewer sentences than it should?"""
+        if not self.options.min_sentences or self._owners is None:
+            return False
+        ptr, idx = self._owners
+        seen = np.full(int(idx.max(initial=-1)) + 1, -1, np.int32)
+        return min(owners_in(leaf_of, node, ptr, idx, seen) for node in (n, n + 1)) < self.options.min_sentences
 
 
 class _Silence:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import copysign, isfinite, sqrt
 
-from .losses import HUGE, Ray
+from .loss import HUGE, Ray
 
 ROUNDING = 1e-14  # of a sum of many terms, relative: smaller differences between two values mean nothing
 

@@ -19,7 +19,18 @@ from .errors import InputError, unknown_name
 from .nbest import NBest
 
 METRICS = ("bleu", "bleu-sbp", "chrf", "ter")
+GAINS = ("bleu", "bleu-sbp", "chrf")  # better when higher: what rounds, epochs and settings can be chosen by
 SENTENCE_METRICS = ("bleu+1", "bleu+alpha")
+
+
+def check_gain(metric: str) -> None:
+    """Raise unless a metric can be chosen by."""
+    if metric == "ter":
+        raise InputError(
+            f"metric: expected one that is better when higher ({', '.join(GAINS)}), found ter; score with it afterwards"
+        )
+    if metric not in GAINS:
+        raise unknown_name("metric", metric, GAINS)
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,8 @@ def tabulate(
     seed: int,
 ) -> list[dict[str, Any]]:
     """results.json: an object for each system, from what is kept of it (``states``) and the statistics rows [runs, S, 11] of its
-    choices on the test list. Scores are means over runs; the interval and the tests of single outputs are of the first run.
+    choices on the reported list: test, or select where there is no test list. Scores are means over runs; the interval and the
+    tests of single outputs are of the first run.
     """
     sums = {system.name: bootstrap_sums(rows[system.name][0], trials=trials) for system in systems}
     results = []
@@ -43,6 +44,7 @@ def tabulate(
         if baseline in rows and name != baseline:
             p = p_values(rows[baseline], rows[name], sums[baseline], sums[name], trials=trials)
         runs, of_first = state["scores"], p.get("bleu-sbp", {})
+        reported = "test" if "test" in runs[0] else "select"
         results.append({
             "name": name,
             "method": system.method,
@@ -50,7 +52,8 @@ def tabulate(
             "level": system.level,
             "features": state["features"],
             "trees": state["trees"],
-            **{which: _mean([scores[which] for scores in runs]) for which in LISTS},
+            **{which: _mean([scores[which] for scores in runs]) if which in runs[0] else None for which in LISTS},
+            "reported": reported,
             "p_value": of_first.get("randomisation"),
             "p_bootstrap": of_first.get("bootstrap"),
             "p_stratified": of_first.get("stratified"),
@@ -61,7 +64,7 @@ def tabulate(
             "chosen": state["chosen"],
             "tried": state["tried"],
             "runs": [{"seed": seed + r, **scores} for r, scores in enumerate(runs)],
-            "sd": {m: float(np.std([s["test"][m] for s in runs], ddof=1)) for m in METRICS} if len(runs) > 1 else None,
+            "sd": {m: float(np.std([s[reported][m] for s in runs], ddof=1)) for m in METRICS} if len(runs) > 1 else None,
             "model": state["models"][0] if state["models"] else None,
             "choice": state["choices"][0],
         })  # fmt: skip
@@ -88,23 +91,25 @@ def _mean(runs: Sequence[Mapping[str, float | None]]) -> dict[str, float | None]
 
 
 def table_rows(results: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
-    """(header, cells) of the table that people read; all but the first four columns are of the test list."""
+    """(header, cells) of the table that people read; all columns after dev and select are of the test list, if there is one."""
+    tested = any(r["test"] for r in results)
     several = any(len(r["runs"]) > 1 for r in results)
 
     def number(value: float | None, digits: int = 2) -> str:
         return "" if value is None else f"{value:.{digits}f}"
 
-    header = ["system", "features", "dev", "select", "BLEU-SBP", *(["sd"] if several else []), "95%", "BLEU", "chrF", "TER",
-              "length", "oracle gap", "p (AR)", "p (boot)", *(["p (strat)"] if several else []), "seconds", "MB"]  # fmt: skip
+    header = ["system", "features", "dev", *(["select", "BLEU-SBP"] if tested else ["select BLEU-SBP"]),
+              *(["sd"] if several else []), "95%", "BLEU", "chrF", "TER", "length", "oracle gap", "p (AR)", "p (boot)",
+              *(["p (strat)"] if several else []), "seconds", "MB"]  # fmt: skip
     rows = []
     for r in results:
-        test, low_high = r["test"], r["confidence"]
+        test, low_high = r[r["reported"]], r["confidence"]
         gap = "" if test["oracle_gap"] is None else f"{100 * test['oracle_gap']:.1f}%"
         rows.append([
             r["name"],
             f"{r['features'] - r['trees']} + {r['trees']}" if r["trees"] else str(r["features"]),
             number(r["dev"]["bleu-sbp"]),
-            number(r["select"]["bleu-sbp"]),
+            *([number(r["select"]["bleu-sbp"])] if tested else []),
             number(test["bleu-sbp"]),
             *([number(r["sd"] and r["sd"]["bleu-sbp"])] if several else []),
             f"{low_high[0]:.1f}-{low_high[1]:.1f}",

@@ -15,9 +15,9 @@ def main(*paths: str) -> dict[str, dict[str, float]]:
     dev, select, test = map(read_store, paths)
     scorer = Scorer(test)
     systems = {
-        "PRO": BoostReranker(n_rounds=0),
-        "boost-global": BoostReranker(level="global", max_leaves=4, n_rounds=40, shrinkage=0.5),
-        "boost-local": BoostReranker(level="local", max_leaves=4, n_rounds=40, shrinkage=0.5),
+        "PRO": BoostReranker("paper", n_rounds=0),
+        "boost-global": BoostReranker("fast", level="global"),
+        "boost-local": BoostReranker("fast", level="local"),
     }
     results = {}
     for name, system in systems.items():

@@ -11,13 +11,14 @@ from sklearn.base import clone
 
 from boostfeat.arrays import owners
 from boostfeat.augment import augment, augmented_weights, folded
+from boostfeat.bagging import best_so_far
 from boostfeat.boost import BoostOptions, Space, best_round, boost
 from boostfeat.build import ReadOptions, attach
 from boostfeat.errors import InputError
 from boostfeat.estimator import BoostReranker, SentenceKFold
 from boostfeat.formats import read
 from boostfeat.grow import TreeOptions
-from boostfeat.losses import PairwiseLogLoss
+from boostfeat.losses import ExpectedBleu, PairwiseLogLoss
 from boostfeat.metrics import Scorer, first_choice, oracle_choice
 from boostfeat.model import Model
 from boostfeat.nbest import NBest, Units
@@ -178,8 +179,23 @@ def BoostRerankerOf(model: Model) -> BoostReranker:  # noqa: N802
     return reranker
 
 
+EVERYTHING = {"context": True, "resample_pairs": 3, "subsample": 0.7, "refit_leaves": True, "shrinkage": 0.5, "length": True,
+              "tree": TreeOptions(max_leaves=3, min_occurrences=20, min_sentences=5, columns=0.6, curvature=True)}  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    ("options", "stop"), [({}, 0), ({"resample_pairs": 2}, 1), ({"resample_pairs": 2}, 2), ({"level": "global"}, 3)]
+    ("options", "stop"),
+    [
+        ({}, 0),
+        ({"resample_pairs": 2}, 1),
+        ({"resample_pairs": 2}, 2),
+        ({"level": "global"}, 3),
+        *(({**EVERYTHING, "refit": "trees", "refit_every": 2}, stop) for stop in (0, 1, 2, 3, 4)),
+        ({**EVERYTHING, "refit": "leaves", "refit_every": 2, "refit_loss": "same"}, 3),
+        ({**EVERYTHING, "refit": "linear", "rule": "one-se"}, 4),
+        ({"loss": "expected-bleu", "anneal": 1.2, "refit": "ensemble", "refit_every": 3}, 2),
+        ({"tree_features": ("LexWeight", "PhraseCount")}, 2),
+    ],
 )
 def test_interrupted_and_resumed_is_the_same_model(dev, select, options, stop):
     options = replace(FAST, rounds=5, **options)
@@ -198,14 +214,63 @@ def test_interrupted_and_resumed_is_the_same_model(dev, select, options, stop):
     assert resumed.to_json() == whole.to_json()
 
 
+@pytest.mark.parametrize("stop", [(0, 2), (1, 0), (1, 3), (2, 3)])
+def test_interrupted_bags_resume_to_the_same_model(dev, select, stop):
+    options = replace(FAST, rounds=3, bags=3, **EVERYTHING, refit="linear")
+    whole, kept = boost(dev, select, options, seed=4), []
+
+    def interrupt(row, model):
+        kept.append(model)
+        if (row["bag"], row["round"]) == stop:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        boost(dev, select, options, seed=4, callback=interrupt)
+    half = Model.from_json(kept[-1].to_json(), "half")
+    assert len(half.config["finished"]) == stop[0]
+    assert boost(dev, select, options, seed=4, so_far=half).to_json() == whole.to_json()
+    so_far = best_so_far(half, select=select)
+    assert np.isfinite(so_far.decision_function(select)).all()
+    assert len(so_far.trees) >= sum(len(done["trees"]) for done in half.config["finished"])
+
+
+def test_trees_look_only_at_the_features_they_may(dev):
+    options = replace(FAST, tree_features=("PhraseCount", "Noise_0"))
+    model = boost(dev, None, options)
+    assert set().union(*(tree.features() for tree in model.trees)) <= {"PhraseCount", "Noise_0"}
+    assert model.weights == boost(dev, None, replace(FAST, rounds=0)).weights  # linear weights keep all features
+    linear = boost(dev, None, replace(options, tree=TreeOptions(leaves="linear", min_occurrences=20)))
+    assert {tree.on for tree in linear.trees} <= {"PhraseCount", "Noise_0"}
+    with pytest.raises(InputError, match="tree features: expected features of the list, found 'Nope'"):
+        boost(dev, None, replace(FAST, tree_features=("Nope",)))
+
+
+def test_leaves_of_enough_sentences(dev):
+    """By counting, for every leaf of every tree, the sentences with a hypothesis that has a unit in it."""
+    model = boost(dev, None, replace(FAST, tree=TreeOptions(max_leaves=4, min_occurrences=1, min_sentences=35)))
+    sentence, table = dev.sent_of_hyp[owners(dev.unit_ptr)], Space.of(dev, "local").table
+    assert len(model.trees) == 4
+    for tree in model.trees:
+        leaf = tree.leaf_of(table)[dev.unit_idx]
+        assert min(len(set(sentence[leaf == node])) for node in tree.leaves) >= 35
+
+
+def test_a_refit_of_weights_lowers_the_loss_it_is_made_for(dev):
+    """Expected BLEU after the start: no lower than after PRO alone, on the list it is fitted to."""
+    loss = ExpectedBleu(dev.hyp_ptr, dev.stats, 3.0)
+    plain, refitted = (boost(dev, None, replace(FAST, rounds=0, refit=refit)) for refit in ("none", "linear"))
+    assert loss.value(refitted.decision_function(dev)) < loss.value(plain.decision_function(dev))
+
+
 def test_resuming_with_other_options_is_refused(dev):
     half = boost(dev, None, replace(FAST, rounds=1))
     with pytest.raises(InputError, match="shrinkage"):
         boost(dev, None, replace(FAST, shrinkage=0.5), so_far=half)
 
 
-def test_threads_do_not_matter(dev, select):
-    one, two = (boost(dev, select, FAST, seed=2, threads=t).to_json() for t in (1, 2))
+@pytest.mark.parametrize("more", [{}, {**EVERYTHING, "refit": "leaves", "refit_every": 2, "bags": 2}])
+def test_threads_do_not_matter(dev, select, more):
+    one, two = (boost(dev, select, replace(FAST, **more), seed=2, threads=t).to_json() for t in (1, 2))
     assert one == two
 
 
@@ -218,7 +283,7 @@ def test_init_continues_from_another_model(dev):
         boost(dev, None, replace(FAST, level="global"), init=first)
 
 
-@pytest.mark.parametrize("loss", ["expected-gain", "lambda"])
+@pytest.mark.parametrize("loss", ["expected-gain", "lambda", "expected-bleu"])
 def test_other_losses_learn_too(dev, loss):
     model = boost(dev, None, replace(FAST, loss=loss))
     losses = [row["loss"] for row in model.history]
@@ -273,7 +338,7 @@ def test_lists_with_nothing_to_learn():
 
 
 def test_reranker(dev, select):
-    reranker = BoostReranker(max_leaves=3, n_rounds=3, min_occurrences=20, n_draws=500)
+    reranker = BoostReranker("paper", max_leaves=3, n_rounds=3, min_occurrences=20, n_draws=500)
     again = clone(reranker).set_params(n_rounds=2)
     assert (reranker.get_params()["n_rounds"], again.n_rounds) == (3, 2)
     assert reranker.fit(dev, select=select) is reranker
@@ -290,7 +355,7 @@ def test_folds_over_sentences(dev):
         assert not set(train) & set(held)
         assert len(dev.take(train)) + len(dev.take(held)) == len(dev)
     train, held = folds[0]
-    reranker = BoostReranker(n_rounds=1, min_occurrences=20, n_draws=500).fit(dev.take(train))
+    reranker = BoostReranker("fast", n_rounds=1, min_occurrences=20, n_draws=500).fit(dev.take(train))
     assert 0 < reranker.score(dev.take(held)) < 100
 
 

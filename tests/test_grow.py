@@ -112,6 +112,46 @@ def test_equals_greedy_growth_by_numpy(leaves, n_leaves, least, seed):
     np.testing.assert_allclose(grown.h, twins[int(np.argmax(gains))], rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("seed", range(2))
+def test_second_order_growth_by_numpy(seed):
+    """With curvature in place of occurrences: the twin's splits by Σg² / Σq, leaves the Newton step Σg / Σq."""
+    x, c, g = make(150, 3, seed=seed)
+    q = c * np.random.default_rng(seed).random(150)
+    grown = grower(x, c, max_leaves=4).grow(g, curvature=q)
+    np.testing.assert_allclose(grown.h, twin(x, q, np.ones(150), g, 4, 0.0), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("least", [0, 10, 25])
+@pytest.mark.parametrize("leaves", KINDS)
+def test_enough_sentences_in_every_leaf(leaves, least):
+    """Rows of 40 sentences, some of two, most gradient in three of them: a limit of 0 makes leaves of these alone."""
+    x, c, g = make(seed=2)
+    rng = np.random.default_rng(0)
+    own = [sorted({int(k), int(k) if rng.random() < 0.8 else int(rng.integers(40))}) for k in rng.integers(0, 40, len(x))]
+    few = np.array([k[0] < 3 for k in own])
+    x[few, 0], g[few] = 9.0, 40.0
+    owners = (np.concatenate([[0], np.cumsum([len(k) for k in own])]), np.array([k for o in own for k in o], np.int32))
+    options = TreeOptions(leaves=leaves, max_leaves=4, min_occurrences=1, min_sentences=least)
+    grown = Grower(names(4), x, c, options, owners=owners).grow(g)
+    counts = [len({k for o, at in zip(own, grown.leaf_of, strict=True) if at == leaf for k in o}) for leaf in grown.tree.leaves]
+    assert grown.tree.n_leaves > 1  # of single splits the bins offer only those that leave enough: there is always a tree
+    assert min(counts) >= least
+    if not least and leaves == "constant":
+        assert min(counts) < 10
+
+
+def test_a_share_of_the_columns():
+    """Each draw is of half the features, by the seed and its number alone: the order of draws does not matter."""
+    x, c, g = make(d=8)
+    first = [grower(x, c, columns=0.5, max_leaves=8).grow(g, draw=k).tree.to_json() for k in (0, 1, 2)]
+    one = grower(x, c, columns=0.5, max_leaves=8)
+    again = {k: one.grow(g, draw=k).tree.to_json() for k in (2, 0, 1)}
+    assert first == [again[k] for k in (0, 1, 2)]
+    tested = [{node["feature"] for node in tree["nodes"] if "feature" in node} for tree in first]
+    assert max(map(len, tested)) <= 4
+    assert len(set(map(frozenset, tested))) > 1
+
+
 @pytest.mark.parametrize("leaves", KINDS)
 def test_leaves_are_least_squares(leaves):
     x, c, g = make(seed=3)

@@ -10,10 +10,11 @@ import pytest
 from scipy.optimize import approx_fprime, minimize_scalar
 from scipy.special import expit, softmax
 
+from boostfeat.bleu import corpus_bleu, corpus_rows
 from boostfeat.errors import InputError
 from boostfeat.exponential import exp_nonpositive
 from boostfeat.linesearch import minimise_ray
-from boostfeat.losses import LOSSES, ExpectedGain, LambdaLoss, PairwiseLogLoss, make_loss
+from boostfeat.losses import LOSSES, OF_LISTS, ExpectedBleu, ExpectedGain, LambdaLoss, PairwiseLogLoss, make_loss
 from boostfeat.pairs import PairOptions, sample_pairs
 
 HYP_PTR = np.array([0, 7, 7, 8, 20, 22])  # lists of 7, 0, 1, 12 and 2
@@ -22,8 +23,21 @@ GAINS = np.random.default_rng(0).random(N)
 PAIRS = sample_pairs(HYP_PTR, GAINS, PairOptions(draws=100, keep=15), seed=0)
 
 
-def loss_of(name):
-    return make_loss(name, pairs=PAIRS, hyp_ptr=HYP_PTR, gains=GAINS, scale=0.7)
+def random_stats(n):
+    """Statistics of hypotheses of 5 to 12 words against references as long; fewer matches the longer the n-gram."""
+    rng = np.random.default_rng(3)
+    length, ref_len = rng.integers(5, 13, (2, n))
+    matches = [rng.integers(1, np.minimum(length, ref_len) - 3)]
+    for _ in range(3):
+        matches.append(rng.integers(0, matches[-1] + 1))
+    return np.stack([*matches, length, ref_len], axis=1).astype(np.int32)
+
+
+STATS = random_stats(N)
+
+
+def loss_of(name, strict=True):
+    return make_loss(name, pairs=PAIRS, hyp_ptr=HYP_PTR, gains=GAINS, scale=0.7, stats=STATS, strict=strict)
 
 
 def points(n=1):
@@ -57,6 +71,16 @@ def test_expected_gain_of_large_scale_is_the_gain_of_the_first():
     assert ExpectedGain(HYP_PTR, GAINS, 1e6).value(scores) == pytest.approx(-GAINS[best].sum(), rel=1e-12)
 
 
+@pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize("scale", [0.1, 1.0, 1e6])
+def test_expected_bleu_is_bleu_of_expected_counts(scale, strict):
+    """corpus_bleu takes fractional counts; at scale 10⁶ these are the counts of the first hypotheses."""
+    scores, rows = points()[0], corpus_rows(STATS)
+    sums = sum(softmax(scale * scores[a:b]) @ rows[a:b] for a, b in pairwise(HYP_PTR) if b > a)
+    want = -(len(HYP_PTR) - 1) * np.log(corpus_bleu(sums, strict=strict))
+    assert ExpectedBleu(HYP_PTR, STATS, scale, strict=strict).value(scores) == pytest.approx(want, rel=1e-12)
+
+
 # -- derivatives ------------------------------------------------------------------------------------------------------
 
 
@@ -78,6 +102,47 @@ def test_ray_by_finite_differences(name, rho):
     assert first == pytest.approx(loss.gradient(scores + rho * direction) @ direction, rel=1e-10, abs=1e-12)
     assert first == pytest.approx((ray(rho + h)[0] - ray(rho - h)[0]) / (2 * h), abs=1e-7)
     assert second == pytest.approx((ray(rho + h)[1] - ray(rho - h)[1]) / (2 * h), abs=1e-7)
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_gradient_of_expected_bleu_by_finite_differences(strict):
+    loss, scores = loss_of("expected-bleu", strict), points()[0]
+    assert loss.gradient(scores) == pytest.approx(approx_fprime(scores, loss.value, 1e-7), abs=2e-6)
+
+
+@every_loss
+def test_curvature(name):
+    """Of pairs: the hessian, by differences of the gradient. Of lists: the Fisher information, scale² Σ_s Cov_p(B)."""
+    loss, scores = loss_of(name), points()[0]
+    basis = np.random.default_rng(5).normal(size=(N, 3))
+    found = loss.curvature(scores, basis)
+    if name in OF_LISTS:
+        want = np.zeros((3, 3))
+        for a, b in pairwise(HYP_PTR):
+            if b > a:
+                p = softmax(0.7 * scores[a:b])
+                centred = basis[a:b] - p @ basis[a:b]
+                want += 0.7**2 * centred.T @ (p[:, None] * centred)
+    else:
+        want = approx_jacobian(lambda w: basis.T @ loss.gradient(scores + basis @ w), 3)
+    assert found == pytest.approx(want, abs=1e-6)
+
+
+def approx_jacobian(f, n, h=1e-5):
+    return np.stack([(f(h * e) - f(-h * e)) / (2 * h) for e in np.eye(n)], axis=1)
+
+
+@pytest.mark.parametrize("name", ["log", "lambda"])
+def test_unit_curvature_is_the_diagonal(name):
+    """With A a matrix of counts, the second derivative in a unit's score is that of one column of A. Repeats count twice."""
+    rng = np.random.default_rng(6)
+    ptr = np.concatenate([[0], np.cumsum(rng.integers(0, 5, N))])
+    idx = rng.integers(0, 9, ptr[-1]).astype(np.int32)
+    a = np.zeros((N, 9))
+    np.add.at(a, (np.repeat(np.arange(N), np.diff(ptr)), idx), 1)
+    loss, scores = loss_of(name), points()[0]
+    assert a.max() > 1
+    assert loss.unit_curvature(scores, ptr, idx, 9) == pytest.approx(np.diag(loss.curvature(scores, a)), rel=1e-12, abs=1e-12)
 
 
 # -- invariances and limits -------------------------------------------------------------------------------------------
@@ -107,15 +172,17 @@ def test_no_overflow(name, size):
 @every_loss
 def test_no_pairs_no_hypotheses(name):
     ptr, gains = np.array([0, 0]), np.zeros(0)
-    loss = make_loss(name, pairs=sample_pairs(ptr, gains, PairOptions(), seed=0), hyp_ptr=ptr, gains=gains)
+    loss = make_loss(name, pairs=sample_pairs(ptr, gains, PairOptions(), seed=0), hyp_ptr=ptr, gains=gains, stats=STATS[:0])
     assert loss.value(gains) == 0
     assert loss.gradient(gains).shape == (0,)
     assert minimise_ray(loss.ray(gains, gains), l2=1.0) == 0
 
 
 def test_unknown_loss_lists_the_known():
-    with pytest.raises(InputError, match="unknown loss 'hinge': expected one of log, expected-gain, lambda"):
+    with pytest.raises(InputError, match="unknown loss 'hinge': expected one of log, lambda, expected-gain, expected-bleu"):
         make_loss("hinge", pairs=PAIRS, hyp_ptr=HYP_PTR, gains=GAINS)
+    with pytest.raises(InputError, match="expected the statistics of lists with references"):
+        make_loss("expected-bleu", pairs=PAIRS, hyp_ptr=HYP_PTR, gains=GAINS)
 
 
 # -- line search ------------------------------------------------------------------------------------------------------

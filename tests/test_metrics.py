@@ -15,9 +15,11 @@ from strategies import build, containers, plain, quick
 
 from boostfeat import __version__
 from boostfeat.bleu import sentence_bleu
+from boostfeat.boost import BoostOptions
 from boostfeat.build import HypRecord, attach
 from boostfeat.errors import InputError
 from boostfeat.metrics import (
+    GAINS,
     METRICS,
     Scorer,
     best_choice,
@@ -30,6 +32,7 @@ from boostfeat.metrics import (
     signature,
 )
 from boostfeat.nbest import NBest
+from boostfeat.tuners.base import Run
 
 ORACLES: dict[str, Callable[[], Any]] = {
     "bleu": lambda: sacrebleu.BLEU(tokenize="none", force=True),
@@ -205,3 +208,13 @@ def test_unknown_sentence_metrics_list_the_known() -> None:
 def test_no_metrics_is_an_error() -> None:
     with pytest.raises(InputError, match="expected metric names"):
         parse_metrics(" , ")
+
+
+@pytest.mark.parametrize("make", [lambda m: BoostOptions(metric=m), lambda m: Run(metric=m)])
+def test_nothing_is_chosen_by_a_metric_that_is_better_when_lower(make):
+    for metric in GAINS:
+        make(metric)
+    with pytest.raises(InputError, match="expected one that is better when higher"):
+        make("ter")
+    with pytest.raises(InputError, match="unknown metric 'bleurt'"):
+        make("bleurt")

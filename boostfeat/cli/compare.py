@@ -21,22 +21,37 @@ def register(app: typer.Typer) -> None:
 def compare(
     store: Store,
     select: Annotated[str, typer.Option("--select", help="The list that chooses hyper-parameters.", show_default=False)],
-    test: Annotated[str, typer.Option("--test", help="The list that results are reported on.", show_default=False)],
     output: Annotated[str, typer.Option("-o", "--output", help="A folder for results, models and choices.", show_default=False)],
+    test: Annotated[
+        str | None, typer.Option("--test", help="The list that results are reported on; an ablation can do without.")
+    ] = None,
     systems: Annotated[
         str | None,
         typer.Option(
             "--systems",
-            help="Of decoder, base-MERT, base-PRO, kbmira, boost-global, boost-local (default: all). Names like large/pro or "
-            "large/boost-local:linear (features/method[:leaves]) go with these; given alone, they are added to all.",
+            help="Of decoder, base-MERT, base-PRO, kbmira, mbr, boost-global, boost-local, boost-local:paper (default: all). "
+            "Names like large/pro, large+neighbours/boost-local or large/boost-local:linear (features/method[:leaves or recipe]) "
+            "go with these; given alone, they are added to all.",
         ),
     ] = None,
+    ablation: Annotated[
+        bool,
+        typer.Option(
+            "--ablation",
+            help="Rows of the default recipe with one ingredient changed at a time, and of the paper's. Without --test they are "
+            "reported on select; p-values are against boost-local.",
+        ),
+    ] = False,
     runs: Annotated[int, typer.Option("--runs", min=1, help="Repeat with other seeds: mean, sd and the stratified test.")] = 1,
     search: Annotated[str, typer.Option("--search", help="Of hyper-parameters: grid, halving or none.")] = "grid",
     metric: Annotated[str, typer.Option("--metric", help="What they are chosen by: bleu or bleu-sbp.")] = "bleu-sbp",
-    rounds: Annotated[int, typer.Option("--rounds", min=0, help="Trees of boosting, at most.")] = 40,
+    rounds: Annotated[
+        int | None, typer.Option("--rounds", min=0, help="Trees of boosting, at most (default: as the recipe says).")
+    ] = None,
     trials: Annotated[int, typer.Option("--trials", min=1, help="Of the significance tests.")] = 10_000,
-    baseline: Annotated[str, typer.Option("--baseline", help="The system that p-values are against.")] = "base-PRO",
+    baseline: Annotated[
+        str | None, typer.Option("--baseline", help="The system that p-values are against (default: base-PRO).")
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace what other lists or options left in the folder.")] = False,
     seed: Seed = 0,
     threads: Threads = ALL_CORES,
@@ -51,13 +66,18 @@ def compare(
     Example:
       boostfeat compare dev.nbest --select select.nbest --test test.nbest -o run
       boostfeat compare dev.nbest --select select.nbest --test test.nbest --systems large/pro --runs 3 -o run3
+      boostfeat compare dev.nbest --select select.nbest --ablation --runs 3 -o ablation
     """
     from ..compare import CompareOptions
     from ..compare import compare as run_comparison
+    from ..errors import InputError
     from ..results import table_rows
 
-    options = CompareOptions(systems, runs, search, metric, rounds, trials, baseline, seed)
-    paths = {"dev": store, "select": select, "test": test}
+    if test is None and not ablation:
+        raise InputError("--test: expected a list to report on, found none; give one, or --ablation to look at select only")
+    against = baseline or ("boost-local" if ablation else CompareOptions.baseline)
+    options = CompareOptions(systems, runs, search, metric, rounds, trials, against, seed, ablation)
+    paths = {"dev": store, "select": select, **({} if test is None else {"test": test})}
     with progress("comparing", quiet=quiet) as bar:
         steps = 0
 

@@ -60,7 +60,7 @@ def curves(run: Run) -> list[dict[str, Any]]:
     """Learning curves: rounds or epochs, whatever of loss, dev, select and ρ the history has, and where it stopped."""
     out = []
     for s in run.systems:
-        history = s.model.history if s.model else ()
+        history = [row for row in s.model.history if not row.get("bag")] if s.model else []  # of bags, the first
         step = next((k for k in ("round", "epoch") if history and k in history[0]), None)
         if step is None or s.model is None:
             continue

@@ -115,7 +115,10 @@ def load_run(folder: str | Path, *, test: str | Path | None = None) -> Run:
 
 
 def _test_path(folder: Path, config: Mapping[str, Any], given: str | Path | None) -> Path:
-    recorded = (config.get("inputs") or {}).get("test") or {}
+    inputs = config.get("inputs") or {}
+    if inputs and "test" not in inputs:
+        raise InputError(f"{folder}: expected a comparison on a test list, found an ablation without one; compare with --test")
+    recorded = inputs.get("test") or {}
     if given is None:
         name = recorded.get("path")
         if not isinstance(name, str):

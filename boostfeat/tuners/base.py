@@ -18,7 +18,7 @@ import numpy as np
 from ..arrays import F64, I64, Bool
 from ..errors import InputError
 from ..files import decode, read_chunks
-from ..metrics import Scorer, best_choice
+from ..metrics import Scorer, best_choice, check_gain
 from ..model import Model
 from ..nbest import NBest, SparseRows
 
@@ -129,6 +129,9 @@ class Run:
     metric: str = "bleu"  # what the epoch is chosen by on --select
     pick: str = "auto"  # auto: the best epoch on select, else the last; train: the best on the tuning list; last
     callback: Callable[[Mapping[str, Any]], None] | None = None  # called with every history row
+
+    def __post_init__(self) -> None:
+        check_gain(self.metric)
 
 
 def step_factors(features: Features, run: Run) -> F64:

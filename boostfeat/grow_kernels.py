@@ -1,0 +1,84 @@
+"""The passes over rows that growing a tree is made of."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc"})
+def _abs_sum(values):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for v in range(len(values)):
+        total += abs(values[v])
+    return total
+
+
+@njit(cache=True, nogil=True)
+def to_grid(values, scale, out):  # type: ignore[no-untyped-def]
+    """OUT out[V] (float32) = scale values, on a grid of 2⁻⁵² of their absolute sum.
+
+    Sums of such numbers in float64 are exact, so LightGBM's histograms do not depend on the order its threads add in. Only
+    numbers below 2⁻²⁹ of the sum lose anything to the grid that float32 would have kept.
+    """
+    step = 2.0 ** (math.frexp(_abs_sum(values) * abs(scale))[1] - 52)
+    per_step = scale / step
+    for v in range(len(values)):
+        out[v] = np.rint(values[v] * per_step) * step
+
+
+@njit(cache=True, nogil=True)
+def divide(leaf_of, node, codes, cut, left, right, c):  # type: ignore[no-untyped-def]
+    """INOUT leaf_of[V]: rows of a node go to left (code <= cut) or right. Returns the occurrences on either side."""
+    n_left = n_right = 0.0
+    for v in range(len(leaf_of)):
+        if leaf_of[v] == node:
+            goes_left = codes[v] <= cut
+            leaf_of[v] = left if goes_left else right
+            n_left += c[v] if goes_left else 0.0
+            n_right += 0.0 if goes_left else c[v]
+    return n_left, n_right
+
+
+@njit(cache=True, nogil=True)
+def owners_in(leaf_of, node, owner_ptr, owner_idx, seen):  # type: ignore[no-untyped-def]
+    """How many owners the rows of a node have; INOUT seen[n_owners] holds a mark of its own for each call."""
+    found = 0
+    for v in range(len(leaf_of)):
+        if leaf_of[v] == node:
+            for i in range(owner_ptr[v], owner_ptr[v + 1]):
+                if seen[owner_idx[i]] != node:
+                    seen[owner_idx[i]] = node
+                    found += 1
+    return found
+
+
+@njit(cache=True, nogil=True)
+def descend(codes, slot, cut, left, right, leaf_of):  # type: ignore[no-untyped-def]
+    """OUT leaf_of[V]: the leaf of each row by its codes[k, V]; node n tests row slot[n] of them."""
+    for v in range(len(leaf_of)):
+        node = 0
+        while left[node] >= 0:
+            node = left[node] if codes[slot[node], v] <= cut[node] else right[node]
+        leaf_of[v] = node
+
+
+@njit(cache=True, nogil=True)
+def sums(leaf_of, c, g, out):  # type: ignore[no-untyped-def]
+    """OUT out[4, n_nodes, 2] = Σ (c, g) over the rows of each leaf; four parts, so that no addition waits for the last."""
+    for v in range(len(leaf_of)):
+        cell = out[v & 3, leaf_of[v]]
+        cell[0] += c[v]
+        cell[1] += g[v]
+
+
+@njit(cache=True, nogil=True)
+def slope_sums(leaf_of, c, g, z, centre, out):  # type: ignore[no-untyped-def]
+    """OUT out[n_nodes, 3] = Σ (c z, z g, c z²) over the rows of each leaf, z taken about the leaf's centre."""
+    for v in range(len(leaf_of)):
+        d = z[v] - centre[leaf_of[v]]
+        out[leaf_of[v], 0] += c[v] * d
+        out[leaf_of[v], 1] += d * g[v]
+        out[leaf_of[v], 2] += c[v] * d * d
