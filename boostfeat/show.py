@@ -55,8 +55,8 @@ def _tree(tree: Tree, effect: float | None, fires: list[int] | None) -> dict[str
     return {"name": tree.name, "weight": tree.weight, "rules": tree.rules(notes), "effect": effect, "fires": fires}
 
 
-def described_text(what: dict[str, Any], *, top: int) -> str:
-    """The description for a terminal."""
+def described_text(what: dict[str, Any], *, top: int, most_trees: int) -> str:
+    """The description for a terminal: sparse weights up to ``top``, and so many trees, those of the largest effect (0: all)."""
     from .cli.common import table
 
     lines = [what["signature"], ""]
@@ -68,9 +68,12 @@ def described_text(what: dict[str, Any], *, top: int) -> str:
     lines.append(table(rows, header=["feature", "weight", "total effect"]))
     if len(other) > top:
         lines.append(f"... and {len(other) - top} more (--top N)")
-    for tree in what["trees"]:
+    largest = sorted(what["trees"], key=lambda tree: -(tree["effect"] or 0.0))[: most_trees or None]
+    for tree in (tree for tree in what["trees"] if any(tree is one for one in largest)):
         effect = f"  (effect {_short(tree['effect'])})" if tree["effect"] is not None else ""
         lines += ["", f"{tree['name']}{effect}", *("  " + line for line in tree["rules"].splitlines())]
+    if len(largest) < len(what["trees"]):
+        lines += ["", f"... and {len(what['trees']) - len(largest)} trees of smaller effect (--trees 0 shows all)"]
     return "\n".join(lines)
 
 

@@ -8,9 +8,12 @@ from types import ModuleType
 
 import pytest
 
+from boostfeat.build import ReadOptions
+from boostfeat.formats import read
 from boostfeat.store import write_store
 from boostfeat.synthetic import SyntheticOptions, synthetic_nbest
 from boostfeat.tuners import TUNERS
+from boostfeat.world import World
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -43,3 +46,16 @@ def test_all_tuners_run(lists, capsys):
     found = load("which_tuner").main(*lists[:2])
     assert set(found) == set(TUNERS)
     assert len(capsys.readouterr().out.splitlines()) == len(TUNERS)
+
+
+def test_a_bitext_becomes_a_system(tmp_path, capsys):
+    """Trained on generated text, it translates sentences of that text into mostly the right words, and its lists are lists."""
+    pytest.importorskip("thot", reason="sil-thot is not installed")
+    source, target = World().bitext(600, seed=4)
+    for name, lines in (("src", source), ("tgt", target), ("input", source[:20])):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    best = load("train_system").main(*(str(tmp_path / name) for name in ("src", "tgt", "input", "system")))
+    assert (tmp_path / "system" / "input.out").read_text(encoding="utf-8").splitlines() == best
+    words = [(word, line.split()) for out, line in zip(best, target, strict=False) for word in out.split()]
+    assert sum(word in line for word, line in words) > 0.6 * len(words)
+    assert len(read(tmp_path / "system" / "input.nbest.xz", ReadOptions())) == 20

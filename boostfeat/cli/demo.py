@@ -10,6 +10,10 @@ import typer
 
 from .common import ALL_CORES, AsJson, Quiet, Seed, Threads
 
+# Of the lists' 100 hypotheses and of compare's systems as much as fits into about a minute
+SIZE = ("--size", "30")
+SYSTEMS = ("--systems", "decoder,base-MERT,base-PRO,kbmira,boost-local:paper,base/boost-local:fast")
+
 
 def register(app: typer.Typer) -> None:
     @app.command()
@@ -35,15 +39,16 @@ def register(app: typer.Typer) -> None:
             raise InputError(f"{out}: expected a folder to write, found: {error.strerror}; choose another with -o") from None
         common = ["--seed", str(seed), "--threads", str(threads)] + (["-q"] if quiet else [])
         lists = {name: f"{out}/{name}.nbest" for name in ("dev", "select", "test")}
+        others = ("--select", lists["select"], "--test", lists["test"])
         jobs = [
             *(
-                ["import", f"{data}/{n}.nbest.xz", "-s", f"{data}/{n}.src", "-r", f"{data}/{n}.ref", "-o", path]
+                ["import", f"{data}/{n}.nbest.xz", "-s", f"{data}/{n}.src", "-r", f"{data}/{n}.ref", *SIZE, "-o", path]
                 for n, path in lists.items()
             ),
             ["info", lists["dev"]],
             ["featurize", lists["dev"], "--templates", "large", "-o", f"{out}/dev.large.nbest"],
-            ["compare", lists["dev"], "--select", lists["select"], "--test", lists["test"], "--force", "-o", f"{out}/run"],
-            ["show", f"{out}/run/models/boost-local.json"],
+            ["compare", lists["dev"], *others, *SYSTEMS, "--force", "-o", f"{out}/run"],
+            ["show", f"{out}/run/models/base_boost-local_fast.json"],
             ["report", f"{out}/run", "-o", f"{out}/report.html"],
         ]
         for job in jobs:

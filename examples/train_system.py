@@ -1,0 +1,40 @@
+"""How do I get a system and n-best lists from a bitext?  python examples/train_system.py SOURCE TARGET INPUT FOLDER
+
+SOURCE and TARGET are parallel text, one tokenised sentence a line; INPUT are sentences to translate. FOLDER gets phrase table,
+reordering table, language model and moses.ini (which Moses reads too), translations and their 100-best lists. Needs only pip:
+'boostfeat[train]' brings the word aligner. The weights are Moses' start values: tune them with boostfeat loop.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+from boostfeat.decoder import Decoder, SearchOptions, System, read_ini, write_nbest
+from boostfeat.files import open_output, read_lines
+from boostfeat.model import Model
+from boostfeat.training import read_bitext, train_system
+
+
+def main(source: str, target: str, to_translate: str, folder: str) -> list[str]:
+    started = time.monotonic()
+    sentences = [line for _, line in read_lines(to_translate)]
+    ini = read_ini(train_system(*read_bitext(source, target), folder, only=sentences))
+    print(f"system in {folder}: {time.monotonic() - started:.0f} s")
+    system = System.load(phrase_table=ini.phrase_table, lm=ini.lm, reordering_table=ini.reordering_table, only=sentences)
+    decoder = Decoder(system, Model(ini.weights), SearchOptions(distortion_limit=ini.distortion_limit), extra=("count.log",))
+    results = list(decoder.decode_all(sentences, threads=2))
+    with open_output(Path(folder) / "input.nbest.xz") as stream:
+        write_nbest(stream, results, 100)
+    best = [result.best.text for result in results]
+    with open_output(Path(folder) / "input.out") as stream:
+        stream.write("".join(f"{line}\n" for line in best).encode())
+    print(f"{len(sentences)} sentences: {time.monotonic() - started:.0f} s")
+    return best
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 5:
+        sys.exit(__doc__)
+    main(*sys.argv[1:])
