@@ -11,7 +11,7 @@ from typing import Any
 import typer
 
 from ..errors import InputError
-from . import compare, demo, featurize, learn, lists, report, tune
+from . import compare, decode, demo, export, featurize, learn, lists, loop, report, rescore, tune
 
 app = typer.Typer(
     name="boostfeat",
@@ -22,7 +22,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Rerank n-best lists with gradient-boosted local features, beside the classic tuners.",
 )
-for module in (lists, featurize, tune, learn, compare, report, demo):
+for module in (lists, featurize, tune, learn, decode, loop, compare, export, rescore, report, demo):
     module.register(app)
 
 # typer has the class of all usage errors (unknown option, missing argument, bad value) only as this one's base

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .common import ALL_CORES, AsJson, Quiet, Seed, Threads, emit, progress, say, table
+from .graphs import GraphIterations, GraphNames, Graphs, GraphSize, GraphVocab, graph_options, tuned_on_graphs
 from .learn import Init, Select
 from .lists import Store
 
@@ -34,7 +35,7 @@ def tune(
     select: Select = None,
     init: Init = None,
     metric: Annotated[
-        str, typer.Option("--metric", help="What epochs are chosen by (and MERT climbs): bleu, bleu-sbp, chrf or ter.")
+        str, typer.Option("--metric", help="What epochs are chosen by (and MERT climbs): bleu, bleu-sbp or chrf.")
     ] = "bleu",
     pick: Annotated[
         str, typer.Option("--pick", help="Epoch: auto (best on --select, else the method's own), select, train or last.")
@@ -46,6 +47,11 @@ def tune(
         int,
         typer.Option("--runs", min=1, help="Repeat with other seeds: mean and sd; the best on --select, or the first, is kept."),
     ] = 1,
+    graphs: Graphs = None,
+    graph_iterations: GraphIterations = 5,
+    graph_size: GraphSize = 100,
+    graph_names: GraphNames = None,
+    graph_vocab: GraphVocab = None,
     strategy_grid: Annotated[bool, typer.Option("--strategy-grid", help="mira: all oracles x predictions, with curves.")] = False,
     epochs: _option("--epochs", int, "Passes over the list.", min=1) = None,  # type: ignore[valid-type]
     rounds: _option("--rounds", int, "pro: fits that are averaged; mert: rounds of starts.", min=1) = None,  # type: ignore[valid-type]
@@ -103,7 +109,8 @@ def tune(
 ) -> None:
     """Tune linear weights with a classic method. An option that the method does not have is an error.
 
-    With --init MODEL that has trees, on a list made by 'augment', the trees' weights are tuned too.
+    With --init MODEL that has trees, on a list made by 'augment', the trees' weights are tuned too. With --graphs the list grows
+    by fresh k-best lists of search graphs, under the weights so far, as it would by decoding again.
 
     \b
     Example:
@@ -113,7 +120,6 @@ def tune(
     from ..augment import augmented_weights, folded
     from ..errors import InputError
     from ..files import is_writable_target
-    from ..metrics import METRICS, parse_metrics
     from ..model import Model
     from ..store import read_store
     from ..tuners.base import Features, Groups, Run, feature_warnings
@@ -127,12 +133,9 @@ def tune(
         raise InputError(f"--pick: expected auto, select, train or last, found {pick!r}")
     if strategy_grid and method != "mira":
         raise InputError(f"--strategy-grid: expected --method mira, found {method}")
-    parse_metrics(metric)
-    assert metric in METRICS
     start = Model.load(init) if init else None
     nbest = read_store(store)
     held_out = read_store(select) if select else None
-    features = Features.of(nbest)
     run = Run(
         seed=seed,
         threads=threads,
@@ -141,6 +144,10 @@ def tune(
         metric=metric,
         pick=pick,
     )
+    if graphs:
+        taken = graph_options(graphs, graph_iterations, graph_size, graph_names, graph_vocab)
+        nbest, run = tuned_on_graphs(tuner, nbest, held_out, run, taken, quiet=quiet)
+    features = Features.of(nbest)
     zeros_matter = method != "pro"  # its objective is convex: where it starts does not matter
     for warning in feature_warnings(features, nbest, features.vector(run.init or {}) if zeros_matter else None):
         say(f"warning: {warning}", quiet=quiet)

@@ -115,7 +115,7 @@ def _argmax(a, scores, b, gains, among):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _epoch(x, order, sentence_gains, choice, limits, w, past, factor, sums, trace, room, scratch):  # type: ignore[no-untyped-def]
+def learner_pass(x, order, sentence_gains, choice, limits, w, past, factor, sums, trace, room, scratch):  # type: ignore[no-untyped-def]
     """[E12 algorithm 1] over the sentences of ``order``. IN OUT w, past, sums (statistics of trace.best). Returns steps taken."""
     all_scores, all_gains, everything = np.empty(room), np.empty(room), np.arange(room)
     idx, val = np.empty(scratch, np.int64), np.empty(scratch)
@@ -186,7 +186,7 @@ def train(tuner: Any, limits: Limits, nbest: NBest, select: NBest | None, run: R
 
     def learn(order: I64) -> tuple[int, F64, F64]:
         mine, past, own_sums = w.copy(), np.zeros(len(w)), sums.copy()
-        moves = _epoch(x, order, gains, choice, limits, mine, past, factor, own_sums, trace, x.longest, x.n_scratch)
+        moves = learner_pass(x, order, gains, choice, limits, mine, past, factor, own_sums, trace, x.longest, x.n_scratch)
         return moves, mine, mine - past / max(len(order), 1)
 
     with ThreadPoolExecutor(max(1, min(run.threads, tuner.shards))) as pool:

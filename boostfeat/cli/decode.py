@@ -1,0 +1,122 @@
+"""The command decode: translate with the reference decoder."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .common import ALL_CORES, AsJson, Quiet, Seed, Threads, emit, progress, reading, say
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..decoder import Decoded
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(decode)
+
+
+def decode(
+    source: Annotated[
+        str, typer.Argument(metavar="INPUT", help="Sentences, one a line; '-' is standard input.", show_default=False)
+    ],
+    phrase_table: Annotated[str | None, typer.Option("--phrase-table", help="Moses' text format.")] = None,
+    lm: Annotated[str | None, typer.Option("--lm", help="An ARPA language model.")] = None,
+    reordering_table: Annotated[str | None, typer.Option("--reordering-table", help="Of type msd-bidirectional-fe.")] = None,
+    model: Annotated[str | None, typer.Option("-m", "--model", help="A model file: weights, and trees of level local.")] = None,
+    ini: Annotated[
+        str | None,
+        typer.Option("--ini", help="A moses.ini: files, weights, distortion limit; what is given besides overrides it."),
+    ] = None,
+    nbest: Annotated[int, typer.Option("--nbest", min=1, help="Translations a sentence in --nbest-output.")] = 100,
+    nbest_output: Annotated[str | None, typer.Option("--nbest-output", help="Moses' list with scores of every phrase.")] = None,
+    distinct: Annotated[bool, typer.Option("--distinct/--no-distinct", help="n-best: different strings, or derivations.")] = True,
+    search_graph: Annotated[str | None, typer.Option("--search-graph", help="Moses' osgx format.")] = None,
+    extra: Annotated[
+        str | None, typer.Option("--extra", help="Features to list besides the model's: any of count.log,count.0,count.1,len.*.")
+    ] = None,
+    stack: Annotated[int, typer.Option("--stack", min=0, help="Hypotheses a stack; 0: all.")] = 200,
+    beam: Annotated[float, typer.Option("--beam", min=0, max=1, help="Least ratio to the stack's best; 0: none.")] = 1e-5,
+    table_limit: Annotated[int, typer.Option("--table-limit", min=0, help="Translations of a phrase; 0: all.")] = 20,
+    distortion_limit: Annotated[
+        int | None, typer.Option("--distortion-limit", min=-1, help="Words to jump; -1: any; default: the ini's, or 6.")
+    ] = None,
+    output: Annotated[str, typer.Option("-o", "--output", help="The best translations; '-' is standard output.")] = "-",
+    seed: Seed = 0,
+    threads: Threads = ALL_CORES,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Translate with phrase-based beam search; a model's trees are scored inside search.
+
+    \b
+    Example:
+      boostfeat decode test.fi --phrase-table pt.gz --reordering-table rt.gz --lm lm.arpa.gz -m model.json > test.en
+      boostfeat decode test.fi --ini moses.ini --nbest 200 --nbest-output test.nbest.gz -o test.en
+    """
+    import contextlib
+
+    from ..decoder import Decoder, SearchOptions, System, graph_names, read_ini, write_nbest, write_search_graph
+    from ..decoder.ini import Ini
+    from ..errors import InputError
+    from ..files import is_writable_target, open_output, read_lines
+    from ..model import Model
+
+    if model is None and ini is None:
+        raise InputError("weights: expected -m MODEL or --ini FILE, found neither; give one")
+    outputs = [output, *(path for path in (nbest_output, search_graph) if path is not None)]
+    if outputs.count("-") > 1 or (as_json and "-" in outputs[1:]):
+        raise InputError("'-': expected one output on standard output, found more; name files")
+    for path in outputs:
+        is_writable_target(path)
+    given = read_ini(ini) if ini else Ini({})
+    weights = Model.load(model) if model else Model(given.weights)
+    phrase_table, lm = phrase_table or given.phrase_table, lm or given.lm
+    if phrase_table is None or lm is None:
+        raise InputError("expected --phrase-table and --lm, or an --ini that names both, found one missing; give it")
+    limit = distortion_limit if distortion_limit is not None else given.distortion_limit
+    options = SearchOptions(stack=stack, beam=beam, table_limit=table_limit, distortion_limit=6 if limit is None else limit)
+    sentences = [line for _, line in read_lines(source)]
+    with reading("loading", quiet=quiet):
+        system = System.load(
+            phrase_table=phrase_table, lm=lm, reordering_table=reordering_table or given.reordering_table, only=sentences
+        )
+    if ini and not model:
+        given.check(system.names, ini)
+    extras = tuple(name.strip() for name in extra.split(",")) if extra else ()
+    decoder = Decoder(
+        system, weights, options, extras, unknown_weight=0.0 if model else 1.0
+    )  # an ini means what Moses makes of it
+    translations: list[str] = []  # where they go into the JSON
+    started, n_words = time.monotonic(), sum(len(sentence.split()) for sentence in sentences)
+    with contextlib.ExitStack() as files, progress("decoding", quiet=quiet) as bar:
+        texts = files.enter_context(open_output(output)) if not as_json or output != "-" else None
+        graphs = files.enter_context(open_output(search_graph)) if search_graph else None
+        lists = files.enter_context(open_output(nbest_output)) if nbest_output else None
+
+        def results() -> Iterator[Decoded]:
+            for sent, result in enumerate(decoder.decode_all(sentences, threads)):
+                if texts:
+                    texts.write(f"{result.best.text}\n".encode())
+                else:
+                    translations.append(result.best.text)
+                if graphs:
+                    write_search_graph(graphs, result, sent)
+                bar.update(sent + 1, len(sentences))
+                yield result
+
+        if lists:
+            write_nbest(lists, results(), nbest, distinct=distinct)
+        else:
+            for _ in results():
+                pass
+    seconds = time.monotonic() - started
+    if as_json:
+        summary: dict[str, Any] = {"sentences": len(sentences), "words": n_words, "seconds": round(seconds, 3), "output": output}
+        if output == "-":
+            summary["translations"] = translations
+        emit({**summary, "features": decoder.names, "graph_features": graph_names(decoder.names)}, "", as_json=True)
+    say(f"{len(sentences):,} sentences, {n_words:,} words in {seconds:.1f} s", quiet=quiet)

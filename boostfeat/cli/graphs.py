@@ -1,0 +1,56 @@
+"""What ``tune`` and ``induce`` share: options for fresh lists from search graphs between fits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .common import say
+
+if TYPE_CHECKING:
+    from ..loop.graphs import GraphOptions
+    from ..model import Model
+    from ..nbest import NBest
+    from ..tuners.base import Run
+
+Graphs = Annotated[
+    list[str] | None, typer.Option("--graphs", help="Search graphs of the list's sentences: add their k-best between fits.")
+]
+GraphIterations = Annotated[int, typer.Option("--graph-iterations", min=1, help="Fits and fresh lists before the last fit.")]
+GraphSize = Annotated[int, typer.Option("--graph-size", min=1, help="k of the k-best of a graph.")]
+GraphNames = Annotated[str | None, typer.Option("--graph-names", help="osgx: comma-separated names of the values in core=(...).")]
+GraphVocab = Annotated[
+    str | None, typer.Option("--graph-vocab", help="The vocab of 'featurize' that gave the list its features.")
+]
+
+
+def graph_options(paths: list[str], iterations: int, size: int, names: str | None, vocab: str | None) -> GraphOptions:
+    from ..loop.graphs import GraphOptions
+
+    return GraphOptions(tuple(paths), iterations, size, tuple(n.strip() for n in names.split(",")) if names else None, vocab)
+
+
+def tuned_on_graphs(
+    tuner: Any, dev: NBest, select: NBest | None, run: Run, options: GraphOptions, *, quiet: bool
+) -> tuple[NBest, Run]:
+    """The grown list, and the run that goes on from the weights found on the way."""
+    from ..loop.graphs import grown
+
+    def fit(nbest: NBest, before: Model | None, i: int) -> Model:
+        model: Model = tuner.fit(nbest, select, replace(run, seed=run.seed + i, init=before.weights if before else run.init))
+        return model
+
+    dev, model = grown(dev, fit, options, threads=run.threads, report=lambda note: say(note, quiet=quiet))
+    return dev, replace(run, init=model.weights)
+
+
+def induced_on_graphs(
+    boosting: Callable[[NBest, int], Model], dev: NBest, options: GraphOptions, *, threads: int, quiet: bool
+) -> NBest:
+    """The grown list; ``boosting(list, iteration)`` starts anew each time: no tree stays that only an old list asked for."""
+    from ..loop.graphs import grown
+
+    return grown(dev, lambda nbest, _, i: boosting(nbest, i), options, threads=threads, report=lambda n: say(n, quiet=quiet))[0]

@@ -1,0 +1,119 @@
+"""What the decoder writes: n-best lists in memory or in Moses' enriched format, and search graphs (osgx)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import IO
+
+import numpy as np
+
+from ..build import Builder, HypRecord, ReadOptions, UnitRecord
+from ..errors import InputError, clip
+from ..formats import moses_enriched
+from ..formats.labels import format_number
+from ..nbest import NBest
+from . import search as kernel
+from .decoder import Decoded
+from .features import DISTORTION, LM, PHRASE_PENALTY, REORDERING, TRANSLATION, UNKNOWN, UNKNOWN_VALUE, WORD_PENALTY
+from .lattice import Derivation
+
+BATCH = 64  # sentences whose lists are in memory while a file is written
+
+
+def collect(results: Iterable[Decoded], size: int, *, distinct: bool = True, first_id: int = 0) -> NBest:
+    """The n-best lists of consecutive sentences, as if they had been written and imported (build.attach adds references)."""
+    builder: Builder | None = None
+    for sent, result in enumerate(results, first_id):
+        names = result.names
+        builder = builder or Builder(ReadOptions(), declared_dense=names)
+        for derivation in result.nbest(size, distinct=distinct):
+            builder.add(_record(derivation, result.lattice.tokens, names, sent))
+    return (builder or Builder()).finish()
+
+
+def _record(derivation: Derivation, tokens: list[str], names: tuple[str, ...], sent: int) -> HypRecord:
+    units = [
+        UnitRecord(
+            features=dict(zip(names, unit.features.tolist(), strict=True)),
+            src=unit.src,
+            tgt=unit.tgt,
+            src_text=" ".join(tokens[slice(*unit.src)]),
+            tgt_text=unit.text,
+            align=unit.align,
+            score=unit.score,
+        )
+        for unit in derivation.units
+    ]
+    return HypRecord(sent=sent, text=derivation.text, where=f"sentence {sent}", score=derivation.score, units=units)
+
+
+def write_nbest(stream: IO[bytes], results: Iterable[Decoded], size: int, *, distinct: bool = True, first_id: int = 0) -> None:
+    """Write the lists of consecutive sentences in Moses' enriched format, with all digits."""
+    results = iter(results)
+    while batch := list(islice(results, BATCH)):
+        for sent, result in enumerate(batch, first_id):
+            _check_bars(result, sent)
+        moses_enriched.write(collect(batch, size, distinct=distinct, first_id=first_id), stream)
+        first_id += len(batch)
+
+
+def graph_names(names: tuple[str, ...]) -> tuple[str, ...]:
+    """The values of core=(...) in a search graph, in the order of Moses' ini: what ``import --names`` is given."""
+    translation = (name for name in names if name.startswith(TRANSLATION))
+    context = (name for name in (*REORDERING, DISTORTION, LM) if name in names)
+    return (UNKNOWN, WORD_PENALTY, PHRASE_PENALTY, *translation, *context)
+
+
+def write_search_graph(stream: IO[bytes], result: Decoded, sent: int) -> None:
+    """Write the graph of a sentence as osgx: a line for each way into a hypothesis, extras as name=value after the core.
+
+    Deviation: Moses prints three decimals, we all digits.
+    """
+    if result.found is None:
+        stream.write(f"{sent} hyp=0 stack=0 forward=-1 fscore=0\n".encode())
+        return
+    _check_bars(result, sent)
+    found, lattice, names = result.found, result.lattice, result.names
+    nodes, used = result.graph
+    number = np.full(len(found.hyps), -1)
+    number[nodes] = np.arange(len(nodes))
+    heads, tails, chosen = found.arcs[used].T
+    x, _ = lattice.edges(found.hyps, tails, chosen)
+    if UNKNOWN not in names:
+        names, x = (*names, UNKNOWN), np.column_stack([x, UNKNOWN_VALUE * (lattice.row[chosen] == 0) + 0.0])
+    core = [names.index(name) for name in graph_names(names)]
+    sparse = [j for j in range(len(names)) if j not in core]
+    scores, so_far = found.arc_scores[used], found.scores[:, kernel.SCORE]
+    rest, onward = np.full(len(nodes), -np.inf), np.full(len(nodes), -1)
+    rest[-1] = 0.0
+    for a in range(len(used) - 1, -1, -1):  # heads before tails
+        h, t = number[heads[a]], number[tails[a]]
+        if scores[a] + rest[h] > rest[t]:
+            rest[t], onward[t] = scores[a] + rest[h], h
+    lines = [f"{sent} hyp=0 stack=0 forward={onward[0]} fscore={format_number(rest[0])}\n"]
+    extra, seen = len(nodes), 0
+    for a in range(len(used)):
+        h, t, o = number[heads[a]], number[tails[a]], chosen[a]
+        score = so_far[tails[a]] + scores[a]
+        is_first = h > seen and score == so_far[heads[a]]
+        seen = h if is_first else seen
+        name, recombined = (h, "") if is_first else (extra, f" recombined={h}")
+        extra += not is_first
+        values = ",".join(format_number(x[a, j]) for j in core)
+        others = "".join(f"{names[j]}={format_number(x[a, j])} " for j in sparse)
+        start, end = lattice.start[o], lattice.end[o]
+        lines.append(
+            f"{sent} hyp={name} stack={found.hyps[heads[a], kernel.COVERED]} back={t} score={format_number(score)} "
+            f"transition={format_number(scores[a])}{recombined} forward={onward[h]} fscore={format_number(score + rest[h])} "
+            f'covered={start}-{end - 1} scores="core=({values}) {others}" '
+            f'out="{" ".join(lattice.tokens[start:end])}|{lattice.text(int(o))}"\n'
+        )
+    stream.write("".join(lines).encode())
+
+
+def _check_bars(result: Decoded, sent: int) -> None:
+    """Moses' formats separate with bars."""
+    for word in result.lattice.tokens:
+        if "|" in word:
+            raise InputError(f"sentence {sent}: expected words without '|', found {clip(word)}; write it as &#124;")

@@ -1,0 +1,396 @@
+"""Beam search for phrase-based translation: stacks by the number of covered source words.
+
+Hypotheses that agree in coverage, language-model state, the last phrase's span and its forward reordering scores are
+recombined: nothing that follows can tell them apart. Every way into a kept hypothesis stays as an arc of the search graph.
+
+    n source words, O options (phrase pairs that fit a span), C columns of static features, D distinct forward scores
+
+Coverage is the first gap and a bit for each word after it, up to WINDOW words: distortion limits keep it that near.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from ..arrays import F64, I32, I64
+from .lm import extend, extend_all
+
+WINDOW = 60
+GAP, BITS, STATE, START, END, FORWARD, COVERED, BACK, OPTION, NEXT, CHAIN, IS_LINKED = range(12)
+N_COLUMNS = 12
+N_KEYS = 6  # the first columns tell hypotheses apart
+SCORE, TOTAL = 0, 1  # so far; with the estimate of what remains
+DISTORTION, LM, N_CONTEXT = 6, 7, 8  # columns of context features; 0-5 are reordering
+
+
+class Options(NamedTuple):
+    """The phrase pairs that fit a sentence, by span: first word, then length."""
+
+    span_ptr: I64  # [n · longest + 1]
+    score: F64  # [O] weighted static features and static trees
+    x: F64  # [O, C] static features
+    word_ptr: I64  # [O+1]
+    words: I32  # of the language model
+    backward: F64  # [O, 3] reordering after the previous phrase: monotone, swap, discontinuous
+    oriented: F64  # [O, 3] their weighted score, with the trees that look at nothing else of context
+    most: F64  # [O] the trees that are left to the edge add at most this
+    slope: float  # plus this times the language-model score
+    forward: I32  # [O] row of ``ahead``, -1 without a reordering table
+    ahead: F64  # [D, 3] reordering of the phrase that comes next
+
+
+class Trees(NamedTuple):
+    """Trees one after the other. Columns 0-7 are context, 8 + c is static column c."""
+
+    ptr: I64  # [M+1] nodes of tree m
+    column: I32
+    threshold: F64
+    left: I32  # counted from the tree's root, -1 at leaves
+    right: I32
+    value: F64
+    intercept: F64
+    on: I32  # [M] the column that leaves multiply, -1 for constant leaves
+    weight: F64  # [M]
+
+
+class Limits(NamedTuple):
+    """Pruning. 0 hypotheses and -1 distortion mean no limit."""
+
+    longest: int  # source words of a phrase
+    stack: int
+    beam: float  # hypotheses worse than the stack's best by more than this go; inf keeps all
+    distortion: int
+
+
+class Found(NamedTuple):
+    """The search graph: hypothesis 0 is the start, ``goal`` the end; arcs in the order of their tails' stacks."""
+
+    hyps: I64
+    scores: F64
+    arcs: I64  # [A, 3] head, tail, option
+    arc_scores: F64  # [A]
+    goal: int
+
+
+# -- an edge and its score ------------------------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def set_context(context, hyp, start, end, options):  # type: ignore[no-untyped-def]
+    """OUT context[:7] of a phrase that covers start:end after a hypothesis, but for the phrase's own score; its orientation.
+
+    Forward scores are the previous phrase's. At the beginning of a sentence only its first word is monotone.
+    """
+    orientation = 0 if start == hyp[END] else 1 if end == hyp[START] else 2
+    context[:] = 0.0
+    if hyp[FORWARD] >= 0:
+        context[3 + orientation] = options.ahead[hyp[FORWARD], orientation]
+    context[DISTORTION] = -abs(start - hyp[END])
+    return orientation
+
+
+@njit(cache=True, nogil=True)
+def phrase_lm(lm, state, options, o, end_word):  # type: ignore[no-untyped-def]
+    """(ln p of an option's words after a state, the state after them); with the sentence's end unless ``end_word`` < 0."""
+    p, state = extend_all(lm, state, options.words[options.word_ptr[o] : options.word_ptr[o + 1]])
+    if end_word >= 0:
+        p += extend(lm, state, end_word)[0]
+        state = 0
+    return p, state
+
+
+@njit(cache=True, nogil=True)
+def tree_score(trees, context, x):  # type: ignore[no-untyped-def]
+    """Σ_m ρ_m h_m of an edge."""
+    total = 0.0
+    for m in range(len(trees.weight)):
+        root = trees.ptr[m]
+        node = root
+        while trees.left[node] >= 0:
+            c = trees.column[node]
+            v = context[c] if c < N_CONTEXT else x[c - N_CONTEXT]
+            node = root + (trees.left[node] if v <= trees.threshold[node] else trees.right[node])
+        h = trees.value[node]
+        c = trees.on[m]
+        if c >= 0:
+            h = trees.intercept[node] + h * (context[c] if c < N_CONTEXT else x[c - N_CONTEXT])
+        total += trees.weight[m] * h
+    return total
+
+
+@njit(cache=True, nogil=True)
+def context_rows(lm, options, hyps, tails, chosen, starts, ends, n, end_word, out):  # type: ignore[no-untyped-def]
+    """OUT out[R, 8]: the context features of the edges that put option chosen[r] after hypothesis tails[r]."""
+    for r in range(len(out)):
+        hyp, o = hyps[tails[r]], chosen[r]
+        start, end = starts[o], ends[o]
+        orientation = set_context(out[r], hyp, start, end, options)
+        if options.forward[o] >= 0:
+            out[r, orientation] = options.backward[o, orientation]
+        is_last = hyp[COVERED] + end - start == n
+        out[r, LM] = phrase_lm(lm, hyp[STATE], options, o, end_word if is_last else -1)[0]
+
+
+# -- coverage -------------------------------------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def _is_covered(gap, bits, i):  # type: ignore[no-untyped-def]
+    return 0 < i - gap <= WINDOW and (bits >> (i - gap - 1)) & 1
+
+
+@njit(cache=True, nogil=True)
+def _covered(gap, bits, start, end):  # type: ignore[no-untyped-def]
+    """(gap, bits) with start:end covered too."""
+    if start > gap:
+        return gap, bits | (((1 << (end - start)) - 1) << (start - gap - 1))
+    bits = bits >> min(end - gap - 1, WINDOW + 1)
+    gap = end
+    while bits & 1:
+        bits >>= 1
+        gap += 1
+    return gap, bits >> 1
+
+
+@njit(cache=True, nogil=True)
+def _remaining(gap, bits, future, n):  # type: ignore[no-untyped-def]
+    """The estimate of all that is not covered: Σ future[i, j] over its runs i:j."""
+    total, run, i = 0.0, gap, gap + 1
+    while bits:
+        if bits & 1:
+            if run >= 0:
+                total += future[run, i]
+            run = -1
+        elif run < 0:
+            run = i
+        bits >>= 1
+        i += 1
+    if run < 0:
+        run = i
+    return total + future[run, n] if run < n else total
+
+
+# -- hypotheses in stacks -------------------------------------------------------------------------------------------------
+
+
+class Space(NamedTuple):
+    """All hypotheses and arcs so far. A stack is a list linked by NEXT; equal keys are found by a hash table, linked by CHAIN."""
+
+    hyps: I64  # [room, 12]
+    scores: F64  # [room, 2]
+    arcs: I64  # [room, 3]
+    arc_scores: F64  # [room, 1]
+    chains: I64  # [slots] the first hypothesis
+    used: I64  # hypotheses, arcs
+    first: I64  # [n+1] of each stack
+    size: I64  # [n+1]
+    best: F64  # [n+1] the best total
+    bound: F64  # [n+1] what is worse has no place in the stack
+
+
+@njit(cache=True, nogil=True)
+def _start(n, state, total):  # type: ignore[no-untyped-def]
+    """The space that holds hypothesis 0, which covers nothing."""
+    hyps, scores = np.full((1024, N_COLUMNS), -1), np.zeros((1024, 2))
+    hyps[0, GAP] = hyps[0, BITS] = hyps[0, END] = hyps[0, COVERED] = 0
+    hyps[0, STATE], scores[0, TOTAL] = state, total
+    first, worst = np.full(n + 1, -1), np.full(n + 1, -np.inf)
+    size = np.zeros(n + 1, np.int64)
+    first[0], size[0] = 0, 1
+    arcs, chains = np.empty((4096, 3), np.int64), np.full(4096, -1)
+    return Space(hyps, scores, arcs, np.empty((4096, 1)), chains, np.array([1, 0]), first, size, worst, worst.copy())
+
+
+@njit(cache=True, nogil=True)
+def _larger(table, room):  # type: ignore[no-untyped-def]
+    out = np.empty((room, table.shape[1]), table.dtype)
+    for r in range(len(table)):  # element by element: numba takes seconds to compile the assignment of a slice
+        for c in range(table.shape[1]):
+            out[r, c] = table[r, c]
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _with_room(space, more):  # type: ignore[no-untyped-def]
+    """The space with room for so many more hypotheses and arcs."""
+    n_hyps, n_arcs = space.used[0] + more, space.used[1] + more
+    hyps, scores, arcs, arc_scores, chains = space.hyps, space.scores, space.arcs, space.arc_scores, space.chains
+    if n_hyps <= len(hyps) and n_arcs <= len(arcs):
+        return space
+    if n_hyps > len(hyps):
+        hyps, scores = _larger(hyps, 2 * n_hyps), _larger(scores, 2 * n_hyps)
+    if n_arcs > len(arcs):
+        arcs, arc_scores = _larger(arcs, 2 * n_arcs), _larger(arc_scores, 2 * n_arcs)
+    if n_hyps > len(chains):
+        chains = np.full(4 * len(chains), -1)
+        for h in range(1, space.used[0]):
+            slot = _hash(hyps[h]) & (len(chains) - 1)
+            hyps[h, CHAIN], chains[slot] = chains[slot], h
+    return Space(hyps, scores, arcs, arc_scores, chains, space.used, space.first, space.size, space.best, space.bound)
+
+
+@njit(cache=True, nogil=True)
+def _hash(key):  # type: ignore[no-untyped-def]
+    h = np.uint64(1469598103934665603)
+    for i in range(N_KEYS):
+        h = (h ^ np.uint64(key[i])) * np.uint64(0xBF58476D1CE4E5B9)
+        h ^= h >> np.uint64(29)
+    return np.int64(h >> np.uint64(1))
+
+
+@njit(cache=True, nogil=True)
+def _find(space, key, covered):  # type: ignore[no-untyped-def]
+    """The hypothesis with this key: nothing that follows can tell it from another. If there is none, a new one."""
+    slot = _hash(key) & (len(space.chains) - 1)
+    h = space.chains[slot]
+    while h >= 0:
+        i = 0
+        while i < N_KEYS and space.hyps[h, i] == key[i]:
+            i += 1
+        if i == N_KEYS:
+            return h
+        h = space.hyps[h, CHAIN]
+    h = space.used[0]
+    space.used[0] += 1
+    for i in range(N_KEYS):
+        space.hyps[h, i] = key[i]
+    space.hyps[h, COVERED], space.hyps[h, IS_LINKED] = covered, 0
+    space.hyps[h, CHAIN], space.chains[slot] = space.chains[slot], h
+    space.scores[h, SCORE] = -np.inf
+    return h
+
+
+@njit(cache=True, nogil=True)
+def _link(space, stack, h):  # type: ignore[no-untyped-def]
+    space.hyps[h, NEXT], space.hyps[h, IS_LINKED], space.first[stack] = space.first[stack], 1, h
+    space.size[stack] += 1
+
+
+@njit(cache=True, nogil=True)
+def _members(space, stack):  # type: ignore[no-untyped-def]
+    """The hypotheses of a stack, the best first; of equals the one that came last."""
+    members, h = np.empty(space.size[stack], np.int64), space.first[stack]
+    losses = np.empty(len(members))
+    for i in range(len(members)):
+        members[i], losses[i], h = h, -space.scores[h, TOTAL], space.hyps[h, NEXT]
+    return members[np.argsort(losses, kind="mergesort")]
+
+
+@njit(cache=True, nogil=True)
+def _cut(space, stack, size):  # type: ignore[no-untyped-def]
+    """Leave the best in a stack: so many, or more if the last are equal. What is worse than these is not taken in again."""
+    members = _members(space, stack)
+    space.bound[stack] = max(space.bound[stack], space.scores[members[size - 1], TOTAL])
+    space.first[stack], space.size[stack] = -1, 0
+    for h in members[::-1]:
+        space.hyps[h, IS_LINKED] = 0
+        if space.scores[h, TOTAL] >= space.bound[stack]:
+            _link(space, stack, h)
+
+
+@njit(cache=True, nogil=True)
+def _put(space, key, stack, tail, option, edge, total, limits):  # type: ignore[no-untyped-def]
+    """Take in the arc from a hypothesis by an option, of score ``edge``, to the hypothesis of this key."""
+    h, score = _find(space, key, stack), space.scores[tail, SCORE] + edge
+    if score > space.scores[h, SCORE]:
+        space.scores[h, SCORE], space.scores[h, TOTAL] = score, total
+        space.hyps[h, BACK], space.hyps[h, OPTION] = tail, option
+        if not space.hyps[h, IS_LINKED]:
+            _link(space, stack, h)
+        if total > space.best[stack]:
+            space.best[stack] = total
+            space.bound[stack] = max(space.bound[stack], total - limits.beam)
+    a = space.used[1]
+    space.used[1] += 1
+    space.arcs[a, 0], space.arcs[a, 1], space.arcs[a, 2], space.arc_scores[a, 0] = h, tail, option, edge
+    if limits.stack and space.size[stack] > 2 * limits.stack:
+        _cut(space, stack, limits.stack)
+
+
+# -- the search -----------------------------------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def search(n, options, future, lm, start_state, end_word, weights, span_trees, trees, limits):  # type: ignore[no-untyped-def]
+    """Search a sentence of n words; ``weights`` [8] are those of the context features. Returns the columns of Found.
+
+    Distortion as in Moses: a phrase that leaves the first gap open must end near enough to come back.
+    """
+    space = _start(n, start_state, future[0, n])
+    context, key = np.zeros(N_CONTEXT), np.empty(N_KEYS, np.int64)
+    limit = limits.distortion if limits.distortion >= 0 else n
+    for stack in range(n):
+        members = _members(space, stack)
+        for tail in members[: limits.stack] if limits.stack else members:
+            if space.scores[tail, TOTAL] < space.bound[stack]:
+                break
+            gap, bits, after = space.hyps[tail, GAP], space.hyps[tail, BITS], space.hyps[tail, END]
+            for start in range(max(gap, after - limit), min(n, after + limit + 1)):
+                if _is_covered(gap, bits, start):
+                    continue
+                for end in range(start + 1, min(n, start + limits.longest) + 1):
+                    if _is_covered(gap, bits, end - 1) or (start > gap and end - gap > limit):
+                        break
+                    span = start * limits.longest + end - start - 1
+                    a, b = options.span_ptr[span], options.span_ptr[span + 1]
+                    if a == b:
+                        continue
+                    space = _with_room(space, b - a)
+                    into = stack + end - start
+                    is_last = into == n
+                    key[GAP], key[BITS] = _covered(gap, bits, start, end)
+                    key[START], key[END] = start, end
+                    ahead = _remaining(key[GAP], key[BITS], future, n)
+                    orientation = set_context(context, space.hyps[tail], start, end, options)
+                    before = weights[3 + orientation] * context[3 + orientation] + weights[DISTORTION] * context[DISTORTION]
+                    before += tree_score(span_trees, context, options.x[a])  # they look at nothing of x
+                    so_far = space.scores[tail, SCORE] + ahead
+                    for o in range(a, b):
+                        context[orientation] = options.backward[o, orientation]
+                        edge = before + options.score[o] + options.oriented[o, orientation]
+                        hope = so_far + edge + options.most[o]  # no language-model score is above 0
+                        if weights[LM] + options.slope >= 0 and hope < space.bound[into]:
+                            continue
+                        context[LM], key[STATE] = phrase_lm(lm, space.hyps[tail, STATE], options, o, end_word if is_last else -1)
+                        edge += weights[LM] * context[LM]
+                        if hope + (weights[LM] + options.slope) * context[LM] < space.bound[into]:
+                            continue
+                        edge += tree_score(trees, context, options.x[o])
+                        total = so_far + edge
+                        if total < space.bound[into]:
+                            continue
+                        key[FORWARD] = options.forward[o]
+                        if is_last:  # nothing follows: all are one
+                            key[START], key[END], key[FORWARD] = -1, n, -1
+                        elif key[FORWARD] < 0:
+                            key[START] = -1  # without a reordering table nobody asks for it
+                        _put(space, key, into, tail, o, edge, total, limits)
+    n_hyps, n_arcs = space.used
+    return space.hyps[:n_hyps], space.scores[:n_hyps], space.arcs[:n_arcs], space.arc_scores[:n_arcs, 0], space.first[n]
+
+
+@njit(cache=True, nogil=True)
+def reachable(arcs, goal, out):  # type: ignore[no-untyped-def]
+    """OUT out[hypotheses]: whether the goal is reached from each. Arcs into a hypothesis come before those out of it."""
+    out[goal] = True
+    for a in range(len(arcs) - 1, -1, -1):
+        if out[arcs[a, 0]]:
+            out[arcs[a, 1]] = True
+
+
+@njit(cache=True, nogil=True)
+def future_scores(n, longest, span_ptr, estimate, out):  # type: ignore[no-untyped-def]
+    """OUT out[n+1, n+1]: the best sum of estimates that covers i:j, whatever the order."""
+    out[:] = -np.inf
+    for i in range(n):
+        for length in range(1, min(longest, n - i) + 1):
+            span = i * longest + length - 1
+            for o in range(span_ptr[span], span_ptr[span + 1]):
+                out[i, i + length] = max(out[i, i + length], estimate[o])
+    for length in range(2, n + 1):
+        for i in range(n - length + 1):
+            for k in range(i + 1, i + length):
+                out[i, i + length] = max(out[i, i + length], out[i, k] + out[k, i + length])

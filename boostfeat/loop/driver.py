@@ -1,0 +1,241 @@
+"""The loop: learn, decode, accumulate, learn again ...; every number is of real decoding."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ..compare import decoder_choice, write_json
+from ..errors import InputError, unknown_name
+from ..metrics import Scorer
+from ..model import Model
+from ..nbest import NBest
+from .decoders import Corpus, Decoder, Place
+from .digests import digest_lines
+from .folder import Folder
+from .learners import Learner, Task, Tick, no_tick
+from .scale import rescaled, scale_to, share_change
+
+PICKS = ("auto", "select", "dev", "last")
+METRICS = ("bleu", "bleu-sbp", "chrf")  # higher is better
+REPORTED = ("bleu", "bleu-sbp")
+
+
+@dataclass(frozen=True)
+class LoopOptions:
+    """When the loop ends, what it learns from, and which iteration's model it gives."""
+
+    max_iterations: int = 10  # of learning; the start is decoded besides
+    accumulate: int = -1  # lists that are learnt from: the newest and so many before it; -1: all
+    min_weight_change: float = 1e-5  # it ends when no weight's share of all changes by so much
+    patience: int = 3  # or after so many iterations without a better metric on select
+    metric: str = "bleu-sbp"
+    pick: str = "auto"  # the model given: the best on select or dev, or the last; auto: select where there is one, else the last
+    rescale: bool = True  # decode at the scale of the start's weights
+    seed: int = 0
+
+    STOPPING = ("max_iterations", "min_weight_change", "patience", "pick")  # a run may go on with other ones
+
+    def __post_init__(self) -> None:
+        for name, known in (("pick", PICKS), ("metric", METRICS)):
+            if getattr(self, name) not in known:
+                raise unknown_name(name, getattr(self, name), known)
+        for name, low in (("max_iterations", 1), ("accumulate", -1), ("min_weight_change", 0), ("patience", 1), ("seed", 0)):
+            if not getattr(self, name) >= low:
+                raise InputError(f"{name}: expected at least {low}, found {getattr(self, name)}; give a larger one")
+
+    def made_from(self) -> dict[str, Any]:
+        return {name: value for name, value in asdict(self).items() if name not in self.STOPPING}
+
+
+@dataclass(frozen=True)
+class Result:
+    """A row for each iteration (the start is row 0), the one whose model is given, and why the loop ended."""
+
+    rows: tuple[Mapping[str, Any], ...]
+    picked: int
+    reason: str
+    model: Model
+
+
+def run_loop(
+    corpora: Sequence[Corpus],
+    decoder: Decoder,
+    learner: Learner,
+    start: Model,
+    run: str | Path,
+    options: LoopOptions | None = None,
+    *,
+    threads: int = 1,
+    resume: bool = False,
+    force: bool = False,
+    report: Callable[[str], None] = lambda note: None,
+    tick: Tick = no_tick,
+) -> Result:
+    """Iteration 0 decodes with ``start``; iteration k learns a model from the lists so far and decodes with it.
+
+    ``corpora`` is the one to learn from and, optionally, one to select by. All is kept in the folder ``run``; called again with
+    ``resume`` after any interruption it comes to the very model that an uninterrupted run gives, where the decoder itself
+    repeats its lists. ``report`` gets a line when a step begins or ends, ``tick`` how much of the step is done, and of how much.
+    """
+    options, folder = options or LoopOptions(), Folder(Path(run))
+    inputs = {c.name: [digest_lines(lines) for lines in (c.source, *c.refs)] for c in corpora}
+    if options.pick == "select" and len(corpora) < 2:
+        raise InputError("--pick select: expected sentences to select by, found none; give --select-input and --select-ref")
+    for level in (start.level if start.trees else None, learner.level):
+        if level is not None:  # now, not after hours
+            decoder.check_trees(level)
+    with folder.lock():
+        parts = {"decoder": decoder.made_from(), "learner": learner.made_from(), "loop": options.made_from(), "input": inputs}
+        made_from = {f"{part} {name}": value for part, values in parts.items() for name, value in values.items()}
+        folder.open({**made_from, "start": start.signature}, resume=resume, force=force)
+        loop = _Loop(corpora, decoder, learner, start, folder, options, threads, report, tick)
+        rows: list[Mapping[str, Any]] = []
+        reason = None
+        while reason is None:
+            rows.append(loop.iteration(len(rows)))
+            reason = stop_reason(rows, options)
+        picked = pick(rows, options)
+        model = folder.model(picked)
+        model.save(folder.path / "model.json")
+        write_json(folder.path / "results.json", {"rows": rows, "picked": picked, "reason": reason, "model": model.signature})
+    return Result(tuple(rows), picked, reason, model)
+
+
+@dataclass
+class _Loop:
+    """The run under way: its lists are kept up as iterations come, whether done now or before an interruption."""
+
+    corpora: Sequence[Corpus]
+    decoder: Decoder
+    learner: Learner
+    start: Model
+    folder: Folder
+    options: LoopOptions
+    threads: int
+    report: Callable[[str], None]
+    tick: Tick
+    accumulated: dict[str, NBest] = field(default_factory=dict)
+
+    def iteration(self, k: int) -> Mapping[str, Any]:
+        """The row of iteration k; what of it is in the folder is not done again."""
+        folder, place = self.folder, self.folder.iteration(k)
+        done = folder.state(k)
+        place.mkdir(exist_ok=True)
+        began = time.monotonic()
+        if not folder.has_model(k):
+            self.learn(k).save(place / "model.json")
+        learnt = time.monotonic()
+        model = folder.model(k)
+        fresh = {}
+        for corpus in self.corpora:
+            if not folder.has_list(k, corpus.name):
+                self.report(f"iteration {k}: decoding {corpus.name}")
+                folder.keep_list(k, corpus.name, self.decode(k, model, corpus))
+            fresh[corpus.name] = folder.list(k, corpus.name)
+        decoded = time.monotonic()
+        new = {name: self.accumulate(k, name, nbest) for name, nbest in fresh.items()}
+        if done is None:
+            done = {
+                "iteration": k,
+                **{name: decoded_gains(nbest, self.options.metric) for name, nbest in fresh.items()},
+                "weight_change": share_change(folder.model(k - 1), model) if k else None,
+                "new": new["dev"],
+                "hypotheses": self.accumulated["dev"].n_hyps,
+                "trees": len(model.trees),
+                "signature": model.signature,
+                "seconds": {"learn": round(learnt - began, 3), "decode": round(decoded - learnt, 3)},
+            }
+            folder.finish(k, done)
+            self.report(f"iteration {k}: {self.options.metric} {gains_text(done, self.options.metric)}")
+        return done
+
+    def decode(self, k: int, model: Model, corpus: Corpus) -> NBest:
+        def tick(done: int) -> None:
+            self.tick(done, len(corpus.source))
+
+        return self.decoder.decode(model, corpus, Place(self.folder.iteration(k), k, self.options.seed + k, self.threads, tick))
+
+    def learn(self, k: int) -> Model:
+        """The model of iteration k, at the scale it is decoded with; ``config["loop"]`` says by what it was multiplied."""
+        if k == 0:
+            return replace(self.start, config={**self.start.config, "loop": {"iteration": 0, "scale": 1.0}})
+        self.report(f"iteration {k}: learning from {self.accumulated['dev'].n_hyps:,} hypotheses")
+        before = self.folder.model(k - 1)
+        task = Task(
+            iteration=k,
+            start=rescaled(before, 1 / before.config["loop"]["scale"]),
+            dev=self.accumulated["dev"],
+            select=self.accumulated.get("select"),
+            seed=self.options.seed + k,
+            threads=self.threads,
+            folder=self.folder.iteration(k),
+            tick=self.tick,
+        )
+        model = self.learner.learn(task)
+        scale = scale_to(model, self.start) if self.options.rescale else 1.0
+        return replace(rescaled(model, scale), config={**model.config, "loop": {"iteration": k, "scale": scale}})
+
+    def accumulate(self, k: int, name: str, fresh: NBest) -> int:
+        """Add a list to those that are learnt from; how many hypotheses it has that they did not."""
+        old, n_before = self.accumulated.get(name), self.options.accumulate
+        union = NBest.merge([fresh] if old is None else [old, fresh])
+        kept = union
+        if 0 <= n_before < k:
+            kept = NBest.merge([self.folder.list(i, name) for i in range(k - n_before, k + 1)])
+        self.accumulated[name] = kept
+        return union.n_hyps - (old.n_hyps if old is not None else 0)
+
+
+def decoded_gains(nbest: NBest, metric: str) -> dict[str, float]:
+    """Metrics of what the decoder ranks highest."""
+    scorer, chosen = Scorer(nbest), decoder_choice(nbest)
+    return {name: scorer.score(chosen, name).score for name in dict.fromkeys((*REPORTED, metric))}
+
+
+def stop_reason(rows: Sequence[Mapping[str, Any]], options: LoopOptions) -> str | None:
+    """Why the loop ends after these rows, None if it does not."""
+    last = rows[-1]
+    k = last["iteration"]
+    if k == 0:
+        return None
+    if last["weight_change"] < options.min_weight_change:
+        return f"no weight's share changes by {options.min_weight_change:g}"
+    if not last["new"]:
+        return "decoding finds no new hypotheses"
+    if "select" in last and k - _best(rows, "select", options.metric) >= options.patience:
+        return f"{options.patience} iterations without a better {options.metric} on select"
+    return f"{k} iterations" if k >= options.max_iterations else None
+
+
+def pick(rows: Sequence[Mapping[str, Any]], options: LoopOptions) -> int:
+    """The iteration whose model is given."""
+    how = options.pick if options.pick != "auto" else "select" if "select" in rows[0] else "last"
+    return len(rows) - 1 if how == "last" else _best(rows, how, options.metric)
+
+
+def _best(rows: Sequence[Mapping[str, Any]], name: str, metric: str) -> int:
+    """The first iteration of the best gain."""
+    return max(range(len(rows)), key=lambda k: (rows[k][name][metric], -k))
+
+
+def gains_text(row: Mapping[str, Any], metric: str) -> str:
+    return "  ".join(f"{name} {row[name][metric]:.2f}" for name in ("dev", "select") if name in row)
+
+
+def table_rows(rows: Sequence[Mapping[str, Any]], picked: int) -> tuple[list[str], list[list[str]]]:
+    """(header, cells) of the table that people read; BLEU is of real decoding, the picked iteration is marked."""
+    has_select = "select" in rows[0]
+    header = ["iteration", "dev BLEU", "dev BLEU-SBP", *(["select BLEU", "select BLEU-SBP"] if has_select else []),
+              "change", "new", "hypotheses", "trees", "learn s", "decode s", ""]  # fmt: skip
+    cells = []
+    for row in rows:
+        gains = [f"{row[name][m]:.2f}" for name in ("dev", "select") if name in row for m in REPORTED]
+        change = "" if row["weight_change"] is None else f"{row['weight_change']:.5f}"
+        counts = [f"{row[name]:,}" for name in ("new", "hypotheses", "trees")]
+        seconds = [f"{row['seconds'][name]:.1f}" for name in ("learn", "decode")]
+        cells.append([str(row["iteration"]), *gains, change, *counts, *seconds, "*" if row["iteration"] == picked else ""])
+    return header, cells

@@ -1,0 +1,106 @@
+"""Fresh lists from search graphs between fits: what decoding again is to ``boostfeat loop``, without a decoder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..build import assemble
+from ..errors import InputError
+from ..model import Model
+from ..nbest import NBest, SparseRows, strings
+from .learners import known_names
+
+
+@dataclass(frozen=True)
+class GraphOptions:
+    """Which graphs, and how often and how much is taken from them."""
+
+    paths: tuple[str, ...]
+    iterations: int = 5  # fits and fresh lists before the last fit
+    size: int = 100  # k of k-best
+    names: tuple[str, ...] | None = None  # of the values of core=(...) in osgx files
+    vocab: str | None = None  # the templates that gave the list its features
+
+
+def grown(
+    dev: NBest,
+    fit: Callable[[NBest, Model | None, int], Model],
+    options: GraphOptions,
+    *,
+    threads: int = 1,
+    report: Callable[[str], None] = lambda note: None,
+) -> tuple[NBest, Model]:
+    """The list with k-best lists of the graphs added, and the last model that was fitted on the way.
+
+    ``fit(list, model before, iteration)`` gives the model whose k-best are added; it ends early when they add nothing.
+    """
+    dev, model = NBest.merge([dev]), fit(dev, None, 0)  # without duplicates, so that what is new can be counted
+    for i in range(1, options.iterations + 1):
+        merged = NBest.merge([dev, fresh_list(dev, model, options, threads=threads)])
+        new, dev = merged.n_hyps - dev.n_hyps, merged
+        report(f"graphs, iteration {i}: {new:,} new hypotheses, {dev.n_hyps:,} together")
+        if not new or i == options.iterations:
+            break
+        model = fit(dev, model, i)
+    return dev, model
+
+
+def fresh_list(dev: NBest, model: Model, options: GraphOptions, *, threads: int = 1) -> NBest:
+    """The graphs' k-best under a model, with the features of the list and no others, so that the two can be merged."""
+    from ..rescore import kbest_nbest
+
+    vocab = None
+    if options.vocab:
+        from ..templates import Vocab
+
+        vocab = Vocab.load(options.vocab)
+    fresh = kbest_nbest(
+        options.paths,
+        model,
+        size=options.size,
+        names=options.names,
+        vocab=vocab,
+        source=dev.source.to_pylist() if vocab else None,  # templates look at its words
+        threads=threads,
+    )
+    where = f"{options.paths[0]}{', ...' if len(options.paths) > 1 else ''}"
+    if strange := set(fresh.ids.tolist()) - set(dev.ids.tolist()):
+        raise InputError(
+            f"{where}: expected graphs of the list's sentences, found sentence {min(strange)}; give those of the list"
+        )
+    known = known_names(fresh)
+    if lacking := [name for name in dev.global_names if name not in known]:
+        raise InputError(
+            f"{where}: expected edges with the list's feature {lacking[0]!r}, found none; name the values of an osgx with "
+            "--graph-names, or give the list's templates with --graph-vocab"
+        )
+    return only_features(fresh, known_names(dev))
+
+
+def only_features(nbest: NBest, names: set[str]) -> NBest:
+    """The list without features of other names."""
+    unit, extra, rare = (
+        [j for j, name in enumerate(column) if name in names]
+        for column in (nbest.unit_names, nbest.extra_names, nbest.sparse_names.to_pylist())
+    )
+
+    def sparse(rows: SparseRows) -> SparseRows:
+        return SparseRows.from_matrix(rows.matrix(len(nbest.sparse_names))[:, rare])
+
+    def named(column: Sequence[str], kept: list[int]) -> tuple[str, ...]:
+        return tuple(column[j] for j in kept)
+
+    return assemble(
+        replace(
+            nbest,
+            units=replace(nbest.units, x=np.ascontiguousarray(nbest.units.x[:, unit]), sparse=sparse(nbest.units.sparse)),
+            unit_names=named(nbest.unit_names, unit),
+            extra=np.ascontiguousarray(nbest.extra[:, extra]),
+            extra_names=named(nbest.extra_names, extra),
+            extra_sparse=sparse(nbest.extra_sparse),
+            sparse_names=strings(named(nbest.sparse_names.to_pylist(), rare)),
+        )
+    )

@@ -1,0 +1,146 @@
+"""What learns a model from the lists of a loop: any tuner, or boosting.
+
+A learner has ``learn(task) -> Model``, ``made_from()``, all that its models depend on besides the task, and the ``level`` of the
+trees that it makes, None if it makes none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from ..augment import augment, augmented_weights, folded
+from ..model import Model
+from ..nbest import NBest
+from ..tuners.base import Groups, Run, Tuner
+
+Tick = Callable[[int, int], None]  # called with how much of a step is done, and of how much
+
+
+def no_tick(done: int, total: int) -> None:
+    pass
+
+
+@dataclass(frozen=True)
+class Task:
+    """What there is to learn from in an iteration."""
+
+    iteration: int  # from 1
+    start: Model  # of the iteration before
+    dev: NBest  # accumulated
+    select: NBest | None
+    seed: int
+    threads: int
+    folder: Path  # of this iteration; the one before is beside it
+    tick: Tick = no_tick
+
+
+class Learner(Protocol):
+    @property
+    def level(self) -> str | None: ...
+    def learn(self, task: Task) -> Model: ...
+    def made_from(self) -> dict[str, Any]: ...
+
+
+def known_names(nbest: NBest) -> set[str]:
+    return {*nbest.global_names, *nbest.sparse_names.to_pylist()}
+
+
+def tune(tuner: Tuner, dev: NBest, select: NBest | None, start: Model, run: Run) -> Model:
+    """A tuner's model from the weights of ``start``; where that has trees, their weights are tuned too.
+
+    Weights of features that the lists do not show, as a decoder's unknown-word penalty, stay what they are.
+    """
+    if start.trees:
+        dev, select = augment(dev, start), augment(select, start) if select is not None else None
+    known, weights = known_names(dev), augmented_weights(start)
+    init = {name: w for name, w in weights.items() if name in known}
+    tuned = tuner.fit(dev, select, replace(run, init=init))
+    held = {name: w for name, w in weights.items() if name not in known}
+    return replace(folded({**held, **tuned.weights}, start), config=tuned.config, history=tuned.history)
+
+
+@dataclass(frozen=True)
+class TunerLearner:
+    """A tuner that starts from the weights of the iteration before."""
+
+    method: str
+    tuner: Any  # one of boostfeat.tuners
+    groups: Groups = Groups()  # noqa: RUF009 (frozen)
+    metric: str = "bleu"
+
+    @property
+    def level(self) -> str | None:
+        return None
+
+    def made_from(self) -> dict[str, Any]:
+        return {"method": self.method, **asdict(self.tuner), "groups": self.groups.rules, "metric": self.metric}
+
+    def learn(self, task: Task) -> Model:
+        total = getattr(self.tuner, "epochs", getattr(self.tuner, "rounds", 1))
+        run = Run(
+            seed=task.seed,
+            threads=task.threads,
+            groups=self.groups,
+            metric=self.metric,
+            callback=lambda row: task.tick(row["epoch"], total),
+        )
+        return tune(self.tuner, task.dev, task.select, task.start, run)
+
+
+@dataclass(frozen=True)
+class TreeLearner:
+    """Boosting that goes on from the trees of the iteration before.
+
+    The first iteration starts from nothing, as ``induce`` does. Later ones first fit the weights of all features and trees anew
+    to the accumulated pairs (``reweigh``), since the lists now hold what the decoder does with these trees, then add trees.
+    """
+
+    options: Any  # BoostOptions
+    reweigh: bool = True
+
+    @property
+    def level(self) -> str | None:
+        return str(self.options.level)
+
+    def made_from(self) -> dict[str, Any]:
+        return {"method": "induce", **asdict(self.options), "reweigh": self.reweigh}
+
+    def learn(self, task: Task) -> Model:
+        """Rounds are kept in partial.json as they come, so that an interruption loses no more than one."""
+        from ..boost import boost
+
+        start = self._reweighed(task) if task.start.trees and self.reweigh else task.start
+        known = known_names(task.dev)
+        held = {name: w for name, w in start.weights.items() if name not in known}
+        partial = task.folder / "partial.json"
+
+        def keep(row: Mapping[str, Any], model: Model) -> None:
+            model.save(partial)
+            done = row.get("bag", 0) * self.options.rounds + row["round"]
+            task.tick(done, self.options.bags * self.options.rounds)
+
+        model = boost(
+            task.dev,
+            task.select,
+            self.options,
+            seed=task.seed,
+            threads=task.threads,
+            init=replace(start, weights={n: w for n, w in start.weights.items() if n in known}) if start.trees else None,
+            so_far=Model.load(partial) if partial.exists() else None,
+            callback=keep,
+        )
+        return replace(model, weights={**held, **model.weights})
+
+    def _reweighed(self, task: Task) -> Model:
+        """The start with the weights of its features and trees fitted to the accumulated pairs, as PRO does."""
+        from ..pairs import pairs_for
+        from ..pro import fit_linear
+
+        dev = augment(task.dev, task.start)
+        known, weights = known_names(dev), augmented_weights(task.start)
+        pairs = pairs_for(dev, self.options.pairs, seed=task.seed, threads=task.threads)
+        fit = fit_linear(dev, pairs, l2=self.options.l2, init={n: w for n, w in weights.items() if n in known})
+        return folded({**{n: w for n, w in weights.items() if n not in known}, **fit.weights}, task.start)

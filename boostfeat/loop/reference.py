@@ -1,0 +1,72 @@
+"""The reference decoder in the loop: trees are scored during search."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from ..errors import InputError
+from ..model import Model
+from ..nbest import NBest
+from .decoders import Corpus, Place
+from .digests import digest
+
+if TYPE_CHECKING:
+    from ..decoder import Decoded, Decoder, SearchOptions
+
+
+@dataclass(frozen=True)
+class ReferenceDecoder:
+    """``boostfeat.decoder`` on the sentences of the run; tables are read once, and only what these sentences need of them."""
+
+    phrase_table: str
+    lm: str
+    reordering_table: str | None
+    search: SearchOptions
+    sentences: tuple[str, ...]  # all that will be decoded
+    extra: tuple[str, ...] = ()  # features to list besides those that the model uses
+    size: int = 100
+
+    @cached_property
+    def decoder(self) -> Decoder:
+        from ..decoder import Decoder, System
+
+        only = list(dict.fromkeys(self.sentences))
+        system = System.load(phrase_table=self.phrase_table, lm=self.lm, reordering_table=self.reordering_table, only=only)
+        return Decoder(system, Model({}), self.search, extra=self.extra)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "decoder"}  # another process reads its own
+
+    def check_trees(self, level: str) -> None:
+        if level == "global":
+            raise InputError("expected trees of level local, found global: search cannot score them; rerank lists with them")
+
+    def made_from(self) -> dict[str, Any]:
+        files = {name: getattr(self, name) for name in ("phrase_table", "lm", "reordering_table")}
+        return {
+            "command": "reference",
+            **{name: digest(path) if path else None for name, path in files.items()},
+            **asdict(self.search),
+            "extra": self.extra,
+            "size": self.size,
+        }
+
+    def decode(self, model: Model, corpus: Corpus, place: Place) -> NBest:
+        nbest = self.list(model, corpus.source, threads=place.threads, tick=place.tick)
+        return corpus.attached(nbest, corpus.name, threads=place.threads)
+
+    def list(
+        self, model: Model, sentences: Sequence[str], *, threads: int = 1, tick: Callable[[int], None] = lambda done: None
+    ) -> NBest:
+        """n-best lists without references of some sentences, numbered from 0."""
+        from ..decoder import collect
+
+        def counted() -> Iterator[Decoded]:
+            for done, result in enumerate(self.decoder.with_model(model).decode_all(sentences, threads=threads), 1):
+                tick(done)
+                yield result
+
+        return collect(counted(), self.size)
