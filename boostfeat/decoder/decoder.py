@@ -21,6 +21,7 @@ from . import search as kernel
 from .features import Scorer, scorer
 from .lattice import Derivation, Lattice
 from .system import System
+from .trees import WINDOW
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class SearchOptions:
             ("stack", 0, inf),
             ("beam", 0, 1),
             ("table_limit", 0, inf),
-            ("distortion_limit", -1, kernel.WINDOW),
+            ("distortion_limit", -1, WINDOW),
         ):
             if not least <= getattr(self, name) <= most:
                 raise InputError(f"{name}: expected a number from {least} to {most:g}, found {getattr(self, name)}")
@@ -62,8 +63,7 @@ class Decoder:
 
     @cached_property
     def scorer(self) -> Scorer:
-        found = scorer(self.model, self.system.names, self.extra, has_counts=self.system.has_counts)
-        return replace(found, unknown_weight=self.unknown_weight)
+        return scorer(self.model, self.system, self.extra, unknown_weight=self.unknown_weight)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -81,23 +81,23 @@ class Decoder:
         lattice = Lattice.of(self.system, self.scorer, tokens, table_limit=self.options.table_limit)
         if not n:
             return Decoded(lattice, None)
-        if self.options.distortion_limit < 0 and n > kernel.WINDOW:
-            raise InputError(f"expected at most {kernel.WINDOW} words where distortion has no limit, found {n}; give a limit")
+        if self.options.distortion_limit < 0 and n > WINDOW:
+            raise InputError(f"expected at most {WINDOW} words where distortion has no limit, found {n}; give a limit")
         future = np.empty((n + 1, n + 1))
         kernel.future_scores(n, table.longest, lattice.options.span_ptr, lattice.estimate, future)
         beam = -log(self.options.beam) if self.options.beam else inf
-        found = kernel.search(
-            n,
-            lattice.options,
-            future,
-            self.system.lm.automaton,
-            self.system.lm.start,
-            self.system.lm.end,
-            self.scorer.context_weights,
-            *self.scorer.search_trees,
-            kernel.Limits(table.longest, self.options.stack, beam, self.options.distortion_limit),
+        task = kernel.Task(
+            n=n,
+            options=lattice.options,
+            future=future,
+            lm=self.system.lm.automaton,
+            start_state=self.system.lm.start,
+            end_word=self.system.lm.end,
+            weights=self.scorer.context_weights,
+            trees=self.scorer.context_trees,
+            limits=kernel.Limits(table.longest, self.options.stack, beam, self.options.distortion_limit),
         )
-        return Decoded(lattice, kernel.Found(*found))
+        return Decoded(lattice, kernel.Found(*kernel.search(task)))
 
     def decode_all(self, sentences: Iterable[str], threads: int = 1) -> Iterator[Decoded]:
         """Translations in the order of the sentences; the number of threads changes nothing but the time."""

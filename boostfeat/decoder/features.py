@@ -6,26 +6,28 @@ the decoder knows the static features of the templates ``length`` and ``phrase_c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import inf
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..arrays import F64, Array, offsets
+from ..arrays import F64, Array
 from ..errors import InputError
-from ..model import Model, tree_scores
-from ..tree import DenseTable, Tree
-from .search import N_CONTEXT, Trees
+from ..model import Model
+from .trees import N_CONTEXT, Trees, pack, tree_scores
+
+if TYPE_CHECKING:
+    from .system import System
 
 UNKNOWN = "UnknownWordPenalty0"
 UNKNOWN_VALUE = -100.0  # of a word that the table lacks
+LARGEST = 1e100  # weight
 REORDERING = tuple(f"LexicalReordering0_{i}" for i in range(6))
 DISTORTION, LM, WORD_PENALTY, PHRASE_PENALTY = "Distortion0", "LM0", "WordPenalty0", "PhrasePenalty0"
 TRANSLATION = "TranslationModel0"
 CONTEXT = (*REORDERING, DISTORTION, LM)  # the order of kernels
-BACKWARD = frozenset(REORDERING[:3])  # after the previous phrase; the others are the previous phrase's own
 
 # name -> value of phrase pairs with these numbers of source words, target words and joint counts
 EXTRAS: dict[str, Callable[[F64, F64, F64], F64]] = {
@@ -52,7 +54,8 @@ class Scorer:
 
     model: Model
     names: tuple[str, ...]  # [D] of unit features
-    unknown_weight: float = 0.0  # of the penalty for unknown words where it is not among the names
+    ahead: F64  # the system's
+    unknown_weight: float  # of the penalty for unknown words where it is not among the names
 
     def column(self, name: str) -> int:
         return self.names.index(name)
@@ -72,102 +75,40 @@ class Scorer:
         """[8] those of the context features, 0 where the system has none."""
         return np.array([self.model.weights.get(name, 0.0) if name in self.names else 0.0 for name in CONTEXT])
 
-    # Trees by what they look at, so that each is evaluated once for each distinct context:
+    @cached_property
+    def static_trees(self) -> Trees:
+        """Those that look at the phrase pair alone: once a phrase pair."""
+        return self._trees(lambda names: names.isdisjoint(CONTEXT))
 
     @cached_property
-    def static_trees(self) -> tuple[Tree, ...]:
-        """Once a phrase pair."""
-        return self._trees(lambda context, static: not context)
+    def context_trees(self) -> Trees:
+        """All others: once a phrase pair and context."""
+        return self._trees(lambda names: not names.isdisjoint(CONTEXT))
 
-    @cached_property
-    def oriented_trees(self) -> tuple[Tree, ...]:
-        """Once a phrase pair and orientation: of context, they see the phrase's own reordering scores only."""
-        return self._trees(lambda context, static: bool(context) and context <= BACKWARD)
-
-    @cached_property
-    def span_trees(self) -> tuple[Tree, ...]:
-        """Once a hypothesis and the span that comes next, for all its phrases: distortion and the last phrase's reordering."""
-        return self._trees(lambda context, static: bool(context) and context.isdisjoint({*BACKWARD, LM}) and not static)
-
-    @cached_property
-    def edge_trees(self) -> tuple[Tree, ...]:
-        """All others: once an edge."""
-        others = (*self.static_trees, *self.oriented_trees, *self.span_trees)
-        return tuple(tree for tree in self.model.trees if not any(tree is other for other in others))
-
-    def _trees(self, is_kind: Callable[[set[str], set[str]], bool]) -> tuple[Tree, ...]:
-        seen = ((tree, tree.features()) for tree in self.model.trees)
-        return tuple(tree for tree, names in seen if is_kind(names & set(CONTEXT), names - set(CONTEXT)))
-
-    def kernel_trees(self, trees: tuple[Tree, ...]) -> Trees:
-        """Trees as columns; kernels read static features as column 8 + j."""
-        column = {name: N_CONTEXT + j for j, name in enumerate(self.names)} | {name: i for i, name in enumerate(CONTEXT)}
-
-        def nodes(values: Callable[[Tree], Iterable[float]], dtype: type) -> Array:
-            return np.array([value for tree in trees for value in values(tree)], dtype)
-
-        return Trees(
-            ptr=offsets(np.array([len(tree.feature) for tree in trees], np.int64)),
-            column=nodes(lambda tree: [column.get(name, 0) for name in tree.feature], np.int32),
-            threshold=nodes(lambda tree: tree.threshold, np.float64),
-            left=nodes(lambda tree: tree.left, np.int32),
-            right=nodes(lambda tree: tree.right, np.int32),
-            value=nodes(lambda tree: tree.value, np.float64),
-            intercept=nodes(lambda tree: tree.intercept, np.float64),
-            on=np.array([-1 if tree.on is None else column[tree.on] for tree in trees], np.int32),
-            weight=np.array([tree.weight for tree in trees], np.float64),
-        )
-
-    @cached_property
-    def search_trees(self) -> tuple[Trees, Trees]:
-        """The span trees and the edge trees, for kernels."""
-        return self.kernel_trees(self.span_trees), self.kernel_trees(self.edge_trees)
+    def _trees(self, is_kind: Callable[[set[str]], bool]) -> Trees:
+        return pack([tree for tree in self.model.trees if is_kind(tree.features())], CONTEXT, self.names, self.ahead)
 
     def static_scores(self, x: F64, *, is_unknown: Array) -> F64:
         """[n] of phrase pairs with features x [n, D]: the linear score and the static trees."""
-        linear = x @ self.weights + tree_scores(self.static_trees, DenseTable(self.names, x))
-        return linear if UNKNOWN in self.names else linear + self.unknown_weight * UNKNOWN_VALUE * is_unknown
+        score = x @ self.weights + tree_scores(self.static_trees, np.zeros((len(x), N_CONTEXT)), x)
+        return score if UNKNOWN in self.names else score + self.unknown_weight * UNKNOWN_VALUE * is_unknown
 
-    def oriented_scores(self, x: F64, backward: F64) -> F64:
-        """[n, 3] what phrase pairs with features x [n, D] and reordering scores [n, 3] get for each orientation."""
-        out = backward * self.context_weights[:3]
-        if self.oriented_trees:
-            for i, name in enumerate(REORDERING[:3]):
-                seen = x.copy()
-                seen[:, self.column(name)] = backward[:, i]
-                out[:, i] += tree_scores(self.oriented_trees, DenseTable(self.names, seen))
-        return out
-
-    def edge_tree_bounds(self, x: F64) -> tuple[F64, float]:
-        """(most [n], slope): the edge trees add at most ``most + slope · LM0`` to phrase pairs with static features x [n, D].
-
-        LM0 is never above 0, so a leaf b · LM0 gives at most what the lowest b of its tree does. Inf where nothing is known.
-        """
-        most, slope = np.zeros(len(x)), 0.0
-        for tree in self.edge_trees:
-            a, b = tree.weight * tree.intercept[tree.leaves], tree.weight * tree.value[tree.leaves]
-            if tree.on is None:
-                most += b.max()
-            elif tree.on == LM:
-                most, slope = most + a.max(), slope + float(b.min())
-            elif tree.on in CONTEXT:
-                most += inf
-            else:
-                most += (a + b * x[:, [self.column(tree.on)]]).max(axis=1)
-        return most, slope
-
-    def context_tree_scores(self, x: F64) -> F64:
-        """[n] all trees but the static ones, of units with all features x [n, D]."""
-        return tree_scores((*self.oriented_trees, *self.span_trees, *self.edge_trees), DenseTable(self.names, x))
+    def context_scores(self, context: F64, x: F64) -> F64:
+        """[n] what context [n, 8] adds to phrase pairs with features x [n, D]."""
+        return context @ self.context_weights + tree_scores(self.context_trees, context, x)
 
 
-def scorer(model: Model, base: tuple[str, ...], extra: Sequence[str], *, has_counts: bool) -> Scorer:
-    """The model over the base features and the extras it uses or the user asks for; one that needs others is refused."""
+def scorer(model: Model, system: System, extra: Sequence[str], *, unknown_weight: float = 0.0) -> Scorer:
+    """The model over the system's features and the extras it uses or the user asks for; one that needs others is refused."""
+    base = system.names
     if model.level == "global" and model.trees:
         raise InputError(
             "expected a model of level local, found one of level global: its trees look at whole hypotheses, which search "
             "does not have yet; rerank with it"
         )
+    for name, w in [*model.weights.items(), *((t.name, t.weight * v) for t in model.trees for v in (*t.value, *t.intercept))]:
+        if not abs(w) <= LARGEST:  # sums of scores would overflow
+            raise InputError(f"{name}: expected a weight of at most {LARGEST:g}, found {w:g}; scale the model down")
     known = {*base, *EXTRAS, UNKNOWN}
     used = {name for name, w in model.weights.items() if w != 0}.union(*(tree.features() for tree in model.trees))
     for name in sorted(used - known):
@@ -177,9 +118,9 @@ def scorer(model: Model, base: tuple[str, ...], extra: Sequence[str], *, has_cou
             raise InputError(f"extra feature {name!r}: expected any of {', '.join(EXTRAS)}; 'boostfeat featurize' knows more")
     wanted = used.union(extra, {UNKNOWN} & model.weights.keys())
     extras = tuple(name for name in (*EXTRAS, UNKNOWN) if name in wanted)
-    if not has_counts and (counts := [name for name in extras if name.startswith("count.")]):
+    if not system.has_counts and (counts := [name for name in extras if name.startswith("count.")]):
         raise InputError(f"the feature {counts[0]!r} needs joint counts, and the phrase table has none in its fifth field")
-    return Scorer(model, (*base, *extras))
+    return Scorer(model, (*base, *extras), system.ahead, unknown_weight)
 
 
 def _reason(name: str, base: tuple[str, ...]) -> str:

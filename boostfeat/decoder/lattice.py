@@ -9,9 +9,10 @@ import numpy as np
 from ..arrays import F64, I32, I64, offsets, segment_positions
 from ..errors import InputError, clip
 from . import search as kernel
-from .features import EXTRAS, LM, PHRASE_PENALTY, REORDERING, UNKNOWN, UNKNOWN_VALUE, WORD_PENALTY, Scorer
+from .features import EXTRAS, PHRASE_PENALTY, UNKNOWN, UNKNOWN_VALUE, WORD_PENALTY, Scorer
 from .lm import isolated_scores
 from .system import System
+from .trees import LM, N_CONTEXT, tree_scores
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,6 @@ class Lattice:
         row, start, end = row[keep], start[keep], (start + n_src)[keep]
         words, lm_words = _find_words(system, tokens, row, start)
         backward = np.zeros((len(row), 3)) if table.reordering is None else np.ascontiguousarray(table.reordering[row, :3])
-        most, slope = scorer.edge_tree_bounds(x[keep])
         options = kernel.Options(
             span_ptr=offsets(np.bincount(span[keep], minlength=n_spans)),
             score=score[keep],
@@ -80,9 +80,6 @@ class Lattice:
             word_ptr=offsets(np.diff(table.word_ptr)[row]),
             words=lm_words,
             backward=backward,
-            oriented=scorer.oriented_scores(x[keep], backward),
-            most=most,
-            slope=slope,
             forward=system.forward[row],
             ahead=system.ahead,
         )
@@ -101,14 +98,14 @@ class Lattice:
 
     def edges(self, hyps: I64, tails: I64, chosen: I64) -> tuple[F64, F64]:
         """Features [R, D] and scores [R] of the edges that put options ``chosen`` [R] after hypotheses ``tails`` [R]."""
-        lm, context = self.system.lm, np.empty((len(tails), kernel.N_CONTEXT))
+        lm, context = self.system.lm, np.empty((len(tails), N_CONTEXT))
         n = len(self.tokens)
         kernel.context_rows(lm.automaton, self.options, hyps, tails, chosen, self.start, self.end, n, lm.end, context)
         x = self.options.x[chosen]
+        scores = self.options.score[chosen] + self.scorer.context_scores(context, x)
         for j, i in self.scorer.context_columns:
             x[:, j] = context[:, i]
-        linear = self.options.score[chosen] + context @ self.scorer.context_weights
-        return x, linear + self.scorer.context_tree_scores(x)
+        return x, scores
 
     def derivation(self, chosen: I64, x: F64, scores: F64) -> Derivation:
         """The derivation of these options, whose edges have features x [R, D] and scores [R]."""
@@ -172,8 +169,8 @@ def _expected_context(system: System, scorer: Scorer, tokens: list[str], row: I6
     lm = system.isolated[row]
     for o in np.flatnonzero(row == 0):
         isolated_scores(system.lm.automaton, np.array([0, 1]), system.lm.ids([tokens[start[o]]]), lm[o : o + 1])
-    x = x.copy()
-    x[:, scorer.column(LM)] = lm
+    context = np.zeros((len(row), N_CONTEXT))
+    context[:, LM] = lm
     if system.table.reordering is not None:
-        x[:, scorer.column(REORDERING[0])] = system.table.reordering[row, 0]
-    return scorer.model.weights.get(LM, 0.0) * lm + scorer.context_tree_scores(x)
+        context[:, 0] = system.table.reordering[row, 0]
+    return scorer.context_weights[LM] * lm + tree_scores(scorer.context_trees, context, x)

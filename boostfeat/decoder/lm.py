@@ -68,7 +68,7 @@ def extend(lm, state, word):  # type: ignore[no-untyped-def]
     return total + lm.logp[node], lm.state[node]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def extend_all(lm, state, words):  # type: ignore[no-untyped-def]
     """(ln p(words | state), the state after them)."""
     total = 0.0

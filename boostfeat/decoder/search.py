@@ -16,14 +16,27 @@ import numpy as np
 from numba import njit
 
 from ..arrays import F64, I32, I64
-from .lm import extend, extend_all
+from .lm import Automaton, extend, extend_all
+from .trees import (
+    DISTORTION,
+    FIXED,
+    FREE_A,
+    FREE_B,
+    LM,
+    N_CONTEXT,
+    WINDOW,
+    Trees,
+    context_number,
+    fill_slot,
+    find_slot,
+    known_number,
+    new_cache,
+)
 
-WINDOW = 60
 GAP, BITS, STATE, START, END, FORWARD, COVERED, BACK, OPTION, NEXT, CHAIN, IS_LINKED = range(12)
 N_COLUMNS = 12
 N_KEYS = 6  # the first columns tell hypotheses apart
 SCORE, TOTAL = 0, 1  # so far; with the estimate of what remains
-DISTORTION, LM, N_CONTEXT = 6, 7, 8  # columns of context features; 0-5 are reordering
 
 
 class Options(NamedTuple):
@@ -35,25 +48,8 @@ class Options(NamedTuple):
     word_ptr: I64  # [O+1]
     words: I32  # of the language model
     backward: F64  # [O, 3] reordering after the previous phrase: monotone, swap, discontinuous
-    oriented: F64  # [O, 3] their weighted score, with the trees that look at nothing else of context
-    most: F64  # [O] the trees that are left to the edge add at most this
-    slope: float  # plus this times the language-model score
     forward: I32  # [O] row of ``ahead``, -1 without a reordering table
     ahead: F64  # [D, 3] reordering of the phrase that comes next
-
-
-class Trees(NamedTuple):
-    """Trees one after the other. Columns 0-7 are context, 8 + c is static column c."""
-
-    ptr: I64  # [M+1] nodes of tree m
-    column: I32
-    threshold: F64
-    left: I32  # counted from the tree's root, -1 at leaves
-    right: I32
-    value: F64
-    intercept: F64
-    on: I32  # [M] the column that leaves multiply, -1 for constant leaves
-    weight: F64  # [M]
 
 
 class Limits(NamedTuple):
@@ -63,6 +59,20 @@ class Limits(NamedTuple):
     stack: int
     beam: float  # hypotheses worse than the stack's best by more than this go; inf keeps all
     distortion: int
+
+
+class Task(NamedTuple):
+    """A sentence of n words to translate."""
+
+    n: int
+    options: Options
+    future: F64  # [n+1, n+1] see future_scores
+    lm: Automaton
+    start_state: int
+    end_word: int
+    weights: F64  # [8] of the context features
+    trees: Trees  # those that look at context
+    limits: Limits
 
 
 class Found(NamedTuple):
@@ -92,7 +102,7 @@ def set_context(context, hyp, start, end, options):  # type: ignore[no-untyped-d
     return orientation
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def phrase_lm(lm, state, options, o, end_word):  # type: ignore[no-untyped-def]
     """(ln p of an option's words after a state, the state after them); with the sentence's end unless ``end_word`` < 0."""
     p, state = extend_all(lm, state, options.words[options.word_ptr[o] : options.word_ptr[o + 1]])
@@ -100,25 +110,6 @@ def phrase_lm(lm, state, options, o, end_word):  # type: ignore[no-untyped-def]
         p += extend(lm, state, end_word)[0]
         state = 0
     return p, state
-
-
-@njit(cache=True, nogil=True)
-def tree_score(trees, context, x):  # type: ignore[no-untyped-def]
-    """Σ_m ρ_m h_m of an edge."""
-    total = 0.0
-    for m in range(len(trees.weight)):
-        root = trees.ptr[m]
-        node = root
-        while trees.left[node] >= 0:
-            c = trees.column[node]
-            v = context[c] if c < N_CONTEXT else x[c - N_CONTEXT]
-            node = root + (trees.left[node] if v <= trees.threshold[node] else trees.right[node])
-        h = trees.value[node]
-        c = trees.on[m]
-        if c >= 0:
-            h = trees.intercept[node] + h * (context[c] if c < N_CONTEXT else x[c - N_CONTEXT])
-        total += trees.weight[m] * h
-    return total
 
 
 @njit(cache=True, nogil=True)
@@ -314,12 +305,13 @@ def _put(space, key, stack, tail, option, edge, total, limits):  # type: ignore[
 
 
 @njit(cache=True, nogil=True)
-def search(n, options, future, lm, start_state, end_word, weights, span_trees, trees, limits):  # type: ignore[no-untyped-def]
-    """Search a sentence of n words; ``weights`` [8] are those of the context features. Returns the columns of Found.
+def search(task):  # type: ignore[no-untyped-def]
+    """Search a sentence. Returns the columns of Found.
 
     Distortion as in Moses: a phrase that leaves the first gap open must end near enough to come back.
     """
-    space = _start(n, start_state, future[0, n])
+    n, limits = task.n, task.limits
+    space, cache = _start(n, task.start_state, task.future[0, n]), new_cache(task.trees)
     context, key = np.zeros(N_CONTEXT), np.empty(N_KEYS, np.int64)
     limit = limits.distortion if limits.distortion >= 0 else n
     for stack in range(n):
@@ -335,41 +327,61 @@ def search(n, options, future, lm, start_state, end_word, weights, span_trees, t
                     if _is_covered(gap, bits, end - 1) or (start > gap and end - gap > limit):
                         break
                     span = start * limits.longest + end - start - 1
-                    a, b = options.span_ptr[span], options.span_ptr[span + 1]
-                    if a == b:
-                        continue
-                    space = _with_room(space, b - a)
-                    into = stack + end - start
-                    is_last = into == n
-                    key[GAP], key[BITS] = _covered(gap, bits, start, end)
-                    key[START], key[END] = start, end
-                    ahead = _remaining(key[GAP], key[BITS], future, n)
-                    orientation = set_context(context, space.hyps[tail], start, end, options)
-                    before = weights[3 + orientation] * context[3 + orientation] + weights[DISTORTION] * context[DISTORTION]
-                    before += tree_score(span_trees, context, options.x[a])  # they look at nothing of x
-                    so_far = space.scores[tail, SCORE] + ahead
-                    for o in range(a, b):
-                        context[orientation] = options.backward[o, orientation]
-                        edge = before + options.score[o] + options.oriented[o, orientation]
-                        hope = so_far + edge + options.most[o]  # no language-model score is above 0
-                        if weights[LM] + options.slope >= 0 and hope < space.bound[into]:
-                            continue
-                        context[LM], key[STATE] = phrase_lm(lm, space.hyps[tail, STATE], options, o, end_word if is_last else -1)
-                        edge += weights[LM] * context[LM]
-                        if hope + (weights[LM] + options.slope) * context[LM] < space.bound[into]:
-                            continue
-                        edge += tree_score(trees, context, options.x[o])
-                        total = so_far + edge
-                        if total < space.bound[into]:
-                            continue
-                        key[FORWARD] = options.forward[o]
-                        if is_last:  # nothing follows: all are one
-                            key[START], key[END], key[FORWARD] = -1, n, -1
-                        elif key[FORWARD] < 0:
-                            key[START] = -1  # without a reordering table nobody asks for it
-                        _put(space, key, into, tail, o, edge, total, limits)
+                    first, last = task.options.span_ptr[span], task.options.span_ptr[span + 1]
+                    if first < last:
+                        space = _with_room(space, last - first)
+                        key[GAP], key[BITS] = _covered(gap, bits, start, end)
+                        key[START], key[END] = start, end
+                        _extend(task, space, cache, tail, first, last, context, key)
     n_hyps, n_arcs = space.used
     return space.hyps[:n_hyps], space.scores[:n_hyps], space.arcs[:n_arcs], space.arc_scores[:n_arcs, 0], space.first[n]
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _extend(task, space, cache, tail, first, last, context, key):  # type: ignore[no-untyped-def]
+    """Put the options first:last of a span after a hypothesis; ``key`` has the coverage that this gives, and the span.
+
+    No language-model score is above 0: options that have no hope even then are not looked at further. IN OUT space, cache.
+    """
+    options, weights = task.options, task.weights
+    lm_cuts, has_trees, has_free = task.trees.lm_cuts, len(task.trees.nodes) > 0, len(task.trees.free) > 0
+    start, end = key[START], key[END]
+    into = space.hyps[tail, COVERED] + end - start
+    is_last = into == task.n
+    if is_last:  # nothing follows: all are one
+        key[START], key[END] = -1, task.n
+    elif options.forward[first] < 0:
+        key[START] = -1  # without a reordering table nobody asks for it
+    orientation = set_context(context, space.hyps[tail], start, end, options)
+    so_far = space.scores[tail, SCORE] + _remaining(key[GAP], key[BITS], task.future, task.n)
+    before = weights[3 + orientation] * context[3 + orientation] + weights[DISTORTION] * context[DISTORTION]
+    number = context_number(task.trees, space.hyps[tail, FORWARD], int(-context[DISTORTION]), orientation)
+    a, b = 0.0, 0.0
+    for o in range(first, last):
+        context[orientation] = options.backward[o, orientation]
+        edge = before + options.score[o] + weights[orientation] * context[orientation]
+        if has_trees:
+            slot, is_there = find_slot(cache, number, o)
+            if not is_there:
+                fill_slot(cache, slot, number, o, task.trees, context, options.x[o], False)
+            edge += cache[slot, FIXED]
+            a, b = cache[slot, FREE_A], cache[slot, FREE_B]
+        if weights[LM] + b >= 0 and so_far + edge + a < space.bound[into]:
+            continue
+        context[LM], key[STATE] = phrase_lm(task.lm, space.hyps[tail, STATE], options, o, task.end_word if is_last else -1)
+        edge += weights[LM] * context[LM]
+        if so_far + edge + a + b * context[LM] < space.bound[into]:
+            continue
+        if has_free:
+            known = known_number(number, lm_cuts, context[LM])
+            slot, is_there = find_slot(cache, known, o)
+            if not is_there:
+                fill_slot(cache, slot, known, o, task.trees, context, options.x[o], True)
+            edge += cache[slot, FREE_A] + cache[slot, FREE_B] * context[LM]
+            if so_far + edge < space.bound[into]:
+                continue
+        key[FORWARD] = -1 if is_last else options.forward[o]
+        _put(space, key, into, tail, o, edge, so_far + edge, task.limits)
 
 
 @njit(cache=True, nogil=True)
