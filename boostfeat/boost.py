@@ -41,7 +41,9 @@ class BoostOptions:
     l2: float = 1.0  # penalty on the initial weights (standardised), on each ρ, and on leaf values that are refitted
     patience: int = 10  # rounds without a better select gain before it stops
     metric: str = "bleu-sbp"  # what the stopping point is chosen by on select
-    rule: str = "best"  # round kept: of the best select gain, smooth (its mean around it) or one-se (first within an error)
+    rule: str = (
+        "best"  # round kept: of the best select gain; smooth (mean around it); one-se, last-se: first, last within an error
+    )
     loss: str = "log"
     scale: float = 1.0  # of the softmax of the expected gain or BLEU
     anneal: float = 1.0  # factor of that scale every round

@@ -15,7 +15,7 @@ _DEFAULT = BoostOptions(
     rounds=150,
     shrinkage=0.3,
     patience=100,
-    rule="smooth",
+    rule="last-se",
     resample_pairs=5,
     context=True,
     refit="linear",
@@ -53,6 +53,7 @@ ABLATION: dict[str, dict[str, Any]] = {
     "- length on select": {"length": False},
     "+ 3 bags": {"bags": 3},
     "best round": {"rule": "best"},
+    "smooth round": {"rule": "smooth"},
     "one standard error": {"rule": "one-se"},
 }
 

@@ -22,7 +22,7 @@ from .refit import leaf_values, with_leaves
 from .space import Space
 from .tree import Tree
 
-RULES = ("best", "smooth", "one-se")
+RULES = ("best", "smooth", "one-se", "last-se")
 WINDOW = 10  # rounds before and after that the rule smooth takes the mean of
 Row = Mapping[str, Any]
 
@@ -71,14 +71,19 @@ def smooth_round(history: Sequence[Row]) -> int:
 
 def kept_rounds(model: Model, n_init: int = 0, *, select: NBest | None = None, rule: str = "best") -> Model:
     """The model up to its best round; its history still shows all rounds."""
-    best = smooth_round(model.history) if rule == "smooth" else best_round(model.history)
-    if rule == "one-se" and select is not None:
-        best = one_se_round(model, select, n_init, best=best)
+    has_error = model.config.get("metric") in ("bleu", "bleu-sbp")  # of others it is not known: last-se is smooth then
+    smooth = rule == "smooth" or (rule == "last-se" and not has_error)
+    best = smooth_round(model.history) if smooth else best_round(model.history)
+    if select is not None and (rule == "one-se" or (rule == "last-se" and has_error)):
+        best = one_se_round(model, select, n_init, best=best, last=rule == "last-se")
     return replace(model_at(model, best, n_init), config={**model.config, "best_round": best})
 
 
-def one_se_round(model: Model, select: NBest, n_init: int = 0, *, best: int) -> int:
-    """The first round whose gain on select is within one standard error of the best round's.
+def one_se_round(model: Model, select: NBest, n_init: int = 0, *, best: int, last: bool = False) -> int:
+    """The first round, or the last, whose gain on select is within one standard error of the best round's.
+
+    The first is the smallest model that cannot be told from the best. The last suits small steps: curves are flat then, where on
+    them the best lies is chance, and more trees average out what each took from chance.
 
     The error is that of the difference between the two, sentence by sentence: rounds differ in few choices, so it is far
     smaller than the error of either. By the delta method, with r_s the statistics of a sentence and ∇ that of BLEU:
@@ -92,7 +97,7 @@ def one_se_round(model: Model, select: NBest, n_init: int = 0, *, best: int) -> 
     totals = np.array([r.sum(axis=0) for r in rows], np.float64)
     gains = corpus_bleu(totals, strict=strict)
     slope = _slope(totals[best], strict=strict)
-    for m in range(best):
+    for m in range(len(rows) - 1, best, -1) if last else range(best):
         apart = (rows[best] - rows[m]) @ slope
         if gains[m] >= gains[best] - np.sqrt(len(select) * apart.var()):
             return m

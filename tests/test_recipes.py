@@ -138,7 +138,11 @@ def test_earlier_rounds_are_restored_after_refits(dev, select, refit):
     [
         ([1.0], 0, 0),
         ([1, 2, 3], 2, 2),  # at the end the mean is of what there is: 1, 2, 2.5
-        ([1, 4, 5, 4, 3, 3, 2, 2, 2, 2, 2, 2], 2, 2),  # an early peak: 1, 4, 4.33, 4, 3.4, ...; not the start, which only lies near it
+        (
+            [1, 4, 5, 4, 3, 3, 2, 2, 2, 2, 2, 2],
+            2,
+            2,
+        ),  # an early peak: 1, 4, 4.33, 4, 3.4, ...; not the start, which only lies near it
         ([1, 2], 1, 1),
         ([0] * 30 + [5] + [0] * 30 + [2] * 30, 30, 71),  # one lucky round against thirty good ones: ten good ones on either side
     ],
@@ -158,6 +162,10 @@ def test_one_standard_error(dev, select):
     draws = np.random.default_rng(0).integers(0, len(select), (4000, len(select)))
     errors = [np.std([corpus_bleu(b[d].sum(0), strict=True) - corpus_bleu(r[d].sum(0), strict=True) for d in draws[:500]])
               for r, b in ((r, rows[best]) for r in rows)]  # fmt: skip
+    late = one_se_round(model, select, best=best, last=True)
+    assert late >= best
+    assert gains[late] >= gains[best] - 1.2 * errors[late]
+    assert all(gains[m] < gains[best] - 0.8 * errors[m] for m in range(late + 1, len(gains)))
     found = one_se_round(model, select, best=best)
     assert found <= best
     assert gains[found] >= gains[best] - 1.2 * errors[found]  # 500 draws, and a first-order error

@@ -47,7 +47,7 @@ def induce(
         int | None, typer.Option("--patience", min=1, help="Rounds without a better select gain before it stops.")
     ] = None,
     metric: Annotated[str | None, typer.Option("--metric", help="What rounds are chosen by: bleu, bleu-sbp or chrf.")] = None,
-    rule: Annotated[str | None, typer.Option("--rule", help="Round kept: best on select, smooth or one-se.")] = None,
+    rule: Annotated[str | None, typer.Option("--rule", help="Round kept: best on select, smooth, one-se or last-se.")] = None,
     loss: Annotated[str | None, typer.Option("--loss", help="log, lambda, expected-gain or expected-bleu.")] = None,
     scale: Annotated[float | None, typer.Option("--scale", min=0, help="Scale of the softmax of an expected loss.")] = None,
     anneal: Annotated[float | None, typer.Option("--anneal", min=1, help="Factor of that scale every round.")] = None,
