@@ -46,7 +46,7 @@ class Fresh:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """[D] the columns: the decoder's features, then trees."""
-        return (*self.decoder.decoder.with_model(self.start).names, *(tree.name for tree in self.start.trees))
+        return (*self.decoder.with_model(self.start).names, *(tree.name for tree in self.start.trees))
 
     def vector(self) -> F64:
         """[D] the weights of the start; a weight of a feature that the decoder does not list stays with the model."""

@@ -39,6 +39,7 @@ from boostfeat.tuners.base import Run
 
 SIZES = SyntheticOptions(sentences=30, hyps=80, features=5)
 START = Model({"RelFreq": 0.2, "LexWeight": 0.3, "LM0": 0.5})
+TREE = Tree.from_json({"name": "t", "weight": 1.0, "leaf": "constant", "nodes": [{"value": 1.0}]}, "test")
 
 # a decoder that is a fixed pool: it ranks each sentence's hypotheses by the weights it is given and lists the best
 FAKE = """
@@ -226,9 +227,9 @@ def test_which_model_is_given(how, expected):
 def test_change_is_of_shares_and_counts_trees():
     assert share_change(Model({"a": 1, "b": 3}), Model({"a": 10, "b": 30})) == 0
     assert share_change(Model({"a": 1, "b": 3}), Model({"a": 2, "b": 2})) == 0.25
-    tree = Tree.from_json({"name": "t", "weight": 1.0, "leaf": "constant", "nodes": [{"value": 1.0}]}, "test")
-    assert share_change(Model({"a": 1}), Model({"a": 3}, (tree,))) == 0.25
+    assert share_change(Model({"a": 1}), Model({"a": 3}, (TREE,))) == 0.25
     assert share_change(Model({}), Model({})) == 0
+    assert share_change(Model({"a": 1, "UnknownWordPenalty0": 1}), Model({"a": 2, "UnknownWordPenalty0": 5})) == 0
 
 
 def test_rescaling_is_exact_and_near_the_start():
@@ -239,6 +240,7 @@ def test_rescaling_is_exact_and_near_the_start():
     assert 2**-0.5 <= total <= 2**0.5
     assert rescaled(rescaled(model, factor), 1 / factor) == model
     assert scale_to(Model({}), model) == 1
+    assert scale_to(Model({"a": 1, "UnknownWordPenalty0": 64}), Model({"a": 4, "UnknownWordPenalty0": 1})) == 4
 
 
 def test_options_by_name():
@@ -417,30 +419,36 @@ def test_misuse_is_one_line(boostfeat, world, tmp_path, more, message):
 # -- killed at any moment -----------------------------------------------------------------------------------------------
 
 
-def test_kill_9_at_random_moments_then_resume_is_the_same_model(world, tmp_path):
-    """The run is killed again and again, each time later, until it is let come to its end."""
-    environment = {**os.environ, "PYTHONWARNINGS": "error"}
+def test_kill_9_then_resume_is_the_same_model(boostfeat, world, tmp_path):
+    """Killed by its own decoder, whatever the machine's speed, then at a random moment; let go, it comes to the same end."""
+    script, was_there = tmp_path / "killer.sh", tmp_path / "was-there"
+    script.write_text(f'test "$1" = 1 -a ! -e {was_there} && {{ touch {was_there}; kill -9 $PPID; exit 1; }}; shift; exec "$@"\n')
+    decoder = f"sh {script} {{iteration}} {command(world)}"
 
-    def run(folder: Path, *more: object) -> subprocess.Popen[bytes]:
-        words = arguments(world, folder, "--max-iterations", 2, "--method", "mira", "--set", "epochs=2", "-q", *more)
+    def words(folder: str, *more: object) -> list[object]:
+        learn = ("--max-iterations", 2, "--method", "mira", "--set", "epochs=2", "-q")
+        return arguments(world, tmp_path / folder, *learn, *more, decoder=decoder)
+
+    def run() -> subprocess.Popen[bytes]:
         out = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
-        return subprocess.Popen([sys.executable, "-m", "boostfeat", *map(str, words)], env=environment, **out)
+        environment = {**os.environ, "PYTHONWARNINGS": "error"}
+        return subprocess.Popen([sys.executable, "-m", "boostfeat", *map(str, words("run", "--resume"))], env=environment, **out)
 
-    assert run(tmp_path / "whole").communicate()[1] == b""
+    def made(folder: str) -> int:
+        return sum(len(files) for _, _, files in os.walk(tmp_path / folder))
 
-    def made(name: str) -> int:
-        return sum(len(files) for _, _, files in os.walk(tmp_path / name))
-
-    moments = random.Random(os.getpid())
-    for n in sorted(moments.sample(range(2, made("whole") - 4), 2)):  # files made so far: any moment, on a machine of any speed
-        process = run(tmp_path / "run", "--resume")
-        while process.poll() is None and made("run") < n:
-            time.sleep(0.002)
-        time.sleep(moments.uniform(0, 0.05))
-        process.kill()
-        process.communicate()
-        assert process.returncode == -signal.SIGKILL, n
-    last = run(tmp_path / "run", "--resume")
+    was_there.touch()
+    assert boostfeat(*words("whole"))[0] == 0
+    was_there.unlink()
+    process = run()
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    process, n = run(), random.Random(os.getpid()).randrange(made("run") + 1, made("whole"))
+    while process.poll() is None and made("run") < n:
+        time.sleep(0.002)
+    process.kill()  # or it has come to its end by now: that is as good
+    process.communicate()
+    last = run()
     assert (last.communicate()[1], last.returncode) == (b"", 0)
     found = [(tmp_path / name / "model.json").read_bytes() for name in ("run", "whole")]
     assert found[0] == found[1]
@@ -477,12 +485,13 @@ def test_interrupted_at_every_stage_it_resumes_to_the_same_bytes(tmp_path, monke
         return wrapped
 
     def go(name: str, *, resume: bool = False) -> bytes:
-        options = LoopOptions(max_iterations=2, min_weight_change=0)
+        options, start = LoopOptions(max_iterations=2, min_weight_change=0), START
         learner = TunerLearner("pro", make_tuner("pro", {"draws": 300, "max_iter": 9}))
         if stage == "round":
             few = {"pairs": PairOptions(draws=300), "tree": TreeOptions(min_occurrences=2), "resample_pairs": 1}
             learner = TreeLearner(BoostOptions(rounds=2, **few))
-        run_loop(corpora_of(pools), PoolDecoder(pools), learner, START, tmp_path / name, options, resume=resume)
+            options, start = replace(options, max_iterations=1), replace(START, trees=(TREE,))  # goes on from trees at once
+        run_loop(corpora_of(pools), PoolDecoder(pools), learner, start, tmp_path / name, options, resume=resume)
         return (tmp_path / name / "model.json").read_bytes()
 
     whole = go("whole")

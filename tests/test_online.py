@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
-import os
 import shlex
 import sys
 from dataclasses import dataclass, replace
@@ -174,6 +173,31 @@ def test_a_list_of_the_loop_is_what_the_decoder_says(decoder, corpora, tmp_path)
     assert nbest == decoder.decode(START, corpora[0], Place(tmp_path, 0, 0, threads=1))
 
 
+UNKNOWN = "UnknownWordPenalty0"
+
+
+@pytest.mark.parametrize("how", [["--method", "pro"], ["--online", "mira"]], ids=["batch", "online"])
+def test_the_penalty_of_unknown_words_counts_and_is_not_learnt(boostfeat, system, tmp_path, how):
+    """s00 is only known before s01: leaving it as it is would score higher, but for the penalty, which tuners do not see."""
+    lines = [line for line in (system / "pt").read_text().splitlines(keepends=True) if not line.startswith("s00 ")]
+    (tmp_path / "pt").write_text("".join(lines) + "s00 s01 ||| t0a t1a ||| 0.0001 0.0001 ||| 0-0 1-1 ||| 1 1 1 ||| |||\n")
+    (tmp_path / "src").write_text("s00 s01 s02\ns03 new s04\n" * 4)
+    (tmp_path / "ref").write_text("t0a t1a t2a\nt3a new t4a\n" * 4)
+    for name, weights in (("with", {UNKNOWN: 1.0, **START.weights}), ("without", START.weights)):
+        Model(weights).save(tmp_path / f"{name}.json")
+        flags = ["--phrase-table", tmp_path / "pt", "--lm", system / "lm.arpa", "--init", tmp_path / f"{name}.json", *how, "-q"]
+        run = ["-o", tmp_path / name, "--nbest-size", 9, "--max-iterations", 1]
+        code, _, err = boostfeat("loop", tmp_path / "src", "-r", tmp_path / "ref", *flags, *run)
+        assert code == 0, err
+    first = {name: read_store(tmp_path / name / "iteration-00" / "dev.nbest") for name in ("with", "without")}
+    texts = {name: nbest.text[first_choice(nbest)[0]].as_py().split() for name, nbest in first.items()}
+    assert ("s00" in texts["with"], "s00" in texts["without"]) == (False, True)
+    assert UNKNOWN not in first["with"].unit_names
+    learnt = Model.load(tmp_path / "with" / "iteration-01" / "model.json")
+    assert learnt.weights[UNKNOWN] == learnt.config["loop"]["scale"]  # 1, as all at the scale of the start
+    assert learnt.weights["LM0"] != START.weights["LM0"]
+
+
 # -- online ---------------------------------------------------------------------------------------------------------------
 
 
@@ -277,14 +301,13 @@ def test_worker_processes_give_the_model_of_late_ones(decoder, corpora, tmp_path
 
 
 def test_a_worker_that_fails_or_dies_is_reported():
-    with contextlib.closing(There(int)) as worker:
-        worker.start("x")
+    with contextlib.closing(There(eval)) as worker:
+        worker.start("int('x')")
         with pytest.raises(RuntimeError, match="invalid literal"):
             worker.result()
         worker.start("7")
         assert worker.result() == 7
-    with contextlib.closing(There(os._exit)) as worker:
-        worker.start(3)
+        worker.start("__import__('os')._exit(3)")
         with pytest.raises(InputError, match="exit code 3"):
             worker.result()
 

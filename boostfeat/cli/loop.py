@@ -108,6 +108,8 @@ def loop(
       boostfeat loop dev.fi -r dev.en --phrase-table pt.gz --lm lm.arpa.gz --init start.json --method induce \\
         --select-input sel.fi --select-ref sel.en -o run
     """
+    from dataclasses import replace
+
     from ..errors import InputError
     from ..loop import CommandDecoder, Corpus, DecoderError, GraphDecoder, LoopOptions, run_loop
     from ..loop.driver import table_rows
@@ -137,7 +139,9 @@ def loop(
     else:
         given = {"stack": stack, "beam": beam, "table_limit": table_limit, "distortion_limit": distortion_limit}
         tables = {"phrase_table": phrase_table, "lm": lm, "reordering_table": reordering_table}
-        used, start = _reference(tables, ini, given, extra, nbest_size, corpora, start)
+        used = _reference(tables, ini, given, extra, nbest_size, corpora)
+        if start_file == ini:  # what Moses takes where an ini does not say it
+            start = replace(start, weights={"UnknownWordPenalty0": 1.0, **start.weights})
     learner = _learner(method, settings or [], online, recipe, reweigh, groups, metric, used, corpora[0], start)
 
     with progress("loop", quiet=quiet) as bar:
@@ -179,11 +183,8 @@ def _reference(
     extra: str | None,
     size: int,
     corpora: list[Corpus],
-    start: Model,
-) -> tuple[ReferenceDecoder, Model]:
+) -> ReferenceDecoder:
     """The reference decoder, with what the ini says where no flag does."""
-    from dataclasses import replace
-
     from ..decoder import SearchOptions, read_ini
     from ..errors import InputError
     from ..loop.reference import ReferenceDecoder
@@ -195,9 +196,7 @@ def _reference(
             given["distortion_limit"] = said.distortion_limit
     if tables["phrase_table"] is None or tables["lm"] is None:
         raise InputError("expected a decoder, found none; give --decoder COMMAND, --graphs FILE, or --phrase-table and --lm")
-    if start.weights.get("UnknownWordPenalty0") == 1.0:  # what it is without being named, and then no tuner touches it
-        start = replace(start, weights={n: w for n, w in start.weights.items() if n != "UnknownWordPenalty0"})
-    decoder = ReferenceDecoder(
+    return ReferenceDecoder(
         phrase_table=tables["phrase_table"],
         lm=tables["lm"],
         reordering_table=tables["reordering_table"],
@@ -206,7 +205,6 @@ def _reference(
         extra=tuple(n.strip() for n in extra.split(",")) if extra else (),
         size=size,
     )
-    return decoder, start
 
 
 def _learner(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ from ..model import Model
 from ..nbest import NBest
 from .decoders import Corpus, Place
 from .digests import digest
+from .scale import UNKNOWN
 
 if TYPE_CHECKING:
     from ..decoder import Decoded, Decoder, SearchOptions
@@ -36,6 +37,19 @@ class ReferenceDecoder:
         only = list(dict.fromkeys(self.sentences))
         system = System.load(phrase_table=self.phrase_table, lm=self.lm, reordering_table=self.reordering_table, only=only)
         return Decoder(system, Model({}), self.search, extra=self.extra)
+
+    def with_model(self, model: Model) -> Decoder:
+        """The decoder with a model, which may name the penalty for unknown words: as in Moses it counts and is not listed.
+
+        It is a rule (no word is left that a known phrase could translate) rather than a taste: no tuner is to see it. A model
+        whose trees ask for it, or a user who does, gets it listed as any other feature.
+        """
+        asked = {*self.extra}.union(*(tree.features() for tree in model.trees))
+        if UNKNOWN in asked:
+            return self.decoder.with_model(model)
+        weights = {name: w for name, w in model.weights.items() if name != UNKNOWN}
+        hidden = model.weights.get(UNKNOWN, 0.0)
+        return replace(self.decoder, model=replace(model, weights=weights), unknown_weight=hidden)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "decoder"}  # another process reads its own
@@ -65,7 +79,7 @@ class ReferenceDecoder:
         from ..decoder import collect
 
         def counted() -> Iterator[Decoded]:
-            for done, result in enumerate(self.decoder.with_model(model).decode_all(sentences, threads=threads), 1):
+            for done, result in enumerate(self.with_model(model).decode_all(sentences, threads=threads), 1):
                 tick(done)
                 yield result
 

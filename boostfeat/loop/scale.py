@@ -8,6 +8,8 @@ import numpy as np
 
 from ..model import Model
 
+UNKNOWN = "UnknownWordPenalty0"  # a constant of the sentence for nearly all hypotheses: it says nothing about scale
+
 
 def share_change(old: Model, new: Model) -> float:
     """The largest change of a weight as its share of all weights, max |w/Σ|w| - w'/Σ|w'||: decoding does not see the scale.
@@ -20,7 +22,7 @@ def share_change(old: Model, new: Model) -> float:
 
 def _shares(model: Model) -> dict[str, float]:
     trees = {str({**tree.to_json(), "weight": None}): tree.weight for tree in model.trees}
-    weights = {**model.weights, **trees}
+    weights = {name: w for name, w in {**model.weights, **trees}.items() if name != UNKNOWN}
     total = sum(abs(w) for w in weights.values())
     return {name: w / total for name, w in weights.items()} if total else {}
 
@@ -39,5 +41,6 @@ def scale_to(model: Model, like: Model) -> float:
 
     Decoders prune by differences of scores, so the scale that a tuner happens to give matters to search.
     """
-    mine, theirs = (sum(abs(m.weights.get(name, 0.0)) for name in like.weights) for m in (model, like))
+    names = like.weights.keys() - {UNKNOWN}
+    mine, theirs = (sum(abs(m.weights.get(name, 0.0)) for name in names) for m in (model, like))
     return float(np.ldexp(1.0, round(np.log2(theirs / mine)))) if mine > 0 and theirs > 0 else 1.0
