@@ -105,7 +105,7 @@ def naive_score(model: Model, rows: list[dict[str, float]]) -> float:
         node = tree["nodes"][0]
         while "value" not in node:
             node = tree["nodes"][node["left" if x[node["feature"]] <= node["threshold"] else "right"]]
-        return tree["weight"] * node["value"] * (x[tree["on"]] if "on" in tree else 1.0)
+        return tree["weight"] * (node.get("intercept", 0.0) + node["value"] * (x[tree["on"]] if "on" in tree else 1.0))
 
     linear = sum(model.weights.get(name, 0.0) * value for x in rows for name, value in x.items())
     return linear + sum(tree_value(tree.to_json(), x) for tree in model.trees for x in rows)

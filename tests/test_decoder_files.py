@@ -140,8 +140,8 @@ def test_terms_of_trees(small: Small) -> None:
     decoder, sentences, _ = small
     trees, names = decoder.scorer.context_trees, decoder.names
     model_trees = [tree for tree in decoder.model.trees if not tree.features().isdisjoint(CONTEXT)]
-    assert {tree.on for tree in model_trees} == {None, "LM0", "LexicalReordering0_0", "LexicalReordering0_2"}
-    assert (len(trees.fixed), len(trees.free)) == (5, 3)
+    assert {tree.on for tree in model_trees} == {None, "LM0", "Distortion0", *(f"LexicalReordering0_{i}" for i in (0, 2, 4))}
+    assert (len(trees.fixed), len(trees.free)) == (6, 4)
     for result in decoder.decode_all(sentences):
         for derivation in result.nbest(50, distinct=False):
             x = np.array([unit.features for unit in derivation.units]).reshape(-1, len(names))
@@ -230,9 +230,9 @@ ARPA = "\\data\\\nngram 1=4\nngram 2=1\n\n\\1-grams:\n-1 <unk>\n-1 <s> -1\n-1 </
         ("rt", "a ||| x ||| 1 1 1\n", ":1: expected 6 probabilities (msd-bidirectional-fe), found '1 1 1'"),
         ("rt", "q ||| x ||| 1 1 1 1 1 1\n", "expected pairs of the phrase table, found none of its 2"),
         ("ini", "[weight]\nTranslationModel0= 1 1 1\nLM0= 1\n", "expected 2 weights for TranslationModel0, found 3"),
-        ("ini", "[weight]\nLM0= one\n", ":2: expected a number, found 'one'"),
+        ("ini", "[weight]\nLM0= one\n", ":2: expected a finite number for weight LM0, found 'one'"),
         ("ini", "[feature]\nOpSequenceModel name=OSM0\n", ":2: expected the features UnknownWordPenalty0, "),
-        ("ini", "LM0= 1\n", "expected weights in a section [weight], found none"),
+        ("ini", "LM0= 1\n", "expected a [weight] section, found none with weights"),
     ],
 )
 def test_bad_files(tmp_path: Path, boostfeat: Run, file: str, text: str, message: str) -> None:

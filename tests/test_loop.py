@@ -37,7 +37,7 @@ from boostfeat.tree import Tree
 from boostfeat.tuners import TUNERS
 from boostfeat.tuners.base import Run
 
-SIZES = SyntheticOptions(sentences=30, hyps=80, features=5)
+SIZES = SyntheticOptions(sentences=30, hyps=50, features=5)
 START = Model({"RelFreq": 0.2, "LexWeight": 0.3, "LM0": 0.5})
 TREE = Tree.from_json({"name": "t", "weight": 1.0, "leaf": "constant", "nodes": [{"value": 1.0}]}, "test")
 
@@ -129,7 +129,8 @@ def pools() -> dict[str, NBest]:
 @pytest.mark.parametrize("method", TUNERS)
 def test_every_tuner_is_the_same_as_by_hand_on_the_merged_lists(pools, tmp_path, method):
     """Twin: decode, NBest.merge of all lists at once, fit from the weights before; seeds rise by one an iteration."""
-    decoder, corpora = PoolDecoder(pools), corpora_of({"dev": pools["dev"]})
+    pools = {"dev": pools["dev"].take(np.arange(10))}
+    decoder, corpora = PoolDecoder(pools), corpora_of(pools)
     tuner = make_tuner(method, {} if method in ("pro", "mert") else {"epochs": 2})
     options = LoopOptions(max_iterations=3, rescale=False, min_weight_change=0, seed=5)
     result = run_loop(corpora, decoder, TunerLearner(method, tuner), START, tmp_path / "run", options)
@@ -354,7 +355,7 @@ def test_a_decoder_that_hangs_ends_with_all_it_started(boostfeat, world, tmp_pat
     hang = SH.format(f"echo thinking >&2; sleep 60 & echo $! > {pid}; wait")
     began = time.monotonic()
     code, _, err = boostfeat(*arguments(world, tmp_path / "run", "--timeout", 0.5, "-q", decoder=hang))
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 50  # its child sleeps for 60
     assert code == 2
     assert err.splitlines()[0] == "decoder| thinking"
     assert "within 0.5 seconds" in err
@@ -419,20 +420,18 @@ def test_misuse_is_one_line(boostfeat, world, tmp_path, more, message):
 # -- killed at any moment -----------------------------------------------------------------------------------------------
 
 
-def test_kill_9_then_resume_is_the_same_model(boostfeat, world, tmp_path):
-    """Killed by its own decoder, whatever the machine's speed, then at a random moment; let go, it comes to the same end."""
+@pytest.mark.parametrize("n_random", [0, pytest.param(3, marks=pytest.mark.slow)])
+def test_kill_9_then_resume_is_the_same_model(boostfeat, world, tmp_path, n_random):
+    """Killed by its own decoder, whatever the machine's speed, then at random moments; let go, it comes to the same end."""
     script, was_there = tmp_path / "killer.sh", tmp_path / "was-there"
     script.write_text(f'test "$1" = 1 -a ! -e {was_there} && {{ touch {was_there}; kill -9 $PPID; exit 1; }}; shift; exec "$@"\n')
-    decoder = f"sh {script} {{iteration}} {command(world)}"
 
     def words(folder: str, *more: object) -> list[object]:
-        learn = ("--max-iterations", 2, "--method", "mira", "--set", "epochs=2", "-q")
-        return arguments(world, tmp_path / folder, *learn, *more, decoder=decoder)
+        learn = ("--max-iterations", 2, "--method", "mira", "--set", "epochs=2", "-q", *more)
+        return arguments(world, tmp_path / folder, *learn, decoder=f"sh {script} {{iteration}} {command(world)}")
 
     def run() -> subprocess.Popen[bytes]:
-        out = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
-        environment = {**os.environ, "PYTHONWARNINGS": "error"}
-        return subprocess.Popen([sys.executable, "-m", "boostfeat", *map(str, words("run", "--resume"))], env=environment, **out)
+        return subprocess.Popen([sys.executable, "-m", "boostfeat", *map(str, words("run", "--resume"))])
 
     def made(folder: str) -> int:
         return sum(len(files) for _, _, files in os.walk(tmp_path / folder))
@@ -440,16 +439,17 @@ def test_kill_9_then_resume_is_the_same_model(boostfeat, world, tmp_path):
     was_there.touch()
     assert boostfeat(*words("whole"))[0] == 0
     was_there.unlink()
-    process = run()
-    process.communicate()
-    assert process.returncode == -signal.SIGKILL
-    process, n = run(), random.Random(os.getpid()).randrange(made("run") + 1, made("whole"))
-    while process.poll() is None and made("run") < n:
-        time.sleep(0.002)
-    process.kill()  # or it has come to its end by now: that is as good
-    process.communicate()
-    last = run()
-    assert (last.communicate()[1], last.returncode) == (b"", 0)
+    assert run().wait() == -signal.SIGKILL
+    assert not (tmp_path / "run" / "iteration-01" / "dev.nbest").exists()
+    moments = random.Random(os.getpid())
+    for _ in range(n_random):
+        n = moments.randrange(made("run"), made("whole"))  # files made so far
+        process = run()
+        while process.poll() is None and made("run") < n:
+            time.sleep(0.002)
+        process.kill()  # where it has come to its end by now, that is as good
+        process.wait()
+    assert boostfeat(*words("run", "--resume"))[::2] == (0, "")
     found = [(tmp_path / name / "model.json").read_bytes() for name in ("run", "whole")]
     assert found[0] == found[1]
     states = [[json.loads(p.read_text()) for p in sorted((tmp_path / n).glob("*/state.json"))] for n in ("run", "whole")]
@@ -486,7 +486,7 @@ def test_interrupted_at_every_stage_it_resumes_to_the_same_bytes(tmp_path, monke
 
     def go(name: str, *, resume: bool = False) -> bytes:
         options, start = LoopOptions(max_iterations=2, min_weight_change=0), START
-        learner = TunerLearner("pro", make_tuner("pro", {"draws": 300, "max_iter": 9}))
+        learner = TunerLearner("mira", make_tuner("mira", {"epochs": 1}))
         if stage == "round":
             few = {"pairs": PairOptions(draws=300), "tree": TreeOptions(min_occurrences=2), "resample_pairs": 1}
             learner = TreeLearner(BoostOptions(rounds=2, **few))

@@ -9,7 +9,7 @@ from strategies import quick
 
 from boostfeat.errors import InputError
 from boostfeat.formats.moses_hypergraph import read_weights
-from boostfeat.loop.weights import WEIGHT_FORMATS, ini_weights, read_start, write_ini
+from boostfeat.loop.weights import WEIGHT_FORMATS, read_start, write_ini
 from boostfeat.model import Model
 
 INI = """\
@@ -42,14 +42,13 @@ def ini(tmp_path):
 
 def test_an_ini_gives_names_as_the_lists_have_them(ini):
     expected = {"WordPenalty0": -1, "TM0_0": 0.25, "TM0_1": 0.5, "UnknownWordPenalty0": 1}
-    assert ini_weights(ini) == expected
     assert read_start(ini).weights == expected
 
 
 def test_only_the_weight_section_changes(ini, tmp_path):
     out = tmp_path / "moses.ini"
     write_ini({"WordPenalty0": 0.1, "TM0_1": 1 / 3, "TM0_0": 0.0}, out, ini)
-    assert ini_weights(out) == {"WordPenalty0": 0.1, "TM0_0": 0.0, "TM0_1": 1 / 3, "UnknownWordPenalty0": 1}
+    assert read_start(out).weights == {"WordPenalty0": 0.1, "TM0_0": 0.0, "TM0_1": 1 / 3, "UnknownWordPenalty0": 1}
     before, _, after = INI.partition("[weight]")
     text = out.read_text()
     assert text.startswith(before)
@@ -76,13 +75,13 @@ def test_a_feature_that_the_ini_lacks_is_refused_by_name(ini, tmp_path, name):
 def test_a_damaged_ini_names_the_line(ini, line, message):
     ini.write_text(INI.replace("# tuned", "TM0= 2\n" + line))
     with pytest.raises(InputError, match=rf"base\.ini:1\d: .*{message}"):
-        ini_weights(ini)
+        read_start(ini)
 
 
 def test_an_ini_without_weights(ini):
     ini.write_text("[weight]\n[other]\nx\n")
     with pytest.raises(InputError, match="none with weights"):
-        ini_weights(ini)
+        read_start(ini)
 
 
 names = st.text(st.characters(codec="utf-8", exclude_categories=("Z", "C")), min_size=1).filter(

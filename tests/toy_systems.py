@@ -81,7 +81,17 @@ def stump(name: str, threshold: float, *, value: tuple[float, float], on: str | 
 
 
 STATIC_TREES = (stump("count.log", 1.0, value=(-0.4, 0.2)), stump("len.diff", 0.5, value=(0.1, 0.05), on="TranslationModel0_2"))
+DEEP = [
+    {"feature": "len.tgt", "threshold": 1.5, "left": 1, "right": 2},
+    {"feature": "LM0", "threshold": -2.0, "left": 3, "right": 4},
+    {"value": 0.2, "intercept": -0.1},
+    {"value": -0.3, "intercept": 0.2},
+    {"feature": "Distortion0", "threshold": -0.5, "left": 5, "right": 6},
+    {"value": 0.1, "intercept": 0.3},
+    {"value": 0.4, "intercept": -0.2},
+]
 CONTEXT_TREES = (
+    Tree.from_json({"name": "deep", "weight": -0.6, "leaf": "affine", "on": "Distortion0", "nodes": DEEP}, "test"),
     stump("LM0", -4.0, value=(-0.3, 0.4)),
     stump("Distortion0", -1.5, value=(0.2, -0.1), on="LM0"),
     stump("count.1", 0.5, value=(0.2, 0.1), on="LM0"),
@@ -92,6 +102,7 @@ REORDERING_TREES = (
     stump("LexicalReordering0_3", -0.3, value=(-0.6, 0.3)),
     stump("Distortion0", -0.5, value=(-0.2, 0.3)),
     stump("Distortion0", -0.5, value=(-0.2, 0.3), on="LexicalReordering0_2"),
+    stump("Distortion0", -1.5, value=(0.3, -0.4), on="LexicalReordering0_4"),
 )
 
 

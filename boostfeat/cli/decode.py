@@ -59,7 +59,7 @@ def decode(
     """
     import contextlib
 
-    from ..decoder import Decoder, SearchOptions, System, graph_names, read_ini, write_nbest, write_search_graph
+    from ..decoder import Decoder, SearchOptions, System, check_bars, graph_names, read_ini, write_nbest, write_search_graph
     from ..decoder.ini import Ini
     from ..errors import InputError
     from ..files import is_writable_target, open_output, read_lines
@@ -76,10 +76,14 @@ def decode(
     weights = Model.load(model) if model else Model(given.weights)
     phrase_table, lm = phrase_table or given.phrase_table, lm or given.lm
     if phrase_table is None or lm is None:
-        raise InputError("expected --phrase-table and --lm, or an --ini that names both, found one missing; give it")
+        missing = "--phrase-table" if phrase_table is None else "--lm"
+        raise InputError(f"{missing}: expected a file, here or in the --ini, found none; give it")
     limit = distortion_limit if distortion_limit is not None else given.distortion_limit
     options = SearchOptions(stack=stack, beam=beam, table_limit=table_limit, distortion_limit=6 if limit is None else limit)
     sentences = [line for _, line in read_lines(source)]
+    if nbest_output or search_graph:  # told now, not after hours
+        for number, sentence in enumerate(sentences, 1):
+            check_bars(sentence.split(), f"{source}:{number}")
     with reading("loading", quiet=quiet):
         system = System.load(
             phrase_table=phrase_table, lm=lm, reordering_table=reordering_table or given.reordering_table, only=sentences
@@ -87,9 +91,8 @@ def decode(
     if ini and not model:
         given.check(system.names, ini)
     extras = tuple(name.strip() for name in extra.split(",")) if extra else ()
-    decoder = Decoder(
-        system, weights, options, extras, unknown_weight=0.0 if model else 1.0
-    )  # an ini means what Moses makes of it
+    unknown_weight = 0.0 if model else 1.0  # an ini means what Moses makes of it
+    decoder = Decoder(system, weights, options, extras, unknown_weight)
     translations: list[str] = []  # where they go into the JSON
     started, n_words = time.monotonic(), sum(len(sentence.split()) for sentence in sentences)
     with contextlib.ExitStack() as files, progress("decoding", quiet=quiet) as bar:

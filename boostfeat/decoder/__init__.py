@@ -6,7 +6,7 @@ from .decoder import Decoded, Decoder, SearchOptions
 from .ini import Ini, read_ini
 from .lattice import Derivation, Unit
 from .lm import LanguageModel
-from .output import collect, graph_names, write_nbest, write_search_graph
+from .output import check_bars, collect, graph_names, write_nbest, write_search_graph
 from .system import System
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "SearchOptions",
     "System",
     "Unit",
+    "check_bars",
     "collect",
     "graph_names",
     "read_ini",

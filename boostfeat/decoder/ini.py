@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import FormatError, clip
 from ..files import read_lines
+from ..formats.fields import number as finite
 from .features import DISTORTION, LM, PHRASE_PENALTY, TRANSLATION, UNKNOWN, WORD_PENALTY
 
+HEADER = re.compile(r"\s*\[\s*([^\]]+?)\s*\]\s*$")
 REORDERING = "LexicalReordering0"
 KNOWN = (UNKNOWN, WORD_PENALTY, PHRASE_PENALTY, TRANSLATION, REORDERING, DISTORTION, LM)
 
@@ -34,51 +37,78 @@ class Ini:
                 raise FormatError(str(path), expected=f"{needed[name]} weights for {name}", found=str(given[name]), fix=fix)
 
 
-def read_ini(path: str | Path) -> Ini:
-    """Read a moses.ini of a system like ours; features that the decoder does not know are refused by name."""
-    weights: dict[str, float] = {}
-    files: dict[str, str] = {}
-    limit: int | None = None
+def sections(path: str | Path) -> Iterator[tuple[str, int, str]]:
+    """(section, line number, line) of every line; a section starts with its own header."""
     section = ""
     for number, line in read_lines(path):
-        where, text = f"{path}:{number}", line.partition("#")[0].strip()
-        if text.startswith("["):
-            section = text.strip("[]")
-        elif text and section == "feature":
-            kind, *rest = text.split()
-            given = dict(item.partition("=")[::2] for item in rest)
-            name = _known(given.get("name", f"{kind}0"), where)
-            if "path" in given:
-                files[name] = _found(given["path"], path)
-        elif text and section == "weight":
-            name, _, values = text.partition("=")
-            name = _known(name.strip(), where)
-            numbers = [_number(value, where) for value in values.split()]
-            weights |= {name if len(numbers) == 1 else f"{name}_{i}": value for i, value in enumerate(numbers)}
-        elif text and section == "distortion-limit":
-            limit = int(_number(text, where))
-    if not weights:
-        raise FormatError(str(path), expected="weights in a section [weight]", found="none", fix="give a moses.ini")
+        if match := HEADER.match(line):
+            section = match[1]
+        yield section, number, line
+
+
+def contents(path: str | Path, section: str) -> Iterator[tuple[str, str]]:
+    """(where, text) of the lines of a section, without comments."""
+    for name, number, line in sections(path):
+        text = line.partition("#")[0].strip()
+        if name == section and text and not HEADER.match(line):
+            yield f"{path}:{number}", text
+
+
+def read_entries(path: str | Path) -> dict[str, list[float]]:
+    """The values of every entry of [weight], in order."""
+    entries: dict[str, list[float]] = {}
+    for where, text in contents(path, "weight"):
+        name, equals, values = text.partition("=")
+        name = name.strip()
+        if not equals or not name or not values.split() or name in entries:
+            found = f"{clip(name)} again" if name in entries else clip(text)
+            raise FormatError(where, expected="'Name= value ...', each name once", found=found, fix="repair [weight]")
+        entries[name] = [finite(value, where, f"weight {name}") for value in values.split()]
+    if not entries:
+        raise FormatError(str(path), expected="a [weight] section", found="none with weights", fix="give the decoder's ini")
+    return entries
+
+
+def feature_names(name: str, n_values: int) -> list[str]:
+    """Names of the features of an entry of [weight], as decoders' lists have them."""
+    return [name] if n_values == 1 else [f"{name}_{i}" for i in range(n_values)]
+
+
+def named_weights(entries: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    """Weights by feature name."""
+    pairs = ((feature_names(name, len(values)), values) for name, values in entries.items())
+    return {feature: value for names, values in pairs for feature, value in zip(names, values, strict=True)}
+
+
+def read_ini(path: str | Path) -> Ini:
+    """Read a moses.ini of a system like ours; features that the decoder does not know are refused by name."""
+    files: dict[str, str] = {}
+    for where, text in contents(path, "feature"):
+        kind, *rest = text.split()
+        given = dict(item.partition("=")[::2] for item in rest)
+        name = given.get("name", f"{kind}0")
+        _check_known(name, where)
+        if "path" in given:
+            files[name] = _found(given["path"], path)
+    entries = read_entries(path)
+    for name in entries:
+        _check_known(name, str(path))
+    weights = named_weights(entries)
     if weights.get(UNKNOWN) == 1:
         del weights[UNKNOWN]
+    limit = None
+    for where, text in contents(path, "distortion-limit"):
+        limit = int(finite(text, where, "distortion-limit"))
     return Ini(weights, files.get(TRANSLATION), files.get(REORDERING), files.get(LM), limit)
 
 
-def _known(name: str, where: str) -> str:
+def _check_known(name: str, where: str) -> None:
     if name not in KNOWN:
         fix = "decode with Moses, or leave the feature out"
         raise FormatError(where, expected=f"the features {', '.join(KNOWN)}", found=clip(name), fix=fix)
-    return name
 
 
 def _found(file: str, ini: str | Path) -> str:
     """A path as Moses takes it, from the working folder, or else from the ini's own."""
     beside = Path(ini).parent / file
     return str(beside) if beside.exists() and not Path(file).exists() else file
-
-
-def _number(text: str, where: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise FormatError(where, expected="a number", found=clip(text), fix="repair this line") from None

@@ -53,7 +53,7 @@ def write_nbest(stream: IO[bytes], results: Iterable[Decoded], size: int, *, dis
     results = iter(results)
     while batch := list(islice(results, BATCH)):
         for sent, result in enumerate(batch, first_id):
-            _check_bars(result, sent)
+            check_bars(result.lattice.tokens, f"sentence {sent}")
         moses_enriched.write(collect(batch, size, distinct=distinct, first_id=first_id), stream)
         first_id += len(batch)
 
@@ -73,7 +73,7 @@ def write_search_graph(stream: IO[bytes], result: Decoded, sent: int) -> None:
     if result.found is None:
         stream.write(f"{sent} hyp=0 stack=0 forward=-1 fscore=0\n".encode())
         return
-    _check_bars(result, sent)
+    check_bars(result.lattice.tokens, f"sentence {sent}")
     found, lattice, names = result.found, result.lattice, result.names
     nodes, used = result.graph
     number = np.full(len(found.hyps), -1)
@@ -112,8 +112,8 @@ def write_search_graph(stream: IO[bytes], result: Decoded, sent: int) -> None:
     stream.write("".join(lines).encode())
 
 
-def _check_bars(result: Decoded, sent: int) -> None:
+def check_bars(words: Iterable[str], where: str) -> None:
     """Moses' formats separate with bars."""
-    for word in result.lattice.tokens:
+    for word in words:
         if "|" in word:
-            raise InputError(f"sentence {sent}: expected words without '|', found {clip(word)}; write it as &#124;")
+            raise InputError(f"{where}: expected words without '|', found {clip(word)}; write it as &#124;")

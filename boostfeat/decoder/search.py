@@ -6,6 +6,8 @@ recombined: nothing that follows can tell them apart. Every way into a kept hypo
     n source words, O options (phrase pairs that fit a span), C columns of static features, D distinct forward scores
 
 Coverage is the first gap and a bit for each word after it, up to WINDOW words: distortion limits keep it that near.
+
+Kernels that run once an edge and take many arrays are inlined: handing the arrays on would cost more than what they do.
 """
 
 from __future__ import annotations

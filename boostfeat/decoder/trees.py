@@ -19,7 +19,6 @@ DISTORTION, LM, N_CONTEXT = 6, 7, 8  # columns of context features; 0-5 are reor
 WINDOW = 60  # the longest jump
 N_SLOTS = 1 << 15  # of the cache: what does not fit is computed again
 
-
 COLUMN, THRESHOLD, LEFT, RIGHT, A, B_LOW, B_HIGH, N_COLUMNS = range(8)  # of nodes
 ROOT, ON = 0, 1  # of trees
 NUMBER, OPTION, FIXED, FREE_A, FREE_B = range(5)  # of slots
