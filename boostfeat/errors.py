@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+import errno
+
+# What a system says when there is no room or no permission: of the place, not of the program.
+CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO)
+
+
+LONGEST = 300  # characters of a part of a message; the whole has at most eight times as many
+
 
 class InputError(ValueError):
-    """Something the user gave cannot be used; the message is one line that says what to do."""
+    """Something the user gave cannot be used; the message is one plain line that says what to do."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(plain(message, 8 * LONGEST))
 
 
 class FormatError(InputError):
@@ -12,7 +23,20 @@ class FormatError(InputError):
 
     def __init__(self, where: str, *, expected: str, found: str, fix: str) -> None:
         self.where, self.expected, self.found, self.fix = where, expected, found, fix
+        expected, found, fix = (plain(part, LONGEST) for part in (expected, found, fix))
         super().__init__(f"{where}: expected {expected}, found {found}; {fix}")
+
+
+def plain(text: str, limit: int) -> str:
+    """Printable and no longer than this, whatever a file had in it: nothing in a message can steer a terminal."""
+    text = _shortened(text, limit)
+    if text.isprintable():
+        return text
+    return _shortened("".join(c if c.isprintable() else ascii(c)[1:-1] for c in text), limit)
+
+
+def _shortened(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[: limit // 2]}...{text[3 - limit // 2 :]}"
 
 
 def clip(text: str | bytes, limit: int = 60) -> str:
@@ -26,3 +50,10 @@ def clip(text: str | bytes, limit: int = 60) -> str:
 def unknown_name(kind: str, name: str, known: object) -> InputError:
     """The error for a name that is not in a registry lists the registry's keys."""
     return InputError(f"unknown {kind} {name!r}: expected one of {', '.join(map(str, known))}")  # type: ignore[call-overload]
+
+
+def refuse_newer(where: str, tag: object, kind: str, version: int) -> None:
+    """Raise for the tag KIND/N of a later format than this version of boostfeat knows: it may mean something else."""
+    found, _, number = str(tag).partition("/")
+    if found == kind and number.isdecimal() and (len(number) > 9 or int(number) > version):
+        raise FormatError(where, expected=f"format version {version} or lower", found=clip(number), fix="upgrade boostfeat")

@@ -25,9 +25,11 @@ _NOT_FIELDS = ("recipe", "more", "random_state", "n_jobs")
 class BoostReranker(BaseEstimator):
     """Linear weights and gradient-boosted tree features for reranking [TA13].
 
+    An estimator by scikit-learn's conventions, but for its input: ``X`` is an NBest, whose references are the ``y``.
+
     ``recipe`` sets all options; those given (not None) change it. Parameters are fields of BoostOptions, PairOptions and
-    TreeOptions, the ones that are not parameters go into ``more`` by name. After ``fit``, ``model_`` is the model and
-    ``history_`` what happened in each round.
+    TreeOptions, the ones that are not parameters go into ``more`` by name. After ``fit``, ``model_`` is the model,
+    ``history_`` what happened in each round, and ``feature_names_in_`` what the lists had.
 
     >>> reranker = BoostReranker(max_leaves=8, n_rounds=40).fit(dev, select=select)   # doctest: +SKIP
     >>> reranker.score(test)                                                          # doctest: +SKIP
@@ -89,14 +91,18 @@ class BoostReranker(BaseEstimator):
 
     def fit(self, X: NBest, y: None = None, *, select: NBest | None = None, init: Model | None = None) -> BoostReranker:  # noqa: N803
         """Learn on lists with references; ``select`` chooses the number of trees."""
+        _check_lists(X)
         self.model_ = boost(X, select, self.options(), seed=self.random_state, threads=self.n_jobs, init=init)
         self.history_ = list(self.model_.history)
         self.n_trees_ = len(self.model_.trees)
+        self.feature_names_in_ = np.array([*X.global_names, *X.sparse_names.to_pylist()], dtype=object)
+        self.n_features_in_ = len(self.feature_names_in_)
         return self
 
     def decision_function(self, X: NBest) -> F64:  # noqa: N803
-        """[H] the score of every hypothesis."""
+        """[H] the score of every hypothesis. Features that the lists lack count as 0, others are ignored."""
         check_is_fitted(self)
+        _check_lists(X)
         return self.model_.decision_function(X)
 
     def predict(self, X: NBest) -> I64:  # noqa: N803
@@ -106,11 +112,13 @@ class BoostReranker(BaseEstimator):
 
     def score(self, X: NBest, y: None = None) -> float:  # noqa: N803
         """The metric (0..100) of the chosen hypotheses."""
-        return gain_of(Scorer(X), self.decision_function(X), self.options().metric)
+        scores = self.decision_function(X)
+        return gain_of(Scorer(X), scores, self.options().metric)
 
     def staged_score(self, X: NBest) -> Iterator[float]:  # noqa: N803
         """The metric after 0, 1, 2, ... trees at their final weights, without scoring anything twice."""
         check_is_fitted(self)
+        _check_lists(X)
         model, scorer, metric = self.model_, Scorer(X), self.options().metric
         space = Space.of(X, model.level)
         scores = model.truncated(0).decision_function(X)
@@ -118,6 +126,11 @@ class BoostReranker(BaseEstimator):
         for tree in model.trees:
             scores += tree_scores(tree, space)
             yield gain_of(scorer, scores, metric)
+
+
+def _check_lists(X: Any) -> None:  # noqa: N803
+    if not hasattr(X, "hyp_ptr"):
+        raise TypeError(f"X: expected n-best lists (NBest), found {type(X).__name__}; open them with boostfeat.read_store")
 
 
 class SentenceKFold:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import bz2
 import contextlib
 import errno
+import fcntl
 import gzip
 import io
 import lzma
@@ -17,41 +17,13 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from pathlib import Path
-from typing import IO, Any, BinaryIO
+from typing import IO, Any, BinaryIO, cast
 
-from .errors import FormatError, InputError
+from .compression import COMPRESSORS, DECOMPRESSORS, Bounded
+from .errors import CANNOT_WRITE, FormatError, InputError
 
 CHUNK_BYTES = 1 << 22
-
-
-def _open_zstd(raw: BinaryIO) -> Any:
-    import pyarrow as pa  # zstandard's own reader takes a truncated frame for the end of the data
-
-    return pa.CompressedInputStream(raw, "zstd")
-
-
-# The content decides, not the name: a renamed .gz is read as what it is.
-DECOMPRESSORS: dict[bytes, tuple[str, Callable[[Any], Any]]] = {
-    b"\x1f\x8b": ("gzip", lambda raw: gzip.GzipFile(fileobj=raw)),
-    b"\xfd7zXZ\x00": ("xz", lambda raw: lzma.LZMAFile(raw)),
-    b"BZh": ("bzip2", lambda raw: bz2.BZ2File(raw)),
-    b"\x28\xb5\x2f\xfd": ("zstd", _open_zstd),
-}
-
-# A .gz holds no name and no time: the same content is the same bytes.
-COMPRESSORS: dict[str, Callable[[IO[bytes]], Any]] = {
-    ".gz": lambda raw: gzip.GzipFile("", "wb", compresslevel=6, fileobj=raw, mtime=0),
-    ".xz": lambda raw: lzma.LZMAFile(raw, "wb", preset=3),
-    ".bz2": lambda raw: bz2.BZ2File(raw, "wb"),
-    ".zst": lambda raw: _zstd_writer(raw),
-}
-
-
-def _zstd_writer(raw: IO[bytes]) -> Any:
-    import zstandard
-
-    return zstandard.ZstdCompressor(write_checksum=True).stream_writer(raw, closefd=False)
-
+SMALL_FILE = 1 << 16  # bytes on disk below which a thread to read ahead costs more than it saves
 
 # Called while a file is read: its name, the decompressed bytes so far, and its size on disk (0 for standard input).
 on_progress: ContextVar[Callable[[str, int, int], None] | None] = ContextVar("on_progress", default=None)
@@ -61,7 +33,7 @@ class _Replay(io.RawIOBase):
     """Bytes that were read already, then the rest of the stream they came from (which closing this leaves open)."""
 
     def __init__(self, head: bytes, rest: BinaryIO) -> None:
-        self.head, self.rest = io.BytesIO(head), rest
+        self.head, self.rest, self.taken = io.BytesIO(head), rest, 0
 
     def readable(self) -> bool:
         return True
@@ -69,6 +41,7 @@ class _Replay(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         data = self.head.read(len(buffer)) or self.rest.read(len(buffer))
         buffer[: len(data)] = data
+        self.taken += len(data)
         return len(data)
 
 
@@ -92,7 +65,8 @@ def _open(path: str | Path) -> tuple[BinaryIO, BinaryIO]:
     except OSError as error:
         raise cannot_read(str(path), error) from None
     raw = file if file.seekable() else io.BufferedReader(_Replay(head, file), 1 << 16)
-    return next((opener(raw) for magic, (_, opener) in DECOMPRESSORS.items() if head.startswith(magic)), raw), file
+    opener = next((opener for magic, (_, opener) in DECOMPRESSORS.items() if head.startswith(magic)), None)
+    return raw if opener is None else cast(BinaryIO, Bounded(opener(raw), file, raw, str(path))), file
 
 
 def cannot_read(name: str, error: OSError) -> InputError:
@@ -100,7 +74,7 @@ def cannot_read(name: str, error: OSError) -> InputError:
         return InputError(f"{name}: expected a file, found none; check the path")
     if error.errno == errno.EISDIR:
         return InputError(f"{name}: expected a file, found a folder; name the files in it")
-    return InputError(f"{name}: expected a readable file, found: {error.strerror}; check its permissions")
+    return InputError(f"{name}: expected a readable file, found: {_why(error)}; check its permissions")
 
 
 def _decompression_error(name: str, at: int, error: Exception) -> FormatError:
@@ -150,10 +124,21 @@ def _raw_chunks(path: str | Path, size: int) -> Iterator[bytes]:
 
 
 def read_chunks(path: str | Path, size: int = CHUNK_BYTES) -> Iterator[bytes]:
-    """Whole lines in chunks of about ``size`` bytes, decompressed ahead in a thread.
+    """Whole lines in chunks of about ``size`` bytes; those of all but small files are decompressed ahead in a thread.
 
     Decompressors release the GIL, so parsing and decompression overlap.
     """
+    report, at, total = on_progress.get(), 0, os.path.getsize(path) if os.path.isfile(path) else 0
+    chunks = _raw_chunks(path, size)
+    for chunk in chunks if 0 < total < SMALL_FILE else _ahead(chunks):
+        yield chunk
+        at += len(chunk)
+        if report:
+            report(str(path), at, total)
+
+
+def _ahead(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """The same, a few chunks made before they are asked for."""
     ahead: queue.Queue[bytes | BaseException | None] = queue.Queue(maxsize=2)
     stop = threading.Event()
 
@@ -165,7 +150,7 @@ def read_chunks(path: str | Path, size: int = CHUNK_BYTES) -> Iterator[bytes]:
 
     def work() -> None:
         try:
-            for chunk in _raw_chunks(path, size):
+            for chunk in chunks:
                 put(chunk)
                 if stop.is_set():
                     return
@@ -173,7 +158,6 @@ def read_chunks(path: str | Path, size: int = CHUNK_BYTES) -> Iterator[bytes]:
         except BaseException as error:  # handed to the consumer, which raises it
             put(error)
 
-    report, at, total = on_progress.get(), 0, os.path.getsize(path) if os.path.isfile(path) else 0
     thread = threading.Thread(target=work, name="boostfeat-read", daemon=True)
     thread.start()
     try:
@@ -181,9 +165,6 @@ def read_chunks(path: str | Path, size: int = CHUNK_BYTES) -> Iterator[bytes]:
             if isinstance(item, BaseException):
                 raise item
             yield item
-            at += len(item)
-            if report:
-                report(str(path), at, total)
     finally:
         stop.set()
 
@@ -267,7 +248,11 @@ def is_writable_target(path: str | Path) -> None:
 
 
 def _cannot_write(path: str | Path, error: OSError) -> InputError:
-    return InputError(f"{path}: cannot write: {error.strerror}; free some space or choose another output")
+    return InputError(f"{path}: cannot write: {_why(error)}; free some space or choose another output")
+
+
+def _why(error: OSError) -> str:
+    return os.strerror(error.errno or errno.EIO)  # not error.strerror: Arrow's is a paragraph
 
 
 def _is_special(path: str | Path) -> bool:
@@ -280,29 +265,64 @@ def atomic_path(path: str | Path) -> Iterator[str]:
     """A temporary name beside ``path`` that becomes ``path`` when the block ends without error."""
     is_writable_target(path)
     target = Path(os.path.realpath(path))  # what a link points to: the link stays
-    temporary = None
+    temporary, held = "", -1
     try:
         if _is_special(path):
             yield str(path)
             return
-        prefix, suffix = f".{target.name[:32]}.", f".tmp{target.suffix[:16]}"  # a name near the limit has room for more
-        handle, temporary = tempfile.mkstemp(prefix=prefix, suffix=suffix, dir=target.parent)
-        os.close(handle)
+        _remove_stale(target)
+        temporary, held = _make_temporary(target)
         yield temporary
-        with open(temporary, "rb") as written:
-            os.fsync(written.fileno())
+        os.fsync(held)
         umask = os.umask(0)
         os.umask(umask)
         os.chmod(temporary, 0o666 & ~umask)
         os.replace(temporary, target)
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES):
+        if error.errno in CANNOT_WRITE:
             raise _cannot_write(path, error) from None
         raise
     finally:
-        if temporary is not None:
+        if temporary:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(temporary)
+            os.close(held)
+
+
+def _around(target: Path) -> tuple[str, str]:
+    return f".{target.name[:32]}.", f".tmp{target.suffix[:16]}"  # a name near the limit has room for more
+
+
+def _make_temporary(target: Path) -> tuple[str, int]:
+    """(name, open file) beside a target. It is locked as long as it is open: who writes is alive."""
+    prefix, suffix = _around(target)
+    while True:
+        held, name = tempfile.mkstemp(prefix=prefix, suffix=suffix, dir=target.parent)
+        if _lock(held) is not False and os.path.exists(name):  # else another has just taken it for a stale one
+            return name, held
+        os.close(held)
+
+
+def _remove_stale(target: Path) -> None:
+    """What killed runs left of this target: temporary files that nobody holds."""
+    prefix, suffix = _around(target)
+    for name in os.listdir(target.parent):
+        if name.startswith(prefix) and name.endswith(suffix) and len(name) == len(prefix) + 8 + len(suffix):
+            stale = target.parent / name
+            with contextlib.suppress(OSError), open(stale, "rb") as found:
+                if _lock(found.fileno()):
+                    stale.unlink()
+
+
+def _lock(file: int) -> bool | None:
+    """Whether the file is ours now; None where files cannot be locked."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
 
 
 @contextlib.contextmanager

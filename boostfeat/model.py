@@ -52,6 +52,16 @@ class Model:
 
     def decision_function(self, nbest: NBest) -> F64:
         """[H] the model's score of every hypothesis."""
+        scores = self._scores(nbest)
+        if not np.isfinite(scores).all():
+            h = int(np.flatnonzero(~np.isfinite(scores))[0])
+            raise InputError(
+                f"sentence {nbest.ids[nbest.sent_of_hyp[h]]}: expected scores that are finite, found {scores[h]}; "
+                "the list has features of enormous values: leave them out"
+            )
+        return scores
+
+    def _scores(self, nbest: NBest) -> F64:
         unit_scores, own = nbest.weigh(dict(self.weights))
         if not self.trees:
             return nbest.sum_units(unit_scores, own)
@@ -103,7 +113,7 @@ class Model:
 
         check(obj, dict, "model")
         kind, _, version = str(obj.get("boostfeat", "")).partition("/")
-        if kind != "model" or not version.isdigit():
+        if kind != "model" or not version.isdecimal() or len(version) > 9:
             raise FormatError(
                 where, expected='a model file ("boostfeat": "model/1")', found="another kind of JSON", fix="name a model"
             )
@@ -115,6 +125,7 @@ class Model:
         weights = check(obj.get("weights", {}), dict, "weights")
         trees = check(obj.get("trees", []), list, "trees")
         try:
+            json.dumps([obj.get("config"), obj.get("history")], allow_nan=False)  # 1e999 is read as an infinity
             return cls(
                 weights={name: float(check(w, (int, float), f"weights[{clip(name)}]")) for name, w in weights.items()},
                 trees=tuple(Tree.from_json(tree, f"{where}: trees[{m}]") for m, tree in enumerate(trees)),

@@ -12,6 +12,7 @@ import numpy as np
 from numba import njit
 
 from .arrays import F64, I64, owners, segment_argmax
+from .loss import cut
 
 AGAIN = 0xFFFFFFFF  # as a "word": the same n-gram once more
 
@@ -76,6 +77,6 @@ def key_masses(token_ptr, keys, n_keys, first, last, posterior):  # type: ignore
 
 def posteriors(hyp_ptr: I64, scores: F64, *, scale: float = 1.0) -> F64:
     """[H] p(h) = exp(scale · score(h)) / Σ_{h' of the list} exp(scale · score(h'))"""
-    scaled, lists = scale * np.asarray(scores, np.float64), owners(hyp_ptr)
+    scaled, lists = scale * cut(np.asarray(scores, np.float64)), owners(hyp_ptr)
     p: F64 = np.exp(scaled - scaled[segment_argmax(hyp_ptr, scaled)[lists]])
     return p / np.bincount(lists, p, minlength=len(hyp_ptr) - 1)[lists]

@@ -21,7 +21,7 @@ import numpy as np
 from .arrays import F64, I32, I64
 from .augment import augment, augmented_weights, folded
 from .bleu import N_STATS, sentence_bleu
-from .errors import InputError
+from .errors import FormatError, InputError
 from .files import atomic_path
 from .loop.decoders import Corpus
 from .loop.learners import Task, Tick, no_tick
@@ -103,9 +103,23 @@ class State:
             np.savez(stream, **{f.name: getattr(self, f.name) for f in fields(self)})
 
     @classmethod
-    def load(cls, path: Path) -> State:
-        with np.load(path) as columns:
-            return cls(**{f.name: columns[f.name] for f in fields(cls)})
+    def load(cls, path: Path, new: State) -> State:
+        """What save has written for a run that started as ``new``."""
+        try:
+            with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as columns:
+                state = cls(**{f.name: columns[f.name] for f in fields(cls)})
+        except Exception as error:  # numpy and zipfile raise a dozen kinds for damaged data
+            raise _bad_state(path, f"{type(error).__name__}: {error}") from None
+        for f in fields(cls):
+            found, expected = getattr(state, f.name), getattr(new, f.name)
+            shapes = (expected.shape, new.w.shape) if f.name == "unit" else (expected.shape,)
+            if found.dtype != expected.dtype or found.shape not in shapes:
+                raise _bad_state(path, f"{f.name} of {found.dtype} {found.shape}")
+        return state
+
+
+def _bad_state(path: Path, found: str) -> FormatError:
+    return FormatError(str(path), expected="the state of this run", found=found, fix="it is damaged: start again with --force")
 
 
 @dataclass(frozen=True)
@@ -149,7 +163,8 @@ class OnlineLearner:
     def learn(self, task: Task) -> Model:
         before = task.folder.parent / f"iteration-{task.iteration - 1:02d}" / "online.npz"
         fresh = self.fresh
-        state = State.load(before) if task.iteration > 1 else State.new(fresh.vector(), len(self.corpus.source))
+        state = State.new(fresh.vector(), len(self.corpus.source))
+        state = State.load(before, state) if task.iteration > 1 else state
         features = Features(fresh.names, np.zeros((0, len(state.w))), SparseRows.empty(0))
         factor = step_factors(features, Run(groups=self.groups))
         how: dict[str, Any] = {"epoch": task.iteration, "seed": task.seed, "tick": task.tick}

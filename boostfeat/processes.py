@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import resource
 import signal
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import wait
 from typing import Any
 
 from .errors import InputError
+
+START = "spawn"  # a fork would share, and count, the caller's memory
+PATIENCE = 5.0  # seconds that a child gets to tidy up in, when it is told to end
 
 
 def in_child(job: Callable[..., Any], *args: Any, report: Callable[[str], None]) -> tuple[Any, float]:
@@ -25,7 +30,7 @@ def in_children(
 
     An InputError there is one here. When this is left by an exception (Ctrl-C), the children end too.
     """
-    context = multiprocessing.get_context("spawn")  # a fork would share, and count, the caller's memory
+    context: Any = multiprocessing.get_context(START)
     todo = list(enumerate(calls))[::-1]
     running: dict[Any, tuple[int, Any]] = {}
     results: dict[int, tuple[Any, float]] = {}
@@ -46,7 +51,7 @@ def in_children(
                 except EOFError:
                     child.join()
                     what = job.__name__.strip("_")
-                    raise InputError(f"{what}: ended by signal {-child.exitcode}; is there enough memory?") from None
+                    raise InputError(f"{what}: ended {_end_text(child.exitcode)}") from None
                 if kind == "report":
                     report(value)
                 elif kind == "input error":
@@ -58,20 +63,30 @@ def in_children(
                     del running[pipe]
                     _end(pipe, child)
     finally:
-        for pipe, (_, child) in running.items():
+        for _, child in running.values():
             child.terminate()
+        for pipe, (_, child) in running.items():
             _end(pipe, child)
     return [results[k] for k in range(len(calls))]
 
 
+def _end_text(code: int) -> str:
+    return f"by signal {-code}; is there enough memory?" if code < 0 else f"early, with exit code {code}; start it again"
+
+
 def _end(pipe: Any, child: Any) -> None:
-    child.join()
+    child.join(PATIENCE)
+    if child.exitcode is None:
+        child.kill()
+        child.join()
     child.close()
     pipe.close()
 
 
 def _work(there: Any, job: Callable[..., Any], args: tuple[Any, ...]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the whole group: the caller ends us
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # unwinds, so that temporary files go
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
         result = job(*args, report=lambda note: there.send(("report", note)))
         there.send(("done", (result, peak_mb())))
@@ -83,6 +98,14 @@ def _work(there: Any, job: Callable[..., Any], args: tuple[Any, ...]) -> None:
         import traceback
 
         there.send(("error", traceback.format_exc()))
+
+
+def _end_with_parent() -> None:
+    """A caller that was killed could not end us."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def peak_mb() -> float:

@@ -23,8 +23,9 @@ import numpy as np
 import pyarrow as pa
 
 from .arrays import Array
+from .compression import COMPRESSORS
 from .errors import FormatError, InputError
-from .files import COMPRESSORS, atomic_path, cannot_read, open_output, read_bytes, read_head
+from .files import atomic_path, cannot_read, open_output, read_bytes, read_head
 from .nbest import NBest, SparseRows, Strings, Units
 
 MAGIC = b"ARROW1"
@@ -124,7 +125,7 @@ def _source(where: str) -> Any:
 
 def _check_version(where: str, tag: str) -> None:
     kind, _, version = tag.partition("/")
-    if kind != _KIND or not version.isdigit():
+    if kind != _KIND or not version.isdecimal() or len(version) > 9:
         raise FormatError(
             where, expected=f"a boostfeat {_KIND}", found="an Arrow file of another kind", fix="import the list first"
         )
@@ -144,7 +145,7 @@ def _nbest(batch: pa.RecordBatch, metadata: dict[str, str]) -> NBest:
     occurrences = unit_lists.values
     n, v = len(hyps), len(units)
     has_stats = hyps.type.get_field_index("stats") >= 0
-    return NBest(
+    nbest = NBest(
         ids=_numbers(sentences.field("id"), np.int64),
         source=_text(sentences.field("source")),
         ref_ptr=_numbers(ref_lists.offsets, np.int64),
@@ -174,6 +175,25 @@ def _nbest(batch: pa.RecordBatch, metadata: dict[str, str]) -> NBest:
         sparse_names=_text(names),
         meta=meta,
     )
+    _check_values(nbest)
+    return nbest
+
+
+def _check_values(nbest: NBest) -> None:
+    """What the container takes on trust, since readers see to it: places and counts."""
+    u = nbest.units
+    for name, column, least in (
+        ("ids", nbest.ids, 0),
+        ("src_start", nbest.src_start, -1),
+        ("tgt_start", nbest.tgt_start, -1),
+        ("src_len", u.src_len, -1),
+        ("tgt_len", u.tgt_len, -1),
+        ("stats", nbest.stats, 0),
+    ):
+        if column.min(initial=0) < least:
+            raise ValueError(f"{name}: expected numbers from {least}, found {column.min()}")
+    if (np.diff(nbest.ids) <= 0).any():
+        raise ValueError("ids: expected numbers that rise, found some that do not")
 
 
 def _names(text: str) -> tuple[str, ...]:

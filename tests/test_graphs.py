@@ -525,6 +525,13 @@ def test_sniff_knows_its_own(name: str) -> None:
         ("forest", '"in_edges":[3]', '"in_edges":[2]', r":1: node 2: expected in_edges that came before"),
         ("forest", '"in_edges":[4]', '"in_edges":[]', r":1: edge 3: expected a path to the goal"),
         ("forest", '"Glue"]', '"Glue"],"surprise":1', r":1: expected the keys rules"),
+        ("forest", '3,"[S] ||| [X,1] ||| [1]"]', "3]", r":1: rules: expected numbers and rules in turn"),
+        ("forest", '3,"[S] |||', '2,"[S] |||', r":1: rules: expected distinct numbers, each with a rule, found '2, "),
+        ("forest", '3,"[S] |||', '3.5,"[S] |||', r":1: rules: expected distinct numbers, each with a rule"),
+        ("forest", '3,"[S] ||| [X,1] ||| [1]"', '3,"[S]"', r":1: rule 3: expected \[LHS\] \|\|\| source"),
+        ("forest", '"node":{"in_edges":[4],"cat":"Goal"}', '"node":[4]', r":1: node 3: expected an object"),
+        ("forest", '"tail":[0,1]', '"tail":[0,2147483648]', r":1: edge 3: tail: expected numbers of nodes, found '2147483648'"),
+        ("forest", '"tail":[0,1]', '"tail":[-1,1]', r":1: edge 3: tail: expected numbers of nodes, found '-1'"),
     ],
 )
 def test_malformed_input(tmp_path: Path, name: str, old: str, new: str, expected: str) -> None:
@@ -536,6 +543,12 @@ def test_malformed_input(tmp_path: Path, name: str, old: str, new: str, expected
         reader.read(path, ReadOptions(weights=weights))
     assert str(caught.value).startswith(str(path))
     assert "\n" not in str(caught.value)
+
+
+def test_names_of_core_values_are_distinct(tmp_path: Path) -> None:
+    path = write(tmp_path, "g", OSGX)
+    with pytest.raises(InputError, match="names: expected distinct ones, found one twice among LM, LM"):
+        moses_osgx.read(path, ReadOptions(names=("LM", "LM")))
 
 
 @pytest.mark.parametrize("name", READERS)

@@ -3,18 +3,49 @@
 from __future__ import annotations
 
 import errno
+import os
 import signal
 import sys
 from types import FrameType
-from typing import Any
+from typing import Any, TextIO
 
 import typer
+from typer.core import TyperGroup
 
-from ..errors import InputError
-from . import compare, decode, demo, export, featurize, learn, lists, loop, report, rescore, tune
+from ..errors import CANNOT_WRITE, InputError
+from . import compare, decode, demo, doctor, export, featurize, learn, lists, loop, report, rescore, tune
+
+
+class Ended(BaseException):  # not an Exception: nothing on the way up may take it for an error
+    """A command that did not come to its end: interrupted, or nobody reads its output any more."""
+
+    def __init__(self, line: str, code: int) -> None:
+        self.line, self.code = line, code
+        super().__init__(line, code)
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM or SIGHUP: all that happens on Ctrl-C, but the exit code."""
+
+
+class _Commands(TyperGroup):
+    def invoke(self, ctx: Any) -> Any:
+        """Typer has ends of its own for these, without a line."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as error:
+            raise Ended(*_interruption(error)) from None
+        except BrokenPipeError:
+            raise Ended("", 128 + signal.SIGPIPE) from None
+        except Exception:
+            if _signals:  # an import or a kernel that was interrupted may raise something else
+                raise Ended(*_interruption(KeyboardInterrupt())) from None
+            raise
+
 
 app = typer.Typer(
     name="boostfeat",
+    cls=_Commands,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -22,7 +53,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Rerank n-best lists with gradient-boosted local features, beside the classic tuners.",
 )
-for module in (lists, featurize, tune, learn, decode, loop, compare, export, rescore, report, demo):
+for module in (lists, featurize, tune, learn, decode, loop, compare, export, rescore, report, demo, doctor):
     module.register(app)
 
 # typer has the class of all usage errors (unknown option, missing argument, bad value) only as this one's base
@@ -39,11 +70,24 @@ def _version(version: bool = typer.Option(False, "--version", help="Show the ver
 
 
 def main() -> None:
-    """The program: a command, then exit 0, or 2 with one line on bad input or usage."""
-    signal.signal(signal.SIGTERM, _terminate)
-    if hasattr(signal, "SIGPIPE"):
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # nobody reads any more (| head): end quietly, as other tools do
-    sys.exit(run())
+    """The program: a command, then exit 0, or 2 with one line on bad input or usage; 128 + n where signal n ends it."""
+    for number in HANDLED:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup and shells' background jobs have it
+            signal.signal(number, _stop)
+    if sys.stdout is None:
+        os.write(2, b"boostfeat: standard output: expected an open file, found it closed; redirect it to /dev/null\n")
+        os._exit(2)
+    sys.stdin = sys.stdin or open(os.devnull)
+    sys.stderr = sys.stderr or open(os.devnull, "w")
+    code = run()
+    for number in HANDLED:  # the end has begun
+        signal.signal(number, signal.SIG_IGN)
+    for stream in (sys.stdout, sys.stderr):
+        _let_go(stream)
+    if code == 128 + signal.SIGPIPE:  # end quietly, as other tools do
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGPIPE)
+    sys.exit(code)
 
 
 def run() -> int:
@@ -57,20 +101,45 @@ def run() -> int:
         return _fail(f"{command}: {error.format_message().rstrip('.')}; see '{command} --help'".replace("\n", " "))
     except InputError as error:
         return _fail(f"boostfeat: {error}")
-    except (KeyboardInterrupt, typer.Abort):
-        return _fail("boostfeat: interrupted", 130)
+    except Ended as end:
+        return _fail(end.line, end.code)
+    except (KeyboardInterrupt, typer.Abort) as error:  # before or after the command's own work
+        return _fail(*_interruption(error))
     except MemoryError:
         return _fail("boostfeat: not enough memory for this job; use fewer hypotheses (import --size N) or features", 1)
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EIO):
+        if error.errno == errno.EPIPE:
+            return 128 + signal.SIGPIPE
+        if error.errno not in CANNOT_WRITE:
             raise
-        return _fail(f"boostfeat: cannot write: {error.strerror}; free some space or choose another output")
+        return _fail(f"boostfeat: cannot write: {os.strerror(error.errno)}; free some space or choose another output")
 
 
 def _fail(line: str, code: int = 2) -> int:
-    sys.stderr.write(line + "\n")
+    if line:
+        sys.stderr.write(line + "\n")
     return code
 
 
-def _terminate(number: int, frame: FrameType | None) -> None:
-    raise SystemExit(128 + number)  # unwinds, so that temporary files go
+HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_signals: list[int] = []  # that have come
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    _signals.append(number)
+    raise KeyboardInterrupt if number == signal.SIGINT else Terminated  # unwinds, so that temporary files and children go
+
+
+def _interruption(error: BaseException) -> tuple[str, int]:
+    """(line, exit code) of an interruption; a command that keeps something has put what into the exception."""
+    kept = str(error) or "what was not finished is not kept; the same command starts anew"
+    number = _signals[0] if _signals else signal.SIGINT
+    return f"boostfeat: interrupted: {kept}", 128 + number
+
+
+def _let_go(stream: TextIO) -> None:
+    """Write what is left; where that fails (it has been said), let Python's own try at the end of all go nowhere."""
+    try:
+        stream.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

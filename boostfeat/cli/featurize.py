@@ -124,9 +124,9 @@ def featurize(
             threads=threads,
             report=lambda name, k, n: bar.update(k, n, name),
         )
-    write_store(out, output)
     if vocab_out:
         learnt.save(vocab_out)
+    write_store(out, output)  # last: where it is, the vocab is too
     seconds = round(time.monotonic() - started, 3)
     groups = feature_groups(out)
     result: dict[str, Any] = {

@@ -24,6 +24,8 @@ from ..arrays import F64, I32, offsets
 from ..errors import FormatError, clip
 from ..files import read_chunks
 
+MAX_LOG10 = 1e30  # sums over a sentence stay finite
+
 
 @dataclass
 class _Section:
@@ -101,7 +103,7 @@ def _read_counts(lines: list[bytes], first: int, bad: Callable[..., FormatError]
     for at, line in enumerate(lines, first):
         if line.strip():
             order, _, size = line.strip().removeprefix(b"ngram ").partition(b"=")
-            if not (size.strip().isdigit() and order.strip() == b"%d" % (n_known + len(counts) + 1)):
+            if not (size.strip().isdigit() and len(size) < 20 and order.strip() == b"%d" % (n_known + len(counts) + 1)):
                 raise bad(at, f"ngram {n_known + len(counts) + 1}=COUNT", line)
             counts.append(int(size))
     return counts
@@ -129,7 +131,7 @@ def _read_ngrams(lines: list[bytes], first: int, bad: Callable[..., FormatError]
         (backoff, np.flatnonzero(has_backoff), ptr[1:][has_backoff] - 1),
     ):
         column[rows] = _numbers(values.take(pa.array(places)))
-    if len(wrong := np.flatnonzero(~np.isfinite(logp) | (logp > 0) | ~np.isfinite(backoff))):
+    if len(wrong := np.flatnonzero(~(np.abs(logp) < MAX_LOG10) | (logp > 0) | ~(np.abs(backoff) < MAX_LOG10))):  # also NaN
         raise bad(first + at[wrong[0]], layout, lines[at[wrong[0]]])
     words = values.take(pa.array((ptr[:-1, None] + np.arange(1, n + 1)).ravel()))
     if n == 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -111,4 +112,4 @@ def _check_known(name: str, where: str) -> None:
 def _found(file: str, ini: str | Path) -> str:
     """A path as Moses takes it, from the working folder, or else from the ini's own."""
     beside = Path(ini).parent / file
-    return str(beside) if beside.exists() and not Path(file).exists() else file
+    return str(beside) if os.path.exists(beside) and not os.path.exists(file) else file

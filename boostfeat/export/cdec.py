@@ -11,6 +11,7 @@ from pathlib import Path
 from ..augment import augment, augmented_weights
 from ..errors import FormatError, InputError, clip
 from ..files import open_output, read_lines
+from ..formats.fields import number
 from ..formats.labels import format_number
 from ..model import Model
 from . import Check, Context, Exporter
@@ -49,13 +50,13 @@ def _fits(name: str) -> bool:
 
 def read_weights(path: str | Path) -> dict[str, float]:
     out = {}
-    for number, line in read_lines(path):
+    for at, line in read_lines(path):
         if line and not line.startswith("#"):
             try:
                 name, value = line.split()
-                out[name] = float(value)
+                out[name] = number(value, f"{path}:{at}", f"weight {name}")
             except ValueError:
-                raise FormatError(f"{path}:{number}", expected="'name value'", found=clip(line), fix="repair this line") from None
+                raise FormatError(f"{path}:{at}", expected="'name value'", found=clip(line), fix="repair this line") from None
     return out
 
 

@@ -64,7 +64,7 @@ def detect(path: str | Path) -> str:
     raise FormatError(
         str(path),
         expected="an n-best list in a known format",
-        found=clip(text.lstrip().splitlines()[0]),
+        found=clip(text.strip().split("\n", 1)[0].rstrip()),
         fix=f"name it with --format: {', '.join(READERS)}",
     )
 

@@ -195,6 +195,8 @@ def _rule(text: str, where: str) -> Rule:
 
 def _edge(item: dict[str, Any], rules: dict[int, Rule], names: list[str], where: str) -> tuple[list[int], dict[str, float], Rule]:
     tails = _list(item.get("tail"), int, f"{where}: tail")
+    if wrong := [tail for tail in tails if not 0 <= tail < 2**31]:
+        raise FormatError(f"{where}: tail", expected="numbers of nodes", found=clip(str(wrong[0])), fix=FIX)
     key = item.get("rule")
     rule = _rule(key, where) if isinstance(key, str) else rules.get(key) if type(key) is int else None
     if rule is None:

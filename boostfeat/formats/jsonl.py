@@ -15,8 +15,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import isfinite, isnan, nan
+from math import isnan, nan
 from pathlib import Path
+from sys import float_info
 from typing import IO, Any, NoReturn
 
 import msgspec
@@ -25,7 +26,7 @@ from scipy import sparse
 
 from ..arrays import F64, offsets
 from ..build import Builder, HypRecord, ReadOptions, UnitRecord, with_stats
-from ..errors import FormatError, clip
+from ..errors import FormatError, clip, refuse_newer
 from ..files import read_lines
 from ..nbest import NBest, SparseRows, Strings, strings
 
@@ -134,6 +135,7 @@ def _read_header(line: str, where: str) -> _Header:
         header = _header.decode(line)
     except msgspec.MsgspecError as error:
         _explain(error, line, where, _HEADER)
+    refuse_newer(where, header.boostfeat, "nbest", 1)
     if header.boostfeat != VERSION:
         raise FormatError(
             f"{where}: boostfeat", expected=repr(VERSION), found=repr(header.boostfeat), fix="is this an n-best list?"
@@ -320,7 +322,7 @@ def _fits(value: Any, kind: str) -> bool:
         case "whole":
             return isinstance(value, int) and not isinstance(value, bool)
         case "number":
-            return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+            return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= float_info.max
         case _:
             return isinstance(value, list) and len(value) == 2 and all(_fits(v, "whole") for v in value)
 

@@ -20,6 +20,7 @@ from .byte_kernels import hash_bytes, put_tokens, read_digits, read_number, star
 from .fields import name_values, split_fields
 from .labels import block_fields, feature_groups
 
+_TOTAL = np.frombuffer(b"total=", np.uint8)
 LAYOUT = "id ||| phrase |span,wa=..,total=.., scores| ... ||| features ||| score"
 
 # Labels of a line, e.g. ("LM0=", "TM0=") with 1 and 4 values: one after the other in ``text``, label k is text[ptr[k]:ptr[k+1]].
@@ -41,6 +42,8 @@ def _features(buf, i, end, labels, out):  # type: ignore[no-untyped-def]
     """Read exactly these labels with their values from buf[i:end] into OUT out; False if anything else stands there."""
     d = 0
     for k in range(len(labels.n_values)):
+        if k and (i >= end or buf[i] != 32):
+            return False
         while i < end and buf[i] == 32:
             i += 1
         if not starts_with(buf, i, end, labels.text, labels.ptr[k], labels.ptr[k + 1]):
@@ -84,7 +87,7 @@ def _block_parts(buf, i, end):  # type: ignore[no-untyped-def]
         align_end = i
         i += 1
     total = np.nan
-    if i + 6 <= end and buf[i] == 116 and buf[i + 5] == 61:  # total=
+    if starts_with(buf, i, end, _TOTAL, 0, len(_TOTAL)):
         total, i = read_number(buf, i + 6, end)
         if i < 0 or i >= end or buf[i] != 44:
             return align_end, total, -1

@@ -201,6 +201,11 @@ def _scanned(chunk: bytes) -> tuple[I64, Lines]:
         out=np.zeros((n, 3), np.int64),
     )
     _scan(buf, ends, lines)
+    try:
+        if not chunk.isascii():
+            chunk.decode()
+    except UnicodeDecodeError as error:
+        lines.is_read[np.searchsorted(ends, error.start)] = False  # also where it stands in what is skipped
     return ends, lines
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +15,8 @@ import numpy as np
 
 from ..arrays import F64, I64, offsets
 from ..bleu import sentence_bleu
-from ..errors import FormatError, InputError, clip
+from ..compare import VERSION
+from ..errors import FormatError, InputError, clip, refuse_newer
 from ..files import decode, read_bytes
 from ..metrics import best_choice, chosen_stats, first_choice, oracle_choice
 from ..model import Model
@@ -101,6 +103,7 @@ def load_run(folder: str | Path, *, test: str | Path | None = None) -> Run:
     if not folder.is_dir():
         raise InputError(f"{folder}: expected the folder of a comparison, found none; make it with 'boostfeat compare'")
     config = _object(_json(folder / "config.json"), folder / "config.json")
+    refuse_newer(str(folder), config.get("boostfeat"), "compare", VERSION)
     rows = _json(folder / "results.json")
     if not isinstance(rows, list) or not rows or not all(isinstance(r, dict) and isinstance(r.get("name"), str) for r in rows):
         raise _bad(folder / "results.json", "a list of systems, each with a name", clip(json.dumps(rows)))
@@ -115,15 +118,15 @@ def load_run(folder: str | Path, *, test: str | Path | None = None) -> Run:
 
 
 def _test_path(folder: Path, config: Mapping[str, Any], given: str | Path | None) -> Path:
-    inputs = config.get("inputs") or {}
+    inputs = _object(config.get("inputs") or {}, folder / "config.json")
     if inputs and "test" not in inputs:
         raise InputError(f"{folder}: expected a comparison on a test list, found an ablation without one; compare with --test")
-    recorded = inputs.get("test") or {}
+    recorded = _object(inputs.get("test") or {}, folder / "config.json")
     if given is None:
         name = recorded.get("path")
         if not isinstance(name, str):
             raise _bad(folder / "config.json", "inputs.test.path", clip(json.dumps(recorded)))
-        path = next((p for p in (Path(name), folder / name) if p.is_file()), None)
+        path = next((p for p in (Path(name), folder / name) if os.path.isfile(p)), None)
         if path is None:
             raise InputError(f"{name}: expected the test list of {folder}, found no file; say where it is now with --test")
     else:
@@ -144,11 +147,11 @@ def sha256(path: Path) -> str:
 
 
 def _system(folder: Path, row: Mapping[str, Any], nbest: NBest) -> System:
-    model = Model.load(folder / row["model"]) if row.get("model") else None
-    path = folder / str(row.get("choice"))
+    model = Model.load(_inside(folder, row["model"])) if row.get("model") else None
+    path = _inside(folder, row.get("choice"))
     within = _object(_json(path), path).get("test")
     sizes = np.diff(nbest.hyp_ptr)
-    if not isinstance(within, list) or len(within) != len(nbest) or not all(type(k) is int for k in within):
+    if not isinstance(within, list) or len(within) != len(nbest) or not all(type(k) is int and abs(k) < 2**62 for k in within):
         found = f"{len(within)}" if isinstance(within, list) else clip(json.dumps(within))
         raise _bad(path, f"test: {len(nbest)} hypothesis numbers", found)
     at = np.array(within, np.int64)
@@ -157,6 +160,13 @@ def _system(folder: Path, row: Mapping[str, Any], nbest: NBest) -> System:
         s = int(wrong[0])
         raise _bad(path, f"test[{s}]: a hypothesis of its {int(sizes[s])}", str(at[s]))
     return System(row, model, np.where(at < 0, -1, offsets(sizes)[:-1] + at))
+
+
+def _inside(folder: Path, name: Any) -> Path:
+    """A file of the folder: a results.json from elsewhere names no others."""
+    if not isinstance(name, str) or "\0" in name or not (folder / name).resolve().is_relative_to(folder.resolve()):
+        raise _bad(folder / "results.json", "names of files in the folder", clip(json.dumps(name)))
+    return folder / name
 
 
 def _optional(path: Path, key: str) -> tuple[Mapping[str, Any], ...]:
@@ -177,7 +187,9 @@ def _optional(path: Path, key: str) -> tuple[Mapping[str, Any], ...]:
 def _json(path: Path) -> Any:
     try:
         return json.loads(decode(read_bytes(path), str(path)))
-    except json.JSONDecodeError as error:
+    except InputError:
+        raise
+    except (ValueError, RecursionError) as error:
         raise _bad(path, "JSON", str(error)) from None
 
 

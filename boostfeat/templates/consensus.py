@@ -75,7 +75,7 @@ def _rounded(x: F64) -> F64:
 def agreement(rows: Rows) -> Dense:
     """Expected matches of the n-grams that end in a unit (with the words before it), and the least probable one."""
     nbest, words = rows.corpus.nbest, rows.corpus.hyps
-    start, length = nbest.tgt_start, nbest.units.tgt_len[nbest.unit_idx]
+    start, length = nbest.tgt_start.astype(np.int64), nbest.units.tgt_len[nbest.unit_idx]  # sums fit
     lengths = np.repeat(words.counts, np.diff(nbest.unit_ptr))
     if (start + length > lengths).any():
         raise InputError("agreement: expected target spans inside the text, found one beyond its end; import the list again")

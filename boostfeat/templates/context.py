@@ -137,12 +137,13 @@ def parse_alignments(column: Strings) -> Links:
     parsed = []
     for text in encoded.dictionary.to_pylist():
         try:
-            parsed.append([(int(i), int(j)) for i, j in (link.split("-") for link in text.split())])
-        except ValueError:
+            links = [(int(i), int(j)) for i, j in (link.split("-") for link in text.split())]
+            parsed.append(np.array(links, np.int32).reshape(-1, 2))
+        except (ValueError, OverflowError):
             raise InputError(
                 f"alignment {clip(text)}: expected links like '0-0 1-2', found others; import the list again"
             ) from None
-    flat = np.array([link for links in parsed for link in links], np.int64).reshape(-1, 2)
+    flat = np.concatenate([np.zeros((0, 2), np.int64), *parsed])
     distinct = Links(offsets(np.array([len(links) for links in parsed], np.int64)), flat[:, 0], flat[:, 1])
     return distinct.take(encoded.indices.to_numpy(zero_copy_only=False))
 

@@ -123,7 +123,7 @@ class Vocab:
         try:
             obj = json.loads(decode(b"".join(read_chunks(path)), str(path)))
             kind, _, version = str(obj.get("boostfeat", "")).partition("/")
-            if kind != "vocab" or not version.isdigit():
+            if kind != "vocab" or not version.isdecimal():
                 raise ValueError("another kind of JSON")
             if int(version) > VERSION:
                 raise FormatError(
@@ -141,7 +141,7 @@ class Vocab:
             )
         except InputError:
             raise
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise FormatError(
                 str(path),
                 expected='a vocab that featurize wrote ("boostfeat": "vocab/1")',
@@ -185,7 +185,7 @@ def _integer(value: Any, least: int, where: str) -> int:
 def parse_products(text: str) -> int:
     """K of 'top:K'."""
     kind, _, number = str(text).partition(":")
-    if kind != "top" or not number.isdigit():
+    if kind != "top" or not number.isdecimal() or len(number) > 9:
         raise InputError(f"products: expected top:K, such as top:20, found {clip(str(text))}")
     return int(number)
 
@@ -194,9 +194,10 @@ _TOML_KEYS = ("include", "min_count", "hash", "clusters", "products", "templates
 
 
 def _read_toml(path: str) -> dict[str, Any]:
+    text = decode(b"".join(read_chunks(path)), path)
     try:
-        table = tomllib.loads(decode(b"".join(read_chunks(path)), path))
-    except tomllib.TOMLDecodeError as error:
+        table = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
         raise FormatError(path, expected="TOML", found=str(error), fix="see the README's example") from None
     if unknown := [key for key in table if key not in _TOML_KEYS]:
         raise FormatError(path, expected=f"only {', '.join(_TOML_KEYS)}", found=clip(unknown[0]), fix="remove it")

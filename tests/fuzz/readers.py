@@ -1,0 +1,369 @@
+"""Everything a user can hand to a command: how it is read, small samples of it, and what a good result is."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import json
+import lzma
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import zstandard
+from strategies import plain
+
+from boostfeat import formats
+from boostfeat.build import ReadOptions, attach
+from boostfeat.compare import read_json
+from boostfeat.decoder.ini import read_ini
+from boostfeat.decoder.lm import LanguageModel
+from boostfeat.decoder.tables import read_phrase_table, with_reordering
+from boostfeat.errors import InputError
+from boostfeat.export.cdec import read_weights as read_cdec_weights
+from boostfeat.export.moses_ini import Ini
+from boostfeat.files import read_bytes, read_chunks, read_lines
+from boostfeat.formats import moses_enriched, moses_osgx
+from boostfeat.formats.moses_hypergraph import read_weights
+from boostfeat.loop.weights import read_start
+from boostfeat.model import Model
+from boostfeat.nbest import NBest
+from boostfeat.online import State
+from boostfeat.report.run import load_run
+from boostfeat.store import read_store, write_store
+from boostfeat.synthetic import SyntheticOptions, synthetic_nbest
+from boostfeat.templates.clusters import read_clusters
+from boostfeat.templates.lexicon import read_lexicon
+from boostfeat.templates.phrase_table import read_phrase_counts
+from boostfeat.templates.sets import TEMPLATES
+from boostfeat.templates.vocab import Entry, Vocab
+from boostfeat.training.bitext import make_bitext, read_bitext
+from boostfeat.tree import DenseTable
+from boostfeat.tuners.base import Groups
+
+from .mutate import BINARY, TEXT, Mutation
+from .samples import (
+    ARPA,
+    BROWN,
+    CDEC,
+    CDEC_WEIGHTS,
+    ENRICHED,
+    FAIRSEQ,
+    FOREST,
+    GROUPS,
+    HYPERGRAPH,
+    INI,
+    INLINE,
+    JOSHUA,
+    JSONL,
+    LINES,
+    MARIAN,
+    MKCLS,
+    MODEL,
+    OSGX,
+    PHRASAL,
+    PLAIN,
+    REORDERING,
+    RUN,
+    SPARSE,
+    TABLE,
+    TEMPLATES_TOML,
+    TRAVATAR,
+    WEIGHTS,
+)
+
+REAL = Path(os.environ.get("BOOSTFEAT_REAL_DATA", Path(__file__).parents[3] / "shared" / "real"))
+OPTIONS = ReadOptions(size=8)
+
+
+@dataclass(frozen=True)
+class Reader:
+    """``read`` raises InputError or gives something that ``check`` finds good."""
+
+    samples: Callable[[], list[bytes]]
+    read: Callable[[str], Any]
+    check: Callable[[Any], None] = lambda found: None
+    mutations: tuple[Mutation, ...] = TEXT
+    name: str = "input"  # of the file
+    real: str = ""  # real files to take pieces from, a pattern
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What is good
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def good_list(nbest: NBest) -> None:
+    """What __post_init__ does not see: finite numbers, UTF-8, places inside the texts."""
+    for column in (nbest.X, nbest.extra, nbest.units.sparse.val, nbest.extra_sparse.val):
+        assert np.isfinite(column).all()
+    assert not np.isinf(nbest.score).any()
+    lengths = np.array([len(text.split()) for text in nbest.text.to_pylist()])
+    ends = np.where(nbest.tgt_start >= 0, nbest.tgt_start + nbest.units.tgt_len[nbest.unit_idx], 0)
+    assert (ends <= np.repeat(lengths, np.diff(nbest.unit_ptr))).all()
+    good_columns(nbest)
+
+
+def good_columns(nbest: NBest) -> None:
+    units = nbest.units
+    for text in (nbest.source, nbest.refs, nbest.text, units.src, units.tgt, units.align, nbest.sparse_names):
+        text.validate(full=True)
+    assert (np.diff(nbest.ids, prepend=-1) > 0).all()
+    assert units.src_len.min(initial=0) >= -1
+    assert nbest.src_start.min(initial=0) >= -1
+
+
+def good_store(nbest: NBest) -> None:
+    """Values may be any, but nothing that is done with the list leaves its arrays."""
+    good_columns(nbest)
+    if nbest.has_stats and nbest.n_hyps:
+        assert nbest.stats.min() >= 0
+    formats.write(nbest, io.BytesIO(), format="jsonl")
+    _ = nbest.take(np.arange(len(nbest))[::-1]), nbest.sum_units(*nbest.weigh({name: 0.0 for name in nbest.global_names}))
+
+
+def good_model(model: Model) -> None:
+    names = sorted(set(chain.from_iterable(tree.features() for tree in model.trees)))
+    for tree in model.trees:
+        tree.predict(DenseTable(names, np.zeros((2, len(names)))))
+        tree.rules()
+    assert Model.from_json(model.to_json(), "again").signature == model.signature
+    json.dumps(model.to_json(), allow_nan=False).encode()
+
+
+def good_numbers(found: dict[str, float]) -> None:
+    assert all(np.isfinite(value) for value in found.values())
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Lists and graphs
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def generated(**sizes: int) -> NBest:
+    return synthetic_nbest(SyntheticOptions(**{"sentences": 2, "hyps": 3, "features": 4, "slots": 2, "choices": 2, **sizes}))
+
+
+def written(format: str) -> bytes:
+    stream = io.BytesIO()
+    formats.write(generated(), stream, format=format)
+    return stream.getvalue()
+
+
+def a_list(
+    name: str, *samples: str, writer: str = "", real: str = "", options: ReadOptions = OPTIONS, file: str = "input"
+) -> Reader:
+    def own() -> list[bytes]:
+        return [*(sample.encode() for sample in samples), *([written(writer)] if writer else [])]
+
+    return Reader(own, lambda path: formats.read(path, options, format=name), good_list, name=file, real=real)
+
+
+def read_twice(path: str) -> NBest:
+    """By the compiled reader and by the plain one: the same container, or an error of both."""
+    options = ReadOptions(source=[" ".join(f"w{i}" for i in range(60))] * 2)
+    outcomes: list[NBest | InputError] = []
+    for compiled in (True, False):
+        with patch.object(
+            moses_enriched.FastReader, "for_list", moses_enriched.FastReader.for_list if compiled else lambda *_: None
+        ):
+            try:
+                outcomes.append(moses_enriched.read(path, options))
+            except InputError as error:
+                outcomes.append(error)
+    return agreed(*outcomes)
+
+
+def read_graph_twice(path: str) -> NBest:
+    outcomes: list[NBest | InputError] = []
+    for compiled in (True, False):
+        with patch.object(moses_osgx, "fast_graph", moses_osgx.fast_graph if compiled else lambda *_: None):
+            try:
+                outcomes.append(moses_osgx.read(path, OPTIONS))
+            except InputError as error:
+                outcomes.append(error)
+    return agreed(*outcomes)
+
+
+def agreed(fast: NBest | InputError, slow: NBest | InputError) -> NBest:
+    if isinstance(fast, InputError):
+        assert str(fast) == str(slow), f"compiled: {fast}; plain: {slow}"
+        raise fast
+    assert isinstance(slow, NBest), f"the plain reader says {slow}, the compiled one nothing"
+    differ = fast.differences(slow)
+    assert not differ or plain(fast) == plain(slow), f"the readers differ in {differ}"  # columns may come in another order
+    return fast
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Files of our own
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def store_samples() -> list[bytes]:
+    path = Path(os.environ.get("TMPDIR", "/tmp")) / f"fuzz-sample-{os.getpid()}"
+    lists = [generated(sentences=1), attach(formats_read_text(PLAIN), source=None, refs=[["a b", "", "c"]], name="x")]
+    out = []
+    try:
+        for nbest in lists:
+            write_store(nbest, path)
+            out.append(path.read_bytes())
+    finally:
+        path.unlink(missing_ok=True)
+    return out
+
+
+def formats_read_text(text: str) -> NBest:
+    path = Path(os.environ.get("TMPDIR", "/tmp")) / f"fuzz-text-{os.getpid()}"
+    path.write_text(text)
+    try:
+        return formats.read(path, OPTIONS, format="moses")
+    finally:
+        path.unlink()
+
+
+VOCAB = Vocab(
+    (Entry("len", features=("len.src", "len.tgt")), Entry("count", {"top": 3}, features=())), n_products=1, products=(("a", "b"),)
+)
+
+
+def text(*samples: str) -> Callable[[], list[bytes]]:
+    return lambda: [sample.encode() for sample in samples]
+
+
+def compressed(compress: Callable[[bytes], bytes]) -> Reader:
+    """The bytes are those of a prefix of what an intact file holds, unless the damage is in the data itself."""
+
+    def read(path: str) -> bytes:
+        return read_bytes(path) + b"".join(read_chunks(path))
+
+    return Reader(lambda: [compress(LINES.encode() * 3), compress(PLAIN.encode()), compress(b"")], read, mutations=BINARY)
+
+
+def online_state() -> list[bytes]:
+    stream = io.BytesIO()
+    np.savez(stream, **{f.name: getattr(STATE, f.name) for f in fields(STATE)})
+    return [stream.getvalue()]
+
+
+def beside(file: str, other: str, work: Callable[[str, str], Any]) -> Callable[[str], Any]:
+    """A reader of two files, the second intact and written once."""
+
+    def read(path: str) -> Any:
+        second = os.path.join(os.path.dirname(path), file)
+        if not os.path.exists(second):
+            Path(second).write_text(other)
+        return work(path, second)
+
+    return read
+
+
+def of_run(file: str, obj: Any) -> Reader:
+    """One file of a comparison's folder, the others intact."""
+
+    def read(path: str) -> Any:
+        folder = Path(path).parent
+        if not (folder / "test.nbest").exists():
+            write_store(generated(), folder / "test.nbest")
+            for name, whole in RUN.items():
+                if name != file:
+                    (folder / name).write_text(json.dumps(whole))
+        return load_run(folder)
+
+    return Reader(lambda: [json.dumps(obj).encode()], read, name=file)
+
+
+READERS: dict[str, Reader] = {
+    "moses": a_list("moses", PLAIN, INLINE, writer="moses", real="moses-tests/*/*nbest*"),
+    "moses-enriched": Reader(
+        lambda: [ENRICHED.encode(), written("moses-enriched")], read_twice, good_list, real="fi-en/*enriched.xz"
+    ),
+    "cdec": a_list("cdec", CDEC),
+    "joshua": a_list("joshua", JOSHUA),
+    "phrasal": a_list("phrasal", PHRASAL, real="phrasal/*.test"),
+    "travatar": a_list("travatar", TRAVATAR),
+    "marian": a_list("marian", MARIAN),
+    "fairseq": a_list("fairseq", FAIRSEQ),
+    "jsonl": a_list("jsonl", JSONL, writer="jsonl"),
+    "auto": a_list("auto", PLAIN, ENRICHED, CDEC, JOSHUA, PHRASAL, TRAVATAR, MARIAN, FAIRSEQ, JSONL, OSGX),
+    "moses-osgx": Reader(text(OSGX), read_graph_twice, good_list, real="fi-en/sg.*.osgx.xz"),
+    "moses-hypergraph": a_list(
+        "moses-hypergraph", HYPERGRAPH, options=ReadOptions(size=8, weights=WEIGHTS),
+    ),
+    "cdec-forest": a_list("cdec-forest", FOREST, options=ReadOptions(size=8, weights=WEIGHTS), file="3.json"),
+    "store": Reader(store_samples, read_store, good_store, BINARY),
+    "model": Reader(lambda: [json.dumps(MODEL, indent=k).encode() for k in (None, 1)], Model.load, good_model),
+    "vocab": Reader(lambda: [json.dumps(VOCAB.to_json()).encode()], Vocab.load, lambda vocab: json.dumps(vocab.to_json())),
+    "templates-toml": Reader(text(TEMPLATES_TOML), lambda path: Vocab.of(path, TEMPLATES), name="input.toml"),
+    "groups-toml": Reader(text(GROUPS), Groups.load, lambda groups: groups.frozen(("LM0", "TM0_1"))),
+    "start": Reader(text(INI, SPARSE, CDEC_WEIGHTS, json.dumps(MODEL)), read_start, good_model),
+    "weights": Reader(text(SPARSE), lambda path: read_weights([path]), good_numbers),
+    "cdec-weights": Reader(text(CDEC_WEIGHTS), read_cdec_weights, good_numbers),
+    "ini": Reader(text(INI), read_ini, lambda ini: good_numbers(ini.weights), real="fi-en/moses.ini"),
+    "ini-export": Reader(
+        text(INI), Ini.read, lambda ini: (ini.features(), ini.weights()), real="fi-en/moses.ini"  # type: ignore[return-value]
+    ),
+    "arpa": Reader(text(ARPA), LanguageModel.load, lambda lm: lm.score("this is is x")),
+    "phrase-table": Reader(
+        text(TABLE), lambda path: (read_phrase_table(path), read_phrase_table(path, ["das haus"])), real="fi-en/system/phrase*.xz"
+    ),
+    "reordering-table": Reader(
+        text(REORDERING), beside("table", TABLE, lambda path, table: with_reordering(read_phrase_table(table), path)),
+        real="fi-en/system/reord*.xz",
+    ),
+    "phrase-counts": Reader(
+        text(TABLE), lambda path: read_phrase_counts(path, COUNTED.units), good_numbers, real="fi-en/system/phrase*.xz"
+    ),
+    "clusters": Reader(text(MKCLS, BROWN), read_clusters),
+    "lexicon": Reader(text(LINES), beside("other", LINES, read_lexicon)),
+    "bitext": Reader(text(LINES), beside("other", LINES, read_bitext)),
+    "alignment": Reader(
+        text("0-0 1-1 3-2\n\n0-0\n"), lambda path: make_bitext(LINES.split("\n")[:-1], LINES.split("\n")[:-1], [s for _, s in read_lines(path)])
+    ),
+    "lines": Reader(text(LINES), lambda path: list(read_lines(path))),
+    "gz": compressed(lambda data: gzip.compress(data, mtime=0)),
+    "xz": compressed(lzma.compress),
+    "bz2": compressed(bz2.compress),
+    "zst": compressed(zstandard.ZstdCompressor(write_checksum=True).compress),
+    **{f"run-{Path(file).stem}": of_run(file, obj) for file, obj in RUN.items() if file != "model.json"},
+    "resume-json": Reader(
+        lambda: [json.dumps(RUN["config.json"]).encode()], lambda path: read_json(Path(path)), lambda found: (found or {}).get("x")
+    ),
+    "online-state": Reader(online_state, lambda path: State.load(Path(path), STATE), mutations=BINARY),
+}  # fmt: skip
+STATE = State.new(np.zeros(3), 2)
+COUNTED = formats_read_text("0 ||| the |0-0| house |1-1| ||| ||| 1\n")
+
+
+def samples_of(name: str, *, real: bool = True) -> list[bytes]:
+    """The samples of a reader, and pieces of real files where there are some."""
+    reader = READERS[name]
+    pieces = (
+        islice(chain.from_iterable(map(_head, sorted(REAL.glob(reader.real)))), 3)
+        if real and reader.real and REAL.is_dir()
+        else ()
+    )
+    return [*reader.samples(), *pieces]
+
+
+def _head(path: Path) -> Iterator[bytes]:
+    """A few short lines of a real file; all of a short file."""
+    lines, size = [], 0
+    for _, line in read_lines(path):
+        size += len(line) + 1
+        if size > 1000:
+            break
+        lines.append(line)
+    if lines:
+        yield "\n".join(lines).encode() + b"\n"
+
+
+def clean(folder: str) -> None:
+    shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,172 @@
+"""Damaged input to every reader: no crash, no hang, no traceback; an error with a place, or something whole.
+
+    python tests/fuzz/run.py                                  # a million inputs to each reader
+    python tests/fuzz/run.py --readers moses,store --inputs 20000 --first 500000
+    python tests/fuzz/run.py --show moses:1234 > input        # what input 1234 of the reader of Moses lists is
+    python tests/fuzz/run.py --bounds-check --inputs 20000    # compiled code stops at an index out of bounds
+
+A child process reads; one that dies (or takes more than a few CPU seconds or a GB for one input) is a finding, named by reader
+and number, and the next one goes on behind it. Findings are printed as they come; exit code 1 if there were any.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import mmap
+import os
+import resource
+import signal
+import struct
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+SECONDS, BYTES = 5.0, 1 << 30  # CPU time and memory of one input, at most
+KINDS = ("read", "refused")
+
+
+class Finding(NamedTuple):
+    reader: str
+    number: int
+    what: str
+
+
+def outcome(reader: str, data: bytes, folder: str) -> str:
+    """'read', 'refused', or what is wrong: a traceback's last lines, or a message that does not help."""
+    from fuzz.readers import READERS
+
+    from boostfeat.errors import FormatError, InputError
+
+    one = READERS[reader]
+    path = os.path.join(folder, one.name)
+    with open(path, "wb") as file:
+        file.write(data)
+    try:
+        one.check(one.read(path))
+    except InputError as error:
+        message = str(error)
+        if not message.isprintable() or len(message) > 8 * 300:
+            return f"a message of {len(message)} characters that is no plain line: {message[:300]!r}"
+        if isinstance(error, FormatError) and not error.where.strip():
+            return f"an error without a place: {message[:300]}"
+        return "refused"
+    except MemoryError:
+        return "out of memory: " + _place()
+    except Exception as error:
+        return f"{type(error).__name__}: {str(error)[:200]} at {_place()}"
+    return "read"
+
+
+def _place() -> str:
+    frames = traceback.extract_tb(sys.exc_info()[2])
+    return " < ".join(f"{Path(f.filename).name}:{f.lineno}" for f in reversed(frames[-4:]))
+
+
+def _child(reader: str, first: int, last: int, shared: mmap.mmap, folder: str, pipe: int) -> None:
+    from fuzz.mutate import damaged
+    from fuzz.readers import READERS, samples_of
+
+    samples, mutations = samples_of(reader), READERS[reader].mutations
+    warnings.simplefilter("error")
+    outcome(reader, samples[0], folder)  # imports, compiles
+    with open("/proc/self/statm") as file:
+        used = int(file.read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + BYTES, used + BYTES))
+    counts = Counter[str]()
+    for n in range(first, last):
+        data = damaged(reader, n, samples, mutations)
+        struct.pack_into("qqq", shared, 0, n + 1, counts["read"], counts["refused"])
+        signal.setitimer(signal.ITIMER_PROF, SECONDS)
+        found = outcome(reader, data, folder)
+        counts[found] += 1
+        if found not in KINDS:
+            os.write(pipe, json.dumps([n, found]).encode() + b"\n")
+    struct.pack_into("qqq", shared, 0, last, counts["read"], counts["refused"])
+
+
+def fuzz(reader: str, first: int, last: int) -> tuple[Counter[str], list[Finding]]:
+    """Give a reader the inputs first:last; how many were read and refused, and what went wrong."""
+    counts, findings = Counter[str](), []  # type: tuple[Counter[str], list[Finding]]
+    shared = mmap.mmap(-1, 64)
+    at = first
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    while at < last:
+        struct.pack_into("qqq", shared, 0, at, 0, 0)
+        ours, theirs = os.pipe()
+        with tempfile.TemporaryDirectory(dir=memory, prefix="fuzz-") as folder:
+            pid = os.fork()
+            if not pid:
+                code = 1
+                try:
+                    os.close(ours)
+                    _child(reader, at, last, shared, folder, theirs)
+                    code = 0
+                except BaseException:
+                    traceback.print_exc()
+                finally:
+                    os._exit(code)
+            os.close(theirs)
+            with os.fdopen(ours, "rb") as stream:
+                for line in stream:
+                    n, what = json.loads(line)
+                    findings.append(Finding(reader, n, what))
+                    print(f"{reader}:{n}: {what}", flush=True)
+            status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        at, n_read, n_refused = struct.unpack_from("qqq", shared, 0)
+        counts.update(read=n_read, refused=n_refused)
+        if status:
+            what = "too slow" if status == -signal.SIGPROF else f"died: {signal.Signals(-status).name if status < 0 else status}"
+            findings.append(Finding(reader, at - 1, what))
+            print(f"{reader}:{at - 1}: {what}", flush=True)
+            if status > 0:
+                break
+    return counts, findings
+
+
+def main() -> int:
+    from fuzz.mutate import damaged
+    from fuzz.readers import READERS, samples_of
+
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--readers", default=",".join(READERS), help="names with commas between them; all: %(default)s")
+    parser.add_argument("--inputs", type=int, default=1_000_000, help="to each reader (default: a million)")
+    parser.add_argument("--first", type=int, default=0, help="the number of the first one")
+    parser.add_argument("--seconds", type=float, help="stop a reader after so long")
+    parser.add_argument("--show", metavar="READER:NUMBER", help="write this input to standard output")
+    parser.add_argument("--bounds-check", action="store_true", help="compile with checks of every index (slower)")
+    options = parser.parse_args()
+    if options.show:
+        name, _, number = options.show.partition(":")
+        sys.stdout.buffer.write(damaged(name, int(number), samples_of(name), READERS[name].mutations))
+        return 0
+    if options.bounds_check and os.environ.get("NUMBA_BOUNDSCHECK") != "1":
+        # a cache of its own: numba does not tell kernels with checks from those without
+        cache = os.path.join(tempfile.gettempdir(), "boostfeat-bounds-check")
+        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, "NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": cache})
+    n_findings = 0
+    for name in options.readers.split(","):
+        started, at, counts = time.monotonic(), options.first, Counter[str]()
+        while at < options.first + options.inputs and (not options.seconds or time.monotonic() - started < options.seconds):
+            upto = min(at + 10_000, options.first + options.inputs)
+            own, findings = fuzz(name, at, upto)
+            counts += own
+            n_findings += len(findings)
+            at = upto
+        each = 1e6 * (time.monotonic() - started) / max(1, at - options.first)
+        print(
+            f"{name}: {at - options.first} inputs, {counts['read']} read, {counts['refused']} refused, {each:.0f} us each",
+            flush=True,
+        )
+    return int(n_findings > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
