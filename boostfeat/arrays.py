@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -30,8 +32,8 @@ def owners(ptr: I64) -> I64:
 
 def segment_positions(ptr: I64, segments: Array) -> I64:
     """Positions of all elements of the given segments, in their order."""
-    counts = np.diff(ptr)[segments]
     starts = ptr[:-1][segments]
+    counts = ptr[1:][segments] - starts
     total = int(counts.sum())
     return np.arange(total) - np.repeat(offsets(counts)[:-1] - starts, counts)
 
@@ -45,9 +47,14 @@ def _segment_sum(ptr, idx, values, out):  # type: ignore[no-untyped-def]
         out[h] += total
 
 
-def add_segment_sums(ptr: I64, idx: I32, values: F64, out: F64) -> F64:
+def add_segment_sums(ptr: I64, idx: I32, values: F64, out: F64, *, threads: int = 1) -> F64:
     """out[h] += Σ values[idx[i]] over segment h (A F). Empty segments add 0, unlike ``np.add.reduceat``."""
-    _segment_sum(ptr, idx.view(np.uint32), values, out)  # unsigned: numba need not look for negative indices
+    cuts = np.linspace(0, len(out), threads + 1).astype(np.int64)
+
+    def part(k: int) -> None:  # unsigned: numba need not look for negative indices
+        _segment_sum(ptr[cuts[k] : cuts[k + 1] + 1], idx.view(np.uint32), values, out[cuts[k] : cuts[k + 1]])
+
+    in_threads(part, range(threads), threads)
     return out
 
 
@@ -76,10 +83,22 @@ def _segment_rows(ptr, idx, matrix, out):  # type: ignore[no-untyped-def]
                 out[h, d] += row[d]
 
 
-def segment_row_sums(ptr: I64, idx: I32, matrix: F64) -> F64:
-    """A X: the sum of rows ``matrix[idx[i]]`` over each segment, [H, D]."""
-    out = np.zeros((len(ptr) - 1, matrix.shape[1]))
+def add_segment_rows(ptr: I64, idx: I32, matrix: F64, out: F64) -> F64:
+    """A X: out[h, :D] += the rows ``matrix[idx[i]]`` [D] over segment h."""
     _segment_rows(ptr, idx.view(np.uint32), matrix, out)
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _count(idx, out):  # type: ignore[no-untyped-def]
+    for i in range(len(idx)):
+        out[idx[i]] += 1.0
+
+
+def occurrences(idx: I32, n: int) -> F64:
+    """How often each of 0..n-1 is among idx. As np.bincount, but without a wider copy of idx, which may be mapped."""
+    out = np.zeros(n)
+    _count(idx.view(np.uint32), out)
     return out
 
 
@@ -159,3 +178,11 @@ def unique_rows(a: Array, b: Array) -> tuple[I64, I64]:
     words = [np.ascontiguousarray(m).view(np.uint64).reshape(n, m.shape[1]) for m in (a, b)]
     m = _unique_rows(*words, first, inverse)
     return first[:m], inverse
+
+
+def in_threads(task: Callable[[Any], Any], items: Sequence[Any], threads: int) -> list[Any]:
+    """Results of the task in the order of the items."""
+    if threads == 1 or len(items) < 2:
+        return [task(item) for item in items]
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(task, items))

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
+from numba import njit
 from scipy import sparse
 
 from .arrays import F64, I64
+from .blocks import block_ptr
 from .errors import InputError
 from .model import Model, hypothesis_table, unit_table
 from .nbest import NBest, SparseRows, strings
@@ -109,10 +112,29 @@ def _weighed_leaves(tree: Tree, weights: Mapping[str, float]) -> Tree:
 def within_list_sd(hyp_ptr: I64, values: F64) -> F64:
     """Standard deviation of values [H] or [H, D] about their list's mean: how much they can move the ranking."""
     values = values.reshape(len(values), -1)
-    counts = np.diff(hyp_ptr)
     if not len(values):
         return np.zeros(values.shape[1])
-    lists = np.repeat(np.arange(len(counts)), counts)
-    sums = np.stack([np.bincount(lists, column, minlength=len(counts)) for column in values.T], axis=1)
-    means = sums / np.maximum(counts, 1)[:, None]
-    return np.sqrt(np.mean((values - means[lists]) ** 2, axis=0))
+    ptr = block_ptr(len(hyp_ptr) - 1)
+    total = sum(squares_within_lists(hyp_ptr[a : b + 1] - hyp_ptr[a], values[hyp_ptr[a] : hyp_ptr[b]]) for a, b in pairwise(ptr))
+    return np.asarray(np.sqrt(total / len(values)))
+
+
+def squares_within_lists(hyp_ptr: I64, values: F64) -> F64:
+    """[D] the sum of squares of values [H, D] about their list's mean."""
+    squares = np.empty(values.shape)
+    _squares(hyp_ptr, values, squares)
+    return np.asarray(squares.sum(axis=0))
+
+
+@njit(cache=True, nogil=True)
+def _squares(hyp_ptr, values, out):  # type: ignore[no-untyped-def]
+    """OUT out[H, D]: the squared distance of values[H, D] from their list's mean."""
+    for s in range(len(hyp_ptr) - 1):
+        start, end = hyp_ptr[s], hyp_ptr[s + 1]
+        for d in range(values.shape[1]):
+            total = 0.0
+            for h in range(start, end):
+                total += values[h, d]
+            mean = total / max(end - start, 1)
+            for h in range(start, end):
+                out[h, d] = (values[h, d] - mean) ** 2

@@ -7,17 +7,20 @@ sentences, on a side, which the hessian c x_j² of linear leaves cannot express.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
+from numba import njit
 
-from .arrays import F64, I32, I64, U8, Array
+from .arrays import F64, I32, I64, U8, Array, in_threads
 
 if TYPE_CHECKING:
     from scipy.sparse import csc_matrix, csr_matrix
 
+
+_NUMBERS = 1 << 27  # of x that are held at a time, while it is read column by column: 1 GB
+_FEW = 4096  # distinct values: more are sorted
 
 Owners: TypeAlias = tuple[I64, I32]
 """Of each row the sentences it occurs in: offsets [V+1] and their numbers."""
@@ -47,7 +50,10 @@ class Scale(NamedTuple):
 
 
 class Bins:
-    """Codes of every feature: dense ones [D, V] by column, sparse ones where they are not the code of zero, which is 0."""
+    """Codes of every feature: dense ones [D, V] by column, sparse ones where they are not the code of zero, which is 0.
+
+    x may be larger than memory: it is read some columns at a time, and the codes are an eighth of it.
+    """
 
     def __init__(
         self,
@@ -61,7 +67,9 @@ class Bins:
         threads: int,
         owners: Owners | None = None,
         least_owners: int = 0,
+        given: Sequence[tuple[Borders, Scale]] | None = None,
     ) -> None:
+        """Borders and scales of the dense features are found here, unless they are given."""
         n, d = x.shape
         self.codes: U8 = np.zeros((d, n), np.uint8)
         self.borders = [Borders(np.zeros(0), np.zeros(0))] * d
@@ -71,23 +79,24 @@ class Bins:
         self.zero: list[int] = []  # of each of those, the bin of 0
 
         def bin_column(f: int) -> None:
-            column = np.ascontiguousarray(x[:, f], np.float64)
-            order = np.argsort(column)
-            column = column[order]
-            starts = np.flatnonzero(np.concatenate([[True], column[1:] != column[:-1]]))
-            values, mass = column[starts], np.add.reduceat(counts[order], starts)
-            cuts = _cut(mass, max_bin=max_bin, least=least)
-            if owners and least_owners:
-                rank = np.empty(n, np.int64)
-                rank[order] = np.repeat(np.arange(len(values)), np.diff(starts, append=n))
-                cuts = cuts[_fewer_owners(rank, cuts, owners) >= least_owners]
-            self.borders[f] = Borders(values[cuts], values[cuts + 1])
-            self.scales[f] = _scale(values, mass, centred=centred)
-            bin_of = np.searchsorted(cuts, np.arange(len(values))).astype(np.uint8)
-            self.codes[f, order] = np.repeat(bin_of, np.diff(starts, append=n))
+            column = block[f - first]
+            if given is not None:
+                self.borders[f], self.scales[f] = given[f]
+            else:
+                values, mass = value_masses(column, counts)
+                self.borders[f] = borders_of(values, mass, max_bin=max_bin, least=least)
+                self.scales[f] = scale_of(values, mass, centred=centred)
+            _encode(column, self.borders[f].low, self.codes[f])
+            if given is None and owners and least_owners:
+                enough = _fewer_owners(self.codes[f], len(self.borders[f].low), owners) >= least_owners
+                self.borders[f] = Borders(*(side[enough] for side in self.borders[f]))
+                _encode(column, self.borders[f].low, self.codes[f])
 
         if n:
-            in_threads(bin_column, range(d), threads)
+            for first in range(0, d, width := max(threads, _NUMBERS // n)):
+                some = range(first, min(first + width, d))
+                block = columns_of(x, some, threads)
+                in_threads(bin_column, some, threads)
         if sparse is not None and sparse.nnz:
             self._bin_sparse(sparse, counts, max_bin=max_bin, least=least, owners=owners, least_owners=least_owners)
 
@@ -156,6 +165,34 @@ class Bins:
         return parts[0] if len(parts) == 1 else parts[0].add_features_from(parts[1])
 
 
+def columns_of(x: F64, features: range, threads: int) -> F64:
+    """[k, V] some columns of x [V, D], read in one pass."""
+    out = np.empty((len(features), len(x)))
+    cuts = np.linspace(0, len(x), threads + 1).astype(np.int64)
+    in_threads(lambda k: _turn(x, features.start, cuts[k], cuts[k + 1], out), range(threads), threads)
+    return out
+
+
+def value_masses(column: F64, counts: F64) -> tuple[F64, F64]:
+    """The distinct values of a column [V], rising, and the occurrences of each."""
+    values, mass = np.empty(_FEW), np.zeros(_FEW)
+    n = _few_values(column, counts, values, mass)
+    if n >= 0:
+        order = np.argsort(values[:n])
+        return values[order], mass[order]
+    order = np.argsort(column)
+    values, mass = column[order], counts[order]
+    del order  # as large as the column
+    n = _merge_runs(values, mass)
+    return values[:n].copy(), mass[:n].copy()
+
+
+def borders_of(values: F64, mass: F64, *, max_bin: int, least: float) -> Borders:
+    """Borders of at most max_bin bins over rising values of this mass; no side has less than least."""
+    cuts = _cut(mass, max_bin=max_bin, least=least)
+    return Borders(values[cuts], values[cuts + 1])
+
+
 def _cut(mass: F64, *, max_bin: int, least: float) -> I64:
     """Borders of bins over distinct rising values of this mass: positions i such that value i is the last of its bin.
 
@@ -173,15 +210,15 @@ def _cut(mass: F64, *, max_bin: int, least: float) -> I64:
     return np.asarray(cuts[(left >= least) & (total - left >= least)])
 
 
-def _fewer_owners(rank: I64, cuts: I64, owners: Owners) -> I64:
-    """For each cut the owners of rows on the side that has fewer of them: rank [V] of the rows' values, cut after a rank."""
+def _fewer_owners(codes: U8, n_borders: int, owners: Owners) -> I64:
+    """For each border the owners of rows on the side that has fewer of them: codes [V] of the rows by all the borders."""
     ptr, idx = owners
-    n, of_row = int(idx.max(initial=-1)) + 1, np.repeat(rank, np.diff(ptr))
-    lowest, highest = np.full(n, np.iinfo(np.int64).max), np.full(n, -1)
+    n, of_row = int(idx.max(initial=-1)) + 1, np.repeat(codes.astype(np.int16), np.diff(ptr))
+    lowest, highest = np.full(n, np.iinfo(np.int16).max, np.int16), np.full(n, -1, np.int16)
     np.minimum.at(lowest, idx, of_row)
     np.maximum.at(highest, idx, of_row)
-    left = np.searchsorted(np.sort(lowest), cuts, side="right")
-    right = n - np.searchsorted(np.sort(highest), cuts, side="right")
+    left = np.searchsorted(np.sort(lowest), np.arange(n_borders), side="right")
+    right = n - np.searchsorted(np.sort(highest), np.arange(n_borders), side="right")
     return np.asarray(np.minimum(left, right))
 
 
@@ -194,7 +231,7 @@ def _sparse_owners(used: csr_matrix, owners: Owners) -> I64:
     return np.diff((rows.T @ used).tocsc().indptr)
 
 
-def _scale(values: F64, mass: F64, *, centred: bool) -> Scale:
+def scale_of(values: F64, mass: F64, *, centred: bool) -> Scale:
     """The scale of a feature, about its mean where asked; safe for values near the ends of float64."""
     largest, total = float(np.abs(values).max()), mass.sum()
     if largest == 0 or total == 0:
@@ -206,9 +243,64 @@ def _scale(values: F64, mass: F64, *, centred: bool) -> Scale:
     return Scale(spread * largest, mean / spread) if spread > 1e-9 and spread * largest > 1e-290 else Scale()
 
 
-def in_threads(task: Callable[[int], Any], items: Sequence[int], threads: int) -> list[Any]:
-    """Results of the task in the order of the items."""
-    if threads == 1 or len(items) < 2:
-        return [task(item) for item in items]
-    with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(task, items))
+@njit(cache=True, nogil=True)
+def _turn(x, first, start, end, out):  # type: ignore[no-untyped-def]
+    """OUT out[k, V]: columns first, first + 1, ... of the rows start:end of x, a few rows at a time."""
+    for a in range(start, end, 64):
+        b = min(a + 64, end)
+        for k in range(len(out)):
+            for v in range(a, b):
+                out[k, v] = x[v, first + k]
+
+
+@njit(cache=True, nogil=True)
+def _few_values(column, counts, values, mass):  # type: ignore[no-untyped-def]
+    """OUT values, mass: the distinct values as they come, and their occurrences. Returns their number, -1 if it is too large."""
+    mask = np.uint64(4 * len(values) - 1)
+    table = np.full(4 * len(values), -1, np.int32)
+    found = 0
+    for v in range(len(column)):
+        value = column[v]
+        bits = np.float64(value + 0.0).view(np.uint64)  # 0 for -0, too
+        slot = ((bits * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)) & mask
+        while table[slot] >= 0 and values[table[slot]] != value:
+            slot = (slot + np.uint64(1)) & mask
+        k = table[slot]
+        if k < 0:
+            if found == len(values):
+                return -1
+            k = found
+            table[slot] = k
+            values[k] = value
+            found += 1
+        mass[k] += counts[v]
+    return found
+
+
+@njit(cache=True, nogil=True)
+def _merge_runs(values, mass):  # type: ignore[no-untyped-def]
+    """INOUT values (rising), mass: equal values become one. Returns their number."""
+    n = 0
+    for k in range(len(values)):
+        if n and values[n - 1] == values[k]:
+            mass[n - 1] += mass[k]
+        else:
+            values[n], mass[n] = values[k], mass[k]
+            n += 1
+    return n
+
+
+@njit(cache=True, nogil=True)
+def _encode(column, low, codes):  # type: ignore[no-untyped-def]
+    """OUT codes[V]: the number of borders below each value, by halving; without a branch, which would be a guess."""
+    half = 1
+    while 2 * half <= len(low):
+        half *= 2
+    borders = np.full(2 * half, np.inf)
+    borders[: len(low)] = low
+    for v in range(len(column)):
+        value, at, step = column[v], 0, half
+        while step:
+            at += step * (borders[at + step - 1] < value)
+            step >>= 1
+        codes[v] = at

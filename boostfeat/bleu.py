@@ -19,6 +19,7 @@ from .arrays import F64, I32, I64, U8, Array, Bool
 ORDER = 4
 N_STATS = ORDER + 2
 HYP_LEN, REF_LEN = ORDER, ORDER + 1
+_ROWS = 1 << 16  # whose scores are computed at a time
 MAX_REF_TYPES = 65_534  # distinct reference tokens of one sentence: an n-gram is four 16-bit ids in one word
 
 
@@ -290,7 +291,10 @@ def sentence_bleu(stats: Array, *, alpha: float = 1.0) -> F64:
     [TA13 footnote 1] does not say which orders are smoothed; as in [LO04], the first is not, so that alpha = 1 is BLEU+1.
     alpha = 0 is unsmoothed BLEU.
     """
-    stats = np.asarray(stats, np.float64)
+    stats = np.asarray(stats)
+    if stats.ndim == 2 and len(stats) > _ROWS:  # as 64-bit numbers, the rows of a large list would be gigabytes
+        return np.concatenate([sentence_bleu(stats[k : k + _ROWS], alpha=alpha) for k in range(0, len(stats), _ROWS)])
+    stats = stats.astype(np.float64)
     c, t = stats[..., :ORDER], ngram_totals(stats[..., HYP_LEN])
     length, ref_len = stats[..., HYP_LEN], stats[..., REF_LEN]
     add = np.array([0.0, alpha, alpha, alpha])

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import F64, Bool
+from .arrays import F64, Bool, in_threads
 from .augment import within_list_sd
 from .bleu import sentence_bleu
 from .errors import InputError, unknown_name
@@ -21,8 +21,9 @@ from .metrics import Scorer, best_choice, check_gain
 from .model import LEVELS, Level, Model
 from .nbest import NBest
 from .objective import Training
-from .pairs import PairOptions, pairs_for
+from .pairs import PairOptions, Pairs, sample_pairs
 from .pro import fit_linear
+from .ranges import learnable
 from .refit import REFITS, leaf_values, refit_leaves, refit_weights
 from .rounds import RULES, all_weights, best_round, kept_rounds, scores_of, tree_scores
 from .space import Space
@@ -95,7 +96,7 @@ class BoostOptions:
         return self.refit != "none" and (m == 0 or bool(self._refits and m % self._refits == 0))
 
 
-class _HeldOut:
+class HeldOut:
     """Scores and gain of a list that is not trained on, kept up as trees come."""
 
     def __init__(self, nbest: NBest, model: Model, metric: str) -> None:
@@ -123,26 +124,31 @@ class _Task:
 
     def __init__(self, dev: NBest, options: BoostOptions, *, seed: int, threads: int) -> None:
         self.dev, self.options, self.seed, self.threads = dev, options, seed, threads
-        self.space = Space.of(dev, options.level)
+        self.space = Space.of(dev, options.level, threads=threads)
         self.gains = sentence_bleu(dev.stats, alpha=options.pairs.alpha)
         self.strict = options.metric != "bleu"
         self.counts = self.space.counts()
+        self._drawn: tuple[int, Pairs] | None = None  # the last pairs and their number
 
     def training(self, m: int, scores: F64) -> Training:
         """What round m + 1 is fitted to, made at the scores after round m."""
         options = self.options
-        pairs = pairs_for(self.dev, options.pairs, seed=self.seed + self._draw(m), threads=self.threads)
+        pairs = self._pairs(m)
         weight = pair_weights(self.dev, pairs, scores, strict=self.strict) if options.context else None
         scaled = replace(options, scale=options.scale * options.anneal**m)
         return Training.of(self.space, self.dev.hyp_ptr, pairs, self.gains, scaled, weight=weight, stats=self.dev.stats)
 
-    def _draw(self, m: int) -> int:
-        return m // self.options.resample_pairs if self.options.resample_pairs else 0
+    def _pairs(self, m: int) -> Pairs:
+        """Those of round m + 1."""
+        draw = m // self.options.resample_pairs if self.options.resample_pairs else 0
+        if self._drawn is None or self._drawn[0] != draw:
+            how = {"seed": self.seed + draw, "threads": self.threads}
+            self._drawn = draw, sample_pairs(self.dev.hyp_ptr, self.gains, self.options.pairs, **how)
+        return self._drawn[1]
 
     def first_weights(self) -> dict[str, float]:
         """λ = argmin Ψ + l2/2 |λ|²"""
-        pairs = pairs_for(self.dev, self.options.pairs, seed=self.seed, threads=self.threads)
-        return fit_linear(self.dev, pairs, l2=self.options.l2).weights
+        return fit_linear(self.dev, self._pairs(0), l2=self.options.l2, threads=self.threads).weights
 
     def refitted(self, model: Model, m: int, scores: F64) -> Model:
         """The model with its weights refitted together; with the linear ones only, before there are trees."""
@@ -156,7 +162,7 @@ class _Task:
         name = "expected-bleu" if options.refit_loss == "expected-bleu" else options.loss
         pairs, weight = None, None
         if name not in OF_LISTS:
-            pairs = pairs_for(self.dev, options.pairs, seed=self.seed + self._draw(m), threads=self.threads)
+            pairs = self._pairs(m)
             weight = pair_weights(self.dev, pairs, scores, strict=self.strict) if options.context else None
         elif options.refit_loss == "same":
             scale = options.scale * options.anneal**m
@@ -234,6 +240,7 @@ def boost(
     from .length import tuned_length
 
     options = options or BoostOptions()
+    dev, select = learnable(dev), None if select is None else learnable(select)
     if options.bags > 1:
         model = bagged(boost_once, dev, select, options, seed=seed, threads=threads, init=init, so_far=so_far, callback=callback)
     else:
@@ -259,10 +266,10 @@ def boost_once(
 
     def started() -> Model:
         if so_far is not None:
-            _check_same(so_far.config, config)
+            check_same(so_far.config, config)
             return so_far
         if init is not None:
-            _check_level(init, options.level)
+            check_level(init, options.level)
             return Model(init.weights, init.trees, options.level)
         return Model(task.first_weights(), (), options.level)
 
@@ -278,7 +285,7 @@ def boost_once(
     training = task.training(drawn, scores)
     for tree in model.trees[n_init + drawn :]:
         scores += tree_scores(tree, task.space)
-    held_out = _HeldOut(select, model, options.metric) if select is not None else None
+    held_out = HeldOut(select, model, options.metric) if select is not None else None
 
     def row_of(m: int, **more: Any) -> dict[str, Any]:
         row = {"round": m, "loss": training.mean_loss(scores), **more, "dev": gain_of(scorer, scores, options.metric)}
@@ -293,7 +300,7 @@ def boost_once(
 
     if so_far is None:
         weights = all_weights(model) if options.refit_every else {}
-        model = ended(row_of(0, effects=linear_effects(dev, model.weights), **weights))
+        model = ended(row_of(0, effects=linear_effects(dev, model.weights, threads=threads), **weights))
     grower = None
     for m in range(done + 1, options.rounds + 1):
         if held_out and m - 1 - best_round(history) >= max(1, options.patience):
@@ -322,25 +329,30 @@ def boost_once(
             if held_out:
                 held_out.restart(model)
             about |= all_weights(model)
+        del step, grown, direction  # numbers for every unit: not beside those of the next round
         model = ended(row_of(m, **about))
     return kept_rounds(model, n_init, select=select, rule=options.rule)
 
 
-def linear_effects(nbest: NBest, weights: Mapping[str, float]) -> dict[str, float]:
+def linear_effects(nbest: NBest, weights: Mapping[str, float], *, threads: int = 1) -> dict[str, float]:
     """For each dense feature how much its weighted value varies within lists (standard deviation)."""
-    used = [name for name in nbest.global_names if weights.get(name)]  # a column at a time: all of them may be gigabytes
-    sd = {name: float(within_list_sd(nbest.hyp_ptr, nbest.global_column(name))[0]) for name in used}
+    used = [name for name in nbest.global_names if weights.get(name)]
+
+    def spread(name: str) -> float:  # of one column at a time: all of them may be gigabytes
+        return float(within_list_sd(nbest.hyp_ptr, nbest.global_column(name))[0])
+
+    sd = dict(zip(used, in_threads(spread, used, threads), strict=True))
     return {name: abs(weights.get(name, 0.0)) * sd.get(name, 0.0) for name in nbest.global_names}
 
 
-def _check_level(init: Model, level: Level) -> None:
+def check_level(init: Model, level: Level) -> None:
     if init.trees and init.level != level:
         raise InputError(
             f"initial model: expected level {level}, found trees of level {init.level}; start from one of the same level"
         )
 
 
-def _check_same(found: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
+def check_same(found: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
     for key in expected:
         if key != "rounds" and found.get(key, inf) != expected[key]:
             raise InputError(

@@ -24,13 +24,14 @@ import numpy as np
 from . import __version__
 from .arrays import I64
 from .bleu import HYP_LEN, REF_LEN, corpus_rows
-from .errors import InputError, clip
+from .errors import InputError, clip, refuse_newer
 from .files import cannot_read, open_output
 from .metrics import METRICS, Scorer, best_choice, chosen_stats, first_choice, oracle_choice, signature
 from .model import Model
 from .nbest import NBest
 from .pro import fit_pro
 from .processes import in_child, in_children
+from .ranges import range_warnings
 from .results import LISTS, latex_table, markdown_table, tabulate
 from .significance import SEED, TRIALS
 from .store import read_store, write_store
@@ -48,6 +49,7 @@ from .systems import (
     stages,
 )
 
+VERSION = 1
 VERSIONS = ("numpy", "scipy", "lightgbm", "sacrebleu", "numba")
 
 
@@ -134,11 +136,12 @@ def compare(
     threads: int = 1,
     force: bool = False,
     report: Report = lambda note: None,
+    warn: Report = lambda note: None,
 ) -> list[dict[str, Any]]:
     """Compare systems on the lists dev, select and, if it is given, test (``paths``); write ``run`` and return its results.json.
 
     Called again on the same folder it goes on from the systems that are finished. Systems run in processes of their own, so a
-    script that calls this needs the usual ``if __name__ == "__main__"``.
+    script that calls this needs the usual ``if __name__ == "__main__"``. ``warn`` gets a line for each feature that is left out.
     """
     options, folder = options or CompareOptions(), Folder(Path(run))
     systems = options.all_systems()
@@ -147,17 +150,27 @@ def compare(
         raise InputError(f"--baseline: expected one of the compared systems ({', '.join(names)}), found {options.baseline!r}")
     inputs = {which: _describe(paths[which]) for which in LISTS if which in paths}
     folder.make()
+    if isinstance(earlier := read_json(folder.path / "config.json"), dict):
+        refuse_newer(str(folder.path), earlier.get("boostfeat"), "compare", VERSION)
     states: dict[str, dict[str, Any]] = {}
     for system in systems:  # all leftovers are looked at before any work
         made_from = _made_from(system, inputs, options)
         states[system.name] = folder.finished(system, made_from, force=force) or {"made_from": made_from}
     write_json(folder.path / "config.json", _config(paths, inputs, systems, folder, options))
+    looked_at: set[str] = set()
+    left_out: dict[str, str] = {}
     for system in systems:
         state = states[system.name]
         if "chosen" in state:
             report(f"{system.name}: finished already")
             continue
         lists = {w: _prepared(folder, system.feature_set, w, inputs, options, threads, report) for w in ("dev", "select")}
+        if system.method != "decoder" and lists["dev"] not in looked_at:
+            looked_at.add(lists["dev"])
+            new = range_warnings(read_store(lists["dev"]), left_out)
+            left_out |= new
+            for line in new.values():
+                warn(line)
         state.update(_named_errors(system, _train, folder, system, lists, options, threads, report=report))
         write_json(folder.named("systems", system), state)
         report(f"{system.name}: trained in {state['seconds']:.1f} s")
@@ -375,7 +388,7 @@ def _config(
     """config.json: command, options, seeds, hashes of inputs, signatures of metrics, versions, the grid."""
     lists = [paths["dev"], *(part for which in list(inputs)[1:] for part in (f"--{which}", paths[which]))]
     return {
-        "boostfeat": "compare/1",
+        "boostfeat": f"compare/{VERSION}",
         "version": __version__,
         "command": shlex.join(["boostfeat", "compare", *lists, *options.flags(), "-o", str(folder.path)]),
         "options": asdict(options),
@@ -391,11 +404,12 @@ def _config(
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """A JSON file, None where there is none or it is damaged."""
+    """The object in a JSON file, None where there is none or it is damaged."""
     try:
-        return json.loads(path.read_bytes())
-    except (FileNotFoundError, ValueError):
+        obj = json.loads(path.read_bytes())
+    except (FileNotFoundError, ValueError, RecursionError):
         return None
+    return obj if isinstance(obj, dict) else None
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -181,7 +181,7 @@ def _bleu_gradient(hyp_ptr, stats, strict, slope, p, out):  # type: ignore[no-un
             out[h] = p[h] * (mean - out[h])
 
 
-def _log_bleu(sums: F64) -> tuple[float, F64, F64]:
+def log_bleu(sums: F64) -> tuple[float, F64, F64]:
     """ln BLEU of additive statistics [10], its gradient [10] and the diagonal and corner (length, reference) of its hessian [11].
 
     ln BLEU = 1/4 Σ_n (ln c_n - ln t_n) + min(0, 1 - ref_len / len)
@@ -211,10 +211,20 @@ class ExpectedBleu(_Softmax):
         self.hyp_ptr, self.stats, self.scale, self.strict = hyp_ptr, stats, scale, strict
 
     def gradient(self, scores: F64) -> F64:
-        p, sums, out = np.empty(len(scores)), np.zeros((3, _ADDITIVE)), np.empty(len(scores))
+        p, expected = self.expected(scores)
+        return self.margins(log_bleu(expected)[1], p, n=len(self.hyp_ptr) - 1)
+
+    def expected(self, scores: F64) -> tuple[F64, F64]:
+        """p [H], and the statistics [10] to be expected under it."""
+        p, sums = np.empty(len(scores)), np.zeros((3, _ADDITIVE))
         _expected_statistics(self.hyp_ptr, self.stats, self.strict, self._scaled(scores), np.zeros(len(scores)), 0.0, p, sums)
-        _bleu_gradient(self.hyp_ptr, self.stats, self.strict, _log_bleu(sums[0])[1], p, out)
-        return (len(self.hyp_ptr) - 1) * self.scale * out
+        return p, sums[0]
+
+    def margins(self, slope: F64, p: F64, *, n: int) -> F64:
+        """dΨ/dscores [H] in a corpus of n sentences, by the slope of ln BLEU in its expected statistics."""
+        out = np.empty(len(p))
+        _bleu_gradient(self.hyp_ptr, self.stats, self.strict, slope, p, out)
+        return n * self.scale * out
 
     def ray(self, scores: F64, direction: F64) -> Ray:
         scores, direction, p = self._scaled(scores), self._scaled(direction), np.empty(len(scores))
@@ -224,7 +234,7 @@ class ExpectedBleu(_Softmax):
             sums = np.zeros((3, _ADDITIVE))
             rho = min(max(rho, -HUGE), HUGE)
             _expected_statistics(self.hyp_ptr, self.stats, self.strict, scores, direction, rho, p, sums)
-            value, slope, curve = _log_bleu(sums[0])
+            value, slope, curve = log_bleu(sums[0])
             first, second = sums[1], sums[2]
             bend = curve[:_ADDITIVE] @ first**2 + 2 * curve[_ADDITIVE] * first[8] * first[9]
             return -n * value, -n * float(slope @ first), -n * float(slope @ second + bend)

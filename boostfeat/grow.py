@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -24,8 +25,9 @@ from .tree import LEAF_KINDS, LeafKind, Tree, leaf_outputs
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-_LEAST_ENERGY = 1e-3  # of a linear leaf, Σ c x_j² with x_j scaled to a mean square of 1: the slope is defined
-_CACHED_BINS = 8192  # 16 bytes each
+LEAST_ENERGY = 1e-3  # of a linear leaf, Σ c x_j² with x_j scaled to a mean square of 1: the slope is defined
+_CACHED_BINS = 16_384  # 16 bytes each
+_COPIED_CODES = 1 << 28  # bytes
 _TREES_A_BOOSTER = 256  # LightGBM keeps its trees; taking one back costs as much as a third of growing it
 
 
@@ -82,10 +84,10 @@ class _Structure(NamedTuple):
 
 class _Fit(NamedTuple):
     gain: float
-    on: int  # -1 for constant leaves
-    structure: _Structure
     value: F64  # in terms of z
     intercept: F64
+    on: int  # -1 for constant leaves
+    structure: _Structure
 
 
 class Grower:
@@ -150,11 +152,16 @@ class Grower:
         self._dataset = self._make_dataset() if self._bins.splittable else None
         self._boosters: dict[tuple[float, int], Any] = {}
         self._draw = 0
-        self._grad, self._hess, self._counts = np.empty((3, len(x)), np.float32)  # what LightGBM is given
+        self._grad, self._counts = np.empty((2, len(x)), np.float32)  # what LightGBM is given
         to_grid(self._c, 1.0, self._counts)
         self._search = SlopeSearch(
             x, self._c, self._bins, affine=options.leaves == "affine", leaf_l2=options.leaf_l2, threads=threads, seed=seed
         )
+
+    @cached_property
+    def _hess(self) -> Array:
+        """Its place, where LightGBM is given another hessian than the counts."""
+        return np.empty(len(self._c), np.float32)
 
     def grow(self, g: F64, *, curvature: F64 | None = None, draw: int = 0) -> Grown | None:
         """The tree that fits -dΨ/dF = g [V]; None where no split lowers the squared error.
@@ -197,7 +204,7 @@ class Grower:
             z = self._x[:, j] / scale - shift
             to_grid(z * g, -1 / largest, self._grad)
             to_grid(self._c * z * z, 1.0, self._hess)
-            own = self._structure(self._hess, least_hessian=max(_LEAST_ENERGY, 1e-9 * float(self._c.sum())))
+            own = self._structure(self._hess, least_hessian=max(LEAST_ENERGY, 1e-9 * float(self._c.sum())))
             fits += [self._fit(g, structure, j, z) for structure in (own, shared) if structure]
         return fits
 
@@ -207,19 +214,14 @@ class Grower:
         parts, slopes, centre = np.zeros((4, n, 2)), np.zeros((n, 3)), np.zeros(n)
         sums(structure.leaf_of, self._c if curvature is None else curvature, g, parts)
         c, sum_g = parts.sum(axis=0).T
-        mean = _ratio(sum_g, c + l2) if self.options.leaves != "linear" else np.zeros(n)
-        gain = 2 * mean * sum_g - mean**2 * c
         if j < 0:
-            return _Fit(float(gain.sum()), j, structure, value=mean, intercept=np.zeros(n))
+            return _Fit(*fit_leaves(c, sum_g, None, centre, leaves=self.options.leaves, l2=l2), j, structure)
         slope_sums(structure.leaf_of, self._c, g, z, centre, slopes)
         if self.options.leaves == "affine":
             centre = _ratio(slopes[:, 0], c)
             slopes[:] = 0.0  # a second pass: differences of large sums would lose the spread of a narrow leaf
             slope_sums(structure.leaf_of, self._c, g, z, centre, slopes)
-        _, xg, xx = slopes.T
-        slope = _ratio(xg, np.where(xx > 1e-12 * c, xx + l2, 0.0))
-        gain += 2 * slope * xg - slope**2 * xx
-        return _Fit(float(gain.sum()), j, structure, value=slope, intercept=mean - slope * centre)
+        return _Fit(*fit_leaves(c, sum_g, slopes, centre, leaves=self.options.leaves, l2=l2), j, structure)
 
     def _finish(self, fit: _Fit) -> Grown:
         """From codes and z to thresholds and x, from numbers to names."""
@@ -252,6 +254,8 @@ class Grower:
         return self._bins.dataset(self._params())
 
     def _params(self, **more: Any) -> dict[str, Any]:
+        # by rows is faster while the histograms fit the cache; but it takes another copy of all codes
+        by_rows = self._bins.size <= _CACHED_BINS and self._bins.codes.nbytes <= _COPIED_CODES
         return {
             "objective": "none",
             "boosting": "gbdt",
@@ -267,9 +271,9 @@ class Grower:
             "use_missing": False,
             "enable_bundle": False,  # bundles may lose a few rows of rare features
             "deterministic": True,
-            # the faster way to make histograms: by rows while they fit the cache; else LightGBM would try both, by the clock
-            "force_row_wise": self._bins.size <= _CACHED_BINS,
-            "force_col_wise": self._bins.size > _CACHED_BINS,
+            # how histograms are made: the sums are the same. Left to itself, LightGBM would try both ways, by the clock
+            "force_row_wise": by_rows,
+            "force_col_wise": not by_rows,
             "num_threads": self.threads,
             "verbosity": -1,
             **more,
@@ -308,7 +312,9 @@ class Grower:
             booster = lgb.Booster(params, self._dataset)
             if self.options.columns == 1:
                 self._boosters[key] = booster
-        if booster.update(fobj=lambda *_: (self._grad, hess)):
+            else:
+                booster.reset_parameter({"objective": "none"})  # as its update() does at first, which starts the draws anew
+        if _boosted(booster, self._grad, hess):
             return []  # it could not split
         dump = booster.dump_model(start_iteration=booster.num_trees() - 1, num_iteration=1)
         found = {}
@@ -369,12 +375,30 @@ class Grower:
         return min(owners_in(leaf_of, node, ptr, idx, seen) for node in (n, n + 1)) < self.options.min_sentences
 
 
+def _boosted(booster: Any, grad: Array, hess: Array) -> bool:
+    """One more tree; is it empty? LightGBM's update() would first copy the predictions of all rows, which nothing here uses."""
+    boost = getattr(booster, "_Booster__boost", None)
+    return bool(boost(grad=grad, hess=hess) if boost else booster.update(fobj=lambda *_: (grad, hess)))
+
+
 class _Silence:
     """LightGBM prints from some paths even with verbosity -1; nothing it says is for our users."""
 
     def info(self, _: str) -> None: ...
 
     def warning(self, _: str) -> None: ...
+
+
+def fit_leaves(c: F64, g: F64, slopes: F64 | None, centre: F64, *, leaves: LeafKind, l2: float) -> tuple[float, F64, F64]:
+    """Gain, b and a of leaves: b = Σg / Σc from these sums, or slopes from Σ (c z, z g, c z²) about the leaves' centres."""
+    mean = _ratio(g, c + l2) if leaves != "linear" else np.zeros(len(c))
+    gain = 2 * mean * g - mean**2 * c
+    if slopes is None:
+        return float(gain.sum()), mean, np.zeros(len(c))
+    _, xg, xx = slopes.T
+    slope = _ratio(xg, np.where(xx > 1e-12 * c, xx + l2, 0.0))
+    gain += 2 * slope * xg - slope**2 * xx
+    return float(gain.sum()), slope, mean - slope * centre
 
 
 def _ratio(a: F64, b: F64) -> F64:

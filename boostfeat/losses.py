@@ -25,12 +25,13 @@ def make_loss(
     weight: F64 | None = None,
     stats: I32 | None = None,
     strict: bool = True,
+    cuts: I64 | None = None,
 ) -> Loss:
-    """The loss of this name; each takes what it needs of pairs, their weights [K], lists [S+1], gains [H], statistics [H, 6]."""
+    """The loss of this name of pairs, their weights [K] and blocks, lists [S+1], gains [H], statistics [H, 6]."""
     if name == "log" and pairs is not None:
-        return PairwiseLogLoss(pairs, len(gains), weight)
+        return PairwiseLogLoss(pairs, len(gains), weight, cuts=cuts)
     if name == "lambda" and pairs is not None:
-        return LambdaLoss(pairs, len(gains), weight)
+        return LambdaLoss(pairs, len(gains), weight, cuts=cuts)
     if name == "expected-gain":
         return ExpectedGain(hyp_ptr, gains, scale)
     if name == "expected-bleu" and stats is not None:

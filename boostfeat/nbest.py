@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from scipy import sparse
 
-from .arrays import F64, I32, I64, U8, Array, add_segment_sums, offsets, owners, segment_positions, segment_row_sums
+from .arrays import F64, I32, I64, U8, Array, add_segment_rows, add_segment_sums, offsets, owners, segment_positions
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -232,7 +232,7 @@ class NBest:
         if not self.n_occurrences and self.global_names == self.extra_names:
             return self.extra
         out = np.zeros((self.n_hyps, len(self.global_names)))
-        out[:, : len(self.unit_names)] = segment_row_sums(self.unit_ptr, self.unit_idx, self.units.x)
+        add_segment_rows(self.unit_ptr, self.unit_idx, self.units.x, out)
         column = {name: j for j, name in enumerate(self.global_names)}
         for e, name in enumerate(self.extra_names):
             out[:, column[name]] += self.extra[:, e]
@@ -242,8 +242,8 @@ class NBest:
     def global_rows(self, hyps: I64) -> F64:
         """Rows of global_features without making them all: a fresh array [len(hyps), len(global_names)]."""
         out = np.zeros((len(hyps), len(self.global_names)))
-        at, ptr = segment_positions(self.unit_ptr, hyps), offsets(np.diff(self.unit_ptr)[hyps])
-        out[:, : len(self.unit_names)] = segment_row_sums(ptr, self.unit_idx[at], self.units.x)
+        at, ptr = segment_positions(self.unit_ptr, hyps), offsets(self.unit_ptr[1:][hyps] - self.unit_ptr[:-1][hyps])
+        add_segment_rows(ptr, self.unit_idx[at], self.units.x, out)
         for e, name in enumerate(self.extra_names):
             out[:, self.global_names.index(name)] += self.extra[hyps, e]
         return out

@@ -9,6 +9,8 @@ from typing import Protocol
 import numpy as np
 
 from .arrays import F64, I32, I64, Bool
+from .blocks import block_ptr
+from .grow_kernels import grid_step, on_grid
 from .linesearch import minimise_ray
 from .losses import OF_LISTS, Loss, PairwiseLogLoss, make_loss
 from .pairs import Pairs
@@ -34,6 +36,7 @@ class Training:
     hyps: I64  # [L] the hypotheses that the loss compares, as it numbers them
     space: Space  # of these
     n: int  # pairs, or lists: what the mean loss is over
+    reach: float = 0.0  # the most that the absolute gradients of all occurrences can sum to, where that is known
 
     @classmethod
     def of(
@@ -46,8 +49,9 @@ class Training:
         *,
         weight: F64 | None = None,
         stats: I32 | None = None,
+        blocks: I64 | None = None,
     ) -> Training:
-        """IN pairs and their weights [K], gains [H]; statistics [H, 6] where the loss is expected-bleu."""
+        """IN pairs and their weights [K], gains [H]; statistics [H, 6] where the loss is expected-bleu; blocks of sentences."""
         of_lists = options.loss in OF_LISTS
         used = np.arange(len(gains))
         if not of_lists:
@@ -63,9 +67,15 @@ class Training:
             weight=weight,
             stats=stats,
             strict=options.metric != "bleu",
+            cuts=pairs.sent_ptr[block_ptr(len(hyp_ptr) - 1) if blocks is None else blocks],
         )
         n = len(hyp_ptr) - 1 if of_lists else len(pairs)
-        return cls(loss, used, space if of_lists else space.part(used), max(1, n))
+        own = space if of_lists else space.part(used)
+        reach = 0.0
+        if isinstance(loss, PairwiseLogLoss):
+            units = np.diff(own.unit_ptr)
+            reach = float(np.einsum("k,k->", loss.weight, units[pairs.better] + units[pairs.worse]))
+        return cls(loss, used, own, max(1, n), reach)
 
     def mean_loss(self, scores: F64) -> float:
         """Ψ / n at the scores [H] of all hypotheses."""
@@ -74,6 +84,8 @@ class Training:
     def target(self, scores: F64, among: Bool | None = None) -> F64:
         """y = -dΨ/dF = A' P' σ(-z) [V]   [TA13 appendix A]; of these hypotheses [H] only, where given."""
         slope = -self.loss.gradient(scores[self.hyps])
+        if self.reach:  # on a grid: sums over units and leaves are exact, in any order and in any parts
+            on_grid(slope, 1.0, grid_step(self.reach), slope)
         return self.space.spread(slope if among is None else np.where(among[self.hyps], slope, 0.0))
 
     def curvature(self, scores: F64) -> F64 | None:

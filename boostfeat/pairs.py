@@ -91,9 +91,9 @@ def _uniform(word):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _sample(  # type: ignore[no-untyped-def]
-    hyp_ptr, gains, seed_key, first, last, draws, threshold, keep, weighted, distinct, better, worse, delta, counts
+    hyp_ptr, gains, seed_key, number, first, last, draws, threshold, keep, weighted, distinct, better, worse, delta, counts
 ):
-    """IN hyp_ptr[S+1], gains[H]; OUT better, worse, delta [S, keep], counts[S]. Sentences first:last.
+    """IN hyp_ptr[S+1], gains[H]; OUT better, worse, delta [S, keep], counts[S]. Sentences first:last; 0 is ``number``.
 
     ``weighted`` is the sampler of [TA13]: strictly above the threshold, accepted with probability |Δ|; else [HM11]'s.
     """
@@ -104,7 +104,7 @@ def _sample(  # type: ignore[no-untyped-def]
         counts[s] = 0
         if n < 2:
             continue
-        key = _word(seed_key, np.uint64(s))
+        key = _word(seed_key, np.uint64(number + s))
         accepted = 0
         for t in range(draws):
             word = _word(key, np.uint64(2 * t))
@@ -133,7 +133,7 @@ def _sample(  # type: ignore[no-untyped-def]
         counts[s] = n_kept
 
 
-def sample_pairs(hyp_ptr: I64, gains: F64, options: PairOptions, *, seed: int, threads: int = 1) -> Pairs:
+def sample_pairs(hyp_ptr: I64, gains: F64, options: PairOptions, *, seed: int, threads: int = 1, first: int = 0) -> Pairs:
     """Draw preference pairs from every list: hyp_ptr [S+1], gains [H] in 0..1 (sentence BLEU).
 
     Both: draw (i, j) uniformly ``draws`` times, accept some by Δ = |gain_i - gain_j|, keep the ``keep`` of largest Δ.
@@ -150,7 +150,8 @@ def sample_pairs(hyp_ptr: I64, gains: F64, options: PairOptions, *, seed: int, t
     - Pairs of equal gain are never kept, whatever the threshold.
 
     Every sentence has a random stream of its own, keyed by the seed and its position: the same pairs for any number of
-    threads. A list of fewer than two hypotheses, or of equal gains, has no pairs.
+    threads. Of a part of a corpus, ``first`` is its first sentence's position in the whole: the pairs are those of the whole.
+    A list of fewer than two hypotheses, or of equal gains, has no pairs.
     """
     n = len(hyp_ptr) - 1
     if len(gains) != hyp_ptr[-1]:
@@ -162,14 +163,27 @@ def sample_pairs(hyp_ptr: I64, gains: F64, options: PairOptions, *, seed: int, t
     threads = max(1, min(threads, n))
     cuts = np.linspace(0, n, threads + 1).astype(np.int64)
     how = (options.draws, options.threshold, keep, options.sampler == "ta13", options.distinct)
+    out = (better, worse, delta, counts)
     with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(lambda a, b: _sample(hyp_ptr, gains, key, a, b, *how, better, worse, delta, counts), cuts[:-1], cuts[1:]))
+        list(pool.map(lambda a, b: _sample(hyp_ptr, gains, key, first, a, b, *how, *out), cuts[:-1], cuts[1:]))
     kept = np.arange(keep) < counts[:, None]
     return Pairs(better[kept], worse[kept], delta[kept], offsets(counts))
 
 
-def pairs_for(nbest: NBest, options: PairOptions, *, seed: int, threads: int = 1) -> Pairs:
+def split_pairs(pairs: Pairs, ptr: I64) -> list[Pairs]:
+    """The pairs of each block of sentences; hypotheses are still counted over the corpus."""
+
+    def part(first: int, last: int) -> Pairs:
+        at = slice(pairs.sent_ptr[first], pairs.sent_ptr[last])
+        own = pairs.sent_ptr[first : last + 1] - pairs.sent_ptr[first]
+        return Pairs(pairs.better[at], pairs.worse[at], pairs.delta[at], own)
+
+    return [part(first, last) for first, last in zip(ptr[:-1].tolist(), ptr[1:].tolist(), strict=True)]
+
+
+def pairs_for(nbest: NBest, options: PairOptions, *, seed: int, threads: int = 1, first: int = 0) -> Pairs:
     """Pairs of a container by smoothed sentence BLEU."""
     if not nbest.has_stats:
         raise InputError("preference pairs: expected lists with references, found none; import them with -r REF")
-    return sample_pairs(nbest.hyp_ptr, sentence_bleu(nbest.stats, alpha=options.alpha), options, seed=seed, threads=threads)
+    gains = sentence_bleu(nbest.stats, alpha=options.alpha)
+    return sample_pairs(nbest.hyp_ptr, gains, options, seed=seed, threads=threads, first=first)

@@ -130,9 +130,10 @@ def _unit_curvature(better, worse, weight, e, unit_ptr, unit_idx, count, out):  
 class PairwiseLogLoss:
     """Ψ = Σ_k log(1 + exp(-z_k)),  z = P scores;  dΨ/dscores = -P' σ(-z)       [HM11], [TA13 section 2.3, appendix A]"""
 
-    def __init__(self, pairs: Pairs, n_hyps: int, weight: F64 | None = None) -> None:
+    def __init__(self, pairs: Pairs, n_hyps: int, weight: F64 | None = None, *, cuts: I64 | None = None) -> None:
         self.pairs, self.n_hyps = pairs, n_hyps
         self.weight = np.ones(len(pairs)) if weight is None else weight  # [K]
+        self.cuts = np.array([0, len(pairs)]) if cuts is None else cuts  # blocks of pairs: sums are sums over these
 
     def value(self, scores: F64) -> float:
         return self.ray(scores, np.zeros(len(scores)))(0.0)[0]
@@ -161,7 +162,15 @@ class PairwiseLogLoss:
 
     def ray(self, scores: F64, direction: F64) -> Ray:
         z, dz, weight = np.empty((3, len(self.pairs)))
-        n, resting = _moving_margins(self.pairs.better, self.pairs.worse, self.weight, scores, direction, z, dz, weight)
+        n, blocks = 0, []  # of each block: its pairs that move, and the loss of the others
+        better, worse = self.pairs.better, self.pairs.worse
+        for a, b in zip(self.cuts[:-1].tolist(), self.cuts[1:].tolist(), strict=True):
+            some = slice(a, b)
+            moving, resting = _moving_margins(
+                better[some], worse[some], self.weight[some], scores, direction, z[n:], dz[n:], weight[n:]
+            )
+            blocks.append((slice(n, n + moving), resting))
+            n += moving
         z, dz, weight = z[:n], dz[:n], weight[:n]  # a tree that tells few hypotheses apart moves few pairs
 
         margin, e = np.empty((2, n))
@@ -169,8 +178,11 @@ class PairwiseLogLoss:
         def at(rho: float) -> tuple[float, float, float]:
             _moved(z, dz, min(max(rho, -HUGE), HUGE), margin, e)
             exp_nonpositive(e)
-            value, first, second = _pair_sums(margin, e, dz, weight)
-            return resting + value, first, second
+            value = first = second = 0.0
+            for some, resting in blocks:
+                own, slope, curve = _pair_sums(margin[some], e[some], dz[some], weight[some])
+                value, first, second = value + (resting + own), first + slope, second + curve
+            return value, first, second
 
         return at
 
@@ -183,5 +195,5 @@ class LambdaLoss(PairwiseLogLoss):
     weights are constant and, other than LambdaMART's, the gradient is that of a (convex) loss.
     """
 
-    def __init__(self, pairs: Pairs, n_hyps: int, weight: F64 | None = None) -> None:
-        super().__init__(pairs, n_hyps, pairs.delta if weight is None else weight)
+    def __init__(self, pairs: Pairs, n_hyps: int, weight: F64 | None = None, *, cuts: I64 | None = None) -> None:
+        super().__init__(pairs, n_hyps, pairs.delta if weight is None else weight, cuts=cuts)

@@ -28,7 +28,7 @@ from .tree import Tree, leaf_outputs
 
 RefitKind = Literal["linear", "ensemble", "trees", "leaves"]
 REFITS: tuple[RefitKind, ...] = get_args(RefitKind)
-_NO_SPREAD = 1e-9  # beside a column's largest value: it tells no two hypotheses of a list apart
+NO_SPREAD = 1e-9  # beside a column's largest value: it tells no two hypotheses of a list apart
 
 # ---------------------------------------------------------------------------------------------------------------------
 # The leaves of one tree
@@ -163,8 +163,7 @@ class Terms:
     def spreads(self) -> F64:
         """[n] standard deviation of each term within lists; 0 where it tells no two hypotheses apart."""
         nbest = self.nbest
-        columns = [nbest.global_column(name) for name in nbest.global_names]
-        out = [_spread(nbest, column) for column in columns]
+        out = [_spread(nbest, nbest.global_column(name)) for name in nbest.global_names]  # all at once may be gigabytes
         if len(self.names) > self._dense:
             out += _sparse_spreads(nbest).tolist()
         if self.trees and self.kind == "ensemble":
@@ -206,7 +205,7 @@ class Terms:
 
 def _spread(nbest: NBest, column: F64) -> float:
     sd = float(within_list_sd(nbest.hyp_ptr, column)[0])
-    return sd if sd > _NO_SPREAD * float(np.abs(column).max(initial=0.0)) else 0.0
+    return sd if sd > NO_SPREAD * float(np.abs(column).max(initial=0.0)) else 0.0
 
 
 def _sparse_spreads(nbest: NBest) -> F64:

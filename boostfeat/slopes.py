@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from .arrays import F64, I64
-from .bins import Bins, in_threads
+from .arrays import F64, I64, in_threads
+from .bins import Bins
 
 _COARSE = 64  # bins of a feature here
 _CHUNK = 8  # features of one task: their histograms stay in the cache
@@ -25,8 +25,7 @@ class SlopeSearch:
         self._offset = np.random.default_rng(seed).random()
         self.features: I64 = np.flatnonzero([s.scale > 0 for s in bins.scales])  # that can carry a slope
         self._coarse = np.array([_coarse_bins(len(b.low) + 1) for b in bins.borders[: len(bins.codes)]], np.uint8)
-        # the search then costs about as much as growing two or three trees
-        self.sample = min(2**16, max(2**14, 8 * len(x) // max(1, x.shape[1])))
+        self.sample = sample_size(*x.shape)
 
     def rank(self, g: F64, n: int) -> I64:
         """The n most promising features j, the best first."""
@@ -65,6 +64,11 @@ class SlopeSearch:
             return best
 
         return np.asarray(np.max(in_threads(search, range(0, len(codes), _CHUNK), self._threads), axis=0))
+
+
+def sample_size(n: int, d: int) -> int:
+    """Of the rows that are searched: it then costs about as much as growing two or three trees."""
+    return min(2**16, max(2**14, 8 * n // max(1, d)))
 
 
 def _coarse_bins(n: int) -> I64:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .arrays import F64, I32, I64, add_segment_sums, offsets, owners, scatter_segments, segment_positions
+from .arrays import F64, I32, I64, add_segment_sums, occurrences, offsets, owners, scatter_segments, segment_positions
 from .errors import InputError
 from .model import Level, hypothesis_table, unit_table
 from .nbest import NBest
@@ -29,25 +29,28 @@ class Space:
     sparse: csr_matrix | None
     sparse_names: tuple[str, ...]
     table: Table
+    threads: int = 1  # of sums; they do not depend on it
 
     @classmethod
-    def of(cls, nbest: NBest, level: Level) -> Space:
+    def of(cls, nbest: NBest, level: Level, *, threads: int = 1) -> Space:
         n = nbest.n_hyps
         sparse_names = tuple(nbest.sparse_names.to_pylist())
         if level == "global":
             sparse = nbest.global_sparse if sparse_names else None
             ptr, idx = np.arange(n + 1), np.arange(n, dtype=np.int32)
-            return cls(ptr, idx, nbest.global_names, nbest.global_features, sparse, sparse_names, hypothesis_table(nbest))
+            table = hypothesis_table(nbest)
+            return cls(ptr, idx, nbest.global_names, nbest.global_features, sparse, sparse_names, table, threads)
         if n and not nbest.n_occurrences:
             raise InputError(
                 "expected a list with units (phrases) for level local, found none; import one that has them, or use level global"
             )
         sparse = nbest.X_sparse if sparse_names else None
-        return cls(nbest.unit_ptr, nbest.unit_idx, nbest.unit_names, nbest.X, sparse, sparse_names, unit_table(nbest))
+        return cls(nbest.unit_ptr, nbest.unit_idx, nbest.unit_names, nbest.X, sparse, sparse_names, unit_table(nbest), threads)
 
     def sum(self, unit_values: F64) -> F64:
         """A F [H]: hypothesis scores of unit scores [V]."""
-        return add_segment_sums(self.unit_ptr, self.unit_idx, unit_values, np.zeros(len(self.unit_ptr) - 1))
+        out = np.zeros(len(self.unit_ptr) - 1)
+        return add_segment_sums(self.unit_ptr, self.unit_idx, unit_values, out, threads=self.threads)
 
     def spread(self, hyp_values: F64) -> F64:
         """A' g [V]: what hypotheses [H] ask of each unit."""
@@ -56,7 +59,7 @@ class Space:
     def part(self, hyps: I64) -> Space:
         """The same units with these hypotheses only."""
         at = segment_positions(self.unit_ptr, hyps)
-        return replace(self, unit_ptr=offsets(np.diff(self.unit_ptr)[hyps]), unit_idx=self.unit_idx[at])
+        return replace(self, unit_ptr=offsets(self.unit_ptr[1:][hyps] - self.unit_ptr[:-1][hyps]), unit_idx=self.unit_idx[at])
 
     def only(self, names: Collection[str]) -> Space:
         """The same units with these features only."""
@@ -75,7 +78,7 @@ class Space:
 
     def counts(self) -> F64:
         """c [V]: occurrences of each unit."""
-        return np.bincount(self.unit_idx, minlength=len(self.x)).astype(np.float64)
+        return occurrences(self.unit_idx, len(self.x))
 
     def owners(self, hyp_ptr: I64) -> tuple[I64, I32]:
         """The sentences that each unit occurs in: offsets [V+1] and their numbers. Most units occur in one."""

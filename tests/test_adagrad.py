@@ -250,18 +250,15 @@ def test_features_that_never_differ_keep_their_weights():
 
 
 @pytest.mark.parametrize(
-    ("options", "value", "message"),
+    ("options", "message"),
     [
-        ({"dense_eta": 1e308, "standardise": False}, 1.0, "weights have blown up"),
-        ({}, 1e200, "gradients have blown up"),
-        ({"l1": 1e9}, 1.0, "found all weights 0 with 1000000000.0; lower it"),
+        ({"dense_eta": 1e308, "standardise": False}, "weights have blown up"),
+        ({"l1": 1e9}, "found all weights 0 with 1000000000.0; lower it"),
     ],
 )
-def test_blow_up_and_collapse_are_said(options, value, message):
-    nbest = random_lists()
-    nbest = replace(nbest, extra_sparse=replace(nbest.extra_sparse, val=nbest.extra_sparse.val * value))
+def test_blow_up_and_collapse_are_said(options, message):
     with pytest.raises(InputError, match=message):
-        Adagrad(draws=50, **options).fit(nbest)
+        Adagrad(draws=50, **options).fit(random_lists())
 
 
 @pytest.mark.parametrize(

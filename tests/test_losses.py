@@ -15,7 +15,7 @@ from boostfeat.errors import InputError
 from boostfeat.exponential import exp_nonpositive
 from boostfeat.linesearch import minimise_ray
 from boostfeat.losses import LOSSES, OF_LISTS, ExpectedBleu, ExpectedGain, LambdaLoss, PairwiseLogLoss, make_loss
-from boostfeat.pairs import PairOptions, sample_pairs
+from boostfeat.pairs import PairOptions, Pairs, sample_pairs
 
 HYP_PTR = np.array([0, 7, 7, 8, 20, 22])  # lists of 7, 0, 1, 12 and 2
 N = int(HYP_PTR[-1])
@@ -115,6 +115,7 @@ def test_curvature(name):
     """Of pairs: the hessian, by differences of the gradient. Of lists: the Fisher information, scale² Σ_s Cov_p(B)."""
     loss, scores = loss_of(name), points()[0]
     basis = np.random.default_rng(5).normal(size=(N, 3))
+    basis[:7] = basis[0]  # the first list's pairs do not move
     found = loss.curvature(scores, basis)
     if name in OF_LISTS:
         want = np.zeros((3, 3))
@@ -169,6 +170,16 @@ def test_no_overflow(name, size):
     assert isfinite(minimise_ray(loss.ray(scores, direction), l2=1.0))
 
 
+@pytest.mark.parametrize("rest", [True, False])
+def test_more_pairs_than_the_product_of_their_factors_can_hold(rest):
+    """2000 pairs of margin 0 are 2000 log 2, whether the direction moves them or not; their factors' product is 2^2000."""
+    order = np.arange(2000)
+    pairs = Pairs(better=2 * order, worse=2 * order + 1, delta=np.ones(2000), sent_ptr=np.array([0, 2000]))
+    value, first, second = PairwiseLogLoss(pairs, 4000).ray(np.zeros(4000), np.tile([0.0 if rest else 1.0, 0.0], 2000))(0.0)
+    assert value == pytest.approx(2000 * np.log(2), rel=1e-13)
+    assert (first, second) == ((0, 0) if rest else pytest.approx((-1000, 500)))
+
+
 @every_loss
 def test_no_pairs_no_hypotheses(name):
     ptr, gains = np.array([0, 0]), np.zeros(0)
@@ -178,11 +189,33 @@ def test_no_pairs_no_hypotheses(name):
     assert minimise_ray(loss.ray(gains, gains), l2=1.0) == 0
 
 
-def test_unknown_loss_lists_the_known():
-    with pytest.raises(InputError, match="unknown loss 'hinge': expected one of log, lambda, expected-gain, expected-bleu"):
-        make_loss("hinge", pairs=PAIRS, hyp_ptr=HYP_PTR, gains=GAINS)
-    with pytest.raises(InputError, match="expected the statistics of lists with references"):
-        make_loss("expected-bleu", pairs=PAIRS, hyp_ptr=HYP_PTR, gains=GAINS)
+@pytest.mark.parametrize("name", ["", "bleu", "hinge", "zero"])  # before, between and after the known ones
+def test_unknown_loss_lists_the_known(name):
+    with pytest.raises(InputError, match=f"unknown loss '{name}': expected one of log, lambda, expected-gain, expected-bleu"):
+        make_loss(name, pairs=PAIRS, hyp_ptr=HYP_PTR, gains=GAINS, stats=STATS)
+
+
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [("expected-bleu", "the statistics of lists"), ("log", "the pairs of lists"), ("lambda", "the pairs of lists")],
+)
+def test_a_loss_says_what_it_lacks(name, what):
+    pairs = PAIRS if name == "expected-bleu" else None
+    with pytest.raises(InputError, match=f"loss {name}: expected {what} with references, found none; import them with -r REF"):
+        make_loss(name, pairs=pairs, hyp_ptr=HYP_PTR, gains=GAINS)
+
+
+def test_losses_take_the_weights_and_the_scale_they_are_given():
+    weight, scores = np.linspace(0.5, 2, len(PAIRS)), points()[0]
+    plain = np.log(1 + np.exp(-(PAIRS.matrix(N) @ scores)))
+    for name in ("log", "lambda"):
+        loss = make_loss(name, pairs=PAIRS, hyp_ptr=HYP_PTR, gains=GAINS, weight=weight)
+        assert loss.value(scores) == pytest.approx(weight @ plain, rel=1e-13)
+    default = make_loss("expected-gain", pairs=None, hyp_ptr=HYP_PTR, gains=GAINS)
+    assert default.value(scores) == ExpectedGain(HYP_PTR, GAINS, 1.0).value(scores)
+    default = make_loss("expected-bleu", pairs=None, hyp_ptr=HYP_PTR, gains=GAINS, stats=STATS)
+    strict, plain = (ExpectedBleu(HYP_PTR, STATS, 1.0, strict=s).value(scores) for s in (True, False))
+    assert default.value(scores) == strict != plain
 
 
 # -- line search ------------------------------------------------------------------------------------------------------
@@ -264,6 +297,14 @@ def test_line_search_always_ends(name):
     assert isfinite(rho)
     if name in ANSWERS:
         assert rho == pytest.approx(ANSWERS[name], abs=1e-3 if "quartic" in name else 1e-6)
+
+
+def test_line_search_doubles_its_steps_and_then_halves_the_bracket():
+    """|r - 3| says nothing of where its minimum is: steps of 1, 2, 4 until it rises, then middles of the bracket."""
+    seen = []
+    minimise_ray(lambda r: (seen.append(r), HARD["kink at 3"](r))[1], l2=0.0)
+    assert seen[:4] == [0, 1, 3, 7]
+    assert seen[4:10] == [3 + 4 / 2**k for k in range(1, 7)]
 
 
 @pytest.mark.parametrize("start", np.linspace(-2, 6, 40))

@@ -21,7 +21,7 @@ from boostfeat.formats import read
 from boostfeat.metrics import Scorer
 from boostfeat.tuners import tuner_class
 from boostfeat.tuners.base import Groups, Run
-from boostfeat.tuners.mert import Corpus, Mert, _log_bleu
+from boostfeat.tuners.mert import Corpus, Mert, _direction, _log_bleu
 
 QUICK = Mert(restarts=2, rounds=2, directions=1)
 
@@ -211,6 +211,67 @@ def test_what_is_refused():
         Mert().fit(random_lists(), None, Run(metric="chrf"))
     with pytest.raises(InputError, match="expected rounds of at least 1, found 0"):
         Mert(rounds=0)
+
+
+def test_slopes_are_the_product_with_the_features():
+    """In pieces of 2048 hypotheses: 5000 are two whole ones and a part; a single feature is handed out as it is."""
+    rng = np.random.default_rng(0)
+    x, d = rng.normal(size=(3, 5000)), np.array([0.5, 0.0, -2.0])
+    corpus = replace(corpus_of([5000], random_stats(rng, 5000)), x=x, base=rng.normal(size=5000))
+    np.testing.assert_allclose(corpus.slopes(d), d @ x, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(corpus.scores(d), corpus.base + d @ x, rtol=1e-12, atol=1e-12)
+    np.testing.assert_array_equal(corpus.slopes(np.array([0, 2.0, 0])), 2 * x[1])
+    assert np.shares_memory(corpus.slopes(np.array([0, 1.0, 0])), x)
+
+
+@pytest.mark.parametrize("tol", [0.0, 1e9])
+def test_a_climb_ends_when_no_line_helps(tol):
+    """A gain below tol is no help: then each start searches every feature and every random line once."""
+    nbest = random_lists(seed=1, counts=(10,) * 20, n_sparse=1)
+    tuner = Mert(restarts=2, rounds=3, shakes=4, directions=3, tol=tol)
+    searches = [row["searches"] for row in tuner.fit(nbest).history]
+    once = [3 * (4 + 3) + r * 4 * (4 + 3) for r in range(3)]  # three starts, then four a round; four features and three lines
+    if tol:
+        assert searches == once
+    else:
+        assert all(n > least for n, least in zip(searches, once, strict=True))
+
+
+@pytest.mark.parametrize("w", [[3.0, -4.0], [0.0, 0.0]])
+def test_a_shake_is_a_random_step_beside_the_weights(w):
+    """Of a length between 0 and shake |w| (or shake, where w is 0), the first draw of the stream."""
+    for seed in range(20):
+        moved = Mert(shake=0.3)._shaken(np.array(w), np.random.default_rng(seed)) - w
+        share = np.random.default_rng(seed).random()
+        assert np.linalg.norm(moved) == pytest.approx(0.3 * share * (np.linalg.norm(w) or 1.0), rel=1e-12)
+    directions = [_direction(3, np.random.default_rng(seed)) for seed in range(20)]
+    assert np.linalg.norm(directions, axis=1) == pytest.approx(1.0)
+    assert (np.abs(np.mean(directions, axis=0)) < 0.5).all()
+    assert _direction(0, np.random.default_rng(0)).shape == (0,)
+
+
+def test_features_that_differ_by_rounding_stay_and_the_limit_is_of_those_not_frozen():
+    rng = np.random.default_rng(3)
+    dense = np.stack([rng.normal(size=40), np.where(np.arange(40) % 2, 0.1 + 0.2, 0.3)], axis=1)
+    nbest = container((20, 20), dense, random_stats(rng, 40))
+    tuner = replace(QUICK, max_features=2)
+    model = tuner.fit(nbest, None, Run(init={"f0": -1.0, "f1": 0.5}))
+    assert model.weights["f1"] == 0.5
+    with pytest.raises(InputError, match="at most 1 features to tune, found 2"):
+        replace(tuner, max_features=1).fit(nbest)
+    replace(tuner, max_features=1).fit(nbest, None, Run(groups=Groups((("f1", {"freeze": True}),))))
+
+
+def test_frozen_weights_set_the_scale():
+    """Without them only the ranking counts, and weights come back at the length of the start; with them their size matters."""
+    nbest = random_lists(seed=1, counts=(10,) * 20, n_sparse=1)
+    free = QUICK.fit(nbest, None, Run(init={"f0": 2.0, "f1": -3.0}))
+    assert sum(map(abs, free.weights.values())) == pytest.approx(5.0)
+    held = QUICK.fit(nbest, None, Run(init={"f0": 1.0, "f1": 0.5}, groups=Groups((("f0", {"freeze": True}),))))
+    assert held.weights["f0"] == 1.0
+    best = Scorer(nbest).score(held.predict(nbest), "bleu").score
+    assert best == held.history[-1]["dev"]  # at another scale the ranking would be another
+    assert sum(abs(w) for n, w in held.weights.items() if n != "f0") != pytest.approx(0.5)
 
 
 # -- what Moses reaches -------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from boostfeat.build import Builder, HypRecord
 from boostfeat.errors import InputError
 from boostfeat.nbest import NBest, SparseRows, strings
 from boostfeat.tuners.base import Features, Groups, Run
-from boostfeat.tuners.margin import context_gain, health
+from boostfeat.tuners.margin import Lists, context_gain, difference, health
 from boostfeat.tuners.mira import ORACLES, PREDICTIONS, Mira, strategy_grid
 
 # -- lists to train on --------------------------------------------------------------------------------------------------
@@ -214,6 +214,25 @@ def test_gain_in_context_is_corpus_bleu_of_the_sum(seed, n_others, decay):
     )
 
 
+def test_differences_of_rows_that_share_some_features_or_none():
+    """Against dense rows; the room is enough for two of the longest rows that have nothing in common."""
+    dense = np.array([[1.0, 2.0], [1.0, -2.0], [0.0, 0.0], [4.0, 5.0]])
+    rows = np.array([[1, 0, 2, 0, 3, 0], [0, 4, 0, 5, 0, 6], [0, 0, 0, 0, 0, 0], [1, 0, 2, 7, 0, 0.5]])
+    nbest = container((4,), dense, random_stats(np.random.default_rng(0), 4), sparse.csr_matrix(rows))
+    x, f = Lists.of(nbest, Features.of(nbest)), np.hstack([dense, rows])
+    assert x.longest == 4
+    idx, val = np.empty(x.n_scratch, np.int64), np.empty(x.n_scratch)
+    for a in range(4):
+        for b in range(4):
+            n = difference(x, a, b, idx, val)
+            want = f[a] - f[b]
+            assert idx[:n].tolist() == np.flatnonzero(want).tolist()
+            assert val[:n].tolist() == want[want != 0].tolist()
+    assert x.n_scratch >= 2 + 2 * 4
+    with pytest.raises(ValueError, match="read-only"):
+        x.dense[0, 0] = 1.0
+
+
 # -- what holds for every list --------------------------------------------------------------------------------------------
 
 
@@ -286,6 +305,7 @@ def test_lists_that_ask_for_no_step_are_said():
     single = random_lists(counts=(1, 0, 1))
     history = Mira(epochs=2).fit(single, None, Run(init={"f0": 1.0})).history
     assert [row["note"] for row in history] == ["no list asked for a step"] * 2
+    assert [(row["spread_mean"], row["spread_sd"], row["moves"]) for row in history] == [(0.0, 0.0, 0)] * 2
     blank = container((3, 3), np.zeros((6, 2)), random_stats(np.random.default_rng(0), 6))
     assert "are still zero" in Mira(epochs=1).fit(blank).history[0]["note"]
     assert Mira(epochs=1).fit(random_lists(counts=(0,) * 3, n_sparse=1), None, Run()).weights == {"f0": 0.0, "f1": 0.0, "f2": 0.0}
@@ -296,6 +316,12 @@ def test_weights_that_blow_up_or_collapse_are_said():
         Mira(epochs=1).fit(random_lists(), None, Run(init={"f0": 1e101}))
     with pytest.raises(InputError, match="blew up"):
         health(2, np.array([np.nan]), started=True, moves=1)
+    for w in (1e100, -1e100, np.inf):
+        with pytest.raises(InputError, match=r"epoch 7: .* blew up"):
+            health(7, np.array([0.0, w]), started=False, moves=0)
+    assert health(7, np.array([0.0, -0.99e100]), started=False, moves=1) == {}
+    assert "are still zero" in health(2, np.zeros(3), started=False, moves=1)["note"]
+    assert health(2, np.zeros(0), started=False, moves=0)["note"].startswith("all weights are still zero")
     assert "collapsed to zero" in health(2, np.zeros(3), started=True, moves=1)["note"]
     assert health(2, np.ones(3), started=True, moves=1) == {}
 

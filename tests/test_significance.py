@@ -142,6 +142,41 @@ def test_p_value_counts_ties():
     assert p_value(np.zeros(9), 0.0) == 1.0
 
 
+def test_ties_are_ties_up_to_rounding():
+    assert p_value(np.array([0.2 - 1e-13, 0.2 - 1e-11]), 0.2) == 2 / 3
+
+
+@pytest.mark.parametrize(
+    ("trials", "level", "cut"), [(40, 0.95, 1), (39, 0.95, 0), (20, 0.9, 1), (100, 0.9, 5), (1, 0.95, 0), (7, 0.0, 3)]
+)
+def test_confidence_interval_cuts_both_ends(trials, level, cut):
+    """Corpora whose references are longer and longer: scores 100 exp(1 - ref / len), in any order."""
+    rng = np.random.default_rng(0)
+    sums = np.tile(np.array([10, 9, 8, 7, 10, 9, 8, 7, 10, 0, 10.0]), (trials, 1))
+    sums[:, 9] = rng.permutation(np.arange(11, 11 + trials))
+    scores = 100 * np.exp(1 - np.arange(11, 11 + trials) / 10)[::-1]
+    for metric in significance.METRICS:
+        found = confidence_interval(sums, metric, level=level)
+        assert found == pytest.approx((scores[cut], scores[trials - cut - 1]), rel=1e-12)
+    if level == 0.95:
+        assert confidence_interval(sums) == confidence_interval(sums, "bleu-sbp", level=0.95)
+
+
+def test_defaults_are_sacrebleus_seed_and_ten_thousand_trials_of_bleu_sbp():
+    for test in (paired_bootstrap, approximate_randomisation, stratified_randomisation):
+        assert test.__kwdefaults__ == {"metric": "bleu-sbp", "trials": 10_000, "seed": 12345}
+    for sums in (bootstrap_sums, shuffle_sums, stratified_sums):
+        assert sums.__kwdefaults__ == {"trials": 10_000, "seed": 12345}
+
+
+@pytest.mark.parametrize(("trials", "n", "sizes"), [(100, 1, [100]), (100, 3, [64, 36]), (64, 3, [64]), (70, 99, [32, 32, 6])])
+def test_batches_are_multiples_of_32_trials(monkeypatch, trials, n, sizes):
+    monkeypatch.setattr(significance, "BATCH", 200)
+    batches = list(significance._batches(trials, n))
+    assert [last - first for first, last in batches] == sizes
+    assert [first for first, _ in batches] == [0, *itertools.accumulate(sizes[:-1])]
+
+
 def test_seeds_and_batches(monkeypatch):
     a, b = rows(1), rows(2)
     whole = [bootstrap_sums(a, trials=100, seed=1), *shuffle_sums(a, b, trials=100, seed=1)]
@@ -157,6 +192,8 @@ def test_rows_of_other_sentences_are_refused():
             test(rows(1), rows(1)[:-1])
         with pytest.raises(ValueError, match="at least one"):
             test(rows(1)[:0], rows(1)[:0])
+    with pytest.raises(ValueError, match="the same sentences"):
+        stratified_randomisation(rows(1)[None], rows(1)[None, :-1])
 
 
 def test_ten_thousand_trials_take_seconds():

@@ -133,6 +133,53 @@ def test_rules_of_more_leaves():
     assert tree.features() == {"a", "b"}
 
 
+@pytest.mark.parametrize(
+    ("tree", "expected"),
+    [
+        (stump("constant", None, values=(1.0, -2.0)), "if count <= 2: 1.0 [few] else -2.0 [many], weight 1.0"),
+        (stump(), "if count <= 2: 2.0 * lex [few] else 1.0 * lex [many], weight 1.0"),
+        (stump("affine", intercepts=(0.5, -1.0)), "if count <= 2: 0.5 + 2.0 * lex [few] else -1.0 + 1.0 * lex [many], weight 1.0"),
+        (stump("affine", values=(0.0, 1.0)), "if count <= 2: 0.0 + 0.0 * lex [few] else 0.0 + 1.0 * lex [many], weight 1.0"),
+        (stump(threshold=-1e-31), "if count <= 0: 2.0 * lex [few] else 1.0 * lex [many], weight 1.0"),
+        (stump(threshold=-2e-30), "if count <= -2e-30: 2.0 * lex [few] else 1.0 * lex [many], weight 1.0"),
+        (stump(feature="", on="a\nb"), "if '' <= 2: 2.0 * 'a\\nb' [few] else 1.0 * 'a\\nb' [many], weight 1.0"),
+    ],
+)  # fmt: skip
+def test_notes_stand_behind_leaves(tree, expected):
+    assert tree.rules({1: "few", 2: "many", 0: "never"}) == expected
+
+
+def test_depth_is_shown_by_indents():
+    """A chain to the right, one to the left of it: whatever the depth, a test's branches stand one step further in."""
+    left, right = np.array([[1, -1, 3, 5, -1, -1, -1], [2, -1, 4, 6, -1, -1, -1]], np.int32)
+    threshold, value = np.zeros((2, 7))
+    value[:] = [0, 10, 0, 0, 40, 50, 60]
+    tree = Tree("t", 2.0, "constant", None, ("a", "", "b", "c", "", "", ""), threshold, left, right, value)
+    assert tree.rules({4: "rare"}).splitlines() == [
+        "if a <= 0: 10.0",
+        "else:",
+        "    if b <= 0:",
+        "        if c <= 0: 50.0",
+        "        else: 60.0",
+        "    else: 40.0 [rare]",
+        "weight 2.0",
+    ]
+    assert tree.leaves.tolist() == [1, 4, 5, 6]
+
+
+def test_equal_trees_have_equal_json():
+    assert stump() == stump()
+    assert stump() != stump(weight=2.0)
+    assert stump() != stump().to_json()
+    assert stump().features() == {"count", "lex"}
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(stump())
+    assert stump("affine", intercepts=(0.5, 0.0)).to_json() == {
+        "name": "tree.000", "weight": 1.0, "leaf": "affine", "on": "lex",
+        "nodes": [{"feature": "count", "threshold": 2.0, "left": 1, "right": 2}, {"intercept": 0.5, "value": 2.0}, {"intercept": 0.0, "value": 1.0}],
+    }  # fmt: skip
+
+
 def test_a_single_leaf_multiplies_its_feature():
     tree = Tree("t", 0.5, "linear", "a", ("",), np.zeros(1), np.array([-1]), np.array([-1]), np.array([3.0]))
     np.testing.assert_array_equal(tree.predict(DenseTable(["a"], np.array([[2.0], [0.0]]))), [6.0, 0.0])
@@ -149,6 +196,16 @@ def test_table_of_dense_and_sparse_features():
     np.testing.assert_array_equal(stump(on="d", feature="w:a|b").predict(table), [2, 4, 3])
     with pytest.raises(ValueError, match="distinct names: expected 3, found 2"):
         DenseTable(["w=c"], x, indicator, ["w:a|b", "w=c"])
+    assert len(table) == 3
+    assert DenseTable(["d"], x.astype(np.float32)).column("d").dtype == np.float64
+    for message, arguments in (
+        ("names: expected 1, found 2", (["d", "e"], x)),
+        ("sparse names: expected 2, found 1", (["d"], x, indicator, ["w=c"])),
+        ("sparse names: expected 0, found 1", (["d"], x, None, ["w=c"])),
+        ("rows of sparse: expected 2, found 3", (["d"], x[:2], indicator, ["w:a|b", "w=c"])),
+    ):
+        with pytest.raises(ValueError, match=f"^{message}"):
+            DenseTable(*arguments)
 
 
 def with_(obj, path, value):
@@ -190,6 +247,9 @@ def with_(obj, path, value):
         (["nodes", 0, "left"], 3, "trees[3].nodes[0].left", "expected a node from 1 to 2, found '3'"),
         (["nodes", 0, "left"], 0, "trees[3].nodes[0].left", "expected a node from 1 to 2"),
         (["nodes", 0, "left"], 1.0, "trees[3].nodes[0].left", "expected a node from 1 to 2"),
+        (["nodes", 0, "left"], True, "trees[3].nodes[0].left", "expected a node from 1 to 2, found 'True'"),
+        (["nodes", 0, "right"], -1, "trees[3].nodes[0].right", "expected a node from 1 to 2"),
+        (["weight"], -(10**309), "trees[3].weight", "expected a finite number"),
         (["nodes", 0, "right"], 1, "trees[3].nodes[1]", "expected one parent, found 2"),
         (["nodes", 1], {"feature": "a", "threshold": 0, "left": 1, "right": 2}, "trees[3].nodes[1]",
          "expected two children from 2 to 2, found 1 and 2"),
@@ -201,6 +261,11 @@ def test_malformed_json_names_its_place(path, value, place, what):
         Tree.from_json(obj, "model.json: trees[3]")
     assert str(error.value).startswith(f"model.json: {place}: {what}")
     assert "\n" not in str(error.value)
+
+
+def test_numbers_up_to_the_largest_are_taken():
+    obj = with_(stump().to_json(), ["weight"], -1.7976931348623157e308)
+    assert Tree.from_json(with_(obj, ["nodes", 1, "value"], 3), "m").weight == -1.7976931348623157e308
 
 
 def test_json_that_is_no_object():
@@ -218,6 +283,7 @@ def test_json_that_is_no_object():
         ({"value": np.array([0, np.nan, 1])}, "value: expected finite numbers, found nan"),
         ({"threshold": np.array([np.inf, 0, 0])}, "threshold: expected finite numbers"),
         ({"value": np.zeros(2)}, "value: expected 3 nodes, found 2"),
+        ({"threshold": np.zeros(4)}, "threshold: expected 3 nodes, found 4"),
         ({"weight": float("inf")}, "weight: expected a finite number"),
         ({"on": None}, "on: expected a feature"),
         ({"leaf": "cubic"}, "leaf: expected one of constant, linear, affine"),

@@ -88,10 +88,13 @@ def compare(
             if not sys.stderr.isatty():
                 say(note, quiet=quiet)
 
+        def warn(line: str) -> None:
+            say(f"warning: {line}", quiet=quiet)
+
         try:
-            results = run_comparison(paths, output, options, threads=threads, force=force, report=report)
-        except KeyboardInterrupt:
-            say(f"interrupted: {output} keeps the finished systems; the same command goes on from there", quiet=quiet)
+            results = run_comparison(paths, output, options, threads=threads, force=force, report=report, warn=warn)
+        except KeyboardInterrupt as error:
+            error.args = (f"{output} keeps the finished systems; the same command goes on from there",)
             raise
     if as_json:
         emit({"output": output, "systems": results}, "", as_json=True)

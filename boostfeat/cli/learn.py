@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .common import ALL_CORES, AsJson, Quiet, Seed, Threads, emit, progress, say, table
+from .engine import Engine, Scheduler, Timeout, Workers, fleet_of, on_cluster, source_of
 from .graphs import GraphIterations, GraphNames, Graphs, GraphSize, GraphVocab, graph_options, induced_on_graphs
 from .lists import Store
 
@@ -96,6 +97,10 @@ def induce(
     graph_size: GraphSize = 100,
     graph_names: GraphNames = None,
     graph_vocab: GraphVocab = None,
+    engine: Engine = "local",
+    scheduler: Scheduler = None,
+    workers: Workers = None,
+    timeout: Timeout = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where an interrupted run of the same command stopped.")] = False,
     seed: Seed = 0,
     threads: Threads = ALL_CORES,
@@ -105,11 +110,13 @@ def induce(
     """Learn linear weights, then tree features (gradient boosting).
 
     A recipe sets all options; flags change single ones. Ctrl-C keeps the rounds so far; --resume goes on from there. With
-    --graphs the list first grows by fresh k-best lists of search graphs under the model so far.
+    --graphs the list first grows by fresh k-best lists of search graphs under the model so far. With --engine dask the sentences
+    are spread over the workers of a cluster, which open the store themselves; the model is the same.
 
     \b
     Example:
       boostfeat induce dev.nbest --select select.nbest -o model.json
+      boostfeat induce dev.nbest --select select.nbest --engine dask --scheduler tcp://head:8786 -o model.json
       boostfeat induce dev.nbest --select select.nbest --recipe paper --max-leaves 4 --rounds 40 -o paper.json
     """
     given = dict(locals())
@@ -119,10 +126,12 @@ def induce(
     from ..files import is_writable_target
     from ..metrics import Scorer
     from ..model import Model
+    from ..ranges import learnable, range_warnings
     from ..recipes import recipe as options_of
     from ..recipes import with_changes
     from ..store import read_store
 
+    cluster = on_cluster(engine, scheduler=scheduler, timeout=timeout, workers=workers, graphs=graphs, folds=folds)
     if output == "-":
         raise InputError("-o: expected a file name, found '-'; 'boostfeat show' prints a model")
     is_writable_target(output)
@@ -138,7 +147,10 @@ def induce(
             return
     start = Model.load(init) if init else None
     dev = read_store(store)
-    held_out = read_store(select) if select else None
+    held_out = learnable(read_store(select)) if select else None
+    for warning in range_warnings(dev).values():
+        say(f"warning: {warning}", quiet=quiet)
+    dev = learnable(dev)
     if static_only or tree_features:
         options = with_changes(options, {"tree_features": _tree_features(dev, static_only=static_only, names=tree_features)})
     if graphs:
@@ -166,12 +178,21 @@ def induce(
             bar.update(row.get("bag", 0) * options.rounds + row["round"], options.bags * options.rounds, gains)
 
         try:
-            model = boost(dev, held_out, options, seed=seed, threads=threads, init=start, so_far=so_far, callback=report)
-        except KeyboardInterrupt:
+            learning: dict[str, Any] = {"seed": seed, "init": start, "so_far": so_far, "callback": report}
+            if cluster:
+                from ..cluster.boosting import boost_on, check_options
+
+                check_options(options, dev)
+                source = source_of(store)
+                with fleet_of(scheduler, workers=workers, timeout=timeout, threads=threads, quiet=quiet) as fleet:
+                    model = boost_on(fleet, source, dev, held_out, options, **learning, say=lambda what: say(what, quiet=False))
+            else:
+                model = boost(dev, held_out, options, threads=threads, **learning)
+        except KeyboardInterrupt as error:
             if latest:
                 best_so_far(latest[0], len(start.trees) if start else 0, select=held_out, rule=options.rule).save(output)
                 n = latest[0].history[-1]["round"]
-                say(f"interrupted after round {n}: {output} holds the best so far; go on with --resume", quiet=quiet)
+                error.args = (f"after round {n}, {output} holds the best so far; go on with --resume",)
             raise
     model.save(output)
     with contextlib.suppress(FileNotFoundError):
@@ -208,6 +229,7 @@ _NOT_OPTIONS = (  # parameters of induce that are not options of boosting
         "quiet",
     ),
     *("as_json", "graphs", "graph_iterations", "graph_size", "graph_names", "graph_vocab"),
+    *("engine", "scheduler", "workers", "timeout"),
 )
 _OPTIONS = {"pairs": "keep"}  # those whose flag has another name
 

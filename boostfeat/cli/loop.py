@@ -154,18 +154,21 @@ def loop(
             if not sys.stderr.isatty():
                 say(note, quiet=quiet)
 
+        def warn(line: str) -> None:
+            say(f"warning: {line}", quiet=quiet)
+
         def tick(done: int, total: int) -> None:
             bar.update(done, total, note)
 
         try:
-            how: dict[str, Any] = {"threads": threads, "resume": resume, "force": force, "report": report, "tick": tick}
-            result = run_loop(corpora, used, learner, start, output, options, **how)
+            how: dict[str, Any] = {"threads": threads, "resume": resume, "force": force}
+            result = run_loop(corpora, used, learner, start, output, options, **how, report=report, warn=warn, tick=tick)
         except DecoderError as error:
             for line in error.tail:
                 sys.stderr.write(f"decoder| {line}\n")
             raise
-        except KeyboardInterrupt:
-            say(f"interrupted: {output} keeps all that is finished; go on with --resume", quiet=quiet)
+        except KeyboardInterrupt as error:
+            error.args = (f"{output} keeps all that is finished; go on with --resume",)
             raise
     if as_json:
         what = {"rows": result.rows, "picked": result.picked, "reason": result.reason, "signature": result.model.signature}

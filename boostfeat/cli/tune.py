@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import fields, replace
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from .common import ALL_CORES, AsJson, Quiet, Seed, Threads, emit, progress, say, table
+from .engine import Engine, Scheduler, Timeout, fleet_of, on_cluster, source_of
 from .graphs import GraphIterations, GraphNames, Graphs, GraphSize, GraphVocab, graph_options, tuned_on_graphs
 from .learn import Init, Select
 from .lists import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+    from typing import TypeAlias
 
     from ..model import Model
     from ..nbest import NBest
     from ..tuners.base import Run
+
+    Fit: TypeAlias = Callable[..., Model]
 
 
 def register(app: typer.Typer) -> None:
@@ -85,7 +91,7 @@ def tune(
     loss: _option("--loss", str, "adagrad, arow: logistic or hinge.") = None,  # type: ignore[valid-type]
     pairs: _option("--pairs", int, "adagrad, arow: pairs a sentence (s).", min=1) = None,  # type: ignore[valid-type]
     batch: _option("--batch", int, "adagrad, arow: sentences a mini-batch.", min=1) = None,  # type: ignore[valid-type]
-    workers: _option("--workers", int, "adagrad, arow: stale gradients of so many workers.", min=1) = None,  # type: ignore[valid-type]
+    workers: _option("--workers", int, "Of --engine dask; else adagrad, arow: stale gradients of so many.", min=1) = None,  # type: ignore[valid-type]
     asynchronous: Annotated[
         bool | None, typer.Option("--async", help="adagrad, arow: real threads, not reproducible.", show_default=False)
     ] = None,
@@ -102,6 +108,9 @@ def tune(
     directions: _option("--directions", int, "mert: random lines tried.", min=0) = None,  # type: ignore[valid-type]
     tol: _option("--tol", float, "mert: least gain; pro: of the gradient.") = None,  # type: ignore[valid-type]
     max_features: _option("--max-features", int, "mert: refuse to tune more.", min=1) = None,  # type: ignore[valid-type]
+    engine: Engine = "local",
+    scheduler: Scheduler = None,
+    timeout: Timeout = None,
     seed: Seed = 0,
     threads: Threads = ALL_CORES,
     quiet: Quiet = False,
@@ -110,7 +119,8 @@ def tune(
     """Tune linear weights with a classic method. An option that the method does not have is an error.
 
     With --init MODEL that has trees, on a list made by 'augment', the trees' weights are tuned too. With --graphs the list grows
-    by fresh k-best lists of search graphs, under the weights so far, as it would by decoding again.
+    by fresh k-best lists of search graphs, under the weights so far, as it would by decoding again. With --engine dask pro gives
+    the same weights; mira, rm and adagrad mix the weights of the workers after each epoch, which is another algorithm.
 
     \b
     Example:
@@ -124,7 +134,14 @@ def tune(
     from ..store import read_store
     from ..tuners.base import Features, Groups, Run, feature_warnings
 
+    cluster = on_cluster(engine, scheduler=scheduler, timeout=timeout, graphs=graphs, strategy_grid=strategy_grid)
+    n_workers = given.pop("workers", None) if cluster else None
     tuner = make_tuner(method, given)
+    if cluster:
+        from ..cluster.tuning import check_tuner
+
+        check_tuner(tuner, method)
+        source = source_of(store)
     if output is None and not strategy_grid:
         raise InputError("-o: expected a model file to write, found none; give -o MODEL.json")
     if output is not None:
@@ -147,19 +164,28 @@ def tune(
     if graphs:
         taken = graph_options(graphs, graph_iterations, graph_size, graph_names, graph_vocab)
         nbest, run = tuned_on_graphs(tuner, nbest, held_out, run, taken, quiet=quiet)
-    features = Features.of(nbest)
+    features = Features.of(nbest if not cluster else nbest[:0])  # the driver of a cluster looks at names only
     zeros_matter = method != "pro"  # its objective is convex: where it starts does not matter
-    for warning in feature_warnings(features, nbest, features.vector(run.init or {}) if zeros_matter else None):
+    seen = nbest if not cluster else nbest[:0]
+    for warning in feature_warnings(features, seen, features.vector(run.init or {}) if zeros_matter else None):
         say(f"warning: {warning}", quiet=quiet)
 
     if strategy_grid:
         result, text, model = _grid(tuner, nbest, held_out, run, quiet=quiet)
     else:
-        models = [_one_run(tuner, method, nbest, held_out, replace(run, seed=seed + n), quiet=quiet) for n in range(runs)]
-        if method == "rm":
-            models = [
-                _beside_mira(model, tuner, nbest, replace(run, seed=seed + n), quiet=quiet) for n, model in enumerate(models)
-            ]
+        with contextlib.ExitStack() as stack:
+            fit = _fit_here
+            if cluster:
+                from ..cluster.tuning import tune_on
+
+                fleet = stack.enter_context(fleet_of(scheduler, workers=n_workers, timeout=timeout, threads=threads, quiet=quiet))
+                fit = partial(tune_on, fleet, source, say=lambda what: say(what, quiet=False))
+            models = []
+            for n in range(runs):
+                again = replace(run, seed=seed + n)
+                models.append(_one_run(fit, tuner, method, nbest, held_out, again, quiet=quiet))
+                if method == "rm":
+                    models[-1] = _beside_mira(fit, models[-1], tuner, nbest, again, quiet=quiet)
         result, text, model = _summary(models, metric)
     if start is not None and start.trees:
         model = replace(folded(model.weights, start), config=model.config, history=model.history)
@@ -233,27 +259,32 @@ def _flag(name: str) -> str:
     return {"asynchronous": "async"}.get(name, name.replace("_", "-"))
 
 
-def _one_run(tuner: Any, method: str, nbest: NBest, held_out: NBest | None, run: Run, *, quiet: bool) -> Model:
+def _fit_here(tuner: Any, nbest: NBest, held_out: NBest | None, run: Run) -> Model:
+    model: Model = tuner.fit(nbest, held_out, run)
+    return model
+
+
+def _one_run(fit: Fit, tuner: Any, method: str, nbest: NBest, held_out: NBest | None, run: Run, *, quiet: bool) -> Model:
     total = getattr(tuner, "epochs", getattr(tuner, "rounds", None))
     with progress(f"tuning ({method})", quiet=quiet) as bar:
 
         def report(row: Mapping[str, Any]) -> None:
             bar.update(row["epoch"], total, _gains(row))
 
-        model: Model = tuner.fit(nbest, held_out, replace(run, callback=report))
+        model = fit(tuner, nbest, held_out, replace(run, callback=report))
     for row in model.history:
         if "note" in row:
             say(f"warning: epoch {row['epoch']}: {row['note']}", quiet=quiet)
     return model
 
 
-def _beside_mira(model: Model, tuner: Any, nbest: NBest, run: Run, *, quiet: bool) -> Model:
+def _beside_mira(fit: Fit, model: Model, tuner: Any, nbest: NBest, run: Run, *, quiet: bool) -> Model:
     """The model with the spread of MIRA under the same options in its history: what the bound is there to lower [EMR13]."""
     from ..tuners import tuner_class
 
     mira = tuner_class("mira")
     same = mira(**{f.name: getattr(tuner, f.name) for f in fields(mira)})
-    rows = _one_run(same, "mira, for its spread", nbest, None, replace(run, pick="last"), quiet=quiet).history
+    rows = _one_run(fit, same, "mira, for its spread", nbest, None, replace(run, pick="last"), quiet=quiet).history
     beside = {row["epoch"]: {f"mira_{name}": row[name] for name in ("spread_mean", "spread_sd")} for row in rows}
     return replace(model, history=tuple({**row, **beside.get(row["epoch"], {})} for row in model.history))
 

@@ -159,6 +159,14 @@ class CommandDecoder:
         for stale in folder.glob(f"{corpus.name}.*.attempt"):
             shutil.rmtree(stale, ignore_errors=True)
         attempt = Path(tempfile.mkdtemp(prefix=f"{corpus.name}.", suffix=".attempt", dir=folder))
+        try:
+            return self._attempt(corpus, place, folder, attempt)
+        except KeyboardInterrupt:  # what a decoder that failed has left is there to look at; this one did not fail
+            shutil.rmtree(attempt, ignore_errors=True)
+            raise
+
+    def _attempt(self, corpus: Corpus, place: Place, folder: Path, attempt: Path) -> NBest:
+        name = WEIGHT_FORMATS[self.weights_format][0]
         files = {
             "ini": folder / name,
             "weights": folder / name,
@@ -167,8 +175,7 @@ class CommandDecoder:
             "nbest": attempt / "nbest",
         }
         values = {**files, "size": self.size, "iteration": place.iteration, "seed": place.seed}
-        arguments = [_filled(word, values) for word in self.arguments()]
-        self._run(arguments, files, attempt)
+        self._run([_filled(word, values) for word in self.arguments()], files, attempt)
         listed = files["nbest"] if "nbest" in self.places() else attempt / "stdout"
         nbest = self._read(listed, corpus, attempt, threads=place.threads)
         for log in ("stdout", "stderr"):

@@ -13,6 +13,7 @@ from ..errors import InputError, unknown_name
 from ..metrics import Scorer
 from ..model import Model
 from ..nbest import NBest
+from ..ranges import range_warnings
 from .decoders import Corpus, Decoder, Place
 from .digests import digest_lines
 from .folder import Folder
@@ -73,13 +74,15 @@ def run_loop(
     resume: bool = False,
     force: bool = False,
     report: Callable[[str], None] = lambda note: None,
+    warn: Callable[[str], None] = lambda note: None,
     tick: Tick = no_tick,
 ) -> Result:
     """Iteration 0 decodes with ``start``; iteration k learns a model from the lists so far and decodes with it.
 
     ``corpora`` is the one to learn from and, optionally, one to select by. All is kept in the folder ``run``; called again with
     ``resume`` after any interruption it comes to the very model that an uninterrupted run gives, where the decoder itself
-    repeats its lists. ``report`` gets a line when a step begins or ends, ``tick`` how much of the step is done, and of how much.
+    repeats its lists. ``report`` gets a line when a step begins or ends, ``tick`` how much of the step is done, and of how much;
+    ``warn`` a line for each feature that is left out.
     """
     options, folder = options or LoopOptions(), Folder(Path(run))
     inputs = {c.name: [digest_lines(lines) for lines in (c.source, *c.refs)] for c in corpora}
@@ -92,7 +95,7 @@ def run_loop(
         parts = {"decoder": decoder.made_from(), "learner": learner.made_from(), "loop": options.made_from(), "input": inputs}
         made_from = {f"{part} {name}": value for part, values in parts.items() for name, value in values.items()}
         folder.open({**made_from, "start": start.signature}, resume=resume, force=force)
-        loop = _Loop(corpora, decoder, learner, start, folder, options, threads, report, tick)
+        loop = _Loop(corpora, decoder, learner, start, folder, options, threads, report, warn, tick)
         rows: list[Mapping[str, Any]] = []
         reason = None
         while reason is None:
@@ -117,8 +120,10 @@ class _Loop:
     options: LoopOptions
     threads: int
     report: Callable[[str], None]
+    warn: Callable[[str], None]
     tick: Tick
     accumulated: dict[str, NBest] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
 
     def iteration(self, k: int) -> Mapping[str, Any]:
         """The row of iteration k; what of it is in the folder is not done again."""
@@ -174,10 +179,18 @@ class _Loop:
             threads=self.threads,
             folder=self.folder.iteration(k),
             tick=self.tick,
+            name_left_out=self.name_left_out,
         )
         model = self.learner.learn(task)
         scale = scale_to(model, self.start) if self.options.rescale else 1.0
         return replace(rescaled(model, scale), config={**model.config, "loop": {"iteration": k, "scale": scale}})
+
+    def name_left_out(self, nbest: NBest) -> None:
+        """Warn of features that cannot be learnt from, of each once."""
+        new = range_warnings(nbest, self.left_out)
+        self.left_out |= new
+        for line in new.values():
+            self.warn(line)
 
     def accumulate(self, k: int, name: str, fresh: NBest) -> int:
         """Add a list to those that are learnt from; how many hypotheses it has that they did not."""

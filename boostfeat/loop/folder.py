@@ -16,7 +16,7 @@ from typing import Any
 
 from .. import __version__
 from ..compare import read_json, write_json
-from ..errors import InputError, clip
+from ..errors import InputError, clip, refuse_newer
 from ..model import Model
 from ..nbest import NBest
 from ..store import read_store, write_store
@@ -37,6 +37,8 @@ class Folder:
             json.dumps({**made_from, "version": __version__})
         )  # tuples become lists, as they are when read back
         config = read_json(self.path / "config.json")
+        if isinstance(config, dict):
+            refuse_newer(str(self.path), config.get("boostfeat"), "loop", VERSION)
         found = self.path.is_dir() and any(self.path.glob("iteration-*"))
         if found and force:
             self._clear(config)

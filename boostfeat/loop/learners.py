@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from ..augment import augment, augmented_weights, folded
 from ..model import Model
 from ..nbest import NBest
+from ..ranges import learnable
 from ..tuners.base import Groups, Run, Tuner
 
 Tick = Callable[[int, int], None]  # called with how much of a step is done, and of how much
@@ -35,6 +36,7 @@ class Task:
     threads: int
     folder: Path  # of this iteration; the one before is beside it
     tick: Tick = no_tick
+    name_left_out: Callable[[NBest], None] = lambda nbest: None  # features of a list that cannot be learnt from
 
 
 class Learner(Protocol):
@@ -79,6 +81,7 @@ class TunerLearner:
         return {"method": self.method, **asdict(self.tuner), "groups": self.groups.rules, "metric": self.metric}
 
     def learn(self, task: Task) -> Model:
+        task.name_left_out(task.dev)
         total = getattr(self.tuner, "epochs", getattr(self.tuner, "rounds", 1))
         run = Run(
             seed=task.seed,
@@ -112,6 +115,7 @@ class TreeLearner:
         """Rounds are kept in partial.json as they come, so that an interruption loses no more than one."""
         from ..boost import boost
 
+        task.name_left_out(task.dev)
         start = self._reweighed(task) if task.start.trees and self.reweigh else task.start
         known = known_names(task.dev)
         held = {name: w for name, w in start.weights.items() if name not in known}
@@ -139,7 +143,7 @@ class TreeLearner:
         from ..pairs import pairs_for
         from ..pro import fit_linear
 
-        dev = augment(task.dev, task.start)
+        dev = augment(learnable(task.dev), task.start)
         known, weights = known_names(dev), augmented_weights(task.start)
         pairs = pairs_for(dev, self.options.pairs, seed=task.seed, threads=task.threads)
         fit = fit_linear(dev, pairs, l2=self.options.l2, init={n: w for n, w in weights.items() if n in known})

@@ -76,13 +76,19 @@ def _differences(dense, ptr, idx, val, floor, unit, better, worse, out_ptr, out_
 
 
 @njit(cache=True, nogil=True)
-def _mean_squares(dense, floor, better, worse, squares, counts):  # type: ignore[no-untyped-def]
+def mean_squares(dense, floor, better, worse, squares, counts):  # type: ignore[no-untyped-def]
     for k in range(len(better)):
         for j in range(dense.shape[1]):
             d = dense[better[k], j] - dense[worse[k], j]
             if abs(d) > floor[j]:
                 squares[j] += d * d
                 counts[j] += 1
+
+
+def typical_sizes(squares: F64, counts: F64) -> F64:
+    """Root mean squares, to the next power of two; 1 where all differences are 0."""
+    rms = np.sqrt(squares / np.maximum(counts, 1))
+    return np.ldexp(1.0, np.rint(np.log2(np.where(rms > 0, rms, 1.0))).astype(np.int64))
 
 
 @njit(cache=True, nogil=True)
@@ -143,10 +149,9 @@ class Differences:
         """With dense features in units of the root mean square of their non-zero differences, to the next power of two."""
         d = self.features.n_dense
         squares, counts = np.zeros(d), np.zeros(d)
-        _mean_squares(self.features.dense, self.floor, pairs.better, pairs.worse, squares, counts)
-        rms = np.sqrt(squares / np.maximum(counts, 1))
+        mean_squares(self.features.dense, self.floor, pairs.better, pairs.worse, squares, counts)
         unit = self.unit.copy()
-        unit[:d] = np.ldexp(1.0, np.rint(np.log2(np.where(rms > 0, rms, 1.0))).astype(np.int64))
+        unit[:d] = typical_sizes(squares, counts)
         return Differences(self.features, self.floor, unit)
 
     @property
@@ -301,27 +306,30 @@ class OnlineRanker:
         gains = sentence_bleu(nbest.stats)
         rng = np.random.default_rng(run.seed)
         differences = self.differences(features, nbest, gains, rng, run)
-        eta = np.where(np.arange(len(features)) < features.n_dense, self.dense_eta, self.eta)
-        weights = Weights(
-            features.vector(run.init or {}) * differences.unit,
-            rate=r * eta * step_factors(features, run),
-            l1=self.l1 * run.groups.factors(features.names, "l1"),
-            prior=prior,
-            root=root,
-        )
+        start = features.vector(run.init or {}) * differences.unit
+        weights = self.weights(features, start, run, root=root, prior=prior, r=r)
         for epoch in range(1, self.epochs + 1):
             pairs = self.draw(nbest, gains, rng, run)
             batches = minibatches(pairs, self.batch, rng)
-            go = self._pass_in_threads if self.asynchronous else self._pass
+            go = self._pass_in_threads if self.asynchronous else self.one_pass
             loss = go(batches, differences, weights)
             if not np.isfinite(weights.squares).all():  # the steps are 0 from here on, and nothing else would show it
                 raise InputError(f"epoch {epoch}: the gradients have blown up; rescale the features")
             log.record(epoch, weights.settled() / differences.unit, loss=loss / max(len(pairs), 1), pairs=len(pairs))
-        if self.l1 > 0 and weights.t and log.best is not None and not log.best.any():
-            raise InputError(f"l1: expected a penalty that leaves some weights, found all weights 0 with {self.l1}; lower it")
+        self.check_found(log, weights.t)
         return log
 
-    def _pass(self, batches: Hyps, differences: Differences, weights: Weights) -> float:
+    def weights(self, features: Features, w: F64, run: Run, *, root: bool, prior: float = 0.0, r: float = 1.0) -> Weights:
+        """Weights that start from w, in the units of differences."""
+        eta = np.where(np.arange(len(features)) < features.n_dense, self.dense_eta, self.eta)
+        rate = r * eta * step_factors(features, run)
+        return Weights(w, rate=rate, l1=self.l1 * run.groups.factors(features.names, "l1"), prior=prior, root=root)
+
+    def check_found(self, log: EpochLog, steps: int) -> None:
+        if self.l1 > 0 and steps and log.best is not None and not log.best.any():
+            raise InputError(f"l1: expected a penalty that leaves some weights, found all weights 0 with {self.l1}; lower it")
+
+    def one_pass(self, batches: Hyps, differences: Differences, weights: Weights) -> float:
         """[G13] Algorithm 2 on a fixed schedule: the gradient of batch t is taken at the weights of step t - workers.
 
         With one worker this is Algorithm 1. An epoch starts with no gradient under way and ends when all are applied.

@@ -9,8 +9,9 @@ import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
-from math import inf, isfinite
+from math import inf
 from pathlib import Path
+from sys import float_info
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,6 +22,7 @@ from ..files import decode, read_chunks
 from ..metrics import Scorer, best_choice, check_gain
 from ..model import Model
 from ..nbest import NBest, SparseRows
+from ..ranges import learnable, range_warnings
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,7 @@ class Features:
     @classmethod
     def of(cls, nbest: NBest) -> Features:
         names = nbest.global_names + tuple(nbest.sparse_names.to_pylist())
+        nbest = learnable(nbest)
         return cls(names, np.ascontiguousarray(nbest.global_features), SparseRows.from_matrix(nbest.global_sparse))
 
     @property
@@ -74,9 +77,10 @@ class Groups:
     @classmethod
     def load(cls, path: str | Path) -> Groups:
         """Read ``[[group]] match = "LM*"`` tables with ``freeze = true`` and/or factors ``l1``, ``l2``, ``c``; later ones win."""
+        text = decode(b"".join(read_chunks(path)), str(path))
         try:
-            table = tomllib.loads(decode(b"".join(read_chunks(path)), str(path)))
-        except tomllib.TOMLDecodeError as error:
+            table = tomllib.loads(text)
+        except (ValueError, RecursionError) as error:
             raise InputError(f"{path}: expected a TOML file of [[group]] tables, found: {error}; repair it") from None
         rules = []
         for k, rule in enumerate(table.get("group", [])):
@@ -86,7 +90,7 @@ class Groups:
                 raise InputError(
                     f'{path}: group {k + 1}: expected match = "pattern" and any of {", ".join(cls.KEYS[1:])}; found {rule}'
                 )
-            if any(not isinstance(x, int | float) or not isfinite(x) or x < 0 for x in numbers):
+            if not all(isinstance(x, int | float) and 0 <= x <= float_info.max for x in numbers):
                 raise InputError(f"{path}: group {k + 1}: expected finite factors from 0 for l1, l2, c; found {rule}")
             rules.append((rule["match"], rule))
         if not rules or set(table) - {"group"}:
@@ -161,7 +165,7 @@ class EpochLog:
         """Score the weights of an epoch (the ones that would be returned), keep them if they are the best so far."""
         if not np.isfinite(w).all():
             raise InputError(f"epoch {epoch}: the weights have blown up; lower C or the learning rate, or rescale the features")
-        row: dict[str, Any] = {"epoch": epoch, "dev": self.gain(self.scorer, self.features.scores(w)), **more}
+        row: dict[str, Any] = {"epoch": epoch, "dev": self.dev_gain(w), **more}
         if self.select is not None:
             scorer, features = self.select
             known = set(features.names)
@@ -175,6 +179,10 @@ class EpochLog:
         if self.run.callback:
             self.run.callback(row)
         return row
+
+    def dev_gain(self, w: F64) -> float:
+        """Of the weights on the tuning list."""
+        return self.gain(self.scorer, self.features.scores(w))
 
     def gain(self, scorer: Scorer, scores: F64) -> float:
         chosen: I64 = best_choice(scorer.nbest, scores)
@@ -196,7 +204,7 @@ class EpochLog:
 
 def feature_warnings(features: Features, nbest: NBest, init: F64 | None) -> list[str]:
     """What makes tuning go wrong quietly: features that cannot matter, are copies, or dwarf the others; an all-zero start."""
-    out = []
+    out = list(range_warnings(nbest).values())
     spread = np.zeros(features.n_dense)
     lists = nbest.sent_of_hyp
     if nbest.n_hyps:

@@ -60,7 +60,10 @@ class Mira:
         check_training("mira", self)
 
     def fit(self, nbest: NBest, select: NBest | None = None, run: Run = Run()) -> Model:  # noqa: B008 (frozen)
-        return train(self, Limits(c=self.c, bound=inf, d=0.0, max_iter=0), nbest, select, run, "mira")
+        return train(self, self.limits(), nbest, select, run, "mira")
+
+    def limits(self) -> Limits:
+        return Limits(c=self.c, bound=inf, d=0.0, max_iter=0)
 
 
 def check_training(method: str, t: Any) -> None:
@@ -92,6 +95,11 @@ class Choice(NamedTuple):
     beta_minus: float
     top: int  # the oracle is one of the model's best ``top``; 0: of the whole list
     scale: float  # of the gain in context; 0: use the gains given (epoch 1)
+
+
+def first_choice(tuner: Any) -> Choice:
+    """What a tuner chooses in epoch 1."""
+    return Choice(*ORACLES[tuner.oracle], *PREDICTIONS[tuner.prediction], tuner.k if tuner.oracle == "lu" else 0, 0.0)
 
 
 class Trace(NamedTuple):
@@ -179,7 +187,7 @@ def train(tuner: Any, limits: Limits, nbest: NBest, select: NBest | None, run: R
     gains = sentence_bleu(nbest.stats)
     nobody = np.full(len(nbest), -1)
     trace = Trace(best=nobody.copy(), plus=nobody.copy(), minus=nobody.copy(), spread=np.full(len(nbest), np.nan))
-    choice = Choice(*ORACLES[tuner.oracle], *PREDICTIONS[tuner.prediction], tuner.k if tuner.oracle == "lu" else 0, 0.0)
+    choice = first_choice(tuner)
     scale = tuner.context_scale or float(np.count_nonzero(np.diff(nbest.hyp_ptr))) or 1.0
     rng = np.random.default_rng(run.seed)
     parts = np.array_split(rng.permutation(len(nbest)), tuner.shards)
@@ -194,16 +202,16 @@ def train(tuner: Any, limits: Limits, nbest: NBest, select: NBest | None, run: R
             sums = np.zeros(N_SUMS)
             for h in trace.best[trace.best >= 0]:
                 add_stats(x.stats[h], 1, sums)
-            moves, w, epoch_mean = _mix(w, list(pool.map(learn, [rng.permutation(part) for part in parts])))
+            moves, w, epoch_mean = mix(w, list(pool.map(learn, [rng.permutation(part) for part in parts])))
             mean += (epoch_mean - mean) / epoch
             kept = mean if tuner.average else w
             note = health(epoch, w, started=started, moves=moves)
-            log.record(epoch, kept, **_summary(log, trace), moves=moves, **note)
+            log.record(epoch, kept, **summary(log, trace), moves=moves, **note)
             choice = choice._replace(scale=scale)
     return log.model(tuner, method)
 
 
-def _mix(w: F64, learned: list[tuple[int, F64, F64]]) -> tuple[int, F64, F64]:
+def mix(w: F64, learned: list[tuple[int, F64, F64]]) -> tuple[int, F64, F64]:
     """The sum of the steps, and the means of the learners' weights and of their mean weights.
 
     Means are of the changes to w, so that a weight nobody moved keeps every bit.
@@ -212,7 +220,7 @@ def _mix(w: F64, learned: list[tuple[int, F64, F64]]) -> tuple[int, F64, F64]:
     return sum(moves), w + sum(v - w for v in last) / len(last), w + sum(v - w for v in mean) / len(mean)
 
 
-def _summary(log: EpochLog, trace: Trace) -> dict[str, float]:
+def summary(log: EpochLog, trace: Trace) -> dict[str, float]:
     """Corpus BLEU of the epoch's oracles and predictions, and the spread of [EMR13 section 6]."""
     spread = trace.spread[~np.isnan(trace.spread)]
     return {

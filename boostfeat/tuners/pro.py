@@ -12,6 +12,7 @@ from ..model import Model
 from ..nbest import NBest
 from ..pairs import SAMPLERS, PairOptions, pairs_for
 from ..pro import fit_linear
+from ..ranges import learnable
 from .base import EpochLog, Features, Run
 
 
@@ -48,19 +49,15 @@ class Pro:
         The objective is convex: initial weights only shorten the search, except those of frozen features, which stay.
         """
         run.groups.check("pro", "l2")
+        nbest = learnable(nbest)
         features = Features.of(nbest)
         log = EpochLog(features, nbest, select, run)
         start = features.vector(run.init or {})
         total, options = np.zeros(len(features)), self.pair_options()
         for r in range(self.rounds):
-            # the first round is fit_pro with the run's seed; later ones have seeds that no other run's first round has
-            seed = run.seed if r == 0 else int(np.random.SeedSequence([run.seed, r]).generate_state(1, np.uint64)[0])
-            pairs = pairs_for(nbest, options, seed=seed, threads=run.threads)
+            pairs = pairs_for(nbest, options, seed=seed_of(run.seed, r), threads=run.threads)
             if not len(pairs):
-                raise InputError(
-                    f"pro: expected hypotheses whose sentence BLEU differs by more than {options.threshold}, found none; "
-                    "lower --threshold, raise --draws or give longer lists"
-                )
+                raise no_pairs(options)
             fit = fit_linear(
                 nbest,
                 pairs,
@@ -75,3 +72,15 @@ class Pro:
             total += start
             log.record(r, total / (r + 1), loss=fit.loss, pairs=fit.n_pairs, iterations=fit.n_iter, converged=fit.converged)
         return log.model(self, "pro")
+
+
+def seed_of(seed: int, r: int) -> int:
+    """The first round is fit_pro with the run's seed; later ones have seeds that no other run's first round has."""
+    return seed if r == 0 else int(np.random.SeedSequence([seed, r]).generate_state(1, np.uint64)[0])
+
+
+def no_pairs(options: PairOptions) -> InputError:
+    return InputError(
+        f"pro: expected hypotheses whose sentence BLEU differs by more than {options.threshold}, found none; "
+        "lower --threshold, raise --draws or give longer lists"
+    )

@@ -47,6 +47,11 @@ class RelativeMargin:
         )
 
     def fit(self, nbest: NBest, select: NBest | None = None, run: Run = Run()) -> Model:  # noqa: B008 (frozen)
-        limits = Limits(c=self.c, bound=self.b, d=self.d, max_iter=self.max_iter if self.solver == "cp" else 0)
-        model = train(self, limits, nbest, select, run, "rm")
-        return replace(model, config={**model.config, "b": "inf"}) if isinf(self.b) else model  # JSON has no infinity
+        return self.finished(train(self, self.limits(), nbest, select, run, "rm"))
+
+    def limits(self) -> Limits:
+        return Limits(c=self.c, bound=self.b, d=self.d, max_iter=self.max_iter if self.solver == "cp" else 0)
+
+    def finished(self, model: Model) -> Model:
+        """JSON has no infinity."""
+        return replace(model, config={**model.config, "b": "inf"}) if isinf(self.b) else model

@@ -1,0 +1,239 @@
+"""The workers of a Dask cluster as one: calls go to all of them, and one that dies is noticed and named."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from multiprocessing import resource_tracker
+from typing import Any
+
+from .. import __version__
+from ..blocks import block_ptr
+from ..errors import InputError
+
+_POLL = 1.0  # seconds between looks at who is still there
+_ENVIRONMENT = {  # of local workers. Dask's own makes every array fresh pages, which costs more than the sums over it
+    **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), 1),
+    "MALLOC_TRIM_THRESHOLD_": 1 << 30,
+    "MALLOC_MMAP_THRESHOLD_": 1 << 25,
+}
+_QUIET = {  # a local cluster looks at itself a hundred times a second, which costs 7% of a core
+    "distributed.worker.profile.enabled": False,
+    "distributed.admin.tick.interval": "1s",
+    "distributed.admin.system-monitor.interval": "5s",
+}
+_LONGEST = 60  # times the timeout: no call takes longer
+
+
+class WorkerLostError(RuntimeError):
+    """A worker is gone, or has not been heard of for too long."""
+
+
+@contextlib.contextmanager
+def connected(scheduler: str, *, workers: int | None, threads: int, timeout: float = 20.0) -> Iterator[Any]:
+    """A Dask client: of the scheduler at this address, or of a cluster of processes here (``local``), which ends with it."""
+    try:
+        import dask
+        from distributed import Client, LocalCluster
+    except ImportError:
+        raise InputError(
+            "--engine dask: expected the package dask[distributed], found none; pip install 'boostfeat[dask]'"
+        ) from None
+    with contextlib.ExitStack() as stack:
+        # a local cluster would give up a worker that takes longer to restart, nanny and all
+        settings = {
+            "distributed.comm.timeouts.connect": timeout,
+            "distributed.deploy.lost-worker-timeout": 600,
+            "distributed.nanny.pre-spawn-environ": _ENVIRONMENT,
+            **_QUIET,
+        }
+        stack.enter_context(dask.config.set(settings))
+        if scheduler == "local":
+            n = workers or threads
+            with _interrupts_held():
+                cluster = LocalCluster(
+                    n_workers=n,
+                    threads_per_worker=max(1, threads // n),
+                    processes=True,
+                    memory_limit=0,  # a nanny would end a worker that holds much, and it would only be loaded again
+                    dashboard_address=":0",
+                    silence_logs=50,
+                )
+                scheduler = stack.enter_context(cluster)
+        try:
+            client = Client(scheduler, timeout=timeout)
+        except (OSError, ValueError) as error:
+            reason = str(error).splitlines()[0][:120]
+            raise InputError(
+                f"--scheduler: expected the address of a Dask scheduler (tcp://host:8786) or 'local', found {scheduler}: {reason}"
+            ) from None
+        yield stack.enter_context(client)
+
+
+@contextlib.contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Ctrl-C reaches all processes of a terminal. Those started here never hear of it, for we end them; we do afterwards.
+
+    Threads and processes inherit the mask, also those that start later: a nanny's worker after a restart.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # or the first process to start would start it, and unblock Ctrl-C after that
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def versions() -> dict[str, str]:
+    """Of what has to be the same on all workers for the trees to be."""
+    from importlib.metadata import version
+
+    return {"boostfeat": __version__, **{name: version(name) for name in ("lightgbm", "numpy")}}
+
+
+class Fleet:
+    """Workers that hold consecutive blocks of a corpus each."""
+
+    def __init__(self, client: Any, *, workers: int | None = None, timeout: float = 60.0) -> None:
+        self.client, self.timeout = client, timeout
+        self._key, self._seen = "", {}  # type: tuple[str, dict[str, tuple[float, float]]]
+        self._pool = ThreadPoolExecutor(8)
+        self.members = self._wait_for(workers or 1, workers)  # by address, in the order of their blocks
+
+    # -- who is there --------------------------------------------------------------------------------------------------
+
+    def _present(self) -> dict[str, Any]:
+        # not client.scheduler_info: what it returns is emptied of workers by a timer of the client
+        return dict(self.client.sync(self.client.scheduler.identity, n_workers=-1)["workers"])
+
+    def _wait_for(self, least: int, most: int | None, nannies: Sequence[str] = ()) -> dict[str, Any]:
+        """So many workers (of these nannies), as soon as they are there."""
+        until = time.monotonic() + self.timeout
+        while True:
+            found = {a: w for a, w in sorted(self._present().items()) if not nannies or w.get("nanny") in nannies}
+            if len(found) >= least:
+                return dict(list(found.items())[:most])
+            if time.monotonic() > until:
+                raise InputError(
+                    f"--engine dask: expected {least} workers within {self.timeout:g} s, found {len(found)}; "
+                    "start some with 'dask worker'"
+                )
+            time.sleep(_POLL / 4)
+
+    def _check(self) -> None:
+        present, now = self._present(), time.monotonic()
+        for address in self.members:
+            if address not in present:
+                raise WorkerLostError(f"worker {address}: its process or machine is gone")
+            sign = float(present[address]["last_seen"])
+            if self._seen.get(address, (0.0, 0.0))[0] != sign:
+                self._seen[address] = sign, now
+            elif now - self._seen[address][1] > self.timeout:
+                raise WorkerLostError(f"worker {address}: no sign of it for {self.timeout:g} s")
+
+    def heal(self) -> None:
+        """Go on with the workers that are left, each in a fresh process: LightGBM waits for a dead peer for ever."""
+        present = self._present()
+        left = {a: w for a, w in self.members.items() if a in present}
+        if any(not w.get("nanny") for w in left.values()):
+            raise InputError(
+                "--engine dask: expected workers that a nanny can restart, found some without; start them with --nanny"
+            )
+        self._pool.shutdown(wait=False)
+        self._pool = ThreadPoolExecutor(8)
+        if left:
+            self.client.restart_workers(list(left), timeout=self.timeout, raise_for_error=False)
+        nannies = [w["nanny"] for w in left.values()]
+        self._seen.clear()
+        self.members = self._wait_for(max(1, len(left)), max(1, len(left)), nannies)
+
+    # -- calls ---------------------------------------------------------------------------------------------------------
+
+    def load(self, make: Any, source: Any, n_sentences: int, *arguments: Any) -> None:
+        """Make the shard of every worker: consecutive blocks, about as many sentences each."""
+        from .shard import load
+
+        ptr = block_ptr(n_sentences)
+        blocks = list(zip(ptr[:-1].tolist(), ptr[1:].tolist(), strict=True))
+        self.members = dict(list(self.members.items())[: self.share(n_sentences)])
+        cuts = [len(blocks) * k // len(self.members) for k in range(len(self.members) + 1)]
+        self._key = uuid.uuid4().hex
+        shares = {
+            address: {"blocks": blocks[cuts[k] : cuts[k + 1]], "threads": int(worker["nthreads"])}
+            for k, (address, worker) in enumerate(self.members.items())
+        }
+        for address, found in zip(self.members, self._run(load, self._key, make, source, shares, *arguments), strict=True):
+            if found != versions():
+                raise InputError(
+                    f"worker {address}: expected the versions of the driver ({versions()}), found {found}; install the same"
+                )
+
+    def share(self, n_sentences: int) -> int:
+        """How many workers get some of so many sentences."""
+        return min(len(self.members), len(block_ptr(n_sentences)) - 1)
+
+    def shards(self, method: str, *arguments: Any) -> list[Any]:
+        """What a method of every worker's shard gives, in the order of their blocks."""
+        from .shard import call
+
+        return self._run(call, self._key, method, *arguments)
+
+    def each(self, method: str, *arguments: Any) -> list[Any]:
+        """What a method of every block gives, in their order, wherever they are."""
+        return [result for results in self.shards("each", method, *arguments) for result in results]
+
+    def connect(self) -> None:
+        """LightGBM's own network among the workers."""
+        from distributed.comm.addressing import get_address_host
+
+        from .shard import free_port
+
+        n = len(self.members)
+        ports = self._run(free_port)
+        machines = [f"{get_address_host(a)}:{port}" for a, port in zip(self.members, ports, strict=True)]
+        self.shards(
+            "connect", ",".join(machines), dict(zip(self.members, ports, strict=True)), n, max(1, round(self.timeout / 60))
+        )
+
+    def close(self) -> None:
+        """Free what workers hold."""
+        from .shard import drop
+
+        if self._key:
+            with contextlib.suppress(WorkerLostError, InputError):
+                self._run(drop, self._key)
+        self._pool.shutdown(wait=False)
+
+    def _run(self, job: Any, *arguments: Any) -> list[Any]:
+        """Results of a job on all workers. It waits in a thread of its own, so that a worker's death is seen here."""
+        addresses = list(self.members)
+        running = self._pool.submit(self.client.run, job, *arguments, workers=addresses, on_error="return")
+        until = time.monotonic() + _LONGEST * self.timeout
+        while not wait([running], timeout=_POLL).done:
+            self._check()
+            if time.monotonic() > until:
+                raise InputError(f"--engine dask: no answer from workers for {_LONGEST * self.timeout:g} s; raise --timeout")
+        found = running.result()
+        for address in addresses:
+            result = found.get(address)
+            if isinstance(result, InputError):
+                raise result
+            if isinstance(result, OSError) or address not in found:  # the connection broke
+                self._await_departure(address)
+                raise WorkerLostError(f"worker {address}: its process or machine is gone")
+            if isinstance(result, Exception):
+                raise RuntimeError(f"worker {address}: {type(result).__name__}: {result}") from result
+        return [found[address] for address in addresses]
+
+    def _await_departure(self, address: str) -> None:
+        """The scheduler may notice a little later than we do."""
+        until = time.monotonic() + 5
+        while address in self._present() and time.monotonic() < until:
+            time.sleep(_POLL / 4)

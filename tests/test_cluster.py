@@ -1,0 +1,283 @@
+"""The Dask engine: the models of one machine from any number of workers, and a worker that dies costs nothing but time."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from itertools import pairwise
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+pytest.importorskip("distributed")
+
+from boostfeat.blocks import block_ptr
+from boostfeat.boost import boost
+from boostfeat.cluster.block import cut_block
+from boostfeat.cluster.boosting import boost_on
+from boostfeat.cluster.fleet import Fleet, connected
+from boostfeat.cluster.growing import ClusterGrower
+from boostfeat.cluster.shard import Source
+from boostfeat.cluster.tuning import tune_on
+from boostfeat.errors import InputError
+from boostfeat.grow import TreeOptions
+from boostfeat.model import Model
+from boostfeat.recipes import recipe
+from boostfeat.store import write_store
+from boostfeat.synthetic import SyntheticOptions, synthetic_nbest
+from boostfeat.tuners.adagrad import Adagrad
+from boostfeat.tuners.base import Run
+from boostfeat.tuners.mira import Mira
+from boostfeat.tuners.pro import Pro
+from boostfeat.tuners.rm import RelativeMargin
+
+SMALL = {"draws": 200, "keep": 20, "min_occurrences": 50}
+OPTIONS = {
+    "paper": recipe("paper", rounds=4, max_leaves=4, **SMALL),
+    "global": recipe("paper", rounds=2, level="global", **{**SMALL, "min_occurrences": 20}),
+    "subsample": recipe("paper", rounds=2, max_leaves=3, subsample=0.5, columns=0.6, min_sentences=20, metric="bleu", **SMALL),
+    "linear": recipe("paper", rounds=2, max_leaves=3, leaves="linear", **SMALL),
+    "affine": recipe("paper", rounds=2, max_leaves=3, leaves="affine", candidates=2, **SMALL),
+    "default": recipe("default", rounds=7, **SMALL),
+}
+RUN = Run(seed=5, init={"LM0": 0.3, "RelFreq": 0.1})
+EXACT = ("paper", "global", "subsample")  # every bit; the sums of slopes and of refits are over units, and round otherwise
+
+
+@pytest.fixture(scope="module")
+def lists():
+    """Four blocks of sentences, and units that occur in all of them."""
+    dev = synthetic_nbest(SyntheticOptions(sentences=256, hyps=15, features=6), seed=1)
+    unit_idx = dev.unit_idx.copy()
+    unit_idx[::5] = np.arange(len(unit_idx[::5])) % 40
+    dev = replace(dev, unit_idx=unit_idx).compact()
+    assert len(block_ptr(len(dev))) == 5
+    return dev, synthetic_nbest(SyntheticOptions(sentences=60, hyps=15, features=6), seed=2)
+
+
+@pytest.fixture(scope="module")
+def stores(lists, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cluster")
+    paths = [str(folder / name) for name in ("dev.nbest", "select.nbest")]
+    for nbest, path in zip(lists, paths, strict=True):
+        write_store(nbest, path)
+    return paths
+
+
+@pytest.fixture(scope="module")
+def client():
+    with connected("local", workers=4, threads=4) as client:
+        yield client
+
+
+@pytest.fixture
+def fleet(client):
+    fleets = []
+
+    def of(n: int) -> Fleet:
+        fleets.append(Fleet(client, workers=n, timeout=60))
+        return fleets[-1]
+
+    yield of
+    for one in fleets:
+        one.close()
+
+
+@pytest.mark.parametrize(("name", "workers"), [("paper", (1, 2, 4)), *((name, (3,)) for name in OPTIONS if name != "paper")])
+def test_any_number_of_workers_gives_the_model_of_one_machine(lists, stores, fleet, name, workers):
+    local = boost(*lists, OPTIONS[name], seed=3)
+    assert len(local.history) > 1
+    for n in workers:
+        found = boost_on(fleet(n), Source.of(stores[0]), *lists, OPTIONS[name], seed=3)
+        if name in EXACT:
+            assert found.to_json() == local.to_json()
+        assert_same(found, local)
+
+
+def assert_same(found: Model, expected: Model) -> None:
+    """The same structure and thresholds; numbers that differ by rounding alone."""
+    assert found.weights == pytest.approx(expected.weights, rel=1e-6)
+    assert len(found.trees) == len(expected.trees)
+    for a, b in zip(found.trees, expected.trees, strict=True):
+        assert (a.feature, a.on, a.left.tolist(), a.threshold.tolist()) == (
+            b.feature,
+            b.on,
+            b.left.tolist(),
+            b.threshold.tolist(),
+        )
+        assert np.append(a.weight * a.value, a.weight * a.intercept) == pytest.approx(
+            np.append(b.weight * b.value, b.weight * b.intercept), rel=1e-6, abs=1e-12
+        )
+
+
+TUNERS = [Pro(draws=200, keep=20, rounds=2), Mira(epochs=3), RelativeMargin(epochs=2), Adagrad(epochs=3)]
+
+
+@pytest.mark.parametrize("tuner", TUNERS, ids=lambda tuner: type(tuner).__name__)
+def test_one_worker_is_the_plain_tuner_and_pro_is_so_on_four(lists, stores, fleet, tuner):
+    plain = tuner.fit(*lists, RUN)
+    for n in (1, 4) if isinstance(tuner, Pro) else (1,):
+        assert tune_on(fleet(n), Source.of(stores[0]), tuner, *lists, RUN).to_json() == plain.to_json()
+
+
+@pytest.mark.parametrize("tuner", [Mira(epochs=1, average=False), Adagrad(epochs=1, standardise=False, dense_eta=0.1)])
+def test_mixing_is_the_mean_of_what_the_shards_learn(lists, stores, fleet, tuner):
+    dev, ptr = lists[0], block_ptr(len(lists[0]))[::2]
+    mixed = tune_on(fleet(2), Source.of(stores[0]), tuner, dev, None, RUN)
+    alone = [tuner.fit(dev[a:b], None, replace(RUN, seed=[RUN.seed, int(a), 1])).weights for a, b in pairwise(ptr)]
+    assert alone[0] != alone[1]
+    assert mixed.weights == pytest.approx({name: (alone[0][name] + alone[1][name]) / 2 for name in alone[0]}, rel=1e-12)
+
+
+def test_induce_and_tune_commands(stores, client, boostfeat, tmp_path):
+    here, there = tmp_path / "here.json", tmp_path / "there.json"
+    dev, select = stores
+    cluster = ("--engine", "dask", "--scheduler", client.scheduler.address, "--workers", 2)
+    induce = ("induce", dev, "--select", select, "--recipe", "paper", "--rounds", 2, "--draws", 200)
+    assert boostfeat(*induce, "-o", here)[0] == 0
+    code, out, err = boostfeat(*induce, "-o", there, *cluster)
+    assert code == 0
+    assert here.read_bytes() == there.read_bytes()
+    assert "trees" in out
+    assert "dashboard: http" in err
+    tune = ("tune", dev, "--method", "rm", "--epochs", 1)
+    assert boostfeat(*tune, "-o", here)[0] == 0
+    assert boostfeat(*tune, "-o", there, *cluster[:-1], 1)[0] == 0
+    assert here.read_bytes() == there.read_bytes()
+
+
+def test_resume_goes_on_from_the_last_round(lists, stores, client, boostfeat, tmp_path, monkeypatch):
+    out, rounds = tmp_path / "m.json", []
+    options = recipe("paper", rounds=4, draws=200)
+    whole = boost(*lists, options, callback=lambda row, model: row["round"] == 3 and model.save(f"{out}.partial"))
+    plain = Fleet.each
+
+    def each(self, method, *arguments):
+        rounds.extend([method] if method == "move" else [])
+        return plain(self, method, *arguments)
+
+    monkeypatch.setattr(Fleet, "each", each)
+    flags = ("--recipe", "paper", "--rounds", 4, "--draws", 200, "--resume")
+    cluster = ("--engine", "dask", "--scheduler", client.scheduler.address, "--workers", 2)
+    assert boostfeat("induce", stores[0], "--select", stores[1], "-o", out, *flags, *cluster)[0] == 0
+    assert len(rounds) == 1
+    assert Model.load(out).to_json() == whole.to_json()
+
+
+def test_a_feature_beyond_all_measure_is_left_out_on_workers_too(lists, fleet, tmp_path):
+    dev, _ = lists
+    huge = replace(dev, units=replace(dev.units, x=dev.X * np.where(np.arange(dev.X.shape[1]) == 4, 1e200, 1.0)))
+    write_store(huge, tmp_path / "huge.nbest")
+    options = recipe("paper", rounds=1, **SMALL)
+    found = boost_on(fleet(2), Source.of(str(tmp_path / "huge.nbest")), huge, None, options)
+    assert found.to_json() == boost(huge, None, options).to_json()
+
+
+@pytest.mark.slow
+def test_ctrl_c_while_workers_start_prints_one_line(stores, tmp_path):
+    psutil = pytest.importorskip("psutil")  # which distributed needs
+    command = [sys.executable, "-m", "boostfeat", "induce", stores[0], "-o", tmp_path / "m.json", "--recipe", "paper"]
+    with subprocess.Popen(
+        [*command, "--engine", "dask", "--scheduler", "local", "--workers", "2"], stderr=subprocess.PIPE, start_new_session=True
+    ) as running:
+        while len(psutil.Process(running.pid).children()) < 3:  # two, and multiprocessing's own
+            assert running.poll() is None
+            time.sleep(0.05)
+        os.killpg(running.pid, signal.SIGINT)  # as a terminal does
+        _, err = running.communicate(timeout=60)
+    assert (running.returncode, err.count(b"\n")) == (130, 1)
+    assert err.startswith(b"boostfeat: interrupted")
+
+
+@pytest.mark.parametrize(
+    ("flags", "line"),
+    [
+        (["induce", "--bags", 2], "expected --bags 1, found 2; use --engine local"),
+        (["induce", "--curvature"], "expected trees without curvature"),
+        (["induce", "--refit", "trees"], "expected --refit none or linear, found trees"),
+        (["induce", "--refit-every", 5], "expected --refit-every 0, found 5"),
+        (["induce", "--folds", 2], "--folds: expected --engine local, found --engine dask"),
+        (["induce", "--engine", "local", "--workers", 2], "--workers: expected --engine dask, found --engine local"),
+        (["induce", "--engine", "spark"], "unknown engine 'spark': expected one of local, dask"),
+        (["induce", "--scheduler", "127.0.0.1:1", "--timeout", 1], "--scheduler: expected the address of a Dask scheduler"),
+        (["tune", "--method", "mert"], "expected --method pro, mira, rm or adagrad, found mert"),
+        (["tune", "--method", "mira", "--shards", 2], "the workers are the shards"),
+        (["tune", "--method", "adagrad", "--async"], "expected no --async"),
+    ],
+)
+def test_refused_before_any_work(stores, boostfeat, tmp_path, flags, line):
+    code, out, err = boostfeat(flags[0], stores[0], "-o", tmp_path / "m.json", "--engine", "dask", *flags[1:])
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert line in err
+
+
+def test_without_dask_one_line_names_the_extra(stores, boostfeat, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    code, _, err = boostfeat("induce", stores[0], "-o", tmp_path / "m.json", "--engine", "dask", "--recipe", "paper")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "pip install 'boostfeat[dask]'" in err
+
+
+@pytest.mark.parametrize(
+    ("change", "line"), [({"path": "/no/such/dev.nbest"}, "found no such file there"), ({"size": 7}, "expected 7 bytes")]
+)
+def test_a_store_that_workers_do_not_see(lists, stores, fleet, change, line):
+    with pytest.raises(InputError, match=line):
+        boost_on(fleet(2), Source.of(stores[0])._replace(**change), *lists, OPTIONS["paper"])
+
+
+def test_workers_that_grow_different_trees_are_named(monkeypatch):
+    answers = [([(0, 1, -1, -1)], np.full((1, 2), 99.0), 0), ([(0, 2, -1, -1)], np.full((1, 2), 99.0), 0)]
+    grower = object.__new__(ClusterGrower)
+    grower.options = TreeOptions()
+    grower.fleet = SimpleNamespace(members={"tcp://a": None, "tcp://b": None}, shards=lambda *_: answers)
+    with pytest.raises(InputError, match=r"found .*\(0, 1.* on tcp://a and .*\(0, 2.* on tcp://b"):
+        grower._structure(-1, 1.0, 1.0, 0.0, 1.0, 0)
+
+
+def test_blocks_are_the_sentences_of_the_corpus(lists):
+    dev, _ = lists
+    ptr = block_ptr(len(dev))
+    weights = Model({"LM0": 0.3, "RelFreq": 1.7})
+    parts = [cut_block(dev, a, b) for a, b in pairwise(ptr)]
+    assert np.array_equal(np.concatenate([weights.decision_function(part) for part in parts]), weights.decision_function(dev))
+    assert np.array_equal(np.concatenate([part.stats for part in parts]), dev.stats)
+
+
+@pytest.mark.parametrize("at", [pytest.param("round", marks=pytest.mark.slow), "sequence"])
+def test_a_killed_worker_is_named_and_the_rest_goes_on(lists, stores, client, at, monkeypatch):
+    options, said = OPTIONS["paper"], []
+    fleet = Fleet(client, workers=2, timeout=30)
+    victim = list(fleet.members)[1]
+    pid = client.run(os.getpid, workers=[victim])[victim]
+
+    def kill() -> None:
+        if not said and victim in fleet.members:
+            os.kill(pid, signal.SIGKILL)
+
+    plain = Fleet.shards
+
+    def shards(self, method, *arguments):
+        if at == "sequence" and method == "sequence":  # the other one now waits in LightGBM for it
+            kill()
+        return plain(self, method, *arguments)
+
+    monkeypatch.setattr(Fleet, "shards", shards)
+    found = boost_on(
+        fleet,
+        Source.of(stores[0]),
+        *lists,
+        options,
+        seed=3,
+        callback=lambda row, model: kill() if at == "round" and row["round"] == 2 else None,
+        say=said.append,
+    )
+    fleet.close()
+    after = "after round 2" if at == "round" else "after round 0"
+    assert said == [f"worker {victim}: its process or machine is gone; going on {after} with 1 worker"]
+    assert found.to_json() == boost(*lists, options, seed=3).to_json()
