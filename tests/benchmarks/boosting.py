@@ -10,12 +10,10 @@ from typing import Any
 
 import lightgbm as lgb
 import numpy as np
-from harness import REAL, cpu, in_process, report
+from harness import REAL, cpu, fi_en, in_process, report
 
 from boostfeat.bleu import sentence_bleu
 from boostfeat.boost import BoostOptions, Space, Training
-from boostfeat.build import ReadOptions, attach
-from boostfeat.formats import read
 from boostfeat.grow import Grower, TreeOptions
 from boostfeat.linesearch import minimise_ray
 from boostfeat.losses import PairwiseLogLoss
@@ -40,13 +38,6 @@ def main() -> None:
 def generated(folder: Path) -> Path:
     write_store(synthetic_nbest(SyntheticOptions(sentences=2000, hyps=500, features=100)), folder / "generated.nbest")
     return folder / "generated.nbest"
-
-
-def fi_en(folder: Path) -> Path:
-    source, refs = ((REAL / "fi-en" / f"devtrain.{x}").read_text().splitlines() for x in ("fi", "en"))
-    nbest = read(REAL / "fi-en" / "devtrain.200.enriched.xz", ReadOptions(source=source))
-    write_store(attach(nbest, source=source, refs=[refs], name="devtrain"), folder / "fi-en.nbest")
-    return folder / "fi-en.nbest"
 
 
 def bench(nbest: NBest, path: Path) -> None:
@@ -122,6 +113,29 @@ def lightgbm_tree(nbest: NBest, pairs: Pairs, scores: Any, max_leaves: int) -> A
     grad, hess = -space.spread(-loss.gradient(scores)), space.counts()
     booster = lgb.Booster(params, data)
     return lambda: booster.update(fobj=lambda *_: (grad, hess))
+
+
+def logistic_regression(nbest: NBest, pairs: Pairs) -> Any:
+    """scikit-learn's fit of the same pairs and penalty. Their standardised differences are made beforehand, in its favour.
+
+    A pair is an example of class 1; every other one is turned round, since it wants two classes: the loss is the same.
+    """
+    from sklearn.linear_model import LogisticRegression
+
+    diff = nbest.global_features[pairs.better] - nbest.global_features[pairs.worse]
+    used = diff != 0
+    scale = np.sqrt((diff**2).sum(axis=0) / np.maximum(used.sum(axis=0), 1))
+    diff = diff / np.where(scale > 0, scale, 1.0)
+    label = np.arange(len(diff)) % 2
+    diff[label == 0] *= -1
+    model = LogisticRegression(C=1.0, fit_intercept=False, tol=1e-6, max_iter=1000)
+
+    def fit() -> float:
+        model.fit(diff, label)
+        margin = diff @ model.coef_[0] * (2 * label - 1)
+        return float(np.logaddexp(0, -margin).mean())
+
+    return fit
 
 
 if __name__ == "__main__":

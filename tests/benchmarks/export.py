@@ -93,23 +93,29 @@ def in_c(model: Model, folder: Path) -> Callable[[F64], F64]:
 def treelite_alone(model: Model, x: F64, expected: F64, folder: Path) -> None:
     """treelite's matrix is made beforehand, and the dot product of linear leaves is not timed: both in its favour."""
     try:
-        import tl2cgen
+        import tl2cgen  # noqa: F401
         import treelite
     except ImportError as error:
         print(f"no treelite: {error}")
         return
+    predict, finish = treelite_compiled(model, x, folder)
+    show("treelite, compiled (tl2cgen), trees alone", predict, expected, finish=finish)
+    forest = treelite.Model.deserialize(str(folder / "model.tl"))
+    show(
+        "treelite, interpreted (GTIL), trees alone", lambda: treelite.gtil.predict(forest, x, nthread=1), expected, finish=finish
+    )
+
+
+def treelite_compiled(model: Model, x: F64, folder: Path) -> tuple[Callable[[], F64], Callable[[F64], F64]]:
+    """What tl2cgen's library predicts for rows x, and how the model's scores follow from it."""
+    import tl2cgen
+    import treelite
+
     checkpoint, beside = exporter("treelite").write(model, folder / "model.tl", Context())
     forest, note = treelite.Model.deserialize(str(checkpoint)), json.loads(beside.read_text())
     tl2cgen.export_lib(forest, toolchain="gcc", libpath=str(folder / "treelite.so"), params={}, verbose=False)
     predictor, matrix = tl2cgen.Predictor(str(folder / "treelite.so"), nthread=1), tl2cgen.DMatrix(x, dtype="float64")
-
-    def finish(out: F64) -> F64:
-        return combined(out, x, note)
-
-    show("treelite, compiled (tl2cgen), trees alone", lambda: predictor.predict(matrix), expected, finish=finish)
-    show(
-        "treelite, interpreted (GTIL), trees alone", lambda: treelite.gtil.predict(forest, x, nthread=1), expected, finish=finish
-    )
+    return lambda: predictor.predict(matrix), lambda out: combined(out, x, note)
 
 
 def onnx_runtime(model: Model, x: F64, expected: F64, folder: Path) -> None:

@@ -24,6 +24,35 @@ def cpu(work: Callable[[], Any], *, tries: int = 3) -> float:
     return best
 
 
+def timed(work: Callable[[], Any]) -> Callable[[], float]:
+    """The same work, giving the CPU seconds of all threads of this process that it took."""
+
+    def run() -> float:
+        started = time.process_time()
+        work()
+        return time.process_time() - started
+
+    return run
+
+
+def alternating(*contenders: Callable[[], float], tries: int) -> list[list[float]]:
+    """Seconds of each contender, one run of each after the other so often: what slows the machine slows them all."""
+    rounds = [[run() for run in contenders] for _ in range(tries)]
+    return [list(times) for times in zip(*rounds, strict=True)]
+
+
+def fi_en(folder: Path, name: str = "devtrain") -> Path:
+    """The store of a real list."""
+    from boostfeat.build import ReadOptions, attach
+    from boostfeat.formats import read
+    from boostfeat.store import write_store
+
+    source, refs = ((REAL / "fi-en" / f"{name}.{x}").read_text().splitlines() for x in ("fi", "en"))
+    nbest = read(REAL / "fi-en" / f"{name}.200.enriched.xz", ReadOptions(source=source))
+    write_store(attach(nbest, source=source, refs=[refs], name=name), folder / f"{name}.nbest")
+    return folder / f"{name}.nbest"
+
+
 def in_process(code: str) -> dict[str, float]:
     """CPU seconds and peak memory (MB) of Python code in a process of its own; what is printed as ``name=value`` is added."""
     # VmHWM, not ru_maxrss, which a child takes over from the process that started it
@@ -41,3 +70,11 @@ print("peak=" + str(int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status")
 def report(name: str, found: str, goal: str, fine: bool | None = None) -> None:
     mark = "" if fine is None else "  ok" if fine else "  MISSED"
     print(f"{name:<58} {found:>28}   goal: {goal}{mark}", flush=True)
+
+
+def put_block(path: Path, name: str, text: str) -> None:
+    """Replace what stands between ``<!-- name -->`` and ``<!-- /name -->`` in a page: its numbers are pasted, never typed."""
+    page = path.read_text(encoding="utf-8")
+    first, last = f"<!-- {name} -->\n", f"<!-- /{name} -->"
+    before, rest = page.split(first)
+    path.write_text(f"{before}{first}{text.rstrip()}\n{last}{rest.split(last)[1]}", encoding="utf-8")

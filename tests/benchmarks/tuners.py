@@ -5,15 +5,14 @@ from __future__ import annotations
 import re
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from harness import REAL, report
+from harness import REAL, fi_en, report
 
-from boostfeat.build import ReadOptions, attach
-from boostfeat.formats import read
 from boostfeat.nbest import NBest, SparseRows, strings
-from boostfeat.store import read_store, write_store
+from boostfeat.store import read_store
 from boostfeat.synthetic import SyntheticOptions, synthetic_nbest
 from boostfeat.tuners import tuner_class
 from boostfeat.tuners.base import Run
@@ -22,15 +21,8 @@ from boostfeat.tuners.base import Run
 def main() -> None:
     if (REAL / "fi-en").is_dir():
         with tempfile.TemporaryDirectory() as folder:
-            bench_dense(fi_en(Path(folder)))
+            bench_dense(read_store(fi_en(Path(folder))))
     bench_sparse()
-
-
-def fi_en(folder: Path) -> NBest:
-    source, refs = ((REAL / "fi-en" / f"devtrain.{x}").read_text().splitlines() for x in ("fi", "en"))
-    nbest = read(REAL / "fi-en" / "devtrain.200.enriched.xz", ReadOptions(source=source))
-    write_store(attach(nbest, source=source, refs=[refs], name="devtrain"), folder / "fi-en.nbest")
-    return read_store(folder / "fi-en.nbest")
 
 
 def decoder_weights() -> dict[str, float]:
@@ -43,20 +35,38 @@ def decoder_weights() -> dict[str, float]:
     return {n: w for n, w in out.items() if n != "UnknownWordPenalty0"}
 
 
+@dataclass(frozen=True)
+class Recorded:
+    """A C++ tool's user seconds and BLEU on fi-en devtrain."""
+
+    options: dict[str, int]
+    goal: float
+    seconds: tuple[float, float]
+    bleu: float
+
+
+MOSES = {"kbmira": Recorded({}, 4.0, (20, 20), 30.41), "mert": Recorded({"restarts": 5}, 30.0, (66, 107), 30.57)}
+
+
+def tune(method: str, nbest: NBest) -> tuple[float, float]:
+    """CPU seconds of our tuner from the decoder's weights, and the BLEU it found on the list."""
+    tuner = tuner_class(method)(**MOSES[method].options)
+    started = time.process_time()
+    model = tuner.fit(nbest, None, Run(init=decoder_weights()))
+    seconds = time.process_time() - started
+    return seconds, next(row["dev"] for row in model.history if row["epoch"] == model.config["epoch"])
+
+
 def bench_dense(nbest: NBest) -> None:
-    init = decoder_weights()
-    for method, options, goal, theirs in (
-        ("kbmira", {}, 4.0, "20 s, BLEU 30.41"),
-        ("mert", {"restarts": 5}, 30.0, "66 to 107 s, BLEU 30.57"),
-    ):
-        tuner = tuner_class(method)(**options)
-        tuner.fit(nbest[:20], None, Run(init=init))  # compiles
-        started = time.process_time()
-        model = tuner.fit(nbest, None, Run(init=init))
-        seconds = time.process_time() - started
-        best = next(row["dev"] for row in model.history if row["epoch"] == model.config["epoch"])
+    for method, moses in MOSES.items():
+        tune(method, nbest[:20])  # compiles
+        seconds, best = tune(method, nbest)
+        theirs = f"{' to '.join(f'{s:.0f}' for s in sorted(set(moses.seconds)))} s, BLEU {moses.bleu}"
         report(
-            f"{method} on fi-en devtrain (Moses: {theirs})", f"{seconds:.1f} s, BLEU {best:.2f}", f"{goal:.0f} s", seconds < goal
+            f"{method} on fi-en devtrain (Moses: {theirs})",
+            f"{seconds:.1f} s, BLEU {best:.2f}",
+            f"{moses.goal:.0f} s",
+            seconds < moses.goal,
         )
 
 
