@@ -8,6 +8,7 @@ from dataclasses import asdict, fields, replace
 import numpy as np
 import pytest
 
+from boostfeat import rounds
 from boostfeat.bagging import merged
 from boostfeat.bleu import corpus_bleu, corpus_rows
 from boostfeat.boost import BoostOptions, boost
@@ -23,6 +24,7 @@ from boostfeat.rounds import best_round, kept_rounds, model_at, one_se_round, sm
 from boostfeat.selection import choose_structure, fold_curve
 from boostfeat.store import read_store, write_store
 from boostfeat.synthetic import SyntheticOptions, synthetic_nbest
+from boostfeat.tree import Tree
 
 SMALL = SyntheticOptions(sentences=40, hyps=30, features=6)
 QUICK = {"rounds": 4, "min_occurrences": 20, "draws": 300, "keep": 30}
@@ -60,7 +62,7 @@ def test_changes_go_where_they_belong():
     assert replace(changed, rounds=0, pairs=PairOptions(), tree=TreeOptions(), level="local") == replace(
         RECIPES["default"], rounds=0, pairs=PairOptions(), tree=TreeOptions()
     )
-    assert recipe("default", sampler="hm11", keep=7).pairs == replace(SAMPLERS["hm11"], keep=7)
+    assert recipe("default", sampler="hm11", keep=7).pairs == replace(SAMPLERS["hm11"], keep=7, alpha=0.1)
     names = [f.name for part in (BoostOptions, PairOptions, TreeOptions) for f in fields(part)]
     assert len(set(names)) == len(names)  # so that a name says where it belongs
     with pytest.raises(InputError, match="unknown recipe 'soup': expected one of default, fast, paper"):
@@ -177,6 +179,75 @@ def test_one_standard_error(dev, select):
     assert (len(kept.trees), kept.config["best_round"]) == (found, found)
     with pytest.raises(InputError, match="one-se: expected metric bleu or bleu-sbp"):
         one_se_round(replace(model, config={"metric": "chrf"}), select, best=best)
+
+
+@pytest.mark.parametrize(
+    ("rule", "metric", "has_select", "kept", "asked"),
+    [
+        ("best", "bleu", True, 2, None),
+        ("smooth", "bleu", True, 4, None),
+        ("one-se", "bleu", True, 1, {"best": 2, "last": False}),
+        ("one-se", "bleu", False, 2, None),
+        ("last-se", "bleu", True, 1, {"best": 2, "last": True}),
+        ("last-se", "bleu-sbp", True, 1, {"best": 2, "last": True}),
+        ("last-se", "bleu", False, 2, None),
+        ("last-se", "chrf", True, 4, None),  # an error that is not known: smooth
+    ],
+)
+def test_rules(monkeypatch, rule, metric, has_select, kept, asked):
+    """Which rule asks whom: round 2 is the best, round 4 in the middle of a good stretch, and 1 what one_se_round is made to say."""
+    seen = []
+    monkeypatch.setattr(rounds, "one_se_round", lambda model, select, n_init, **how: seen.append((select, n_init, how)) or 1)
+    gains = [0, 0, 9, 0, 6, 6, 6, 0, 0]
+    history = tuple({"round": m, "select": g} for m, g in enumerate(gains))
+    trees = tuple(single_leaf(f"tree.{m:03d}", 0.5, float(m)) for m in range(len(gains) + 1))
+    model = Model({"a": 1.0}, trees, config={"metric": metric, "more": 1}, history=history)
+    select = object() if has_select else None
+    found = kept_rounds(model, 2, select=select, rule=rule)
+    assert found.config == {"metric": metric, "more": 1, "best_round": kept}
+    assert found.trees == trees[: 2 + kept]
+    assert found.history == history
+    assert seen == ([(select, 2, asked)] if asked else [])
+
+
+def single_leaf(name: str, weight: float, value: float) -> Tree:
+    return Tree(name, weight, "constant", None, ("",), np.zeros(1), np.array([-1]), np.array([-1]), np.array([value]))
+
+
+def test_a_round_after_a_refit_has_its_weights_and_what_later_trees_were_given():
+    """Two trees to start from, a refit in round 2, one more tree; the model is that of round 3."""
+    trees = tuple(single_leaf(f"t{k}", 9.0, 9.0) for k in range(5))
+    refitted = {"weights": {"a": 2.0}, "tree_weights": [0.1, 0.2, 0.3, 0.4], "leaf_values": [[1.0], [2.0], [3.0], [4.0]]}
+    history = (
+        {"round": 0, "weights": {"a": 1.0}, "tree_weights": [0.5, 0.6], "leaf_values": [[5.0], [6.0]]},
+        {"round": 1, "rho": 0.7, "values": [7.0]},
+        {"round": 2, **refitted},
+        {"round": 3, "rho": 0.8, "values": [8.0]},
+    )
+    model = Model({"a": 3.0}, trees, history=history)
+    for m, a, given in (
+        (0, 1.0, [(0.5, 5.0), (0.6, 6.0)]),
+        (1, 1.0, [(0.5, 5.0), (0.6, 6.0), (0.7, 7.0)]),
+        (2, 2.0, [(0.1, 1.0), (0.2, 2.0), (0.3, 3.0), (0.4, 4.0)]),
+        (3, 2.0, [(0.1, 1.0), (0.2, 2.0), (0.3, 3.0), (0.4, 4.0), (0.8, 8.0)]),
+    ):
+        then = model_at(model, m, n_init=2)
+        assert then.weights == {"a": a}
+        assert [(tree.weight, float(tree.value[0])) for tree in then.trees] == given
+        assert then.history == history
+
+
+def test_the_slope_of_bleu_is_its_derivative():
+    """By the formula: ∂BLEU/∂c_n = BLEU / (4 c_n), ∂BLEU/∂t_n = -BLEU / (4 t_n), and with a brevity penalty ∂/∂ref = -BLEU / len."""
+    total = np.array([6000, 4000, 3000, 2000, 10000, 9000, 8000, 7000, 10000, 11000, 9500], np.float64)
+    for strict, length in ((False, 8), (True, 10)):
+        bleu = float(corpus_bleu(total, strict=strict))
+        want = np.zeros(11)
+        want[:4], want[4:8] = bleu / 4 / total[:4], -bleu / 4 / total[4:8]
+        want[9], want[length] = -bleu / total[length], bleu * total[9] / total[length] ** 2
+        np.testing.assert_allclose(rounds._slope(total, strict=strict), want, rtol=1e-6, atol=1e-12)
+    small = rounds._slope(total / 1e4, strict=False)  # steps of 1 at least, below 0 even
+    assert np.isfinite(small).all()
 
 
 # -- folds ----------------------------------------------------------------------------------------------------------------

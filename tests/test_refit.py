@@ -9,6 +9,7 @@ import pytest
 from scipy import sparse
 from scipy.optimize import approx_fprime, minimize
 
+from boostfeat import gains
 from boostfeat.augment import augment, augmented_weights, folded, leaf_names
 from boostfeat.bleu import HYP_LEN
 from boostfeat.boost import BoostOptions, Space, Training, boost
@@ -23,6 +24,7 @@ from boostfeat.nbest import NBest, SparseRows, strings
 from boostfeat.pairs import PairOptions, pairs_for
 from boostfeat.refit import REFITS, Terms, leaf_columns, leaf_values, refit_leaves, refit_weights
 from boostfeat.synthetic import SyntheticOptions, synthetic_nbest
+from boostfeat.tree import Tree
 
 PAIRS = PairOptions(draws=300, keep=30)
 
@@ -101,6 +103,72 @@ def test_a_refit_of_linear_weights_is_the_penalised_optimum(dev):
     np.testing.assert_allclose([found.weights[n] for n in names], start + want / sd, rtol=0, atol=1e-3)
 
 
+def test_what_no_refit_moves(dev):
+    """No spread within lists: the model itself. A tree that adds the same everywhere keeps its weight."""
+    flat = replace(dev, units=replace(dev.units, x=np.zeros_like(dev.units.x)), extra=np.zeros_like(dev.extra))
+    plain = replace(flat, sparse_names=strings([]), extra_sparse=SparseRows.empty(dev.n_hyps),
+                    units=replace(flat.units, sparse=SparseRows.empty(dev.n_units)))  # fmt: skip
+    model, loss = Model({"LM0": 1.0}), losses(dev)["log"]
+    assert refit_weights(model, plain, loss, kind="linear") is model
+    trees = with_trees(dev, level="global")
+    single = [replace(t, feature=("",), left=t.left[-1:], right=t.right[-1:], threshold=t.threshold[-1:], value=np.ones(1),
+                      intercept=np.zeros(1)) for t in trees.trees[:1]]  # fmt: skip
+    constant = replace(trees, trees=tuple(single))
+    for kind in ("trees", "ensemble"):
+        again = refit_weights(constant, dev, loss, kind=kind)
+        assert again.trees[0].weight == constant.trees[0].weight
+        assert again.weights != constant.weights
+
+
+@pytest.mark.parametrize("kind", REFITS)
+def test_terms_without_trees_are_the_weights(dev, kind):
+    """And of the sparse features that the model does not know, those are named whose weight is not 0."""
+    model = Model({"LM0": 0.5, "s1": 0.0, "elsewhere": 3.0})
+    terms = Terms(dev, Space.of(dev, "local"), (), kind)
+    theta = terms.start(model)
+    assert theta.tolist() == [{"LM0": 0.5}.get(name, 0.0) for name in terms.names]
+    np.testing.assert_allclose(terms.scores(theta), Model({"LM0": 0.5}).decision_function(dev), rtol=0, atol=1e-12)
+    assert len(terms.gradient(np.ones(dev.n_hyps))) == len(terms.spreads()) == len(theta)
+    theta[terms.names.index("s2")] = -1.0
+    assert terms.fitted(theta, model).weights == {**dict.fromkeys(dev.global_names, 0.0), **model.weights, "s2": -1.0}
+
+
+def test_spreads_are_standard_deviations_within_lists(dev):
+    model = with_trees(dev)
+    columns = {name: dev.global_column(name) for name in dev.global_names}
+    trees = [tree.predict(Space.of(dev, "local").table) for tree in model.trees]
+    space = Space.of(dev, "local")
+
+    def within(column: np.ndarray) -> float:
+        parts = np.split(column, dev.hyp_ptr[1:-1])
+        return float(np.sqrt(np.mean(np.concatenate([part - part.mean() for part in parts]) ** 2)))
+
+    dense = [within(column) for column in columns.values()]
+    sparse_part = np.sqrt(dev.global_sparse.toarray() ** 2).T
+    rms = [float(np.sqrt(np.mean(column**2))) for column in sparse_part]
+    for kind, own in (
+        ("linear", []),
+        ("ensemble", [within(space.sum(sum(t.weight * h for t, h in zip(model.trees, trees, strict=True))))]),
+        ("trees", [within(space.sum(h)) for h in trees]),
+        ("leaves", [within(c) for t in model.trees for c in leaf_columns(space, t, t.leaf_of(space.table)).T]),
+    ):
+        found = Terms(dev, space, model.trees, kind).spreads()
+        np.testing.assert_allclose(found, [*dense, *rms, *own], rtol=1e-9)
+
+
+def test_a_tree_of_more_nodes_than_a_byte_counts(dev):
+    """Leaf numbers are kept in a byte a row where they fit; 259 nodes do not."""
+    n = 259
+    left, right = np.full((2, n), -1, np.int32)
+    left[: n // 2], right[: n // 2] = np.arange(1, n, 2), np.arange(2, n, 2)
+    inner = left >= 0
+    tree = Tree("big", 0.5, "constant", None, tuple("LexWeight" if i else "" for i in inner),
+                np.where(inner, np.linspace(-3, 0, n), 0.0), left, right, np.where(inner, 0.0, np.arange(n) / 100))  # fmt: skip
+    model = Model({"LM0": 1.0}, (tree,))
+    terms = Terms(dev, Space.of(dev, "local"), model.trees, "leaves")
+    np.testing.assert_allclose(terms.scores(terms.start(model)), model.decision_function(dev), rtol=0, atol=1e-9)
+
+
 # -- leaves -------------------------------------------------------------------------------------------------------------
 
 
@@ -171,43 +239,83 @@ def test_pair_weights_follow_the_context(dev):
     np.testing.assert_allclose(weight[delta > 0] / delta[delta > 0], (weight / delta)[delta > 0][0])
 
 
-def test_length_is_tuned_on_select(dev):
-    """A feature that is minus the length is found; its best shift is no worse than any of a grid, and ends at a shorter output."""
-    rng = np.random.default_rng(0)
-    stats = dev.stats.copy()
-    stats[:, HYP_LEN] = rng.integers(6, 12, dev.n_hyps)
-    nbest = replace(dev, stats=stats)
-    assert length_feature(nbest) is None
-    assert tuned_length(Model({"LM0": 1.0}), nbest, "bleu-sbp").config == {}
-    # one word a unit: minus their number
-    units = replace(dev.units, x=np.column_stack([dev.units.x, -np.ones(dev.n_units)]))
-    lengths = np.diff(dev.unit_ptr)
-    uneven = rng.random(dev.n_occurrences) < 0.7
-    uneven[dev.unit_ptr[:-1]] = True
-    kept = np.concatenate([[0], np.cumsum(np.add.reduceat(uneven, dev.unit_ptr[:-1]))])
-    assert (lengths > 1).all()
-    stats[:, HYP_LEN] = np.diff(kept)
+def test_context_gains_in_parts(dev, monkeypatch):
+    """Hypotheses are taken so many at a time: where the parts end changes nothing."""
+    whole = context_gains(dev, first_choice(dev), strict=True)
+    monkeypatch.setattr(gains, "_ROWS", 7)
+    assert (context_gains(dev, first_choice(dev), strict=True) == whole).all()
+
+
+def test_pair_weights_are_1_where_the_context_has_no_say(dev):
+    pairs, scores = pairs_for(dev, PAIRS, seed=0), np.zeros(dev.n_hyps)
+    delta = pair_weights(dev, pairs, scores, strict=True)
+    wrong = replace(pairs, better=pairs.worse[delta > 0], worse=pairs.better[delta > 0], delta=pairs.delta[delta > 0])
+    assert (pair_weights(dev, wrong, scores, strict=True) == np.ones(len(wrong))).all()
+    none = replace(pairs, better=pairs.better[:0], worse=pairs.worse[:0], delta=pairs.delta[:0])
+    assert pair_weights(dev, none, scores, strict=True).shape == (0,)
+
+
+def with_length(nbest: NBest, *factors: float) -> NBest:
+    """Hypotheses of uneven lengths, a word a unit; features Length0, ... of units that are multiples of it."""
+    units = replace(nbest.units, x=np.column_stack([nbest.units.x, np.tile(factors, (nbest.n_units, 1))]))
+    kept = np.random.default_rng(0).random(nbest.n_occurrences) < 0.7
+    kept[nbest.unit_ptr[:-1]] = True
+    unit_ptr = np.concatenate([[0], np.cumsum(np.add.reduceat(kept, nbest.unit_ptr[:-1]))])
+    stats = nbest.stats.copy()
+    stats[:, HYP_LEN] = np.diff(unit_ptr)
     stats[:, :4] = np.minimum(stats[:, :4], stats[:, [HYP_LEN]] - np.arange(4)).clip(0)
-    nbest = replace(
-        dev,
+    return replace(
+        nbest,
         units=units,
-        unit_names=(*dev.unit_names, "WordPenalty0"),
-        unit_idx=dev.unit_idx[uneven],
-        src_start=dev.src_start[uneven],
-        tgt_start=dev.tgt_start[uneven],
-        unit_ptr=kept,
+        unit_names=(*nbest.unit_names, *(f"Length{k}" for k in range(len(factors)))),
+        unit_idx=nbest.unit_idx[kept],
+        src_start=nbest.src_start[kept],
+        tgt_start=nbest.tgt_start[kept],
+        unit_ptr=unit_ptr,
         stats=stats,
     )
-    assert length_feature(nbest) == "WordPenalty0"
-    model = Model({"LexWeight": 0.5})
-    tuned = tuned_length(model, nbest, "bleu-sbp")
+
+
+def test_what_is_a_length(dev):
+    assert length_feature(dev) is None
+    assert length_feature(with_length(dev, -2.5)) == "Length0"
+    assert length_feature(with_length(dev, 1.0, 2.0)) == "Length0"
+    assert length_feature(with_length(dev, 0.0)) is None
+    assert length_feature(replace(with_length(dev, 1.0), stats=np.zeros_like(dev.stats))) is None
+    nearly = with_length(dev, 1.0)
+    x = nearly.units.x.copy()
+    x[0, -1] += 0.01
+    assert length_feature(replace(nearly, units=replace(nearly.units, x=x))) is None
+
+
+def test_length_stays_where_nothing_is_gained(dev):
+    nbest, model = with_length(dev, -1.0), Model({"LexWeight": 0.5, "Length0": 0.25})
+    assert tuned_length(model, nbest, "chrf") is model
+    assert tuned_length(model, dev, "bleu") is model
+    nothing = replace(nbest, stats=nbest.stats * np.array([0, 0, 0, 0, 1, 1], np.int32))  # BLEU is 0 along the whole line
+    still = tuned_length(model, nothing, "bleu")
+    assert still.weights == model.weights
+    assert still.config["tuned_length"] == {"feature": "Length0", "shift": 0.0, "before": 0.0, "after": 0.0}
+
+
+@pytest.mark.parametrize("metric", ["bleu", "bleu-sbp"])
+@pytest.mark.parametrize("start", [{}, {"Length0": 0.25}])
+def test_length_is_tuned_on_select(dev, metric, start):
+    """The best shift is no worse than any of a grid; before and after are the metric's on the list, an empty one included."""
+    nbest = NBest.concat([with_length(dev, -1.0), with_length(dev, -1.0).take(np.arange(2))])
+    nbest = replace(nbest, hyp_ptr=np.concatenate([nbest.hyp_ptr, nbest.hyp_ptr[-1:]]), ids=np.arange(len(nbest) + 1),
+                    source=strings([*nbest.source.to_pylist(), ""]), refs=strings([*nbest.refs.to_pylist(), "a b c d"]),
+                    ref_ptr=np.concatenate([nbest.ref_ptr, nbest.ref_ptr[-1:] + 1]))  # fmt: skip
+    model = Model({"LexWeight": 0.5, **start})
+    tuned = tuned_length(model, nbest, metric)
     about, scorer = tuned.config["tuned_length"], Scorer(nbest)
 
     def gain(shift: float) -> float:
-        weights = {**model.weights, "WordPenalty0": shift}
-        return scorer.score(best_choice(nbest, Model(weights).decision_function(nbest)), "bleu-sbp").score
+        weights = {**model.weights, "Length0": model.weights.get("Length0", 0.0) + shift}
+        return scorer.score(best_choice(nbest, Model(weights).decision_function(nbest)), metric).score
 
-    assert tuned.weights["WordPenalty0"] == about["shift"] != 0
+    assert tuned.weights == {"LexWeight": 0.5, "Length0": start.get("Length0", 0.0) + about["shift"]}
+    assert about["shift"] != 0
     assert gain(about["shift"]) == pytest.approx(about["after"], abs=1e-9)
     assert gain(0.0) == pytest.approx(about["before"], abs=1e-9)
     assert about["after"] >= max(gain(s) for s in np.linspace(-2, 2, 81)) - 1e-9
