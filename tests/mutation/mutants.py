@@ -1,0 +1,109 @@
+"""Mutants of a module: cosmic-ray's operators, less those that any test kills and those that change nothing.
+
+Left out: arithmetic made bitwise and back (a TypeError on floats), orderings made ``is``, signs other than left out, decorators
+(numba's change speed, not results), annotations (never evaluated), the bare ``*`` of parameters, numbers too large for 1 to matter.
+Put in: ``x += y`` made ``x -= y``, which it lacks.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import parso
+from cosmic_ray.ast import ast_nodes, get_ast
+from cosmic_ray.mutating import mutate_code
+from cosmic_ray.operators.operator import Example, Operator
+from cosmic_ray.plugins import get_operator, operator_names
+
+BITWISE = {"BitAnd", "BitOr", "BitXor", "LShift", "RShift"}
+SIGNS = {"+=": "-=", "-=": "+=", "*=": "/=", "/=": "*=", "|=": "&=", "&=": "|="}
+
+
+class AugmentedAssignment(Operator):
+    """``x += y`` to ``x -= y`` and the like."""
+
+    def mutation_positions(self, node: Any) -> Iterator[Any]:
+        if isinstance(node, parso.python.tree.Operator) and node.value in SIGNS:
+            yield node.start_pos, node.end_pos
+
+    def mutate(self, node: Any, index: int) -> Any:
+        node.value = SIGNS[node.value]
+        return node
+
+    @classmethod
+    def examples(cls) -> tuple[Example, ...]:
+        return (Example("x += y", "x -= y"),)
+
+
+def _wanted(name: str) -> bool:
+    kind, *parts = name.removeprefix("core/").split("_")
+    if kind == "ReplaceBinaryOperator":
+        return (parts[0] in BITWISE) == (parts[1] in BITWISE)
+    if kind == "ReplaceComparisonOperator":
+        return ("Is" in parts[0]) == ("Is" in parts[1])
+    if kind == "ReplaceUnaryOperator":
+        return parts[0] == "Delete"
+    return kind not in ("RemoveDecorator", "VariableInserter", "VariableReplacer")
+
+
+OPERATORS: dict[str, Operator] = {n.removeprefix("core/"): get_operator(n)() for n in sorted(operator_names()) if _wanted(n)}
+OPERATORS["AugmentedAssignment"] = AugmentedAssignment()
+
+
+@dataclass(frozen=True)
+class Mutant:
+    module: str  # as in boostfeat/tuners/mert.py: tuners/mert
+    operator: str
+    occurrence: int  # of the operator in the module
+    line: int
+
+    def source(self, original: str) -> str:
+        """The mutated module."""
+        changed: str | None = mutate_code(original, OPERATORS[self.operator], self.occurrence)
+        assert changed is not None, self
+        return changed
+
+    def change(self, original: str) -> tuple[str, str]:
+        """The line before and after."""
+        lines = zip(original.splitlines(), self.source(original).splitlines(), strict=True)
+        return next((a.strip(), b.strip()) for a, b in lines if a != b)
+
+
+def mutants_of(module: str, path: Path) -> list[Mutant]:
+    """All mutants of a module, in the order of operators and places."""
+    source = path.read_text()
+    tree, dead = get_ast(source), _annotations(ast.parse(source))
+    nodes = list(ast_nodes(tree))
+    out = []
+    for name, operator in OPERATORS.items():
+        count = 0
+        for node in nodes:
+            for start, _ in operator.mutation_positions(node):
+                bare_star = node.parent is not None and node.parent.type == "parameters"
+                huge = name == "NumberReplacer" and abs(ast.literal_eval(node.value)) > 2**53
+                if not bare_star and not huge and not any(a <= start < b for a, b in dead):
+                    out.append(Mutant(module, name, count, start[0]))
+                count += 1
+    return out
+
+
+def _annotations(tree: ast.AST) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+    """Spans ((line, column), (line, column)) of annotations and of decorators."""
+    nodes: list[Any] = []
+    for node in ast.walk(tree):
+        nodes += [getattr(node, "annotation", None), getattr(node, "returns", None), *getattr(node, "decorator_list", [])]
+    return [((n.lineno, n.col_offset), (n.end_lineno, n.end_col_offset)) for n in nodes if n is not None]
+
+
+def functions_of(path: Path) -> dict[int, tuple[int, int]]:
+    """Line -> (first, last) line of the outermost function or method around it."""
+    out: dict[int, tuple[int, int]] = {}
+    for node in ast.walk(ast.parse(path.read_text())):  # outer ones come first
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            for line in range(node.lineno, (node.end_lineno or node.lineno) + 1):
+                out.setdefault(line, (node.body[0].lineno, node.end_lineno or node.lineno))
+    return out
