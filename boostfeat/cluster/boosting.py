@@ -50,7 +50,7 @@ def check_options(options: BoostOptions, nbest: NBest) -> None:
             )
     if options.tree.curvature:
         raise InputError("--engine dask: expected trees without curvature, found --curvature; use --engine local")
-    if options.refit != "none" and options.refit_every:
+    if options.refit_every:
         raise InputError(f"--engine dask: expected --refit-every 0, found {options.refit_every}; use --engine local")
     sparse = set(nbest.sparse_names.to_pylist())
     if sparse and (not options.tree_features or sparse & set(options.tree_features)):
