@@ -146,8 +146,11 @@ class Bins:
         out[part.indices] = part.data
         return out, -self.zero[f - d]
 
-    def dataset(self, params: dict[str, Any]) -> Any:
-        """One LightGBM dataset of the codes: dense features, then the kept sparse ones. Each code gets a bin of its own."""
+    def dataset(self, params: dict[str, Any], again: I64 | None = None) -> Any:
+        """One LightGBM dataset of the codes: dense features, then the kept sparse ones. Each code gets a bin of its own.
+
+        The rows ``again`` are in it once more, at its end; without sparse features only.
+        """
         import lightgbm as lgb
         import pyarrow as pa
 
@@ -156,7 +159,8 @@ class Bins:
             # A reference that shows every code fixes the bins without a sample. Arrow columns are read where they are.
             sizes = np.array([len(borders.low) + 1 for borders in self.borders[: len(self.codes)]])
             every = np.arange(sizes.max(), dtype=np.float64)[:, None] % sizes
-            table = pa.table([pa.array(codes) for codes in self.codes], names=[str(f) for f in range(len(sizes))])
+            rows = self.codes if again is None else (np.append(codes, codes[again]) for codes in self.codes)
+            table = pa.table([pa.array(codes) for codes in rows], names=[str(f) for f in range(len(sizes))])
             parts.append(lgb.Dataset(table, params=params, reference=lgb.Dataset(every, params=params)))
         if self.sparse is not None:
             parts.append(lgb.Dataset(self.sparse, params={**params, "bin_construct_sample_cnt": self.sparse.shape[0]}))

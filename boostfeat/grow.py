@@ -109,6 +109,8 @@ class Grower:
     The result is the same for any number of threads.
     """
 
+    _again: I64 | None = None  # rows that LightGBM is given several times
+
     def __init__(
         self,
         names: Sequence[str],
@@ -251,7 +253,7 @@ class Grower:
         import lightgbm as lgb
 
         lgb.register_logger(_Silence())
-        return self._bins.dataset(self._params())
+        return self._bins.dataset(self._params(), self._again)
 
     def _params(self, **more: Any) -> dict[str, Any]:
         # by rows is faster while the histograms fit the cache; but it takes another copy of all codes

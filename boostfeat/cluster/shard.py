@@ -221,10 +221,16 @@ class RowGrower(Grower):
         self._x, self._c = x, counts
         how = {"max_bin": options.max_bin, "least": options.min_occurrences, "centred": options.leaves == "affine"}
         self._bins = Bins(x, counts, **how, sparse=None, threads=threads, given=given)
+        # LightGBM's network takes the rows of a leaf by their share of the hessian, and refuses splits that leave less than one: rows
+        # of many occurrences are there several times, so that the least a leaf may hold is always several rows
+        most = max(1.0, options.min_occurrences // 4)
+        copies = np.maximum(np.ceil(counts / most).astype(np.int64) - 1, 0)
+        self._again = np.repeat(np.arange(len(counts)), copies)
         self._dataset = self._make_dataset() if self._bins.splittable else None
         self._boosters, self._draw = {}, 0
-        self._grad, self._hess, self._counts = np.empty((3, len(x)), np.float32)
-        self._counts[:] = counts
+        self._grad, self._hess, self._counts = np.zeros((3, len(x) + len(self._again)), np.float32)
+        self._counts[: len(x)] = counts - most * copies
+        self._counts[len(x) :] = most
 
     @property
     def codes(self) -> Any:
@@ -248,12 +254,13 @@ class RowGrower(Grower):
         self, g: F64, on: int, scale: float, step: float, hess_step: float, least: float, most: int, draw: int
     ) -> list[Split]:
         self._draw = draw
+        n = len(self._c)  # the copies have no gradient
         if on < 0:
-            on_grid(g, scale, step, self._grad)
+            on_grid(g, scale, step, self._grad[:n])
             return self._split_sequence(self._counts, least, most)
         z = self.z(on)
-        on_grid(z * g, scale, step, self._grad)
-        on_grid(self._c * z * z, 1.0, hess_step, self._hess)
+        on_grid(z * g, scale, step, self._grad[:n])
+        on_grid(self._c * z * z, 1.0, hess_step, self._hess[:n])
         return self._split_sequence(self._hess, least, most)
 
 
