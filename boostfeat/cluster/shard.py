@@ -221,8 +221,8 @@ class RowGrower(Grower):
         self._x, self._c = x, counts
         how = {"max_bin": options.max_bin, "least": options.min_occurrences, "centred": options.leaves == "affine"}
         self._bins = Bins(x, counts, **how, sparse=None, threads=threads, given=given)
-        # LightGBM's network takes the rows of a leaf by their share of the hessian, and refuses splits that leave less than one. So
-        # rows of many occurrences are there several times, and the least that a leaf may hold is always several rows
+        # LightGBM's network takes the rows of a leaf by their share of the hessian, and refuses splits that leave less than one.
+        # So rows of many occurrences are there several times, and the least that a leaf may hold is always several rows
         most = max(1.0, options.min_occurrences // 4)
         copies = np.maximum(np.ceil(counts / most).astype(np.int64) - 1, 0)
         self._again = np.repeat(np.arange(len(counts)), copies)
