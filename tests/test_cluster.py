@@ -20,7 +20,7 @@ from boostfeat.blocks import block_ptr
 from boostfeat.boost import boost
 from boostfeat.cluster.block import cut_block
 from boostfeat.cluster.boosting import boost_on
-from boostfeat.cluster.fleet import Fleet, connected
+from boostfeat.cluster.fleet import Fleet, WorkerLostError, connected
 from boostfeat.cluster.growing import ClusterGrower
 from boostfeat.cluster.shard import Source
 from boostfeat.cluster.tuning import tune_on
@@ -249,10 +249,20 @@ def test_blocks_are_the_sentences_of_the_corpus(lists):
     assert np.array_equal(np.concatenate([part.stats for part in parts]), dev.stats)
 
 
+@pytest.mark.parametrize("gave", [OSError("closed"), 1])  # its connection broke, or it died after it had answered
+def test_an_error_in_the_network_is_the_loss_of_the_other(monkeypatch, gave):
+    """LightGBM on the worker that is left may say so first."""
+    monkeypatch.setattr(Fleet, "_wait_for", lambda *_: {"a": {}, "b": {}})
+    monkeypatch.setattr(Fleet, "_present", lambda _: {"a": {"last_seen": 1.0}})
+    fleet = Fleet(SimpleNamespace(run=lambda *_, **__: {"a": RuntimeError("socket"), "b": gave}), timeout=5)
+    with pytest.raises(WorkerLostError, match="worker b: its process or machine is gone"):
+        fleet.shards("sequence")
+
+
 @pytest.mark.parametrize("at", [pytest.param("round", marks=pytest.mark.slow), "sequence"])
 def test_a_killed_worker_is_named_and_the_rest_goes_on(lists, stores, client, at, monkeypatch):
     options, said = OPTIONS["paper"], []
-    fleet = Fleet(client, workers=2, timeout=30)
+    fleet = Fleet(client, workers=2, timeout=120)
     victim = list(fleet.members)[1]
     pid = client.run(os.getpid, workers=[victim])[victim]
 

@@ -222,18 +222,20 @@ class Fleet:
                 raise InputError(f"--engine dask: no answer from workers for {_LONGEST * self.timeout:g} s; raise --timeout")
         found = running.result()
         for address in addresses:
-            result = found.get(address)
+            if isinstance(found.get(address, OSError()), OSError):  # the connection broke
+                self._await_departure([address])
+                raise WorkerLostError(f"worker {address}: its process or machine is gone")
+        for address, result in found.items():
             if isinstance(result, InputError):
                 raise result
-            if isinstance(result, OSError) or address not in found:  # the connection broke
-                self._await_departure(address)
-                raise WorkerLostError(f"worker {address}: its process or machine is gone")
             if isinstance(result, Exception):
+                self._await_departure(addresses)  # LightGBM on this worker may have lost another
+                self._check()
                 raise RuntimeError(f"worker {address}: {type(result).__name__}: {result}") from result
         return [found[address] for address in addresses]
 
-    def _await_departure(self, address: str) -> None:
-        """The scheduler may notice a little later than we do."""
+    def _await_departure(self, addresses: Sequence[str]) -> None:
+        """Of one of them, that is: the scheduler may notice a little later than we do."""
         until = time.monotonic() + 5
-        while address in self._present() and time.monotonic() < until:
+        while set(addresses) <= set(self._present()) and time.monotonic() < until:
             time.sleep(_POLL / 4)
