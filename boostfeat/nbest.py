@@ -203,6 +203,13 @@ class NBest:
         """[H] the sentence of each hypothesis."""
         return owners(self.hyp_ptr)
 
+    @cached_property
+    def unlearnable(self) -> dict[str, float]:
+        """Features whose values are beyond all measure, and their largest: see boostfeat.ranges. It reads all of X."""
+        from .ranges import out_of_range
+
+        return out_of_range(self)
+
     # -- the matrices of METHOD section 1 ----------------------------------------------------------------------------
 
     @property

@@ -45,8 +45,7 @@ def _sparse_sizes(rows: SparseRows, n: int) -> F64:
 
 def learnable(nbest: NBest) -> NBest:
     """The same lists, with features that cannot be learnt from set to 0."""
-    wrong = out_of_range(nbest)
-    return _zeroed(nbest, wrong) if wrong else nbest
+    return _zeroed(nbest, nbest.unlearnable) if nbest.unlearnable else nbest
 
 
 def _zeroed(nbest: NBest, names: Collection[str]) -> NBest:
@@ -67,6 +66,6 @@ def range_warnings(nbest: NBest, said: Collection[str] = ()) -> dict[str, str]:
     """A line for each feature that is left out, by name; not for those that were said already."""
     return {
         name: f"feature {name} has values up to {size:g}, outside {SMALLEST:g} to {LARGEST:g}: it is left out, its weight is 0"
-        for name, size in out_of_range(nbest).items()
+        for name, size in nbest.unlearnable.items()
         if name not in said
     }
