@@ -99,6 +99,11 @@ def test_variants(tmp_path: Path, old: str, new: str) -> None:
         assert len(found) == 2 or error
 
 
+def test_a_return_inside_a_number_that_is_not_kept(tmp_path: Path) -> None:
+    line = OSGX.replace(" d_a=1", "")
+    assert "expected an arc" in both(write(tmp_path, "g.osgx", line.replace(" fscore=-", " fscore=-\r")))[1]
+
+
 @settings(max_examples=200, deadline=None)
 @given(data=st.data(), sparse=st.booleans(), size=st.sampled_from([40, 300, 1 << 22]))
 def test_the_same_graphs_and_errors(
@@ -109,7 +114,7 @@ def test_the_same_graphs_and_errors(
     for _ in range(data.draw(st.integers(0, 2))):
         a = data.draw(st.integers(0, len(raw)))
         b = min(len(raw), a + data.draw(st.integers(0, 9)))
-        tokens = [b"9", b"-", b" ", b"\n", b"|", b"=", b'"', b"(", b",", b"1e9", b"nan", b"\xff", b"\xc3\xa4", b"4 hyp=0"]
+        tokens = [b"9", b"-", b" ", b"\n", b"|", b"=", b'"', b"(", b",", b"1e9", b"nan", b"\xff", b"\xc3\xa4", b"4 hyp=0", b"\r"]
         raw[a:b] = data.draw(st.one_of(st.just(b""), st.just(bytes(raw[a:b] * 2)), st.sampled_from(tokens)))
     path = tmp_path_factory.getbasetemp() / "changed.osgx"
     path.write_bytes(bytes(raw))

@@ -28,7 +28,7 @@ _HYP, _STACK, _BACK, _SCORE, _TRANSITION, _RECOMBINED, _FORWARD, _FSCORE, _COVER
         *(b' scores="core=(', b'" out="'),
     )
 )
-_SPACE, _COMMA, _MINUS, _CLOSE, _BAR, _QUOTE, _RETURN = (ord(c) for c in ' ,-)|"\r')
+_SPACE, _COMMA, _MINUS, _CLOSE, _BAR, _QUOTE, _RETURN, _DELETE = (ord(c) for c in ' ,-)|"\r\x7f')
 
 
 class Lines(NamedTuple):
@@ -55,10 +55,12 @@ def _after(buf, i, end, word):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _skip_to_space(buf, i, end):  # type: ignore[no-untyped-def]
-    """The position of the next space or the end; -1 if nothing stands before it (or i is -1 already)."""
+    """The position of the next space or the end; -1 if nothing or no plain ASCII stands before it (or i is -1 already)."""
     if i < 0 or i >= end or buf[i] == _SPACE:
         return -1
     while i < end and buf[i] != _SPACE:
+        if not _SPACE < buf[i] < _DELETE:
+            return -1
         i += 1
     return i
 
