@@ -76,7 +76,8 @@ def _child(reader: str, first: int, last: int, shared: mmap.mmap, folder: str, p
 
     samples, mutations = samples_of(reader), READERS[reader].mutations
     warnings.simplefilter("error")
-    outcome(reader, samples[0], folder)  # imports, compiles
+    for sample in samples:  # imports, compiles
+        outcome(reader, sample, folder)
     with open("/proc/self/statm") as file:
         used = int(file.read().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + BYTES, used + BYTES))
