@@ -40,6 +40,7 @@ class BoostOptions:
     rounds: int = 25  # M, at most so many trees
     shrinkage: float = 1.0  # factor of every ρ; 1 is the paper's
     l2: float = 1.0  # penalty on the initial weights (standardised), on each ρ, and on leaf values that are refitted
+    sparse_l2: float | None = None  # penalty on the initial weights of sparse features; None: l2
     patience: int = 10  # rounds without a better select gain before it stops
     metric: str = "bleu-sbp"  # what the stopping point is chosen by on select
     rule: str = (
@@ -60,6 +61,7 @@ class BoostOptions:
     length: bool = False  # the weight of the output's length tuned on select at the end
     bags: int = 1  # models of as many seeds, whose mean is the model
     tree_features: tuple[str, ...] = ()  # the features that trees may look at; none named: all
+    sparse_trees: bool = True  # whether "all" has the sparse ones, where there are dense ones too
     pairs: PairOptions = field(default_factory=PairOptions)
     tree: TreeOptions = field(default_factory=TreeOptions)
 
@@ -77,12 +79,18 @@ class BoostOptions:
         for name in ("rounds", "l2", "patience", "scale", "resample_pairs", "refit_every", "refit_scale", "refit_l2"):
             if not getattr(self, name) >= 0:
                 raise InputError(f"{name}: expected 0 or more, found {getattr(self, name)}")
+        if self.sparse_l2 is not None and not self.sparse_l2 >= 0:
+            raise InputError(f"sparse_l2: expected 0 or more, found {self.sparse_l2}")
         for name in ("shrinkage", "subsample"):
             if not 0 < getattr(self, name) <= 1:
                 raise InputError(f"{name}: expected a number above 0 up to 1, found {getattr(self, name)}")
         for name, least in (("bags", 1), ("anneal", 1)):
             if not getattr(self, name) >= least:
                 raise InputError(f"{name}: expected {least} or more, found {getattr(self, name)}")
+
+    def penalties(self, n_dense: int, n_sparse: int) -> F64:
+        """[D + N] the penalty on each initial weight."""
+        return np.repeat([self.l2, self.l2 if self.sparse_l2 is None else self.sparse_l2], [n_dense, n_sparse])
 
     def made_anew(self, m: int) -> bool:
         """Are the pairs and their weights of round m + 1 made anew, at the scores after round m?"""
@@ -148,7 +156,8 @@ class _Task:
 
     def first_weights(self) -> dict[str, float]:
         """λ = argmin Ψ + l2/2 |λ|²"""
-        return fit_linear(self.dev, self._pairs(0), l2=self.options.l2, threads=self.threads).weights
+        penalty = self.options.penalties(len(self.dev.global_names), len(self.dev.sparse_names))
+        return fit_linear(self.dev, self._pairs(0), l2=1.0, l2_factors=penalty, threads=self.threads).weights
 
     def refitted(self, model: Model, m: int, scores: F64) -> Model:
         """The model with its weights refitted together; with the linear ones only, before there are trees."""
@@ -179,7 +188,10 @@ class _Task:
 
     def grower(self) -> Grower:
         options, space = self.options, self.space
-        space = space.only(options.tree_features) if options.tree_features else space
+        if options.tree_features:
+            space = space.only(options.tree_features)
+        elif not options.sparse_trees and space.names:
+            space = replace(space, sparse=None, sparse_names=())
         return Grower(
             space.names,
             space.x,

@@ -18,6 +18,8 @@ _DEFAULT = BoostOptions(
     rule="last-se",
     resample_pairs=5,
     context=True,
+    sparse_l2=1000.0,  # of 100 pairs a sentence: thousands of indicators tell the same few sentences apart
+    sparse_trees=False,
     pairs=PairOptions(draws=2500, alpha=0.1),
     tree=TreeOptions(max_leaves=4, min_occurrences=1000),
 )

@@ -24,6 +24,7 @@ from boostfeat.rounds import best_round, kept_rounds, model_at, one_se_round, sm
 from boostfeat.selection import choose_structure, fold_curve
 from boostfeat.store import read_store, write_store
 from boostfeat.synthetic import SyntheticOptions, synthetic_nbest
+from boostfeat.templates import TEMPLATES, Vocab, featurize
 from boostfeat.tree import Tree
 
 SMALL = SyntheticOptions(sentences=40, hyps=30, features=6)
@@ -329,3 +330,49 @@ def test_folds_of_the_command(boostfeat, stores, tmp_path):
     assert code == 0
     chosen = Model.load(tmp_path / "m.json").config["tree"]["max_leaves"]
     assert f"folds: max_leaves {chosen} (" in err
+
+
+# -- sparse features ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def worded() -> NBest:
+    """Lists with an indicator of every phrase pair."""
+    return featurize(synthetic_nbest(SMALL, seed=1), Vocab.of("pt", TEMPLATES, min_count=1))[0]
+
+
+def test_sparse_features_have_a_penalty_of_their_own(dev, worded):
+    """The first weights minimise Σ log-loss + l2/2 |dense|² + sparse_l2/2 |sparse|²: a huge one leaves the dense model."""
+    names = worded.sparse_names.to_pylist()
+    assert len(names) > 50
+
+    def first(nbest: NBest, **changes: float | None) -> dict[str, float]:
+        return dict(boost(nbest, None, recipe("paper", rounds=0, **changes)).weights)
+
+    alone, freely = first(dev), first(worded)
+    assert first(worded, sparse_l2=1.0) == freely == first(worded, sparse_l2=None)
+    kinds = [first(worded, sparse_l2=l2) for l2 in (1.0, 100.0, 1e4)]
+    sizes = [np.linalg.norm([w for n, w in weights.items() if n in names]) for weights in kinds]
+    assert sizes[0] > 2 * sizes[1] > 8 * sizes[2] > 0
+    tied = first(worded, sparse_l2=1e6)
+    assert {n: w for n, w in tied.items() if n not in names} == pytest.approx(alone, rel=0.01)
+    assert freely["LexWeight"] != pytest.approx(alone["LexWeight"], rel=0.05)
+
+
+@pytest.mark.parametrize(("changes", "sparse"), [({}, False), ({"sparse_trees": True}, True)])
+def test_trees_of_the_default_look_at_dense_features(worded, changes, sparse):
+    """Indicators of phrases are the first weights' matter; where there is nothing else, trees take them all the same."""
+    names = set(worded.sparse_names.to_pylist())
+    once = {**QUICK, "min_occurrences": 1, "rounds": 12, "sparse_l2": 1e6}
+
+    def tested(nbest: NBest) -> set[str]:
+        return set().union(*(tree.features() for tree in boost(nbest, None, recipe("default", **once, **changes)).trees))
+
+    assert bool(tested(worded) & names) == sparse
+    bare = replace(worded, units=replace(worded.units, x=worded.X[:, :0]), unit_names=())
+    assert tested(bare)
+
+
+def test_a_negative_penalty_is_refused():
+    with pytest.raises(InputError, match="sparse_l2: expected 0 or more, found -1"):
+        recipe("default", sparse_l2=-1)

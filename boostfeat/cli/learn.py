@@ -17,6 +17,7 @@ from .lists import Store
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ..boost import BoostOptions
     from ..model import Model
     from ..nbest import NBest
 
@@ -43,7 +44,8 @@ def induce(
     rounds: Annotated[int | None, typer.Option("--rounds", min=0, help="Trees, at most (M).")] = None,
     init: Init = None,
     shrinkage: Annotated[float | None, typer.Option("--shrinkage", help="Factor of every tree's weight.")] = None,
-    l2: Annotated[float | None, typer.Option("--l2", min=0, help="L2 penalty on weights.")] = None,
+    l2: Annotated[float | None, typer.Option("--l2", min=0, help="L2 penalty on weights and steps.")] = None,
+    sparse_l2: Annotated[float | None, typer.Option("--sparse-l2", min=0, help="The same on those of sparse features.")] = None,
     patience: Annotated[
         int | None, typer.Option("--patience", min=1, help="Rounds without a better select gain before it stops.")
     ] = None,
@@ -85,6 +87,9 @@ def induce(
     refit_l2: Annotated[float | None, typer.Option("--refit-l2", min=0, help="L2 penalty on the step of a refit.")] = None,
     length: Annotated[bool | None, typer.Option("--length/--no-length", help="Tune the weight of the length on select.")] = None,
     bags: Annotated[int | None, typer.Option("--bags", min=1, help="Models of as many seeds; their mean is the model.")] = None,
+    sparse_trees: Annotated[
+        bool | None, typer.Option("--sparse-trees/--no-sparse-trees", help="Trees look at sparse features too.")
+    ] = None,
     static_only: Annotated[bool, typer.Option("--static-only", help="Trees look at features of the phrase pair alone.")] = False,
     tree_features: Annotated[
         str | None, typer.Option("--tree-features", help="Trees look at these features only, by commas.")
@@ -152,7 +157,9 @@ def induce(
         say(f"warning: {warning}", quiet=quiet)
     dev = learnable(dev)
     if static_only or tree_features:
-        options = with_changes(options, {"tree_features": _tree_features(dev, static_only=static_only, names=tree_features)})
+        options = with_changes(
+            options, {"tree_features": _tree_features(dev, options, static_only=static_only, names=tree_features)}
+        )
     if graphs:
 
         def boosting(nbest: NBest, i: int) -> Model:
@@ -234,7 +241,7 @@ _NOT_OPTIONS = (  # parameters of induce that are not options of boosting
 _OPTIONS = {"pairs": "keep"}  # those whose flag has another name
 
 
-def _tree_features(dev: NBest, *, static_only: bool, names: str | None) -> tuple[str, ...]:
+def _tree_features(dev: NBest, options: BoostOptions, *, static_only: bool, names: str | None) -> tuple[str, ...]:
     from ..errors import InputError
     from ..export.kinds import static_features
 
@@ -243,6 +250,9 @@ def _tree_features(dev: NBest, *, static_only: bool, names: str | None) -> tuple
     if named is not None and (unknown := sorted(named - set(features))):
         raise InputError(f"--tree-features: expected features of the list that trees may test, found {unknown[0]!r}")
     found = tuple(name for name in features if named is None or name in named)
+    dense = tuple(name for name in found if name in dev.global_names)
+    if named is None and dense and not options.sparse_trees:
+        return dense
     if not found:
         raise InputError("--static-only: expected a list with static features, found none; see 'boostfeat info'")
     return found
