@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 from numba import njit
 
@@ -161,6 +163,11 @@ class PairwiseLogLoss:
         return out
 
     def ray(self, scores: F64, direction: F64) -> Ray:
+        blocks = self.block_rays(scores, direction)
+        return lambda rho: add_up(blocks(rho))
+
+    def block_rays(self, scores: F64, direction: F64) -> Callable[[float], list[tuple[float, float, float]]]:
+        """The ray of the pairs of each block."""
         z, dz, weight = np.empty((3, len(self.pairs)))
         n, blocks = 0, []  # of each block: its pairs that move, and the loss of the others
         better, worse = self.pairs.better, self.pairs.worse
@@ -175,16 +182,24 @@ class PairwiseLogLoss:
 
         margin, e = np.empty((2, n))
 
-        def at(rho: float) -> tuple[float, float, float]:
+        def at(rho: float) -> list[tuple[float, float, float]]:
             _moved(z, dz, min(max(rho, -HUGE), HUGE), margin, e)
             exp_nonpositive(e)
-            value = first = second = 0.0
+            out = []
             for some, resting in blocks:
                 own, slope, curve = _pair_sums(margin[some], e[some], dz[some], weight[some])
-                value, first, second = value + (resting + own), first + slope, second + curve
-            return value, first, second
+                out.append((resting + own, slope, curve))
+            return out
 
         return at
+
+
+def add_up(blocks: Sequence[tuple[float, float, float]]) -> tuple[float, float, float]:
+    """The ray of all blocks, in their order. Not by sum(), which rounds in another way from Python 3.12 on."""
+    value = first = second = 0.0
+    for own, slope, curve in blocks:
+        value, first, second = value + own, first + slope, second + curve
+    return value, first, second
 
 
 class LambdaLoss(PairwiseLogLoss):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -18,10 +19,10 @@ pytest.importorskip("distributed")
 
 from boostfeat.blocks import block_ptr
 from boostfeat.boost import boost
-from boostfeat.cluster.block import cut_block
 from boostfeat.cluster.boosting import boost_on
 from boostfeat.cluster.fleet import Fleet, WorkerLostError, connected
 from boostfeat.cluster.growing import ClusterGrower
+from boostfeat.cluster.part import cut_part
 from boostfeat.cluster.shard import Source
 from boostfeat.cluster.tuning import tune_on
 from boostfeat.errors import InputError
@@ -30,6 +31,7 @@ from boostfeat.model import Model
 from boostfeat.recipes import recipe
 from boostfeat.store import write_store
 from boostfeat.synthetic import SyntheticOptions, synthetic_nbest
+from boostfeat.templates import TEMPLATES, Vocab, featurize
 from boostfeat.tuners.adagrad import Adagrad
 from boostfeat.tuners.base import Run
 from boostfeat.tuners.mira import Mira
@@ -99,6 +101,28 @@ def test_any_number_of_workers_gives_the_model_of_one_machine(lists, stores, fle
         assert_same(found, local)
 
 
+def test_sparse_features_are_penalised_as_on_one_machine(lists, fleet, tmp_path):
+    worded = featurize(lists[0].truncate(6), Vocab.of("pt", TEMPLATES, min_count=1))[0]
+    write_store(worded, tmp_path / "dev.nbest")
+    options = recipe("default", rounds=2, **SMALL)
+    local = boost(worded, None, options)
+    found = boost_on(fleet(2), Source.of(str(tmp_path / "dev.nbest")), worded, None, options)
+    assert any(name.startswith("pt:") for name in found.weights)
+    assert found.weights == pytest.approx(local.weights, rel=1e-9)
+    assert_same(found, local)
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_workers_and_their_threads_do_not_change_a_bit(lists, stores, fleet, name):
+    found = set()
+    for threads in ([1], [3], [2, 1]):
+        of = fleet(len(threads))
+        for worker, n in zip(of.members.values(), threads, strict=True):
+            worker["nthreads"] = n
+        found.add(json.dumps(boost_on(of, Source.of(stores[0]), *lists, OPTIONS[name], seed=3).to_json()))
+    assert len(found) == 1
+
+
 def assert_same(found: Model, expected: Model) -> None:
     """The same structure and thresholds; numbers that differ by rounding alone."""
     assert found.weights == pytest.approx(expected.weights, rel=1e-6)
@@ -155,13 +179,13 @@ def test_resume_goes_on_from_the_last_round(lists, stores, client, boostfeat, tm
     out, rounds = tmp_path / "m.json", []
     options = recipe("paper", rounds=4, draws=200)
     whole = boost(*lists, options, callback=lambda row, model: row["round"] == 3 and model.save(f"{out}.partial"))
-    plain = Fleet.each
+    plain = Fleet.together
 
-    def each(self, method, *arguments):
-        rounds.extend([method] if method == "move" else [])
-        return plain(self, method, *arguments)
+    def together(self, *calls):
+        rounds.extend(call for call in calls if call[:2] == ("each", "move"))
+        return plain(self, *calls)
 
-    monkeypatch.setattr(Fleet, "each", each)
+    monkeypatch.setattr(Fleet, "together", together)
     flags = ("--recipe", "paper", "--rounds", 4, "--draws", 200, "--resume")
     cluster = ("--engine", "dask", "--scheduler", client.scheduler.address, "--workers", 2)
     assert boostfeat("induce", stores[0], "--select", stores[1], "-o", out, *flags, *cluster)[0] == 0
@@ -178,13 +202,17 @@ def test_a_feature_beyond_all_measure_is_left_out_on_workers_too(lists, fleet, t
     assert found.to_json() == boost(huge, None, options).to_json()
 
 
+def on_two_workers(store, out, *flags):
+    """The command as a terminal would start it: the head of a group of its own."""
+    command = [sys.executable, "-m", "boostfeat", "induce", store, "-o", out, "--recipe", "paper", *flags]
+    cluster = ["--engine", "dask", "--scheduler", "local", "--workers", "2"]
+    return subprocess.Popen([*command, *cluster], stderr=subprocess.PIPE, start_new_session=True)
+
+
 @pytest.mark.slow
 def test_ctrl_c_while_workers_start_prints_one_line(stores, tmp_path):
     psutil = pytest.importorskip("psutil")  # which distributed needs
-    command = [sys.executable, "-m", "boostfeat", "induce", stores[0], "-o", tmp_path / "m.json", "--recipe", "paper"]
-    with subprocess.Popen(
-        [*command, "--engine", "dask", "--scheduler", "local", "--workers", "2"], stderr=subprocess.PIPE, start_new_session=True
-    ) as running:
+    with on_two_workers(stores[0], tmp_path / "m.json") as running:
         while len(psutil.Process(running.pid).children()) < 3:  # two, and multiprocessing's own
             assert running.poll() is None
             time.sleep(0.05)
@@ -192,6 +220,29 @@ def test_ctrl_c_while_workers_start_prints_one_line(stores, tmp_path):
         _, err = running.communicate(timeout=60)
     assert (running.returncode, err.count(b"\n")) == (130, 1)
     assert err.startswith(b"boostfeat: interrupted")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
+def test_an_interrupted_round_ends_at_once_and_leaves_no_process(stores, tmp_path, number):
+    """Though workers are in the middle of something: here, they are frozen."""
+    psutil = pytest.importorskip("psutil")
+    out = tmp_path / "m.json"
+    with on_two_workers(stores[0], out, "--draws", "200", "--rounds", "5000", "-q") as running:
+        while not (tmp_path / "m.json.partial").exists():
+            assert running.poll() is None
+            time.sleep(0.05)
+        started = psutil.Process(running.pid).children(recursive=True)
+        for process in started:
+            if "spawn_main" in " ".join(process.cmdline()):
+                process.suspend()
+        os.kill(running.pid, number)
+        begun = time.monotonic()
+        _, err = running.communicate(timeout=60)
+    assert time.monotonic() - begun < 5  # about 1 on an idle machine; asking workers to end would take as long as they do
+    assert (running.returncode, err.count(b"\n")) == (128 + number, 1)
+    assert b"holds the best so far; go on with --resume" in err
+    assert not psutil.wait_procs(started, timeout=3)[1]
+    assert Model.load(out).history
 
 
 @pytest.mark.parametrize(
@@ -232,19 +283,19 @@ def test_a_store_that_workers_do_not_see(lists, stores, fleet, change, line):
 
 
 def test_workers_that_grow_different_trees_are_named(monkeypatch):
-    answers = [([(0, 1, -1, -1)], np.full((1, 2), 99.0), 0), ([(0, 2, -1, -1)], np.full((1, 2), 99.0), 0)]
+    answers = [([(0, 1, -1, -1)], None), ([(0, 2, -1, -1)], None)]
     grower = object.__new__(ClusterGrower)
     grower.options = TreeOptions()
     grower.fleet = SimpleNamespace(members={"tcp://a": None, "tcp://b": None}, shards=lambda *_: answers)
     with pytest.raises(InputError, match=r"found .*\(0, 1.* on tcp://a and .*\(0, 2.* on tcp://b"):
-        grower._structure(-1, 1.0, 1.0, 0.0, 1.0, 0)
+        grower._agreed("constant")
 
 
 def test_blocks_are_the_sentences_of_the_corpus(lists):
     dev, _ = lists
     ptr = block_ptr(len(dev))
     weights = Model({"LM0": 0.3, "RelFreq": 1.7})
-    parts = [cut_block(dev, a, b) for a, b in pairwise(ptr)]
+    parts = [cut_part(dev, a, b)[0] for a, b in pairwise(ptr)]
     assert np.array_equal(np.concatenate([weights.decision_function(part) for part in parts]), weights.decision_function(dev))
     assert np.array_equal(np.concatenate([part.stats for part in parts]), dev.stats)
 
@@ -259,12 +310,31 @@ def test_an_error_in_the_network_is_the_loss_of_the_other(monkeypatch, gave):
         fleet.shards("sequence")
 
 
-@pytest.mark.parametrize("at", [pytest.param("round", marks=pytest.mark.slow), "sequence"])
+@pytest.mark.parametrize("gone", ["run", "sync"])
+def test_a_scheduler_that_is_gone_is_one_line(monkeypatch, gone):
+    def fails(*_, **how):
+        raise OSError if gone == "run" else TimeoutError(how["callback_timeout"])
+
+    monkeypatch.setattr(Fleet, "_wait_for", lambda *_: {"a": {}})
+    client = SimpleNamespace(run=fails, sync=fails, scheduler=SimpleNamespace(identity=None))
+    fleet = Fleet(client, timeout=5)
+    with pytest.raises(InputError, match="expected the scheduler to answer, found it gone"):
+        fleet.shards("row") if gone == "run" else fleet._check()
+
+
+GONE = "worker {}: its process or machine is gone; workers start again"
+
+
+def worker_of(client, fleet, number):
+    address = list(fleet.members)[number]
+    return address, client.run(os.getpid, workers=[address])[address]
+
+
+@pytest.mark.parametrize("at", [pytest.param("round", marks=pytest.mark.slow), "constant"])
 def test_a_killed_worker_is_named_and_the_rest_goes_on(lists, stores, client, at, monkeypatch):
     options, said = OPTIONS["paper"], []
     fleet = Fleet(client, workers=2, timeout=120)
-    victim = list(fleet.members)[1]
-    pid = client.run(os.getpid, workers=[victim])[victim]
+    victim, pid = worker_of(client, fleet, 1)
 
     def kill() -> None:
         if not said and victim in fleet.members:
@@ -273,7 +343,7 @@ def test_a_killed_worker_is_named_and_the_rest_goes_on(lists, stores, client, at
     plain = Fleet.shards
 
     def shards(self, method, *arguments):
-        if at == "sequence" and method == "sequence":  # the other one now waits in LightGBM for it
+        if at == "constant" and method == "constant":  # the other one now waits in LightGBM for it
             kill()
         return plain(self, method, *arguments)
 
@@ -288,6 +358,42 @@ def test_a_killed_worker_is_named_and_the_rest_goes_on(lists, stores, client, at
         say=said.append,
     )
     fleet.close()
-    after = "after round 2" if at == "round" else "after round 0"
-    assert said == [f"worker {victim}: its process or machine is gone; going on {after} with 1 worker"]
+    assert said == [GONE.format(victim), f"going on after round {2 if at == 'round' else 0} with 1 worker"]
     assert found.to_json() == boost(*lists, options, seed=3).to_json()
+
+
+@pytest.mark.slow
+def test_a_frozen_worker_is_named_in_time_and_the_run_goes_on(lists, stores, client):
+    options, said, times = OPTIONS["paper"], [], []
+    fleet = Fleet(client, workers=2, timeout=5)
+    victim, pid = worker_of(client, fleet, 0)
+
+    def freeze(row, model) -> None:
+        if row["round"] == 2 and not times:
+            os.kill(pid, signal.SIGSTOP)
+            times.append(time.monotonic())
+
+    def say(line: str) -> None:
+        said.append(line)
+        times.append(time.monotonic())
+
+    found = boost_on(fleet, Source.of(stores[0]), *lists, options, seed=3, callback=freeze, say=say)
+    fleet.close()
+    assert said == [f"worker {victim}: no sign of it for 5 s; workers start again", "going on after round 2 with 2 workers"]
+    assert 4 < times[1] - times[0] < 8  # signs of life come every half a second, and are looked at every second
+    assert found.to_json() == boost(*lists, options, seed=3).to_json()
+
+
+def test_a_worker_lost_while_tuning_is_named_and_the_rest_goes_on(lists, stores, client):
+    tuner, said = TUNERS[0], []
+    fleet = Fleet(client, workers=2, timeout=60)
+    victim, pid = worker_of(client, fleet, 1)
+
+    def kill(row, *_) -> None:
+        if not said and victim in fleet.members:
+            os.kill(pid, signal.SIGKILL)
+
+    found = tune_on(fleet, Source.of(stores[0]), tuner, *lists, replace(RUN, callback=kill), say=said.append)
+    fleet.close()
+    assert said == [GONE.format(victim), "going on after epoch 1 with 1 worker"]
+    assert found.to_json() == tuner.fit(*lists, RUN).to_json()

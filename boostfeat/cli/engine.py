@@ -65,5 +65,7 @@ def fleet_of(scheduler: str | None, *, workers: int | None, timeout: float | Non
         fleet = Fleet(client, workers=workers, timeout=timeout or 60.0)
         try:
             yield fleet
-        finally:
-            fleet.close()
+        except BaseException:
+            fleet.abandon()
+            raise
+        fleet.close()

@@ -18,17 +18,16 @@ from ..boost import BoostOptions, Callback, HeldOut, check_level, check_same
 from ..errors import InputError
 from ..expected import log_bleu
 from ..length import tuned_length
-from ..linesearch import minimise_ray
 from ..metrics import Scorer
 from ..model import Model
 from ..nbest import NBest
 from ..pro import fit_parts
 from ..refit import NO_SPREAD
 from ..rounds import all_weights, best_round, kept_rounds
-from ..tree import Tree
-from .fleet import Fleet, WorkerLostError
-from .growing import ClusterGrower
-from .shard import Shard, Source
+from .fleet import Fleet, WorkerLostError, flat
+from .growing import ClusterGrower, Grown
+from .part import in_order
+from .shard import Shard, Source, search
 
 _CANNOT: dict[str, tuple[Any, ...]] = {  # what is possible of options that are not there on a cluster
     "bags": (1,),
@@ -53,10 +52,12 @@ def check_options(options: BoostOptions, nbest: NBest) -> None:
     if options.refit_every:
         raise InputError(f"--engine dask: expected --refit-every 0, found {options.refit_every}; use --engine local")
     sparse = set(nbest.sparse_names.to_pylist())
-    if sparse and (not options.tree_features or sparse & set(options.tree_features)):
+    dense = nbest.global_names if options.level == "global" else nbest.unit_names
+    every = options.sparse_trees or not dense  # what trees look at where no features are named
+    if sparse & set(options.tree_features) or (sparse and every and not options.tree_features):
         raise InputError(
             "--engine dask: expected trees over dense features only, found a list with sparse ones; "
-            "name the dense ones with --tree-features"
+            "give --no-sparse-trees, or name dense ones with --tree-features"
         )
 
 
@@ -91,10 +92,8 @@ def boost_on(
             model = run.rounds(select, init=init, so_far=latest[0] if latest else None, callback=report)
             break
         except WorkerLostError as lost:
-            done = latest[0].history[-1]["round"] if latest else None
-            fleet.heal()
-            after = "from the start" if done is None else f"after round {done}"
-            say(f"{lost}; going on {after} with {len(fleet.members)} worker{'s' if len(fleet.members) > 1 else ''}")
+            done = f"after round {latest[0].history[-1]['round']}" if latest else "from the start"
+            fleet.heal(lost, done, say)
     return tuned_length(model, select, options.metric) if options.length and select is not None else model
 
 
@@ -127,16 +126,16 @@ class _Run:
             model = self._refitted(model)
         done = len(model.trees) - n_init
         drawn = max((m for m in range(done + 1) if options.made_anew(m)), default=0)
-        each("start", replace(model, trees=model.trees[: n_init + drawn]))
+        self.fleet.later("each", "start", replace(model, trees=model.trees[: n_init + drawn]))
         n_pairs = self._train(drawn)
         for tree in model.trees[n_init + drawn :]:
-            each("add", tree)
+            self.fleet.later("each", "add", tree)
         held_out = HeldOut(select, model, options.metric) if select is not None else None
 
-        def ended(m: int, rows: list[tuple[float, I64]], **more: Any) -> Model:
+        def ended(m: int, rows: list[tuple[list[float], I64]], **more: Any) -> Model:
             losses, chosen = zip(*rows, strict=True)
             gain = self.scorer.score(np.concatenate(chosen), options.metric).score
-            row = {"round": m, "loss": sum(losses) / max(1, n_pairs), **more, "dev": gain}
+            row = {"round": m, "loss": in_order(flat(losses)) / max(1, n_pairs), **more, "dev": gain}
             if held_out is not None:
                 row["select"] = held_out.gain()
             history.append(row)
@@ -148,19 +147,23 @@ class _Run:
             weights = all_weights(model) if options.refit_every else {}
             model = ended(0, each("row"), effects=self._effects(model.weights), **weights)
         grower: ClusterGrower | None = None
+        targets: list[Any] | None = None
         for m in range(done + 1, options.rounds + 1):
             if held_out and m - 1 - best_round(history) >= max(1, options.patience):
                 break
             if m > 1 and (options.made_anew(m - 1) or options.anneal > 1) and m - 1 != drawn:
                 n_pairs, drawn = self._train(m - 1), m - 1
             grower = grower or ClusterGrower(self.fleet, options.tree, options.tree_features, seed=self.seed)
-            grown = grower.grow(each("target", self.seed, m, options.subsample), draw=m)
-            rho = self._line_search(grown.tree) if grown is not None else 0.0
+            grown = grower.grow(targets or each(*self._target(m)), draw=m)
+            rho = self._line_search(grown) if grown is not None else 0.0
             if grown is None or not rho:
                 break
             rho *= options.shrinkage
             tree = replace(grown.tree, name=f"tree.{len(model.trees):03d}", weight=rho)
-            moved = each("move", rho)
+            if m == options.rounds or options.made_anew(m) or options.anneal > 1:
+                moved, targets = each("move", rho), None
+            else:  # the next round is known to begin with these scores
+                moved, targets = map(flat, self.fleet.together(("each", "move", rho), ("each", *self._target(m + 1))))
             if held_out:
                 held_out.add(tree)
             model = replace(model, trees=(*model.trees, tree))
@@ -168,11 +171,14 @@ class _Run:
                 "rho": rho,
                 "tree": tree.name,
                 "fit": grown.gain,
-                "effect": self._sd(sum(squares for squares, *_ in moved)),
+                "effect": self._sd(in_order(flat([squares for squares, *_ in moved]))),
                 "fires": grown.fires.astype(int).tolist(),
             }
             model = ended(m, [row for _, *row in moved], **about)
         return kept_rounds(model, n_init, select=select, rule=options.rule)
+
+    def _target(self, m: int) -> tuple[Any, ...]:
+        return "target", self.seed, m, self.options.subsample
 
     def _sd(self, squares: float) -> float:
         return float(np.sqrt(squares / max(1, self.dev.n_hyps)))
@@ -184,20 +190,17 @@ class _Run:
         n_pairs = sum(each("draw", options.pairs, self.seed + number))
         mean = None
         if options.context:
-            mean = sum(each("weigh", sum(each("context")))) / max(1, n_pairs)
-        each("agree", sum(each("train", options.scale * options.anneal**m, mean)))
+            mean = in_order(each("weigh", sum(each("context")))) / max(1, n_pairs)
+        reach = in_order(each("train", options.scale * options.anneal**m, mean))
+        self.fleet.later("each", "agree", reach)
         return n_pairs
 
-    def _line_search(self, tree: Tree) -> float:
+    def _line_search(self, grown: Grown) -> float:
         """ρ = argmin Ψ(F + ρ h) + l2/2 ρ²"""
-        each = self.fleet.each
-        start = each("aim", tree)
-
-        def ray(rho: float) -> tuple[float, float, float]:
-            value, first, second = (sum(side) for side in zip(*(each("ray", rho) if rho else start), strict=True))
-            return value, first, second
-
-        return minimise_ray(ray, l2=self.options.l2)
+        aim, l2 = (grown.tree, grown.splits, grown.on), self.options.l2
+        if len(self.fleet.members) == 1:
+            return float(self.fleet.shards("line_search", *aim, l2)[0])
+        return search(flat(self.fleet.shards("aim", *aim)), lambda rho: self.fleet.each("ray", rho), l2=l2)
 
     # -- linear weights ------------------------------------------------------------------------------------------------
 
@@ -207,10 +210,12 @@ class _Run:
     def _first_weights(self) -> dict[str, float]:
         """λ = argmin Ψ + l2/2 |λ|²"""
         each = self.fleet.each
-        each("draw", self.options.pairs, self.seed)
-        each("prepare_linear")
-        weights = fit_parts(each, self._names(), n_dense=len(self.dev.global_names), l2=self.options.l2).weights
-        each("forget_linear")
+        self.fleet.later("each", "draw", self.options.pairs, self.seed)
+        self.fleet.later("each", "prepare_linear")
+        n = len(self.dev.global_names)
+        penalty = self.options.penalties(n, len(self.dev.sparse_names))
+        weights = fit_parts(each, self._names(), n_dense=n, l2=1.0, l2_factors=penalty).weights
+        self.fleet.later("each", "forget_linear")
         return weights
 
     def _effects(self, weights: Mapping[str, float]) -> dict[str, float]:
@@ -231,7 +236,7 @@ class _Run:
         if not moves.any():
             return model
         theta = np.array([model.weights.get(name, 0.0) for name in names])
-        each("prepare_refit", model, options.refit_scale)
+        self.fleet.later("each", "prepare_refit", model, options.refit_scale)
 
         def at(u: F64) -> F64:
             out = theta.copy()
@@ -246,6 +251,7 @@ class _Run:
         result = minimize(
             objective, np.zeros(int(moves.sum())), jac=True, method="L-BFGS-B", options={"maxiter": 50, "maxfun": 100}
         )
+        self.fleet.later("each", "forget_refit")
         known = dict(zip(names, at(result.x).tolist(), strict=True))
         kept = {name: w for name, w in known.items() if w != 0 or name in model.weights or name in self.dev.global_names}
         return replace(model, weights={**model.weights, **kept})

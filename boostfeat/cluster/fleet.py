@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import logging
+import os
 import signal
 import time
 import uuid
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
+from itertools import pairwise
 from multiprocessing import resource_tracker
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from .. import __version__
+from ..arrays import I64
 from ..blocks import block_ptr
 from ..errors import InputError
 
@@ -26,6 +32,7 @@ _QUIET = {  # a local cluster looks at itself a hundred times a second, which co
     "distributed.admin.tick.interval": "1s",
     "distributed.admin.system-monitor.interval": "5s",
 }
+_RESTART = 30.0  # seconds that workers get, at least, to start again in
 _LONGEST = 60  # times the timeout: no call takes longer
 
 
@@ -39,6 +46,7 @@ def connected(scheduler: str, *, workers: int | None, threads: int, timeout: flo
     try:
         import dask
         from distributed import Client, LocalCluster
+        from distributed.utils import silence_logging_cmgr
     except ImportError:
         raise InputError(
             "--engine dask: expected the package dask[distributed], found none; pip install 'boostfeat[dask]'"
@@ -61,9 +69,12 @@ def connected(scheduler: str, *, workers: int | None, threads: int, timeout: flo
                     processes=True,
                     memory_limit=0,  # a nanny would end a worker that holds much, and it would only be loaded again
                     dashboard_address=":0",
-                    silence_logs=50,
+                    silence_logs=logging.CRITICAL,
                 )
                 scheduler = stack.enter_context(cluster)
+                stack.push(lambda kind, *_: _end_now(cluster) if kind else None)
+        else:
+            stack.enter_context(silence_logging_cmgr(logging.CRITICAL))  # what goes wrong is said here, in one line
         try:
             client = Client(scheduler, timeout=timeout)
         except (OSError, ValueError) as error:
@@ -72,6 +83,14 @@ def connected(scheduler: str, *, workers: int | None, threads: int, timeout: flo
                 f"--scheduler: expected the address of a Dask scheduler (tcp://host:8786) or 'local', found {scheduler}: {reason}"
             ) from None
         yield stack.enter_context(client)
+
+
+def _end_now(cluster: Any) -> None:
+    """End the processes of a local cluster: asked to, a worker would first finish what it does."""
+    for nanny in cluster.workers.values():
+        nanny.close_gracefully()  # it will not start another
+        with contextlib.suppress(ProcessLookupError, TypeError):  # it has ended, or not started
+            os.kill(nanny.pid, signal.SIGKILL)
 
 
 @contextlib.contextmanager
@@ -98,12 +117,40 @@ def versions() -> dict[str, str]:
     return {"boostfeat": __version__, **{name: version(name) for name in ("lightgbm", "numpy")}}
 
 
+class Share(NamedTuple):
+    """What a worker gets of a corpus: a part for each of its threads."""
+
+    blocks: list[I64]  # of each of its parts, the offsets of its blocks among the sentences
+    first: int  # part of the fleet's
+    first_block: int
+    parts: I64  # offsets of all parts of the fleet among the sentences
+    threads: int
+
+
+def shares_of(n_sentences: int, threads: Sequence[int]) -> list[Share]:
+    """Consecutive blocks for workers of so many threads: about as many sentences each."""
+    ptr = block_ptr(n_sentences)
+    cuts = [(len(ptr) - 1) * k // len(threads) for k in range(len(threads) + 1)]
+    blocks: list[list[I64]] = []
+    for (a, b), n in zip(pairwise(cuts), threads, strict=True):
+        k = max(1, min(n, b - a))
+        blocks.append([ptr[a + (b - a) * i // k : a + (b - a) * (i + 1) // k + 1] for i in range(k)])
+    starts = np.array([part[0] for parts in blocks for part in parts] + [n_sentences])
+    first = np.cumsum([0, *map(len, blocks)]).tolist()
+    return [Share(parts, first[k], cuts[k], starts, threads[k]) for k, parts in enumerate(blocks)]
+
+
+def flat(answers: Iterable[list[Any]]) -> list[Any]:
+    return [item for items in answers for item in items]
+
+
 class Fleet:
     """Workers that hold consecutive blocks of a corpus each."""
 
     def __init__(self, client: Any, *, workers: int | None = None, timeout: float = 60.0) -> None:
         self.client, self.timeout = client, timeout
         self._key, self._seen = "", {}  # type: tuple[str, dict[str, tuple[float, float]]]
+        self._waiting: list[tuple[Any, ...]] = []
         self._pool = ThreadPoolExecutor(8)
         self.members = self._wait_for(workers or 1, workers)  # by address, in the order of their blocks
 
@@ -111,18 +158,34 @@ class Fleet:
 
     def _present(self) -> dict[str, Any]:
         # not client.scheduler_info: what it returns is emptied of workers by a timer of the client
-        return dict(self.client.sync(self.client.scheduler.identity, n_workers=-1)["workers"])
+        with self._reached():
+            found = self.client.sync(self.client.scheduler.identity, n_workers=-1, callback_timeout=self.timeout)
+        return dict(found["workers"])
 
-    def _wait_for(self, least: int, most: int | None, nannies: Sequence[str] = ()) -> dict[str, Any]:
-        """So many workers (of these nannies), as soon as they are there."""
-        until = time.monotonic() + self.timeout
+    @contextlib.contextmanager
+    def _reached(self) -> Iterator[None]:
+        """The scheduler, that is. What happens to workers does not raise these."""
+        try:
+            yield
+        except (OSError, CancelledError):  # also where it does not answer in time
+            raise InputError(
+                "--scheduler: expected the scheduler to answer, found it gone; start it again, and then the command "
+                "(induce goes on with --resume)"
+            ) from None
+
+    def _wait_for(
+        self, least: int, most: int | None, nannies: Sequence[str] = (), *, patience: float | None = None
+    ) -> dict[str, Any]:
+        """So many workers (of these nannies), as soon as they are there; with patience ``most``, or those that came in time."""
+        until = time.monotonic() + (patience or self.timeout)
         while True:
             found = {a: w for a, w in sorted(self._present().items()) if not nannies or w.get("nanny") in nannies}
-            if len(found) >= least:
+            late = time.monotonic() > until
+            if len(found) >= (least if late or not patience else most or least):
                 return dict(list(found.items())[:most])
-            if time.monotonic() > until:
+            if late:
                 raise InputError(
-                    f"--engine dask: expected {least} workers within {self.timeout:g} s, found {len(found)}; "
+                    f"--engine dask: expected {least} workers within {patience or self.timeout:g} s, found {len(found)}; "
                     "start some with 'dask worker'"
                 )
             time.sleep(_POLL / 4)
@@ -138,8 +201,9 @@ class Fleet:
             elif now - self._seen[address][1] > self.timeout:
                 raise WorkerLostError(f"worker {address}: no sign of it for {self.timeout:g} s")
 
-    def heal(self) -> None:
+    def heal(self, lost: WorkerLostError, done: str, say: Callable[[str], None]) -> None:
         """Go on with the workers that are left, each in a fresh process: LightGBM waits for a dead peer for ever."""
+        say(f"{lost}; workers start again")
         present = self._present()
         left = {a: w for a, w in self.members.items() if a in present}
         if any(not w.get("nanny") for w in left.values()):
@@ -148,11 +212,14 @@ class Fleet:
             )
         self._pool.shutdown(wait=False)
         self._pool = ThreadPoolExecutor(8)
+        patience = max(self.timeout, _RESTART)
         if left:
-            self.client.restart_workers(list(left), timeout=self.timeout, raise_for_error=False)
-        nannies = [w["nanny"] for w in left.values()]
+            with self._reached():
+                self.client.restart_workers(list(left), timeout=patience, raise_for_error=False)
         self._seen.clear()
-        self.members = self._wait_for(max(1, len(left)), max(1, len(left)), nannies)
+        self.members = self._wait_for(1, max(1, len(left)), [w["nanny"] for w in left.values()], patience=patience)
+        n = len(self.members)
+        say(f"going on {done} with {n} worker{'s' if n > 1 else ''}")
 
     # -- calls ---------------------------------------------------------------------------------------------------------
 
@@ -160,15 +227,10 @@ class Fleet:
         """Make the shard of every worker: consecutive blocks, about as many sentences each."""
         from .shard import load
 
-        ptr = block_ptr(n_sentences)
-        blocks = list(zip(ptr[:-1].tolist(), ptr[1:].tolist(), strict=True))
         self.members = dict(list(self.members.items())[: self.share(n_sentences)])
-        cuts = [len(blocks) * k // len(self.members) for k in range(len(self.members) + 1)]
-        self._key = uuid.uuid4().hex
-        shares = {
-            address: {"blocks": blocks[cuts[k] : cuts[k + 1]], "threads": int(worker["nthreads"])}
-            for k, (address, worker) in enumerate(self.members.items())
-        }
+        self._key, self._waiting = uuid.uuid4().hex, []
+        threads = [int(worker["nthreads"]) for worker in self.members.values()]
+        shares = dict(zip(self.members, shares_of(n_sentences, threads), strict=True))
         for address, found in zip(self.members, self._run(load, self._key, make, source, shares, *arguments), strict=True):
             if found != versions():
                 raise InputError(
@@ -181,13 +243,23 @@ class Fleet:
 
     def shards(self, method: str, *arguments: Any) -> list[Any]:
         """What a method of every worker's shard gives, in the order of their blocks."""
-        from .shard import call
-
-        return self._run(call, self._key, method, *arguments)
+        return self.together((method, *arguments))[0]
 
     def each(self, method: str, *arguments: Any) -> list[Any]:
-        """What a method of every block gives, in their order, wherever they are."""
-        return [result for results in self.shards("each", method, *arguments) for result in results]
+        """What a method of every part gives, in their order, wherever they are."""
+        return flat(self.shards("each", method, *arguments))
+
+    def together(self, *calls: tuple[Any, ...]) -> list[list[Any]]:
+        """The same as shards for several methods, one after the other; workers are asked once."""
+        from .shard import call
+
+        before, self._waiting = self._waiting, []
+        found = self._run(call, self._key, [*before, *calls])
+        return [list(answers) for answers in zip(*found, strict=True)][len(before) :]
+
+    def later(self, method: str, *arguments: Any) -> None:
+        """Call a method of every worker's shard, when the next call is made: nobody waits for what it gives."""
+        self._waiting.append((method, *arguments))
 
     def connect(self) -> None:
         """LightGBM's own network among the workers."""
@@ -211,16 +283,27 @@ class Fleet:
                 self._run(drop, self._key)
         self._pool.shutdown(wait=False)
 
+    def abandon(self) -> None:
+        """The same for a run that has failed or was interrupted: nobody waits until workers have ended what they do."""
+        from .shard import drop
+
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        if self._key:
+            thread = ThreadPoolExecutor(1)
+            wait([thread.submit(self.client.run, drop, self._key, wait=False, on_error="return")], timeout=_POLL)
+            thread.shutdown(wait=False)
+
     def _run(self, job: Any, *arguments: Any) -> list[Any]:
         """Results of a job on all workers. It waits in a thread of its own, so that a worker's death is seen here."""
         addresses = list(self.members)
         running = self._pool.submit(self.client.run, job, *arguments, workers=addresses, on_error="return")
         until = time.monotonic() + _LONGEST * self.timeout
-        while not wait([running], timeout=_POLL).done:
+        while not wait([running], timeout=min(_POLL, self.timeout / 4)).done:
             self._check()
             if time.monotonic() > until:
                 raise InputError(f"--engine dask: no answer from workers for {_LONGEST * self.timeout:g} s; raise --timeout")
-        found = running.result()
+        with self._reached():
+            found = running.result()
         for address in addresses:
             if isinstance(found.get(address, OSError()), OSError):  # the connection broke
                 self._await_departure([address])

@@ -6,23 +6,26 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..arrays import F64, I64, in_threads, offsets
-from ..bins import Bins, Borders, Scale, value_masses
-from ..blocks import block_ptr
-from ..build import first_use_order
+from ..arrays import F64, I32, I64, Array, in_threads, offsets
+from ..bins import Bins, Borders, Scale, columns_of, value_masses
 from ..errors import InputError
 from ..grow import Grower
-from ..grow_kernels import divide, on_grid, owners_in
+from ..grow_kernels import divide, on_grid, owners_in, slope_sums, sums
+from ..linesearch import minimise_ray
+from ..pairwise import add_up
 from ..ranges import learnable
 from ..store import read_store
-from .block import Block
-from .fleet import versions
+from ..tree import Tree, leaf_outputs
+from .fleet import Share, versions
+from .part import Part, RayAt
 
 if TYPE_CHECKING:
     from ..boost import BoostOptions
@@ -57,89 +60,95 @@ class Source(NamedTuple):
 class Shard:
     """Consecutive blocks of the corpus. All its methods run in one thread: LightGBM's network belongs to a thread."""
 
-    def __init__(self, source: Source, options: BoostOptions | None, *, blocks: Sequence[tuple[int, int]], threads: int) -> None:
+    def __init__(self, source: Source, options: BoostOptions | None, *, share: Share) -> None:
         nbest = source.open()
-        self.options, self.threads = options, threads
+        self.options, self.threads, self.share = options, share.threads, share
         self._corpus = nbest
-        self.blocks = in_threads(lambda k: Block(nbest, blocks[k][0], blocks[k][1], options), range(len(blocks)), threads)
+        numbers = range(len(share.blocks))
+        self.parts = in_threads(lambda k: Part(nbest, share.blocks[k], share.first + k, options), numbers, len(numbers))
         self._network: Any = None
+        self._leaves: tuple[list[Split], I32] | None = None
 
     def each(self, method: str, *arguments: Any) -> list[Any]:
-        """What a method of every block gives."""
-        return in_threads(lambda k: getattr(self.blocks[k], method)(*arguments), range(len(self.blocks)), self.threads)
+        """What a method of every part gives, one after the other."""
+        return self._in_parts(lambda part: getattr(part, method)(*arguments))
+
+    def _in_parts(self, job: Callable[[Part], list[Any] | None]) -> list[Any]:
+        return [item for items in in_threads(job, self.parts, len(self.parts)) for item in items or []]
 
     # -- rows ----------------------------------------------------------------------------------------------------------
 
     def settle(self) -> None:
-        """Tell every block which of its units are rows elsewhere: those that an earlier block has."""
-        corpus, ptr = self._corpus, block_ptr(len(self._corpus)).tolist()
-        numbers = {first: number for number, first in enumerate(ptr[:-1])}
-        if self.options is None or self.options.level == "global":
-            for block in self.blocks:
-                none = np.zeros(len(block.counts), np.int64)
-                block.settle(none, none + numbers[block.first], numbers[block.first])
+        """Tell every part which of its units are rows elsewhere: those that an earlier part has."""
+        if self.options is None or self.options.level == "global" or len(self.share.parts) == 2:
+            self.each("settle", None)
             return
-        host = np.full(corpus.n_units, -1, np.int16)
-        cuts = corpus.unit_ptr[corpus.hyp_ptr[ptr]]
-        for number in reversed(range(numbers[self.blocks[-1].first] + 1)):
+        corpus = self._corpus
+        host = np.full(corpus.n_units, -1, np.int16)  # there are no more parts than blocks
+        cuts = corpus.unit_ptr[corpus.hyp_ptr[self.share.parts]].tolist()
+        for number in reversed(range(self.parts[-1].number + 1)):
             host[corpus.unit_idx[cuts[number] : cuts[number + 1]]] = number
-        for block in self.blocks:
-            number = numbers[block.first]
-            units, _ = first_use_order(corpus.unit_idx[cuts[number] : cuts[number + 1]], corpus.n_units)
-            block.settle(units, host[units].astype(np.int64), number)
+        for part in self.parts:
+            part.settle(host[part.units].astype(np.int64))
 
-    def prepare_rows(self, names: Sequence[str]) -> tuple[list[str], int]:
-        """Put the rows of all blocks side by side. Returns their features and number."""
-        spaces = [block.space.only(names) if names else block.space for block in self.blocks]
+    def prepare_rows(self, names: Sequence[str]) -> tuple[list[str], int, float]:
+        """Put the rows of all parts side by side. Returns their features, number and occurrences."""
+        spaces = [part.space.only(names) if names else part.space for part in self.parts]
         self._names, self._all = spaces[0].names, [space.x for space in spaces]
-        self._ptr = offsets(np.array([np.count_nonzero(block.own) for block in self.blocks]))
         x = None if names else self._corpus_rows()
         if x is None:
-            x = np.concatenate([own[block.own] for own, block in zip(self._all, self.blocks, strict=True)])
-        self._x, self._c = x, np.concatenate([block.c for block in self.blocks])
-        return list(self._names), len(self._x)
+            x = _joined([part.mine(every) for every, part in zip(self._all, self.parts, strict=True)])
+        self._x, self._c = x, _joined([part.c for part in self.parts])
+        self._ptr = offsets(np.array([len(part.c) for part in self.parts]))
+        blocks = [first + part.row_ptr for first, part in zip(self._ptr[:-1], self.parts, strict=True)]
+        self._blocks = [slice(a, b) for ptr in blocks for a, b in pairwise(ptr.tolist())]
+        return list(self._names), len(self._x), float(self._c.sum())
 
     def _corpus_rows(self) -> F64 | None:
         """The rows as a part of the store, where they follow each other there: stores number units by their first use."""
         if self.options is None or self.options.level == "global":
             return None
-        rows = np.concatenate([block.units[block.own] for block in self.blocks])
+        rows = _joined([part.mine(part.units) for part in self.parts])
         if not len(rows) or rows[-1] - rows[0] + 1 != len(rows) or (np.diff(rows) != 1).any():
             return None
         return self._corpus.X[rows[0] : rows[-1] + 1]
 
-    def masses(self, f: int) -> tuple[F64, F64]:
-        """Distinct values of a feature and their occurrences."""
-        return value_masses(np.ascontiguousarray(self._x[:, f]), self._c)
+    def masses(self, first: int, last: int) -> list[tuple[F64, F64]]:
+        """Distinct values of some features and their occurrences."""
+        columns = columns_of(self._x, range(first, last), self.threads)
+        return in_threads(lambda k: value_masses(columns[k], self._c), range(len(columns)), self.threads)
 
     def ranges(self, f: int) -> list[tuple[F64, F64]]:
-        """Of each block, the lowest and the highest value of a feature in every sentence that has units."""
+        """Of each part, the lowest and the highest value of a feature in every sentence that has units."""
         out = []
-        for x, block in zip(self._all, self.blocks, strict=True):
-            ptr, sentence = block.space.owners(block.nbest.hyp_ptr)
+        for x, part in zip(self._all, self.parts, strict=True):
+            ptr, sentence = part.owners
             values = np.repeat(x[:, f], np.diff(ptr))
-            lowest, highest = np.full(len(block.nbest), np.inf), np.full(len(block.nbest), -np.inf)
+            lowest, highest = np.full(len(part.nbest), np.inf), np.full(len(part.nbest), -np.inf)
             np.minimum.at(lowest, sentence, values)
             np.maximum.at(highest, sentence, values)
             seen = lowest <= highest
             out.append((lowest[seen], highest[seen]))
         return out
 
-    def code_rows(self, given: Sequence[tuple[Borders, Scale]], seed: int) -> None:
-        """Code the rows by the borders of the whole corpus and make LightGBM's dataset, before there is a network."""
+    def code_rows(self, given: Sequence[tuple[Borders, Scale]] | None, seed: int, machines: int) -> list[tuple[Borders, Scale]]:
+        """Code the rows by the borders of the whole corpus (found here where these are all) and make LightGBM's dataset.
+
+        Before there is a network. Returns borders and scales.
+        """
         assert self.options is not None
-        self._grower = RowGrower(self._names, self._x, self._c, self.options.tree, given=given, threads=self.threads, seed=seed)
+        how: dict[str, Any] = {"given": given, "threads": self.threads, "seed": seed, "machines": machines}
+        self._grower = RowGrower(self._names, self._x, self._c, self.options.tree, **how)
+        return self._grower.features()
 
     def connect(self, machines: str, ports: dict[str, int], n: int, minutes: int) -> None:
         """Join LightGBM's network; its boosters of this thread then share histograms."""
         import lightgbm as lgb
 
         self.disconnect()
-        if n > 1:
-            self._network = lgb.Booster({"verbosity": -1}, lgb.Dataset(np.zeros((1, 1)), params={"verbosity": -1}))
-            with _no_output():
-                self._network.set_network(machines, local_listen_port=ports[_address()], listen_time_out=minutes, num_machines=n)
-        self._grower.machines = n
+        self._network = lgb.Booster({"verbosity": -1}, lgb.Dataset(np.zeros((1, 1)), params={"verbosity": -1}))
+        with _no_output():
+            self._network.set_network(machines, local_listen_port=ports[_address()], listen_time_out=minutes, num_machines=n)
 
     def disconnect(self) -> None:
         if self._network is not None:
@@ -148,22 +157,58 @@ class Shard:
 
     # -- a tree --------------------------------------------------------------------------------------------------------
 
-    def sequence(
-        self, on: int, scale: float, step: float, hess_step: float, least: float, most: int, draw: int
-    ) -> tuple[list[Split], F64, I64]:
-        """LightGBM's splits on -g (or, for leaves linear in feature ``on``, on -z g), and occurrences and owners below each."""
-        g = np.concatenate([block.g for block in self.blocks])
-        splits = self._grower.splits(g, on, scale, step, hess_step, least, most, draw)
-        if on < 0 and self.options is not None and not self.options.tree.min_sentences:  # LightGBM has seen to it
-            return splits, np.full((len(splits), 2), np.inf), np.zeros((len(splits), 2), np.int64)
-        return splits, *self._below(splits)
+    def complete(self, target: list[F64]) -> None:
+        """What units of several parts have in all."""
+        self.each("complete", target)
+        self._g = _joined([part.g for part in self.parts])
+
+    def sequence(self, *task: Any) -> tuple[list[Split], tuple[F64, I64]]:
+        """LightGBM's splits, and occurrences and owners below each: see RowGrower.splits."""
+        splits = self._grower.splits(self._g, *task)
+        return splits, self._below(splits)
+
+    def constant(self, *task: Any) -> tuple[list[Split], F64]:
+        """LightGBM's splits, and sums over their leaves: where it sees to it that there is enough in each."""
+        splits = self._grower.splits(self._g, *task)
+        return splits, self.leaf_sums(splits) if splits else np.zeros((0, 2))
+
+    def leaf_sums(self, splits: list[Split]) -> F64:
+        """[n, 2] Σ (c, g) over each leaf; exact, so in any order."""
+        parts = np.zeros((4, 2 * len(splits) + 1, 2))
+        sums(self._leaf_of(splits), self._c, self._g, parts)
+        return np.asarray(parts.sum(axis=0))
+
+    def slope_sums(self, splits: list[Split], on: int, centre: F64) -> tuple[F64, list[F64]]:
+        """The same, and of each block [n, 3] Σ (c z, z g, c z²) about the leaves' centres, z of feature ``on``."""
+        leaf_of, z, slopes = self._leaf_of(splits), self._grower.z(on), []
+        for b in self._blocks:
+            slopes.append(np.zeros((len(centre), 3)))
+            slope_sums(leaf_of[b], self._c[b], self._g[b], z[b], centre, slopes[-1])
+        return self.leaf_sums(splits), slopes
+
+    def _leaf_of(self, splits: list[Split]) -> I32:
+        """[V] the leaf of each row; the last answer is kept, since leaves are summed first and aimed along next."""
+        if self._leaves is None or self._leaves[0] != splits:
+            self._leaves = splits, self._grower.leaf_of(splits)
+        return self._leaves[1]
+
+    def aim(self, tree: Tree, splits: list[Split], on: int) -> list[RayAt]:
+        """Prepare the line search along a tree of these splits. Gives where it starts."""
+        x = None if on < 0 else np.ascontiguousarray(self._x[:, on], np.float64)
+        h = leaf_outputs(self._leaf_of(splits), value=tree.value, intercept=tree.intercept, x=x)
+        rows = np.split(h, self._ptr[1:-1])
+        return self._in_parts(lambda part: part.aim(tree, rows[part.number - self.share.first]))
+
+    def line_search(self, tree: Tree, splits: list[Split], on: int, l2: float) -> float:
+        """ρ, where these are all the sentences."""
+        return search(self.aim(tree, splits, on), lambda rho: self.each("ray", rho), l2=l2)
 
     def energy(self, on: int) -> tuple[F64, F64]:
         """Of each block Σ |z g| and Σ c z²: what the grids of linear leaves are agreed by."""
-        z = self._grower.z(on)
-        g = np.concatenate([block.g for block in self.blocks])
-        parts = [slice(a, b) for a, b in zip(self._ptr[:-1], self._ptr[1:], strict=True)]
-        return np.array([np.abs(z[p] * g[p]).sum() for p in parts]), np.array([(self._c[p] * z[p] * z[p]).sum() for p in parts])
+        z, c, g = self._grower.z(on), self._c, self._g
+        energies = [(np.abs(z[b] * g[b]).sum(), (c[b] * z[b] * z[b]).sum()) for b in self._blocks]
+        first, second = np.array(energies).T
+        return first, second
 
     def _below(self, splits: list[Split]) -> tuple[F64, I64]:
         """[k, 2] occurrences, and sentences where they are asked for, to the left and right of each split."""
@@ -176,31 +221,40 @@ class Shard:
             counts[k] = divide(leaf_of, node_of[k], self._grower.codes[f], code, n, n + 1, self._c)
             if self.options is not None and self.options.tree.min_sentences:  # a guest is in sentences here, too
                 border = self._grower.border(f, code)
-                for x, leaves, block in zip(self._all, all_leaves, self.blocks, strict=True):
-                    divide(leaves, node_of[k], x[:, f], border, n, n + 1, block.counts)
-                    ptr, idx = block.space.owners(block.nbest.hyp_ptr)
-                    seen = np.full(len(block.nbest), -1, np.int32)
-                    sentences[k] += [owners_in(leaves, node, ptr, idx, seen) for node in (n, n + 1)]
+                for x, leaves, part in zip(self._all, all_leaves, self.parts, strict=True):
+                    divide(leaves, node_of[k], x[:, f], border, n, n + 1, part.counts)
+                    seen = np.full(len(part.nbest), -1, np.int32)
+                    sentences[k] += [owners_in(leaves, node, *part.owners, seen) for node in (n, n + 1)]
             node_of |= {left: n, right: n + 1}
         return counts, sentences
 
     def shares(self) -> list[tuple[float, float]]:
         """Of each block Σ |g| and Σ c."""
-        return [(float(np.abs(block.g).sum()), float(block.c.sum())) for block in self.blocks]
+        return [(float(np.abs(self._g[b]).sum()), float(self._c[b].sum())) for b in self._blocks]
 
     def sample(self, points: list[F64], g_total: float, c_total: float) -> list[tuple[F64, Any, F64, F64, F64]]:
         """Rows at these points of each block's cumulative share (all, where there are none): x, codes, c, g and share."""
         out = []
-        for k, block in enumerate(self.blocks):
-            size = np.abs(block.g)
-            share = size / (2 * g_total) + block.c / (2 * c_total)
-            at = np.arange(len(size))
-            here = points[block.number]
+        for k, block in enumerate(self._blocks, self.share.first_block):
+            c, g = self._c[block], self._g[block]
+            share = np.abs(g) / (2 * g_total) + c / (2 * c_total)
+            at = np.arange(len(g))
+            here = points[k]
             if here is not None:
-                at = np.minimum(np.searchsorted(np.cumsum(share), here), len(size) - 1)
-            rows = self._ptr[k] + at
-            out.append((self._x[rows], self._grower.codes[:, rows], block.c[at], block.g[at], share[at]))
+                at = np.minimum(np.searchsorted(np.cumsum(share), here), len(g) - 1)
+            rows = block.start + at
+            out.append((self._x[rows], self._grower.codes[:, rows], c[at], g[at], share[at]))
         return out
+
+
+def _joined(arrays: list[Any]) -> Any:
+    """Side by side; one alone is left where it is."""
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+
+
+def search(start: list[RayAt], at: Callable[[float], list[RayAt]], *, l2: float) -> float:
+    """ρ = argmin Ψ(F + ρ h) + l2/2 ρ², the rays being those of blocks."""
+    return minimise_ray(lambda rho: add_up(at(rho) if rho else start), l2=l2)
 
 
 class RowGrower(Grower):
@@ -213,28 +267,40 @@ class RowGrower(Grower):
         counts: F64,
         options: Any,
         *,
-        given: Sequence[tuple[Borders, Scale]],
+        given: Sequence[tuple[Borders, Scale]] | None,
         threads: int,
         seed: int,
+        machines: int,
     ) -> None:
         self.options, self.threads, self.seed, self.machines = options, threads, seed, 1
         self._x, self._c = x, counts
         how = {"max_bin": options.max_bin, "least": options.min_occurrences, "centred": options.leaves == "affine"}
         self._bins = Bins(x, counts, **how, sparse=None, threads=threads, given=given)
-        # LightGBM's network takes the rows of a leaf by their share of the hessian, and refuses splits that leave less than one.
-        # So rows of many occurrences are there several times, and the least that a leaf may hold is always several rows
-        most = max(1.0, options.min_occurrences // 4)
-        copies = np.maximum(np.ceil(counts / most).astype(np.int64) - 1, 0)
-        self._again = np.repeat(np.arange(len(counts)), copies)
+        most, copies = max(1.0, options.min_occurrences // 4), np.zeros(len(counts), np.int64)
+        if machines > 1:
+            # LightGBM's network takes the rows of a leaf by their share of the hessian, and refuses splits that leave less than
+            # one. So rows of many occurrences are there several times, and the least that a leaf may hold is several rows
+            copies = np.maximum(np.ceil(counts / most).astype(np.int64) - 1, 0)
+            self._again = np.repeat(np.arange(len(counts)), copies)
         self._dataset = self._make_dataset() if self._bins.splittable else None
+        self.machines = machines  # only now: the dataset is made by each for itself
         self._boosters, self._draw = {}, 0
-        self._grad, self._hess, self._counts = np.zeros((3, len(x) + len(self._again)), np.float32)
-        self._counts[: len(x)] = counts - most * copies
-        self._counts[len(x) :] = most
+        self._counts = np.append(counts - most * copies, np.full(copies.sum(), most)).astype(np.float32)
+        self._grad = np.zeros(len(self._counts), np.float32)
+
+    @cached_property
+    def _hess(self) -> Array:
+        return np.zeros(len(self._counts), np.float32)
 
     @property
     def codes(self) -> Any:
         return self._bins.codes
+
+    def features(self) -> list[tuple[Borders, Scale]]:
+        return list(zip(self._bins.borders, self._bins.scales, strict=True))
+
+    def leaf_of(self, splits: list[Split]) -> I32:
+        return self._descended(splits).leaf_of
 
     def border(self, f: int, code: int) -> float:
         """The largest value of a feature up to a code."""
@@ -253,6 +319,7 @@ class RowGrower(Grower):
     def splits(
         self, g: F64, on: int, scale: float, step: float, hess_step: float, least: float, most: int, draw: int
     ) -> list[Split]:
+        """LightGBM's splits on -g (or, for leaves linear in feature ``on``, on -z g)."""
         self._draw = draw
         n = len(self._c)  # the copies have no gradient
         if on < 0:
@@ -274,22 +341,26 @@ _USED: dict[str, float] = {}  # when each was last called
 _ME: dict[str, str] = {}
 
 
-async def load(key: str, make: Any, source: Source, shares: dict[str, Any], *arguments: Any, dask_worker: Any) -> dict[str, str]:
+async def load(
+    key: str, make: Any, source: Source, shares: dict[str, Share], *arguments: Any, dask_worker: Any
+) -> dict[str, str]:
     """Make the shard of a run on this worker. Returns the versions of what has to be the same everywhere."""
     for old in [old for old, used in _USED.items() if time.monotonic() - used > _IDLE]:
         await drop(old)
     _ME["address"] = who = str(dask_worker.address)
     thread = ThreadPoolExecutor(1, thread_name_prefix="shard")
-    shard = await asyncio.wrap_future(thread.submit(make, source, *arguments, **shares[who]))
+    shard = await asyncio.wrap_future(thread.submit(make, source, *arguments, share=shares[who]))
     shard.thread = thread
     _SHARDS[key], _USED[key] = shard, time.monotonic()
     return versions()
 
 
-async def call(key: str, method: str, *arguments: Any) -> Any:
-    """Call a method of the run's shard, in the shard's own thread: the worker goes on giving signs of life."""
+async def call(key: str, calls: list[tuple[Any, ...]]) -> list[Any]:
+    """Call methods of the run's shard, in the shard's own thread: the worker goes on giving signs of life."""
     shard, _USED[key] = _SHARDS[key], time.monotonic()
-    return await asyncio.wrap_future(shard.thread.submit(getattr(shard, method), *arguments))
+    return await asyncio.wrap_future(
+        shard.thread.submit(lambda: [getattr(shard, name)(*arguments) for name, *arguments in calls])
+    )
 
 
 async def drop(key: str) -> None:

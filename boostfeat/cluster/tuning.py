@@ -7,7 +7,7 @@ whose weights depend on their number.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -26,8 +26,8 @@ from ..tuners.margin import N_SUMS, Limits, Lists, add_stats, health, start_weig
 from ..tuners.mira import Choice, Mira, Trace, first_choice, learner_pass, mix, summary
 from ..tuners.pro import Pro, no_pairs, seed_of
 from ..tuners.rm import RelativeMargin
-from .block import cut_block
-from .fleet import Fleet, WorkerLostError
+from .fleet import Fleet, Share, WorkerLostError
+from .part import cut_part
 from .shard import Shard, Source
 
 Say = Callable[[str], None]
@@ -56,9 +56,7 @@ def tune_on(
             learner.epochs()
             return learner.model()
         except WorkerLostError as lost:
-            fleet.heal()
-            n = len(fleet.members)
-            say(f"{lost}; going on after epoch {len(log.history)} with {n} worker{'s' if n > 1 else ''}")
+            fleet.heal(lost, f"after epoch {len(log.history)}", say)
 
 
 class _Log(EpochLog):
@@ -99,7 +97,7 @@ class _Pro(_Learner):
         for r in range(done, tuner.rounds):
             if not sum(each("draw", options, seed_of(self.run.seed, r))):
                 raise no_pairs(options)
-            each("prepare_linear")
+            self.fleet.later("each", "prepare_linear")
             fit = fit_parts(
                 each,
                 features.names,
@@ -128,13 +126,11 @@ class _Pro(_Learner):
 class _Sentences(Shard):
     """A worker's sentences as online methods take them: one list, in a random order of its own."""
 
-    def __init__(
-        self, source: Source, tuner: Any, run: Run, plain: bool, *, blocks: Sequence[tuple[int, int]], threads: int
-    ) -> None:
-        super().__init__(source, None, blocks=blocks, threads=threads)
+    def __init__(self, source: Source, tuner: Any, run: Run, plain: bool, *, share: Share) -> None:
+        super().__init__(source, None, share=share)
         corpus = source.open()
-        self.first = blocks[0][0]
-        self.nbest = cut_block(corpus, self.first, blocks[-1][1])
+        self.first = int(share.blocks[0][0])
+        self.nbest = cut_part(corpus, self.first, int(share.blocks[-1][-1]))[0]
         self.first_hyp = int(corpus.hyp_ptr[self.first])
         self.tuner, self.run, self.plain = tuner, run, plain
         self.features = Features.of(self.nbest)
