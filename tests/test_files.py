@@ -33,6 +33,9 @@ from boostfeat.files import (
     read_head,
     read_lines,
 )
+from boostfeat.model import Model
+from boostfeat.store import write_store
+from boostfeat.synthetic import SyntheticOptions, synthetic_nbest
 
 
 def zstd(data: bytes) -> bytes:
@@ -162,6 +165,12 @@ def test_other_encodings_are_recognised(tmp_path: Path, raw: bytes, found: str) 
     path.write_bytes(raw)
     with pytest.raises(FormatError, match=found + ".*iconv"):
         list(read_lines(path))
+
+
+def test_a_store_is_no_text(tmp_path: Path) -> None:
+    write_store(synthetic_nbest(SyntheticOptions(sentences=1, hyps=2)), tmp_path / "dev.nbest")
+    with pytest.raises(FormatError, match=r"dev\.nbest: expected text, found a store of lists; .*boostfeat info"):
+        Model.load(tmp_path / "dev.nbest")
 
 
 @pytest.mark.parametrize("read", [whole, read_head, lambda p: list(read_lines(p))])
@@ -385,3 +394,22 @@ def test_standard_output_is_flushed_not_closed(monkeypatch: pytest.MonkeyPatch) 
         stream.write(b"x")
     assert buffer.getvalue() == b"x"
     assert files.COMPRESSORS.keys() == {f".{kind}" for kind in COMPRESS}
+
+
+def test_saving_takes_a_tenth_of_the_time(monkeypatch):
+    """Rounds of 3 s and saves of 2 s: one in 20 s once a second is spent; rounds whose saves take no time are all saved."""
+    now, saved = 0.0, []
+    monkeypatch.setattr(files.time, "monotonic", lambda: now)
+
+    def save(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+        saved.append(now)
+
+    for cost, expected in ((2.0, [5, 13, 33, 53, 73, 93]), (0.0, [3 * k for k in range(1, 31)])):
+        now, saved[:] = 0.0, []
+        sparing = files.Sparing()
+        for _ in range(30):
+            now += 3.0
+            sparing(lambda cost=cost: save(cost))
+        assert saved == expected
