@@ -12,8 +12,10 @@ from boostfeat import rounds
 from boostfeat.bagging import merged
 from boostfeat.bleu import corpus_bleu, corpus_rows
 from boostfeat.boost import BoostOptions, boost
+from boostfeat.build import ReadOptions, attach
 from boostfeat.errors import InputError
 from boostfeat.estimator import BoostReranker
+from boostfeat.formats import read
 from boostfeat.grow import TreeOptions
 from boostfeat.metrics import Scorer, best_choice, chosen_stats
 from boostfeat.model import Model
@@ -154,6 +156,28 @@ def test_smooth_rule(gains, best, smooth):
     history = [{"round": m, "select": g} for m, g in enumerate(gains)]
     assert (best_round(history), smooth_round(history)) == (best, smooth)
     assert smooth_round([{"round": 0}, {"round": 1}]) == 1  # no select: all rounds
+
+
+@pytest.mark.parametrize("n", [3, 8, 40])
+def test_smooth_rounds_are_those_of_a_naive_loop(n):
+    for gains in np.random.default_rng(n).random((30, n)):
+        near = [[k for k in range(n) if abs(k - m) <= min(m // 2, 10)] for m in range(n)]
+        best = max(range(n), key=lambda m: np.mean(gains[near[m]]))
+        assert smooth_round([{"round": m, "select": g} for m, g in enumerate(gains)]) == best
+
+
+@pytest.mark.parametrize(
+    ("metric", "kept"),
+    [
+        ("bleu", {"best": 2, "smooth": 7, "one-se": 2, "last-se": 2}),
+        ("chrf", {"best": 2, "smooth": 7, "one-se": 2, "last-se": 7}),  # no standard error: last-se is smooth
+    ],
+)
+def test_rules_without_a_list_to_measure_on(metric, kept):
+    history = tuple({"round": m, "select": float(g)} for m, g in enumerate([0, 0, 9, 0, 6, 6, 6, 6]))
+    model = Model({"a": 1.0}, history=history, config={"metric": metric})
+    for rule in rounds.RULES:
+        assert kept_rounds(model, rule=rule).config["best_round"] == kept[rule]
 
 
 def test_one_standard_error(dev, select):
@@ -376,3 +400,21 @@ def test_trees_of_the_default_look_at_dense_features(worded, changes, sparse):
 def test_a_negative_penalty_is_refused():
     with pytest.raises(InputError, match="sparse_l2: expected 0 or more, found -1"):
         recipe("default", sparse_l2=-1)
+
+
+@pytest.mark.slow
+def test_sparse_features_gain_on_real_lists(real):
+    """BLEU-SBP of devtrain's last 500 sentences, 50-best: above PRO with the penalty of the default, below it with PRO's own."""
+    source, refs = ((real / "fi-en" / f"devtrain.{x}").read_text().splitlines() for x in ("fi", "en"))
+    nbest = read(real / "fi-en" / "devtrain.200.enriched.xz", ReadOptions(source=source)).truncate(50)
+    nbest = attach(nbest, source=source, refs=[refs], name="devtrain")
+    train, held = nbest.take(np.arange(2000)), nbest.take(np.arange(2000, 2500))
+    worded, vocab = featurize(train, Vocab.of("sparse", TEMPLATES))
+
+    def gain(dev: NBest, test: NBest, **changes: object) -> float:
+        model = boost(dev, None, recipe("default", rounds=0, **changes))
+        return Scorer(test).score(model.predict(test), "bleu-sbp").score
+
+    plain, test = gain(train, held), featurize(held, vocab)[0]
+    assert gain(worded, test) > plain + 0.2
+    assert gain(worded, test, sparse_l2=None) < plain
