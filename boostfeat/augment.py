@@ -12,7 +12,7 @@ from scipy import sparse
 
 from .arrays import F64, I64
 from .blocks import block_ptr
-from .errors import InputError
+from .errors import InputError, repeated
 from .model import Model, hypothesis_table, unit_table
 from .nbest import NBest, SparseRows, strings
 from .tree import Table, Tree
@@ -26,8 +26,8 @@ def augment(nbest: NBest, model: Model, *, leaves: bool = False) -> NBest:
     """
     names = leaf_names(model) if leaves else tuple(tree.name for tree in model.trees)
     known = set(nbest.global_names) | set(nbest.sparse_names.to_pylist())
-    if repeated := [name for name in names if name in known] or [n for n in names if names.count(n) > 1]:
-        raise InputError(f"expected a list without a feature {repeated[0]!r}, found it there already; augment the original list")
+    if twice := next((name for name in names if name in known), None) or repeated(names):
+        raise InputError(f"expected a list without a feature {twice!r}, found it there already; augment the original list")
     if leaves:
         return _with_leaves(nbest, model, names)
     if model.level == "global":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterable
 
 # What a system says when there is no room or no permission: of the place, not of the program.
 CANNOT_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO)
@@ -45,6 +46,12 @@ def clip(text: str | bytes, limit: int = 60) -> str:
         text = text.decode("utf-8", "replace")
     text = text if len(text) <= limit else text[: limit - 3] + "..."
     return repr(text)
+
+
+def repeated(names: Iterable[str]) -> str | None:
+    """The first name that is there already; None where all differ."""
+    seen: set[str] = set()
+    return next((name for name in names if name in seen or seen.add(name)), None)  # type: ignore[func-returns-value]
 
 
 def unknown_name(kind: str, name: str, known: object) -> InputError:

@@ -10,9 +10,11 @@ import io
 import lzma
 import os
 import queue
+import shutil
 import sys
 import tempfile
 import threading
+import time
 import zlib
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
@@ -218,6 +220,10 @@ def decode(raw: bytes, where: str) -> str:
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
+        if raw.startswith(b"ARROW1"):
+            raise FormatError(
+                where, expected="text", found="a store of lists", fix="name another file; 'boostfeat info' describes this one"
+            ) from None
         raise FormatError(
             where,
             expected="UTF-8 text",
@@ -293,25 +299,54 @@ def _around(target: Path) -> tuple[str, str]:
     return f".{target.name[:32]}.", f".tmp{target.suffix[:16]}"  # a name near the limit has room for more
 
 
-def _make_temporary(target: Path) -> tuple[str, int]:
+def _make_temporary(target: Path, *, folder: bool = False) -> tuple[str, int]:
     """(name, open file) beside a target. It is locked as long as it is open: who writes is alive."""
     prefix, suffix = _around(target)
     while True:
-        held, name = tempfile.mkstemp(prefix=prefix, suffix=suffix, dir=target.parent)
+        if folder:
+            name = tempfile.mkdtemp(prefix=prefix, suffix=suffix, dir=target.parent)
+            try:
+                held = os.open(name, os.O_RDONLY)
+            except FileNotFoundError:  # as below
+                continue
+        else:
+            held, name = tempfile.mkstemp(prefix=prefix, suffix=suffix, dir=target.parent)
         if _lock(held) is not False and os.path.exists(name):  # else another has just taken it for a stale one
             return name, held
         os.close(held)
 
 
 def _remove_stale(target: Path) -> None:
-    """What killed runs left of this target: temporary files that nobody holds."""
+    """What killed runs left of this target: temporary files and folders that nobody holds."""
     prefix, suffix = _around(target)
     for name in os.listdir(target.parent):
         if name.startswith(prefix) and name.endswith(suffix) and len(name) == len(prefix) + 8 + len(suffix):
             stale = target.parent / name
-            with contextlib.suppress(OSError), open(stale, "rb") as found:
-                if _lock(found.fileno()):
-                    stale.unlink()
+            with contextlib.suppress(OSError):
+                found = os.open(stale, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+                try:
+                    if _lock(found):
+                        shutil.rmtree(stale) if stale.is_dir() else stale.unlink()
+                finally:
+                    os.close(found)
+
+
+@contextlib.contextmanager
+def temporary_folder(target: Path) -> Iterator[Path]:
+    """A folder beside a target, for files that are renamed into place once all is well; it goes with the block."""
+    name = ""
+    try:
+        _remove_stale(target)
+        name, held = _make_temporary(target, folder=True)
+        yield Path(name)
+    except OSError as error:
+        if error.errno in CANNOT_WRITE:
+            raise _cannot_write(target, error) from None
+        raise
+    finally:
+        if name:
+            shutil.rmtree(name, ignore_errors=True)
+            os.close(held)
 
 
 def _lock(file: int) -> bool | None:
@@ -339,3 +374,16 @@ def open_output(path: str | Path) -> Iterator[IO[bytes]]:
         else:
             with compressor(raw) as stream:
                 yield stream
+
+
+class Sparing:
+    """Saves what a run has so far, as often as that takes less than a tenth of its time; the first second is free."""
+
+    def __init__(self) -> None:
+        self.began, self.spent = time.monotonic(), 0.0
+
+    def __call__(self, save: Callable[[], None]) -> None:
+        now = time.monotonic()
+        if self.spent <= 1 + (now - self.began) / 10:
+            save()
+            self.spent += time.monotonic() - now

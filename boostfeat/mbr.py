@@ -15,6 +15,7 @@ import numpy as np
 from numba import njit
 
 from .arrays import F64, I64
+from .errors import InputError
 from .metrics import best_choice
 from .nbest import NBest
 from .ngrams import list_keys, posteriors
@@ -22,7 +23,7 @@ from .ngrams import list_keys, posteriors
 if TYPE_CHECKING:
     from .templates import Words
 
-SCALES = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+LONGEST = 20_000  # hypotheses of a list: 200 million pairs take minutes
 _PAIRS, _QUADS, _NIBBLES = np.uint64(0x5555555555555555), np.uint64(0x3333333333333333), np.uint64(0x0F0F0F0F0F0F0F0F)
 _BYTES = np.uint64(0x0101010101010101)
 
@@ -112,6 +113,11 @@ def _log_totals(length, logs):  # type: ignore[no-untyped-def]
 
 def expected_gains(hyp_ptr: I64, words: Words, p: F64, *, threads: int = 1) -> F64:
     """[H, C] expected BLEU+1 of every hypothesis under each of C posteriors p [H, C]. Does not depend on the threads."""
+    if (longest := int(np.diff(hyp_ptr).max(initial=0))) > LONGEST:
+        raise InputError(
+            f"minimum Bayes risk: expected lists of at most {LONGEST:,} hypotheses, since all pairs are compared, found one of "
+            f"{longest:,}; import fewer with --size, or leave it out (featurize: without the template mbr, and with --scale)"
+        )
     out = np.zeros(p.shape)
     with np.errstate(divide="ignore"):
         logs = np.log(np.arange(int(words.counts.max(initial=0)) + 2, dtype=np.float64))

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from .arrays import F64, I64
-from .errors import FormatError, InputError, clip
+from .errors import FormatError, InputError, clip, repeated
 from .files import decode, open_output, read_chunks
 from .metrics import best_choice
 from .nbest import NBest
@@ -159,8 +159,7 @@ def _no_constant(name: str) -> float:
 def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     out = dict(pairs)
     if len(out) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"key {clip(next(n for n in names if names.count(n) > 1))} twice in one object")
+        raise ValueError(f"key {clip(repeated(name for name, _ in pairs) or '')} twice in one object")
     return out
 
 

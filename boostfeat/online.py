@@ -28,6 +28,7 @@ from .loop.learners import Task, Tick, no_tick
 from .loop.reference import ReferenceDecoder
 from .model import Model
 from .nbest import NBest, SparseRows
+from .ranges import learnable
 from .tuners.adagrad import Adagrad
 from .tuners.adaptive import Differences, Weights
 from .tuners.base import Features, Groups, Run, step_factors
@@ -66,7 +67,7 @@ class Fresh:
             tuple(tuple(lines[s] for s in sentences) for lines in self.corpus.refs),
         )
         nbest = part.attached(self.decoder.list(model, part.source), part.name)
-        augmented = augment(nbest, model)
+        augmented = learnable(augment(nbest, model))
         columns = np.stack([augmented.global_column(name) for name in self.names], axis=1)
         return nbest, Features(self.names, columns, SparseRows.empty(nbest.n_hyps))
 
@@ -161,6 +162,7 @@ class OnlineLearner:
         return {"online": type(self.tuner).__name__.lower(), **options, "groups": self.groups.rules}
 
     def learn(self, task: Task) -> Model:
+        task.name_left_out(augment(task.dev, task.start))
         before = task.folder.parent / f"iteration-{task.iteration - 1:02d}" / "online.npz"
         fresh = self.fresh
         state = State.new(fresh.vector(), len(self.corpus.source))

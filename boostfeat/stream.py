@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections import defaultdict
+from contextlib import ExitStack
 from dataclasses import fields
 from pathlib import Path
 from types import TracebackType
@@ -14,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from .arrays import I32, Array
+from .files import temporary_folder
 from .nbest import NBest, SparseRows, Strings, Units, string_buffers
 from .store import write_store
 
@@ -30,7 +30,8 @@ class StoreWriter:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        self._folder = tempfile.TemporaryDirectory(prefix=f".{self.path.name[:32]}.", dir=self.path.resolve().parent)
+        self._stack = ExitStack()
+        self._folder = self._stack.enter_context(temporary_folder(self.path.resolve()))
         self._files: dict[str, IO[bytes]] = {}
         self._rows: defaultdict[str, int] = defaultdict(int)  # of each column so far
         self._end: defaultdict[str, int] = defaultdict(int)  # of the offsets so far: where the next part's start
@@ -49,7 +50,7 @@ class StoreWriter:
                     raise ValueError("a store of parts: expected at least one, found none")
                 write_store(self._whole(self._last), self.path)
         finally:
-            self._folder.cleanup()
+            self._stack.close()
 
     def append(self, part: NBest, unit_idx: I32 | None = None) -> None:
         """Add the next sentences; ``unit_idx`` takes the place of the part's own, which count from its first unit."""
@@ -85,7 +86,7 @@ class StoreWriter:
 
     def _file(self, name: str) -> IO[bytes]:
         if name not in self._files:
-            self._files[name] = open(os.path.join(self._folder.name, name), "wb")
+            self._files[name] = open(self._folder / name, "wb")
         return self._files[name]
 
     def _whole(self, last: NBest) -> NBest:
@@ -105,8 +106,7 @@ class StoreWriter:
 
     def _mapped(self, name: str, like: Array) -> Array:
         shape = (self._rows[name], *like.shape[1:])
-        path = os.path.join(self._folder.name, name)
-        return np.memmap(path, like.dtype, "r", shape=shape) if np.prod(shape) else np.zeros(shape, like.dtype)
+        return np.memmap(self._folder / name, like.dtype, "r", shape=shape) if np.prod(shape) else np.zeros(shape, like.dtype)
 
     def _strings(self, name: str) -> Strings:
         ptr = self._mapped(f"{name}.ptr", np.zeros(0, np.int64))

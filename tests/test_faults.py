@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from boostfeat import cli, store
-from boostfeat.files import atomic_path
+from boostfeat.export import EXPORTERS
+from boostfeat.files import atomic_path, temporary_folder
 from boostfeat.model import Model
 from boostfeat.store import write_store
 from boostfeat.synthetic import SyntheticOptions, synthetic_nbest
@@ -29,7 +30,7 @@ def inputs(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("inputs")
     for seed, name in enumerate(("dev", "select", "test")):
         write_store(synthetic_nbest(SyntheticOptions(sentences=20, hyps=12), seed=seed), folder / f"{name}.nbest")
-    Model({"LM0": 1.0, "LexWeight": 0.5}).save(folder / "model.json")
+    Model({"LM0": 2 / 3, "LexWeight": 1 / 3}).save(folder / "model.json")
     return folder
 
 
@@ -47,6 +48,8 @@ def writing(inputs: Path, out: Path) -> dict[str, list[object]]:
         "induce": ["induce", dev, "--recipe", "paper", "--rounds", 1, "-o", out / "learnt.json"],
         "export": ["export", model, "--to", "nbest", "--list", dev, "-o", out / "list.moses"],
         "compare": ["compare", *three, "--systems", "decoder", "--trials", 5, "-o", out],
+        "rerank": ["rerank", dev, "-m", model, "-o", out / "best"],
+        **{f"export {to}": ["export", model, "--to", to, "-o", out / "model"] for to in EXPORTERS if to != "nbest"},
     }
 
 
@@ -68,19 +71,35 @@ def no_file_above(n_bytes: int):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_room_for_the_output(boostfeat, inputs, tmp_path, kind):
-    with no_file_above(200):
+    with no_file_above(40):  # less than any output, more than a semaphore
         code, _, err = boostfeat(*writing(inputs, tmp_path)[kind], "-q")
     assert (code, err.count("\n")) == (2, 1), err
     assert "cannot write: File too large; free some space or choose another output" in err
     assert [p for p in tmp_path.rglob("*") if p.is_file()] == []
 
 
+def test_no_room_for_a_treelite_checkpoint(boostfeat, inputs, tmp_path):
+    """Room for the note beside it: treelite itself says nothing."""
+    words = writing(inputs, tmp_path)["export treelite"]
+    assert boostfeat(*words)[0] == 0
+    note, checkpoint = ((tmp_path / name).stat().st_size for name in ("model.json", "model"))
+    assert note < checkpoint
+    with no_file_above(note):
+        assert boostfeat(*words)[0] == 2
+    assert (tmp_path / "model").stat().st_size == checkpoint
+
+
+may_mount = pytest.mark.skipif(
+    not shutil.which("unshare") or subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode != 0,
+    reason="no right to mount a small file system",
+)
+
+
+@may_mount
 def test_a_full_disk(inputs, tmp_path):
     """A file system of 8 kB that only this command sees."""
     inside = 'mount -t tmpfs -o size=8k none "$0" && { "$@"; code=$?; ls -A "$0"; exit $code; }'
     words = [*COMMAND, *map(str, writing(inputs, tmp_path)["store"]), "-q"]
-    if not shutil.which("unshare") or subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode:
-        pytest.skip("no right to mount a small file system")
     done = subprocess.run(["unshare", "-m", "sh", "-c", inside, tmp_path, *words], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.endswith("more.nbest: cannot write: No space left on device; free some space or choose another output\n")
@@ -139,7 +158,9 @@ def test_interrupted_while_it_writes(boostfeat, inputs, tmp_path, monkeypatch, k
     if kind == "induce":  # as soon as it has kept a round: the model so far is the output, and --resume finds where to go on
         save = Model.save
         monkeypatch.setattr(
-            Model, "save", lambda self, path: (save(self, path), str(path).endswith(".partial") and interrupted())
+            Model,
+            "save",
+            lambda self, path: (save(self, path), str(path).endswith(".partial") and not cli._signals and interrupted()),
         )
     else:
         monkeypatch.setattr(store.pa.ipc, "new_file", interrupted)
@@ -152,6 +173,15 @@ def test_interrupted_while_it_writes(boostfeat, inputs, tmp_path, monkeypatch, k
     else:
         assert left == (["large.vocab.json"] if kind == "featurize" else [])
         assert "interrupted: what was not finished is not kept; the same command starts anew" in err
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_interrupted_while_arguments_are_read(boostfeat, monkeypatch, number, code):
+    """Typer has an end of its own for it, without a line."""
+    monkeypatch.setattr(cli, "_signals", [])
+    monkeypatch.setattr(cli._Commands, "parse_args", lambda *_: cli._stop(number, None))
+    found, _, err = boostfeat("templates")
+    assert (found, err[:23]) == (code, "boostfeat: interrupted:")
 
 
 def test_an_interrupted_import_of_a_module_is_an_interruption(boostfeat, inputs, monkeypatch):
@@ -172,22 +202,26 @@ def test_an_interrupted_import_of_a_module_is_an_interruption(boostfeat, inputs,
 
 
 def test_what_a_killed_run_left_goes_with_the_next(tmp_path):
-    """Temporary files of the same output that nobody holds; those of a run at work, and others, stay."""
+    """Temporary files and folders of the same output that nobody holds; those of a run at work, and others, stay."""
     target, inside, leave = tmp_path / "model.json", threading.Event(), threading.Event()
-    stale, other = tmp_path / ".model.json.abcdefgh.tmp.json", tmp_path / ".model.json.tmp.json"
-    for path in (stale, other):
+    stale, folder, other = (tmp_path / f".model.json{end}" for end in (".abcdefgh.tmp.json", ".ijklmnop.tmp.json", ".tmp.json"))
+    folder.mkdir()
+    for path in (stale, folder / "half", other):
         path.write_text("half a mod")
+    os.mkfifo(tmp_path / ".model.json.qrstuvwx.tmp.json")
 
     def at_work():
-        with atomic_path(target) as temporary:
+        with temporary_folder(target) as ours, atomic_path(target) as temporary:
             Path(temporary).write_text("slow")
             inside.set()
             leave.wait(30)
+            assert ours.is_dir()
 
     thread = threading.Thread(target=at_work)
     thread.start()
     assert inside.wait(30)
     assert not stale.exists()
+    assert not folder.exists()
     with atomic_path(target) as temporary:
         Path(temporary).write_text("quick")
     assert target.read_text() == "quick"
@@ -197,11 +231,22 @@ def test_what_a_killed_run_left_goes_with_the_next(tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == [other.name, target.name]
 
 
+def test_an_export_after_one_that_was_killed(boostfeat, inputs, tmp_path):
+    script = (
+        "import os, boostfeat.export as e; from boostfeat.cli import main; e._put = lambda *_: os.kill(os.getpid(), 9); main()"
+    )
+    words = [str(word) for word in writing(inputs, tmp_path)["export"]]
+    assert subprocess.run([sys.executable, "-c", script, *words]).returncode == -signal.SIGKILL
+    assert len([p for p in tmp_path.iterdir() if p.name.startswith(".list.moses.")]) == 1
+    assert boostfeat(*words)[0] == 0
+    assert [p.name for p in tmp_path.iterdir()] == ["list.moses"]
+
+
 def run_script(name: str, work: Path, *arguments: object) -> None:
     environment = {**os.environ, "PYTHONWARNINGS": "ignore"}  # Python 3.12 warns of any fork where there may be threads
     command = [sys.executable, FAULTS / name, "--work", work, *arguments]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, env=environment)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.fixture(scope="module")
@@ -219,7 +264,19 @@ def test_interrupted_at_random_moments(work):
     run_script("signals.py", work, "--trials", 1, "featurize", "loop-command")
 
 
+@may_mount
+def test_starved(work):
+    """``tests/faults/starve.py`` with two of its commands."""
+    run_script("starve.py", work, "import", "export-json")
+
+
 @pytest.mark.slow
 def test_kills_and_signals_of_every_command(work):
     run_script("kill.py", work, "--trials", 5)
     run_script("signals.py", work, "--trials", 2)
+
+
+@may_mount
+@pytest.mark.slow
+def test_starved_of_every_command(work):
+    run_script("starve.py", work)

@@ -22,6 +22,7 @@ from boostfeat.metrics import first_choice
 from boostfeat.model import Model
 from boostfeat.online import Fresh, OnlineLearner, State, There, adagrad_epoch, batch_gradient
 from boostfeat.store import read_store
+from boostfeat.tree import Tree
 from boostfeat.tuners.adagrad import Adagrad
 from boostfeat.tuners.adaptive import Weights
 from boostfeat.tuners.base import Groups
@@ -328,13 +329,24 @@ def test_frozen_weights_stay(decoder, corpora, tmp_path):
     assert weights["TranslationModel0_0"] != START.weights["TranslationModel0_0"]
 
 
-def test_trees_are_weighed_online_too(decoder, corpora, tmp_path):
-    from boostfeat.tree import Tree
+def with_tree(weight: float, value: float) -> Model:
+    """The start with a tree that tells good translations (ln p > -1) from bad ones."""
+    nodes = [{"feature": "TranslationModel0_0", "threshold": -1.0, "left": 1, "right": 2}, {"value": -value}, {"value": value}]
+    return replace(START, trees=(Tree.from_json({"name": "t", "weight": weight, "leaf": "constant", "nodes": nodes}, "test"),))
 
-    nodes = [{"feature": "TranslationModel0_0", "threshold": -1.0, "left": 1, "right": 2}, {"value": -1.0}, {"value": 1.0}]
-    tree = Tree.from_json({"name": "t", "weight": 0.1, "leaf": "constant", "nodes": nodes}, "test")
-    start = replace(START, trees=(tree,))
+
+def test_trees_are_weighed_online_too(decoder, corpora, tmp_path):
+    start = with_tree(0.1, 1.0)
     run_online(decoder, corpora, tmp_path / "run", Mira(c=0.05), epochs=1, start=start)
     model = Model.load(tmp_path / "run" / "iteration-01" / "model.json")
-    assert model.trees[0].weight > 0.1  # it tells good translations (ln p > -1) from bad ones
-    assert replace(model.trees[0], weight=0.1) == tree
+    assert model.trees[0].weight > 0.1
+    assert replace(model.trees[0], weight=0.1) == start.trees[0]
+
+
+@pytest.mark.parametrize("tuner", [Mira(c=0.05), Adagrad(batch=4)], ids=["mira", "adagrad"])
+def test_what_is_out_of_range_is_left_out_and_named_once(decoder, corpora, tmp_path, tuner):
+    told, start = [], with_tree(0.0, 1e70)
+    model = run_online(decoder, corpora, tmp_path / "run", tuner, start=start, warn=told.append).model
+    assert told == ["feature t has values up to 1e+70, outside 1e-60 to 1e+60: it is left out, its weight is 0"]
+    assert model.trees[0].weight == 0
+    assert 0 < abs(model.weights["TranslationModel0_0"] - START.weights["TranslationModel0_0"]) < 10

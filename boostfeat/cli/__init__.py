@@ -95,6 +95,8 @@ def run() -> int:
     try:
         result = app(standalone_mode=False)
         sys.stdout.flush()
+        if result == 128 + signal.SIGINT and _signals:  # while typer was at its own work, and without a line
+            return _fail(*_interruption(KeyboardInterrupt()))
         return result if isinstance(result, int) else 0
     except _UsageError as error:
         command = error.ctx.command_path if getattr(error, "ctx", None) else "boostfeat"

@@ -128,7 +128,7 @@ def induce(
     from ..bagging import best_so_far
     from ..boost import boost, gain_of
     from ..errors import InputError
-    from ..files import is_writable_target
+    from ..files import Sparing, is_writable_target
     from ..metrics import Scorer
     from ..model import Model
     from ..ranges import learnable, range_warnings
@@ -175,12 +175,13 @@ def induce(
         say(f"folds: {', '.join(f'{k} {v}' for k, v in chosen.changes.items())} ({chosen.gain:.2f})", quiet=quiet)
         options = with_changes(options, chosen.changes)
     latest: list[Model] = [so_far] if so_far else []
+    sparing = Sparing()
 
     with progress(f"boosting ({options.level})", quiet=quiet) as bar:
 
         def report(row: Mapping[str, Any], model: Model) -> None:
             latest[:] = [model]
-            model.save(partial)
+            sparing(lambda: model.save(partial))  # millions of weights take seconds
             gains = f"loss {row['loss']:.4f}  dev {row['dev']:.2f}" + (f"  select {row['select']:.2f}" if "select" in row else "")
             bar.update(row.get("bag", 0) * options.rounds + row["round"], options.bags * options.rounds, gains)
 
@@ -197,6 +198,7 @@ def induce(
                 model = boost(dev, held_out, options, threads=threads, **learning)
         except KeyboardInterrupt as error:
             if latest:
+                latest[0].save(partial)
                 best_so_far(latest[0], len(start.trees) if start else 0, select=held_out, rule=options.rule).save(output)
                 n = latest[0].history[-1]["round"]
                 error.args = (f"after round {n}, {output} holds the best so far; go on with --resume",)

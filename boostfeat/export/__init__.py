@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import InputError, unknown_name
-from ..files import is_writable_target
+from ..files import is_writable_target, temporary_folder
 
 if TYPE_CHECKING:
     from ..model import Model
@@ -128,7 +128,7 @@ def export(
         raise InputError(f"-o {out}: expected a folder for --to {target}, found {what}; name a folder")
     if not (found.folder and final.is_dir()):
         is_writable_target(out)
-    with tempfile.TemporaryDirectory(prefix=f".{final.name[:32]}.", dir=None if is_stream else final.parent) as staging:
+    with tempfile.TemporaryDirectory() if is_stream else temporary_folder(final) as staging:
         place = Path(staging) / (f"model.{target}" if is_stream else final.name)
         if found.folder:
             place.mkdir()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..augment import augment, augmented_weights
-from ..errors import FormatError, InputError, clip
+from ..errors import FormatError, InputError, clip, repeated
 from ..files import open_output, read_lines
 from ..formats.fields import number
 from ..formats.labels import format_number
@@ -21,8 +21,7 @@ from .verify import difference
 def write(model: Model, out: Path, context: Context) -> list[Path]:
     weights = augmented_weights(model)
     if len(weights) < len(model.weights) + len(model.trees):
-        names = [*model.weights, *(tree.name for tree in model.trees)]
-        name = next(name for name in names if names.count(name) > 1)
+        name = repeated([*model.weights, *(tree.name for tree in model.trees)])
         raise InputError(
             f"--to cdec: expected distinct names of features and trees, found {name!r} twice; rename one in the model"
         )

@@ -23,7 +23,7 @@ from .verify import compare_scores, inputs_of
 
 def write(model: Model, out: Path, context: Context) -> list[Path]:
     names = inputs_of(model, "treelite")
-    _built(model, names).serialize(str(out))
+    out.write_bytes(_built(model, names).serialize_bytes())  # its serialize() takes a full disk for a written file
     beside = out.with_name(out.name + ".json")
     beside.write_text(json.dumps(_note(model, names), indent=1) + "\n")
     return [out, beside]

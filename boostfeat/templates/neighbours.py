@@ -25,7 +25,8 @@ def _learner(column: str) -> Any:
 
     def learn(rows: Rows, counts: I64, *, features: list[str] | None = None, bins: int = 4) -> dict[str, Any]:
         nbest, unit = rows.corpus.nbest, rows[column]
-        own = [name for name in nbest.unit_names if feature_kinds(nbest)[name][0] == DECODER]
+        kinds = feature_kinds(nbest)
+        own = [name for name in nbest.unit_names if kinds[name][0] == DECODER]
         chosen = own if features is None else features
         if unknown := [name for name in chosen if name not in nbest.unit_names]:
             raise InputError(

@@ -326,7 +326,7 @@ class OnlineRanker:
         return Weights(w, rate=rate, l1=self.l1 * run.groups.factors(features.names, "l1"), prior=prior, root=root)
 
     def check_found(self, log: EpochLog, steps: int) -> None:
-        if self.l1 > 0 and steps and log.best is not None and not log.best.any():
+        if self.l1 > 0 and steps and log.best is not None and len(log.best) and not log.best.any():
             raise InputError(f"l1: expected a penalty that leaves some weights, found all weights 0 with {self.l1}; lower it")
 
     def one_pass(self, batches: Hyps, differences: Differences, weights: Weights) -> float:

@@ -43,7 +43,7 @@ from runs import (
     warm,
 )
 
-COMMANDS = ("import", "featurize", "tune", "induce", "compare", "loop")
+COMMANDS = ("import", "featurize", "tune", "induce", "compare", "loop", "export-moses")
 
 
 class Trials:

@@ -21,6 +21,7 @@ DATA = Path(__file__).parents[2] / "data"
 TEMPORARY = re.compile(r"\..*\.tmp.{0,16}|\..*\..{8}|.*\.attempt")
 LOCK = ".lock"  # of a loop's folder: empty, and stays
 FILE_EVENTS = {"os.rename", "os.remove", "os.mkdir", "os.chmod", "os.rmdir"}
+EXPORTED = ("c", "moses", "json", "onnx", "treelite", "python", "cdec", "nbest")
 MARK = "BOOSTFEAT_FAULTS"  # in the environment of all processes of a run
 
 
@@ -45,13 +46,18 @@ def commands(inputs: Path, out: Path) -> dict[str, list[Any]]:
         "induce": ["induce", dev, "--select", select, "--rounds", 30, "-o", out / "model.json"],
         "augment": ["augment", dev, *model, "-o", out / "more.nbest"],
         "show": ["show", inputs / "model.json"],
-        "export": ["export", inputs / "model.json", "--to", "python", "--verify", test, "-o", out / "model.py"],
+        **{f"export-{to}": ["export", inputs / "model.json", "--to", to, "--list", test, "-o", out / "model"] for to in EXPORTED},
+        "export-moses-ini": ["export", inputs / "weights.json", "--to", "moses", *ini, "-o", out / "model"],
         "decode": ["decode", src, *ini, "--nbest", 10, "--nbest-output", out / "list.gz", "-o", out / "best"],
         "rescore": ["rescore", inputs / "dev.osgx", "--nbest", 10, "-o", out / "best"],
         "report": ["report", inputs / "run", "-o", out / "report.html"],
         "compare": ["compare", *three, "--systems", "decoder,kbmira,large/pro", "--trials", 50, "--search", "none", "-o", out / "run"],
         "loop": ["loop", *corpora, *ini, "--stack", 20, *loop],
         "loop-command": ["loop", *corpora, "--init", inputs / "weights.json", *decoder(inputs), *loop],
+        "loop-online": ["loop", *corpora, *ini, "--stack", 20, "--online", "mira", *loop[4:]],
+        "templates": ["templates"],
+        "doctor": ["doctor"],
+        "demo": ["demo", "-o", out / "run"],
     }  # fmt: skip
     return {name: [*words, "--threads", 1, "-q"] for name, words in found.items()}
 
@@ -62,7 +68,7 @@ def decoder(inputs: Path) -> list[str]:
     return ["--weights-format", "name-value", "--decoder", f"sh -c '{script}' {{weights}}"]
 
 
-RESUME = {"induce": ["--resume"], "loop": ["--resume"], "loop-command": ["--resume"]}
+RESUME = {name: ["--resume"] for name in ("induce", "loop", "loop-command", "loop-online")}
 
 
 def make_inputs(work: Path) -> Path:
@@ -108,8 +114,10 @@ def import_all() -> None:
     """All modules, which a run would import one by one. Nothing that leaves threads may run here: forks have none."""
     import boostfeat
     from boostfeat import processes
+    from boostfeat.cli import demo
 
     processes.START = "fork"  # workers of compare: as warm as their parent
+    demo.SIZE, demo.SYSTEMS = ("--size", "2"), ("--systems", "decoder,base/boost-local:fast", "--trials", "9", "--search", "none")
     for module in pkgutil.walk_packages(boostfeat.__path__, "boostfeat."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
@@ -120,6 +128,9 @@ def import_all() -> None:
 def warm(words: list[Any], log: Path) -> None:
     """Run a command here, once, so that forks find its kernels loaded. With one thread none is left to be missed in a fork."""
     from boostfeat.cli import run
+
+    if "treelite" in words:  # its library always starts threads
+        return
 
     kept = [os.dup(standard) for standard in (1, 2)]
     try:
@@ -167,11 +178,16 @@ def start(
     after: float = 0.0,
     stdout: Path | None = None,
     counted: Path | None = None,
+    first: Callable[[], Any] = lambda: None,
 ) -> int:
-    """A run of a command. At the n-th file operation under ``out`` it does what ``then`` says, so many seconds ``after``."""
+    """A run of a command. At the n-th file operation under ``out`` it does what ``then`` says, so many seconds ``after``.
+
+    ``first`` is done in its process before all else.
+    """
 
     def work() -> None:
         n = 0
+        first()
 
         def hook(event: str, args: tuple[Any, ...]) -> None:
             nonlocal n
@@ -186,10 +202,12 @@ def start(
         sys.addaudithook(hook)
         os.environ[MARK] = str(os.getpid())
         sys.argv = ["boostfeat", *map(str, words)]
-        from boostfeat.cli import main
+        from boostfeat import cli
 
+        run = cli.run
+        cli.run = lambda: (signal.pthread_sigmask(signal.SIG_SETMASK, ()), run())[1]  # signals that were held back come now
         try:
-            main()
+            cli.main()
         finally:
             if counted:
                 counted.write_text(str(n))

@@ -39,7 +39,9 @@ class Trials:
     def trial(self, number: int) -> None:
         clear(self.out)
         self.err.write_text("")
+        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # until the command handles them
         process = start(self.words, self.out, self.err, stdout=self.log)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
         time.sleep(0.02 + self.dice.uniform(0, self.seconds))
         (os.killpg if self.dice.random() < 0.5 else os.kill)(process, number)
         code, said = ended(process), self.err.read_text()

@@ -19,6 +19,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from boostfeat.tuners import TUNERS
+
 WORDS = [f"w{i}" for i in range(500)]
 
 
@@ -74,15 +76,15 @@ def nbest_lines(shape: Shape, rng: np.random.Generator) -> Iterator[str]:
         for _ in range(shape.hyps):
             words = changed(base, 0.4, rng)
             at = rng.integers(8, size=max(1, shape.units)) + 8 * np.arange(max(1, shape.units))
-            total = pool[at].sum(axis=0)
+            total = pool[at].sum(axis=0).round(6)  # no 1e-17 for 0
             sparse = "".join(f" s{i}= 1" for i in range(n, n + per_hyp))
             n += per_hyp
-            features = " ".join(f"f{j}= {value:.6g}" for j, value in enumerate(total)) + sparse
+            features = " ".join(f"LM{j}= {value:.6g}" for j, value in enumerate(total)) + sparse
             text, a = [], 0
             for u, size in enumerate(sizes):
                 text.append(" ".join(WORDS[w] for w in words[a : a + size]))
                 if shape.units:
-                    own = " ".join(f"f{j}= {value:g}" for j, value in enumerate(pool[at[u]]))
+                    own = " ".join(f"LM{j}= {value:g}" for j, value in enumerate(pool[at[u]]))
                     text.append(f"|{u}-{u},wa=0-0 ,total=0, {own}|")
                 a += size
             yield f"{s} ||| {' '.join(text)} ||| {features} ||| {total.sum():.6g}\n"
@@ -99,16 +101,20 @@ def write_shape(shape: Shape, folder: Path, seed: int = 0) -> dict[str, list[str
         drawn = [changed(sentence(shape, s), 0.1, rng) for s in range(shape.sentences)]
         (folder / f"ref{r}").write_text("".join(" ".join(WORDS[w] for w in row) + "\n" for row in drawn))
         refs += ["-r", str(folder / f"ref{r}")]
-    store, pro, kbmira, trees = (str(folder / name) for name in ("dev.nbest", "pro.json", "kbmira.json", "trees.json"))
+    store, more, trees = (str(folder / name) for name in ("dev.nbest", "more.nbest", "trees.json"))
     level = "local" if shape.units else "global"
     return {
         "import": ["import", str(folder / "list"), *refs, "-s", str(folder / "src"), "-o", store],
         "info": ["info", store],
-        "tune pro": ["tune", store, "--method", "pro", "-o", pro],
-        "tune kbmira": ["tune", store, "--method", "kbmira", "-o", kbmira],
+        "featurize": ["featurize", store, "--templates", "large+sparse" if shape.units else "hypothesis+mbr", "-o", more],
+        **{f"tune {name}": ["tune", store, "--method", name, "-o", str(folder / f"{name}.json")] for name in TUNERS},
         "induce": ["induce", store, "--select", store, "--level", level, "--rounds", "3", "-o", trees],
         "rerank": ["rerank", store, "-m", trees, "-o", str(folder / "out")],
         "score": ["score", store, "-m", trees],
+        "augment": ["augment", store, "-m", trees, "-o", str(folder / "with trees.nbest")],
+        "show": ["show", trees],
+        "export json": ["export", trees, "--to", "json", "--verify", store, "-o", str(folder / "json")],
+        "export cdec": ["export", str(folder / "kbmira.json"), "--to", "cdec", "--verify", store, "-o", str(folder / "cdec")],
     }
 
 
