@@ -32,12 +32,13 @@ def test_linear_fit_equals_the_eager_twin(loss, workers):
 
 
 def naive_exact(tuner, nbest, init, seed=0):
-    """[G13 eq. 8-10] with hope and fear, in NumPy; also how many updates were made."""
+    """[G13 eq. 8-10] with hope and fear, in NumPy; also the losses that led to updates, epoch by epoch."""
     x = np.hstack([nbest.global_features, nbest.global_sparse.toarray()])
     gains, rng = sentence_bleu(nbest.stats), np.random.default_rng(seed)
-    w, precision, updates = init.copy(), np.full(len(init), 1 / tuner.variance), 0
+    w, precision, losses = init.copy(), np.full(len(init), 1 / tuner.variance), []
     sizes = np.diff(nbest.hyp_ptr)
     for _ in range(tuner.epochs):
+        losses.append([])
         for s in rng.permutation(np.flatnonzero(sizes > 1)):
             f, gain = x[nbest.hyp_ptr[s] : nbest.hyp_ptr[s + 1]], gains[nbest.hyp_ptr[s] : nbest.hyp_ptr[s + 1]]
             hope, fear = np.argmax(f @ w + gain), np.argmax(f @ w - gain)
@@ -46,8 +47,8 @@ def naive_exact(tuner, nbest, init, seed=0):
             if loss > 0 and d.any():
                 w = w + min(tuner.c, loss / (d**2 @ (1 / precision))) * d / precision
                 precision = precision + d**2 / tuner.r
-                updates += 1
-    return w, updates
+                losses[-1].append(loss)
+    return w, losses
 
 
 @pytest.mark.parametrize("options", [{}, {"c": 0.001}, {"c": 10.0, "r": 0.5, "epochs": 1}, {"variance": 0.01, "r": 3.0}])
@@ -58,9 +59,12 @@ def test_exact_fit_equals_its_twin(options):
     init = np.random.default_rng(7).normal(0, 0.1, len(names))
     tuner = replace(EXACT, **options)
     model = tuner.fit(nbest, run=Run(init=dict(zip(names, init, strict=True))))
-    want, updates = naive_exact(tuner, nbest, init)
+    want, losses = naive_exact(tuner, nbest, init)
     np.testing.assert_allclose(vector(model, nbest), want, rtol=1e-12, atol=1e-14)
-    assert sum(row["updates"] for row in model.history) == updates > 0
+    assert [row["updates"] for row in model.history[-tuner.epochs :]] == list(map(len, losses))
+    n = np.count_nonzero(np.diff(nbest.hyp_ptr) > 1)
+    assert [row["loss"] for row in model.history[-tuner.epochs :]] == pytest.approx([sum(part) / n for part in losses], rel=1e-9)
+    assert losses[0]
 
 
 @pytest.mark.parametrize("c", [0.05, 10.0])

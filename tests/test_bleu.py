@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import sys
 from typing import Any
@@ -21,6 +22,7 @@ from boostfeat.bleu import (
     corpus_rows,
     ngram_totals,
     sentence_bleu,
+    space_width,
     strict_lengths,
     sum_stats,
 )
@@ -78,6 +80,18 @@ def test_every_white_space_character_separates_and_no_other() -> None:
     lists = [([f"a{c}b", f"{c}a{c}{c}b{c}", c], [f"b{c}a", "a b"]) for c in [*SPACES, *NEAR]]
     assert stats_of(lists).tolist() == [sacrebleu_row(hyp, refs)[0] for hyps, refs in lists for hyp in hyps]
     assert stats_of(lists)[: 3 * len(SPACES) : 3].tolist() == [[2, 1, 0, 0, 2, 2]] * len(SPACES)
+
+
+def test_width_of_white_space_among_all_bytes_like_it() -> None:
+    """Bytes next to those of white space characters, in UTF-8 or not, whole or cut short."""
+    spaces = {c.encode() for c in SPACES}
+    first = {s[0] + k for s in spaces for k in (-1, 0, 1)}
+    later = {b + k for s in spaces for b in s[1:] for k in (-1, 0, 1)}
+    for letters in itertools.product(first, later, later):
+        text = np.array(letters, np.uint8)
+        for end in (1, 2, 3):
+            expected = next((n for n in range(1, end + 1) if bytes(letters[:n]) in spaces), 0)
+            assert space_width(text, 0, end) == expected, (letters, end)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import lzma
 import math
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -30,7 +31,7 @@ from toy_systems import (
 )
 
 from boostfeat.decoder import Decoder, Derivation, LanguageModel, SearchOptions, System, read_ini
-from boostfeat.errors import InputError
+from boostfeat.errors import FormatError, InputError
 from boostfeat.model import Model
 from boostfeat.tree import Tree
 
@@ -230,6 +231,20 @@ def test_language_model_without_unk(tmp_path: Path) -> None:
     """KenLM's value for unknown words of a model that has none: log10 p = -100."""
     (tmp_path / "lm").write_text("\\data\\\nngram 1=3\n\n\\1-grams:\n-1 a\n-99 <s>\n-0.5 </s>\n\n\\end\\\n")
     assert LanguageModel.load(tmp_path / "lm").score("new") == pytest.approx(-100.5 * math.log(10))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "expected"),
+    [
+        ("ngram 1=3", "ngram 2=3", 2, "ngram 1=COUNT, found 'ngram 2=3'"),
+        ("ngram 1=3", "ngram 1=x", 2, "ngram 1=COUNT, found 'ngram 1=x'"),
+        ("-0.5", "-0,5", 7, "log10 of a probability, 1 words and perhaps a backoff, found '-0,5 </s>'"),
+    ],
+)
+def test_damaged_language_models_name_the_line(tmp_path: Path, old: str, new: str, line: int, expected: str) -> None:
+    (tmp_path / "lm").write_text("\\data\\\nngram 1=3\n\n\\1-grams:\n-1 a\n-99 <s>\n-0.5 </s>\n\n\\end\\\n".replace(old, new))
+    with pytest.raises(FormatError, match=re.escape(f"lm:{line}: expected {expected}")):
+        LanguageModel.load(tmp_path / "lm")
 
 
 def test_language_model_equals_kenlm(tmp_path: Path) -> None:

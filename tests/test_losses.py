@@ -216,6 +216,7 @@ def test_losses_take_the_weights_and_the_scale_they_are_given():
     default = make_loss("expected-bleu", pairs=None, hyp_ptr=HYP_PTR, gains=GAINS, stats=STATS)
     strict, plain = (ExpectedBleu(HYP_PTR, STATS, 1.0, strict=s).value(scores) for s in (True, False))
     assert default.value(scores) == strict != plain
+    assert ExpectedGain(HYP_PTR, GAINS).scale == ExpectedBleu(HYP_PTR, STATS).scale == 1.0
 
 
 # -- line search ------------------------------------------------------------------------------------------------------
@@ -297,6 +298,17 @@ def test_line_search_always_ends(name):
     assert isfinite(rho)
     if name in ANSWERS:
         assert rho == pytest.approx(ANSWERS[name], abs=1e-3 if "quartic" in name else 1e-6)
+
+
+@pytest.mark.parametrize("size", [2.0**-40, 2.0**40])
+def test_line_search_of_a_multiple_of_the_loss_is_the_same(size):
+    """Bit by bit, and it ends as early: a power of two only shifts exponents."""
+    scores, direction = points(2)
+    ray = loss_of("log").ray(scores, direction)
+    seen, again = [], []
+    minimise_ray(lambda r: (seen.append(r), ray(r))[1], l2=0.5)
+    minimise_ray(lambda r: (again.append(r), tuple(size * v for v in ray(r)))[1], l2=0.5 * size)
+    assert again == seen
 
 
 def test_line_search_doubles_its_steps_and_then_halves_the_bracket():

@@ -154,8 +154,8 @@ def test_two_features_are_solved(metric, init):
 
 def test_history_and_the_same_result_for_any_number_of_threads():
     nbest, held_out = (random_lists(seed=s, counts=(10,) * 20 + (0, 1)) for s in (1, 2))
-    runs = [QUICK.fit(nbest, held_out, Run(seed=3, threads=t)) for t in (1, 3)]
-    assert runs[0].to_json() == runs[1].to_json()
+    runs = [QUICK.fit(nbest, held_out, Run(seed=3, threads=t)) for t in (1, 3, 0)]
+    assert runs[0].to_json() == runs[1].to_json() == runs[2].to_json()
     dev = [row["dev"] for row in runs[0].history]
     assert dev == sorted(dev)
     assert len(dev) == QUICK.rounds

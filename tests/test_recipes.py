@@ -206,6 +206,15 @@ def test_one_standard_error(dev, select):
         one_se_round(replace(model, config={"metric": "chrf"}), select, best=best)
 
 
+def test_the_standard_error_is_of_the_metric_of_the_model(dev, select, monkeypatch):
+    model, seen = boost(dev, None, recipe("paper", **{**QUICK, "rounds": 1})), set()
+    monkeypatch.setattr(rounds, "corpus_bleu", lambda sums, *, strict: seen.add(strict) or corpus_bleu(sums, strict=strict))
+    for metric in ("bleu", "bleu-sbp"):
+        seen.clear()
+        one_se_round(replace(model, config={"metric": metric}), select, best=1)
+        assert seen == {metric == "bleu-sbp"}
+
+
 @pytest.mark.parametrize(
     ("rule", "metric", "has_select", "kept", "asked"),
     [

@@ -1,4 +1,4 @@
-"""Refits: gradients by finite differences, optima by scipy, a loss that never rises; leaves as features; the length term."""
+"""Refits: gradients by finite differences, optima by scipy, a loss that never rises; leaves as features."""
 
 from __future__ import annotations
 
@@ -9,16 +9,11 @@ import pytest
 from scipy import sparse
 from scipy.optimize import approx_fprime, minimize
 
-from boostfeat import gains
 from boostfeat.augment import augment, augmented_weights, folded, leaf_names
-from boostfeat.bleu import HYP_LEN
 from boostfeat.boost import BoostOptions, Space, Training, boost
 from boostfeat.errors import InputError
-from boostfeat.gains import context_gains, pair_weights
 from boostfeat.grow import Grower, TreeOptions
-from boostfeat.length import length_feature, tuned_length
 from boostfeat.losses import ExpectedBleu, PairwiseLogLoss
-from boostfeat.metrics import Scorer, best_choice, first_choice
 from boostfeat.model import Model
 from boostfeat.nbest import NBest, SparseRows, strings
 from boostfeat.pairs import PairOptions, pairs_for
@@ -32,7 +27,7 @@ PAIRS = PairOptions(draws=300, keep=30)
 @pytest.fixture(scope="module")
 def dev() -> NBest:
     """With dense and sparse features of units and of hypotheses, one of each known to both."""
-    nbest = synthetic_nbest(SyntheticOptions(sentences=25, hyps=20, features=5), seed=1)
+    nbest = synthetic_nbest(SyntheticOptions(sentences=12, hyps=10, features=5), seed=1)
     rng = np.random.default_rng(0)
     matrices = [sparse.random(n, 3, 0.2, "csr", random_state=rng) for n in (nbest.n_units, nbest.n_hyps)]
     return replace(
@@ -46,8 +41,10 @@ def dev() -> NBest:
 
 
 def with_trees(dev: NBest, leaves: str = "constant", level: str = "local") -> Model:
-    tree = TreeOptions(leaves=leaves, max_leaves=3, min_occurrences=20)
-    return boost(dev, None, BoostOptions(level=level, rounds=3, tree=tree, pairs=PAIRS))
+    tree = TreeOptions(leaves=leaves, max_leaves=3, min_occurrences=10)
+    model = boost(dev, None, BoostOptions(level=level, rounds=3, tree=tree, pairs=PAIRS))
+    assert [tree.n_leaves for tree in model.trees] == [3, 3, 3]
+    return model
 
 
 def losses(dev: NBest) -> dict[str, object]:
@@ -101,6 +98,18 @@ def test_a_refit_of_linear_weights_is_the_penalised_optimum(dev):
     want = minimize(lambda u: loss.value(x @ (start + u / sd)) + 5 * u @ u, np.zeros(len(names)), tol=1e-10).x
     found = refit_weights(Model(dict(zip(names, start, strict=True))), plain, loss, kind="linear", l2=10.0)
     np.testing.assert_allclose([found.weights[n] for n in names], start + want / sd, rtol=0, atol=1e-3)
+
+
+def test_the_objective_of_a_refit_has_its_gradient(dev, monkeypatch):
+    """Penalty included, and both a sentence: else the search still ends, but takes steps that do not fit."""
+    seen = []
+    monkeypatch.setattr(
+        "boostfeat.refit.minimize", lambda f, start, **options: minimize(seen.append((f, start)) or f, start, **options)
+    )
+    refit_weights(with_trees(dev), dev, losses(dev)["log"], kind="trees", l2=30.0)
+    ((f, start),) = seen
+    u = np.random.default_rng(0).normal(size=len(start))
+    np.testing.assert_allclose(f(u)[1], approx_fprime(u, lambda u: f(u)[0], 1e-7), rtol=1e-4, atol=1e-4)
 
 
 def test_what_no_refit_moves(dev):
@@ -176,7 +185,7 @@ def test_a_tree_of_more_nodes_than_a_byte_counts(dev):
 @pytest.mark.parametrize("leaves", ["constant", "linear", "affine"])
 def test_refitted_leaves(dev, leaves, loss):
     """Pairs: no other values have a lower penalised loss (the gradient is 0). Lists: the loss is lower than with the old ones."""
-    options = BoostOptions(loss=loss, pairs=PAIRS, tree=TreeOptions(leaves=leaves, max_leaves=3, min_occurrences=20))
+    options = BoostOptions(loss=loss, pairs=PAIRS, tree=TreeOptions(leaves=leaves, max_leaves=3, min_occurrences=10))
     space, pairs = Space.of(dev, "local"), pairs_for(dev, PAIRS, seed=3)
     training = Training.of(space, dev.hyp_ptr, pairs, np.zeros(dev.n_hyps), options, stats=dev.stats)
     scores = np.random.default_rng(2).normal(size=dev.n_hyps)
@@ -211,111 +220,3 @@ def test_leaves_as_features_equal_the_trees(dev, leaves, level):
     np.testing.assert_allclose(tuned.decision_function(dev), Model(changed).decision_function(wider), rtol=0, atol=1e-9)
     with pytest.raises(InputError, match=r"tree\.000\.0"):
         augment(wider, model, leaves=True)
-
-
-# -- gains in context, and length -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("strict", [True, False])
-def test_context_gains_are_differences_of_corpus_bleu(dev, strict):
-    """By replacing one choice at a time and scoring the corpus again."""
-    chosen, scorer, metric = first_choice(dev), Scorer(dev), "bleu-sbp" if strict else "bleu"
-    gains = context_gains(dev, chosen, strict=strict)
-    for h in range(0, dev.n_hyps, 37):
-        other = chosen.copy()
-        other[dev.sent_of_hyp[h]] = h
-        change = (scorer.score(other, metric).score - scorer.score(chosen, metric).score) / 100
-        assert gains[h] == pytest.approx(len(dev) * change, abs=1e-9)
-    assert (gains[chosen] == pytest.approx(0, abs=1e-9)) is True
-
-
-def test_pair_weights_follow_the_context(dev):
-    pairs, scores = pairs_for(dev, PAIRS, seed=0), np.zeros(dev.n_hyps)
-    weight = pair_weights(dev, pairs, scores, strict=True)
-    gains = context_gains(dev, best_choice(dev, scores), strict=True)
-    delta = gains[pairs.better] - gains[pairs.worse]
-    assert weight.mean() == pytest.approx(1)
-    assert ((weight == 0) == (delta <= 0)).all()
-    np.testing.assert_allclose(weight[delta > 0] / delta[delta > 0], (weight / delta)[delta > 0][0])
-
-
-def test_context_gains_in_parts(dev, monkeypatch):
-    """Hypotheses are taken so many at a time: where the parts end changes nothing."""
-    whole = context_gains(dev, first_choice(dev), strict=True)
-    monkeypatch.setattr(gains, "_ROWS", 7)
-    assert (context_gains(dev, first_choice(dev), strict=True) == whole).all()
-
-
-def test_pair_weights_are_1_where_the_context_has_no_say(dev):
-    pairs, scores = pairs_for(dev, PAIRS, seed=0), np.zeros(dev.n_hyps)
-    delta = pair_weights(dev, pairs, scores, strict=True)
-    wrong = replace(pairs, better=pairs.worse[delta > 0], worse=pairs.better[delta > 0], delta=pairs.delta[delta > 0])
-    assert (pair_weights(dev, wrong, scores, strict=True) == np.ones(len(wrong))).all()
-    none = replace(pairs, better=pairs.better[:0], worse=pairs.worse[:0], delta=pairs.delta[:0])
-    assert pair_weights(dev, none, scores, strict=True).shape == (0,)
-
-
-def with_length(nbest: NBest, *factors: float) -> NBest:
-    """Hypotheses of uneven lengths, a word a unit; features Length0, ... of units that are multiples of it."""
-    units = replace(nbest.units, x=np.column_stack([nbest.units.x, np.tile(factors, (nbest.n_units, 1))]))
-    kept = np.random.default_rng(0).random(nbest.n_occurrences) < 0.7
-    kept[nbest.unit_ptr[:-1]] = True
-    unit_ptr = np.concatenate([[0], np.cumsum(np.add.reduceat(kept, nbest.unit_ptr[:-1]))])
-    stats = nbest.stats.copy()
-    stats[:, HYP_LEN] = np.diff(unit_ptr)
-    stats[:, :4] = np.minimum(stats[:, :4], stats[:, [HYP_LEN]] - np.arange(4)).clip(0)
-    return replace(
-        nbest,
-        units=units,
-        unit_names=(*nbest.unit_names, *(f"Length{k}" for k in range(len(factors)))),
-        unit_idx=nbest.unit_idx[kept],
-        src_start=nbest.src_start[kept],
-        tgt_start=nbest.tgt_start[kept],
-        unit_ptr=unit_ptr,
-        stats=stats,
-    )
-
-
-def test_what_is_a_length(dev):
-    assert length_feature(dev) is None
-    assert length_feature(with_length(dev, -2.5)) == "Length0"
-    assert length_feature(with_length(dev, 1.0, 2.0)) == "Length0"
-    assert length_feature(with_length(dev, 0.0)) is None
-    assert length_feature(replace(with_length(dev, 1.0), stats=np.zeros_like(dev.stats))) is None
-    nearly = with_length(dev, 1.0)
-    x = nearly.units.x.copy()
-    x[0, -1] += 0.01
-    assert length_feature(replace(nearly, units=replace(nearly.units, x=x))) is None
-
-
-def test_length_stays_where_nothing_is_gained(dev):
-    nbest, model = with_length(dev, -1.0), Model({"LexWeight": 0.5, "Length0": 0.25})
-    assert tuned_length(model, nbest, "chrf") is model
-    assert tuned_length(model, dev, "bleu") is model
-    nothing = replace(nbest, stats=nbest.stats * np.array([0, 0, 0, 0, 1, 1], np.int32))  # BLEU is 0 along the whole line
-    still = tuned_length(model, nothing, "bleu")
-    assert still.weights == model.weights
-    assert still.config["tuned_length"] == {"feature": "Length0", "shift": 0.0, "before": 0.0, "after": 0.0}
-
-
-@pytest.mark.parametrize("metric", ["bleu", "bleu-sbp"])
-@pytest.mark.parametrize("start", [{}, {"Length0": 0.25}])
-def test_length_is_tuned_on_select(dev, metric, start):
-    """The best shift is no worse than any of a grid; before and after are the metric's on the list, an empty one included."""
-    nbest = NBest.concat([with_length(dev, -1.0), with_length(dev, -1.0).take(np.arange(2))])
-    nbest = replace(nbest, hyp_ptr=np.concatenate([nbest.hyp_ptr, nbest.hyp_ptr[-1:]]), ids=np.arange(len(nbest) + 1),
-                    source=strings([*nbest.source.to_pylist(), ""]), refs=strings([*nbest.refs.to_pylist(), "a b c d"]),
-                    ref_ptr=np.concatenate([nbest.ref_ptr, nbest.ref_ptr[-1:] + 1]))  # fmt: skip
-    model = Model({"LexWeight": 0.5, **start})
-    tuned = tuned_length(model, nbest, metric)
-    about, scorer = tuned.config["tuned_length"], Scorer(nbest)
-
-    def gain(shift: float) -> float:
-        weights = {**model.weights, "Length0": model.weights.get("Length0", 0.0) + shift}
-        return scorer.score(best_choice(nbest, Model(weights).decision_function(nbest)), metric).score
-
-    assert tuned.weights == {"LexWeight": 0.5, "Length0": start.get("Length0", 0.0) + about["shift"]}
-    assert about["shift"] != 0
-    assert gain(about["shift"]) == pytest.approx(about["after"], abs=1e-9)
-    assert gain(0.0) == pytest.approx(about["before"], abs=1e-9)
-    assert about["after"] >= max(gain(s) for s in np.linspace(-2, 2, 81)) - 1e-9

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
+from dataclasses import fields, replace
 from math import nan
 from pathlib import Path
 
 import numpy as np
 import pytest
+from fuzz.samples import CDEC, ENRICHED, FOREST, WEIGHTS
 
 from boostfeat.boost import BoostOptions
-from boostfeat.build import Builder, HypRecord
+from boostfeat.build import Builder, HypRecord, ReadOptions
+from boostfeat.cli import common
 from boostfeat.cli.compare import _print_rich
 from boostfeat.compare import CompareOptions
 from boostfeat.errors import InputError
@@ -20,7 +22,9 @@ from boostfeat.export.c import _identifiers, compiled
 from boostfeat.export.moses import table_name
 from boostfeat.export.python import score_rows
 from boostfeat.export.verify import difference, expected_scores
+from boostfeat.formats import read
 from boostfeat.grow import TreeOptions
+from boostfeat.loop.digests import digest
 from boostfeat.model import Model
 from boostfeat.nbest import NBest
 from boostfeat.show import describe, described_text
@@ -131,6 +135,38 @@ def test_weights_beyond_the_first_are_counted():
     assert "... and 3 more (--top N)" in text
 
 
+def test_trees_beyond_the_largest_are_counted():
+    model = Model({"a": 1.0}, tuple(replace(STUMP, name=f"tree.{k:03d}") for k in range(3)))
+    text = described_text(describe(model, None), top=2, most_trees=1)
+    assert [f"tree.{k:03d}" in text for k in range(3)] == [True, False, False]
+    assert text.endswith("... and 2 trees of smaller effect (--trees 0 shows all)")
+
+
+# -- files --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_named_format_gives_way_to_its_richer_form(tmp_path: Path):
+    for name, text in (("enriched", ENRICHED), ("forest", FOREST), ("cdec", CDEC)):
+        (tmp_path / name).write_text(text)
+    options = ReadOptions(weights=WEIGHTS)
+    assert read(tmp_path / "enriched", options, format="moses").n_units == read(tmp_path / "enriched", options).n_units > 0
+    assert read(tmp_path / "forest", options, format="cdec").text == read(tmp_path / "forest", options).text
+    assert read(tmp_path / "cdec", options, format="cdec").n_hyps == CDEC.count("\n")
+    with pytest.raises(InputError, match="unknown format 'soup': expected one of auto, jsonl"):
+        read(tmp_path / "cdec", options, format="soup")
+
+
+def test_the_digest_of_a_folder_is_of_names_and_contents(tmp_path: Path):
+    seen = set()
+    for folder, name, text in (("a", "x", "1"), ("b", "x", "1"), ("c", "x", "2"), ("d", "y", "1")):
+        (tmp_path / folder / "in").mkdir(parents=True)
+        (tmp_path / folder / "in" / name).write_text(text)
+        seen.add(digest(tmp_path / folder))
+    assert len(seen) == 3
+    with pytest.raises(InputError, match="none"):
+        digest(tmp_path / "none")
+
+
 # -- commands -----------------------------------------------------------------------------------------------------------
 
 
@@ -181,3 +217,14 @@ def test_the_demo_needs_a_folder(boostfeat, tmp_path: Path):
     code, _, err = boostfeat("demo", "-o", tmp_path / "file" / "x")
     assert code == 2
     assert "expected a folder to write, found: Not a directory; choose another with -o" in err
+
+
+def test_a_bar_is_shown_on_a_terminal_after_half_a_second(capsys, monkeypatch):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    with common.progress("reading", quiet=False) as bar:
+        bar.update(1, 3)
+        assert capsys.readouterr().err == ""
+        monkeypatch.setattr(bar, "_started", bar._started - 1)
+        bar.update(2, 3, "nearly")
+    assert "reading" in capsys.readouterr().err
+    assert common.table([]) == ""

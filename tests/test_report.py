@@ -448,6 +448,8 @@ def test_moved_or_other_test_list(boostfeat, run_folder, tmp_path):
         ("results.json", "[]", "a list of systems"),
         ("results.json", "{", "JSON"),
         ("config.json", "[]", "an object"),
+        ("config.json", '{"boostfeat": "compare/1", "inputs": {"dev": {}}}', "an ablation without one; compare with --test"),
+        ("config.json", '{"boostfeat": "compare/1", "inputs": {"test": {}}}', "inputs.test.path"),
         ("choices/decoder.json", '{"test": [0]}', "60 hypothesis numbers"),
         ("choices/decoder.json", json.dumps({"test": [20] * 60}), "a hypothesis of its 20"),
         ("choices/decoder.json", json.dumps({"test": [-1] * 60}), "a hypothesis of its 20"),

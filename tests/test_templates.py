@@ -531,6 +531,26 @@ def test_unknown_names(what, message):
         Vocab.of(what, TEMPLATES)
 
 
+@pytest.mark.parametrize(
+    ("toml", "message"),
+    [
+        ('include = ["soup"]', "unknown set of templates 'soup': expected one of base"),
+        ("[templates]\nlength = 3", "templates.length: expected a table of options, found '3'"),
+        ("[templates.soup]", "unknown template 'soup'"),
+    ],
+)
+def test_bad_files_of_templates(tmp_path, toml, message):
+    (tmp_path / "t.toml").write_text(toml)
+    with pytest.raises(InputError, match=message):
+        Vocab.of(str(tmp_path / "t.toml"), TEMPLATES)
+
+
+def test_another_kind_of_json_is_no_vocab(tmp_path):
+    (tmp_path / "v.json").write_text('{"boostfeat": "model/1"}')
+    with pytest.raises(InputError, match=r"v\.json"):
+        Vocab.load(tmp_path / "v.json")
+
+
 def test_other_bad_input():
     nbest = build(HYPS)
     with pytest.raises(InputError, match=r"feature 'len\.src': expected a list without it, found it twice"):
@@ -564,14 +584,27 @@ def test_user_templates():
     def fails(rows):
         raise KeyError("oops")
 
-    own = {t.name: t for t in (first, last, broken, fails)}
+    @template("short", kind="static", reads=("target phrase",))
+    def short(rows):
+        return {"x": np.zeros(1)}
+
+    @template("bare", kind="static", reads=("target phrase",))
+    def bare(rows):
+        return [0.0]
+
+    own = {t.name: t for t in (first, last, broken, fails, short, bare)}
     registry = {**TEMPLATES, **own}
     out, _ = featurize(build(HYPS), Vocab.of("first,last", registry, min_count=1), registry=registry)
     assert [of_unit(out, h, k).get("first", 0) for h, k in ((0, 0), (0, 1), (1, 0), (2, 1))] == [1, 0, 1, 0]
     assert out.sparse_names.to_pylist() == ["last:.", "last:7"]
     assert out.global_sparse.toarray().tolist() == [[1, 0], [1, 0], [0, 1]]
     assert feature_kinds(out)["first"] == ("first", "contextual")
-    for name, message in (("broken", "x: expected finite numbers"), ("fails", "KeyError: 'oops'")):
+    for name, message in (
+        ("broken", "x: expected finite numbers"),
+        ("fails", "KeyError: 'oops'"),
+        ("short", rf"'short': x: expected {out.n_units} values, found \(1,\)"),
+        ("bare", "'bare': expected a dict of columns or Sparse, found list"),
+    ):
         with pytest.raises(InputError, match=message):
             featurize(build(HYPS), Vocab.of(name, registry), registry=registry)
     with pytest.raises(InputError, match="a static template cannot read 'span'"):

@@ -280,6 +280,7 @@ def test_json_that_is_no_object():
         ({"left": np.array([5, -1, -1])}, "node 0: expected two children from 1 to 2, found 5 and 2"),
         ({"right": np.array([1, -1, -1])}, "node 1: expected one parent, found 2"),
         ({"left": np.array([-1, -1, -1])}, "node 0: expected two children"),
+        ({"left": np.array([-2, -1, -1])}, "node 0: expected two children from 1 to 2, found -2 and 2"),
         ({"value": np.array([0, np.nan, 1])}, "value: expected finite numbers, found nan"),
         ({"threshold": np.array([np.inf, 0, 0])}, "threshold: expected finite numbers"),
         ({"value": np.zeros(2)}, "value: expected 3 nodes, found 2"),
@@ -290,7 +291,7 @@ def test_json_that_is_no_object():
         ({"intercept": np.ones(3)}, "intercept: expected 0 for linear leaves"),
         (
             {"feature": (), **dict.fromkeys(["threshold", "left", "right", "value", "intercept"], np.zeros(0))},
-            "at least one node",
+            "^node 0: expected at least one node, found none",
         ),
     ],
 )

@@ -13,9 +13,7 @@ from pathlib import Path
 from typing import IO
 
 import numpy as np
-from scipy import sparse
 
-from ..arrays import F64
 from ..build import Builder, HypRecord, ReadOptions, UnitRecord
 from ..errors import FormatError, InputError, clip
 from ..nbest import NBest, SparseRows
@@ -147,7 +145,7 @@ def write(nbest: NBest, stream: IO[bytes]) -> None:
 
     Numbers read back exactly. Sentences without hypotheses, source and references have no place in this format.
     """
-    dense, sparse_part = _global_columns(nbest)
+    dense, sparse_part = nbest.global_features, SparseRows.from_matrix(nbest.global_sparse.copy())
     sparse_names = nbest.sparse_names.to_pylist()
     for name in (*nbest.global_names, *sparse_names):
         if name.split() != [name] or "|||" in name:
@@ -173,21 +171,6 @@ def write(nbest: NBest, stream: IO[bytes]) -> None:
                 *places,
             ]
             stream.write((" ||| ".join(parts) + "\n").encode())
-
-
-def _global_columns(nbest: NBest) -> tuple[F64, SparseRows]:
-    """Dense and sparse features of hypotheses; what is dense for units and sparse for extras, or the reverse, is dense."""
-    dense, rows = nbest.global_features, nbest.global_sparse
-    column = {name: j for j, name in enumerate(nbest.global_names)}
-    both = [(j, column[name]) for j, name in enumerate(nbest.sparse_names.to_pylist()) if name in column]
-    if both:
-        dense = dense.copy()
-        for j, to in both:
-            dense[:, to] += rows[:, [j]].toarray()[:, 0]
-        only_sparse = np.ones(rows.shape[1])
-        only_sparse[[j for j, _ in both]] = 0.0
-        rows = rows @ sparse.diags_array(only_sparse)
-    return dense, SparseRows.from_matrix(rows.copy())
 
 
 def _checked_text(text: str, ident: int) -> str:

@@ -61,6 +61,10 @@ class Mutant:
     occurrence: int  # of the operator in the module
     line: int
 
+    @property
+    def key(self) -> tuple[str, str, int]:
+        return self.module, self.operator, self.occurrence
+
     def source(self, original: str) -> str:
         """The mutated module."""
         changed: str | None = mutate_code(original, OPERATORS[self.operator], self.occurrence)

@@ -3,12 +3,13 @@
     pip install -e '.[test,mutation]'
     python tests/mutation/run.py                         # 80 mutants of each group, drawn with seed 0
     python tests/mutation/run.py --sample 0 pairwise     # all mutants of boostfeat/pairwise.py
-    python tests/mutation/run.py --survivors out.jsonl   # only those that an earlier run (--out) left alive
+    python tests/mutation/run.py --out rows.jsonl        # goes on from the rows of an earlier run: what was killed is not tried again
 
 Mutants are cosmic-ray's (see mutants.py), drawn at random within each group, of every module in proportion. A group's modules are
 imported without numba, so that a mutated kernel needs no compilation and coverage sees into it; the others stay compiled. The tests
-of a group run once unmutated, which tells which tests reach which function and how long they take; a mutant then meets the tests that reach its function, quickest first, until one fails (killed), all pass
-(survived) or the time is up (killed: a loop without end). Tests that fail or are slow without numba are left out, and named.
+of a group run once unmutated, which tells which tests reach which function and how long they take; a mutant then meets the tests
+that reach its function, quickest first, until one fails or takes far longer than it did (killed) or all pass (survived). Tests that
+fail or are slow without numba are left out, and named.
 
 Nothing is written into the tree: each mutant is a forked process that imports the mutated module in place of the file.
 Mutants that change no result are listed in equivalent.toml, each with its reason, and count in neither part of the score.
@@ -33,7 +34,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
 os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
@@ -41,12 +42,14 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 sys.path[:0] = [str(HERE), str(ROOT), str(ROOT / "tests")]
 
+from cpu_limit import late as skip_test  # noqa: E402
 from mutants import Mutant, functions_of, mutants_of  # noqa: E402
 
 GROUPS: dict[str, dict[str, str]] = {  # group: its modules and the tests of each
     "losses": dict.fromkeys(["loss", "losses", "pairwise", "expected", "linesearch"], "losses"),
-    "metrics": {"metrics": "metrics", "bleu": "bleu", "gains": "refit", "significance": "significance"},
-    "trees": {"tree": "tree", "refit": "refit", "rounds": "recipes refit", "length": "refit"},
+    "metrics": {"metrics": "metrics", "bleu": "bleu", "gains": "gains", "significance": "significance"},
+    "trees": {"tree": "tree", "refit": "refit", "rounds": "recipes refit", "length": "length"},
+    "growing": dict.fromkeys(["grow", "grow_kernels", "slopes", "bins"], "grow"),
     "tuners": {
         "tuners/base": "tuner_base tuner_pro",
         "tuners/mert": "mert tuner_base",
@@ -63,8 +66,11 @@ GROUPS: dict[str, dict[str, str]] = {  # group: its modules and the tests of eac
 }
 MODULES = {module: group for group, modules in GROUPS.items() for module in modules}
 CALLERS = ["formats/byte_kernels", "formats/moses_enriched_fast"]  # their kernels call those of bleu
-SLOW = 12.0  # CPU seconds: an unmutated test that takes longer is left out
-BUDGET = 25.0  # CPU seconds of unmutated tests that a mutant meets at most
+SLOW = 4.0  # CPU seconds: an unmutated test that takes longer is left out
+COLLECT = 15.0  # CPU seconds until the first test begins: files of tests make lists when they are imported
+BUDGET = 15.0  # CPU seconds of unmutated tests that a mutant meets at most
+LATE = 75  # exit code of a child whose time was up
+ENDED = (LATE, -signal.SIGXCPU, -signal.SIGKILL)
 WALL = 40  # times the CPU limit: nothing but a deadlock takes so long
 LEAST = 4  # mutants of a module, where the sample is of several
 
@@ -115,9 +121,11 @@ def module_name(module: str) -> str:
 
 
 class Timed:
-    """Runs only the chosen tests, in their order; each has a time limit. Keeps what became of them."""
+    """Runs only the chosen tests, in their order; each has a limit of processor time. Keeps what became of them."""
 
-    def __init__(self, chosen: Sequence[str] | None, limit: float, start: Callable[[str], None] = lambda nodeid: None) -> None:
+    def __init__(
+        self, chosen: Sequence[str] | None, limit: Callable[[str], float], start: Callable[[str], None] = lambda nodeid: None
+    ) -> None:
         self.chosen, self.limit, self.start = chosen, limit, start
         self.seconds: dict[str, float] = {}
         self.failed: list[str] = []
@@ -129,16 +137,28 @@ class Timed:
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         self.start(nodeid)
+        self.node = nodeid
         self.began = time.process_time()
-        signal.setitimer(signal.ITIMER_PROF, self.limit)
+        signal.setitimer(signal.ITIMER_PROF, self.limit(nodeid))
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
         signal.setitimer(signal.ITIMER_PROF, 0)
         self.seconds[nodeid] = time.process_time() - self.began
 
+    def late(self, number: int, frame: FrameType | None) -> None:
+        """Time is up. Unmutated, the test is left out; a mutant is dead, and so is its process: pytest may trip over an exception
+        that comes from nowhere.
+        """
+        if self.chosen is not None:
+            os._exit(LATE)
+        self.failed.append(self.node)
+        skip_test(number, frame)
+
     def pytest_runtest_logreport(self, report: Any) -> None:
         if report.failed:
             self.failed.append(report.nodeid)
+
+    pytest_collectreport = pytest_runtest_logreport  # a mutant that a test file cannot even be imported with
 
 
 def prepare() -> None:
@@ -166,10 +186,8 @@ def imported() -> list[str]:
 def run_pytest(files: Sequence[str], plugin: Timed, *more: str) -> int:
     import pytest
 
-    def late(*_: object) -> None:
-        raise TimeoutError("the time is up")
-
-    signal.signal(signal.SIGPROF, late)
+    signal.signal(signal.SIGPROF, plugin.late)
+    signal.setitimer(signal.ITIMER_PROF, COLLECT)
     # numba wraps around in silence where numpy warns
     options = ["-q", "--tb=no", "--assert=plain", "-p", "no:cacheprovider", "--rootdir", str(ROOT)]
     for warning in ("overflow encountered", "Module already imported"):
@@ -205,7 +223,7 @@ def baseline(files: list[str], modules: list[str]) -> dict[str, Any]:
 
     sys.meta_path.insert(0, Finder(MODULES[modules[0]], {}))
     cov = coverage.Coverage(data_file=None, include=[str(ROOT / f"boostfeat/{m}.py") for m in modules], config_file=False)
-    plugin = Timed(None, SLOW, cov.switch_context)
+    plugin = Timed(None, lambda nodeid: SLOW, cov.switch_context)
     with cov.collect():
         run_pytest(files, plugin)
     data, reach = cov.get_data(), {}
@@ -237,9 +255,9 @@ def attack(mutant: Mutant, tests: list[Test]) -> Any:
     resource.setrlimit(resource.RLIMIT_CPU, (cpu_limit(tests), cpu_limit(tests) + 1))
     source = mutant.source((ROOT / f"boostfeat/{mutant.module}.py").read_text())
     sys.meta_path.insert(0, Finder(MODULES[mutant.module], {module_name(mutant.module): source}))
-    nodes = [node for node, _ in tests]
-    plugin = Timed(nodes, 0)  # no limit of each: the process has one
-    code = run_pytest(list(dict.fromkeys(node.split("::")[0] for node in nodes)), plugin, "-x")
+    usual = dict(tests)
+    plugin = Timed(list(usual), lambda nodeid: 4 + 5 * usual[nodeid])
+    code = run_pytest(list(dict.fromkeys(node.split("::")[0] for node in usual)), plugin, "-x")
     if code == 0:
         return None
     return plugin.failed[0] if plugin.failed else f"exit code {code} of pytest"
@@ -263,6 +281,11 @@ def draw(modules: Sequence[str], sample: int, rng: random.Random) -> tuple[list[
 
 def known_equivalents() -> dict[tuple[str, str, str], str]:
     table = tomllib.loads((HERE / "equivalent.toml").read_text())
+    for row in table["mutant"]:
+        if row["line"] not in map(str.strip, (ROOT / f"boostfeat/{row['module']}.py").read_text().splitlines()):
+            raise SystemExit(
+                f"equivalent.toml: expected a line of {row['module']}, found {row['line']!r}; it has changed: look at it again"
+            )
     return {(row["module"], row["line"], row["mutated"]): row["reason"] for row in table["mutant"]}
 
 
@@ -306,7 +329,8 @@ def run(mutants: Sequence[Mutant], *, jobs: int, folder: Path, report: Callable[
                 continue
             del running[pid]
             out = log.with_suffix(".out")
-            by = json.loads(out.read_text()) if out.exists() else f"status {status}"  # SIGXCPU where the time was up
+            code = os.waitstatus_to_exitcode(status)
+            by = json.loads(out.read_text()) if out.exists() else "time" if code in ENDED else f"exit code {code}"
             outcome = "survived" if by is None else "killed"
             report(mutant, {"outcome": outcome, "by": by, "seconds": round(time.monotonic() - began, 1)})
             for file in (log, out):
@@ -320,8 +344,7 @@ def main() -> None:
     parser.add_argument("--sample", type=int, default=80, help="mutants of each group, or of the modules named; 0: all")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1, help="mutants at a time")
-    parser.add_argument("--out", type=Path, help="a row of JSON for every mutant")
-    parser.add_argument("--survivors", type=Path, help="try those again that are alive in this file of rows")
+    parser.add_argument("--out", type=Path, help="a row of JSON for every mutant; only those that survived in it are tried again")
     args = parser.parse_args()
     for name in args.modules:
         if name not in GROUPS and name not in MODULES:
@@ -335,11 +358,10 @@ def main() -> None:
         mutants, counts = draw(part, args.sample, rng)
         rng.shuffle(mutants)  # a run that is stopped has tried a sample of all modules
         chosen, total = [*chosen, *mutants], total + counts
-    if args.survivors:
-        alive = [row for row in map(json.loads, args.survivors.read_text().splitlines()) if row["outcome"] == "survived"]
-        chosen = [m for m in chosen if any((m.module, m.operator, m.occurrence) == tuple(r["mutant"]) for r in alive)]
 
     tally = {m: Counter[str]() for m in total}
+    earlier = args.out.read_text().splitlines() if args.out and args.out.exists() else []
+    known = {tuple(row["mutant"]): row for row in map(json.loads, earlier) if row["outcome"] != "survived"}
     rows = args.out.open("w") if args.out else None
 
     def report(mutant: Mutant, result: dict[str, Any]) -> None:
@@ -351,13 +373,15 @@ def main() -> None:
         if result["outcome"] == "survived":
             print(f"{path}:{mutant.line}: {mutant.operator} survived\n  - {before}\n  + {after}", flush=True)
         if rows:
-            key = [mutant.module, mutant.operator, mutant.occurrence]
-            rows.write(json.dumps({"mutant": key, "line": mutant.line, "before": before, "after": after, **result}) + "\n")
+            rows.write(json.dumps({"mutant": mutant.key, "line": mutant.line, "before": before, "after": after, **result}) + "\n")
             rows.flush()
 
     with tempfile.TemporaryDirectory() as folder:
         prepare()
-        run(chosen, jobs=args.jobs, folder=Path(folder), report=report)
+        for mutant in chosen:
+            if row := known.get(mutant.key):
+                report(mutant, {name: row[name] for name in ("outcome", "by", "seconds")})
+        run([m for m in chosen if m.key not in known], jobs=args.jobs, folder=Path(folder), report=report)
 
     print(f"\n{'module':<20}{'mutants':>9}{'tried':>7}{'killed':>8}{'equivalent':>12}{'survived':>10}{'score':>8}")
     groups = [(f"= {g}", [m for m in tally if MODULES[m] == g]) for g in GROUPS]
