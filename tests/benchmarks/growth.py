@@ -162,8 +162,8 @@ def measure(stage: str, path: Path, small: Path, least: float) -> None:
     Never of one run only, however long it takes: the first one is given its pages by the system, later ones have them.
     """
     STAGES[stage](small)()
-    before = resident("VmRSS")
     forget_peak()
+    before = resident("VmRSS")  # in this order: what is freed between the two lowers both
     work, times, own = STAGES[stage](path), [], []
     while len(times) < 3 or sum(times) < least:
         started, user = time.process_time(), os.times().user
