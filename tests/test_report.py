@@ -490,3 +490,15 @@ def test_ranks_follow_the_decoders_score(run_folder):
     assert (run.rank[first] == 1).all()
     for a, b in zip(run.test.hyp_ptr, run.test.hyp_ptr[1:], strict=False):
         assert sorted(run.rank[a:b]) == list(range(1, b - a + 1))
+
+
+def test_the_row_that_people_come_for(run_folder):
+    """boost-local by name; with sets of features before the names, the local trees, wherever global ones stand."""
+    loaded = load_run(run_folder)
+    assert (loaded.ours.name, loaded.rival and loaded.rival.name) == ("boost-local", "boost-global")
+    renamed = [replace(s, row={**s.row, "name": f"sparse/{s.name}"}) for s in loaded.systems]
+    for systems in (renamed, renamed[::-1]):
+        other = replace(loaded, systems=tuple(systems))
+        assert (other.ours.name, other.rival and other.rival.name) == ("sparse/boost-local", "sparse/boost-global")
+    plain = replace(loaded, systems=tuple(s for s in renamed if not (s.model and s.model.trees)))
+    assert (plain.ours, plain.rival) == (plain.systems[-1], None)

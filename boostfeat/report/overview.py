@@ -24,7 +24,7 @@ def headline(run: Run) -> dict[str, Any]:
     ours, linear = run.ours, run.linear
     test = {s.name: _metric(s, "test", "bleu-sbp") for s in run.systems}
     numbered = {name: value for name, value in test.items() if value is not None}
-    other = run.system("boost-global")
+    other = run.rival
     return {
         "ours": ours.name,
         "linear": linear.name,

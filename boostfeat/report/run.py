@@ -63,9 +63,15 @@ class Run:
 
     @property
     def ours(self) -> System:
-        """The row that people come for: boost-local, or the last with trees, or the last."""
-        with_trees = [s for s in self.systems if s.model and s.model.trees]
-        return self.system("boost-local") or (with_trees or self.systems)[-1]
+        """The row that people come for: boost-local, or the last with local trees, with any, or the last."""
+        local = [s for s in self.boosted if s.model and s.model.level == "local"]
+        return self.system("boost-local") or (local or self.boosted or self.systems)[-1]
+
+    @property
+    def rival(self) -> System | None:
+        """What it is set against: boost-global, or the last with trees of whole hypotheses."""
+        whole = [s for s in self.boosted if s.model and s.model.level == "global"]
+        return self.system("boost-global") or (whole[-1] if whole else None)
 
     @property
     def boosted(self) -> list[System]:
