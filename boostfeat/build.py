@@ -372,9 +372,9 @@ def assemble(draft: NBest) -> NBest:
     unit_idx = draft.unit_idx if len(first) == len(units) else inverse.astype(np.int32)[draft.unit_idx]
     order, unit_idx = first_use_order(unit_idx, len(first))
     kept = first[order]
-    if len(kept) < len(units) or (kept != np.arange(len(kept))).any():
-        units = units.take(kept)
-    return replace(draft, units=units, unit_idx=unit_idx)
+    if len(kept) == len(units) and (kept == np.arange(len(kept))).all():
+        return draft
+    return replace(draft, units=units.take(kept), unit_idx=unit_idx)
 
 
 def _unit_keys(units: Units) -> I64:

@@ -22,6 +22,7 @@ from ..nbest import NBest, Strings, strings, take_strings
 from ..ngrams import posteriors
 from .resources import Resources
 
+EMPTY = pa.scalar("", pa.large_string())  # compared with a str, arrow looks for pandas on disk at every call
 NONE = -1  # no such unit or word: before the first one, after the last one, not in a dictionary
 
 
@@ -93,8 +94,8 @@ def positions(names: Strings, among: Strings) -> I64:
 
 def concat(*parts: Strings | str) -> Strings:
     """Strings made of parts, element by element; a part may be one string for all."""
-    blank, *columns = (pa.scalar(p, pa.large_string()) if isinstance(p, str) else p for p in ("", *parts))
-    return pc.binary_join_element_wise(*columns, blank)
+    columns = (pa.scalar(p, pa.large_string()) if isinstance(p, str) else p for p in parts)
+    return pc.binary_join_element_wise(*columns, EMPTY)
 
 
 def tokenise(*columns: Strings) -> list[Words]:
@@ -102,7 +103,7 @@ def tokenise(*columns: Strings) -> list[Words]:
     lists = pc.split_pattern(pa.chunked_array(columns, pa.large_string()).combine_chunks(), " ")
     tokens = lists.flatten()
     row = owners(offsets(lists.value_lengths().to_numpy(zero_copy_only=False)))
-    is_word = flags(pc.not_equal(tokens, ""))  # an empty text is split into one empty word
+    is_word = flags(pc.not_equal(tokens, EMPTY))  # an empty text is split into one empty word
     encoded = tokens.filter(pa.array(is_word)).dictionary_encode()
     ids = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     ptr = offsets(np.bincount(row[is_word], minlength=len(lists)))

@@ -11,6 +11,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -266,7 +267,13 @@ def beside(file: str, other: str, work: Callable[[str, str], Any]) -> Callable[[
 
 
 def of_run(file: str, obj: Any) -> Reader:
-    """One file of a comparison's folder, the others intact."""
+    """One file of a comparison's folder, the others intact: the larger ones of them are read only once."""
+
+    def once(load: Callable[[Path], Any]) -> Callable[[Path], Any]:
+        kept = lru_cache(maxsize=2)(load)
+        return lambda path: load(path) if path.name == file else kept(path)
+
+    model, test = once(Model.load), once(read_store)
 
     def read(path: str) -> Any:
         folder = Path(path).parent
@@ -275,7 +282,8 @@ def of_run(file: str, obj: Any) -> Reader:
             for name, whole in RUN.items():
                 if name != file:
                     (folder / name).write_text(json.dumps(whole))
-        return load_run(folder)
+        with patch.object(Model, "load", model), patch("boostfeat.report.run.read_store", test):
+            return load_run(folder)
 
     return Reader(lambda: [json.dumps(obj).encode()], read, name=file)
 
