@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import io
 from dataclasses import replace
+from decimal import Decimal
+from math import inf, nextafter
 from pathlib import Path
 
 import numpy as np
@@ -102,8 +104,17 @@ def test_kernel_numbers_equal_pythons(value, style):
 
 
 def test_common_numbers_take_the_fast_path():
-    for text in ("-0.367503", "0", "-7.19042", "1", "-100", "1.17e-05", "12", "-0.0938041"):
+    for text in ("-0.367503", "0", "-7.19042", "1", "-100", "1.17e-05", "12", "-0.0938041", "8.67e-18", "-0.30000000000000004"):
         assert read_number(np.frombuffer(text.encode(), np.uint8), 0, len(text)) == (float(text), len(text))
+
+
+@given(st.floats(1e-80, 1e80))
+def test_numbers_in_full_precision_take_the_fast_path(value):
+    """As our own writers print them. 18 digits of what lies halfway between two floats are the hardest ones."""
+    halfway = Decimal(value) + (Decimal(nextafter(value, inf)) - Decimal(value)) / 2
+    for text in (repr(value), f"{halfway:.17e}"):
+        found, end = read_number(np.frombuffer(text.encode(), np.uint8), 0, len(text))
+        assert (found, end) == (float(text), len(text)) or (end == -1 and Decimal(text) == halfway)  # a tie is left to float()
 
 
 def test_round_trip(tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 from numba import njit
 
@@ -9,34 +11,32 @@ from ..bleu import space_width
 
 _K1, _K2 = np.uint64(0xFF51AFD7ED558CCD), np.uint64(0x9E3779B97F4A7C15)
 _TENS = np.array([10.0**k for k in range(23)])  # all exact
+_MOST = 100  # the largest power of ten in the tables
+_POWERS = [Fraction(10) ** k for k in range(-_MOST, _MOST + 1)]
+_HIGH = np.array([float(p) for p in _POWERS])
+_LOW = np.array([float(p - Fraction(float(p))) for p in _POWERS])  # what _HIGH misses
 
 
 @njit(cache=True, nogil=True)
 def read_number(buf, i, end):  # type: ignore[no-untyped-def]
-    """(value, position after it) of a decimal number; position -1 where it cannot be read exactly (or is none).
-
-    Exact: a mantissa below 2^53 times or over a power of ten up to 10^22 is one correctly rounded operation.
-    """
+    """(value, position after it) of a decimal number; position -1 where its last bit is not certain (or it is none)."""
     negative = False
     if i < end and (buf[i] == 45 or buf[i] == 43):
         negative = buf[i] == 45
         i += 1
-    mantissa, digits, scale = np.int64(0), 0, 0
-    while i < end and 48 <= buf[i] <= 57:
-        mantissa = mantissa * 10 + (buf[i] - 48)
-        digits += 1
-        i += 1
-        if mantissa > 900_719_925_474_098:
-            return 0.0, -1
-    if i < end and buf[i] == 46:
-        i += 1
-        while i < end and 48 <= buf[i] <= 57:
+    mantissa, digits, scale, fraction = np.int64(0), 0, 0, False
+    while i < end:
+        if 48 <= buf[i] <= 57:
+            if mantissa > 922_337_203_685_477_579:  # one digit more does not fit into 63 bits
+                return 0.0, -1
             mantissa = mantissa * 10 + (buf[i] - 48)
             digits += 1
-            scale -= 1
-            i += 1
-            if mantissa > 900_719_925_474_098:
-                return 0.0, -1
+            scale -= fraction
+        elif buf[i] == 46 and not fraction:
+            fraction = True
+        else:
+            break
+        i += 1
     if digits == 0:
         return 0.0, -1
     if i < end and (buf[i] == 101 or buf[i] == 69):
@@ -52,10 +52,37 @@ def read_number(buf, i, end):  # type: ignore[no-untyped-def]
             exponent = min(exponent * 10 + (buf[i] - 48), 9999)
             i += 1
         scale += -exponent if below else exponent
-    if scale < -22 or scale > 22:
-        return 0.0, -1
-    value = mantissa / _TENS[-scale] if scale < 0 else mantissa * _TENS[scale]
-    return (-value if negative and mantissa else value), i
+    if mantissa == 0:
+        return 0.0, i
+    value, certain = _scaled(mantissa, scale)
+    return (-value if negative else value), (i if certain else -1)
+
+
+@njit(cache=True, nogil=True)
+def _scaled(mantissa, scale):  # type: ignore[no-untyped-def]
+    """(mantissa * 10**scale rounded once, whether that is certain)."""
+    if mantissa < 1 << 53 and -22 <= scale <= 22:  # both exact: one rounding
+        return (mantissa / _TENS[-scale] if scale < 0 else mantissa * _TENS[scale]), True
+    if scale < -_MOST or scale > _MOST:
+        return 0.0, False
+    # in twice the precision, to 2**-100 of the value; certain where the nearest number does not change within that
+    a = np.float64(mantissa)
+    rest = np.float64(mantissa - np.int64(a))
+    high, low = _HIGH[scale + _MOST], _LOW[scale + _MOST]
+    product, error = _product(a, high)
+    error += a * low + rest * high
+    slack = product * 2.0**-100
+    return product + error, product + (error - slack) == product + (error + slack)
+
+
+@njit(cache=True, nogil=True)
+def _product(a, b):  # type: ignore[no-untyped-def]
+    """a * b as a sum of two numbers, exactly (Dekker)."""
+    p = a * b
+    x, y = a * 134_217_729.0, b * 134_217_729.0  # 2**27 + 1: halves of 26 bits
+    a1, b1 = x - (x - a), y - (y - b)
+    a2, b2 = a - a1, b - b1
+    return p, ((a1 * b1 - p) + a1 * b2 + a2 * b1) + a2 * b2
 
 
 @njit(cache=True, nogil=True)
