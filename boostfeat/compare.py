@@ -26,6 +26,7 @@ from .arrays import I64
 from .bleu import HYP_LEN, REF_LEN, corpus_rows
 from .errors import InputError, clip, refuse_newer
 from .files import cannot_read, open_output
+from .json_text import parse_json
 from .metrics import METRICS, Scorer, best_choice, chosen_stats, first_choice, oracle_choice, signature
 from .model import Model
 from .nbest import NBest
@@ -406,8 +407,8 @@ def _config(
 def read_json(path: Path) -> dict[str, Any] | None:
     """The object in a JSON file, None where there is none or it is damaged."""
     try:
-        obj = json.loads(path.read_bytes())
-    except (FileNotFoundError, ValueError, RecursionError):
+        obj = parse_json(path.read_bytes())
+    except (FileNotFoundError, ValueError):
         return None
     return obj if isinstance(obj, dict) else None
 

@@ -15,6 +15,7 @@ import numpy as np
 from .arrays import F64, I64
 from .errors import FormatError, InputError, clip, repeated
 from .files import decode, open_output, read_chunks
+from .json_text import no_constant, parse_json
 from .metrics import best_choice
 from .nbest import NBest
 from .tree import DenseTable, Table, Tree
@@ -142,18 +143,14 @@ class Model:
     def load(cls, path: str | Path) -> Model:
         text = decode(b"".join(read_chunks(path)), str(path))
         try:
-            obj = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_no_repeats)
-        except (ValueError, RecursionError) as error:
+            obj = parse_json(text, parse_constant=no_constant, object_pairs_hook=_no_repeats)
+        except ValueError as error:
             raise FormatError(str(path), expected="a model file in JSON", found=str(error)[:200], fix="name a model") from None
         return cls.from_json(obj, str(path))
 
     def truncated(self, n_trees: int) -> Model:
         """The model after its first n_trees trees."""
         return replace(self, trees=self.trees[:n_trees])
-
-
-def _no_constant(name: str) -> float:
-    raise ValueError(f"{name} where a finite number is expected")
 
 
 def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

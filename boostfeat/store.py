@@ -26,6 +26,7 @@ from .arrays import Array
 from .compression import COMPRESSORS
 from .errors import FormatError, InputError
 from .files import atomic_path, cannot_read, open_output, read_bytes, read_head
+from .json_text import parse_json
 from .nbest import NBest, SparseRows, Strings, Units
 
 MAGIC = b"ARROW1"
@@ -136,7 +137,7 @@ def _check_version(where: str, tag: str) -> None:
 def _nbest(batch: pa.RecordBatch, metadata: dict[str, str]) -> NBest:
     sentences, units, names = (batch.column(c).values for c in ("sentences", "units", "sparse_names"))
     unit_names, extra_names = (_names(metadata[k]) for k in ("unit_names", "extra_names"))
-    meta = json.loads(metadata["meta"])
+    meta = parse_json(metadata["meta"])
     if not isinstance(meta, dict):
         raise ValueError("expected an object in meta, found another value")
     hyp_lists, ref_lists = sentences.field("hyps"), sentences.field("refs")
@@ -197,7 +198,7 @@ def _check_values(nbest: NBest) -> None:
 
 
 def _names(text: str) -> tuple[str, ...]:
-    names = json.loads(text)
+    names = parse_json(text)
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise ValueError("expected a list of names, found another value")
     return tuple(names)

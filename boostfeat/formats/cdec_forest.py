@@ -20,6 +20,7 @@ from ..build import ReadOptions
 from ..errors import FormatError, clip
 from ..files import decode, read_chunks
 from ..graph import Graph, GraphBuilder, kbest_lists
+from ..json_text import parse_json
 from ..nbest import NBest
 from .moses_hypergraph import sentence_of
 
@@ -66,13 +67,13 @@ def _parse(text: str, path: str) -> _Object:
         raise ValueError(f"{name} is not a number")
 
     try:
-        data = json.loads(text, object_pairs_hook=_Object, parse_constant=constant)
+        data = parse_json(text, object_pairs_hook=_Object, parse_constant=constant)
     except json.JSONDecodeError as error:
         found = f"{error.msg} at column {error.colno}"
         raise FormatError(
             f"{path}:{error.lineno}", expected="JSON", found=found, fix="the file is cut short or damaged"
         ) from None
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise FormatError(f"{path}:1", expected="JSON", found=clip(str(error)), fix=FIX) from None
     if not isinstance(data, _Object):
         raise FormatError(f"{path}:1", expected="a JSON object", found=clip(text), fix=FIX)

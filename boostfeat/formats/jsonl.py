@@ -101,7 +101,7 @@ def read(path: str | Path, options: ReadOptions) -> NBest:
         try:
             sentence = _sentence.decode(line)
             records = _hyp_records(sentence, options.size, header.unit_features, where)
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, RecursionError) as error:
             _explain(error, line, where, _SENTENCE)
         if not (ids[-1] if ids else -1) < sentence.id < 2**62:
             raise FormatError(
@@ -133,7 +133,7 @@ def read(path: str | Path, options: ReadOptions) -> NBest:
 def _read_header(line: str, where: str) -> _Header:
     try:
         header = _header.decode(line)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         _explain(error, line, where, _HEADER)
     refuse_newer(where, header.boostfeat, "nbest", 1)
     if header.boostfeat != VERSION:

@@ -18,9 +18,11 @@ from ..bleu import sentence_bleu
 from ..compare import VERSION
 from ..errors import FormatError, InputError, clip, refuse_newer
 from ..files import decode, read_bytes
+from ..json_text import parse_json
 from ..metrics import best_choice, chosen_stats, first_choice, oracle_choice
 from ..model import Model
 from ..nbest import NBest
+from ..show import describe
 from ..store import read_store
 
 
@@ -31,10 +33,17 @@ class System:
     row: Mapping[str, Any]
     model: Model | None
     chosen: I64  # [S] hypotheses of the test list, -1 for an empty list
+    nbest: NBest  # the test list with the features that the model reads
 
     @property
     def name(self) -> str:
         return str(self.row["name"])
+
+    @cached_property
+    def told(self) -> dict[str, Any]:
+        """What its model does on the test list."""
+        assert self.model is not None
+        return describe(self.model, self.nbest)
 
 
 @dataclass(frozen=True)
@@ -165,7 +174,21 @@ def _system(folder: Path, row: Mapping[str, Any], nbest: NBest) -> System:
     if len(wrong):
         s = int(wrong[0])
         raise _bad(path, f"test[{s}]: a hypothesis of its {int(sizes[s])}", str(at[s]))
-    return System(row, model, np.where(at < 0, -1, offsets(sizes)[:-1] + at))
+    chosen = np.where(at < 0, -1, offsets(sizes)[:-1] + at)
+    return System(row, model, chosen, _featurized(folder, row.get("feature_set"), nbest))
+
+
+def _featurized(folder: Path, feature_set: Any, nbest: NBest) -> NBest:
+    """The test list with a set of features, as compare left it in the folder; the plain one where it is no longer there."""
+    if feature_set is None or feature_set == "base":
+        return nbest
+    path = _inside(folder, f"features/{feature_set}/test.nbest")
+    if not os.path.isfile(path):
+        return nbest
+    found = read_store(path)
+    if not all(np.array_equal(getattr(found, name), getattr(nbest, name)) for name in ("ids", "hyp_ptr", "unit_ptr")):
+        raise _bad(path, "the test list of the run", "another")
+    return found
 
 
 def _inside(folder: Path, name: Any) -> Path:
@@ -192,10 +215,10 @@ def _optional(path: Path, key: str) -> tuple[Mapping[str, Any], ...]:
 
 def _json(path: Path) -> Any:
     try:
-        return json.loads(decode(read_bytes(path), str(path)))
+        return parse_json(decode(read_bytes(path), str(path)))
     except InputError:
         raise
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise _bad(path, "JSON", str(error)) from None
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from ..errors import FormatError, InputError, clip, unknown_name
 from ..files import decode, open_output, read_chunks
+from ..json_text import finite, no_constant, parse_json
 from .registry import Template
 from .resources import Clusters, Posterior, Resources
 from .sets import ON_REQUEST, SETS
@@ -121,7 +122,8 @@ class Vocab:
     @classmethod
     def load(cls, path: str | Path) -> Vocab:
         try:
-            obj = json.loads(decode(b"".join(read_chunks(path)), str(path)))
+            text = decode(b"".join(read_chunks(path)), str(path))
+            obj = parse_json(text, parse_constant=no_constant, parse_float=finite)
             kind, _, version = str(obj.get("boostfeat", "")).partition("/")
             if kind != "vocab" or not version.isdecimal():
                 raise ValueError("another kind of JSON")
@@ -141,7 +143,7 @@ class Vocab:
             )
         except InputError:
             raise
-        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             raise FormatError(
                 str(path),
                 expected='a vocab that featurize wrote ("boostfeat": "vocab/1")',

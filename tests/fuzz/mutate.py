@@ -55,6 +55,10 @@ HOSTILE = (
         b"''",
     ),
 )
+ESCAPES = (
+    *(rb"\ud800", rb"\udc80", rb"\udfff", rb"\ud83d\ude00", rb"\u0000", rb"\u001b[31m", rb"\u2028", rb"\u202e", rb"\n", rb"\\"),
+    *(rb"\"", rb"\x", rb"\u12", rb"\/", rb"\u007c\u007c\u007c", rb"\u0020", rb"\ufeff"),
+)
 WHOLE = (0, 1, 2, 3, 7, 8, 255, 256, 65535, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**40, 2**62, 2**63 - 1, 2**63, 2**64 - 1)
 
 Draw = Callable[[int], int]  # the next random number below n
@@ -125,6 +129,15 @@ def hostile(data: bytes, draw: Draw, samples: Sequence[bytes]) -> bytes:
     return data[:a] + HOSTILE[draw(len(HOSTILE))] + data[a:]
 
 
+def escape(data: bytes, draw: Draw, samples: Sequence[bytes]) -> bytes:
+    """One of JSON's at the end of a word, of which most are strings."""
+    found = list(WORD.finditer(data))
+    if not found:
+        return data
+    a = found[draw(len(found))].end()
+    return data[:a] + ESCAPES[draw(len(ESCAPES))] + data[a:]
+
+
 def long_word(data: bytes, draw: Draw, samples: Sequence[bytes]) -> bytes:
     found = list(WORD.finditer(data))
     if not found:
@@ -175,6 +188,7 @@ TEXT: tuple[Mutation, ...] = (
     *(flip, put_byte, truncate, remove, repeat, number, number, number, lose_delimiter, lose_delimiter, hostile),
     *(long_word, shuffle_pieces, shuffle_pieces, splice, borrow_word, borrow_word),
 )
+JSON: tuple[Mutation, ...] = (*TEXT, escape, escape, escape)
 BINARY: tuple[Mutation, ...] = (flip, flip, put_byte, truncate, remove, repeat, whole_number, whole_number, whole_number, splice)
 
 

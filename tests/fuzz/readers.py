@@ -49,7 +49,7 @@ from boostfeat.training.bitext import make_bitext, read_bitext
 from boostfeat.tree import DenseTable
 from boostfeat.tuners.base import Groups
 
-from .mutate import BINARY, TEXT, Mutation
+from .mutate import BINARY, JSON, TEXT, Mutation
 from .samples import (
     ARPA,
     BROWN,
@@ -136,7 +136,12 @@ def good_model(model: Model) -> None:
         tree.predict(DenseTable(names, np.zeros((2, len(names)))))
         tree.rules()
     assert Model.from_json(model.to_json(), "again").signature == model.signature
-    json.dumps(model.to_json(), allow_nan=False).encode()
+    writable(model.to_json())
+
+
+def writable(found: Any) -> None:
+    """As our own files are written, with every character as it is."""
+    json.dumps(found, ensure_ascii=False, allow_nan=False).encode()
 
 
 def good_numbers(found: dict[str, float]) -> None:
@@ -159,12 +164,18 @@ def written(format: str) -> bytes:
 
 
 def a_list(
-    name: str, *samples: str, writer: str = "", real: str = "", options: ReadOptions = OPTIONS, file: str = "input"
+    name: str,
+    *samples: str,
+    writer: str = "",
+    real: str = "",
+    options: ReadOptions = OPTIONS,
+    file: str = "input",
+    mutations: tuple[Mutation, ...] = TEXT,
 ) -> Reader:
     def own() -> list[bytes]:
         return [*(sample.encode() for sample in samples), *([written(writer)] if writer else [])]
 
-    return Reader(own, lambda path: formats.read(path, options, format=name), good_list, name=file, real=real)
+    return Reader(own, lambda path: formats.read(path, options, format=name), good_list, mutations, file, real)
 
 
 def read_twice(path: str) -> NBest:
@@ -285,7 +296,7 @@ def of_run(file: str, obj: Any) -> Reader:
         with patch.object(Model, "load", model), patch("boostfeat.report.run.read_store", test):
             return load_run(folder)
 
-    return Reader(lambda: [json.dumps(obj).encode()], read, name=file)
+    return Reader(lambda: [json.dumps(obj).encode()], read, lambda run: writable([s.name for s in run.systems]), JSON, name=file)
 
 
 READERS: dict[str, Reader] = {
@@ -299,19 +310,19 @@ READERS: dict[str, Reader] = {
     "travatar": a_list("travatar", TRAVATAR),
     "marian": a_list("marian", MARIAN),
     "fairseq": a_list("fairseq", FAIRSEQ),
-    "jsonl": a_list("jsonl", JSONL, writer="jsonl"),
-    "auto": a_list("auto", PLAIN, ENRICHED, CDEC, JOSHUA, PHRASAL, TRAVATAR, MARIAN, FAIRSEQ, JSONL, OSGX),
+    "jsonl": a_list("jsonl", JSONL, writer="jsonl", mutations=JSON),
+    "auto": a_list("auto", PLAIN, ENRICHED, CDEC, JOSHUA, PHRASAL, TRAVATAR, MARIAN, FAIRSEQ, JSONL, OSGX, mutations=JSON),
     "moses-osgx": Reader(text(OSGX), read_graph_twice, good_list, real="fi-en/sg.*.osgx.xz"),
     "moses-hypergraph": a_list(
         "moses-hypergraph", HYPERGRAPH, options=ReadOptions(size=8, weights=WEIGHTS),
     ),
-    "cdec-forest": a_list("cdec-forest", FOREST, options=ReadOptions(size=8, weights=WEIGHTS), file="3.json"),
+    "cdec-forest": a_list("cdec-forest", FOREST, options=ReadOptions(size=8, weights=WEIGHTS), file="3.json", mutations=JSON),
     "store": Reader(store_samples, read_store, good_store, BINARY),
-    "model": Reader(lambda: [json.dumps(MODEL, indent=k).encode() for k in (None, 1)], Model.load, good_model),
-    "vocab": Reader(lambda: [json.dumps(VOCAB.to_json()).encode()], Vocab.load, lambda vocab: json.dumps(vocab.to_json())),
+    "model": Reader(lambda: [json.dumps(MODEL, indent=k).encode() for k in (None, 1)], Model.load, good_model, JSON),
+    "vocab": Reader(lambda: [json.dumps(VOCAB.to_json()).encode()], Vocab.load, lambda vocab: writable(vocab.to_json()), JSON),
     "templates-toml": Reader(text(TEMPLATES_TOML), lambda path: Vocab.of(path, TEMPLATES), name="input.toml"),
     "groups-toml": Reader(text(GROUPS), Groups.load, lambda groups: groups.frozen(("LM0", "TM0_1"))),
-    "start": Reader(text(INI, SPARSE, CDEC_WEIGHTS, json.dumps(MODEL)), read_start, good_model),
+    "start": Reader(text(INI, SPARSE, CDEC_WEIGHTS, json.dumps(MODEL)), read_start, good_model, JSON),
     "weights": Reader(text(SPARSE), lambda path: read_weights([path]), good_numbers),
     "cdec-weights": Reader(text(CDEC_WEIGHTS), read_cdec_weights, good_numbers),
     "ini": Reader(text(INI), read_ini, lambda ini: good_numbers(ini.weights), real="fi-en/moses.ini"),
@@ -342,7 +353,7 @@ READERS: dict[str, Reader] = {
     "zst": compressed(zstandard.ZstdCompressor(write_checksum=True).compress),
     **{f"run-{Path(file).stem}": of_run(file, obj) for file, obj in RUN.items() if file != "model.json"},
     "resume-json": Reader(
-        lambda: [json.dumps(RUN["config.json"]).encode()], lambda path: read_json(Path(path)), lambda found: (found or {}).get("x")
+        lambda: [json.dumps(RUN["config.json"]).encode()], lambda path: read_json(Path(path)), lambda found: writable(list(found or {})), JSON
     ),
     "online-state": Reader(online_state, lambda path: State.load(Path(path), STATE), mutations=BINARY),
 }  # fmt: skip
