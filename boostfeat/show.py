@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from .augment import within_list_sd
+from .augment import sparse_within_list_sd, within_list_sd
 from .boost import Space, linear_effects
 from .model import Model
 from .nbest import NBest
-from .tree import Tree
+from .tree import Remembered, Tree
 
 
 def describe(model: Model, nbest: NBest | None = None) -> dict[str, Any]:
@@ -22,14 +22,19 @@ def describe(model: Model, nbest: NBest | None = None) -> dict[str, Any]:
     rows = {row["tree"]: row for row in model.history if "tree" in row}
     effects: dict[str, float] = dict(model.history[0].get("effects", {})) if model.history else {}
     per_tree = {tree.name: (rows.get(tree.name, {}).get("effect"), rows.get(tree.name, {}).get("fires")) for tree in model.trees}
+    sparse: frozenset[str] | None = None
     if nbest is not None:
+        spread = dict(zip(nbest.sparse_names.to_pylist(), sparse_within_list_sd(nbest).tolist(), strict=True))
+        sparse = frozenset(spread)
         effects = linear_effects(nbest, model.weights)
+        effects |= {name: abs(weight) * spread[name] for name, weight in model.weights.items() if name in sparse}
         space = Space.of(nbest, model.level) if model.trees else None
-        counts = space.counts() if space else np.zeros(0)
+        counts, table = (space.counts(), Remembered(space.table)) if space else (np.zeros(0), None)
         for tree in model.trees:
             assert space is not None
-            fires = np.bincount(tree.leaf_of(space.table), counts, minlength=len(tree.feature))[tree.leaves]
-            effect = within_list_sd(nbest.hyp_ptr, tree.weight * space.sum(tree.predict(space.table)))[0]
+            assert table is not None
+            fires = np.bincount(tree.leaf_of(table), counts, minlength=len(tree.feature))[tree.leaves]
+            effect = within_list_sd(nbest.hyp_ptr, tree.weight * space.sum(tree.predict(table)))[0]
             per_tree[tree.name] = (float(effect), fires.astype(int).tolist())
     total = {name: effects.get(name, 0.0) for name in model.weights}
     for tree in model.trees:
@@ -37,7 +42,13 @@ def describe(model: Model, nbest: NBest | None = None) -> dict[str, Any]:
         for name in names:
             total[name] = total.get(name, 0.0) + (per_tree[tree.name][0] or 0.0) / len(names)
     features = [
-        {"name": name, "weight": model.weights.get(name), "effect": effects.get(name), "total_effect": total[name]}
+        {
+            "name": name,
+            "weight": model.weights.get(name),
+            "effect": effects.get(name),
+            "total_effect": total[name],
+            "sparse": None if sparse is None else name in sparse,  # None: there is no list to tell
+        }
         for name in sorted(total, key=lambda n: (-total[n], -abs(model.weights.get(n, 0.0)), n))
     ]
     return {
@@ -60,14 +71,13 @@ def described_text(what: dict[str, Any], *, top: int, most_trees: int) -> str:
     from .cli.common import table
 
     lines = [what["signature"], ""]
-    seen = [f for f in what["features"] if f["effect"] is not None or f["weight"] is None]
-    other = [f for f in what["features"] if f["effect"] is None and f["weight"]]
-    other.sort(key=lambda f: -abs(f["weight"]))
-    rows = [[f["name"], _short(f["weight"]), _short(f["total_effect"])] for f in seen]
-    rows += [[f["name"], _short(f["weight"]), ""] for f in other[:top]]
+    many = [f for f in what["features"] if f["weight"] and (f["sparse"] or f["effect"] is None)]
+    few = [f for f in what["features"] if (f["effect"] is not None and not f["sparse"]) or f["weight"] is None]
+    rows = [[f["name"], _short(f["weight"]), _short(f["total_effect"])] for f in few]
+    rows += [[f["name"], _short(f["weight"]), _short(f["effect"] and f["total_effect"])] for f in many[:top]]
     lines.append(table(rows, header=["feature", "weight", "total effect"]))
-    if len(other) > top:
-        lines.append(f"... and {len(other) - top} more (--top N)")
+    if len(many) > top:
+        lines.append(f"... and {len(many) - top} more (--top N)")
     largest = sorted(what["trees"], key=lambda tree: -(tree["effect"] or 0.0))[: most_trees or None]
     for tree in (tree for tree in what["trees"] if any(tree is one for one in largest)):
         effect = f"  (effect {_short(tree['effect'])})" if tree["effect"] is not None else ""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import isfinite
 from sys import float_info
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
@@ -75,6 +75,16 @@ class DenseTable:
         if j < 0:
             return np.zeros(len(self))
         return np.asarray(self._by_column[:, [j - d]].toarray().ravel(), np.float64)
+
+
+class Remembered:
+    """A table that keeps the columns it was asked for last: for many trees in turn, which use few of its features."""
+
+    def __init__(self, table: Table, columns: int = 32) -> None:
+        self.table, self.column = table, lru_cache(maxsize=columns)(table.column)
+
+    def __len__(self) -> int:
+        return len(self.table)
 
 
 @njit(cache=True, nogil=True)

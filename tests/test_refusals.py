@@ -10,7 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from fuzz.samples import CDEC, ENRICHED, FOREST, WEIGHTS
+from hypothesis import given, settings
+from strategies import containers, sparsely
 
+from boostfeat.augment import within_list_sd
 from boostfeat.boost import BoostOptions
 from boostfeat.build import Builder, HypRecord, ReadOptions
 from boostfeat.cli import common
@@ -140,6 +143,18 @@ def test_trees_beyond_the_largest_are_counted():
     text = described_text(describe(model, None), top=2, most_trees=1)
     assert [f"tree.{k:03d}" in text for k in range(3)] == [True, False, False]
     assert text.endswith("... and 2 trees of smaller effect (--trees 0 shows all)")
+
+
+@settings(max_examples=50, deadline=None)
+@given(containers().map(sparsely))
+def test_effects_of_sparse_features_are_those_of_their_columns(nbest):
+    names = nbest.sparse_names.to_pylist()
+    weights = {name: k - 1.5 for k, name in enumerate([*names, *nbest.global_names])}
+    columns = within_list_sd(nbest.hyp_ptr, nbest.global_sparse.toarray())
+    told = {f["name"]: f for f in describe(Model(weights), nbest)["features"]}
+    for k, name in enumerate(names):
+        assert told[name]["sparse"]
+        assert told[name]["effect"] == told[name]["total_effect"] == pytest.approx(abs(weights[name]) * columns[k], abs=1e-6)
 
 
 # -- files --------------------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import gzip
 import hashlib
 import json
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -18,6 +19,7 @@ import pytest
 
 from boostfeat.bleu import corpus_bleu, sum_stats
 from boostfeat.boost import BoostOptions, Space, boost
+from boostfeat.errors import FormatError
 from boostfeat.grow import TreeOptions
 from boostfeat.metrics import Scorer, best_choice, first_choice, oracle_choice
 from boostfeat.model import Model
@@ -26,11 +28,12 @@ from boostfeat.report import gather, load_run, write_report
 from boostfeat.report.features import response_curves, used_together
 from boostfeat.report.figures import intervals
 from boostfeat.report.overview import _buckets
-from boostfeat.report.page import packed, script_json
+from boostfeat.report.page import packed, render, script_json
 from boostfeat.report.run import sha256
 from boostfeat.report.trees import drawing, leaf_output
 from boostfeat.store import write_store
 from boostfeat.synthetic import SyntheticOptions, synthetic_nbest
+from boostfeat.templates import TEMPLATES, Vocab, featurize
 from boostfeat.tree import Tree
 
 NASTY = "<script>alert(1)</script>"
@@ -257,20 +260,58 @@ def test_table_shows_the_results(page, run_folder):
         assert f"{row['test']['bleu-sbp']:.2f}" in page
 
 
-def test_sentences_agree_with_the_models(run_folder, data):
-    """Units' and hypotheses' own parts add up to the model's score, and the browser's choices are the systems'."""
-    run, found = load_run(run_folder), data["sentences"]
+def check_sentences(run, found):
     for m, name in enumerate(found["scorers"]):
-        scores = run.system(name).model.decision_function(run.test)
-        column = found["systems"].index(name)
+        system, column = run.system(name), found["systems"].index(name)
+        scores = system.model.decision_function(system.nbest)
         for s, sentence in enumerate(found["sentences"]):
             hyp = sentence["hyps"][sentence["chosen"][column]]
             total = sum(sentence["units"][u][part][m] for u, _, _ in hyp["units"] for part in (2, 3)) + (hyp["own"] or [0] * 9)[m]
-            chosen = run.system(name).chosen[s]
-            assert hyp["text"] == run.test.text[int(chosen)].as_py()
+            chosen = int(system.chosen[s])
+            assert hyp["text"] == run.test.text[chosen].as_py()
+            assert [n for *_, n in hyp["units"]] == run.test.units.tgt_len[
+                run.test.unit_idx[slice(*run.test.unit_ptr[chosen : chosen + 2])]
+            ].tolist()
             assert total == pytest.approx(scores[chosen], abs=0.02)  # parts are rounded to 3 digits, 16 of them
+
+
+def test_sentences_agree_with_the_models(run_folder, data):
+    """Units' and hypotheses' own parts add up to the model's score, and the browser's choices are the systems'."""
+    run, found = load_run(run_folder), data["sentences"]
+    check_sentences(run, found)
     oracle = [s["hyps"][s["chosen"][-1]]["gain"] for s in found["sentences"]]
     assert oracle == pytest.approx(run.gains(run.oracle), abs=0.051)
+
+
+def test_a_system_is_shown_with_its_own_features(run_folder, tmp_path):
+    """sparse/boost-local reads a list that compare made: its words in context count on every page, as they did in the table."""
+    folder = tmp_path / "run"
+    shutil.copytree(run_folder, folder)
+    plain = load_run(folder).test
+    rich, _ = featurize(plain, Vocab.of("pt,cx", TEMPLATES))
+    names = rich.sparse_names.to_pylist()
+    model = Model({"LM0": 1.0, **{name: (-1.0) ** k for k, name in enumerate(names)}}, (replace(STUMP, feature=("LM0", "", "")),))
+    assert set(names) <= set(model.missing_features(plain))
+    model.save(folder / "models/rich.json")
+    listed = folder / "features/x/test.nbest"
+    listed.parent.mkdir(parents=True)
+    write_store(rich, listed)
+    (folder / "choices/rich.json").write_text(json.dumps({"test": (model.predict(rich) - rich.hyp_ptr[:-1]).tolist()}))
+    rows = json.loads((folder / "results.json").read_text())
+    rows.insert(1, {**rows[1], "name": "x/rich", "feature_set": "x", "model": "models/rich.json", "choice": "choices/rich.json"})
+    (folder / "results.json").write_text(json.dumps(rows))
+    run, found = load_run(folder), gather(load_run(folder))
+    assert next(p for p in found["features"] if p["system"] == "x/rich")["missing"] == []
+    check_sentences(run, found["sentences"])
+    shown = Page(render(found)).elements
+    pressed = [a["data-shows"] for tag, a in shown if a.get("aria-pressed") == "true"]
+    assert pressed[:2] == ["trees-2", "features-3"]  # boost-local's, wherever it stands
+
+    write_store(rich.take(np.arange(5)), listed)
+    with pytest.raises(FormatError, match="expected the test list of the run, found another"):
+        load_run(folder)
+    listed.unlink()
+    assert set(names) <= set(next(p for p in gather(load_run(folder))["features"] if p["system"] == "x/rich")["missing"])
 
 
 def test_duels_count_every_sentence(run_folder, data):

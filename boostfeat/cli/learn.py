@@ -298,7 +298,12 @@ def show(
     on: Annotated[
         str | None, typer.Option("--on", help="A list to count leaves and effects on; default: what training saw.")
     ] = None,
-    top: Annotated[int, typer.Option("--top", min=0, help="Sparse weights to show, the largest first.")] = 20,
+    top: Annotated[
+        int,
+        typer.Option(
+            "--top", min=0, help="Sparse features to show, those of the largest effect (of the largest weight without --on)."
+        ),
+    ] = 20,
     trees: Annotated[int, typer.Option("--trees", min=0, help="Trees to show, those of the largest effect; 0: all.")] = 25,
     seed: Seed = 0,
     threads: Threads = ALL_CORES,

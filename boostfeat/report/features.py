@@ -11,7 +11,6 @@ import numpy as np
 from ..arrays import F64
 from ..boost import Space
 from ..model import Model, tree_scores
-from ..show import describe
 from ..tree import Table
 from .run import Run
 
@@ -27,8 +26,8 @@ def feature_panels(run: Run) -> list[dict[str, Any]]:
     for s in run.systems:
         if s.model is None:
             continue
-        features = [f for f in describe(s.model, run.test)["features"] if f["total_effect"] or f["weight"]]
-        space = Space.of(run.test, s.model.level if run.test.n_occurrences else "global")
+        features = [f for f in s.told["features"] if f["total_effect"] or f["weight"]]
+        space = Space.of(s.nbest, s.model.level if s.nbest.n_occurrences else "global")
         responses = response_curves(s.model, space, [f["name"] for f in features[:CURVES]])
         panels.append(
             {
@@ -38,7 +37,7 @@ def feature_panels(run: Run) -> list[dict[str, Any]]:
                     for f in features[:TOP]
                 ],
                 "n_features": len(features),
-                "missing": s.model.missing_features(run.test),
+                "missing": s.model.missing_features(s.nbest),
                 "responses": responses,
                 "pairs": used_together(s.model),
             }

@@ -2,40 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from ..arrays import F64, offsets
+from ..arrays import F64, I64, offsets, unique_rows
 from ..bleu import sentence_bleu
-from ..model import Model, hypothesis_table, tree_scores, unit_table
+from ..model import hypothesis_table, tree_scores, unit_table
 from ..nbest import NBest
 from .overview import rounded
-from .run import Run
+from .run import Run, System
 
 
 def sentences(run: Run) -> dict[str, Any]:
     """Sentences with every hypothesis that some system, the decoder or the oracle chose, each once.
 
-    A sentence's units are a table [source, target, linear parts, tree parts] with a part for every system that has a model; a
-    hypothesis has its units as [row, first word, words] (-1 where unknown).
+    A sentence's units are a table [source, target, linear parts, tree parts] with a part for every system that has a model (a
+    unit that some model scores by its context has several rows); a hypothesis has its units as [row, first word, words] (-1
+    where unknown).
     """
     nb = run.test
     scorers = [s for s in run.systems if s.model is not None]
     choices = np.stack([*(s.chosen for s in run.systems), run.decoder, run.oracle])  # [C, S]
     shown = np.unique(choices[choices >= 0])
     counts = np.bincount(nb.sent_of_hyp[shown], minlength=len(nb))
-    part = nb.take_hyps(shown, offsets(counts)).compact()  # only what is shown: small
+    part = nb.take_hyps(shown, offsets(counts))  # only what is shown: small
     gains = 100 * sentence_bleu(part.stats)
-    linear, trees, own = _contributions([s.model for s in scorers if s.model], part)
+    linear, trees, own = _contributions(scorers, part, shown)
     position = {int(h): k for k, h in enumerate(shown)}
     ranks = run.rank[shown]
     out = []
     for s in range(len(nb)):
         hyps = range(int(part.hyp_ptr[s]), int(part.hyp_ptr[s + 1]))
         first = hyps.start
-        units = np.unique(part.unit_idx[part.unit_ptr[hyps.start] : part.unit_ptr[hyps.stop]])
-        row_of = {int(v): k for k, v in enumerate(units)}
+        at = slice(int(part.unit_ptr[hyps.start]), int(part.unit_ptr[hyps.stop]))
+        rows, row_of = unique_rows(np.hstack([linear[at], trees[at]]), part.unit_idx[at, None].astype(np.int64))
         out.append(
             {
                 "id": int(nb.ids[s]),
@@ -47,15 +49,12 @@ def sentences(run: Run) -> dict[str, Any]:
                         "text": part.text[h].as_py(),
                         "gain": round(float(gains[h]), 1),
                         "rank": int(ranks[h]),
-                        "units": _spans(part, h, row_of),
+                        "units": _spans(part, h, row_of[part.unit_ptr[h] - at.start :]),
                         "own": rounded(own[h], 4) if own[h].any() else [],
                     }
                     for h in hyps
                 ],
-                "units": [
-                    [part.units.src[int(v)].as_py(), part.units.tgt[int(v)].as_py(), rounded(linear[v], 3), rounded(trees[v], 3)]
-                    for v in units
-                ],
+                "units": [[*_phrases(part, int(k)), rounded(linear[k], 3), rounded(trees[k], 3)] for k in at.start + rows],
                 "chosen": [position[int(h)] - first if h >= 0 else -1 for h in choices[:, s]],
             }
         )
@@ -68,22 +67,30 @@ def sentences(run: Run) -> dict[str, Any]:
     }
 
 
-def _contributions(models: list[Model], part: NBest) -> tuple[F64, F64, F64]:
-    """What units add to the score by weights [V, M] and by trees [V, M], and what only whole hypotheses do [H, M]."""
-    linear, trees = np.zeros((2, part.n_units, len(models)))
-    own = np.zeros((part.n_hyps, len(models)))
-    for m, model in enumerate(models):
-        linear[:, m], own[:, m] = part.weigh(dict(model.weights))
+def _contributions(scorers: Sequence[System], part: NBest, shown: I64) -> tuple[F64, F64, F64]:
+    """Of these hypotheses: what occurrences of units add to the score by weights [R, M] and by trees [R, M], and what only whole
+    hypotheses do [H, M]. Every system is scored on the list with its own features.
+    """
+    linear, trees = np.zeros((2, part.n_occurrences, len(scorers)))
+    own = np.zeros((part.n_hyps, len(scorers)))
+    for m, system in enumerate(scorers):
+        assert system.model is not None
+        model, nbest = system.model, system.nbest.take_hyps(shown, part.hyp_ptr).compact()
+        by_weights, own[:, m] = nbest.weigh(dict(model.weights))
+        linear[:, m] = by_weights[nbest.unit_idx]
         if model.trees and model.level == "global":
-            own[:, m] += tree_scores(model.trees, hypothesis_table(part))
+            own[:, m] += tree_scores(model.trees, hypothesis_table(nbest))
         elif model.trees:
-            trees[:, m] = tree_scores(model.trees, unit_table(part))
+            trees[:, m] = tree_scores(model.trees, unit_table(nbest))[nbest.unit_idx]
     return linear, trees, own
 
 
-def _spans(part: NBest, h: int, row_of: dict[int, int]) -> list[list[int]]:
+def _phrases(part: NBest, occurrence: int) -> list[str]:
+    unit = int(part.unit_idx[occurrence])
+    return [part.units.src[unit].as_py(), part.units.tgt[unit].as_py()]
+
+
+def _spans(part: NBest, h: int, rows: I64) -> list[list[int]]:
     at = slice(int(part.unit_ptr[h]), int(part.unit_ptr[h + 1]))
     lengths = part.units.tgt_len[part.unit_idx[at]]
-    return [
-        [row_of[int(v)], int(start), int(n)] for v, start, n in zip(part.unit_idx[at], part.tgt_start[at], lengths, strict=True)
-    ]
+    return [list(map(int, span)) for span in zip(rows, part.tgt_start[at], lengths, strict=False)]

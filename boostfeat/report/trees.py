@@ -9,8 +9,7 @@ import numpy as np
 from ..arrays import F64, I64, owners
 from ..boost import Space
 from ..nbest import NBest, take_strings
-from ..show import describe
-from ..tree import Tree
+from ..tree import Remembered, Table, Tree
 from .run import Run
 
 N_EXAMPLES = 3
@@ -22,19 +21,19 @@ def tree_panels(run: Run) -> list[dict[str, Any]]:
     panels = []
     for s in run.boosted:
         assert s.model is not None
-        space = Space.of(run.test, s.model.level)
-        counts = space.counts()
-        told = {tree["name"]: tree for tree in describe(s.model, run.test)["trees"]}
+        space = Space.of(s.nbest, s.model.level)
+        table, counts = Remembered(space.table), space.counts()
+        told = {tree["name"]: tree for tree in s.told["trees"]}
         rng = np.random.default_rng(0)
-        cards = [_card(tree, told[tree.name], space, counts, run.test, s.model.level, rng) for tree in s.model.trees]
+        cards = [_card(tree, told[tree.name], table, counts, s.nbest, s.model.level, rng) for tree in s.model.trees]
         panels.append({"system": s.name, "level": s.model.level, "cards": cards})
     return panels
 
 
 def _card(
-    tree: Tree, told: dict[str, Any], space: Space, counts: F64, nbest: NBest, level: str, rng: np.random.Generator
+    tree: Tree, told: dict[str, Any], table: Table, counts: F64, nbest: NBest, level: str, rng: np.random.Generator
 ) -> dict[str, Any]:
-    leaf_of = tree.leaf_of(space.table)
+    leaf_of = tree.leaf_of(table)
     total = max(1, sum(told["fires"]))
     shares = {int(node): fires / total for node, fires in zip(tree.leaves, told["fires"], strict=True)}
     names = sorted(tree.features())
@@ -45,7 +44,7 @@ def _card(
             "output": leaf_output(tree, node),
             "share": shares[node],
             "fires": fires[node],
-            "examples": _examples(np.flatnonzero(leaf_of == node), space, counts, nbest, level, names, rng),
+            "examples": _examples(np.flatnonzero(leaf_of == node), table, counts, nbest, level, names, rng),
         }
         for node in leaves_in_order(tree)
     ]
@@ -75,14 +74,15 @@ def leaves_in_order(tree: Tree) -> list[int]:
 
 
 def _examples(
-    rows: I64, space: Space, counts: F64, nbest: NBest, level: str, names: list[str], rng: np.random.Generator
+    rows: I64, table: Table, counts: F64, nbest: NBest, level: str, names: list[str], rng: np.random.Generator
 ) -> list[dict[str, Any]]:
     """Phrases of a leaf, drawn by how often they occur (Gumbel's trick: the largest of log c + noise), each text once."""
     if not len(rows):
         return []
     with np.errstate(divide="ignore"):
-        keys = np.log(counts[rows]) + rng.gumbel(size=len(rows))
-    likely = rows[np.argsort(-keys, kind="stable")[: 8 * N_EXAMPLES]]
+        keys = -np.log(counts[rows]) - rng.gumbel(size=len(rows))
+    smallest = np.argpartition(keys, min(8 * N_EXAMPLES, len(rows) - 1))[: 8 * N_EXAMPLES]
+    likely = rows[smallest[np.argsort(keys[smallest], kind="stable")]]
     if level == "global":
         of = owners(nbest.hyp_ptr)[likely]
         pairs = zip(take_strings(nbest.source, of).to_pylist(), take_strings(nbest.text, likely).to_pylist(), strict=True)
@@ -94,7 +94,7 @@ def _examples(
     for v, pair in zip(likely, pairs, strict=True):
         if len(seen) < N_EXAMPLES:
             seen.setdefault(pair, int(v))
-    columns = {name: space.table.column(name) for name in names}
+    columns = {name: table.column(name) for name in names}
     return [
         {"src": src, "tgt": tgt, "x": [[name, f"{columns[name][v]:.3g}"] for name in names]} for (src, tgt), v in seen.items()
     ]
