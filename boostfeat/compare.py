@@ -24,7 +24,7 @@ import numpy as np
 from . import __version__
 from .arrays import I64
 from .bleu import HYP_LEN, REF_LEN, corpus_rows
-from .errors import InputError, clip, refuse_newer
+from .errors import InputError, clip_json, refuse_newer
 from .files import cannot_read, open_output
 from .json_text import parse_json
 from .metrics import METRICS, Scorer, best_choice, chosen_stats, first_choice, oracle_choice, signature
@@ -380,7 +380,7 @@ def _made_from(system: System, inputs: Mapping[str, Any], options: CompareOption
 def _changed(name: str, old: Any, new: Any) -> str:
     if name in LISTS:
         return f"another {name} list"
-    return f"{name} {clip(str(old))}, not {clip(str(new))}"
+    return f"{name} {clip_json(old)}, not {clip_json(new)}"
 
 
 def _config(

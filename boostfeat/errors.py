@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 from collections.abc import Iterable
 
 # What a system says when there is no room or no permission: of the place, not of the program.
@@ -46,6 +47,14 @@ def clip(text: str | bytes, limit: int = 60) -> str:
         text = text.decode("utf-8", "replace")
     text = text if len(text) <= limit else text[: limit - 3] + "..."
     return repr(text)
+
+
+def clip_json(value: object) -> str:
+    """The same of a parsed value, which may be nested deeper than anything can print."""
+    try:
+        return clip(json.dumps(value, ensure_ascii=False, default=str))
+    except RecursionError:
+        return "lists or tables nested too deeply"
 
 
 def repeated(names: Iterable[str]) -> str | None:

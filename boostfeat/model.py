@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from .arrays import F64, I64
-from .errors import FormatError, InputError, clip, repeated
+from .errors import FormatError, InputError, clip, clip_json, repeated
 from .files import decode, open_output, read_chunks
 from .json_text import no_constant, parse_json
 from .metrics import best_choice
@@ -107,9 +107,7 @@ class Model:
         def check(value: Any, kind: type | tuple[type, ...], what: str) -> Any:
             if not isinstance(value, kind) or isinstance(value, bool):
                 name = kind.__name__ if isinstance(kind, type) else "a number"
-                raise FormatError(
-                    f"{where}: {what}", expected=name, found=clip(json.dumps(value)), fix="see DESIGN, 'Model file'"
-                )
+                raise FormatError(f"{where}: {what}", expected=name, found=clip_json(value), fix="see DESIGN, 'Model file'")
             return value
 
         check(obj, dict, "model")

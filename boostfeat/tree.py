@@ -17,7 +17,7 @@ import numpy as np
 from numba import njit
 
 from .arrays import F64, I32
-from .errors import FormatError, clip
+from .errors import FormatError, clip, clip_json
 
 if TYPE_CHECKING:
     from scipy.sparse import csc_matrix
@@ -274,7 +274,7 @@ class Tree:
         _keys(tree, {"name", "weight", "leaf", "nodes"} | ({"on"} if leaf != "constant" else set()), where)
         nodes = tree["nodes"]
         if not isinstance(nodes, list) or not nodes:
-            raise _bad(f"{where}.nodes", "a list of at least one node", clip(repr(nodes)))
+            raise _bad(f"{where}.nodes", "a list of at least one node", clip_json(nodes))
         n = len(nodes)
         feature, (left, right), (threshold, value, intercept) = [""] * n, np.full((2, n), -1, np.int32), np.zeros((3, n))
         leaf_keys = {"value", "intercept"} if leaf == "affine" else {"value"}
@@ -346,7 +346,7 @@ def _bad(where: str, expected: str, found: str) -> FormatError:
 
 def _object(obj: object, where: str) -> Mapping[str, Any]:
     if not isinstance(obj, dict):
-        raise _bad(where, "an object", clip(repr(obj)))
+        raise _bad(where, "an object", clip_json(obj))
     return obj
 
 
@@ -357,17 +357,17 @@ def _keys(obj: Mapping[str, Any], expected: set[str], where: str) -> None:
 
 def _string(value: object, where: str) -> str:
     if not isinstance(value, str):
-        raise _bad(where, "a string", clip(repr(value)))
+        raise _bad(where, "a string", clip_json(value))
     return value
 
 
 def _number(value: object, where: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= float_info.max:
-        raise _bad(where, "a finite number", clip(repr(value)))
+        raise _bad(where, "a finite number", clip_json(value))
     return float(value)
 
 
 def _child(value: object, n: int, where: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < n:
-        raise _bad(where, f"a node from 1 to {n - 1}", clip(repr(value)))
+        raise _bad(where, f"a node from 1 to {n - 1}", clip_json(value))
     return value

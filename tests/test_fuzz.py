@@ -40,6 +40,8 @@ FOUND = {
     "an infinity in a record": ("model", b'{"boostfeat": "model/1", "weights": {}, "config": {"x": 1e999}}', "refused"),
     "nested too deeply": ("vocab", b"[" * 5000, "refused"),
     "a table nested too deeply": ("templates-toml", b"x = " + b"[" * 5000, "refused"),
+    "a dotted key of many parts": ("groups-toml", b'[[group]]\nmatch = "a"\nl1' + b".a" * 3000 + b" = 1", "refused"),
+    "an option with many parts": ("templates-toml", b"[templates.pt]\nhash" + b".a" * 3000 + b" = 1", "refused"),
     "too many digits": ("groups-toml", b'[[group]]\nmatch = "a"\nl1 = ' + b"1" * 5000, "refused"),
     "a factor beyond all floats": ("groups-toml", b'[[group]]\nmatch = "a"\nl1 = ' + b"1" * 400, "refused"),
     "a count that is no decimal": ("templates-toml", 'products = "top:²"'.encode(), "refused"),

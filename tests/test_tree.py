@@ -247,7 +247,7 @@ def with_(obj, path, value):
         (["nodes", 0, "left"], 3, "trees[3].nodes[0].left", "expected a node from 1 to 2, found '3'"),
         (["nodes", 0, "left"], 0, "trees[3].nodes[0].left", "expected a node from 1 to 2"),
         (["nodes", 0, "left"], 1.0, "trees[3].nodes[0].left", "expected a node from 1 to 2"),
-        (["nodes", 0, "left"], True, "trees[3].nodes[0].left", "expected a node from 1 to 2, found 'True'"),
+        (["nodes", 0, "left"], True, "trees[3].nodes[0].left", "expected a node from 1 to 2, found 'true'"),
         (["nodes", 0, "right"], -1, "trees[3].nodes[0].right", "expected a node from 1 to 2"),
         (["weight"], -(10**309), "trees[3].weight", "expected a finite number"),
         (["nodes", 0, "right"], 1, "trees[3].nodes[1]", "expected one parent, found 2"),

@@ -123,7 +123,7 @@ def test_later_groups_win_and_what_is_not_named_stays(tmp_path):
         ("[[", "expected a TOML file of [[group]] tables, found: "),
         ("", "expected [[group]] tables only, found none; see 'boostfeat tune --help'"),
         ('x = 1\n[[group]]\nmatch = "a"', "expected [[group]] tables only, found x, group; see"),
-        ("[[group]]\nl1 = 1", "group 1: expected match = \"pattern\" and any of freeze, l1, l2, c; found {'l1': 1}"),
+        ("[[group]]\nl1 = 1", """group 1: expected match = "pattern" and any of freeze, l1, l2, c; found '{"l1": 1}'"""),
         ('[[group]]\nmatch = "a"\n[[group]]\nmatch = 3', "group 2: expected match"),
         ('[[group]]\nmatch = "a"\nfreeze = 1', "group 1: expected match"),
         ('[[group]]\nmatch = "a"\nrate = 1', "group 1: expected match"),

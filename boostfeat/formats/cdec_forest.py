@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from ..build import ReadOptions
-from ..errors import FormatError, clip
+from ..errors import FormatError, clip, clip_json
 from ..files import decode, read_chunks
 from ..graph import Graph, GraphBuilder, kbest_lists
 from ..json_text import parse_json
@@ -97,7 +97,7 @@ def _graph(data: _Object, place: str) -> Graph:
         elif key == "node":
             where = f"{place}: node {n_nodes}"
             if not isinstance(value, _Object):
-                raise FormatError(where, expected="an object", found=clip(str(value)), fix=FIX)
+                raise FormatError(where, expected="an object", found=clip_json(value), fix=FIX)
             for e in _list(dict(value).get("in_edges"), int, f"{where}: in_edges"):
                 if not 0 <= e < len(drafts) or e in heads:
                     raise FormatError(where, expected="in_edges that came before, each in one node", found=str(e), fix=FIX)
@@ -163,7 +163,7 @@ def _source_spans(edges: list[Edge], n_nodes: int) -> list[tuple[int, int]]:
 
 def _rules(value: Any, place: str) -> dict[int, Rule]:
     if not isinstance(value, list) or len(value) % 2:
-        raise FormatError(f"{place}: rules", expected="numbers and rules in turn", found=clip(str(value)), fix=FIX)
+        raise FormatError(f"{place}: rules", expected="numbers and rules in turn", found=clip_json(value), fix=FIX)
     rules: dict[int, Rule] = {}
     for number, text in zip(value[::2], value[1::2], strict=True):
         if type(number) is not int or not isinstance(text, str) or number in rules:
@@ -197,26 +197,26 @@ def _rule(text: str, where: str) -> Rule:
 def _edge(item: dict[str, Any], rules: dict[int, Rule], names: list[str], where: str) -> tuple[list[int], dict[str, float], Rule]:
     tails = _list(item.get("tail"), int, f"{where}: tail")
     if wrong := [tail for tail in tails if not 0 <= tail < 2**31]:
-        raise FormatError(f"{where}: tail", expected="numbers of nodes", found=clip(str(wrong[0])), fix=FIX)
+        raise FormatError(f"{where}: tail", expected="numbers of nodes", found=clip_json(wrong[0]), fix=FIX)
     key = item.get("rule")
     rule = _rule(key, where) if isinstance(key, str) else rules.get(key) if type(key) is int else None
     if rule is None:
         fix = "write the forest with its rules: without them there are no words"
-        raise FormatError(where, expected="the number of a rule that came before", found=clip(str(key)), fix=fix)
+        raise FormatError(where, expected="the number of a rule that came before", found=clip_json(key), fix=fix)
     arity = sum(isinstance(w, int) for w in rule.source)
     if arity != len(tails):
         raise FormatError(where, expected=f"{arity} tails, as its rule has gaps", found=str(len(tails)), fix=FIX)
     pairs = item.get("feats") or []
     if not isinstance(pairs, list) or len(pairs) % 2:
-        raise FormatError(where, expected="feats: features and values in turn", found=clip(str(pairs)), fix=FIX)
+        raise FormatError(where, expected="feats: features and values in turn", found=clip_json(pairs), fix=FIX)
     features: dict[str, float] = {}
     for feature, value in zip(pairs[::2], pairs[1::2], strict=True):
         if type(feature) is int and 0 <= feature < len(names):
             feature = names[feature]
         if not isinstance(feature, str) or feature in features:
-            raise FormatError(where, expected="features by number or name, each once", found=clip(str(feature)), fix=FIX)
+            raise FormatError(where, expected="features by number or name, each once", found=clip_json(feature), fix=FIX)
         if type(value) not in (int, float) or abs(value) > 1e300:
-            raise FormatError(where, expected=f"a finite number for feature {clip(feature)}", found=clip(str(value)), fix=FIX)
+            raise FormatError(where, expected=f"a finite number for feature {clip(feature)}", found=clip_json(value), fix=FIX)
         features[feature] = float(value)
     return tails, features, rule
 
@@ -225,5 +225,5 @@ def _list(value: Any, kind: type, where: str) -> list[Any]:
     """A list of one kind of thing; null is an empty one."""
     value = [] if value is None else value
     if not isinstance(value, list) or isinstance(value, _Object) or any(type(v) is not kind for v in value):
-        raise FormatError(where, expected=f"a list of {kind.__name__.strip('_').lower()}", found=clip(str(value)), fix=FIX)
+        raise FormatError(where, expected=f"a list of {kind.__name__.strip('_').lower()}", found=clip_json(value), fix=FIX)
     return value

@@ -26,7 +26,7 @@ from scipy import sparse
 
 from ..arrays import F64, offsets
 from ..build import Builder, HypRecord, ReadOptions, UnitRecord, with_stats
-from ..errors import FormatError, clip, refuse_newer
+from ..errors import FormatError, clip_json, refuse_newer
 from ..files import read_lines
 from ..nbest import NBest, SparseRows, Strings, strings
 
@@ -328,7 +328,7 @@ def _fits(value: Any, kind: str) -> bool:
 
 
 def _shown(value: Any) -> str:
-    return str(value) if isinstance(value, float) else clip(json.dumps(value, ensure_ascii=False))
+    return str(value) if isinstance(value, float) else clip_json(value)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from typing import Any
 
 from .. import __version__
 from ..compare import read_json, write_json
-from ..errors import InputError, clip, refuse_newer
+from ..errors import InputError, clip_json, refuse_newer
 from ..model import Model
 from ..nbest import NBest
 from ..store import read_store, write_store
@@ -48,7 +48,7 @@ class Folder:
             old = (config or {}).get("made_from", {})
             for name in {**made_from, **old}:
                 if old.get(name) != made_from.get(name):
-                    was, now = clip(str(old.get(name))), clip(str(made_from.get(name)))
+                    was, now = clip_json(old.get(name)), clip_json(made_from.get(name))
                     raise InputError(
                         f"{self.path}: expected the run's own {name} {was}, found {now}; give the same, or choose another -o"
                     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ import numpy as np
 from ..arrays import F64, I64, offsets
 from ..bleu import sentence_bleu
 from ..compare import VERSION
-from ..errors import FormatError, InputError, clip, refuse_newer
+from ..errors import FormatError, InputError, clip_json, refuse_newer
 from ..files import decode, read_bytes
 from ..json_text import parse_json
 from ..metrics import best_choice, chosen_stats, first_choice, oracle_choice
@@ -121,7 +120,7 @@ def load_run(folder: str | Path, *, test: str | Path | None = None) -> Run:
     refuse_newer(str(folder), config.get("boostfeat"), "compare", VERSION)
     rows = _json(folder / "results.json")
     if not isinstance(rows, list) or not rows or not all(isinstance(r, dict) and isinstance(r.get("name"), str) for r in rows):
-        raise _bad(folder / "results.json", "a list of systems, each with a name", clip(json.dumps(rows)))
+        raise _bad(folder / "results.json", "a list of systems, each with a name", clip_json(rows))
     nbest = read_store(_test_path(folder, config, test))
     if not nbest.has_stats:
         raise InputError(f"{folder}: expected a test list with references, found one without; import it with -r")
@@ -140,7 +139,7 @@ def _test_path(folder: Path, config: Mapping[str, Any], given: str | Path | None
     if given is None:
         name = recorded.get("path")
         if not isinstance(name, str):
-            raise _bad(folder / "config.json", "inputs.test.path", clip(json.dumps(recorded)))
+            raise _bad(folder / "config.json", "inputs.test.path", clip_json(recorded))
         path = next((p for p in (Path(name), folder / name) if os.path.isfile(p)), None)
         if path is None:
             raise InputError(f"{name}: expected the test list of {folder}, found no file; say where it is now with --test")
@@ -167,7 +166,7 @@ def _system(folder: Path, row: Mapping[str, Any], nbest: NBest) -> System:
     within = _object(_json(path), path).get("test")
     sizes = np.diff(nbest.hyp_ptr)
     if not isinstance(within, list) or len(within) != len(nbest) or not all(type(k) is int and abs(k) < 2**62 for k in within):
-        found = f"{len(within)}" if isinstance(within, list) else clip(json.dumps(within))
+        found = f"{len(within)}" if isinstance(within, list) else clip_json(within)
         raise _bad(path, f"test: {len(nbest)} hypothesis numbers", found)
     at = np.array(within, np.int64)
     wrong = np.flatnonzero((at >= sizes) | (at < -1) | ((at < 0) & (sizes > 0)))
@@ -194,7 +193,7 @@ def _featurized(folder: Path, feature_set: Any, nbest: NBest) -> NBest:
 def _inside(folder: Path, name: Any) -> Path:
     """A file of the folder: a results.json from elsewhere names no others."""
     if not isinstance(name, str) or "\0" in name or not (folder / name).resolve().is_relative_to(folder.resolve()):
-        raise _bad(folder / "results.json", "names of files in the folder", clip(json.dumps(name)))
+        raise _bad(folder / "results.json", "names of files in the folder", clip_json(name))
     return folder / name
 
 
@@ -209,7 +208,7 @@ def _optional(path: Path, key: str) -> tuple[Mapping[str, Any], ...]:
     elif isinstance(obj, dict) and rows is None:  # histories by name
         rows = [{"name": name, "history": history} for name, history in obj.items()]
     if not isinstance(rows, list) or not all(isinstance(r, dict) and isinstance(r.get("history"), list) for r in rows):
-        raise _bad(path, f"{key}: a list of objects with a history", clip(json.dumps(obj)))
+        raise _bad(path, f"{key}: a list of objects with a history", clip_json(obj))
     return tuple(rows)
 
 
@@ -224,7 +223,7 @@ def _json(path: Path) -> Any:
 
 def _object(obj: Any, path: Path) -> Mapping[str, Any]:
     if not isinstance(obj, dict):
-        raise _bad(path, "an object", clip(json.dumps(obj)))
+        raise _bad(path, "an object", clip_json(obj))
     return obj
 
 

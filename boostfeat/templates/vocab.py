@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ..errors import FormatError, InputError, clip, unknown_name
+from ..errors import FormatError, InputError, clip, clip_json, unknown_name
 from ..files import decode, open_output, read_chunks
 from ..json_text import finite, no_constant, parse_json
 from .registry import Template
@@ -159,7 +159,7 @@ def _entry(name: str, options: Any, common: Mapping[str, Any], registry: Mapping
     if name not in registry:
         raise unknown_name("template", name, (*SETS, *registry))
     if not isinstance(options, dict):
-        raise InputError(f"{where}: templates.{name}: expected a table of options, found {clip(str(options))}; see the README")
+        raise InputError(f"{where}: templates.{name}: expected a table of options, found {clip_json(options)}; see the README")
     known = {**registry[name].compute_options, **registry[name].learn_options}
     own = {key: value for key, value in options.items() if key not in ("min_count", "hash")}
     for key in own:
@@ -180,7 +180,7 @@ def _entry(name: str, options: Any, common: Mapping[str, Any], registry: Mapping
 
 def _integer(value: Any, least: int, where: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise InputError(f"{where}: expected a whole number of at least {least}, found {clip(str(value))}")
+        raise InputError(f"{where}: expected a whole number of at least {least}, found {clip_json(value)}")
     return value
 
 
@@ -188,7 +188,7 @@ def parse_products(text: str) -> int:
     """K of 'top:K'."""
     kind, _, number = str(text).partition(":")
     if kind != "top" or not number.isdecimal() or len(number) > 9:
-        raise InputError(f"products: expected top:K, such as top:20, found {clip(str(text))}")
+        raise InputError(f"products: expected top:K, such as top:20, found {clip_json(text)}")
     return int(number)
 
 

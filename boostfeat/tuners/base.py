@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..arrays import F64, I64, Bool
-from ..errors import InputError
+from ..errors import InputError, clip_json
 from ..files import decode, read_chunks
 from ..metrics import Scorer, best_choice, check_gain
 from ..model import Model
@@ -87,11 +87,10 @@ class Groups:
             unknown = set(rule) - set(cls.KEYS)
             numbers = [rule.get(key, 1.0) for key in ("l1", "l2", "c")]
             if unknown or not isinstance(rule.get("match"), str) or not isinstance(rule.get("freeze", False), bool):
-                raise InputError(
-                    f'{path}: group {k + 1}: expected match = "pattern" and any of {", ".join(cls.KEYS[1:])}; found {rule}'
-                )
+                keys = ", ".join(cls.KEYS[1:])
+                raise InputError(f'{path}: group {k + 1}: expected match = "pattern" and any of {keys}; found {clip_json(rule)}')
             if not all(isinstance(x, int | float) and 0 <= x <= float_info.max for x in numbers):
-                raise InputError(f"{path}: group {k + 1}: expected finite factors from 0 for l1, l2, c; found {rule}")
+                raise InputError(f"{path}: group {k + 1}: expected finite factors from 0 for l1, l2, c; found {clip_json(rule)}")
             rules.append((rule["match"], rule))
         if not rules or set(table) - {"group"}:
             raise InputError(
