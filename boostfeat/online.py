@@ -108,7 +108,7 @@ class State:
         """What save has written for a run that started as ``new``."""
         try:
             with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as columns:
-                state = cls(**{f.name: columns[f.name] for f in fields(cls)})
+                state = cls(**{f.name: np.asarray(columns[f.name]) for f in fields(cls)})  # bytes where it is no array
         except Exception as error:  # numpy and zipfile raise a dozen kinds for damaged data
             raise _bad_state(path, f"{type(error).__name__}: {error}") from None
         for f in fields(cls):

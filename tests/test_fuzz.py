@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
+import zipfile
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -13,6 +16,7 @@ from fuzz.readers import READERS, samples_of
 from fuzz.samples import ENRICHED, FAIRSEQ, JSONL, OSGX
 
 from boostfeat.errors import FormatError, InputError
+from boostfeat.online import State
 
 INPUTS = 50  # to each reader, of a million
 
@@ -25,6 +29,15 @@ def test_damaged_input_is_refused_or_read(name: str, tmp_path: Path) -> None:
         outcome = run.outcome(name, damaged(name, n, whole, READERS[name].mutations), str(tmp_path))
         found += [(n, outcome)] if outcome not in run.KINDS else []
     assert not found
+
+
+def state_of_bytes() -> bytes:
+    """An archive of files that are no arrays: numpy hands them out as they are."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        for f in fields(State):
+            archive.writestr(f"{f.name}.npy", b"text")
+    return stream.getvalue()
 
 
 FOUND = {
@@ -65,6 +78,7 @@ FOUND = {
     "a skipped field nested too deeply": ("jsonl", JSONL.replace('"source"', '"x": ' + "[" * 5000 + ', "source"').encode(), "refused"),
     "a resumed run nested too deeply": ("resume-json", b"[" * 5000, "read"),
     "a resumed run that is no object": ("resume-json", b"[1]", "read"),
+    "a state of bytes": ("online-state", state_of_bytes(), "refused"),
     "a state of objects": ("online-state", b"\x93NUMPY\x01\x00", "refused"),
 }  # fmt: skip
 
