@@ -259,6 +259,8 @@ class _NameTable:
 
     def number(self, idx: Array) -> I32:
         """Sparse numbers of name numbers, given out in order of first use; zeros, which are not kept, do not count."""
+        if not len(idx):
+            return np.zeros(0, np.int32)
         distinct, first, inverse = np.unique(idx, return_index=True, return_inverse=True)
         new = np.empty(len(distinct), np.int32)
         for k in np.argsort(first):
@@ -282,6 +284,8 @@ class _Triples:
 
     def often(self, n_names: int) -> I64:
         """The names that enough rows give to be stored densely, in order."""
+        if not self.idx:
+            return np.zeros(0, np.int64)
         given = np.bincount(np.array(self.idx, np.int64), minlength=n_names)
         often = np.flatnonzero(given >= max(1, DENSE_SHARE * len(self.counts)))
         return np.sort(often[np.argsort(-given[often], kind="stable")[:MAX_DENSE]])
@@ -291,6 +295,8 @@ class _Triples:
     ) -> tuple[np.ndarray, tuple[str, ...], SparseRows]:
         """Columns of the declared names, then of the dense ones that these rows give; the others as sparse rows."""
         n = len(self.counts)
+        if not self.idx and not declared:
+            return np.zeros((n, 0)), (), SparseRows.empty(n)
         idx, val = np.array(self.idx, np.int64), np.array(self.val, np.float64) + 0.0  # -0.0 becomes 0.0
         given = np.bincount(idx, minlength=len(names))
         order = [*declared, *(int(j) for j in np.setdiff1d(dense, np.array(declared, np.int64)) if given[j])]
@@ -368,6 +374,8 @@ def assemble(draft: NBest) -> NBest:
     (printed with other rounding each time) and is kept as first seen. Readers have made -0.0 into 0.0.
     """
     units = draft.units
+    if not len(units):
+        return draft
     first, inverse = unique_rows(units.x, _unit_keys(units))
     unit_idx = draft.unit_idx if len(first) == len(units) else inverse.astype(np.int32)[draft.unit_idx]
     order, unit_idx = first_use_order(unit_idx, len(first))

@@ -26,7 +26,7 @@ Strings: TypeAlias = Any  # a pyarrow.LargeStringArray without nulls; pyarrow ha
 
 
 def strings(values: Sequence[str | None]) -> Strings:
-    return pa.array(values, pa.large_string())
+    return pa.array(values, pa.large_string(), from_pandas=False)
 
 
 def string_buffers(column: Strings) -> tuple[I64, U8]:
@@ -44,12 +44,11 @@ def take_strings(column: Strings, idx: Array) -> Strings:
 
 def _freeze(owner: Any) -> None:
     """Make the arrays of a container read-only views, as those of a mapped store are: nothing changes them in place."""
-    for f in fields(owner):
-        column = getattr(owner, f.name)
+    for name, column in list(vars(owner).items()):
         if isinstance(column, np.ndarray) and column.flags.writeable:
             column = column.view()
             column.flags.writeable = False
-            object.__setattr__(owner, f.name, column)
+            object.__setattr__(owner, name, column)
 
 
 @dataclass(frozen=True)
@@ -165,10 +164,11 @@ class NBest:
             raise ValueError(f"stats: expected {h} rows of 6, found {self.stats.shape}")
         _check("columns of units.x", self.units.x.shape[1], len(self.unit_names))
         _check("columns of extra", self.extra.shape[1], len(self.extra_names))
-        both = pc.is_in(self.sparse_names, value_set=strings([*self.unit_names, *self.extra_names]))
-        if pc.any(both).as_py():
-            name = self.sparse_names.filter(both)[0].as_py()
-            raise ValueError(f"features: expected each name among the dense or the sparse ones, found {name!r} in both")
+        if len(self.sparse_names):
+            both = pc.is_in(self.sparse_names, value_set=strings([*self.unit_names, *self.extra_names]))
+            if pc.any(both).as_py():
+                name = self.sparse_names.filter(both)[0].as_py()
+                raise ValueError(f"features: expected each name among the dense or the sparse ones, found {name!r} in both")
         for name, names in (("unit features", self.unit_names), ("extra features", self.extra_names)):
             if len(set(names)) != len(names):
                 raise ValueError(f"{name}: expected distinct names, found {_repeated(names)!r} twice")
