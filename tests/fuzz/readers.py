@@ -10,12 +10,12 @@ import lzma
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import zstandard
@@ -37,7 +37,7 @@ from boostfeat.loop.weights import read_start
 from boostfeat.model import Model
 from boostfeat.nbest import NBest
 from boostfeat.online import State
-from boostfeat.report.run import load_run
+from boostfeat.report import run
 from boostfeat.store import read_store, write_store
 from boostfeat.synthetic import SyntheticOptions, synthetic_nbest
 from boostfeat.templates.clusters import read_clusters
@@ -178,30 +178,36 @@ def a_list(
     return Reader(own, lambda path: formats.read(path, options, format=name), good_list, mutations, file, real)
 
 
+@contextmanager
+def swapped(owner: Any, name: str, value: Any) -> Iterator[None]:
+    """unittest's patch takes longer than most readers."""
+    old = vars(owner)[name]
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, old)
+
+
 def read_twice(path: str) -> NBest:
     """By the compiled reader and by the plain one: the same container, or an error of both."""
     options = ReadOptions(source=[" ".join(f"w{i}" for i in range(60))] * 2)
-    outcomes: list[NBest | InputError] = []
-    for compiled in (True, False):
-        with patch.object(
-            moses_enriched.FastReader, "for_list", moses_enriched.FastReader.for_list if compiled else lambda *_: None
-        ):
-            try:
-                outcomes.append(moses_enriched.read(path, options))
-            except InputError as error:
-                outcomes.append(error)
-    return agreed(*outcomes)
+    fast = attempt(moses_enriched.read, path, options)
+    with swapped(moses_enriched.FastReader, "for_list", lambda *_: None):
+        return agreed(fast, attempt(moses_enriched.read, path, options))
 
 
 def read_graph_twice(path: str) -> NBest:
-    outcomes: list[NBest | InputError] = []
-    for compiled in (True, False):
-        with patch.object(moses_osgx, "fast_graph", moses_osgx.fast_graph if compiled else lambda *_: None):
-            try:
-                outcomes.append(moses_osgx.read(path, OPTIONS))
-            except InputError as error:
-                outcomes.append(error)
-    return agreed(*outcomes)
+    fast = attempt(moses_osgx.read, path, OPTIONS)
+    with swapped(moses_osgx, "fast_graph", lambda *_: None):
+        return agreed(fast, attempt(moses_osgx.read, path, OPTIONS))
+
+
+def attempt(read: Callable[[str, ReadOptions], NBest], path: str, options: ReadOptions) -> NBest | InputError:
+    try:
+        return read(path, options)
+    except InputError as error:
+        return error
 
 
 def agreed(fast: NBest | InputError, slow: NBest | InputError) -> NBest:
@@ -290,11 +296,11 @@ def of_run(file: str, obj: Any) -> Reader:
         folder = Path(path).parent
         if not (folder / "test.nbest").exists():
             write_store(generated(), folder / "test.nbest")
-            for name, whole in RUN.items():
+            for name, whole in {**RUN, "results.json": RUN["results.json"][-1:]}.items():  # one system will do
                 if name != file:
                     (folder / name).write_text(json.dumps(whole))
-        with patch.object(Model, "load", model), patch("boostfeat.report.run.read_store", test):
-            return load_run(folder)
+        with swapped(Model, "load", model), swapped(run, "read_store", test):
+            return run.load_run(folder)
 
     return Reader(lambda: [json.dumps(obj).encode()], read, lambda run: writable([s.name for s in run.systems]), JSON, name=file)
 
