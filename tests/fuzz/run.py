@@ -1,6 +1,6 @@
 """Damaged input to every reader: no crash, no hang, no traceback; an error with a place, or something whole.
 
-    python tests/fuzz/run.py                                  # a million inputs to each reader
+    python tests/fuzz/run.py --jobs 2                         # a million inputs to each reader: about five CPU hours
     python tests/fuzz/run.py --readers moses,store --inputs 20000 --first 500000
     python tests/fuzz/run.py --show moses:1234 > input        # what input 1234 of the reader of Moses lists is
     python tests/fuzz/run.py --bounds-check --inputs 20000    # compiled code stops at an index out of bounds
@@ -24,11 +24,14 @@ import time
 import traceback
 import warnings
 from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from itertools import repeat
 from pathlib import Path
 from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+CHUNK = 10_000  # inputs to a process
 SECONDS, BYTES = 5.0, 1 << 30  # CPU time and memory of one input, at most
 KINDS = ("read", "refused")
 
@@ -140,6 +143,7 @@ def main() -> int:
     parser.add_argument("--readers", default=",".join(READERS), help="names with commas between them; all: %(default)s")
     parser.add_argument("--inputs", type=int, default=1_000_000, help="to each reader (default: a million)")
     parser.add_argument("--first", type=int, default=0, help="the number of the first one")
+    parser.add_argument("--jobs", type=int, default=1, help="processes at once")
     parser.add_argument("--seconds", type=float, help="stop a reader after so long")
     parser.add_argument("--show", metavar="READER:NUMBER", help="write this input to standard output")
     parser.add_argument("--bounds-check", action="store_true", help="compile with checks of every index (slower)")
@@ -152,20 +156,18 @@ def main() -> int:
         # a cache of its own: numba does not tell kernels with checks from those without
         cache = os.path.join(tempfile.gettempdir(), "boostfeat-bounds-check")
         os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, "NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": cache})
-    n_findings = 0
-    for name in options.readers.split(","):
-        started, at, counts = time.monotonic(), options.first, Counter[str]()
-        while at < options.first + options.inputs and (not options.seconds or time.monotonic() - started < options.seconds):
-            upto = min(at + 10_000, options.first + options.inputs)
-            own, findings = fuzz(name, at, upto)
-            counts += own
-            n_findings += len(findings)
-            at = upto
-        each = 1e6 * (time.monotonic() - started) / max(1, at - options.first)
-        print(
-            f"{name}: {at - options.first} inputs, {counts['read']} read, {counts['refused']} refused, {each:.0f} us each",
-            flush=True,
-        )
+    n_findings, last = 0, options.first + options.inputs
+    with ProcessPoolExecutor(options.jobs) as pool:
+        for name in options.readers.split(","):
+            started, at, counts = time.monotonic(), options.first, Counter[str]()
+            while at < last and (not options.seconds or time.monotonic() - started < options.seconds):
+                cuts = [min(last, at + k * CHUNK) for k in range(options.jobs + 1)]
+                for own, findings in pool.map(fuzz, repeat(name), cuts[:-1], cuts[1:]):
+                    counts += own
+                    n_findings += len(findings)
+                at = cuts[-1]
+            tried, each = at - options.first, 1e6 * options.jobs * (time.monotonic() - started) / max(1, at - options.first)
+            print(f"{name}: {tried} inputs, {counts['read']} read, {counts['refused']} refused, {each:.0f} us each", flush=True)
     return int(n_findings > 0)
 
 
