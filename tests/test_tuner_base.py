@@ -125,6 +125,9 @@ def test_later_groups_win_and_what_is_not_named_stays(tmp_path):
         ('x = 1\n[[group]]\nmatch = "a"', "expected [[group]] tables only, found x, group; see"),
         ("[[group]]\nl1 = 1", """group 1: expected match = "pattern" and any of freeze, l1, l2, c; found '{"l1": 1}'"""),
         ('[[group]]\nmatch = "a"\n[[group]]\nmatch = 3', "group 2: expected match"),
+        ("group = 2", "expected [[group]] tables, found group = '2'; see 'boostfeat tune --help'"),
+        ("group = [2]", "expected [[group]] tables, found group = '[2]'"),
+        ('group = "a"', "expected [[group]] tables, found group = '\"a\"'"),
         ('[[group]]\nmatch = "a"\nfreeze = 1', "group 1: expected match"),
         ('[[group]]\nmatch = "a"\nrate = 1', "group 1: expected match"),
         (

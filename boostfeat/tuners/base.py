@@ -82,8 +82,10 @@ class Groups:
             table = tomllib.loads(text)
         except (ValueError, RecursionError) as error:
             raise InputError(f"{path}: expected a TOML file of [[group]] tables, found: {error}; repair it") from None
-        rules = []
-        for k, rule in enumerate(table.get("group", [])):
+        rules, groups = [], table.get("group", [])
+        if not isinstance(groups, list) or not all(isinstance(rule, dict) for rule in groups):
+            raise InputError(f"{path}: expected [[group]] tables, found group = {clip_json(groups)}; see 'boostfeat tune --help'")
+        for k, rule in enumerate(groups):
             unknown = set(rule) - set(cls.KEYS)
             numbers = [rule.get(key, 1.0) for key in ("l1", "l2", "c")]
             if unknown or not isinstance(rule.get("match"), str) or not isinstance(rule.get("freeze", False), bool):
