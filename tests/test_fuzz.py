@@ -55,6 +55,7 @@ FOUND = {
     "a table nested too deeply": ("templates-toml", b"x = " + b"[" * 5000, "refused"),
     "a dotted key of many parts": ("groups-toml", b'[[group]]\nmatch = "a"\nl1' + b".a" * 3000 + b" = 1", "refused"),
     "an option with many parts": ("templates-toml", b"[templates.pt]\nhash" + b".a" * 3000 + b" = 1", "refused"),
+    "a name both dense and sparse": ("jsonl", JSONL.replace('"pt:das|the"]', '"n"]').encode(), "refused"),
     "too many digits": ("groups-toml", b'[[group]]\nmatch = "a"\nl1 = ' + b"1" * 5000, "refused"),
     "a factor beyond all floats": ("groups-toml", b'[[group]]\nmatch = "a"\nl1 = ' + b"1" * 400, "refused"),
     "a count that is no decimal": ("templates-toml", 'products = "top:²"'.encode(), "refused"),

@@ -283,6 +283,16 @@ def test_sentences_agree_with_the_models(run_folder, data):
     assert oracle == pytest.approx(run.gains(run.oracle), abs=0.051)
 
 
+def test_a_history_of_one_row_says_what_it_has(data):
+    """Whichever of loss, dev and select a tuner noted."""
+    curve = {"system": "x", "step": "epoch", "metric": "", "at": [0], "stop": None}
+    for noted, said in (
+        ({}, "x is fitted in one go."),
+        ({"loss": [0.5], "select": [2.0]}, "x is fitted in one go: loss 0.5000, select 2.00."),
+    ):
+        assert said in render({**data, "curves": [{**curve, **noted}]})
+
+
 def test_a_system_is_shown_with_its_own_features(run_folder, tmp_path):
     """sparse/boost-local reads a list that compare made: its words in context count on every page, as they did in the table."""
     folder = tmp_path / "run"
@@ -466,8 +476,6 @@ def test_command(boostfeat, run_folder, tmp_path):
 
 
 def test_moved_or_other_test_list(boostfeat, run_folder, tmp_path):
-    import shutil
-
     run = shutil.copytree(run_folder, tmp_path / "run")
     config = json.loads((run / "config.json").read_text())
     config["inputs"]["test"]["path"] = "gone/test.nbest"
@@ -495,11 +503,13 @@ def test_moved_or_other_test_list(boostfeat, run_folder, tmp_path):
         ("choices/decoder.json", json.dumps({"test": [20] * 60}), "a hypothesis of its 20"),
         ("choices/decoder.json", json.dumps({"test": [-1] * 60}), "a hypothesis of its 20"),
         ("strategy-grid.json", "[1]", "objects with a history"),
+        ("strategy-grid.json", '[{"history": [1.5]}]', "found expected object, got float at [0].history[0]"),
+        ("config.json", '{"boostfeat": "compare/1", "seeds": "x"}', "found expected array | null, got str at .seeds"),
+        ("results.json", '[{"name": "x", "test": {"bleu-sbp": []}}]', "found expected float | null, got array at [0].test[...]"),
+        ("results.json", '[{"name": "x", "confidence": [1]}]', "at [0].confidence"),
     ],
 )
 def test_bad_run_is_one_line(boostfeat, run_folder, tmp_path, file, content, expected):
-    import shutil
-
     run = shutil.copytree(run_folder, tmp_path / "run")
     (run / file).write_text(content)
     code, _, err = boostfeat("report", run, "-o", tmp_path / "r.html")

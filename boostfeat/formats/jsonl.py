@@ -147,6 +147,11 @@ def _read_header(line: str, where: str) -> _Header:
             raise FormatError(
                 f"{where}: {key}", expected="distinct feature names", found=f"{twice!r} twice", fix="rename one of them"
             )
+    dense = {*header.unit_features, *(header.hyp_features or ())}
+    if both := next((name for name in header.sparse_features or () if name in dense), None):
+        raise FormatError(
+            f"{where}: sparse_features", expected="names that are not dense as well", found=repr(both), fix="leave it out there"
+        )
     return header
 
 

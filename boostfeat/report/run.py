@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from ..arrays import F64, I64, offsets
@@ -23,6 +24,51 @@ from ..model import Model
 from ..nbest import NBest
 from ..show import describe
 from ..store import read_store
+
+Scores = dict[str, float | None] | None
+
+
+class _Row(msgspec.Struct):
+    """What the page takes from a row of results.json; all but the name may be missing."""
+
+    name: str
+    method: str | None = None
+    feature_set: str | None = None
+    level: str | None = None
+    features: int | None = None
+    trees: int | None = None
+    dev: Scores = None
+    select: Scores = None
+    test: Scores = None
+    sd: Scores = None
+    p_value: float | None = None
+    p_bootstrap: float | None = None
+    p_stratified: float | None = None
+    confidence: tuple[float, float] | None = None
+    seconds: float | None = None
+    peak_mb: float | None = None
+    chosen: dict[str, Any] | None = None
+    tried: list[Any] | None = None
+    runs: list[Any] | None = None
+
+
+class _Config(msgspec.Struct):
+    """The same of config.json."""
+
+    command: str | None = None
+    version: str | None = None
+    trials: int | None = None
+    seeds: list[int] | None = None
+    options: dict[str, Any] | None = None
+    inputs: dict[str, dict[str, Any]] | None = None
+    signatures: dict[str, str] | None = None
+    versions: dict[str, str | None] | None = None
+
+
+class _Curve(msgspec.Struct):
+    """The same of spread.json and strategy-grid.json."""
+
+    history: list[dict[str, float | str | bool | None]]
 
 
 @dataclass(frozen=True)
@@ -118,9 +164,11 @@ def load_run(folder: str | Path, *, test: str | Path | None = None) -> Run:
         raise InputError(f"{folder}: expected the folder of a comparison, found none; make it with 'boostfeat compare'")
     config = _object(_json(folder / "config.json"), folder / "config.json")
     refuse_newer(str(folder), config.get("boostfeat"), "compare", VERSION)
+    _shaped(config, _Config, folder / "config.json", "the settings of a comparison")
     rows = _json(folder / "results.json")
-    if not isinstance(rows, list) or not rows or not all(isinstance(r, dict) and isinstance(r.get("name"), str) for r in rows):
-        raise _bad(folder / "results.json", "a list of systems, each with a name", clip_json(rows))
+    if not isinstance(rows, list) or not rows:
+        raise _bad(folder / "results.json", "a list of systems", clip_json(rows))
+    _shaped(rows, list[_Row], folder / "results.json", "a list of systems, each with a name")
     nbest = read_store(_test_path(folder, config, test))
     if not nbest.has_stats:
         raise InputError(f"{folder}: expected a test list with references, found one without; import it with -r")
@@ -207,9 +255,8 @@ def _optional(path: Path, key: str) -> tuple[Mapping[str, Any], ...]:
         rows = [obj]
     elif isinstance(obj, dict) and rows is None:  # histories by name
         rows = [{"name": name, "history": history} for name, history in obj.items()]
-    if not isinstance(rows, list) or not all(isinstance(r, dict) and isinstance(r.get("history"), list) for r in rows):
-        raise _bad(path, f"{key}: a list of objects with a history", clip_json(obj))
-    return tuple(rows)
+    _shaped(rows, list[_Curve], path, f"{key}: a list of objects with a history")
+    return tuple(rows)  # type: ignore[arg-type]
 
 
 def _json(path: Path) -> Any:
@@ -219,6 +266,15 @@ def _json(path: Path) -> Any:
         raise
     except ValueError as error:
         raise _bad(path, "JSON", str(error)) from None
+
+
+def _shaped(obj: Any, shape: Any, path: Path, expected: str) -> None:
+    """Raise where something is not of the kind that the page needs."""
+    try:
+        msgspec.convert(obj, shape)
+    except msgspec.ValidationError as error:
+        what, _, at = str(error).replace("`", "").partition(" - at $")
+        raise _bad(path, expected, f"{what.lower()}{f' at {at}' if at else ''}") from None
 
 
 def _object(obj: Any, path: Path) -> Mapping[str, Any]:
