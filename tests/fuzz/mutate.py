@@ -5,9 +5,11 @@ Random numbers of a block of inputs are drawn at once; what is done with them is
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from typing import Any
 from zlib import crc32
 
 import numpy as np
@@ -58,6 +60,19 @@ HOSTILE = (
 ESCAPES = (
     *(rb"\ud800", rb"\udc80", rb"\udfff", rb"\ud83d\ude00", rb"\u0000", rb"\u001b[31m", rb"\u2028", rb"\u202e", rb"\n", rb"\\"),
     *(rb"\"", rb"\x", rb"\u12", rb"\/", rb"\u007c\u007c\u007c", rb"\u0020", rb"\ufeff"),
+)
+VALUES = (
+    *(b"null", b"true", b"0", b"1", b"-1", b"7", b"1.5", b"-0.0", b"1e308", b"1e-320", b"2147483648", b"9223372036854775808"),
+    *(b"1" * 30, b'""', b'"x"', b'"LM0"', b'"0"', b'"../x"', b'"<b>"', b"[]", b"[[]]", b"[1]", b'["a"]', b"[null]", b"[1, 2]"),
+    *(
+        b"{}",
+        b'{"a": 1}',
+        b'{"": ""}',
+        b'{"x": [1, {}]}',
+        b'{"nodes": []}',
+        b'"' + b"a" * 400 + b'"',
+        b"[" + b"0, " * 300 + b"0]",
+    ),
 )
 WHOLE = (0, 1, 2, 3, 7, 8, 255, 256, 65535, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**40, 2**62, 2**63 - 1, 2**63, 2**64 - 1)
 
@@ -138,6 +153,34 @@ def escape(data: bytes, draw: Draw, samples: Sequence[bytes]) -> bytes:
     return data[:a] + ESCAPES[draw(len(ESCAPES))] + data[a:]
 
 
+def value(data: bytes, draw: Draw, samples: Sequence[bytes]) -> bytes:
+    """A part of a JSON value becomes another one or is lost; of JSON lines, in one of them."""
+    lines = data.split(b"\n") if data.startswith(b'{"boostfeat": "nbest') else [data]
+    k = draw(len(lines))
+    try:
+        whole = json.loads(lines[k])
+    except (ValueError, RecursionError):
+        return data
+    parts: list[tuple[Any, Any]] = []
+    todo = [whole]
+    for part in todo:
+        keys = list(part) if isinstance(part, dict) else range(len(part)) if isinstance(part, list) else ()
+        parts += [(part, key) for key in keys]
+        todo += [part[key] for key in keys]
+    if not parts:
+        return data
+    (parent, key), what = parts[draw(len(parts))], draw(8)
+    if what == 0:
+        del parent[key]
+    elif what == 1:
+        other, there = parts[draw(len(parts))]
+        parent[key] = json.loads(json.dumps(other[there]))
+    else:
+        parent[key] = json.loads(VALUES[draw(len(VALUES))])
+    lines[k] = json.dumps(whole, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    return b"\n".join(lines)
+
+
 def long_word(data: bytes, draw: Draw, samples: Sequence[bytes]) -> bytes:
     found = list(WORD.finditer(data))
     if not found:
@@ -189,6 +232,7 @@ TEXT: tuple[Mutation, ...] = (
     *(long_word, shuffle_pieces, shuffle_pieces, splice, borrow_word, borrow_word),
 )
 JSON: tuple[Mutation, ...] = (*TEXT, escape, escape, escape)
+VALUE: tuple[Mutation, ...] = (*JSON, *(value,) * 8)
 BINARY: tuple[Mutation, ...] = (flip, flip, put_byte, truncate, remove, repeat, whole_number, whole_number, whole_number, splice)
 
 

@@ -49,7 +49,7 @@ from boostfeat.training.bitext import make_bitext, read_bitext
 from boostfeat.tree import DenseTable
 from boostfeat.tuners.base import Groups
 
-from .mutate import BINARY, JSON, TEXT, Mutation
+from .mutate import BINARY, JSON, TEXT, VALUE, Mutation
 from .samples import (
     ARPA,
     BROWN,
@@ -302,7 +302,7 @@ def of_run(file: str, obj: Any) -> Reader:
         with swapped(Model, "load", model), swapped(run, "read_store", test):
             return run.load_run(folder)
 
-    return Reader(lambda: [json.dumps(obj).encode()], read, lambda run: writable([s.name for s in run.systems]), JSON, name=file)
+    return Reader(lambda: [json.dumps(obj).encode()], read, lambda run: writable([s.name for s in run.systems]), VALUE, name=file)
 
 
 READERS: dict[str, Reader] = {
@@ -316,7 +316,7 @@ READERS: dict[str, Reader] = {
     "travatar": a_list("travatar", TRAVATAR),
     "marian": a_list("marian", MARIAN),
     "fairseq": a_list("fairseq", FAIRSEQ),
-    "jsonl": a_list("jsonl", JSONL, writer="jsonl", mutations=JSON),
+    "jsonl": a_list("jsonl", JSONL, writer="jsonl", mutations=VALUE),
     "auto": a_list("auto", PLAIN, ENRICHED, CDEC, JOSHUA, PHRASAL, TRAVATAR, MARIAN, FAIRSEQ, JSONL, OSGX, mutations=JSON),
     "moses-osgx": Reader(text(OSGX), read_graph_twice, good_list, real="fi-en/sg.*.osgx.xz"),
     "moses-hypergraph": a_list(
@@ -324,8 +324,8 @@ READERS: dict[str, Reader] = {
     ),
     "cdec-forest": a_list("cdec-forest", FOREST, options=ReadOptions(size=8, weights=WEIGHTS), file="3.json", mutations=JSON),
     "store": Reader(store_samples, read_store, good_store, BINARY),
-    "model": Reader(lambda: [json.dumps(MODEL, indent=k).encode() for k in (None, 1)], Model.load, good_model, JSON),
-    "vocab": Reader(lambda: [json.dumps(VOCAB.to_json()).encode()], Vocab.load, lambda vocab: writable(vocab.to_json()), JSON),
+    "model": Reader(lambda: [json.dumps(MODEL, indent=k).encode() for k in (None, 1)], Model.load, good_model, VALUE),
+    "vocab": Reader(lambda: [json.dumps(VOCAB.to_json()).encode()], Vocab.load, lambda vocab: writable(vocab.to_json()), VALUE),
     "templates-toml": Reader(text(TEMPLATES_TOML), lambda path: Vocab.of(path, TEMPLATES), name="input.toml"),
     "groups-toml": Reader(text(GROUPS), Groups.load, lambda groups: groups.frozen(("LM0", "TM0_1"))),
     "start": Reader(text(INI, SPARSE, CDEC_WEIGHTS, json.dumps(MODEL)), read_start, good_model, JSON),
@@ -359,7 +359,7 @@ READERS: dict[str, Reader] = {
     "zst": compressed(zstandard.ZstdCompressor(write_checksum=True).compress),
     **{f"run-{Path(file).stem}": of_run(file, obj) for file, obj in RUN.items() if file != "model.json"},
     "resume-json": Reader(
-        lambda: [json.dumps(RUN["config.json"]).encode()], lambda path: read_json(Path(path)), lambda found: writable(list(found or {})), JSON
+        lambda: [json.dumps(RUN["config.json"]).encode()], lambda path: read_json(Path(path)), lambda found: writable(list(found or {})), VALUE
     ),
     "online-state": Reader(online_state, lambda path: State.load(Path(path), STATE), mutations=BINARY),
 }  # fmt: skip

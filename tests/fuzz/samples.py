@@ -122,7 +122,15 @@ MKCLS = "das\t1\nhaus\t2\nist 13\n"
 BROWN = "0110\tdas\t12\n10\thaus\t7\n"
 RESULTS = [
     {"name": "decoder", "choice": "choices.json", "dev": {"bleu": 1.0}},
-    {"name": "x", "model": "model.json", "choice": "choices.json", "feature_set": "sparse"},
+    {
+        "name": "x",
+        "model": "model.json",
+        "choice": "choices.json",
+        "feature_set": "sparse",
+        "test": {"bleu-sbp": 1.5, "ter": None},
+        "confidence": [1, 2.5],
+        "chosen": {"l2": 1},
+    },
 ]
 RUN: dict[str, Any] = {
     "config.json": {"boostfeat": "compare/1", "inputs": {"test": {"path": "test.nbest"}}, "options": {"baseline": "decoder"}},
