@@ -130,9 +130,10 @@ def read_chunks(path: str | Path, size: int = CHUNK_BYTES) -> Iterator[bytes]:
 
     Decompressors release the GIL, so parsing and decompression overlap.
     """
-    report, at, total = on_progress.get(), 0, os.path.getsize(path) if os.path.isfile(path) else 0
+    report, at, known = on_progress.get(), 0, os.path.isfile(path)
+    total = os.path.getsize(path) if known else 0
     chunks = _raw_chunks(path, size)
-    for chunk in chunks if 0 < total < SMALL_FILE else _ahead(chunks):
+    for chunk in chunks if known and total < SMALL_FILE else _ahead(chunks):
         yield chunk
         at += len(chunk)
         if report:
