@@ -70,12 +70,13 @@ def model1(f: Words, e: Words, iterations: int = ITERATIONS) -> Table:
         at = segment_positions(part_e.ptr, part_f.owner)
         blocks.append(np.unique(np.repeat(part_f.ids, part_e.counts[part_f.owner]) * width + part_e.ids[at]))
     keys = np.unique(np.concatenate(blocks))
-    row = offsets(np.bincount(keys // width, minlength=len(f.names) + 1))
+    given, word = keys // width, keys % width
+    row = offsets(np.bincount(given, minlength=len(f.names) + 1))
     prob = np.ones(len(keys))
     for _ in range(iterations):
         expected = np.zeros(len(keys))
-        _expect(ids.ptr, ids.ids, e.ptr, e.ids, row, keys % width, prob, expected)
-        total = np.bincount(keys // width, expected, minlength=len(row) - 1)[keys // width]
+        _expect(ids.ptr, ids.ids, e.ptr, e.ids, row, word, prob, expected)
+        total = np.bincount(given, expected, minlength=len(row) - 1)[given]
         prob = np.divide(expected, total, out=np.zeros(len(keys)), where=total > 0)
     return Table(f.names, e.names, keys, prob)
 

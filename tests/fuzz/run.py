@@ -136,6 +136,7 @@ def fuzz(reader: str, first: int, last: int) -> tuple[Counter[str], list[Finding
 
 
 def main() -> int:
+    from fuzz import readers
     from fuzz.mutate import damaged
     from fuzz.readers import READERS, samples_of
 
@@ -156,6 +157,7 @@ def main() -> int:
         # a cache of its own: numba does not tell kernels with checks from those without
         cache = os.path.join(tempfile.gettempdir(), "boostfeat-bounds-check")
         os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, "NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": cache})
+    readers.TWINS = 4
     n_findings, last = 0, options.first + options.inputs
     with ProcessPoolExecutor(options.jobs) as pool:
         for name in options.readers.split(","):
