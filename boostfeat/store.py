@@ -181,18 +181,19 @@ def _nbest(batch: pa.RecordBatch, metadata: dict[str, str]) -> NBest:
 
 
 def _check_values(nbest: NBest) -> None:
-    """What the container takes on trust, since readers see to it: places and counts."""
-    u = nbest.units
-    for name, column, least in (
-        ("ids", nbest.ids, 0),
-        ("src_start", nbest.src_start, -1),
-        ("tgt_start", nbest.tgt_start, -1),
-        ("src_len", u.src_len, -1),
-        ("tgt_len", u.tgt_len, -1),
-        ("stats", nbest.stats, 0),
+    """What the container takes on trust, since readers see to it: places and counts. Sums of two of them do not overflow."""
+    u, most = nbest.units, 1 << 30
+    for name, column, low, high in (
+        ("ids", nbest.ids, 0, 1 << 62),
+        ("src_start", nbest.src_start, -1, most),
+        ("tgt_start", nbest.tgt_start, -1, most),
+        ("src_len", u.src_len, -1, most),
+        ("tgt_len", u.tgt_len, -1, most),
+        ("stats", nbest.stats, 0, most),
     ):
-        if column.min(initial=0) < least:
-            raise ValueError(f"{name}: expected numbers from {least}, found {column.min()}")
+        least, largest = column.min(initial=0), column.max(initial=0)
+        if least < low or largest >= high:
+            raise ValueError(f"{name}: expected numbers from {low} to {high - 1}, found {least if least < low else largest}")
     if (np.diff(nbest.ids) <= 0).any():
         raise ValueError("ids: expected numbers that rise, found some that do not")
 

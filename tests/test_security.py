@@ -11,7 +11,8 @@ import lzma
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import fields
+from contextlib import nullcontext
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -237,8 +238,9 @@ def put(name: str, value: int) -> Callable[[dict[str, pa.Array]], None]:
     [
         (put("unit", 10**6), "unit_idx: expected values from 0"),
         (put("unit", -1), "unit_idx: expected values from 0"),
-        (put("tgt", -7), "tgt_start: expected numbers from -1, found -7"),
+        (put("tgt", -7), "tgt_start: expected numbers from -1 to 1073741823, found -7"),
         (put("src", -(2**31)), "src_start: expected numbers from -1"),
+        (put("src", 2**31 - 1), "src_start: expected numbers from -1 to 1073741823, found 2147483647"),
         (lambda c: c.update(score=pa.array([1] * 6)), "expected a column of float64"),
         (lambda c: c.update(text=pa.array(["a"] * 5 + [None], pa.large_string())), "expected a column of strings without nulls"),
         (lambda c: c.update(text=pa.array(["a"] * 6)), "expected a column of strings"),
@@ -248,6 +250,15 @@ def put(name: str, value: int) -> Callable[[dict[str, pa.Array]], None]:
 def test_offsets_are_checked_before_use(tmp_path: Path, change: Callable[[dict[str, pa.Array]], None], message: str) -> None:
     with pytest.raises(FormatError, match=message):
         read_store(spoilt(tmp_path, change))
+
+
+def test_ids_beyond_all_lists_are_refused(tmp_path: Path) -> None:
+    """Their differences overflow."""
+    nbest = generated(sentences=1)
+    for last, fine in ((2**62 - 1, True), (2**63 - 1, False)):
+        write_store(replace(nbest, ids=np.array([last])), tmp_path / "store")
+        with nullcontext() if fine else pytest.raises(FormatError, match="ids: expected numbers from 0 to"):
+            read_store(tmp_path / "store")
 
 
 def test_an_unchanged_store_is_read(tmp_path: Path) -> None:
