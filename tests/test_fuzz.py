@@ -43,6 +43,9 @@ def state_of_bytes() -> bytes:
 FOUND = {
     "a label without a space before it": ("moses-enriched", ENRICHED.replace(" TM0= -0.5", "TM0= -0.5").encode(), "refused"),
     "another word than total=": ("moses-enriched", ENRICHED.replace("total=-0.5", "topal=-0.5").encode(), "refused"),
+    "four bars after a block": ("moses-enriched", ENRICHED.replace("|  |||", "||||").encode(), "refused"),
+    "four bars in the second line": ("moses-enriched", "||||".join(ENRICHED.rsplit("|  |||", 1)).encode(), "refused"),
+    "a core that does not end": ("moses-osgx", OSGX.replace("(0,1,2) ", "( ").encode(), "refused"),
     "not UTF-8 in what is skipped": ("moses-osgx", OSGX.encode().replace(b"fscore=-1.2", b"fscore=-1\xd0"), "refused"),
     "white space that bytes do not know": ("auto", "\u2028\u3000".encode(), "refused"),
     "a whole number beyond all floats": ("jsonl", JSONL.replace("-4.4", "1" * 400).encode(), "refused"),

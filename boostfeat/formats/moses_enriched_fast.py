@@ -150,7 +150,7 @@ def _scan(buf, ends, bars, limit, last_id, n_last, block_labels, total_labels, t
                 fine = False
                 break
             if b[k + 1] == b[k] + 1:
-                fine = i == b[k] and b[k + 2] == b[k] + 2
+                fine = i == b[k] and b[k + 2] == b[k] + 2 and buf[b[k] - 1] != 124  # of four bars the plain reader decides
                 break
             phrase, phrase_end, block_end = i, b[k], b[k + 1]
             first, last, align = _block_head(buf, phrase_end + 1, block_end)

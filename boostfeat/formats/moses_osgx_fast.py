@@ -75,6 +75,8 @@ def _number_after(buf, i, end, word):  # type: ignore[no-untyped-def]
 @njit(cache=True, nogil=True)
 def _read_core(buf, i, end, out):  # type: ignore[no-untyped-def]
     """Numbers with commas between them up to ')' into OUT out; the position after it, -1 if they are not as many."""
+    if not len(out):
+        return -1
     for k in range(len(out)):
         if i < 0:
             return -1
