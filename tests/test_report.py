@@ -503,9 +503,9 @@ def test_moved_or_other_test_list(boostfeat, run_folder, tmp_path):
         ("choices/decoder.json", json.dumps({"test": [20] * 60}), "a hypothesis of its 20"),
         ("choices/decoder.json", json.dumps({"test": [-1] * 60}), "a hypothesis of its 20"),
         ("strategy-grid.json", "[1]", "objects with a history"),
-        ("strategy-grid.json", '[{"history": [1.5]}]', "found expected object, got float at [0].history[0]"),
-        ("config.json", '{"boostfeat": "compare/1", "seeds": "x"}', "found expected array | null, got str at .seeds"),
-        ("results.json", '[{"name": "x", "test": {"bleu-sbp": []}}]', "found expected float | null, got array at [0].test[...]"),
+        ("strategy-grid.json", '[{"history": [1.5]}]', "found float where object belongs, at [0].history[0]"),
+        ("config.json", '{"boostfeat": "compare/1", "seeds": "x"}', "found str where array | null belongs, at .seeds"),
+        ("results.json", '[{"name": "x", "test": {"bleu-sbp": []}}]', "found array where float | null belongs, at [0].test[...]"),
         ("results.json", '[{"name": "x", "confidence": [1]}]', "at [0].confidence"),
     ],
 )

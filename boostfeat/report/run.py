@@ -68,7 +68,7 @@ class _Config(msgspec.Struct):
 class _Curve(msgspec.Struct):
     """The same of spread.json and strategy-grid.json."""
 
-    history: list[dict[str, float | str | bool | None]]
+    history: list[dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -274,7 +274,9 @@ def _shaped(obj: Any, shape: Any, path: Path, expected: str) -> None:
         msgspec.convert(obj, shape)
     except msgspec.ValidationError as error:
         what, _, at = str(error).replace("`", "").partition(" - at $")
-        raise _bad(path, expected, f"{what.lower()}{f' at {at}' if at else ''}") from None
+        wanted, comma, got = what.partition(", got ")
+        found = f"{got} where {wanted.removeprefix('Expected ')} belongs" if comma else what.lower()
+        raise _bad(path, expected, f"{found}{f', at {at}' if at else ''}") from None
 
 
 def _object(obj: Any, path: Path) -> Mapping[str, Any]:
