@@ -1,23 +1,55 @@
-"""boostfeat: rerank n-best lists with gradient-boosted local features, beside the classic tuners."""
+"""boostfeat: choose better from n-best lists with gradient-boosted local features, beside the classic tuners.
+
+Notation: S sentences, H hypotheses, R unit occurrences, V distinct units, D dense and N sparse features, K preference pairs.
+
+    X [V, D]  local features of each distinct unit: a phrase pair in context, a word, an edge of a search graph
+    A [H, V]  how often each unit occurs in each hypothesis; A X are the hypotheses' features
+    P [K, H]  +1 for the better, -1 for the worse hypothesis of each pair, always of one sentence
+    F [V]     the score of each unit; A F scores hypotheses, z = P A F are the margins of the pairs
+
+    Ψ(F) = Σ_k log(1 + exp(-z_k))        the pairwise log-loss [HM11], [TA13 section 2.3]
+    -dΨ/dF = A' P' σ(-z)                 its negative gradient [TA13 appendix A]
+
+Boosting [TA13 Figure 3]: 1. F = X λ with λ = argmin Ψ + l2/2 |λ|²; then, for m = 1..M: 2. y = -dΨ/dF; 3. h = a small tree
+fitted to y by least squares; 4. ρ = argmin Ψ(F + ρ h) + l2/2 ρ²; 5. F += ρ h. Level local has phrases as units; level global
+is the same code with whole hypotheses as units (A = I). The result is one linear model over features and named trees.
+
+Packages, in the order of the pipeline (each imports only from those above it, see tests/qualities/test_layers.py):
+
+    core      arrays, files, errors, options    metrics   text -> a row of statistics -> score
+    lists     n-best lists, graphs, choices     trees     regression trees and how they grow
+    model     weights and trees in one file     formats   readers and writers of other tools' files
+    features  templates of more features        losses    pairs, the log-loss and its line search
+    tuners    PRO, MERT, MIRA and the others    boosting  Figure 3
+    decoder   a small phrase-based decoder      rerank    lists and whole graphs under a model
+    export    C, Moses, ONNX and more           distributed  the same learning on Dask
+    compare   tables with significance          loop      tune, decode, accumulate, again
+    report    one page to look at               cli       the commands
+
+examples/method.md has the whole method with a table from equations to functions; README.md lists the papers.
+"""
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 __version__ = "0.1.0"
 
 # What the library offers at its top, imported when first used: `boostfeat --help` must not wait for numba or pyarrow.
 _EXPORTS = {
-    "NBest": "nbest",
-    "read_store": "store",
-    "write_store": "store",
-    "Model": "model",
-    "Tree": "tree",
-    "BoostReranker": "estimator",
-    "SentenceKFold": "estimator",
-    "FormatError": "errors",
-    "InputError": "errors",
+    "NBest": "lists.nbest",
+    "read_store": "lists.store",
+    "write_store": "lists.store",
+    "Model": "model.model",
+    "Tree": "trees.tree",
+    "BoostReranker": "boosting.estimator",
+    "SentenceKFold": "boosting.estimator",
+    "template": "features",
+    "FormatError": "core.errors",
+    "InputError": "core.errors",
 }
 
 
@@ -29,3 +61,13 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return [*globals(), *_EXPORTS]
+
+
+class _Templates(ModuleType):
+    """What plugins of release 0.1 import from: ``from boostfeat.templates import template``."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(import_module(".features", __package__), name)
+
+
+sys.modules[f"{__name__}.templates"] = _Templates(f"{__name__}.templates")

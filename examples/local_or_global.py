@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 
 from boostfeat import BoostReranker, read_store
-from boostfeat.metrics import Scorer
+from boostfeat.lists.choices import Scorer
 
 
 def main(*paths: str) -> dict[str, dict[str, float]]:

@@ -11,10 +11,10 @@ import sys
 import time
 from pathlib import Path
 
+from boostfeat.core.files import open_output, read_lines
 from boostfeat.decoder import Decoder, SearchOptions, System, read_ini, write_nbest
-from boostfeat.files import open_output, read_lines
-from boostfeat.model import Model
-from boostfeat.training import read_bitext, train_system
+from boostfeat.decoder.train import read_bitext, train_system
+from boostfeat.model.model import Model
 
 
 def main(source: str, target: str, to_translate: str, folder: str) -> list[str]:

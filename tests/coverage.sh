@@ -14,16 +14,13 @@ python=${PYTHON:-python}
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 export PYTHONPATH=$PWD:$PWD/tests/mutation${PYTHONPATH:+:$PYTHONPATH} COVERAGE_FILE=$out/coverage
-kernels=(adagrad arow bleu consensus decoder decoder_files export_moses gains graphs grow kbmira losses mbr mert metrics mira
-         moses_enriched moses_osgx nbest neighbours online oracle_path pairs pro rampion refit rescore rm templates training tree
-         tuner_base tuner_pro)
-
-files=("${kernels[@]/#/tests/test_}")
+kernels=(decoder export/test_export_moses.py features formats/test_moses_enriched.py formats/test_search_graph.py lists losses
+         loop/test_online.py metrics rerank trees tuners)
 
 run() { "$python" -m coverage run -m pytest -p no:cacheprovider -n "${JOBS:-0}" "$@"; }
-run --ignore tests/test_determinism.py --ignore tests/test_fuzz.py \
+run --ignore tests/qualities/test_determinism.py --ignore tests/qualities/test_fuzz.py \
     || echo "the suite has failures (see above): coverage may be better without them" >&2
-NUMBA_DISABLE_JIT=1 CPU_LIMIT=8 run -p cpu_limit -W 'ignore:overflow' --tb=no "${files[@]/%/.py}" \
+NUMBA_DISABLE_JIT=1 CPU_LIMIT=8 run -p cpu_limit -W 'ignore:overflow' --tb=no "${kernels[@]/#/tests/}" \
     || echo "without numba not all tests pass: no matter" >&2
 "$python" -m coverage combine --quiet "$out"
 "$python" -m coverage report --fail-under=95 "${@:---skip-covered}"

@@ -15,9 +15,9 @@ import numpy as np
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from boostfeat.arrays import offsets
-from boostfeat.build import Builder, HypRecord, UnitRecord, attach
-from boostfeat.nbest import NBest, SparseRows, strings
+from boostfeat.core.arrays import offsets
+from boostfeat.lists.build import Builder, HypRecord, UnitRecord, attach
+from boostfeat.lists.nbest import NBest, SparseRows, strings
 
 # No deadline: the machine may be busy. Containers are slow to draw.
 quick = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from boostfeat.model import Model
-from boostfeat.tree import Tree
+from boostfeat.model.model import Model
+from boostfeat.trees.tree import Tree
 
 SOURCE = ["a", "b", "c", "d", "e"]
 TARGET = ["x", "y", "z", "w"]

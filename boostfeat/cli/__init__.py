@@ -12,8 +12,9 @@ from typing import Any, TextIO
 import typer
 from typer.core import TyperGroup
 
-from ..errors import CANNOT_WRITE, InputError
-from . import compare, decode, demo, doctor, export, featurize, learn, lists, loop, report, rescore, tune
+from ..core.errors import CANNOT_WRITE, InputError
+from . import compare, decode, demo, doctor, export, featurize, lists, loop, report, rescore, tune
+from . import induce as learn
 
 
 class Ended(BaseException):  # not an Exception: nothing on the way up may take it for an error

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .common import ALL_CORES, AsJson, Quiet, Seed, Threads, emit, progress, say, table
+from ..core.text_table import table
+from .common import ALL_CORES, AsJson, Quiet, Seed, Threads, emit, progress, say
 from .lists import Store
 
 if TYPE_CHECKING:
@@ -68,10 +69,10 @@ def compare(
       boostfeat compare dev.nbest --select select.nbest --test test.nbest --systems large/pro --runs 3 -o run3
       boostfeat compare dev.nbest --select select.nbest --ablation --runs 3 -o ablation
     """
-    from ..compare import CompareOptions
-    from ..compare import compare as run_comparison
-    from ..errors import InputError
-    from ..results import table_rows
+    from ..compare.runner import CompareOptions
+    from ..compare.runner import compare as run_comparison
+    from ..compare.table import table_rows
+    from ..core.errors import InputError
 
     if test is None and not ablation:
         raise InputError("--test: expected a list to report on, found none; give one, or --ablation to look at select only")

@@ -59,11 +59,11 @@ def decode(
     """
     import contextlib
 
+    from ..core.errors import InputError
+    from ..core.files import is_writable_target, open_output, read_lines
     from ..decoder import Decoder, SearchOptions, System, check_bars, graph_names, read_ini, write_nbest, write_search_graph
     from ..decoder.ini import Ini
-    from ..errors import InputError
-    from ..files import is_writable_target, open_output, read_lines
-    from ..model import Model
+    from ..model.model import Model
 
     if model is None and ini is None:
         raise InputError("weights: expected -m MODEL or --ini FILE, found neither; give one")

@@ -30,7 +30,7 @@ def register(app: typer.Typer) -> None:
         Example:
           boostfeat demo
         """
-        from ..errors import InputError
+        from ..core.errors import InputError
 
         data, out = data_folder(), Path(output)
         try:
@@ -60,7 +60,7 @@ def register(app: typer.Typer) -> None:
 
 def data_folder() -> Path:
     """data/ as installed with the package, or of the checkout."""
-    from ..errors import InputError
+    from ..core.errors import InputError
 
     package = Path(__file__).parents[1]
     for folder in (package / "data", package.parent / "data"):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import typer
 
-from .common import ALL_CORES, AsJson, Quiet, Seed, Threads, emit, table
+from ..core.text_table import table
+from .common import ALL_CORES, AsJson, Quiet, Seed, Threads, emit
 
 
 def register(app: typer.Typer) -> None:
@@ -19,7 +20,7 @@ def doctor(seed: Seed = 0, threads: Threads = ALL_CORES, quiet: Quiet = False, a
       boostfeat doctor
       boostfeat doctor --json > for-the-bug-report.json
     """
-    from ..doctor import OPTIONAL, PROGRAMS, kernels_used, machine, numba_cache, optional_parts, self_test, versions
+    from .self_test import OPTIONAL, PROGRAMS, kernels_used, machine, numba_cache, optional_parts, self_test, versions
 
     needed, parts, here = versions(), optional_parts(), machine()
     missing = [name for name, found in needed.items() if found is None]

@@ -11,8 +11,8 @@ import typer
 from .common import say
 
 if TYPE_CHECKING:
-    from ..cluster.fleet import Fleet
-    from ..cluster.shard import Source
+    from ..distributed.worker_data import Source
+    from ..distributed.workers import Fleet
 
 Engine = Annotated[str, typer.Option("--engine", help="local, or dask: sentences are spread over the workers of a cluster.")]
 Scheduler = Annotated[
@@ -33,7 +33,7 @@ def on_cluster(
     engine: str, *, scheduler: str | None, timeout: float | None, workers: int | None = None, **without: object
 ) -> bool:
     """Is it the Dask engine? Raises for flags that do not go with the engine; ``without`` are those that go with local only."""
-    from ..errors import InputError, unknown_name
+    from ..core.errors import InputError, unknown_name
 
     if engine not in ("local", "dask"):
         raise unknown_name("engine", engine, ("local", "dask"))
@@ -47,8 +47,8 @@ def on_cluster(
 
 def source_of(store: str) -> Source:
     """A store as workers find it."""
-    from ..cluster.shard import Source
-    from ..errors import InputError
+    from ..core.errors import InputError
+    from ..distributed.worker_data import Source
 
     if store == "-":
         raise InputError("--engine dask: expected a store that workers can open, found '-'; name a file")
@@ -58,7 +58,7 @@ def source_of(store: str) -> Source:
 @contextlib.contextmanager
 def fleet_of(scheduler: str | None, *, workers: int | None, timeout: float | None, threads: int, quiet: bool) -> Iterator[Fleet]:
     """The workers of a cluster; says where its dashboard is."""
-    from ..cluster.fleet import Fleet, connected
+    from ..distributed.workers import Fleet, connected
 
     with connected(scheduler or "local", workers=workers, threads=threads, timeout=min(timeout or 20.0, 20.0)) as client:
         say(f"dask dashboard: {client.dashboard_link}", quiet=quiet)

@@ -54,11 +54,11 @@ def export(
       boostfeat export model.json --to c -o model.h --verify test.nbest
       boostfeat export model.json --to moses --phrase-table phrase-table.gz --ini moses.ini -o moses/ --verify test.nbest
     """
-    from ..errors import InputError
+    from ..core.errors import InputError
     from ..export import Context, ExportOptions, exporter
     from ..export import export as write
-    from ..model import Model
-    from ..store import read_store
+    from ..lists.store import read_store
+    from ..model.model import Model
 
     exporter(to)  # an unknown target is an error before anything is read
     if verify and list_ and verify != list_:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .common import ALL_CORES, AsJson, Quiet, Seed, Threads, emit, progress, reading, say, table
+from ..core.text_table import table
+from .common import ALL_CORES, AsJson, Quiet, Seed, Threads, emit, progress, reading, say
 from .lists import Store, group_table
 
 if TYPE_CHECKING:
-    from ..nbest import NBest
-    from ..templates import Posterior, Resources, Vocab
+    from ..features import Posterior, Resources, Vocab
+    from ..lists.nbest import NBest
 
 
 def register(app: typer.Typer) -> None:
@@ -80,12 +82,13 @@ def featurize(
       boostfeat featurize test.nbest --vocab dev.large.vocab.json -o test.large.nbest
       boostfeat featurize dev.nbest --templates large+consensus --model pro.json -o dev.cons.nbest
     """
-    from ..errors import InputError
-    from ..files import is_writable_target
-    from ..store import read_store, write_store
-    from ..templates import TEMPLATES, Vocab, feature_groups, load_plugin
-    from ..templates import featurize as compute
-    from ..templates.vocab import parse_products
+    from ..boosting.first_gradient import first_gradient
+    from ..core.errors import InputError
+    from ..core.files import is_writable_target
+    from ..features import TEMPLATES, Vocab, feature_groups, load_plugin
+    from ..features import featurize as compute
+    from ..features.vocab import parse_products
+    from ..lists.store import read_store, write_store
 
     started = time.monotonic()
     if output == "-":
@@ -121,6 +124,7 @@ def featurize(
             registry=registry,
             resources=resources,
             seed=seed,
+            gradient_of=partial(first_gradient, seed=seed, threads=threads),
             threads=threads,
             report=lambda name, k, n: bar.update(k, n, name),
         )
@@ -149,9 +153,9 @@ def featurize(
 
 def _frozen(vocab: str, learning: dict[str, Any], templates: str | None, registry: dict[str, Any]) -> Vocab:
     """The frozen vocab, which has all that the options of learning would say; --templates may repeat what it holds."""
-    from ..errors import InputError
-    from ..templates import Vocab
-    from ..templates.sets import ON_REQUEST
+    from ..core.errors import InputError
+    from ..features import Vocab
+    from ..features.sets import ON_REQUEST
 
     for flag, value in learning.items():
         if value is not None:
@@ -179,10 +183,10 @@ def _resources(
     *,
     quiet: bool,
 ) -> Resources:
-    from ..templates import Clusters, Resources
-    from ..templates.clusters import read_clusters
-    from ..templates.lexicon import read_lexicon
-    from ..templates.phrase_table import read_phrase_counts
+    from ..features import Clusters, Resources
+    from ..features.clusters import read_clusters
+    from ..features.lexicon import read_lexicon
+    from ..features.phrase_table import read_phrase_counts
 
     with reading("reading", quiet=quiet):
         return Resources(
@@ -199,9 +203,9 @@ def _posterior(model: str | None, scale: float | None) -> Posterior:
     """What consensus is under: of a model only what it computes, for the vocab to keep."""
     from math import isfinite
 
-    from ..errors import InputError
-    from ..model import Model
-    from ..templates import Posterior
+    from ..core.errors import InputError
+    from ..features import Posterior
+    from ..model.model import Model
 
     if scale is not None and not (isfinite(scale) and scale > 0):
         raise InputError(f"--scale: expected a number above 0, found {scale}")
@@ -215,8 +219,8 @@ def templates(seed: Seed = 0, threads: Threads = ALL_CORES, quiet: Quiet = False
     Example:
       boostfeat templates
     """
-    from ..templates import SETS, TEMPLATES
-    from ..templates.registry import STATES
+    from ..features import SETS, TEMPLATES
+    from ..features.registry import STATES
 
     found: list[dict[str, Any]] = [
         {

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .common import say
+from ..core.text_table import table
+from .common import emit, reading, say
 
 if TYPE_CHECKING:
+    from ..lists.nbest import NBest
     from ..loop.graphs import GraphOptions
-    from ..model import Model
-    from ..nbest import NBest
+    from ..model.model import Model
     from ..tuners.base import Run
 
 Graphs = Annotated[
@@ -54,3 +55,27 @@ def induced_on_graphs(
     from ..loop.graphs import grown
 
     return grown(dev, lambda nbest, _, i: boosting(nbest, i), options, threads=threads, report=lambda n: say(n, quiet=quiet))[0]
+
+
+def show_graphs(path: str, *, quiet: bool, as_json: bool) -> None:
+    """What search graphs hold: the graph branch of ``info``."""
+    from ..formats.graphs import read_graphs
+    from ..lists.graph import summarise
+
+    with reading("reading", quiet=quiet):
+        found = summarise(item.graph for item in read_graphs([path]))
+    features = found["features"]
+    lines = [[name, f"{found[name]:,}"] for name in ("sentences", "nodes", "edges")]
+    for name, what in (("edges a sentence", "edges_per_sentence"), ("log10 of paths", "log10_paths")):
+        lines += [[f"{name}, {k}", f"{v:,}" if isinstance(v, int) else f"{v:,.1f}"] for k, v in found[what].items()]
+    lines += [
+        ["features", f"{len(features):,}"],
+        ["decoder's scores", "yes" if found["scores"] else "no: give weights to search"],
+    ]
+    most = sorted(features, key=lambda f: -f["nonzero"])[:MANY]
+    rows = [[f["name"], f"{f['mean']:.4g}", f"{100 * f['nonzero']:.1f}%"] for f in features if f in most]
+    more = f"\n... and {len(features) - MANY:,} more" if len(features) > MANY else ""
+    emit(found, table(lines) + "\n\n" + table(rows, header=["feature", "mean an edge", "non-zero"]) + more, as_json=as_json)
+
+
+MANY = 40  # features: info shows more than these by group

@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .common import ALL_CORES, AsJson, Quiet, Seed, Threads, emit, reading, say, say_missing, table
+from ..core.text_table import table
+from ..lists.choices import texts
+from .common import ALL_CORES, AsJson, Quiet, Seed, Threads, emit, reading, say, say_missing
+from .graphs import MANY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ..arrays import F64, I64
-    from ..nbest import NBest
+    from ..core.arrays import F64
+    from ..lists.nbest import NBest
 
 Store = Annotated[str, typer.Argument(metavar="LIST.nbest", help="A list imported with 'boostfeat import'.", show_default=False)]
 ModelFile = Annotated[str | None, typer.Option("-m", "--model", help="A model file; without it, the decoder's own score.")]
-
-MANY = 40  # features: info shows more than these by group
 
 
 def register(app: typer.Typer) -> None:
@@ -65,11 +66,11 @@ def import_(
     Example:
       boostfeat import dev.nbest.gz -s dev.fi -r dev.en -o dev.nbest
     """
-    from ..build import ReadOptions, attach
-    from ..errors import InputError
-    from ..files import is_writable_target, read_lines
+    from ..core.errors import InputError
+    from ..core.files import is_writable_target, read_lines
     from ..formats import read_all
-    from ..store import write_store
+    from ..lists.build import ReadOptions, attach
+    from ..lists.store import write_store
 
     started = time.monotonic()
     is_writable_target(output)
@@ -104,9 +105,9 @@ def import_(
 
 def _graph_weights(paths: list[str]) -> Mapping[str, float]:
     """Weights of a model file, or of text files as Moses' hgdecode takes them."""
-    from ..files import read_head
-    from ..formats.moses_hypergraph import read_weights
-    from ..model import Model
+    from ..core.files import read_head
+    from ..formats.moses.hypergraph import read_weights
+    from ..model.model import Model
 
     if len(paths) == 1 and read_head(paths[0]).lstrip().startswith(b"{"):
         return Model.load(paths[0]).weights
@@ -130,13 +131,13 @@ def info(
     Example:
       boostfeat info dev.nbest
     """
+    from ..features.groups import feature_groups
     from ..formats.graphs import is_graph
-    from ..metrics import Scorer, first_choice, mean_bleu, oracle_choice
-    from ..store import read_store
-    from ..templates.groups import feature_groups
+    from ..lists.choices import Scorer, first_choice, mean_bleu, oracle_choice
+    from ..lists.store import read_store
 
     if is_graph(store):
-        from .rescore import show_graphs
+        from .graphs import show_graphs
 
         show_graphs(store, quiet=quiet, as_json=as_json)
         return
@@ -182,9 +183,9 @@ def convert(
     Example:
       boostfeat convert dev.nbest --format moses -o dev.moses.gz
     """
-    from ..files import open_output
+    from ..core.files import open_output
     from ..formats import write
-    from ..store import read_store
+    from ..lists.store import read_store
 
     nbest = read_store(store)
     with open_output(output) as stream:
@@ -215,11 +216,11 @@ def rerank(
 
     import numpy as np
 
-    from ..errors import unknown_name
-    from ..files import open_output
+    from ..core.errors import unknown_name
+    from ..core.files import open_output
     from ..formats import write
-    from ..metrics import best_choice
-    from ..store import read_store
+    from ..lists.choices import best_choice
+    from ..lists.store import read_store
 
     formats = ("text", "moses", "jsonl")
     format = "jsonl" if as_json else format
@@ -250,8 +251,8 @@ def score(
     Example:
       boostfeat score test.nbest -m model.json --metrics bleu,bleu-sbp,chrf,ter
     """
-    from ..metrics import Scorer, best_choice, parse_metrics
-    from ..store import read_store
+    from ..lists.choices import Scorer, best_choice, parse_metrics
+    from ..lists.store import read_store
 
     names = parse_metrics(metrics)
     nbest = read_store(store)
@@ -270,8 +271,8 @@ def score(
 
 def model_scores(nbest: NBest, model: str | None, store: str, *, quiet: bool) -> F64:
     """[H] scores under a model file, or the decoder's own."""
-    from ..errors import InputError
-    from ..model import Model
+    from ..core.errors import InputError
+    from ..model.model import Model
 
     if model is None:
         if not nbest.has_scores:
@@ -308,9 +309,3 @@ def _feature_rows(nbest: NBest) -> list[dict[str, Any]]:
     nonzero = (features != 0).mean(axis=0)
     columns = zip(nbest.global_names, features.mean(axis=0), features.std(axis=0), nonzero, strict=True)
     return [{"name": name, "mean": float(m), "sd": float(sd), "nonzero": float(z)} for name, m, sd, z in columns]
-
-
-def texts(nbest: NBest, chosen: I64) -> list[str]:
-    """[S] the chosen hypotheses, "" for -1."""
-    found = nbest.text.take([int(h) if h >= 0 else None for h in chosen]).to_pylist() if nbest.n_hyps else [None] * len(nbest)
-    return [text or "" for text in found]

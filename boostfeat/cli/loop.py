@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .common import ALL_CORES, AsJson, Quiet, Seed, Threads, emit, progress, say, table
+from ..core.text_table import table
+from .common import ALL_CORES, AsJson, Quiet, Seed, Threads, emit, progress, say
 
 if TYPE_CHECKING:
     from ..loop import Corpus, Decoder
     from ..loop.reference import ReferenceDecoder
-    from ..model import Model
+    from ..model.model import Model
 
 
 def register(app: typer.Typer) -> None:
@@ -110,7 +111,7 @@ def loop(
     """
     from dataclasses import replace
 
-    from ..errors import InputError
+    from ..core.errors import InputError
     from ..loop import CommandDecoder, Corpus, DecoderError, GraphDecoder, LoopOptions, run_loop
     from ..loop.driver import table_rows
     from ..loop.weights import read_start
@@ -188,8 +189,8 @@ def _reference(
     corpora: list[Corpus],
 ) -> ReferenceDecoder:
     """The reference decoder, with what the ini says where no flag does."""
+    from ..core.errors import InputError
     from ..decoder import SearchOptions, read_ini
-    from ..errors import InputError
     from ..loop.reference import ReferenceDecoder
 
     if ini is not None:
@@ -224,7 +225,7 @@ def _learner(
 ) -> Any:
     from dataclasses import replace
 
-    from ..errors import InputError, unknown_name
+    from ..core.errors import InputError, unknown_name
     from ..loop import TreeLearner, TunerLearner
     from ..loop.reference import ReferenceDecoder
     from ..loop.settings import typed
@@ -238,7 +239,7 @@ def _learner(
     given = {name: value for name, _, value in pairs}
     grouped = Groups.load(groups) if groups else Groups()
     if online is not None:
-        from ..online import OnlineLearner
+        from ..loop.online import OnlineLearner
 
         if online not in ("mira", "adagrad"):
             raise unknown_name("online method", online, ("mira", "adagrad"))
@@ -251,8 +252,8 @@ def _learner(
     if method == "induce":
         if grouped.rules:
             raise InputError("--groups: expected a tuner, found --method induce; it has no groups")
-        from ..recipes import recipe as options_of
-        from ..recipes import with_changes
+        from ..boosting.recipes import recipe as options_of
+        from ..boosting.recipes import with_changes
 
         options = options_of(recipe, metric=metric)
         return TreeLearner(with_changes(options, typed(options, given)), reweigh)

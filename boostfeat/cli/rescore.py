@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .common import ALL_CORES, AsJson, Quiet, Seed, Threads, emit, reading, say, say_missing, table
-from .lists import MANY, texts
+from ..lists.choices import texts
+from .common import ALL_CORES, AsJson, Quiet, Seed, Threads, emit, reading, say, say_missing
 
 if TYPE_CHECKING:
-    from ..model import Model
+    from ..model.model import Model
 
 FORMATS = ("text", "moses", "moses-enriched", "jsonl")
 
@@ -73,15 +73,15 @@ def rescore(
       boostfeat rescore test.osgx.gz -m model.json --names moses.ini > test.out
       boostfeat rescore hypergraphs/ --weights hypergraphs/weights --nbest 100 -o test.100best.gz
     """
-    from ..build import ReadOptions
-    from ..errors import InputError, unknown_name
-    from ..files import is_writable_target, open_output, read_lines
+    from ..core.errors import InputError, unknown_name
+    from ..core.files import is_writable_target, open_output, read_lines
+    from ..features import Vocab
     from ..formats import write
     from ..formats.graphs import read_graphs
-    from ..metrics import Score, Scorer, first_choice, oracle_choice
-    from ..oracle_path import OracleOptions, corpus_oracle, oracle_paths
-    from ..rescore import EdgeScorer, RescoreOptions, rescored_lists
-    from ..templates import Vocab
+    from ..lists.build import ReadOptions
+    from ..lists.choices import Score, Scorer, first_choice, oracle_choice
+    from ..rerank.oracle_path import OracleOptions, corpus_oracle, oracle_paths
+    from ..rerank.rescore import EdgeScorer, RescoreOptions, rescored_lists
 
     started = time.monotonic()
     is_writable_target(output)
@@ -140,7 +140,7 @@ def rescore(
 
 def core_names(given: str | None) -> list[str] | None:
     """Names of the values of an osgx: a list with commas, or an ini, whose feature functions come in the order of the values."""
-    from ..export.moses_ini import Ini
+    from ..export.moses.ini import Ini
 
     if given is None or "," in given or not os.path.isfile(given):
         return None if given is None else [name.strip() for name in given.split(",")]
@@ -148,31 +148,10 @@ def core_names(given: str | None) -> list[str] | None:
 
 
 def _model(model: str | None, weights: list[str] | None) -> Model | None:
-    from ..errors import InputError
-    from ..formats.moses_hypergraph import read_weights
-    from ..model import Model
+    from ..core.errors import InputError
+    from ..formats.moses.hypergraph import read_weights
+    from ..model.model import Model
 
     if model and weights:
         raise InputError("--weights: expected -m or --weights, found both; leave one out")
     return Model.load(model) if model else Model(read_weights(weights)) if weights else None
-
-
-def show_graphs(path: str, *, quiet: bool, as_json: bool) -> None:
-    """What search graphs hold: the graph branch of ``info``."""
-    from ..formats.graphs import read_graphs
-    from ..graph import summarise
-
-    with reading("reading", quiet=quiet):
-        found = summarise(item.graph for item in read_graphs([path]))
-    features = found["features"]
-    lines = [[name, f"{found[name]:,}"] for name in ("sentences", "nodes", "edges")]
-    for name, what in (("edges a sentence", "edges_per_sentence"), ("log10 of paths", "log10_paths")):
-        lines += [[f"{name}, {k}", f"{v:,}" if isinstance(v, int) else f"{v:,.1f}"] for k, v in found[what].items()]
-    lines += [
-        ["features", f"{len(features):,}"],
-        ["decoder's scores", "yes" if found["scores"] else "no: give weights to search"],
-    ]
-    most = sorted(features, key=lambda f: -f["nonzero"])[:MANY]
-    rows = [[f["name"], f"{f['mean']:.4g}", f"{100 * f['nonzero']:.1f}%"] for f in features if f in most]
-    more = f"\n... and {len(features) - MANY:,} more" if len(features) > MANY else ""
-    emit(found, table(lines) + "\n\n" + table(rows, header=["feature", "mean an edge", "non-zero"]) + more, as_json=as_json)

@@ -9,18 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .common import ALL_CORES, AsJson, Quiet, Seed, Threads, emit, progress, say, table
+from ..core.text_table import table
+from .common import ALL_CORES, AsJson, Quiet, Seed, Threads, emit, progress, say
 from .engine import Engine, Scheduler, Timeout, fleet_of, on_cluster, source_of
 from .graphs import GraphIterations, GraphNames, Graphs, GraphSize, GraphVocab, graph_options, tuned_on_graphs
-from .learn import Init, Select
+from .induce import Init, Select
 from .lists import Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import TypeAlias
 
-    from ..model import Model
-    from ..nbest import NBest
+    from ..lists.nbest import NBest
+    from ..model.model import Model
     from ..tuners.base import Run
 
     Fit: TypeAlias = Callable[..., Model]
@@ -127,18 +128,18 @@ def tune(
       boostfeat tune dev.nbest --method kbmira --select select.nbest -o kbmira.json
     """
     given = {name: value for name, value in locals().items() if name in _METHOD_OPTIONS and value is not None}
-    from ..augment import augmented_weights, folded
-    from ..errors import InputError
-    from ..files import is_writable_target
-    from ..model import Model
-    from ..store import read_store
+    from ..core.errors import InputError
+    from ..core.files import is_writable_target
+    from ..lists.store import read_store
+    from ..model.model import Model
+    from ..model.tree_columns import augmented_weights, folded
     from ..tuners.base import Features, Groups, Run, feature_warnings
 
     cluster = on_cluster(engine, scheduler=scheduler, timeout=timeout, graphs=graphs, strategy_grid=strategy_grid)
     n_workers = given.pop("workers", None) if cluster else None
     tuner = make_tuner(method, given)
     if cluster:
-        from ..cluster.tuning import check_tuner
+        from ..distributed.tuning import check_tuner
 
         check_tuner(tuner, method)
         source = source_of(store)
@@ -176,7 +177,7 @@ def tune(
         with contextlib.ExitStack() as stack:
             fit = _fit_here
             if cluster:
-                from ..cluster.tuning import tune_on
+                from ..distributed.tuning import tune_on
 
                 fleet = stack.enter_context(fleet_of(scheduler, workers=n_workers, timeout=timeout, threads=threads, quiet=quiet))
                 fit = partial(tune_on, fleet, source, say=lambda what: say(what, quiet=False))
@@ -244,7 +245,7 @@ _METHOD_OPTIONS = frozenset(
 
 def make_tuner(method: str, given: Mapping[str, Any]) -> Any:
     """A tuner with the given options; one that it does not have is an error that lists its own."""
-    from ..errors import InputError
+    from ..core.errors import InputError
     from ..tuners import tuner_class
 
     kind = tuner_class(method)

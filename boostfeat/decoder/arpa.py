@@ -20,9 +20,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..arrays import F64, I32, offsets
-from ..errors import FormatError, clip
-from ..files import read_chunks
+from ..core.arrays import F64, I32, offsets
+from ..core.errors import FormatError, clip
+from ..core.files import read_chunks
 
 MAX_LOG10 = 1e30  # sums over a sentence stay finite
 

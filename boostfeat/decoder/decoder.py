@@ -12,11 +12,11 @@ from math import inf, log
 
 import numpy as np
 
-from ..arrays import I64, offsets, segment_positions
-from ..errors import InputError
-from ..graph import EXAMINED_PER_STRING
-from ..kbest import Shape, find_best, find_kbest, unfold
-from ..model import Model
+from ..core.arrays import I64, offsets, segment_positions
+from ..core.errors import InputError
+from ..lists.graph import EXAMINED_PER_STRING
+from ..lists.kbest import Shape, find_best, find_kbest, unfold
+from ..model.model import Model
 from . import search as kernel
 from .features import Scorer, scorer
 from .lattice import Derivation, Lattice

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..arrays import F64, Array
-from ..errors import InputError
-from ..model import Model
+from ..core.arrays import F64, Array
+from ..core.errors import InputError
+from ..model.model import Model
 from .trees import N_CONTEXT, Trees, pack, tree_scores
 
 if TYPE_CHECKING:

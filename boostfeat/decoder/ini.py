@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..errors import FormatError, clip
-from ..files import read_lines
+from ..core.errors import FormatError, clip
+from ..core.files import read_lines
 from ..formats.fields import number as finite
 from .features import DISTORTION, LM, PHRASE_PENALTY, TRANSLATION, UNKNOWN, WORD_PENALTY
 

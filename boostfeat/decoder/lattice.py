@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..arrays import F64, I32, I64, offsets, segment_positions
-from ..errors import InputError, clip
+from ..core.arrays import F64, I32, I64, offsets, segment_positions
+from ..core.errors import InputError, clip
 from . import search as kernel
 from .features import EXTRAS, PHRASE_PENALTY, UNKNOWN, UNKNOWN_VALUE, WORD_PENALTY, Scorer
 from .lm import isolated_scores

@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from ..arrays import F64, I32, I64
-from ..errors import FormatError, clip
+from ..core.arrays import F64, I32, I64
+from ..core.errors import FormatError, clip
 from .arpa import read_arpa
 
 UNKNOWN_LOG10 = -100.0  # of <unk> where the model has none, as KenLM does

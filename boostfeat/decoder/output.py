@@ -8,11 +8,11 @@ from typing import IO
 
 import numpy as np
 
-from ..build import Builder, HypRecord, ReadOptions, UnitRecord
-from ..errors import InputError, clip
-from ..formats import moses_enriched
-from ..formats.labels import format_number
-from ..nbest import NBest
+from ..core.errors import InputError, clip
+from ..formats.moses import enriched as moses_enriched
+from ..formats.moses.labels import format_number
+from ..lists.build import Builder, HypRecord, ReadOptions, UnitRecord
+from ..lists.nbest import NBest
 from . import search as kernel
 from .decoder import Decoded
 from .features import DISTORTION, LM, PHRASE_PENALTY, REORDERING, TRANSLATION, UNKNOWN, UNKNOWN_VALUE, WORD_PENALTY

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from ..arrays import F64, I32, I64
+from ..core.arrays import F64, I32, I64
 from .lm import Automaton, extend, extend_all
 from .trees import (
     DISTORTION,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..arrays import F64, I32
+from ..core.arrays import F64, I32
 from .features import base_names
 from .lm import LanguageModel, isolated_scores
 from .tables import PhraseTable, read_phrase_table, with_reordering

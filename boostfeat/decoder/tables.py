@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ..arrays import F64, I32, I64, offsets, segment_positions
-from ..errors import FormatError, clip
-from ..files import decode, read_chunks
+from ..core.arrays import F64, I32, I64, offsets, segment_positions
+from ..core.errors import FormatError, clip
+from ..core.files import decode, read_chunks
 
 FLOOR = -100.0  # Moses' smallest log-score
 N_REORDERING = 6  # monotone, swap, discontinuous: of the phrase after the previous one, and of the next after the phrase

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from ..arrays import F64, I64, offsets
-from ..tree import Tree
+from ..core.arrays import F64, I64, offsets
+from ..trees.tree import Tree
 
 DISTORTION, LM, N_CONTEXT = 6, 7, 8  # columns of context features; 0-5 are reordering
 WINDOW = 60  # the longest jump

@@ -16,16 +16,16 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..errors import InputError, unknown_name
-from ..files import is_writable_target, temporary_folder
+from ..core.errors import InputError, unknown_name
+from ..core.files import is_writable_target, temporary_folder
 
 if TYPE_CHECKING:
-    from ..model import Model
-    from ..nbest import NBest
+    from ..lists.nbest import NBest
+    from ..model.model import Model
 
 EXPORTERS: dict[str, str] = {  # modules of this package, each with an EXPORTER
     "c": "c",
-    "moses": "moses",
+    "moses": "moses.exporter",
     "json": "json_model",
     "onnx": "onnx",
     "treelite": "treelite",

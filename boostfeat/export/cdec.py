@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..augment import augment, augmented_weights
-from ..errors import FormatError, InputError, clip, repeated
-from ..files import open_output, read_lines
+from ..core.errors import FormatError, InputError, clip, repeated
+from ..core.files import open_output, read_lines
 from ..formats.fields import number
-from ..formats.labels import format_number
-from ..model import Model
+from ..formats.moses.labels import format_number
+from ..model.model import Model
+from ..model.tree_columns import augment, augmented_weights
 from . import Check, Context, Exporter
 from .verify import difference
 

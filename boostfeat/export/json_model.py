@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..model import Model
+from ..model.model import Model
 from . import Check, Context, Exporter
 from .verify import difference, expected_scores
 

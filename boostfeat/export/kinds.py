@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from ..errors import InputError
-from ..model import Model
-from ..nbest import NBest
-from ..templates import TEMPLATES, feature_kinds
-from ..templates.groups import DECODER
-from ..tree import Tree
+from ..core.errors import InputError
+from ..features import TEMPLATES, feature_kinds
+from ..features.groups import DECODER
+from ..lists.nbest import NBest
+from ..model.model import Model
+from ..trees.tree import Tree
 from .phrase_pairs import template_kinds
 
 if TYPE_CHECKING:
-    from ..templates import Vocab
+    from ..features import Vocab
 
 # Moses' features that are functions of the phrase pair, as its n-best lists name them: TranslationModel0_2, WordPenalty0.
 # Those of a language model, reordering or distortion are contextual; so is any name that is not known to be static.

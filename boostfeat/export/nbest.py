@@ -13,14 +13,14 @@ from pathlib import Path
 
 import numpy as np
 
-from ..augment import augment, augmented_weights
-from ..build import ReadOptions
-from ..errors import InputError
-from ..files import open_output
-from ..formats import moses
-from ..formats.labels import group_names
-from ..model import Model
-from ..nbest import NBest, SparseRows
+from ..core.errors import InputError
+from ..core.files import open_output
+from ..formats.moses import nbest as moses
+from ..formats.moses.labels import group_names
+from ..lists.build import ReadOptions
+from ..lists.nbest import NBest, SparseRows
+from ..model.model import Model
+from ..model.tree_columns import augment, augmented_weights
 from . import Check, Context, Exporter
 from .verify import difference
 

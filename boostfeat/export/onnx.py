@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import F64
-from ..errors import InputError
-from ..model import Model
-from ..tree import Tree
+from ..core.arrays import F64
+from ..core.errors import InputError
+from ..model.model import Model
+from ..trees.tree import Tree
 from . import Check, Context, Exporter
 from .vector_leaves import leaf_columns, package
 from .verify import compare_scores, inputs_of

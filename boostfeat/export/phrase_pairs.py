@@ -9,13 +9,13 @@ from functools import cache
 import numpy as np
 import pyarrow as pa
 
-from ..arrays import F64
-from ..errors import InputError
-from ..nbest import NBest, SparseRows, Strings, Units, strings
-from ..templates import TEMPLATES, Resources, Vocab, featurize
-from ..templates.products import product_name
-from ..templates.resources import Clusters
-from ..templates.vocab import Entry
+from ..core.arrays import F64
+from ..core.errors import InputError
+from ..features import TEMPLATES, Resources, Vocab, featurize
+from ..features.products import product_name
+from ..features.resources import Clusters
+from ..features.vocab import Entry
+from ..lists.nbest import NBest, SparseRows, Strings, Units, strings
 
 _EXAMPLE = {"src": strings(["a"]), "tgt": strings(["a"]), "align": strings(["0-0"])}  # a phrase pair that all templates can read
 

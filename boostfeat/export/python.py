@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import F64
-from ..errors import InputError, clip
-from ..files import open_output, read_bytes
-from ..model import Model
-from ..tree import Tree
+from ..core.arrays import F64
+from ..core.errors import InputError, clip
+from ..core.files import open_output, read_bytes
+from ..model.model import Model
+from ..trees.tree import Tree
 from . import Check, Context, Exporter
 from .verify import compare_scores, inputs_of
 

@@ -10,9 +10,9 @@ import importlib
 from collections.abc import Sequence
 from typing import Any
 
-from ..arrays import F64
-from ..errors import InputError
-from ..tree import Tree
+from ..core.arrays import F64
+from ..core.errors import InputError
+from ..trees.tree import Tree
 
 
 def leaf_columns(tree: Tree, slopes: Sequence[str]) -> list[tuple[int, F64]]:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..arrays import F64
-from ..errors import InputError, clip
-from ..model import Model, tree_scores, unit_table
-from ..nbest import NBest
+from ..core.arrays import F64
+from ..core.errors import InputError, clip
+from ..lists.nbest import NBest
+from ..model.model import Model, tree_scores, unit_table
 from . import Check, Context
 
 if TYPE_CHECKING:

@@ -12,28 +12,29 @@ from pathlib import Path
 from types import ModuleType
 from typing import IO
 
-from ..build import ReadOptions
-from ..errors import FormatError, clip, unknown_name
-from ..files import read_head
-from ..nbest import NBest
+from ..core.errors import FormatError, clip, unknown_name
+from ..core.files import read_head
+from ..lists.build import ReadOptions
+from ..lists.merging import merge
+from ..lists.nbest import NBest
 
 # The stricter ones first: the first that recognises the content reads it.
 READERS: dict[str, str] = {
     "jsonl": "jsonl",
     "cdec-forest": "cdec_forest",
-    "moses-hypergraph": "moses_hypergraph",
-    "moses-osgx": "moses_osgx",
+    "moses-hypergraph": "moses.hypergraph",
+    "moses-osgx": "moses.search_graph",
     "fairseq": "fairseq",
     "travatar": "travatar",
     "marian": "marian",
-    "moses-enriched": "moses_enriched",
+    "moses-enriched": "moses.enriched",
     "joshua": "joshua",
     "cdec": "cdec",
     "phrasal": "phrasal",
-    "moses": "moses",
+    "moses": "moses.nbest",
 }
 
-WRITERS: dict[str, str] = {"moses": "moses", "moses-enriched": "moses_enriched", "jsonl": "jsonl"}
+WRITERS: dict[str, str] = {"moses": "moses.nbest", "moses-enriched": "moses.enriched", "jsonl": "jsonl"}
 
 
 def _module(table: dict[str, str], name: str) -> ModuleType:
@@ -83,7 +84,7 @@ def read(path: str | Path, options: ReadOptions, *, format: str = "auto") -> NBe
 def read_all(paths: Sequence[str | Path], options: ReadOptions, *, format: str = "auto") -> NBest:
     """Several files of one corpus: lists of the same sentence are accumulated, duplicates removed."""
     lists = [read(path, options, format=format) for path in paths]
-    return lists[0] if len(lists) == 1 else NBest.merge(lists)
+    return lists[0] if len(lists) == 1 else merge(lists)
 
 
 def write(nbest: NBest, stream: IO[bytes], *, format: str) -> None:

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 from numba import njit
 
-from ..bleu import space_width
+from ..metrics.bleu import space_width
 
 _K1, _K2 = np.uint64(0xFF51AFD7ED558CCD), np.uint64(0x9E3779B97F4A7C15)
 _TENS = np.array([10.0**k for k in range(23)])  # all exact

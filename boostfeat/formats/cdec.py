@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from ..build import ReadOptions
-from ..nbest import NBest
+from ..lists.build import ReadOptions
+from ..lists.nbest import NBest
 from .fields import Layout, first_fields, read_list
 
 LAYOUT = Layout("id ||| text ||| Name=value ... ||| score", least=4, most=4)

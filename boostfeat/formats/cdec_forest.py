@@ -16,13 +16,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
-from ..build import ReadOptions
-from ..errors import FormatError, clip, clip_json
-from ..files import decode, read_chunks
-from ..graph import Graph, GraphBuilder, kbest_lists
-from ..json_text import parse_json
-from ..nbest import NBest
-from .moses_hypergraph import sentence_of
+from ..core.errors import FormatError, clip, clip_json
+from ..core.files import decode, read_chunks
+from ..core.strict_json import parse_json
+from ..lists.build import ReadOptions
+from ..lists.graph import Graph, GraphBuilder, kbest_lists
+from ..lists.nbest import NBest
+from .moses.hypergraph import sentence_of
 
 FIX = "is this a forest that cdec wrote?"
 SLOT = re.compile(r"\[(?:[^\]\s]+,)?([0-9]{1,4})\]")

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from math import log
 from pathlib import Path
 
-from ..build import Builder, HypRecord, ReadOptions
-from ..errors import FormatError, clip
-from ..nbest import NBest
+from ..core.errors import FormatError, clip
+from ..lists.build import Builder, HypRecord, ReadOptions
+from ..lists.nbest import NBest
 from .fields import list_lines, number, sentence_id, token_units
 
 FEATURE = "P"

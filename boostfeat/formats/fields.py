@@ -9,10 +9,10 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from ..build import Builder, HypRecord, ReadOptions, UnitRecord
-from ..errors import FormatError, clip
-from ..files import read_lines
-from ..nbest import NBest
+from ..core.errors import FormatError, clip
+from ..core.files import read_lines
+from ..lists.build import Builder, HypRecord, ReadOptions, UnitRecord
+from ..lists.nbest import NBest
 
 
 def number(text: str, where: str, what: str) -> float:

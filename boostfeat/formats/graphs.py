@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from ..build import ReadOptions
-from ..errors import FormatError, InputError, unknown_name
-from ..graph import Graph
+from ..core.errors import FormatError, InputError, unknown_name
+from ..lists.build import ReadOptions
+from ..lists.graph import Graph
 from . import detect, reader_module
-from .moses_hypergraph import sentence_of
+from .moses.hypergraph import sentence_of
 
 GRAPHS = ("moses-osgx", "moses-hypergraph", "cdec-forest")
 ONE_A_FILE = ("moses-hypergraph", "cdec-forest")  # the sentence's number is in the file's name

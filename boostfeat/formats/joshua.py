@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from ..build import ReadOptions
-from ..nbest import NBest
+from ..lists.build import ReadOptions
+from ..lists.nbest import NBest
 from . import cdec
 from .fields import Layout, first_fields, is_number, read_list
 

@@ -24,11 +24,11 @@ import msgspec
 import numpy as np
 from scipy import sparse
 
-from ..arrays import F64, offsets
-from ..build import Builder, HypRecord, ReadOptions, UnitRecord, with_stats
-from ..errors import FormatError, clip_json, refuse_newer
-from ..files import read_lines
-from ..nbest import NBest, SparseRows, Strings, strings
+from ..core.arrays import F64, offsets
+from ..core.errors import FormatError, clip_json, refuse_newer
+from ..core.files import read_lines
+from ..lists.build import Builder, HypRecord, ReadOptions, UnitRecord, with_stats
+from ..lists.nbest import NBest, SparseRows, Strings, strings
 
 VERSION = "nbest/1"
 _NO_FEATURES = msgspec.Raw(b"{}")

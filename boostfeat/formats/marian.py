@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from ..build import Builder, HypRecord, ReadOptions
-from ..nbest import NBest
+from ..lists.build import Builder, HypRecord, ReadOptions
+from ..lists.nbest import NBest
 from .fields import FeatureParser, first_fields, list_lines, number, optional_score, sentence_id, split_fields, token_units
 
 LAYOUT = "id ||| text ||| F0= v ||| score"

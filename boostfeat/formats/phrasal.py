@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..build import ReadOptions
-from ..nbest import NBest
+from ..lists.build import ReadOptions
+from ..lists.nbest import NBest
 from .fields import Layout, first_fields, read_list
 
 LAYOUT = Layout("id ||| text ||| Name: value ...", least=3, most=None)

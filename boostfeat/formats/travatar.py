@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..build import ReadOptions
-from ..nbest import NBest
+from ..lists.build import ReadOptions
+from ..lists.nbest import NBest
 from .cdec import NAME_VALUE
 from .fields import Layout, first_fields, is_number, read_list
 

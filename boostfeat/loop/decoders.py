@@ -21,13 +21,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..build import ReadOptions, attach
-from ..errors import InputError, clip, unknown_name
-from ..files import open_output, read_lines
+from ..core.digests import digest
+from ..core.errors import InputError, clip, unknown_name
+from ..core.files import open_output, read_lines
 from ..formats import read
-from ..model import Model
-from ..nbest import NBest
-from .digests import digest
+from ..lists.build import ReadOptions, attach
+from ..lists.nbest import NBest
+from ..model.model import Model
 from .weights import WEIGHT_FORMATS
 
 TAIL = 8  # last lines of a decoder that failed
@@ -267,7 +267,7 @@ class GraphDecoder:
         return {"command": "graphs", "size": self.size, "names": self.names, "graphs": files}
 
     def decode(self, model: Model, corpus: Corpus, place: Place) -> NBest:
-        from ..rescore import kbest_nbest
+        from ..rerank.rescore import kbest_nbest
 
         nbest = kbest_nbest(
             self.graphs[corpus.name],

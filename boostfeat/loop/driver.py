@@ -8,14 +8,15 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ..compare import decoder_choice, write_json
-from ..errors import InputError, unknown_name
-from ..metrics import Scorer
-from ..model import Model
-from ..nbest import NBest
-from ..ranges import range_warnings
+from ..core.digests import digest_lines
+from ..core.errors import InputError, unknown_name
+from ..core.strict_json import write_json
+from ..lists.choices import Scorer, decoder_choice
+from ..lists.learnable import range_warnings
+from ..lists.merging import merge
+from ..lists.nbest import NBest
+from ..model.model import Model
 from .decoders import Corpus, Decoder, Place
-from .digests import digest_lines
 from .folder import Folder
 from .learners import Learner, Task, Tick, no_tick
 from .scale import rescaled, scale_to, share_change
@@ -195,10 +196,10 @@ class _Loop:
     def accumulate(self, k: int, name: str, fresh: NBest) -> int:
         """Add a list to those that are learnt from; how many hypotheses it has that they did not."""
         old, n_before = self.accumulated.get(name), self.options.accumulate
-        union = NBest.merge([fresh] if old is None else [old, fresh])
+        union = merge([fresh] if old is None else [old, fresh])
         kept = union
         if 0 <= n_before < k:
-            kept = NBest.merge([self.folder.list(i, name) for i in range(k - n_before, k + 1)])
+            kept = merge([self.folder.list(i, name) for i in range(k - n_before, k + 1)])
         self.accumulated[name] = kept
         return union.n_hyps - (old.n_hyps if old is not None else 0)
 

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from .. import __version__
-from ..compare import read_json, write_json
-from ..errors import InputError, clip_json, refuse_newer
-from ..model import Model
-from ..nbest import NBest
-from ..store import read_store, write_store
+from ..core.errors import InputError, clip_json, refuse_newer
+from ..core.strict_json import read_json, write_json
+from ..lists.nbest import NBest
+from ..lists.store import read_store, write_store
+from ..model.model import Model
 
 VERSION = 1
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..build import assemble
-from ..errors import InputError
-from ..model import Model
-from ..nbest import NBest, SparseRows, strings
+from ..core.errors import InputError
+from ..lists.build import assemble
+from ..lists.merging import merge
+from ..lists.nbest import NBest, SparseRows, strings
+from ..model.model import Model
 from .learners import known_names
 
 
@@ -37,9 +38,9 @@ def grown(
 
     ``fit(list, model before, iteration)`` gives the model whose k-best are added; it ends early when they add nothing.
     """
-    dev, model = NBest.merge([dev]), fit(dev, None, 0)  # without duplicates, so that what is new can be counted
+    dev, model = merge([dev]), fit(dev, None, 0)  # without duplicates, so that what is new can be counted
     for i in range(1, options.iterations + 1):
-        merged = NBest.merge([dev, fresh_list(dev, model, options, threads=threads)])
+        merged = merge([dev, fresh_list(dev, model, options, threads=threads)])
         new, dev = merged.n_hyps - dev.n_hyps, merged
         report(f"graphs, iteration {i}: {new:,} new hypotheses, {dev.n_hyps:,} together")
         if not new or i == options.iterations:
@@ -50,11 +51,11 @@ def grown(
 
 def fresh_list(dev: NBest, model: Model, options: GraphOptions, *, threads: int = 1) -> NBest:
     """The graphs' k-best under a model, with the features of the list and no others, so that the two can be merged."""
-    from ..rescore import kbest_nbest
+    from ..rerank.rescore import kbest_nbest
 
     vocab = None
     if options.vocab:
-        from ..templates import Vocab
+        from ..features import Vocab
 
         vocab = Vocab.load(options.vocab)
     fresh = kbest_nbest(

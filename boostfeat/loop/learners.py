@@ -11,10 +11,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from ..augment import augment, augmented_weights, folded
-from ..model import Model
-from ..nbest import NBest
-from ..ranges import learnable
+from ..lists.learnable import learnable
+from ..lists.nbest import NBest
+from ..model.model import Model
+from ..model.tree_columns import augment, augmented_weights, folded
 from ..tuners.base import Groups, Run, Tuner
 
 Tick = Callable[[int, int], None]  # called with how much of a step is done, and of how much
@@ -113,7 +113,7 @@ class TreeLearner:
 
     def learn(self, task: Task) -> Model:
         """Rounds are kept in partial.json as they come, so that an interruption loses no more than one."""
-        from ..boost import boost
+        from ..boosting.boost import boost
 
         task.name_left_out(task.dev)
         start = self._reweighed(task) if task.start.trees and self.reweigh else task.start
@@ -140,8 +140,8 @@ class TreeLearner:
 
     def _reweighed(self, task: Task) -> Model:
         """The start with the weights of its features and trees fitted to the accumulated pairs, as PRO does."""
-        from ..pairs import pairs_for
-        from ..pro import fit_linear
+        from ..losses.pairs import pairs_for
+        from ..tuners.linear import fit_linear
 
         dev = augment(learnable(task.dev), task.start)
         known, weights = known_names(dev), augmented_weights(task.start)

@@ -7,11 +7,11 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ..errors import InputError
-from ..model import Model
-from ..nbest import NBest
+from ..core.digests import digest
+from ..core.errors import InputError
+from ..lists.nbest import NBest
+from ..model.model import Model
 from .decoders import Corpus, Place
-from .digests import digest
 from .scale import UNKNOWN
 
 if TYPE_CHECKING:

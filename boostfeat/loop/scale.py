@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..model import Model
+from ..model.model import Model
 
 UNKNOWN = "UnknownWordPenalty0"  # a constant of the sentence for nearly all hypotheses: it says nothing about scale
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from ..errors import InputError, clip
+from ..core.errors import InputError, clip
 
 
 def typed(options: Any, given: Mapping[str, str]) -> dict[str, Any]:

@@ -6,11 +6,11 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from ..core.errors import InputError, clip
+from ..core.files import open_output, read_head
 from ..decoder.ini import HEADER, feature_names, named_weights, read_entries, sections
-from ..errors import InputError, clip
-from ..files import open_output, read_head
-from ..formats.moses_hypergraph import read_weights
-from ..model import Model
+from ..formats.moses.hypergraph import read_weights
+from ..model.model import Model
 
 NAMED = re.compile(r"\bname=(\S+)")
 

@@ -34,7 +34,7 @@ def gather(run: Run) -> dict[str, Any]:
 
 def write_report(folder: str | Path, output: str | Path, *, test: str | Path | None = None) -> int:
     """Write the page of a run and return its size in bytes; ``test`` is where the test list is now, if it was moved."""
-    from ..files import is_writable_target, open_output
+    from ..core.files import is_writable_target, open_output
     from .page import check_packages, render
 
     check_packages()

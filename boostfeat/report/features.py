@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import F64
-from ..boost import Space
-from ..model import Model, tree_scores
-from ..tree import Table
+from ..boosting.boost import Space
+from ..core.arrays import F64
+from ..model.model import Model, tree_scores
+from ..trees.tree import Table
 from .run import Run
 
 TOP = 24  # features with a bar

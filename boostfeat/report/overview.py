@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import F64, I64, Array
-from ..bleu import HYP_LEN, REF_LEN, corpus_bleu, corpus_rows, sum_stats
-from ..metrics import chosen_stats
-from ..significance import approximate_randomisation
+from ..core.arrays import F64, I64, Array
+from ..lists.choices import chosen_stats
+from ..metrics.bleu import HYP_LEN, REF_LEN, corpus_bleu, corpus_rows, sum_stats
+from ..metrics.significance import approximate_randomisation
 from .run import Run, System
 
 LENGTHS = (1, 6, 11, 16, 21, 31, 41)  # first value of each bucket; the last is open

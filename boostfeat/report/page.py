@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from .. import __version__
-from ..errors import InputError
+from ..core.errors import InputError
 from .figures import colours, figures, intervals
 
 

@@ -13,17 +13,17 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from ..arrays import F64, I64, offsets
-from ..bleu import sentence_bleu
-from ..compare import VERSION
-from ..errors import FormatError, InputError, clip_json, refuse_newer
-from ..files import decode, read_bytes
-from ..json_text import parse_json
-from ..metrics import best_choice, chosen_stats, first_choice, oracle_choice
-from ..model import Model
-from ..nbest import NBest
-from ..show import describe
-from ..store import read_store
+from ..compare.runner import VERSION
+from ..core.arrays import F64, I64, offsets
+from ..core.errors import FormatError, InputError, clip_json, refuse_newer
+from ..core.files import decode, read_bytes
+from ..core.strict_json import parse_json
+from ..lists.choices import best_choice, chosen_stats, first_choice, oracle_choice
+from ..lists.nbest import NBest
+from ..lists.store import read_store
+from ..metrics.bleu import sentence_bleu
+from ..model.describe import describe
+from ..model.model import Model
 
 Scores = dict[str, float | None] | None
 

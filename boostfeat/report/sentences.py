@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import F64, I64, offsets, unique_rows
-from ..bleu import sentence_bleu
-from ..model import hypothesis_table, tree_scores, unit_table
-from ..nbest import NBest
+from ..core.arrays import F64, I64, offsets, unique_rows
+from ..lists.nbest import NBest
+from ..metrics.bleu import sentence_bleu
+from ..model.model import hypothesis_table, tree_scores, unit_table
 from .overview import rounded
 from .run import Run, System
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import F64, I64, owners
-from ..boost import Space
-from ..nbest import NBest, take_strings
-from ..tree import Remembered, Table, Tree
+from ..boosting.boost import Space
+from ..core.arrays import F64, I64, owners
+from ..lists.nbest import NBest, take_strings
+from ..trees.tree import Remembered, Table, Tree
 from .run import Run
 
 N_EXAMPLES = 3

@@ -5,14 +5,14 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from ..errors import unknown_name
+from ..core.errors import unknown_name
 
 TUNERS: dict[str, str] = {
     "pro": "pro:Pro",
     "mert": "mert:Mert",
     "mira": "mira:Mira",
     "kbmira": "kbmira:Kbmira",
-    "rm": "rm:RelativeMargin",
+    "rm": "relative_margin:RelativeMargin",
     "adagrad": "adagrad:Adagrad",
     "rampion": "rampion:Rampion",
     "arow": "arow:Arow",

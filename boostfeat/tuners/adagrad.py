@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..model import Model
-from ..nbest import NBest
+from ..lists.nbest import NBest
+from ..model.model import Model
 from .adaptive import OnlineRanker
 from .base import Run
 

@@ -17,11 +17,11 @@ from typing import ClassVar
 import numpy as np
 from numba import njit
 
-from ..arrays import F64, I64, Array, segment_positions
-from ..bleu import sentence_bleu
-from ..errors import InputError, unknown_name
-from ..nbest import NBest, SparseRows
-from ..pairs import PairOptions, Pairs, sample_pairs
+from ..core.arrays import F64, I64, Array, segment_positions
+from ..core.errors import InputError, unknown_name
+from ..lists.nbest import NBest, SparseRows
+from ..losses.pairs import PairOptions, Pairs, sample_pairs
+from ..metrics.bleu import sentence_bleu
 from .base import EpochLog, Features, Run, step_factors
 
 LOSSES = ("logistic", "hinge")

@@ -8,11 +8,11 @@ from typing import ClassVar
 import numpy as np
 from numba import njit
 
-from ..arrays import I64
-from ..bleu import sentence_bleu
-from ..errors import unknown_name
-from ..model import Model
-from ..nbest import NBest
+from ..core.arrays import I64
+from ..core.errors import unknown_name
+from ..lists.nbest import NBest
+from ..metrics.bleu import sentence_bleu
+from ..model.model import Model
 from .adaptive import OnlineRanker, append_difference
 from .base import EpochLog, Features, Run, step_factors
 

@@ -16,13 +16,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..arrays import F64, I64, Bool
-from ..errors import InputError, clip_json
-from ..files import decode, read_chunks
-from ..metrics import Scorer, best_choice, check_gain
-from ..model import Model
-from ..nbest import NBest, SparseRows
-from ..ranges import learnable, range_warnings
+from ..core.arrays import F64, I64, Bool
+from ..core.errors import InputError, clip_json
+from ..core.files import decode, read_chunks
+from ..lists.choices import Scorer, best_choice, check_gain
+from ..lists.learnable import learnable, range_warnings
+from ..lists.nbest import NBest, SparseRows
+from ..model.model import Model
 
 
 @dataclass(frozen=True)

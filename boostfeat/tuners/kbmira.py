@@ -8,21 +8,11 @@ from math import inf
 import numpy as np
 from numba import njit
 
-from ..errors import unknown_name
-from ..model import Model
-from ..nbest import NBest
+from ..core.errors import unknown_name
+from ..lists.nbest import NBest
+from ..model.model import Model
 from .base import EpochLog, Features, Run, step_factors
-from .margin import (
-    N_SUMS,
-    Lists,
-    add_stats,
-    check_options,
-    context_gain,
-    health,
-    margin_step,
-    score_of,
-    start_weights,
-)
+from .margin import N_SUMS, Lists, add_stats, check_options, context_gain, health, margin_step, score_of, start_weights
 
 BACKGROUNDS = ("hope", "model")
 

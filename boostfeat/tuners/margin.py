@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from ..arrays import F64, I32, I64, Array
-from ..errors import InputError
-from ..nbest import NBest
+from ..core.arrays import F64, I32, I64, Array
+from ..core.errors import InputError
+from ..lists.nbest import NBest
 from .base import Features, Run
 
 HUGE = 1e100  # weights beyond this are of no use, and their squares are not numbers

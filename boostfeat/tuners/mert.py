@@ -14,12 +14,12 @@ from math import exp
 import numpy as np
 from numba import njit
 
-from ..arrays import F64, I32, I64, segment_argmax
-from ..bleu import corpus_rows, sum_stats
-from ..errors import InputError, unknown_name
-from ..metrics import chosen_stats, first_choice
-from ..model import Model
-from ..nbest import NBest
+from ..core.arrays import F64, I32, I64, segment_argmax
+from ..core.errors import InputError, unknown_name
+from ..lists.choices import chosen_stats, first_choice
+from ..lists.nbest import NBest
+from ..metrics.bleu import corpus_rows, sum_stats
+from ..model.model import Model
 from .base import EpochLog, Features, Run
 
 METRICS = ("bleu", "bleu-sbp")

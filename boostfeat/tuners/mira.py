@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from ..arrays import F64, I64
-from ..bleu import sentence_bleu
-from ..errors import unknown_name
-from ..model import Model
-from ..nbest import NBest
+from ..core.arrays import F64, I64
+from ..core.errors import unknown_name
+from ..lists.nbest import NBest
+from ..metrics.bleu import sentence_bleu
+from ..model.model import Model
 from .base import EpochLog, Features, Run, step_factors
 from .margin import (
     N_SUMS,

@@ -1,4 +1,4 @@
-"""PRO as a tuner: weights by logistic regression on the differences of random pairs [HM11]; see ``boostfeat.pro``."""
+"""PRO as a tuner: weights by logistic regression on the differences of random pairs [HM11]; see ``boostfeat.tuners.linear``."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError, unknown_name
-from ..model import Model
-from ..nbest import NBest
-from ..pairs import SAMPLERS, PairOptions, pairs_for
-from ..pro import fit_linear
-from ..ranges import learnable
+from ..core.errors import InputError, unknown_name
+from ..lists.learnable import learnable
+from ..lists.nbest import NBest
+from ..losses.pairs import SAMPLERS, PairOptions, pairs_for
+from ..model.model import Model
 from .base import EpochLog, Features, Run
+from .linear import fit_linear
 
 
 @dataclass(frozen=True)

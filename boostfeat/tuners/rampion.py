@@ -8,9 +8,9 @@ from math import inf
 import numpy as np
 from numba import njit
 
-from ..bleu import sentence_bleu
-from ..model import Model
-from ..nbest import NBest
+from ..lists.nbest import NBest
+from ..metrics.bleu import sentence_bleu
+from ..model.model import Model
 from .base import EpochLog, Features, Run, step_factors
 from .margin import Lists, check_options, difference, health, score_of, start_weights
 

@@ -58,10 +58,11 @@ def limited(store: str, *, rounds: int, threads: int, limit: int = 0) -> dict[st
     """Boost under a limit of the process's own memory in bytes; 0: none."""
     import resource
 
-    from boostfeat.boost import boost
-    from boostfeat.recipes import recipe
-    from boostfeat.store import read_store
-    from boostfeat.synthetic import SyntheticOptions, synthetic_nbest
+    from synthetic import SyntheticOptions, synthetic_nbest
+
+    from boostfeat.boosting.boost import boost
+    from boostfeat.boosting.recipes import recipe
+    from boostfeat.lists.store import read_store
 
     options = recipe("paper", rounds=rounds)
     boost(synthetic_nbest(SyntheticOptions(sentences=200)), None, options, threads=threads)  # loads code, starts threads

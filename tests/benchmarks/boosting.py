@@ -11,18 +11,18 @@ from typing import Any
 import lightgbm as lgb
 import numpy as np
 from harness import REAL, cpu, fi_en, in_process, report
+from synthetic import SyntheticOptions, synthetic_nbest
 
-from boostfeat.bleu import sentence_bleu
-from boostfeat.boost import BoostOptions, Space, Training
-from boostfeat.grow import Grower, TreeOptions
-from boostfeat.linesearch import minimise_ray
+from boostfeat.boosting.boost import BoostOptions, Space, Training
+from boostfeat.lists.nbest import NBest
+from boostfeat.lists.store import read_store, write_store
 from boostfeat.losses import PairwiseLogLoss
-from boostfeat.model import Model
-from boostfeat.nbest import NBest
-from boostfeat.pairs import PairOptions, Pairs, pairs_for
-from boostfeat.pro import fit_linear
-from boostfeat.store import read_store, write_store
-from boostfeat.synthetic import SyntheticOptions, synthetic_nbest
+from boostfeat.losses.line_search import minimise_ray
+from boostfeat.losses.pairs import PairOptions, Pairs, pairs_for
+from boostfeat.metrics.bleu import sentence_bleu
+from boostfeat.model.model import Model
+from boostfeat.trees.growing import Grower, TreeOptions
+from boostfeat.tuners.linear import fit_linear
 
 
 def main() -> None:
@@ -68,7 +68,7 @@ def bench(nbest: NBest, path: Path) -> None:
     report("one row per occurrence against distinct units", f"{slow / constant:.1f} x", "5 x", slow / constant >= 5)
     del apart
     code = (
-        "from boostfeat.boost import boost, BoostOptions; from boostfeat.store import read_store\n"
+        "from boostfeat.boosting.boost import boost, BoostOptions; from boostfeat.lists.store import read_store\n"
         f"boost(read_store({str(path)!r}), None, BoostOptions(rounds=5))"
     )
     in_process(code)  # fills numba's cache: compilers take memory, too

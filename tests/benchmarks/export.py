@@ -15,14 +15,14 @@ from pathlib import Path
 import numpy as np
 from harness import REAL, cpu, report
 
-from boostfeat.arrays import F64
-from boostfeat.build import ReadOptions
+from boostfeat.core.arrays import F64
 from boostfeat.export import Context, c, exporter, python
 from boostfeat.export.treelite import combined
 from boostfeat.export.verify import inputs_of
 from boostfeat.formats import read
-from boostfeat.model import Model, tree_scores
-from boostfeat.tree import DenseTable, Tree
+from boostfeat.lists.build import ReadOptions
+from boostfeat.model.model import Model, tree_scores
+from boostfeat.trees.tree import DenseTable, Tree
 
 GOAL = 20e6  # units a second and core, for 25 two-leaf trees
 NAMES = tuple(f"f{j:02d}" for j in range(14))

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from harness import REAL, cpu, in_process, report
 from sacrebleu.metrics import BLEU
+from synthetic import SyntheticOptions, synthetic_nbest
 
-from boostfeat.build import with_stats
-from boostfeat.nbest import NBest
-from boostfeat.store import read_store, write_store
-from boostfeat.synthetic import SyntheticOptions, synthetic_nbest
+from boostfeat.lists.build import with_stats
+from boostfeat.lists.nbest import NBest
+from boostfeat.lists.store import read_store, write_store
 
 FI_EN = REAL / "fi-en"
 

@@ -24,15 +24,15 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 from numba import njit
+from store_writer import StoreWriter
+from synthetic import NAMES, _features, worth
 
-from boostfeat.arrays import F64, I32, I64, Array, offsets, owners, segment_argmax, segment_positions
-from boostfeat.bleu import sentence_bleu
-from boostfeat.build import with_stats
-from boostfeat.metrics import Scorer
-from boostfeat.nbest import NBest, SparseRows, Strings, Units, strings, take_strings
-from boostfeat.store import read_store
-from boostfeat.stream import StoreWriter
-from boostfeat.synthetic import NAMES, _features, worth
+from boostfeat.core.arrays import F64, I32, I64, Array, offsets, owners, segment_argmax, segment_positions
+from boostfeat.lists.build import with_stats
+from boostfeat.lists.choices import Scorer
+from boostfeat.lists.nbest import NBest, SparseRows, Strings, Units, strings, take_strings
+from boostfeat.lists.store import read_store
+from boostfeat.metrics.bleu import sentence_bleu
 
 BLOCK = 50  # sentences made at a time
 OPTIONS = 24  # of a slot

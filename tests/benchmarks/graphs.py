@@ -8,14 +8,14 @@ from itertools import islice
 import numpy as np
 from harness import REAL, cpu, report
 
-from boostfeat.build import ReadOptions
 from boostfeat.formats.graphs import read_graphs
-from boostfeat.formats.moses_osgx import read_plainly
-from boostfeat.formats.moses_osgx_fast import blocks
-from boostfeat.model import Model
-from boostfeat.oracle_path import OracleOptions, oracle_paths
-from boostfeat.rescore import EdgeScorer, RescoreOptions, rescored_lists
-from boostfeat.tree import LEAF_KINDS, Tree
+from boostfeat.formats.moses.search_graph import read_plainly
+from boostfeat.formats.moses.search_graph_fast import blocks
+from boostfeat.lists.build import ReadOptions
+from boostfeat.model.model import Model
+from boostfeat.rerank.oracle_path import OracleOptions, oracle_paths
+from boostfeat.rerank.rescore import EdgeScorer, RescoreOptions, rescored_lists
+from boostfeat.trees.tree import LEAF_KINDS, Tree
 
 OSGX = REAL / "fi-en" / "sg.devtrain500.osgx.xz"
 TREES = 25

@@ -51,16 +51,16 @@ EPOCHS = 4
 
 
 def opening(path: Path) -> Callable[[], Any]:
-    from boostfeat.store import read_store
+    from boostfeat.lists.store import read_store
 
     return lambda: read_store(path)
 
 
 def importing(path: Path) -> Callable[[], Any]:
     """Phrase scores inline, as Moses writes them; with BLEU statistics."""
-    from boostfeat.build import ReadOptions, attach
     from boostfeat.formats import read
-    from boostfeat.store import read_store
+    from boostfeat.lists.build import ReadOptions, attach
+    from boostfeat.lists.store import read_store
 
     about = read_store(path.with_suffix(".part"))
     source, refs = about.source.to_pylist(), about.refs.to_pylist()
@@ -68,25 +68,25 @@ def importing(path: Path) -> Callable[[], Any]:
 
 
 def featurizing(path: Path) -> Callable[[], Any]:
-    from boostfeat.store import read_store
-    from boostfeat.templates import TEMPLATES, Vocab, featurize
+    from boostfeat.features import TEMPLATES, Vocab, featurize
+    from boostfeat.lists.store import read_store
 
     nbest = read_store(path)
     return lambda: featurize(nbest, Vocab.of("large", TEMPLATES))
 
 
 def drawing_pairs(path: Path) -> Callable[[], Any]:
-    from boostfeat.pairs import PairOptions, pairs_for
-    from boostfeat.store import read_store
+    from boostfeat.lists.store import read_store
+    from boostfeat.losses.pairs import PairOptions, pairs_for
 
     nbest = read_store(path)
     return lambda: pairs_for(nbest, PairOptions(), seed=0)
 
 
 def pro(path: Path) -> Callable[[], Any]:
-    from boostfeat.pairs import PairOptions, pairs_for
-    from boostfeat.pro import fit_linear
-    from boostfeat.store import read_store
+    from boostfeat.lists.store import read_store
+    from boostfeat.losses.pairs import PairOptions, pairs_for
+    from boostfeat.tuners.linear import fit_linear
 
     nbest = read_store(path)
     pairs = pairs_for(nbest, PairOptions(), seed=0)
@@ -94,9 +94,9 @@ def pro(path: Path) -> Callable[[], Any]:
 
 
 def binning(path: Path) -> Callable[[], Any]:
-    from boostfeat.grow import Grower, TreeOptions
-    from boostfeat.space import Space
-    from boostfeat.store import read_store
+    from boostfeat.lists.store import read_store
+    from boostfeat.model.units import Space
+    from boostfeat.trees.growing import Grower, TreeOptions
 
     space = Space.of(read_store(path), "local")
     return lambda: Grower(space.names, space.x, space.counts(), TreeOptions())
@@ -107,8 +107,8 @@ def one_round(leaves: str) -> Callable[[Path], Callable[[], Any]]:
         import numpy as np
         from boosting import rounds
 
-        from boostfeat.pairs import PairOptions, pairs_for
-        from boostfeat.store import read_store
+        from boostfeat.lists.store import read_store
+        from boostfeat.losses.pairs import PairOptions, pairs_for
 
         nbest = read_store(path)
         scores = nbest.sum_units(np.ascontiguousarray(nbest.X[:, 0]))
@@ -119,7 +119,7 @@ def one_round(leaves: str) -> Callable[[Path], Callable[[], Any]]:
 
 def tuning(method: str) -> Callable[[Path], Callable[[], Any]]:
     def prepare(path: Path) -> Callable[[], Any]:
-        from boostfeat.store import read_store
+        from boostfeat.lists.store import read_store
         from boostfeat.tuners import tuner_class
         from boostfeat.tuners.base import Run
 
@@ -198,8 +198,8 @@ def lists(folder: Path, *, shrink: int, text: bool) -> Iterator[tuple[str, int, 
 
 
 def written(path: Path, sizes: Sizes, *, text: bool) -> Path:
-    from boostfeat.formats import moses_enriched
-    from boostfeat.store import read_store, write_store
+    from boostfeat.formats.moses import enriched as moses_enriched
+    from boostfeat.lists.store import read_store, write_store
 
     generate(path, sizes)
     if text:

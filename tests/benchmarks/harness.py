@@ -43,9 +43,9 @@ def alternating(*contenders: Callable[[], float], tries: int) -> list[list[float
 
 def fi_en(folder: Path, name: str = "devtrain") -> Path:
     """The store of a real list."""
-    from boostfeat.build import ReadOptions, attach
     from boostfeat.formats import read
-    from boostfeat.store import write_store
+    from boostfeat.lists.build import ReadOptions, attach
+    from boostfeat.lists.store import write_store
 
     source, refs = ((REAL / "fi-en" / f"{name}.{x}").read_text().splitlines() for x in ("fi", "en"))
     nbest = read(REAL / "fi-en" / f"{name}.200.enriched.xz", ReadOptions(source=source))

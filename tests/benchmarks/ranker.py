@@ -9,12 +9,12 @@ from typing import NamedTuple
 import lightgbm as lgb
 import numpy as np
 
-from boostfeat.bleu import sentence_bleu
-from boostfeat.boost import BoostOptions, boost, gain_of
-from boostfeat.grow import TreeOptions
-from boostfeat.metrics import Scorer
-from boostfeat.model import Model
-from boostfeat.nbest import NBest
+from boostfeat.boosting.boost import BoostOptions, boost, gain_of
+from boostfeat.lists.choices import Scorer
+from boostfeat.lists.nbest import NBest
+from boostfeat.metrics.bleu import sentence_bleu
+from boostfeat.model.model import Model
+from boostfeat.trees.growing import TreeOptions
 
 METRIC = "bleu-sbp"
 LEVELS = 16  # of relevance: a list's range of sentence BLEU in equal steps

@@ -23,12 +23,12 @@ import numpy as np
 from generate import Sizes, generate
 from harness import REAL, alternating, fi_en, put_block, timed
 
-from boostfeat.build import with_stats
-from boostfeat.model import Model
-from boostfeat.nbest import NBest
-from boostfeat.pairs import PairOptions, pairs_for
-from boostfeat.pro import fit_linear
-from boostfeat.store import read_store
+from boostfeat.lists.build import with_stats
+from boostfeat.lists.nbest import NBest
+from boostfeat.lists.store import read_store
+from boostfeat.losses.pairs import PairOptions, pairs_for
+from boostfeat.model.model import Model
+from boostfeat.tuners.linear import fit_linear
 
 EXTRACTOR = 10.0  # recorded user seconds of Moses' extractor on fi-en devtrain, from plain text
 

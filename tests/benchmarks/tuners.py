@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 from harness import REAL, fi_en, report
+from synthetic import SyntheticOptions, synthetic_nbest
 
-from boostfeat.nbest import NBest, SparseRows, strings
-from boostfeat.store import read_store
-from boostfeat.synthetic import SyntheticOptions, synthetic_nbest
+from boostfeat.lists.nbest import NBest, SparseRows, strings
+from boostfeat.lists.store import read_store
 from boostfeat.tuners import tuner_class
 from boostfeat.tuners.base import Run
 

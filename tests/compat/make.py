@@ -35,10 +35,10 @@ MODELS = ("constant", "linear", "affine", "global", "bagged", "tuned", "sparse")
 
 
 def main(target: Path) -> None:
-    from boostfeat.build import ReadOptions, attach
     from boostfeat.formats import read
-    from boostfeat.model import Model
-    from boostfeat.store import read_store, write_store
+    from boostfeat.lists.build import ReadOptions, attach
+    from boostfeat.lists.store import read_store, write_store
+    from boostfeat.model.model import Model
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name).resolve()

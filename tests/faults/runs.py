@@ -79,9 +79,9 @@ def make_inputs(work: Path) -> Path:
     inputs.mkdir(parents=True, exist_ok=True)
 
     def cut() -> None:
-        from boostfeat.build import ReadOptions, attach
         from boostfeat.formats import read
-        from boostfeat.store import write_store
+        from boostfeat.lists.build import ReadOptions, attach
+        from boostfeat.lists.store import write_store
 
         for name, n in (("dev", 40), ("select", 20), ("test", 20)):
             lines = {kind: (DATA / f"{name}.{kind}").read_text().splitlines() for kind in ("src", "ref")}
@@ -113,8 +113,8 @@ def make_inputs(work: Path) -> Path:
 def import_all() -> None:
     """All modules, which a run would import one by one. Nothing that leaves threads may run here: forks have none."""
     import boostfeat
-    from boostfeat import processes
     from boostfeat.cli import demo
+    from boostfeat.core import processes
 
     processes.START = "fork"  # workers of compare: as warm as their parent
     demo.SIZE, demo.SYSTEMS = ("--size", "2"), ("--systems", "decoder,base/boost-local:fast", "--trials", "9", "--search", "none")
@@ -285,9 +285,9 @@ def stripped(value: Any) -> Any:
 
 def check_whole(out: Path) -> None:
     """Every file that is not a temporary one opens and is valid."""
-    from boostfeat.files import read_bytes
-    from boostfeat.model import Model
-    from boostfeat.store import read_store
+    from boostfeat.core.files import read_bytes
+    from boostfeat.lists.store import read_store
+    from boostfeat.model.model import Model
 
     for path in (p for p in out.rglob("*") if p.is_file() and not TEMPORARY.search(str(p.relative_to(out)))):
         if path.suffix == ".nbest":

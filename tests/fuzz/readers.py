@@ -20,33 +20,34 @@ from typing import Any
 import numpy as np
 import zstandard
 from strategies import plain
+from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat import formats
-from boostfeat.build import ReadOptions, attach
-from boostfeat.compare import read_json
+from boostfeat.core.errors import InputError
+from boostfeat.core.files import read_bytes, read_chunks, read_lines
+from boostfeat.core.strict_json import read_json
 from boostfeat.decoder.ini import read_ini
 from boostfeat.decoder.lm import LanguageModel
 from boostfeat.decoder.tables import read_phrase_table, with_reordering
-from boostfeat.errors import InputError
+from boostfeat.decoder.train.bitext import make_bitext, read_bitext
 from boostfeat.export.cdec import read_weights as read_cdec_weights
-from boostfeat.export.moses_ini import Ini
-from boostfeat.files import read_bytes, read_chunks, read_lines
-from boostfeat.formats import moses_enriched, moses_osgx
-from boostfeat.formats.moses_hypergraph import read_weights
+from boostfeat.export.moses.ini import Ini
+from boostfeat.features.clusters import read_clusters
+from boostfeat.features.lexicon import read_lexicon
+from boostfeat.features.phrase_table import read_phrase_counts
+from boostfeat.features.sets import TEMPLATES
+from boostfeat.features.vocab import Entry, Vocab
+from boostfeat.formats.moses import enriched as moses_enriched
+from boostfeat.formats.moses import search_graph as moses_osgx
+from boostfeat.formats.moses.hypergraph import read_weights
+from boostfeat.lists.build import ReadOptions, attach
+from boostfeat.lists.nbest import NBest
+from boostfeat.lists.store import read_store, write_store
+from boostfeat.loop.online import State
 from boostfeat.loop.weights import read_start
-from boostfeat.model import Model
-from boostfeat.nbest import NBest
-from boostfeat.online import State
+from boostfeat.model.model import Model
 from boostfeat.report import run
-from boostfeat.store import read_store, write_store
-from boostfeat.synthetic import SyntheticOptions, synthetic_nbest
-from boostfeat.templates.clusters import read_clusters
-from boostfeat.templates.lexicon import read_lexicon
-from boostfeat.templates.phrase_table import read_phrase_counts
-from boostfeat.templates.sets import TEMPLATES
-from boostfeat.templates.vocab import Entry, Vocab
-from boostfeat.training.bitext import make_bitext, read_bitext
-from boostfeat.tree import DenseTable
+from boostfeat.trees.tree import DenseTable
 from boostfeat.tuners.base import Groups
 
 from .mutate import BINARY, JSON, TEXT, VALUE, Mutation

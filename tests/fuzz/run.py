@@ -29,7 +29,7 @@ from itertools import repeat
 from pathlib import Path
 from typing import NamedTuple
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "benchmarks")]
 
 CHUNK = 10_000  # inputs to a process
 SECONDS, BYTES = 5.0, 1 << 30  # CPU time and memory of one input, at most
@@ -46,7 +46,7 @@ def outcome(reader: str, data: bytes, folder: str) -> str:
     """'read', 'refused', or what is wrong: a traceback's last lines, or a message that does not help."""
     from fuzz.readers import READERS
 
-    from boostfeat.errors import FormatError, InputError
+    from boostfeat.core.errors import FormatError, InputError
 
     one = READERS[reader]
     path = os.path.join(folder, one.name)

@@ -2,7 +2,7 @@
 
     pip install -e '.[test,mutation]'
     python tests/mutation/run.py                         # 80 mutants of each group, drawn with seed 0
-    python tests/mutation/run.py --sample 0 pairwise     # all mutants of boostfeat/pairwise.py
+    python tests/mutation/run.py --sample 0 losses/pairwise     # all mutants of boostfeat/losses/pairwise.py
     python tests/mutation/run.py --out rows.jsonl        # goes on from the rows of an earlier run: what was killed is not tried again
 
 Mutants are cosmic-ray's (see mutants.py), drawn at random within each group, of every module in proportion. A group's modules are
@@ -46,26 +46,34 @@ from cpu_limit import late as skip_test  # noqa: E402
 from mutants import Mutant, functions_of, mutants_of  # noqa: E402
 
 GROUPS: dict[str, dict[str, str]] = {  # group: its modules and the tests of each
-    "losses": dict.fromkeys(["loss", "losses", "pairwise", "expected", "linesearch"], "losses"),
-    "metrics": {"metrics": "metrics", "bleu": "bleu", "gains": "gains", "significance": "significance"},
-    "trees": {"tree": "tree", "refit": "refit", "rounds": "recipes refit", "length": "length"},
-    "growing": dict.fromkeys(["grow", "grow_kernels", "slopes", "bins"], "grow"),
+    "losses": dict.fromkeys(
+        ["losses/loss", "losses/__init__", "losses/pairwise", "losses/expected", "losses/line_search"], "losses/losses"
+    )
+    | {"losses/corpus_weights": "losses/corpus_weights"},
+    "metrics": {"lists/choices": "lists/choices", "metrics/bleu": "metrics/bleu", "metrics/significance": "metrics/significance"},
+    "trees": {
+        "trees/tree": "trees/tree",
+        "boosting/refit": "boosting/refit",
+        "boosting/stopping": "boosting/recipes boosting/refit",
+        "boosting/length": "boosting/length",
+    },
+    "growing": dict.fromkeys(["trees/growing", "trees/growing_kernels", "trees/slope_search", "trees/binning"], "trees/growing"),
     "tuners": {
-        "tuners/base": "tuner_base tuner_pro",
-        "tuners/mert": "mert tuner_base",
-        "tuners/mira": "mira rm tuner_base",
-        "tuners/margin": "mira rm kbmira rampion",
-        "tuners/kbmira": "kbmira tuner_base",
-        "tuners/rm": "rm tuner_base",
-        "tuners/rampion": "rampion tuner_base",
-        "tuners/pro": "tuner_pro tuner_base",
-        "tuners/adagrad": "adagrad",
-        "tuners/adaptive": "adagrad arow tuner_base",
-        "tuners/arow": "arow tuner_base",
+        "tuners/base": "tuners/tuner_base tuners/pro",
+        "tuners/mert": "tuners/mert tuners/tuner_base",
+        "tuners/mira": "tuners/mira tuners/relative_margin tuners/tuner_base",
+        "tuners/margin": "tuners/mira tuners/relative_margin tuners/kbmira tuners/rampion",
+        "tuners/kbmira": "tuners/kbmira tuners/tuner_base",
+        "tuners/relative_margin": "tuners/relative_margin tuners/tuner_base",
+        "tuners/rampion": "tuners/rampion tuners/tuner_base",
+        "tuners/pro": "tuners/pro tuners/tuner_base",
+        "tuners/adagrad": "tuners/adagrad",
+        "tuners/adaptive": "tuners/adagrad tuners/arow tuners/tuner_base",
+        "tuners/arow": "tuners/arow tuners/tuner_base",
     },
 }
 MODULES = {module: group for group, modules in GROUPS.items() for module in modules}
-CALLERS = ["formats/byte_kernels", "formats/moses_enriched_fast"]  # their kernels call those of bleu
+CALLERS = ["formats/byte_kernels", "formats/moses/enriched_fast"]  # their kernels call those of bleu
 SLOW = 4.0  # CPU seconds: an unmutated test that takes longer is left out
 COLLECT = 15.0  # CPU seconds until the first test begins: files of tests make lists when they are imported
 BUDGET = 15.0  # CPU seconds of unmutated tests that a mutant meets at most
@@ -296,7 +304,8 @@ def run(mutants: Sequence[Mutant], *, jobs: int, folder: Path, report: Callable[
     for group in dict.fromkeys(MODULES[m] for m in modules):
         log = folder / "baseline.log"
         began, mine = time.monotonic(), [m for m in modules if MODULES[m] == group]
-        files = [f"tests/test_{name}.py" for name in dict.fromkeys(" ".join(GROUPS[group][m] for m in mine).split())]
+        names = dict.fromkeys(" ".join(GROUPS[group][m] for m in mine).split())
+        files = [f"tests/{name.replace('/', '/test_')}.py" for name in names]
         os.waitpid(fork(lambda files=files, mine=mine: baseline(files, mine), log), 0)
         if not log.with_suffix(".out").exists():
             raise SystemExit(f"the tests of {', '.join(mine)} do not run:\n{log.read_text()[-3000:]}")

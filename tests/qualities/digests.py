@@ -80,7 +80,7 @@ export static.json --to moses --phrase-table {data}/system/phrase-table.xz --ini
 export local.json --to moses -o moses-function
 decode {data}/test.src --ini {data}/system/moses.ini --nbest 5 --nbest-output decoded.list
 decode {data}/test.src --ini {data}/system/moses.ini -m static.json --nbest 5 --nbest-output decoded.trees.list
-loop {data}/dev.src -r {data}/dev.ref --ini {data}/system/moses.ini --extra count.log --method pro --iterations 2 --size 20 -o looped
+loop {data}/dev.src -r {data}/dev.ref --ini {data}/system/moses.ini --extra count.log --method pro --max-iterations 2 --nbest 20 -o looped
 compare dev.nbest --select select.nbest --test test.nbest --systems base-PRO,kbmira,base/boost-local:fast,large/pro --search none --rounds 4 --trials 200 -o run
 report run -o report.html
 templates

@@ -1,0 +1,24 @@
+"""The gradient that boosting begins with, for whoever chooses features by it."""
+
+from __future__ import annotations
+
+from ..core.arrays import F64
+from ..lists.nbest import NBest
+from ..losses.pairs import pairs_for
+from ..metrics.bleu import sentence_bleu
+from ..model.model import Model
+from ..model.units import Space
+from ..tuners.linear import fit_linear
+from .boost import BoostOptions
+from .round_loss import Training
+
+
+def first_gradient(nbest: NBest, *, seed: int, threads: int = 1) -> tuple[F64, F64]:
+    """g = A' P' σ(-z) [V] at the PRO solution, and the occurrences c [V]."""
+    options = BoostOptions()
+    pairs = pairs_for(nbest, options.pairs, seed=seed, threads=threads)
+    space = Space.of(nbest, "local")
+    gains = sentence_bleu(nbest.stats, alpha=options.pairs.alpha)
+    training = Training.of(space, nbest.hyp_ptr, pairs, gains, options)
+    scores = Model(fit_linear(nbest, pairs, l2=options.l2).weights).decision_function(nbest)
+    return training.target(scores), space.counts()

@@ -1,0 +1,180 @@
+"""What this installation is made of, and whether it computes what it should: for bug reports, and after installing."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from importlib.metadata import PackageNotFoundError, version
+from math import nan
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .. import __version__
+
+if TYPE_CHECKING:
+    from ..lists.nbest import NBest
+
+REQUIRED = (
+    *("numpy", "scipy", "scikit-learn", "lightgbm", "sacrebleu", "numba", "pyarrow", "threadpoolctl"),
+    *("typer", "rich", "msgspec", "zstandard"),
+)
+OPTIONAL = {  # distribution: what is not to be had without it
+    "jinja2": "report",
+    "plotly": "report",
+    "treelite": "export --to treelite",
+    "tl2cgen": "benchmarks of compiled trees",
+    "onnx": "export --to onnx",
+    "onnxruntime": "export --to onnx, verified",
+    "sil-thot": "training a system: word alignment",
+    "kenlm": "checks of the language model",
+    "dask": "lists on several machines",
+    "distributed": "lists on several machines",
+    "polars": "looking into stores",
+}
+PROGRAMS = {"cc": "export --to c, verified", "chromium": "tests of the report", "chromedriver": "tests of the report"}
+
+
+def versions() -> dict[str, str | None]:
+    """Of Python, this package and what it needs; None where something is missing."""
+    return {"boostfeat": __version__, "python": platform.python_version(), **{name: _version(name) for name in REQUIRED}}
+
+
+def optional_parts() -> dict[str, str | None]:
+    """Versions of packages and places of programs that more can be done with; None where there is none."""
+    return {**{name: _version(name) for name in OPTIONAL}, **{name: shutil.which(name) for name in PROGRAMS}}
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def machine() -> dict[str, Any]:
+    """Cores, threads, memory and room on disk (MB)."""
+    memory: dict[str, int] = {}
+    with contextlib.suppress(OSError), open("/proc/meminfo") as lines:
+        memory = {name: int(rest.split()[0]) >> 10 for name, _, rest in (line.partition(":") for line in lines)}
+    limits = ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+    return {
+        "system": platform.platform(),
+        "cores": os.cpu_count(),
+        "usable_cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "limits": {name: os.environ[name] for name in limits if name in os.environ},
+        "memory_mb": memory.get("MemTotal"),
+        "memory_free_mb": memory.get("MemAvailable"),
+        "disk_free_mb": {place: shutil.disk_usage(place).free >> 20 for place in (os.getcwd(), tempfile.gettempdir())},
+    }
+
+
+def numba_cache() -> dict[str, Any]:
+    """Where compiled kernels are kept, whether they can be, and how many are there."""
+    from ..losses.pairwise import _margin
+
+    here = Path(_margin.stats.cache_path)
+    existing = next(place for place in (here, *here.parents) if place.exists())
+    root = Path(os.environ["NUMBA_CACHE_DIR"]) if os.environ.get("NUMBA_CACHE_DIR") else here.parent
+    return {"path": str(here), "writable": os.access(existing, os.W_OK), "kernels": sum(1 for _ in root.rglob("*.nbi"))}
+
+
+def kernels_used() -> dict[str, int]:
+    """Of the kernels that have run in this process: how many were compiled, and how many came from the cache."""
+    loaded = [module for name, module in sorted(sys.modules.items()) if name.startswith("boostfeat.")]
+    found = {id(value): value.stats for module in loaded for value in list(vars(module).values()) if hasattr(value, "py_func")}
+    return {
+        "compiled": sum(sum(s.cache_misses.values()) for s in found.values()),
+        "loaded": sum(sum(s.cache_hits.values()) for s in found.values()),
+    }
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The self-test: answers that are known
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def self_test() -> Iterator[dict[str, Any]]:
+    """Each check as {"check", "ok", "found", "seconds"}."""
+    checks: dict[str, Callable[[], str]] = {
+        "gradient of the loss": _check_gradient,
+        "trees find what weights cannot": _check_boosting,
+        "a store is read as it was written": _check_store,
+    }
+    for name, check in checks.items():
+        began, ok = time.monotonic(), True
+        try:
+            found = check()
+        except Exception as error:  # whatever is broken, it is what is being looked for
+            ok, found = False, f"{type(error).__name__}: {error}".splitlines()[0]
+        yield {"check": name, "ok": ok, "found": found, "seconds": round(time.monotonic() - began, 3)}
+
+
+def _check_gradient() -> str:
+    """dΨ/ds against central differences."""
+    import numpy as np
+
+    from ..losses import make_loss
+    from ..losses.pairs import PairOptions, sample_pairs
+
+    rng = np.random.default_rng(0)
+    hyp_ptr, gains = np.array([0, 6, 7, 20]), rng.random(20)
+    pairs = sample_pairs(hyp_ptr, gains, PairOptions(draws=60, keep=15), seed=0)
+    loss = make_loss("log", pairs=pairs, hyp_ptr=hyp_ptr, gains=gains)
+    scores, step = rng.standard_normal(20), 1e-5
+    numeric = [(loss.value(scores + e) - loss.value(scores - e)) / (2 * step) for e in step * np.eye(20)]
+    worst = float(np.abs(numeric - loss.gradient(scores)).max())
+    if not worst < 1e-7:
+        raise ValueError(f"expected the differences of the loss, found {worst:.2g} beside them")
+    return f"to {worst:.1g}"
+
+
+def _check_boosting() -> str:
+    """Of each list the hypothesis with the middle count is right: trees rank all of them first, linear weights cannot."""
+    from ..boosting.boost import boost
+    from ..boosting.recipes import recipe
+    from ..lists.choices import Scorer
+
+    dev, test = _middle_lists(40, seed=1), _middle_lists(15, seed=2)
+    options = recipe("paper", max_leaves=4, rounds=12, min_occurrences=2, draws=100)
+    model = boost(dev, None, options)
+    linear, learnt = (Scorer(test).score(m.predict(test), "bleu-sbp").score for m in (model.truncated(0), model))
+    if not (linear < 99 and abs(learnt - 100) < 1e-9):
+        raise ValueError(f"expected BLEU-SBP 100 with trees and less without, found {learnt:.2f} and {linear:.2f}")
+    return f"BLEU-SBP {linear:.1f} -> {learnt:.1f}"
+
+
+def _check_store() -> str:
+    """Written, read, written: the same bytes."""
+    from ..lists.store import read_store, write_store
+
+    with tempfile.TemporaryDirectory(prefix="boostfeat-doctor.") as folder:
+        first, second = Path(folder) / "first.nbest", Path(folder) / "second.nbest"
+        write_store(_middle_lists(15, seed=2), first)
+        write_store(read_store(first), second)
+        if first.read_bytes() != second.read_bytes():
+            raise ValueError("expected the same bytes, found others")
+        return f"{first.stat().st_size:,} bytes"
+
+
+def _middle_lists(n: int, *, seed: int) -> NBest:
+    import numpy as np
+
+    from ..lists.build import Builder, HypRecord, UnitRecord, attach
+
+    rng = np.random.default_rng(seed)
+    builder, refs = Builder(), []
+    for sent in range(n):
+        words = [f"w{k}" for k in rng.integers(0, 30, 6)]
+        refs.append(" ".join(words))
+        for count in rng.permutation([1.0, 5.0, 9.0]):
+            text = refs[-1] if count == 5 else " ".join([*words[:4], f"not{count:.0f}", f"so{count:.0f}"])
+            features = {"count": count + rng.uniform(-0.5, 0.5), "noise": rng.standard_normal()}
+            unit = UnitRecord(features, None, (0, 6), "", text, "", nan)
+            builder.add(HypRecord(sent, text, f"self-test:{sent}", nan, {}, [unit]))
+    return attach(builder.finish(), source=None, refs=[refs], name="self-test")

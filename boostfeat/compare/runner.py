@@ -1,0 +1,401 @@
+"""Systems side by side [TA13 Table 2]: trained on dev, chosen on select, reported on test, with significance, in a folder.
+
+First every system is trained and its choices are fixed, each in a process of its own and kept as soon as it is done; only then
+is the test list opened, if there is one: an ablation needs none, and reports on select. What the folder holds is listed at
+``Folder``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import shlex
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import __version__
+from ..boosting.first_gradient import first_gradient
+from ..core.arrays import I64
+from ..core.errors import InputError, clip_json, refuse_newer
+from ..core.files import cannot_read, open_output
+from ..core.processes import in_child, in_children
+from ..core.strict_json import read_json, write_json
+from ..lists.choices import METRICS, Scorer, chosen_stats, decoder_choice, oracle_choice, signature
+from ..lists.learnable import range_warnings
+from ..lists.store import read_store, write_store
+from ..metrics.bleu import HYP_LEN, REF_LEN, corpus_rows
+from ..metrics.significance import SEED, TRIALS
+from ..model.model import Model
+from ..tuners.linear import fit_pro
+from .systems import (
+    FitOptions,
+    Report,
+    System,
+    ablation_systems,
+    boost_options,
+    choose,
+    feature_templates,
+    fit,
+    parse_systems,
+    search,
+    stages,
+)
+from .table import LISTS, latex_table, markdown_table, tabulate
+
+VERSION = 1
+VERSIONS = ("numpy", "scipy", "lightgbm", "sacrebleu", "numba")
+
+
+@dataclass(frozen=True)
+class CompareOptions:
+    """What is compared, and how."""
+
+    systems: str | None = None  # see systems.parse_systems
+    runs: int = 1  # with other seeds: mean and standard deviation
+    search: str = "grid"  # of hyper-parameters: grid, halving or none
+    metric: str = "bleu-sbp"  # what they are chosen by
+    rounds: int | None = None  # of boosting, at most; None: as the recipe says
+    trials: int = TRIALS  # of the significance tests
+    baseline: str = "base-PRO"  # what p-values are against
+    seed: int = 0
+    ablation: bool = False  # the default recipe with one ingredient changed at a time, beside the systems that are named
+
+    def __post_init__(self) -> None:
+        for name, low in (("runs", 1), ("rounds", 0), ("trials", 1), ("seed", 0)):
+            if getattr(self, name) is not None and getattr(self, name) < low:
+                raise InputError(f"--{name}: expected at least {low}, found {getattr(self, name)}; give a larger one")
+        self.fitting(threads=1)
+
+    def fitting(self, *, threads: int) -> FitOptions:
+        return FitOptions(self.search, self.metric, self.rounds, self.seed, threads)
+
+    def all_systems(self) -> tuple[System, ...]:
+        """The systems by name; with an ablation its rows, after those that are named."""
+        if not self.ablation:
+            return parse_systems(self.systems)
+        named = parse_systems(self.systems) if self.systems else ()
+        return tuple({system.name: system for system in (*named, *ablation_systems())}.values())
+
+    def flags(self) -> list[str]:
+        """The options as the command line takes them."""
+        given = {name: value for name, value in asdict(self).items() if value is not None and value is not False}
+        return [
+            part for name, value in given.items() for part in ((f"--{name}",) if value is True else (f"--{name}", str(value)))
+        ]
+
+
+@dataclass(frozen=True)
+class Folder:
+    """RUN/: results.json, config.json, table.md, table.tex; models/ and choices/ of each system and run (see ``named``);
+    systems/, what is finished; features/, the lists with other features than base.
+    """
+
+    path: Path
+
+    def named(self, kind: str, system: System, run: int = 0) -> Path:
+        """models/large_pro.json, models/large_pro.run1.json, ..."""
+        return self.path / kind / f"{system.slug}{f'.run{run}' if run else ''}.json"
+
+    def list_of(self, feature_set: str, which: str, inputs: Mapping[str, Any]) -> str:
+        return inputs[which]["path"] if feature_set == "base" else str(self.path / "features" / feature_set / f"{which}.nbest")
+
+    def make(self) -> None:
+        try:
+            for name in ("models", "choices", "systems"):
+                (self.path / name).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"{self.path}: expected a folder to write, found: {error.strerror}; choose another -o") from None
+
+    def finished(self, system: System, made_from: Mapping[str, Any], *, force: bool) -> dict[str, Any] | None:
+        """What an earlier run kept of a system, if it was made from the same; other leftovers are an error unless forced."""
+        state = read_json(self.named("systems", system))
+        if state is None or (force and state.get("made_from") != made_from):
+            return None
+        old = state.get("made_from", {})
+        for name, value in made_from.items():
+            if old.get(name) != value:
+                raise InputError(
+                    f"{self.path}: expected an earlier run of the same comparison, found {system.name} made with "
+                    f"{_changed(name, old.get(name), value)}; choose another -o, or replace it with --force"
+                )
+        return state
+
+
+def compare(
+    paths: Mapping[str, str],
+    run: str | Path,
+    options: CompareOptions | None = None,
+    *,
+    threads: int = 1,
+    force: bool = False,
+    report: Report = lambda note: None,
+    warn: Report = lambda note: None,
+) -> list[dict[str, Any]]:
+    """Compare systems on the lists dev, select and, if it is given, test (``paths``); write ``run`` and return its results.json.
+
+    Called again on the same folder it goes on from the systems that are finished. Systems run in processes of their own, so a
+    script that calls this needs the usual ``if __name__ == "__main__"``. ``warn`` gets a line for each feature that is left out.
+    """
+    options, folder = options or CompareOptions(), Folder(Path(run))
+    systems = options.all_systems()
+    names = [system.name for system in systems]
+    if options.baseline not in (*names, CompareOptions.baseline):  # the default may be missing: then there are no p-values
+        raise InputError(f"--baseline: expected one of the compared systems ({', '.join(names)}), found {options.baseline!r}")
+    inputs = {which: _describe(paths[which]) for which in LISTS if which in paths}
+    folder.make()
+    if isinstance(earlier := read_json(folder.path / "config.json"), dict):
+        refuse_newer(str(folder.path), earlier.get("boostfeat"), "compare", VERSION)
+    states: dict[str, dict[str, Any]] = {}
+    for system in systems:  # all leftovers are looked at before any work
+        made_from = _made_from(system, inputs, options)
+        states[system.name] = folder.finished(system, made_from, force=force) or {"made_from": made_from}
+    write_json(folder.path / "config.json", _config(paths, inputs, systems, folder, options))
+    looked_at: set[str] = set()
+    left_out: dict[str, str] = {}
+    for system in systems:
+        state = states[system.name]
+        if "chosen" in state:
+            report(f"{system.name}: finished already")
+            continue
+        lists = {w: _prepared(folder, system.feature_set, w, inputs, options, threads, report) for w in ("dev", "select")}
+        if system.method != "decoder" and lists["dev"] not in looked_at:
+            looked_at.add(lists["dev"])
+            new = range_warnings(read_store(lists["dev"]), left_out)
+            left_out |= new
+            for line in new.values():
+                warn(line)
+        state.update(_named_errors(system, _train, folder, system, lists, options, threads, report=report))
+        write_json(folder.named("systems", system), state)
+        report(f"{system.name}: trained in {state['seconds']:.1f} s")
+    todo = [s for s in systems if "scores" not in states[s.name] or not folder.named("choices", s).exists()]
+    if todo:
+        report(f"scoring {', '.join(s.name for s in todo)}")
+        _score_all(folder, todo, states, inputs, options, threads, report)
+    report("significance")
+    reported = list(inputs)[-1]
+    rows = _choice_rows(folder, systems, states, reported, inputs[reported]["path"])
+    results = tabulate(systems, states, rows, baseline=options.baseline, trials=options.trials, seed=options.seed)
+    write_json(folder.path / "results.json", results)
+    for name, text in (("table.md", markdown_table(results)), ("table.tex", latex_table(results))):
+        with open_output(folder.path / name) as stream:
+            stream.write(text.encode())
+    return results
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Training: in a child process, with dev and select only
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _train(
+    folder: Folder, system: System, lists: Mapping[str, str], options: CompareOptions, threads: int, *, report: Report
+) -> dict[str, Any]:
+    """Search, fit the further runs, save the models."""
+    dev, select = read_store(lists["dev"]), read_store(lists["select"])
+    started = time.monotonic()
+    if system.method == "decoder":
+        features = len(dev.global_names) + len(dev.sparse_names)
+        return {"chosen": {}, "tried": [], "models": [], "features": features, "trees": 0, "seconds": 0.0}
+    fitting = options.fitting(threads=threads)
+    found = search(system, dev, select, fitting, lambda note: report(f"{system.name}: {note}"))
+    models = [found.model]
+    for r in range(1, options.runs):
+        models.append(fit(system, dev, select, found.params, replace(fitting, seed=options.seed + r)))
+        report(f"{system.name}: run {r + 1} of {options.runs}")
+    seconds = time.monotonic() - started
+    for r, model in enumerate(models):
+        model.save(folder.named("models", system, r))
+    first = found.model
+    return {
+        "chosen": {**found.params, **({"rounds": len(first.trees)} if system.level else {})},
+        "tried": found.tried,
+        "models": [str(folder.named("models", system, r).relative_to(folder.path)) for r in range(len(models))],
+        "features": sum(w != 0 for w in first.weights.values()) + len(first.trees),
+        "trees": len(first.trees),
+        "seconds": round(seconds, 3),
+    }
+
+
+def _named_errors(system: System, job: Callable[..., Any], *args: Any, report: Report) -> dict[str, Any]:
+    try:
+        result, peak_mb = in_child(job, *args, report=report)
+    except InputError as error:
+        raise InputError(f"{system.name}: {error}") from None
+    return {**result, "peak_mb": round(peak_mb, 1)}
+
+
+def _prepared(
+    folder: Folder, feature_set: str, which: str, inputs: Any, options: CompareOptions, threads: int, report: Report
+) -> str:
+    """The path of a list with this set of features, which is made where it is not there yet."""
+    path = folder.list_of(feature_set, which, inputs)
+    if feature_set == "base":
+        return path
+    mark = Path(path).with_suffix(".json")
+    made_from = {"inputs": [inputs[w]["sha256"] for w in ("dev", which)], "seed": options.seed, "version": __version__}
+    if not (Path(path).exists() and read_json(mark) == made_from):
+        report(f"{feature_set}: features of {which}")
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        in_child(_featurize, inputs[which]["path"], path, feature_set, which, options.seed, threads, report=report)
+        write_json(mark, made_from)
+    return path
+
+
+def _featurize(source: str, path: str, feature_set: str, which: str, seed: int, threads: int, *, report: Report) -> None:
+    """dev teaches the vocab, which gives the other lists the same columns."""
+    templates = feature_templates()
+    vocab = Path(path).with_name("vocab.json")
+    plan = templates.Vocab.of(feature_set, templates.TEMPLATES) if which == "dev" else templates.Vocab.load(vocab)
+    dev = read_store(source)
+    resources = templates.Resources()
+    if which == "dev" and any(templates.TEMPLATES[entry.name].kind == "list" for entry in plan.entries):
+        linear = Model(fit_pro(dev, seed=seed, threads=threads).weights)  # a better judge of the list than its decoder
+        resources = templates.Resources(posterior=templates.Posterior(model=linear.to_json()))
+    gradient = partial(first_gradient, seed=seed, threads=threads)
+    nbest, learnt = templates.featurize(dev, plan, resources=resources, seed=seed, threads=threads, gradient_of=gradient)
+    if which == "dev":
+        learnt.save(vocab)
+    write_store(nbest, path)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Scoring: after all choices are final
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _score_all(
+    folder: Folder, systems: Sequence[System], states: Any, inputs: Any, options: CompareOptions, threads: int, report: Report
+) -> None:
+    """Score the systems' models on the three lists, the lists side by side; keep scores and choices."""
+    for feature_set in dict.fromkeys(s.feature_set for s in systems):
+        for which in inputs:
+            _prepared(folder, feature_set, which, inputs, options, threads, report)
+
+    models = [(s, [str(folder.path / m) for m in states[s.name]["models"]]) for s in systems]
+    calls = [
+        (inputs[which]["path"], {s.feature_set: folder.list_of(s.feature_set, which, inputs) for s in systems}, models)
+        for which in inputs
+    ]
+    done = in_children(_score_list, calls, report=report, at_once=threads)
+    found = {which: result for which, (result, _) in zip(inputs, done, strict=True)}
+    for system in systems:
+        runs = len(found["dev"][system.name])
+        files = [folder.named("choices", system, r) for r in range(runs)]
+        for r, file in enumerate(files):
+            write_json(
+                file, {which: found[which][system.name][r]["chosen"] for which in ("test", "dev", "select") if which in found}
+            )
+        states[system.name]["choices"] = [str(file.relative_to(folder.path)) for file in files]
+        states[system.name]["scores"] = [{w: found[w][system.name][r]["scores"] for w in found} for r in range(runs)]
+        write_json(folder.named("systems", system), states[system.name])
+
+
+def _score_list(path: str, lists: Mapping[str, str], models: Any, *, report: Report) -> dict[str, list[dict[str, Any]]]:
+    """For each system and run: all metrics on a list, and the chosen hypotheses, counted within their lists."""
+    nbest = read_store(path)
+    scorer = Scorer(nbest)  # keeps the segment statistics of hypotheses that several systems choose
+    decoder, oracle = (scorer.score(c, "bleu-sbp").score for c in (decoder_choice(nbest), oracle_choice(nbest)))
+    out: dict[str, list[dict[str, Any]]] = {}
+    for system, files in models:
+        featurized = nbest if system.feature_set == "base" else read_store(lists[system.feature_set])
+        choices = [choose(system, Model.load(file), featurized) for file in files] or [decoder_choice(nbest)]
+        out[system.name] = [
+            {
+                "scores": _scores(scorer, chosen, decoder=decoder, oracle=oracle),
+                "chosen": np.where(chosen >= 0, chosen - nbest.hyp_ptr[:-1], -1).tolist(),
+            }
+            for chosen in choices
+        ]
+    report(f"scored {path}")
+    return out
+
+
+def _scores(scorer: Scorer, chosen: I64, *, decoder: float, oracle: float) -> dict[str, float | None]:
+    """All metrics, the length ratio, and the share of the way from the decoder's BLEU-SBP to the oracle's."""
+    out: dict[str, float | None] = {metric: scorer.score(chosen, metric).score for metric in METRICS}
+    lengths = scorer.stats(chosen)[:, [HYP_LEN, REF_LEN]].sum(axis=0)
+    out["length_ratio"] = float(lengths[0] / lengths[1]) if lengths[1] else None
+    out["oracle_gap"] = (out["bleu-sbp"] - decoder) / (oracle - decoder) if oracle > decoder else None  # type: ignore[operator]
+    return out
+
+
+def _choice_rows(folder: Folder, systems: Sequence[System], states: Any, which: str, path: str) -> dict[str, I64]:
+    """Statistics rows [runs, S, 11] of each system's choices on the list that is reported."""
+    nbest = read_store(path)
+
+    def rows(file: str) -> I64:
+        within = np.array(json.loads((folder.path / file).read_bytes())[which])
+        return corpus_rows(chosen_stats(nbest, np.where(within >= 0, within + nbest.hyp_ptr[:-1], -1)))
+
+    return {system.name: np.stack([rows(file) for file in states[system.name]["choices"]]) for system in systems}
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What it takes to make it again
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _describe(path: str) -> dict[str, Any]:
+    """What identifies a list; it must have sentences and references."""
+    if path == "-":
+        raise InputError("compare: expected files, found '-'; a list is read several times")
+    try:
+        with open(path, "rb") as stream:
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError as error:
+        raise cannot_read(path, error) from None
+    nbest = read_store(path)
+    if not len(nbest) or not nbest.has_stats:
+        what = "sentences" if not len(nbest) else "references"
+        raise InputError(f"{path}: expected a list with {what}, found none; import it with -r REF")
+    sizes = {"sentences": len(nbest), "hypotheses": nbest.n_hyps}
+    return {"path": os.path.abspath(path), "sha256": digest, **sizes, "n_refs": Scorer(nbest).n_refs}
+
+
+def _made_from(system: System, inputs: Mapping[str, Any], options: CompareOptions) -> dict[str, Any]:
+    """All that a system's numbers depend on."""
+    what = {
+        **{which: inputs[which]["sha256"] for which in inputs},
+        **{name: getattr(options, name) for name in ("runs", "search", "metric", "rounds", "seed")},
+        "system": asdict(system),
+        "boosting": asdict(boost_options(system, options.fitting(threads=1), {})) if system.level else None,
+        "grid": [asdict(stage) for stage in stages(system)],
+        "version": __version__,
+    }
+    return json.loads(json.dumps(what))  # tuples become lists, as they are when read back
+
+
+def _changed(name: str, old: Any, new: Any) -> str:
+    if name in LISTS:
+        return f"another {name} list"
+    return f"{name} {clip_json(old)}, not {clip_json(new)}"
+
+
+def _config(
+    paths: Mapping[str, str], inputs: Any, systems: Sequence[System], folder: Folder, options: CompareOptions
+) -> dict[str, Any]:
+    """config.json: command, options, seeds, hashes of inputs, signatures of metrics, versions, the grid."""
+    lists = [paths["dev"], *(part for which in list(inputs)[1:] for part in (f"--{which}", paths[which]))]
+    return {
+        "boostfeat": f"compare/{VERSION}",
+        "version": __version__,
+        "command": shlex.join(["boostfeat", "compare", *lists, *options.flags(), "-o", str(folder.path)]),
+        "options": asdict(options),
+        "systems": [asdict(system) for system in systems],
+        "seeds": [options.seed + r for r in range(options.runs)],
+        "test_seed": SEED,
+        "inputs": inputs,
+        "signatures": {metric: signature(metric, inputs[list(inputs)[-1]]["n_refs"]) for metric in METRICS},
+        "versions": {**{name: version(name) for name in VERSIONS}, "python": platform.python_version()},
+        "grid": {system.name: [asdict(stage) for stage in stages(system)] for system in systems},
+        "trials": options.trials,
+    }

@@ -1,0 +1,258 @@
+"""The systems that are compared: a set of features, a method, and the hyper-parameters that the held-out list chooses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from ..boosting.boost import BoostOptions, boost
+from ..boosting.recipes import ABLATION, RECIPES, recipe
+from ..core.arrays import I64
+from ..core.errors import InputError, unknown_name
+from ..lists.choices import Scorer
+from ..lists.nbest import NBest
+from ..model.model import Level, Model
+from ..trees.tree import LEAF_KINDS
+from ..tuners import TUNERS, tuner_class
+
+BOOSTERS: dict[str, Level] = {"boost-local": "local", "boost-global": "global"}
+METHODS = (*TUNERS, "mbr", *BOOSTERS)
+DEFAULT_RECIPE = "default"
+
+
+@dataclass(frozen=True)
+class System:
+    """A row of the table."""
+
+    name: str
+    feature_set: str = "base"  # the list's own features, or what ``featurize`` adds
+    method: str = "pro"  # decoder, a tuner, mbr, boost-local or boost-global
+    leaves: str | None = None  # of trees; None: the recipe's, or chosen like the other hyper-parameters
+    recipe: str = DEFAULT_RECIPE  # of boosting (see boostfeat.boosting.recipes)
+    changes: Mapping[str, Any] = field(default_factory=dict)  # to the recipe's options
+
+    @property
+    def level(self) -> Level | None:
+        return BOOSTERS.get(self.method)
+
+    @property
+    def slug(self) -> str:
+        """The name as part of a file name."""
+        return re.sub(r"[^\w.+-]", "_", self.name)
+
+
+SYSTEMS: dict[str, System] = {
+    "decoder": System("decoder", method="decoder"),
+    "base-MERT": System("base-MERT", method="mert"),
+    "base-PRO": System("base-PRO", method="pro"),
+    "kbmira": System("kbmira", method="kbmira"),
+    "mbr": System("mbr", method="mbr"),
+    "boost-global": System("boost-global", method="boost-global"),
+    "boost-local": System("boost-local", method="boost-local"),
+    "boost-local:paper": System("boost-local:paper", method="boost-local", recipe="paper"),
+}
+
+
+def parse_systems(text: str | None) -> tuple[System, ...]:
+    """Systems of a comma-separated list of names of SYSTEMS and of ``features/method[:leaves or recipe]``.
+
+    None is all of SYSTEMS. A list of the second kind alone comes after these; one that names any of SYSTEMS is complete.
+    """
+    names = [name.strip() for name in (text or "").split(",") if name.strip()]
+    if text is not None and not names:
+        raise InputError(f"--systems: expected names separated by commas, found none; choose from {', '.join(SYSTEMS)}")
+    if all("/" in name for name in names):
+        names = [*SYSTEMS, *names]
+    return tuple(_system(name) for name in dict.fromkeys(names))
+
+
+def _system(name: str) -> System:
+    if name in SYSTEMS:
+        return SYSTEMS[name]
+    feature_set, slash, rest = name.partition("/")
+    method, colon, how = rest.partition(":")
+    if not slash:
+        raise InputError(
+            f"unknown system {name!r}: expected one of {', '.join(SYSTEMS)}, or features/method[:leaves] as in 'large/pro'"
+        )
+    if method not in METHODS:
+        raise unknown_name(f"method of {name!r}", method, METHODS)
+    if colon and (method not in BOOSTERS or how not in (*LEAF_KINDS, *RECIPES)):
+        raise InputError(
+            f"system {name!r}: expected leaves ({', '.join(LEAF_KINDS)}) or a recipe ({', '.join(RECIPES)}) after ':', "
+            f"of a boosting method; found {how!r}"
+        )
+    if feature_set != "base":
+        templates = feature_templates()
+        for part in feature_set.split("+"):
+            if part not in templates.SETS and part not in templates.TEMPLATES:
+                raise unknown_name(f"features of {name!r}", part, templates.SETS)
+    if how in RECIPES:
+        return System(name, feature_set, method, recipe=how)
+    return System(name, feature_set, method, leaves=how or None)
+
+
+def ablation_systems() -> tuple[System, ...]:
+    """The default recipe, the paper's, and the default with one ingredient changed at a time, beside the linear start."""
+    whole = SYSTEMS["boost-local"]
+    changed = (replace(whole, name=f"boost-local:{name}", changes=changes) for name, changes in ABLATION.items() if changes)
+    return SYSTEMS["base-PRO"], whole, *changed, SYSTEMS["boost-local:paper"]
+
+
+def feature_templates() -> Any:
+    """The module that computes feature sets other than base, or why there is none."""
+    try:
+        from .. import features as templates
+    except ImportError as error:
+        raise InputError(f"features other than base: expected boostfeat's templates, found: {error}; install it whole") from None
+    return templates
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Hyper-parameters: a declared grid, in stages
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Values to try with what the stages before have chosen; the first of each is the default."""
+
+    grid: Mapping[str, tuple[Any, ...]]
+    fixed: Mapping[str, Any] = field(default_factory=dict)  # in this stage only
+
+    def points(self, chosen: Mapping[str, Any]) -> list[dict[str, Any]]:
+        return [{**chosen, **dict(zip(self.grid, values, strict=True))} for values in product(*self.grid.values())]
+
+
+MBR_SCALES = (1.0, 0.25, 0.5, 2.0, 4.0)
+PAIRS = {"alpha": (1.0, 0.1), "keep": (100, 300), "l2": (1.0, 100.0)}  # [TA13 footnote 1]: K is 100 or 300
+PAPER = (
+    Stage(PAIRS, {"rounds": 0}),  # by the linear model that boosting starts from: PRO's, so trees explain what differs
+    Stage({"leaves": ("constant", "linear"), "max_leaves": (2, 4)}),
+    Stage({"shrinkage": (1.0, 0.5)}),
+)
+GRIDS: dict[str, tuple[Stage, ...]] = {
+    "decoder": (),
+    "mert": (),
+    "pro": (Stage(PAIRS),),
+    "mbr": (Stage(PAIRS), Stage({"scale": MBR_SCALES})),
+    "mira": (Stage({"c": (0.01, 0.001, 0.1)}),),
+    "kbmira": (Stage({"c": (0.01, 0.001, 0.1)}),),
+    "rm": (Stage({"c": (0.01, 0.001), "b": (1.0, 0.5, 2.0)}),),
+    "adagrad": (Stage({"l1": (0.1, 0.01), "eta": (0.02, 0.1)}),),
+    "rampion": (Stage({"eta": (1e-4, 1e-3, 1e-5)}),),
+    "arow": (Stage({"r": (100.0, 10.0, 1000.0)}),),
+    "boost-local": (),  # a recipe is complete
+    "boost-global": (),
+}
+SEARCHES = ("grid", "halving", "none")
+
+
+def stages(system: System) -> tuple[Stage, ...]:
+    """The system's grid: that of its method, or of [TA13] for its recipe, without what the system's name fixes."""
+    grid = PAPER if system.recipe == "paper" else GRIDS[system.method]
+    if system.leaves is None:
+        return grid
+    return tuple(replace(s, grid={k: v for k, v in s.grid.items() if k != "leaves"}) for s in grid)
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """What all systems of a comparison share."""
+
+    search: str = "grid"
+    metric: str = "bleu-sbp"  # what MERT climbs, epochs and rounds stop by, and hyper-parameters are chosen by
+    rounds: int | None = None  # of boosting, at most; None: the recipe's. The held-out list chooses how many
+    seed: int = 0
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        if self.search not in SEARCHES:
+            raise unknown_name("search", self.search, SEARCHES)
+        if self.metric not in ("bleu", "bleu-sbp"):
+            raise unknown_name("metric of compare", self.metric, ("bleu", "bleu-sbp"))
+
+
+def boost_options(system: System, options: FitOptions, params: Mapping[str, Any]) -> BoostOptions:
+    """The system's recipe with what its name, the comparison and the search change."""
+    rounds = {} if options.rounds is None else {"rounds": options.rounds}
+    leaves = {} if system.leaves is None else {"leaves": system.leaves}
+    own = {"level": system.level, "metric": options.metric}
+    return recipe(system.recipe, **{**own, **rounds, **leaves, **system.changes, **params})
+
+
+def fit(system: System, dev: NBest, select: NBest, params: Mapping[str, Any], options: FitOptions) -> Model:
+    """The system with these hyper-parameters; select chooses the round or epoch."""
+    if system.level is not None:
+        return boost(dev, select, boost_options(system, options, params), seed=options.seed, threads=options.threads)
+    from ..tuners.base import Run
+
+    run = Run(seed=options.seed, threads=options.threads, metric=options.metric)
+    if system.method != "mbr":
+        model: Model = tuner_class(system.method)(**params).fit(dev, select, run)
+        return model
+    # PRO's model with its weights multiplied by the scale: p = softmax(score) is what MBR's expectation is under
+    scale = params["scale"]
+    linear = tuner_class("pro")(**{k: v for k, v in params.items() if k != "scale"}).fit(dev, select, run)
+    weights = {name: scale * w for name, w in linear.weights.items()}
+    return replace(linear, weights=weights, config={**linear.config, "method": "mbr", "scale": scale})
+
+
+def choose(system: System, model: Model, nbest: NBest, *, threads: int = 1) -> I64:
+    """[S] what the system takes from each list: the model's best, or what has most in common with its better ones."""
+    if system.method == "mbr":
+        from ..lists.mbr import mbr_choice
+
+        return mbr_choice(nbest, model.decision_function(nbest), threads=threads)
+    return model.predict(nbest)
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the search chose, and all it tried."""
+
+    model: Model
+    params: dict[str, Any]
+    tried: list[dict[str, Any]]  # {params, select} and, where only part of dev was used, {dev: share}
+
+
+Report = Callable[[str], None]
+
+
+def search(system: System, dev: NBest, select: NBest, options: FitOptions, report: Report = lambda note: None) -> Found:
+    """Choose hyper-parameters by the gain on select, stage by stage, the first among equals.
+
+    grid: every point of a stage. halving: all on a quarter of dev's sentences, the better half on half of them, what is left on
+    all. none: the defaults.
+    """
+    scorer = Scorer(select)
+    order = np.random.default_rng(options.seed).permutation(len(dev))
+    memo: dict[str, tuple[float, Model]] = {}
+    tried: list[dict[str, Any]] = []
+
+    def fitted(params: Mapping[str, Any], stage: Stage, share: float = 1.0) -> tuple[float, Model]:
+        key = repr((sorted(params.items()), share))
+        if key not in memo:
+            part = dev if share == 1.0 else dev.take(np.sort(order[: max(1, round(share * len(dev)))]))
+            model = fit(system, part, select, params, options)
+            gain = scorer.score(choose(system, model, select, threads=options.threads), options.metric).score
+            memo[key] = gain, model
+            tried.append({"params": dict(params), "select": gain, **({} if share == 1.0 else {"dev": share})})
+            what = ", ".join(f"{name} {params[name]}" for name in stage.grid) or "fitted"
+            report(f"{what}: {gain:.2f}" + ("" if share == 1.0 else f" ({share:.0%} of dev)"))
+        return memo[key]
+
+    chosen = {name: values[0] for stage in stages(system) for name, values in stage.grid.items()}
+    for stage in stages(system) if options.search != "none" else ():
+        points, share = stage.points(chosen), 0.25 if options.search == "halving" else 1.0
+        while share < 1.0 and len(points) > 2:
+            gains = [fitted({**point, **stage.fixed}, stage, share)[0] for point in points]
+            kept = np.argsort(-np.array(gains), kind="stable")[: -(-len(points) // 2)]
+            points, share = [points[k] for k in np.sort(kept)], 2 * share
+        chosen = max(points, key=lambda point: fitted({**point, **stage.fixed}, stage)[0])
+    return Found(fitted(chosen, Stage({}))[1], chosen, tried)

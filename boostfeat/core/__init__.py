@@ -1,0 +1,1 @@
+"""What everything stands on: arrays and kernels, files, errors, options. Imports nothing of boostfeat."""

@@ -1,0 +1,214 @@
+"""Array types, and the few kernels over offset arrays that everything shares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+I32 = NDArray[np.int32]
+U8 = NDArray[np.uint8]
+Bool = NDArray[np.bool_]
+
+
+def offsets(counts: Array) -> I64:
+    """Offsets [n+1] of segments with these lengths [n]."""
+    ptr = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(counts, out=ptr[1:])
+    return ptr
+
+
+def owners(ptr: I64) -> I64:
+    """For each element, which segment holds it: the inverse of offsets."""
+    return np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))
+
+
+def segment_positions(ptr: I64, segments: Array) -> I64:
+    """Positions of all elements of the given segments, in their order."""
+    starts = ptr[:-1][segments]
+    counts = ptr[1:][segments] - starts
+    total = int(counts.sum())
+    return np.arange(total) - np.repeat(offsets(counts)[:-1] - starts, counts)
+
+
+@njit(cache=True, nogil=True)
+def _segment_sum(ptr, idx, values, out):  # type: ignore[no-untyped-def]
+    for h in range(len(ptr) - 1):
+        total = 0.0
+        for i in range(ptr[h], ptr[h + 1]):
+            total += values[idx[i]]
+        out[h] += total
+
+
+def add_segment_sums(ptr: I64, idx: I32, values: F64, out: F64, *, threads: int = 1) -> F64:
+    """out[h] += Σ values[idx[i]] over segment h (A F). Empty segments add 0, unlike ``np.add.reduceat``."""
+    cuts = np.linspace(0, len(out), threads + 1).astype(np.int64)
+
+    def part(k: int) -> None:  # unsigned: numba need not look for negative indices
+        _segment_sum(ptr[cuts[k] : cuts[k + 1] + 1], idx.view(np.uint32), values, out[cuts[k] : cuts[k + 1]])
+
+    in_threads(part, range(threads), threads)
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _segment_scatter(ptr, idx, values, out):  # type: ignore[no-untyped-def]
+    for h in range(len(ptr) - 1):
+        v = values[h]
+        if v != 0.0:
+            for i in range(ptr[h], ptr[h + 1]):
+                out[idx[i]] += v
+
+
+def scatter_segments(ptr: I64, idx: I32, values: F64, n: int) -> F64:
+    """Σ values[h] over the segments h that hold each of n elements (A' g): the transpose of add_segment_sums."""
+    out = np.zeros(n)
+    _segment_scatter(ptr, idx.view(np.uint32), values, out)
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _segment_rows(ptr, idx, matrix, out):  # type: ignore[no-untyped-def]
+    for h in range(len(ptr) - 1):
+        for i in range(ptr[h], ptr[h + 1]):
+            row = matrix[idx[i]]
+            for d in range(matrix.shape[1]):
+                out[h, d] += row[d]
+
+
+def add_segment_rows(ptr: I64, idx: I32, matrix: F64, out: F64) -> F64:
+    """A X: out[h, :D] += the rows ``matrix[idx[i]]`` [D] over segment h."""
+    _segment_rows(ptr, idx.view(np.uint32), matrix, out)
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _count(idx, out):  # type: ignore[no-untyped-def]
+    for i in range(len(idx)):
+        out[idx[i]] += 1.0
+
+
+def occurrences(idx: I32, n: int) -> F64:
+    """How often each of 0..n-1 is among idx. As np.bincount, but without a wider copy of idx, which may be mapped."""
+    out = np.zeros(n)
+    _count(idx.view(np.uint32), out)
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _segment_argmax(ptr, values, out):  # type: ignore[no-untyped-def]
+    for s in range(len(ptr) - 1):
+        best = -1
+        for i in range(ptr[s], ptr[s + 1]):
+            if best < 0 or values[i] > values[best]:
+                best = i
+        out[s] = best
+
+
+def segment_argmax(ptr: I64, values: F64) -> I64:
+    """Position of the largest value of each segment, the first among equals, -1 where it is empty."""
+    out = np.empty(len(ptr) - 1, np.int64)
+    _segment_argmax(ptr, values, out)
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _mix(h, word):  # type: ignore[no-untyped-def]
+    h = (h ^ word) * np.uint64(0xBF58476D1CE4E5B9)
+    return h ^ (h >> np.uint64(29))
+
+
+@njit(cache=True, nogil=True)
+def _unique_rows(a, b, first, inverse):  # type: ignore[no-untyped-def]
+    """IN a[n, p], b[n, q] (uint64 words); OUT first[n] (of each distinct row), inverse[n]. Returns their number."""
+    n = len(a)
+    size = 16
+    while size < 2 * n:
+        size *= 2
+    table = np.full(size, -1, np.int64)
+    mask = np.uint64(size - 1)
+    distinct = 0
+    for r in range(n):
+        h = np.uint64(1469598103934665603)
+        for j in range(a.shape[1]):
+            h = _mix(h, a[r, j])
+        for j in range(b.shape[1]):
+            h = _mix(h, b[r, j])
+        slot = (h ^ (h >> np.uint64(32))) & mask
+        while True:
+            k = table[slot]
+            if k < 0:
+                table[slot] = distinct
+                first[distinct] = r
+                inverse[r] = distinct
+                distinct += 1
+                break
+            q = first[k]
+            same = True
+            for j in range(b.shape[1]):
+                if b[q, j] != b[r, j]:
+                    same = False
+                    break
+            if same:
+                for j in range(a.shape[1]):
+                    if a[q, j] != a[r, j]:
+                        same = False
+                        break
+            if same:
+                inverse[r] = k
+                break
+            slot = (slot + np.uint64(1)) & mask
+    return distinct
+
+
+def unique_rows(a: Array, b: Array) -> tuple[I64, I64]:
+    """Distinct rows of [a | b] in order of first appearance: (first [m], inverse [n]).
+
+    Rows are compared bit by bit in 8-byte words; callers turn -0.0 into 0.0 beforehand.
+    """
+    n = len(a)
+    first, inverse = np.empty(n, np.int64), np.empty(n, np.int64)
+    words = [np.ascontiguousarray(m).view(np.uint64).reshape(n, m.shape[1]) for m in (a, b)]
+    m = _unique_rows(*words, first, inverse)
+    return first[:m], inverse
+
+
+def in_threads(task: Callable[[Any], Any], items: Sequence[Any], threads: int) -> list[Any]:
+    """Results of the task in the order of the items."""
+    if threads == 1 or len(items) < 2:
+        return [task(item) for item in items]
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(task, items))
+
+
+HUGE = 1e150  # scores and steps are cut here: far beyond where exp saturates, and squares of it still are numbers
+
+
+def cut(x: F64) -> F64:
+    """Values [n] within the numbers that squares of are finite."""
+    return np.clip(x, -HUGE, HUGE)
+
+
+def first_use_order(unit_idx: Array, n: int) -> tuple[I64, I32]:
+    """Units in order of first use, and the occurrences renumbered accordingly; unused ones are left out."""
+    number, order = np.full(n, -1, np.int32), np.empty(n, np.int64)
+    m = _number_by_first_use(unit_idx, number, order)
+    return order[:m], number[unit_idx]
+
+
+@njit(cache=True, nogil=True)
+def _number_by_first_use(idx, number, order):  # type: ignore[no-untyped-def]
+    n = 0
+    for i in range(len(idx)):
+        if number[idx[i]] < 0:
+            number[idx[i]] = n
+            order[n] = idx[i]
+            n += 1
+    return n

@@ -1,0 +1,53 @@
+"""JSON from elsewhere: what Python's reader lets through, and nobody can print or write again, is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+from .files import open_output
+
+# escapes one after the other: a pair of surrogates is a character, one alone (the group) is not
+_ESCAPE = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.")
+
+
+def parse_json(text: str | bytes, **hooks: Any) -> Any:
+    """json.loads, which raises ValueError also for half characters (a \\ud800 alone) and for what is nested too deeply."""
+    try:
+        value = json.loads(text, **hooks)
+    except RecursionError:
+        raise ValueError("lists or objects nested too deeply") from None
+    plain = text if isinstance(text, str) else text.decode()
+    if "\\ud" in plain or "\\uD" in plain:
+        half = next((match[1] for match in _ESCAPE.finditer(plain) if match[1]), None)
+        if half:
+            raise ValueError(f"half of a character, {half}")
+    return value
+
+
+def no_constant(name: str) -> float:
+    """A hook for NaN and Infinity."""
+    raise ValueError(f"{name} where a finite number is expected")
+
+
+def finite(text: str) -> float:
+    """A hook for numbers: 1e999 is none."""
+    value = float(text)
+    return value if isfinite(value) else no_constant(text)
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """The object in a JSON file, None where there is none or it is damaged."""
+    try:
+        obj = parse_json(path.read_bytes())
+    except (FileNotFoundError, ValueError):
+        return None
+    return obj if isinstance(obj, dict) else None
+
+
+def write_json(path: Path, value: Any) -> None:
+    with open_output(path) as stream:
+        stream.write(json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False).encode() + b"\n")

@@ -1,0 +1,346 @@
+"""Some blocks of sentences on a worker: what they add to every sum that boosting, PRO and refits are made of.
+
+A worker has a part for each of its threads. Where a sum rounds, what a part gives is a list with an item for each of its blocks:
+these are the same however many workers and threads there are. All other lists have one item.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cached_property, reduce
+from itertools import pairwise
+from operator import add
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from ..boosting.refit import Terms
+from ..boosting.round_loss import Training
+from ..boosting.stopping import scores_of, tree_scores
+from ..core.arrays import F64, I32, I64, first_use_order
+from ..lists.choices import best_choice, chosen_stats
+from ..lists.nbest import NBest, SparseRows, Units
+from ..losses.expected import ExpectedBleu
+from ..losses.pairs import PairOptions, Pairs, pairs_for, sample_pairs, split_pairs
+from ..losses.pairwise import PairwiseLogLoss
+from ..metrics.bleu import context_bleu, corpus_bleu, corpus_rows, sentence_bleu
+from ..model.effects import squares_within_lists
+from ..model.model import Model
+from ..model.units import Space
+from ..trees.tree import DenseTable, Tree
+from ..tuners.linear import LinearPart
+
+if TYPE_CHECKING:
+    from ..boosting.boost import BoostOptions
+
+RayAt = tuple[float, float, float]
+
+
+def in_order(numbers: Any) -> Any:
+    """Their sum, from left to right: from Python 3.12 on, sum() rounds in another way."""
+    return reduce(add, numbers, 0.0)
+
+
+def cut_part(nbest: NBest, first: int, last: int) -> tuple[NBest, I64]:
+    """Sentences first:last, and which units of the store are theirs, by their first use.
+
+    They are views of the store; only units are copied, without their strings, which nobody reads.
+    """
+    a, b = int(nbest.hyp_ptr[first]), int(nbest.hyp_ptr[last])
+    u, v = int(nbest.unit_ptr[a]), int(nbest.unit_ptr[b])
+    r, t = int(nbest.ref_ptr[first]), int(nbest.ref_ptr[last])
+    used, unit_idx = first_use_order(nbest.unit_idx[u:v], nbest.n_units)
+    n = len(used)
+    if n == nbest.n_units and (first, last) == (0, len(nbest)) and (used == np.arange(n)).all():
+        return nbest, used
+    blank = pa.array(np.zeros(n, np.int8)).cast(pa.large_string()) if n else nbest.units.src.slice(0, 0)
+    units = Units(
+        x=nbest.units.x[used],
+        sparse=nbest.units.sparse.take(used),
+        **dict.fromkeys(("src", "tgt", "align"), blank),
+        **dict.fromkeys(("src_len", "tgt_len"), np.full(n, -1, np.int32)),
+        score=np.full(n, np.nan),
+    )
+    extra = nbest.extra_sparse
+    x, y = int(extra.ptr[a]), int(extra.ptr[b])
+    part = replace(
+        nbest,
+        ids=nbest.ids[first:last],
+        source=nbest.source.slice(first, last - first),
+        ref_ptr=nbest.ref_ptr[first : last + 1] - r,
+        refs=nbest.refs.slice(r, t - r),
+        hyp_ptr=nbest.hyp_ptr[first : last + 1] - a,
+        text=nbest.text.slice(a, b - a),
+        score=nbest.score[a:b],
+        stats=nbest.stats[a:b],
+        unit_ptr=nbest.unit_ptr[a : b + 1] - u,
+        unit_idx=unit_idx,
+        src_start=nbest.src_start[u:v],
+        tgt_start=nbest.tgt_start[u:v],
+        units=units,
+        extra=nbest.extra[a:b],
+        extra_sparse=SparseRows(extra.ptr[a : b + 1] - x, extra.idx[x:y], extra.val[x:y]),
+    )
+    return part, used
+
+
+class Part:
+    """Consecutive blocks of a corpus, and the scores of their hypotheses under the model so far."""
+
+    def __init__(self, corpus: NBest, ptr: I64, number: int, options: BoostOptions | None) -> None:
+        """``ptr``: offsets of its blocks among the sentences of the corpus; its number among all parts."""
+        self.number, self.options, self.n = number, options, len(corpus)
+        self.first, self.first_hyp = int(ptr[0]), int(corpus.hyp_ptr[ptr[0]])
+        self.nbest, self.units = cut_part(corpus, self.first, int(ptr[-1]))
+        self.blocks = ptr - self.first
+        self._drawn: tuple[PairOptions, Any] | None = None
+        if options is not None:
+            self.space = Space.of(self.nbest, options.level)
+            self.counts = self.space.counts()
+            self.gains = sentence_bleu(self.nbest.stats, alpha=options.pairs.alpha)
+            self.strict = options.metric != "bleu"
+
+    @property
+    def _hyps(self) -> list[slice]:
+        """Of each block."""
+        return [slice(a, b) for a, b in pairwise(self.nbest.hyp_ptr[self.blocks].tolist())]
+
+    # -- scores --------------------------------------------------------------------------------------------------------
+
+    def start(self, model: Model) -> None:
+        self.scores = scores_of(model, self.nbest, self.space)
+
+    def add(self, tree: Tree) -> None:
+        self.scores += tree_scores(tree, self.space)
+
+    def choice(self) -> I64:
+        """The 1-best of each sentence under the scores, as the corpus counts hypotheses; -1 where there is none."""
+        return self._in_corpus(best_choice(self.nbest, self.scores))
+
+    def linear_choice(self, weights: dict[str, float]) -> list[I64]:
+        """The same under linear weights alone."""
+        return [self._in_corpus(best_choice(self.nbest, Model(weights).decision_function(self.nbest)))]
+
+    def _in_corpus(self, hyps: I64) -> I64:
+        return np.where(hyps >= 0, hyps + self.first_hyp, -1)
+
+    # -- pairs and their weights ---------------------------------------------------------------------------------------
+
+    def draw(self, options: PairOptions, seed: int) -> list[int]:
+        """Draw pairs: those that these sentences have in the whole corpus. Gives their number."""
+        if self._drawn != (options, seed):  # else the pairs of the linear weights are those of the first round, too
+            self._drawn = options, seed
+            how: dict[str, Any] = {"seed": seed, "first": self.first}
+            if self.options is None:
+                self.pairs: Pairs = pairs_for(self.nbest, options, **how)
+            else:
+                self.pairs = sample_pairs(self.nbest.hyp_ptr, self.gains, options, **how)
+        self.weight: F64 | None = None
+        return [len(self.pairs)]
+
+    def context(self) -> list[I64]:
+        """What the 1-best adds to the statistics of the corpus."""
+        self._rows = corpus_rows(chosen_stats(self.nbest, best_choice(self.nbest, self.scores)))
+        return [self._rows.sum(axis=0)]
+
+    def weigh(self, total: I64) -> list[float]:
+        """Weights of pairs by their gain in the context of the corpus' 1-best; gives their sums. See gains.pair_weights."""
+        gains = np.empty(self.nbest.n_hyps)
+        for block in self._hyps:  # statistics as 64-bit rows are three times what the list holds
+            rest = total - self._rows[self.nbest.sent_of_hyp[block]]
+            gains[block] = context_bleu(self.nbest.stats[block], rest, strict=self.strict)
+        gains = self.n * (gains - float(corpus_bleu(total, strict=self.strict)))
+        self.weight = np.maximum(gains[self.pairs.better] - gains[self.pairs.worse], 0.0)
+        return [float(self.weight[block].sum()) for block in self._pair_slices()]
+
+    def _pair_slices(self) -> Iterator[slice]:
+        return (slice(a, b) for a, b in pairwise(self.pairs.sent_ptr[self.blocks].tolist()))
+
+    def train(self, scale: float, mean: float | None) -> list[float]:
+        """Make the loss of the rounds to come; with weights over their mean, or of 1 where that is 0. Gives its reach."""
+        assert self.options is not None
+        weight = None
+        if mean is not None and self.weight is not None:
+            weight = self.weight / mean if mean > 0 else np.ones(len(self.pairs))
+        self.training = Training.of(
+            self.space,
+            self.nbest.hyp_ptr,
+            self.pairs,
+            self.gains,
+            replace(self.options, scale=scale),
+            weight=weight,
+            blocks=self.blocks,
+        )
+        units, loss = np.diff(self.training.space.unit_ptr), self._loss
+        reach = loss.weight * (units[loss.pairs.better] + units[loss.pairs.worse])
+        return [float(reach[block].sum()) for block in self._pair_slices()]
+
+    def agree(self, reach: float) -> None:
+        """Round gradients to the grid of the whole corpus."""
+        self.training = replace(self.training, reach=reach)
+
+    @property
+    def _loss(self) -> PairwiseLogLoss:
+        assert isinstance(self.training.loss, PairwiseLogLoss)  # check_options has seen to it
+        return self.training.loss
+
+    def _losses(self) -> list[float]:
+        scores = self.scores[self.training.hyps]
+        return [value for value, _, _ in self._loss.block_rays(scores, np.zeros(len(scores)))(0.0)]
+
+    # -- rows ----------------------------------------------------------------------------------------------------------
+    # A unit of several parts is a row of the first of them only, its host; the others send it what they have of it. So the
+    # rows of a cluster are those of one machine.
+
+    def settle(self, host: I64 | None) -> None:
+        """The host of each unit; None: all are its own."""
+        own = np.ones(len(self.counts), np.bool_) if host is None else host == self.number
+        self._guests, self._hosts = np.flatnonzero(~own), np.zeros(0, np.int64) if host is None else host[~own]
+        self._own = np.flatnonzero(own) if len(self._guests) else None
+        self._table = DenseTable(self.space.names, self.space.x[self._guests]) if len(self._guests) else None
+
+    def guests(self) -> list[tuple[I64, I64]]:
+        """Units that are rows elsewhere: where, and which."""
+        return [(self._hosts, self.units[self._guests] if len(self._guests) else self._guests)]
+
+    def adopt(self, units: list[I64]) -> list[tuple[F64, F64]]:
+        """Units of its own that other parts send something of. Gives occurrences: of its guests, and of these."""
+        self._adopted = np.zeros(0, np.int64)
+        if len(units[self.number]):
+            own = self.mine(self.units)
+            order = np.argsort(own)
+            self._adopted = order[np.searchsorted(own, units[self.number], sorter=order)]
+        self.c = self.mine(self.counts).copy()
+        return [(self.counts[self._guests], self.c[self._adopted])]
+
+    def complete_counts(self, counts: list[F64]) -> None:
+        self.c[self._adopted] = counts[self.number]
+
+    def complete(self, target: list[F64]) -> None:
+        self.g[self._adopted] = target[self.number]
+
+    def mine(self, values: Any) -> Any:
+        """Of its units: those that are rows here."""
+        return values if self._own is None else values[self._own]
+
+    @cached_property
+    def row_ptr(self) -> I64:
+        """Offsets of the rows of each block: a unit is that of its first use, and rows are in that order."""
+        if self.options is None or self.options.level == "global":
+            return np.asarray(self.nbest.hyp_ptr[self.blocks])
+        ends = self.nbest.unit_ptr[self.nbest.hyp_ptr[self.blocks]]
+        last = [self.nbest.unit_idx[a:b].max(initial=-1) for a, b in pairwise(ends.tolist())]
+        used = np.maximum.accumulate([0, *(k + 1 for k in last)])
+        return used if self._own is None else np.searchsorted(self._own, used)
+
+    @cached_property
+    def owners(self) -> tuple[I64, I32]:
+        return self.space.owners(self.nbest.hyp_ptr)
+
+    # -- a round -------------------------------------------------------------------------------------------------------
+
+    def target(self, seed: int, m: int, subsample: float) -> list[tuple[F64, F64, float, float]]:
+        """y = -dΨ/dF of its units. Gives that of guests and of adopted rows, and the largest and the sum of all other |y|."""
+        among = None
+        if subsample < 1:
+            drawn = np.random.default_rng([seed, m]).random(self.n)[self.first : self.first + len(self.nbest)] < subsample
+            among = drawn[self.nbest.sent_of_hyp]
+        target = self.training.target(self.scores, among)
+        self.g = self.mine(target)
+        size = np.abs(self.g)
+        size[self._adopted] = 0.0
+        return [(target[self._guests], self.g[self._adopted], float(size.max(initial=0.0)), float(size.sum()))]
+
+    def aim(self, tree: Tree, h: F64) -> list[RayAt]:
+        """Prepare the line search along a tree, which gives h of the rows here. Gives where it starts: ray(0)."""
+        if self._own is not None:
+            every = np.empty(len(self.counts))
+            every[self._own], every[self._guests] = h, tree.predict(self._table)  # type: ignore[arg-type]
+            h = every
+        self._direction = self.space.sum(h)
+        at = self.training.hyps
+        self._rays = self._loss.block_rays(self.scores[at], self._direction[at])
+        return self.ray(0.0)
+
+    def ray(self, rho: float) -> list[RayAt]:
+        return self._rays(rho)
+
+    def move(self, rho: float) -> list[tuple[list[float], list[float], I64]]:
+        """F += ρ h. Gives what its effect is made of, squares about the lists' means; and the row."""
+        step = rho * self._direction
+        self.scores += step
+        return [(self._squares(step), *self.row()[0])]
+
+    def _squares(self, column: F64) -> list[float]:
+        ptr, cuts = self.nbest.hyp_ptr, self.blocks.tolist()
+        return [float(squares_within_lists(ptr[a : b + 1] - ptr[a], column[ptr[a] : ptr[b], None])[0]) for a, b in pairwise(cuts)]
+
+    def row(self) -> list[tuple[list[float], I64]]:
+        """What a row of the history needs: the losses of its blocks, and the 1-best."""
+        return [(self._losses(), self.choice())]
+
+    # -- linear weights ------------------------------------------------------------------------------------------------
+
+    def prepare_linear(self) -> None:
+        """What columns, n_pairs, peak, squares, standardise and at are about."""
+        _ = self.nbest.global_names, self.nbest.global_sparse  # made once, not for every block
+        self._linear = [LinearPart(self.nbest, pairs) for pairs in split_pairs(self.pairs, self.blocks)]
+
+    def columns(self) -> list[I64]:
+        return [block.columns() for block in self._linear]
+
+    def n_pairs(self) -> list[int]:
+        return [block.n_pairs() for block in self._linear]
+
+    def peak(self) -> list[F64]:
+        return [block.peak() for block in self._linear]
+
+    def squares(self, peak: F64) -> list[tuple[F64, F64]]:
+        return [block.squares(peak) for block in self._linear]
+
+    def standardise(self, rms: F64) -> None:
+        for block in self._linear:
+            block.standardise(rms)
+
+    def at(self, w: F64) -> list[tuple[float, F64]]:
+        return [block.at(w) for block in self._linear]
+
+    def forget_linear(self) -> None:
+        del self._linear
+
+    def spreads(self, names: list[str]) -> list[tuple[F64, F64]]:
+        """Of dense features: squares about the lists' means, and the largest values."""
+        squares, largest = np.zeros((len(self.blocks) - 1, len(names))), np.zeros(len(names))
+        for j, name in enumerate(names):
+            column = self.nbest.global_column(name)
+            squares[:, j], largest[j] = self._squares(column), np.abs(column).max(initial=0.0)
+        return [(row, largest) for row in squares]
+
+    def sparse_squares(self) -> list[F64]:
+        every = self.nbest.global_sparse.power(2)
+        return [np.asarray(every[block].sum(axis=0)).ravel() for block in self._hyps]
+
+    # -- expected BLEU -------------------------------------------------------------------------------------------------
+
+    def prepare_refit(self, model: Model, scale: float) -> None:
+        assert self.options is not None
+        self._refits = []
+        for first, last in pairwise(self.blocks.tolist()):
+            block = cut_part(self.nbest, first, last)[0]
+            terms = Terms(block, Space.of(block, self.options.level), model.trees, "linear")
+            self._refits.append((terms, ExpectedBleu(block.hyp_ptr, block.stats, scale, strict=self.strict)))
+
+    def expect(self, theta: F64) -> list[F64]:
+        """Statistics that the weights let expect [10]."""
+        self._p, expected = zip(*(loss.expected(terms.scores(theta)) for terms, loss in self._refits), strict=True)
+        return list(expected)
+
+    def refit_slope(self, slope: F64) -> list[F64]:
+        """dΨ/dθ, from the slope [10] of ln BLEU in the expected statistics of the corpus."""
+        every = zip(self._refits, self._p, strict=True)
+        return [terms.gradient(loss.margins(slope, p, n=self.n)) for (terms, loss), p in every]
+
+    def forget_refit(self) -> None:
+        del self._refits, self._p

@@ -1,0 +1,398 @@
+"""What a worker holds: some blocks of sentences, their rows as codes, and a LightGBM that is one of a network."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ..core.arrays import F64, I32, I64, Array, in_threads, offsets
+from ..core.errors import InputError
+from ..lists.learnable import learnable
+from ..lists.store import read_store
+from ..losses.line_search import minimise_ray
+from ..losses.pairwise import add_up
+from ..trees.binning import Bins, Borders, Scale, columns_of, value_masses
+from ..trees.growing import Grower
+from ..trees.growing_kernels import divide, on_grid, owners_in, slope_sums, sums
+from ..trees.tree import Tree, leaf_outputs
+from .block_range import Part, RayAt
+from .shares import Share, versions
+
+if TYPE_CHECKING:
+    from ..boosting.boost import BoostOptions
+    from ..lists.nbest import NBest
+
+Split = tuple[int, int, int, int]
+
+
+class Source(NamedTuple):
+    """A store that workers open themselves."""
+
+    path: str
+    size: int  # of the file, in bytes
+
+    @classmethod
+    def of(cls, path: str) -> Source:
+        where = os.path.abspath(path)
+        return cls(where, os.path.getsize(where))
+
+    def open(self) -> NBest:
+        """On a worker."""
+        who = f"worker {_address()}"
+        if not os.path.isfile(self.path):
+            raise InputError(
+                f"{self.path}: expected the store on {who} too, found no such file there; put it where all workers see it"
+            )
+        if (found := os.path.getsize(self.path)) != self.size:
+            raise InputError(f"{self.path}: expected {self.size} bytes on {who}, found {found}; give all workers the same store")
+        return learnable(read_store(self.path))
+
+
+class Shard:
+    """Consecutive blocks of the corpus. All its methods run in one thread: LightGBM's network belongs to a thread."""
+
+    def __init__(self, source: Source, options: BoostOptions | None, *, share: Share) -> None:
+        nbest = source.open()
+        self.options, self.threads, self.share = options, share.threads, share
+        self._corpus = nbest
+        numbers = range(len(share.blocks))
+        self.parts = in_threads(lambda k: Part(nbest, share.blocks[k], share.first + k, options), numbers, len(numbers))
+        self._network: Any = None
+        self._leaves: tuple[list[Split], I32] | None = None
+
+    def each(self, method: str, *arguments: Any) -> list[Any]:
+        """What a method of every part gives, one after the other."""
+        return self._in_parts(lambda part: getattr(part, method)(*arguments))
+
+    def _in_parts(self, job: Callable[[Part], list[Any] | None]) -> list[Any]:
+        return [item for items in in_threads(job, self.parts, len(self.parts)) for item in items or []]
+
+    # -- rows ----------------------------------------------------------------------------------------------------------
+
+    def settle(self) -> None:
+        """Tell every part which of its units are rows elsewhere: those that an earlier part has."""
+        if self.options is None or self.options.level == "global" or len(self.share.parts) == 2:
+            self.each("settle", None)
+            return
+        corpus = self._corpus
+        host = np.full(corpus.n_units, -1, np.int16)  # there are no more parts than blocks
+        cuts = corpus.unit_ptr[corpus.hyp_ptr[self.share.parts]].tolist()
+        for number in reversed(range(self.parts[-1].number + 1)):
+            host[corpus.unit_idx[cuts[number] : cuts[number + 1]]] = number
+        for part in self.parts:
+            part.settle(host[part.units].astype(np.int64))
+
+    def prepare_rows(self, names: Sequence[str]) -> tuple[list[str], int, float]:
+        """Put the rows of all parts side by side. Returns their features, number and occurrences."""
+        spaces = [part.space.only(names) if names else part.space for part in self.parts]
+        self._names, self._all = spaces[0].names, [space.x for space in spaces]
+        x = None if names else self._corpus_rows()
+        if x is None:
+            x = _joined([part.mine(every) for every, part in zip(self._all, self.parts, strict=True)])
+        self._x, self._c = x, _joined([part.c for part in self.parts])
+        self._ptr = offsets(np.array([len(part.c) for part in self.parts]))
+        blocks = [first + part.row_ptr for first, part in zip(self._ptr[:-1], self.parts, strict=True)]
+        self._blocks = [slice(a, b) for ptr in blocks for a, b in pairwise(ptr.tolist())]
+        return list(self._names), len(self._x), float(self._c.sum())
+
+    def _corpus_rows(self) -> F64 | None:
+        """The rows as a part of the store, where they follow each other there: stores number units by their first use."""
+        if self.options is None or self.options.level == "global":
+            return None
+        rows = _joined([part.mine(part.units) for part in self.parts])
+        if not len(rows) or rows[-1] - rows[0] + 1 != len(rows) or (np.diff(rows) != 1).any():
+            return None
+        return self._corpus.X[rows[0] : rows[-1] + 1]
+
+    def masses(self, first: int, last: int) -> list[tuple[F64, F64]]:
+        """Distinct values of some features and their occurrences."""
+        columns = columns_of(self._x, range(first, last), self.threads)
+        return in_threads(lambda k: value_masses(columns[k], self._c), range(len(columns)), self.threads)
+
+    def ranges(self, f: int) -> list[tuple[F64, F64]]:
+        """Of each part, the lowest and the highest value of a feature in every sentence that has units."""
+        out = []
+        for x, part in zip(self._all, self.parts, strict=True):
+            ptr, sentence = part.owners
+            values = np.repeat(x[:, f], np.diff(ptr))
+            lowest, highest = np.full(len(part.nbest), np.inf), np.full(len(part.nbest), -np.inf)
+            np.minimum.at(lowest, sentence, values)
+            np.maximum.at(highest, sentence, values)
+            seen = lowest <= highest
+            out.append((lowest[seen], highest[seen]))
+        return out
+
+    def code_rows(self, given: Sequence[tuple[Borders, Scale]] | None, seed: int, machines: int) -> list[tuple[Borders, Scale]]:
+        """Code the rows by the borders of the whole corpus (found here where these are all) and make LightGBM's dataset.
+
+        Before there is a network. Returns borders and scales.
+        """
+        assert self.options is not None
+        how: dict[str, Any] = {"given": given, "threads": self.threads, "seed": seed, "machines": machines}
+        self._grower = RowGrower(self._names, self._x, self._c, self.options.tree, **how)
+        return self._grower.features()
+
+    def connect(self, machines: str, ports: dict[str, int], n: int, minutes: int) -> None:
+        """Join LightGBM's network; its boosters of this thread then share histograms."""
+        import lightgbm as lgb
+
+        self.disconnect()
+        self._network = lgb.Booster({"verbosity": -1}, lgb.Dataset(np.zeros((1, 1)), params={"verbosity": -1}))
+        with _no_output():
+            self._network.set_network(machines, local_listen_port=ports[_address()], listen_time_out=minutes, num_machines=n)
+
+    def disconnect(self) -> None:
+        if self._network is not None:
+            self._network.free_network()
+            self._network = None
+
+    # -- a tree --------------------------------------------------------------------------------------------------------
+
+    def complete(self, target: list[F64]) -> None:
+        """What units of several parts have in all."""
+        self.each("complete", target)
+        self._g = _joined([part.g for part in self.parts])
+
+    def sequence(self, *task: Any) -> tuple[list[Split], tuple[F64, I64]]:
+        """LightGBM's splits, and occurrences and owners below each: see RowGrower.splits."""
+        splits = self._grower.splits(self._g, *task)
+        return splits, self._below(splits)
+
+    def constant(self, *task: Any) -> tuple[list[Split], F64]:
+        """LightGBM's splits, and sums over their leaves: where it sees to it that there is enough in each."""
+        splits = self._grower.splits(self._g, *task)
+        return splits, self.leaf_sums(splits) if splits else np.zeros((0, 2))
+
+    def leaf_sums(self, splits: list[Split]) -> F64:
+        """[n, 2] Σ (c, g) over each leaf; exact, so in any order."""
+        parts = np.zeros((4, 2 * len(splits) + 1, 2))
+        sums(self._leaf_of(splits), self._c, self._g, parts)
+        return np.asarray(parts.sum(axis=0))
+
+    def slope_sums(self, splits: list[Split], on: int, centre: F64) -> tuple[F64, list[F64]]:
+        """The same, and of each block [n, 3] Σ (c z, z g, c z²) about the leaves' centres, z of feature ``on``."""
+        leaf_of, z, slopes = self._leaf_of(splits), self._grower.z(on), []
+        for b in self._blocks:
+            slopes.append(np.zeros((len(centre), 3)))
+            slope_sums(leaf_of[b], self._c[b], self._g[b], z[b], centre, slopes[-1])
+        return self.leaf_sums(splits), slopes
+
+    def _leaf_of(self, splits: list[Split]) -> I32:
+        """[V] the leaf of each row; the last answer is kept, since leaves are summed first and aimed along next."""
+        if self._leaves is None or self._leaves[0] != splits:
+            self._leaves = splits, self._grower.leaf_of(splits)
+        return self._leaves[1]
+
+    def aim(self, tree: Tree, splits: list[Split], on: int) -> list[RayAt]:
+        """Prepare the line search along a tree of these splits. Gives where it starts."""
+        x = None if on < 0 else np.ascontiguousarray(self._x[:, on], np.float64)
+        h = leaf_outputs(self._leaf_of(splits), value=tree.value, intercept=tree.intercept, x=x)
+        rows = np.split(h, self._ptr[1:-1])
+        return self._in_parts(lambda part: part.aim(tree, rows[part.number - self.share.first]))
+
+    def line_search(self, tree: Tree, splits: list[Split], on: int, l2: float) -> float:
+        """ρ, where these are all the sentences."""
+        return search(self.aim(tree, splits, on), lambda rho: self.each("ray", rho), l2=l2)
+
+    def energy(self, on: int) -> tuple[F64, F64]:
+        """Of each block Σ |z g| and Σ c z²: what the grids of linear leaves are agreed by."""
+        z, c, g = self._grower.z(on), self._c, self._g
+        energies = [(np.abs(z[b] * g[b]).sum(), (c[b] * z[b] * z[b]).sum()) for b in self._blocks]
+        first, second = np.array(energies).T
+        return first, second
+
+    def _below(self, splits: list[Split]) -> tuple[F64, I64]:
+        """[k, 2] occurrences, and sentences where they are asked for, to the left and right of each split."""
+        counts, sentences = np.zeros((len(splits), 2)), np.zeros((len(splits), 2), np.int64)
+        leaf_of = np.zeros(len(self._c), np.int32)
+        all_leaves = [np.zeros(len(x), np.int32) for x in self._all]
+        node_of = {0: 0}
+        for k, (f, code, left, right) in enumerate(splits):
+            n = 2 * k + 1
+            counts[k] = divide(leaf_of, node_of[k], self._grower.codes[f], code, n, n + 1, self._c)
+            if self.options is not None and self.options.tree.min_sentences:  # a guest is in sentences here, too
+                border = self._grower.border(f, code)
+                for x, leaves, part in zip(self._all, all_leaves, self.parts, strict=True):
+                    divide(leaves, node_of[k], x[:, f], border, n, n + 1, part.counts)
+                    seen = np.full(len(part.nbest), -1, np.int32)
+                    sentences[k] += [owners_in(leaves, node, *part.owners, seen) for node in (n, n + 1)]
+            node_of |= {left: n, right: n + 1}
+        return counts, sentences
+
+    def shares(self) -> list[tuple[float, float]]:
+        """Of each block Σ |g| and Σ c."""
+        return [(float(np.abs(self._g[b]).sum()), float(self._c[b].sum())) for b in self._blocks]
+
+    def sample(self, points: list[F64], g_total: float, c_total: float) -> list[tuple[F64, Any, F64, F64, F64]]:
+        """Rows at these points of each block's cumulative share (all, where there are none): x, codes, c, g and share."""
+        out = []
+        for k, block in enumerate(self._blocks, self.share.first_block):
+            c, g = self._c[block], self._g[block]
+            share = np.abs(g) / (2 * g_total) + c / (2 * c_total)
+            at = np.arange(len(g))
+            here = points[k]
+            if here is not None:
+                at = np.minimum(np.searchsorted(np.cumsum(share), here), len(g) - 1)
+            rows = block.start + at
+            out.append((self._x[rows], self._grower.codes[:, rows], c[at], g[at], share[at]))
+        return out
+
+
+def _joined(arrays: list[Any]) -> Any:
+    """Side by side; one alone is left where it is."""
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+
+
+def search(start: list[RayAt], at: Callable[[float], list[RayAt]], *, l2: float) -> float:
+    """ρ = argmin Ψ(F + ρ h) + l2/2 ρ², the rays being those of blocks."""
+    return minimise_ray(lambda rho: add_up(at(rho) if rho else start), l2=l2)
+
+
+class RowGrower(Grower):
+    """The part of growing that a worker does: LightGBM on its rows, by borders that all workers share."""
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        x: F64,
+        counts: F64,
+        options: Any,
+        *,
+        given: Sequence[tuple[Borders, Scale]] | None,
+        threads: int,
+        seed: int,
+        machines: int,
+    ) -> None:
+        self.options, self.threads, self.seed, self.machines = options, threads, seed, 1
+        self._x, self._c = x, counts
+        how = {"max_bin": options.max_bin, "least": options.min_occurrences, "centred": options.leaves == "affine"}
+        self._bins = Bins(x, counts, **how, sparse=None, threads=threads, given=given)
+        most, copies = max(1.0, options.min_occurrences // 4), np.zeros(len(counts), np.int64)
+        if machines > 1:
+            # LightGBM's network takes the rows of a leaf by their share of the hessian, and refuses splits that leave less than
+            # one. So rows of many occurrences are there several times, and the least that a leaf may hold is several rows
+            copies = np.maximum(np.ceil(counts / most).astype(np.int64) - 1, 0)
+            self._again = np.repeat(np.arange(len(counts)), copies)
+        self._dataset = self._make_dataset() if self._bins.splittable else None
+        self.machines = machines  # only now: the dataset is made by each for itself
+        self._boosters, self._draw = {}, 0
+        self._counts = np.append(counts - most * copies, np.full(copies.sum(), most)).astype(np.float32)
+        self._grad = np.zeros(len(self._counts), np.float32)
+
+    @cached_property
+    def _hess(self) -> Array:
+        return np.zeros(len(self._counts), np.float32)
+
+    @property
+    def codes(self) -> Any:
+        return self._bins.codes
+
+    def features(self) -> list[tuple[Borders, Scale]]:
+        return list(zip(self._bins.borders, self._bins.scales, strict=True))
+
+    def leaf_of(self, splits: list[Split]) -> I32:
+        return self._descended(splits).leaf_of
+
+    def border(self, f: int, code: int) -> float:
+        """The largest value of a feature up to a code."""
+        return float(self._bins.borders[f].low[code])
+
+    def z(self, j: int) -> F64:
+        scale, shift = self._bins.scales[j]
+        return self._x[:, j] / scale - shift
+
+    def _params(self, **more: Any) -> dict[str, Any]:
+        if self.machines > 1:
+            # there LightGBM does not count rows but takes them by their share of the hessian, and fails where that is none
+            more |= {"tree_learner": "data", "num_machines": self.machines, "pre_partition": True, "min_data_in_leaf": 1}
+        return super()._params(**more)
+
+    def splits(
+        self, g: F64, on: int, scale: float, step: float, hess_step: float, least: float, most: int, draw: int
+    ) -> list[Split]:
+        """LightGBM's splits on -g (or, for leaves linear in feature ``on``, on -z g)."""
+        self._draw = draw
+        n = len(self._c)  # the copies have no gradient
+        if on < 0:
+            on_grid(g, scale, step, self._grad[:n])
+            return self._split_sequence(self._counts, least, most)
+        z = self.z(on)
+        on_grid(z * g, scale, step, self._grad[:n])
+        on_grid(self._c * z * z, 1.0, hess_step, self._hess[:n])
+        return self._split_sequence(self._hess, least, most)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Calls from the driver
+# ---------------------------------------------------------------------------------------------------------------------
+
+_IDLE = 3600.0  # seconds after which a run is taken for dead: its driver could not say that it is over
+_SHARDS: dict[str, Any] = {}
+_USED: dict[str, float] = {}  # when each was last called
+_ME: dict[str, str] = {}
+
+
+async def load(
+    key: str, make: Any, source: Source, shares: dict[str, Share], *arguments: Any, dask_worker: Any
+) -> dict[str, str]:
+    """Make the shard of a run on this worker. Returns the versions of what has to be the same everywhere."""
+    for old in [old for old, used in _USED.items() if time.monotonic() - used > _IDLE]:
+        await drop(old)
+    _ME["address"] = who = str(dask_worker.address)
+    thread = ThreadPoolExecutor(1, thread_name_prefix="shard")
+    shard = await asyncio.wrap_future(thread.submit(make, source, *arguments, share=shares[who]))
+    shard.thread = thread
+    _SHARDS[key], _USED[key] = shard, time.monotonic()
+    return versions()
+
+
+async def call(key: str, calls: list[tuple[Any, ...]]) -> list[Any]:
+    """Call methods of the run's shard, in the shard's own thread: the worker goes on giving signs of life."""
+    shard, _USED[key] = _SHARDS[key], time.monotonic()
+    return await asyncio.wrap_future(
+        shard.thread.submit(lambda: [getattr(shard, name)(*arguments) for name, *arguments in calls])
+    )
+
+
+async def drop(key: str) -> None:
+    """Forget a run."""
+    _USED.pop(key, None)
+    if (shard := _SHARDS.pop(key, None)) is not None:
+        await asyncio.wrap_future(shard.thread.submit(shard.disconnect))
+        shard.thread.shutdown()
+
+
+def _address() -> str:
+    """Of this worker."""
+    return _ME["address"]
+
+
+@contextlib.contextmanager
+def _no_output() -> Iterator[None]:
+    """LightGBM greets from a thread that no logger reaches; on a local cluster our standard output is the user's."""
+    saved, nowhere = os.dup(1), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 1)
+        yield
+    finally:
+        os.dup2(saved, 1)
+        os.close(saved)
+        os.close(nowhere)
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    import socket
+
+    with socket.socket() as s:
+        s.bind(("", 0))
+        return int(s.getsockname()[1])

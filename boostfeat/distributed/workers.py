@@ -1,0 +1,281 @@
+"""The workers of a Dask cluster as one: calls go to all of them, and one that dies is noticed and named."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
+from multiprocessing import resource_tracker
+from typing import Any
+
+from ..core.blocks import block_ptr
+from ..core.errors import InputError
+from .shares import shares_of, versions
+from .worker_data import call, drop, free_port, load
+
+_POLL = 1.0  # seconds between looks at who is still there
+_ENVIRONMENT = {  # of local workers. Dask's own makes every array fresh pages, which costs more than the sums over it
+    **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), 1),
+    "MALLOC_TRIM_THRESHOLD_": 1 << 30,
+    "MALLOC_MMAP_THRESHOLD_": 1 << 25,
+}
+_QUIET = {  # a local cluster looks at itself a hundred times a second, which costs 7% of a core
+    "distributed.worker.profile.enabled": False,
+    "distributed.admin.tick.interval": "1s",
+    "distributed.admin.system-monitor.interval": "5s",
+}
+_RESTART = 30.0  # seconds that workers get, at least, to start again in
+_LONGEST = 60  # times the timeout: no call takes longer
+
+
+class WorkerLostError(RuntimeError):
+    """A worker is gone, or has not been heard of for too long."""
+
+
+@contextlib.contextmanager
+def connected(scheduler: str, *, workers: int | None, threads: int, timeout: float = 20.0) -> Iterator[Any]:
+    """A Dask client: of the scheduler at this address, or of a cluster of processes here (``local``), which ends with it."""
+    try:
+        import dask
+        from distributed import Client, LocalCluster
+        from distributed.utils import silence_logging_cmgr
+    except ImportError:
+        raise InputError(
+            "--engine dask: expected the package dask[distributed], found none; pip install 'boostfeat[dask]'"
+        ) from None
+    with contextlib.ExitStack() as stack:
+        # a local cluster would give up a worker that takes longer to restart, nanny and all
+        settings = {
+            "distributed.comm.timeouts.connect": timeout,
+            "distributed.deploy.lost-worker-timeout": 600,
+            "distributed.nanny.pre-spawn-environ": _ENVIRONMENT,
+            **_QUIET,
+        }
+        stack.enter_context(dask.config.set(settings))
+        if scheduler == "local":
+            n = workers or threads
+            with _interrupts_held():
+                cluster = LocalCluster(
+                    n_workers=n,
+                    threads_per_worker=max(1, threads // n),
+                    processes=True,
+                    memory_limit=0,  # a nanny would end a worker that holds much, and it would only be loaded again
+                    dashboard_address=":0",
+                    silence_logs=logging.CRITICAL,
+                )
+                scheduler = stack.enter_context(cluster)
+                stack.push(lambda kind, *_: _end_now(cluster) if kind else None)
+        else:
+            stack.enter_context(silence_logging_cmgr(logging.CRITICAL))  # what goes wrong is said here, in one line
+        try:
+            client = Client(scheduler, timeout=timeout)
+        except (OSError, ValueError) as error:
+            reason = str(error).splitlines()[0][:120]
+            raise InputError(
+                f"--scheduler: expected the address of a Dask scheduler (tcp://host:8786) or 'local', found {scheduler}: {reason}"
+            ) from None
+        yield stack.enter_context(client)
+
+
+def _end_now(cluster: Any) -> None:
+    """End the processes of a local cluster: asked to, a worker would first finish what it does."""
+    for nanny in cluster.workers.values():
+        nanny.close_gracefully()  # it will not start another
+        with contextlib.suppress(ProcessLookupError, TypeError):  # it has ended, or not started
+            os.kill(nanny.pid, signal.SIGKILL)
+
+
+@contextlib.contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Ctrl-C reaches all processes of a terminal. Those started here never hear of it, for we end them; we do afterwards.
+
+    Threads and processes inherit the mask, also those that start later: a nanny's worker after a restart.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # or the first process to start would start it, and unblock Ctrl-C after that
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def flat(answers: Iterable[list[Any]]) -> list[Any]:
+    return [item for items in answers for item in items]
+
+
+class Fleet:
+    """Workers that hold consecutive blocks of a corpus each."""
+
+    def __init__(self, client: Any, *, workers: int | None = None, timeout: float = 60.0) -> None:
+        self.client, self.timeout = client, timeout
+        self._key, self._seen = "", {}  # type: tuple[str, dict[str, tuple[float, float]]]
+        self._waiting: list[tuple[Any, ...]] = []
+        self._pool = ThreadPoolExecutor(8)
+        self.members = self._wait_for(workers or 1, workers)  # by address, in the order of their blocks
+
+    # -- who is there --------------------------------------------------------------------------------------------------
+
+    def _present(self) -> dict[str, Any]:
+        # not client.scheduler_info: what it returns is emptied of workers by a timer of the client
+        with self._reached():
+            found = self.client.sync(self.client.scheduler.identity, n_workers=-1, callback_timeout=self.timeout)
+        return dict(found["workers"])
+
+    @contextlib.contextmanager
+    def _reached(self) -> Iterator[None]:
+        """The scheduler, that is. What happens to workers does not raise these."""
+        try:
+            yield
+        except (OSError, CancelledError):  # also where it does not answer in time
+            raise InputError(
+                "--scheduler: expected the scheduler to answer, found it gone; start it again, and then the command "
+                "(induce goes on with --resume)"
+            ) from None
+
+    def _wait_for(
+        self, least: int, most: int | None, nannies: Sequence[str] = (), *, patience: float | None = None
+    ) -> dict[str, Any]:
+        """So many workers (of these nannies), as soon as they are there; with patience ``most``, or those that came in time."""
+        until = time.monotonic() + (patience or self.timeout)
+        while True:
+            found = {a: w for a, w in sorted(self._present().items()) if not nannies or w.get("nanny") in nannies}
+            late = time.monotonic() > until
+            if len(found) >= (least if late or not patience else most or least):
+                return dict(list(found.items())[:most])
+            if late:
+                raise InputError(
+                    f"--engine dask: expected {least} workers within {patience or self.timeout:g} s, found {len(found)}; "
+                    "start some with 'dask worker'"
+                )
+            time.sleep(_POLL / 4)
+
+    def _check(self) -> None:
+        present, now = self._present(), time.monotonic()
+        for address in self.members:
+            if address not in present:
+                raise WorkerLostError(f"worker {address}: its process or machine is gone")
+            sign = float(present[address]["last_seen"])
+            if self._seen.get(address, (0.0, 0.0))[0] != sign:
+                self._seen[address] = sign, now
+            elif now - self._seen[address][1] > self.timeout:
+                raise WorkerLostError(f"worker {address}: no sign of it for {self.timeout:g} s")
+
+    def heal(self, lost: WorkerLostError, done: str, say: Callable[[str], None]) -> None:
+        """Go on with the workers that are left, each in a fresh process: LightGBM waits for a dead peer for ever."""
+        say(f"{lost}; workers start again")
+        present = self._present()
+        left = {a: w for a, w in self.members.items() if a in present}
+        if any(not w.get("nanny") for w in left.values()):
+            raise InputError(
+                "--engine dask: expected workers that a nanny can restart, found some without; start them with --nanny"
+            )
+        self._pool.shutdown(wait=False)
+        self._pool = ThreadPoolExecutor(8)
+        patience = max(self.timeout, _RESTART)
+        if left:
+            with self._reached():
+                self.client.restart_workers(list(left), timeout=patience, raise_for_error=False)
+        self._seen.clear()
+        self.members = self._wait_for(1, max(1, len(left)), [w["nanny"] for w in left.values()], patience=patience)
+        n = len(self.members)
+        say(f"going on {done} with {n} worker{'s' if n > 1 else ''}")
+
+    # -- calls ---------------------------------------------------------------------------------------------------------
+
+    def load(self, make: Any, source: Any, n_sentences: int, *arguments: Any) -> None:
+        """Make the shard of every worker: consecutive blocks, about as many sentences each."""
+        self.members = dict(list(self.members.items())[: self.share(n_sentences)])
+        self._key, self._waiting = uuid.uuid4().hex, []
+        threads = [int(worker["nthreads"]) for worker in self.members.values()]
+        shares = dict(zip(self.members, shares_of(n_sentences, threads), strict=True))
+        for address, found in zip(self.members, self._run(load, self._key, make, source, shares, *arguments), strict=True):
+            if found != versions():
+                raise InputError(
+                    f"worker {address}: expected the versions of the driver ({versions()}), found {found}; install the same"
+                )
+
+    def share(self, n_sentences: int) -> int:
+        """How many workers get some of so many sentences."""
+        return min(len(self.members), len(block_ptr(n_sentences)) - 1)
+
+    def shards(self, method: str, *arguments: Any) -> list[Any]:
+        """What a method of every worker's shard gives, in the order of their blocks."""
+        return self.together((method, *arguments))[0]
+
+    def each(self, method: str, *arguments: Any) -> list[Any]:
+        """What a method of every part gives, in their order, wherever they are."""
+        return flat(self.shards("each", method, *arguments))
+
+    def together(self, *calls: tuple[Any, ...]) -> list[list[Any]]:
+        """The same as shards for several methods, one after the other; workers are asked once."""
+        before, self._waiting = self._waiting, []
+        found = self._run(call, self._key, [*before, *calls])
+        return [list(answers) for answers in zip(*found, strict=True)][len(before) :]
+
+    def later(self, method: str, *arguments: Any) -> None:
+        """Call a method of every worker's shard, when the next call is made: nobody waits for what it gives."""
+        self._waiting.append((method, *arguments))
+
+    def connect(self) -> None:
+        """LightGBM's own network among the workers."""
+        from distributed.comm.addressing import get_address_host
+
+        n = len(self.members)
+        ports = self._run(free_port)
+        machines = [f"{get_address_host(a)}:{port}" for a, port in zip(self.members, ports, strict=True)]
+        self.shards(
+            "connect", ",".join(machines), dict(zip(self.members, ports, strict=True)), n, max(1, round(self.timeout / 60))
+        )
+
+    def close(self) -> None:
+        """Free what workers hold."""
+        if self._key:
+            with contextlib.suppress(WorkerLostError, InputError):
+                self._run(drop, self._key)
+        self._pool.shutdown(wait=False)
+
+    def abandon(self) -> None:
+        """The same for a run that has failed or was interrupted: nobody waits until workers have ended what they do."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        if self._key:
+            thread = ThreadPoolExecutor(1)
+            wait([thread.submit(self.client.run, drop, self._key, wait=False, on_error="return")], timeout=_POLL)
+            thread.shutdown(wait=False)
+
+    def _run(self, job: Any, *arguments: Any) -> list[Any]:
+        """Results of a job on all workers. It waits in a thread of its own, so that a worker's death is seen here."""
+        addresses = list(self.members)
+        running = self._pool.submit(self.client.run, job, *arguments, workers=addresses, on_error="return")
+        until = time.monotonic() + _LONGEST * self.timeout
+        while not wait([running], timeout=min(_POLL, self.timeout / 4)).done:
+            self._check()
+            if time.monotonic() > until:
+                raise InputError(f"--engine dask: no answer from workers for {_LONGEST * self.timeout:g} s; raise --timeout")
+        with self._reached():
+            found = running.result()
+        for address in addresses:
+            if isinstance(found.get(address, OSError()), OSError):  # the connection broke
+                self._await_departure([address])
+                raise WorkerLostError(f"worker {address}: its process or machine is gone")
+        for address, result in found.items():
+            if isinstance(result, InputError):
+                raise result
+            if isinstance(result, Exception):
+                self._await_departure(addresses)  # LightGBM on this worker may have lost another
+                self._check()
+                raise RuntimeError(f"worker {address}: {type(result).__name__}: {result}") from result
+        return [found[address] for address in addresses]
+
+    def _await_departure(self, addresses: Sequence[str]) -> None:
+        """Of one of them, that is: the scheduler may notice a little later than we do."""
+        until = time.monotonic() + 5
+        while set(addresses) <= set(self._present()) and time.monotonic() < until:
+            time.sleep(_POLL / 4)

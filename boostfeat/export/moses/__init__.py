@@ -1,0 +1,1 @@
+"""Trees inside Moses: as columns of a phrase table, or as the source of a feature function."""

@@ -1,0 +1,176 @@
+"""Whether what Moses will compute equals what this library computes, on the phrases of a list."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from ...core.arrays import F64, I64, Bool
+from ...core.errors import InputError
+from ...core.files import read_lines
+from ...lists.nbest import NBest, Strings
+from ...lists.words import concat, positions
+from ...model.model import Model, tree_scores, unit_table
+from ...trees.tree import Table
+from .. import Check, Context
+from ..c import PREFIX, compiled, scorer
+from ..kinds import tested_features
+from ..verify import compare_scores
+from .columns import EntryFeatures
+from .ini import Ini
+from .table import SOURCE, SPARSE, TARGET, Entries, count_scores, read_entries
+from .weights import MosesWeights
+from .writing import TABLE, WEIGHTS, beside_trees, known_features, linear_value, table_columns, table_name
+
+BAR = " ||| "
+NOISE = 1e-3  # relative; a list has six digits, and its phrases' scores are differences of sums in single precision
+
+
+def check_source(model: Model, written: list[Path], context: Context) -> Check:
+    """The C header that the feature function includes, on every distinct unit; Moses itself is not there to ask."""
+    prefix = context.options.prefix or PREFIX
+    inner = beside_trees(model, known_features(context))
+    text = next(path for path in written if path.name == f"{prefix}.h").read_text()
+    with tempfile.TemporaryDirectory() as folder:
+        library = compiled(text, Path(folder), [prefix])
+        check = compare_scores(inner, context, scorer(library, prefix), target="moses", tolerance=1e-6)
+    weights = linear_difference(model, written, context)
+    return replace(check, difference=float(np.maximum(check.difference, weights)), note="the C header and the ini's weights")
+
+
+def check_weights(model: Model, written: list[Path], context: Context) -> Check:
+    """The weights alone."""
+    return Check(len(model.weights), "weights", linear_difference(model, written, context), 1e-6)
+
+
+def linear_difference(model: Model, written: list[Path], context: Context) -> float:
+    """max |λ in the ini and the file of sparse weights − λ of the model|, over all features that Moses has itself."""
+    files = {path.name: path for path in written}
+    own = MosesWeights.of(model, known_features(context))
+    ini = Ini.read(files["moses.ini" if context.options.ini else "moses.ini.lines"]).weights()
+    sparse = _read_weights(files[WEIGHTS]) if WEIGHTS in files else {}
+    pairs = [(a, b) for name, values in own.dense.items() for a, b in zip(ini.get(name, []), values, strict=False)]
+    pairs += [(sparse[name], weight) for name, weight in own.sparse.items()]
+    return max((abs(a - b) for a, b in pairs), default=0.0)
+
+
+@dataclass(frozen=True)
+class _Pairs:
+    """The distinct phrase pairs of a list, and what was found about them in a table. NaN: the table does not have it."""
+
+    names: Strings  # [P] source ||| target
+    of_unit: I64  # [V]
+    added: F64  # [P] what the new scores add to the model's score, as written
+    single: F64  # [P] the same in Moses' single precision
+    expected: F64  # [P] the model's trees, and its weights of features that Moses does not have
+    x: F64  # [P, len(tested)] features that trees look at
+
+    @classmethod
+    def of(cls, nbest: NBest, n_tested: int) -> _Pairs:
+        encoded = concat(nbest.units.src, BAR, nbest.units.tgt).dictionary_encode()
+        n = len(encoded.dictionary)
+        of_unit = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        added, single, expected = np.full((3, n), np.nan)
+        return cls(encoded.dictionary, of_unit, added, single, expected, np.full((n, n_tested), np.nan))
+
+    @property
+    def is_known(self) -> Bool:
+        """[V] whether the table has the phrase pair of a unit."""
+        return ~np.isnan(self.expected[self.of_unit])
+
+
+def check_table(model: Model, written: list[Path], context: Context) -> Check:
+    """What the new table adds to the score of every distinct unit of the list, against the trees of the same entry.
+
+    An entry's features must be those that the list has, up to the list's rounding. Phrases without an entry are unknown words.
+    """
+    nbest, files, known = context.rows, {path.name: path for path in written}, known_features(context)
+    ini = Ini.read(files["moses.ini" if context.options.ini else "moses.ini.lines"])
+    producer = table_name(model, ini, TABLE)
+    linear = MosesWeights.of(model, known).other
+    n_added = len(table_columns(model, linear, context.options.columns or "trees")[1])
+    n_scores = count_scores(files[TABLE]) - n_added
+    features = EntryFeatures.of((*tested_features(model), *linear), producer, n_scores, known.vocab)
+    weights = np.array(ini.weights()[producer][n_scores:])
+    sparse = _read_weights(files[WEIGHTS]) if WEIGHTS in files else {}
+    other = linear_value(linear)
+    tested = [name for name in tested_features(model) if name in nbest.unit_names]
+    pairs = _Pairs.of(nbest, len(tested))
+
+    def score(table: Table) -> F64:
+        return tree_scores(model.trees, table) + other(table)
+
+    for entries in read_entries(files[TABLE]):
+        at = positions(concat(entries.texts(SOURCE), BAR, entries.texts(TARGET)), pairs.names)
+        rows = np.flatnonzero(at >= 0)
+        at, table = at[rows], features.table(entries)
+        by_leaf = np.array([_sparse_score(entries, row, producer, sparse) for row in rows.tolist()])
+        pairs.added[at] = np.log(entries.scores[rows, n_scores:]) @ weights + by_leaf
+        pairs.single[at] = entries.logs()[rows, n_scores:] @ weights + by_leaf
+        pairs.expected[at] = score(table)[rows]
+        for k, name in enumerate(tested):
+            pairs.x[at, k] = table.column(name)[rows]
+        context.on_progress(entries.first + len(entries) - 1, None, "verifying")
+    _check_unknown(nbest, pairs)
+    _check_features(nbest, pairs, tested)
+    difference = float(np.nanmax(np.abs(pairs.added - pairs.expected), initial=linear_difference(model, written, context)))
+    return Check(nbest.n_units, "distinct units", difference, 1e-6, _note(nbest, pairs, score(unit_table(nbest))))
+
+
+def _read_weights(path: Path) -> dict[str, float]:
+    pairs = (line.split() for _, line in read_lines(path))
+    return {name: float(weight) for name, weight in pairs}
+
+
+def _sparse_score(entries: Entries, row: int, producer: str, weights: dict[str, float]) -> float:
+    if not weights:
+        return 0.0
+    tokens = entries.raw(row, SPARSE).decode().split()
+    values = zip(tokens[::2], tokens[1::2], strict=True)
+    return sum(weights.get(f"{producer}_{name}", 0.0) * float(value) for name, value in values)
+
+
+def _check_unknown(nbest: NBest, pairs: _Pairs) -> None:
+    """Moses copies or drops a word that no entry translates; any other phrase must have an entry."""
+    for u in np.flatnonzero(~pairs.is_known).tolist():
+        src, tgt = nbest.units.src[u].as_py(), nbest.units.tgt[u].as_py()
+        if len(src.split()) != 1 or tgt not in (src, ""):
+            raise InputError(
+                f"--phrase-table: expected the phrases of the list, found no entry {src + BAR + tgt!r}; "
+                "give the table that the list was decoded with"
+            )
+
+
+def _check_features(nbest: NBest, pairs: _Pairs, tested: list[str]) -> None:
+    known = np.flatnonzero(pairs.is_known)
+    for k, name in enumerate(tested):
+        listed, here = nbest.X[known, nbest.unit_names.index(name)], pairs.x[pairs.of_unit[known], k]
+        off = np.abs(listed - here) > NOISE * np.maximum(1.0, np.abs(here))
+        if off.any():
+            u = int(np.argmax(off))
+            pair = pairs.names[int(pairs.of_unit[known[u]])].as_py()
+            raise InputError(
+                f"--phrase-table: {name} of {pair!r}: expected {listed[u]:.6g} as in the list, found {here[u]:.6g}; "
+                "give the table that the list was decoded with"
+            )
+
+
+def _note(nbest: NBest, pairs: _Pairs, listed: F64) -> str:
+    """What differs for reasons that are not the export's: unknown words, a list's rounding, Moses' single precision."""
+    known = pairs.is_known
+    expected = pairs.expected[pairs.of_unit]
+    moved = np.abs(listed - expected)[known] > NOISE * np.maximum(1.0, np.abs(expected[known]))
+    missing = nbest.sum_units(np.where(known, 0.0, listed))
+    low, high = np.full(len(nbest), np.inf), np.full(len(nbest), -np.inf)
+    np.minimum.at(low, nbest.sent_of_hyp, missing)
+    np.maximum.at(high, nbest.sent_of_hyp, missing)
+    n_lists = int(np.sum(high - low > 1e-9))
+    single = float(np.nanmax(np.abs(pairs.single - pairs.expected), initial=0.0))
+    return (
+        f"{int(np.sum(~known)):,} units are unknown words, which Moses gives no tree values: matters in {n_lists:,} of "
+        f"{len(nbest):,} lists; {int(moved.sum()):,} units lie beyond a threshold only because the list's numbers are rounded; "
+        f"with Moses' single precision {single:.1g}"
+    )

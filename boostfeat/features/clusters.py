@@ -1,0 +1,99 @@
+"""Hard word clusters: read from mkcls or Brown files, or learnt from text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from scipy import sparse
+
+from ..core.arrays import I64, offsets
+from ..core.errors import FormatError, clip
+from ..core.files import read_lines
+from ..lists.words import Words
+from .resources import UNKNOWN_CLUSTER
+
+CONTEXTS = 400  # neighbours that are told apart, the most frequent ones
+DIMENSIONS = 40
+RARE = 3  # a word seen less often has too few neighbours to be clustered by them
+
+
+def read_clusters(path: str | Path) -> dict[str, str]:
+    """Clusters of a file: ``word class`` (mkcls) or ``bits word count`` (Brown) lines."""
+    out: dict[str, str] = {}
+    for number, line in read_lines(path):
+        fields = line.split()
+        if not fields:
+            continue
+        is_brown = len(fields) == 3 and not fields[0].strip("01") and fields[2].isdigit()
+        if not is_brown and not (len(fields) == 2 and fields[1].isdigit()):
+            raise FormatError(
+                f"{path}:{number}",
+                expected="'word class' (mkcls) or 'bits word count' (Brown)",
+                found=clip(line),
+                fix="give a file that mkcls or wcluster wrote",
+            )
+        word, cluster = (fields[1], fields[0]) if is_brown else (fields[0], fields[1])
+        out[word] = cluster
+    if not out:
+        raise FormatError(
+            str(path), expected="word clusters", found="an empty file", fix="give the file that mkcls or wcluster wrote"
+        )
+    return out
+
+
+def learn_clusters(texts: Words, *, size: int, seed: int) -> dict[str, str]:
+    """At most ``size`` clusters of words with like neighbours: k-means on distributional vectors.
+
+    A word's vector holds the square roots of the relative frequencies of its left and right neighbours (so that distances
+    are Hellinger's), reduced by a truncated SVD and normalised. Cluster 0 holds the rare words; the others are numbered by
+    falling frequency.
+    """
+    from sklearn.cluster import KMeans
+    from sklearn.decomposition import TruncatedSVD
+    from sklearn.preprocessing import normalize
+    from threadpoolctl import threadpool_limits
+
+    names = np.array(texts.names.to_pylist(), object)
+    counts = np.bincount(texts.ids, minlength=len(names))
+    by_name = np.argsort(names)  # the result must not depend on the order in which words were met
+    kept = by_name[counts[by_name] >= RARE]
+    if len(kept) < 2 or size < 2:
+        return {str(word): "1" for word in names[kept]}
+    x = _neighbours(texts, kept, counts)
+    with threadpool_limits(1):  # sums of threads come in any order
+        width = min(DIMENSIONS, min(x.shape) - 1)
+        vectors = normalize(TruncatedSVD(width, random_state=seed).fit_transform(x)) if width >= 1 else x.toarray()
+        k = min(size - 1, len(np.unique(vectors.round(12), axis=0)))
+        label = KMeans(k, n_init=3, random_state=seed).fit(vectors, sample_weight=np.sqrt(counts[kept])).labels_
+    weight = np.bincount(label, counts[kept], minlength=k)
+    rank = np.empty(k, np.int64)
+    rank[np.argsort(-weight, kind="stable")] = np.arange(1, k + 1)
+    return {str(word): str(rank[c]) for word, c in zip(names[kept], label, strict=True)}
+
+
+def _neighbours(texts: Words, kept: I64, counts: I64) -> sparse.csr_matrix:
+    """[words, 2 (CONTEXTS + 1)] square roots of the shares of left and right neighbours; a text's edge is one, too."""
+    frequent = kept[np.argsort(-counts[kept], kind="stable")[:CONTEXTS]]
+    row, context = np.full((2, len(counts)), -1)
+    row[kept] = np.arange(len(kept))
+    context[frequent] = np.arange(1, len(frequent) + 1)
+    left, right = np.zeros((2, len(texts.ids)), np.int64)
+    same_row = texts.owner[1:] == texts.owner[:-1]
+    left[1:][same_row] = context[texts.ids[:-1]][same_row]
+    right[:-1][same_row] = context[texts.ids[1:]][same_row]
+    width = len(frequent) + 1
+    token_row = row[texts.ids]
+    rows, columns = np.concatenate([token_row, token_row]), np.concatenate([left, np.where(right >= 0, right + width, -1)])
+    some = (rows >= 0) & (columns >= 0)
+    keys, n = np.unique(rows[some] * (2 * width) + columns[some], return_counts=True)
+    share = np.sqrt(n / counts[kept][keys // (2 * width)])
+    ptr = offsets(np.bincount(keys // (2 * width), minlength=len(kept)))
+    return sparse.csr_matrix((share, keys % (2 * width), ptr), shape=(len(kept), 2 * width))
+
+
+def cluster_names(clusters: Mapping[str, str]) -> list[str]:
+    """The clusters' names, the unknown one first, numbers in order of size."""
+    found = set(clusters.values()) - {UNKNOWN_CLUSTER}
+    return [UNKNOWN_CLUSTER, *sorted(found, key=lambda name: (len(name), name))]

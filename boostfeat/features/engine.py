@@ -1,0 +1,377 @@
+"""Computing templates on a list: each on its distinct keys only, then new distinct units of (unit, new features)."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from scipy import sparse
+
+from ..core.arrays import F64, I64, offsets, unique_rows
+from ..core.errors import InputError, unknown_name
+from ..lists.nbest import NBest, SparseRows, Strings, strings
+from ..lists.words import concat, positions
+from .clusters import learn_clusters
+from .consensus import learn_posterior
+from .context import Corpus, Rows
+from .products import Gradient, add_products, choose_products, product_name
+from .registry import KINDS, Dense, Sparse, Template
+from .resources import Clusters, Resources
+from .sets import TEMPLATES
+from .vocab import Entry, Vocab
+
+PartOf = Literal["unit", "occurrence", "hypothesis"]
+
+
+@dataclass(frozen=True)
+class _Keys:
+    """The distinct rows of some context, and which one each unit [V], occurrence [R] or hypothesis [H] has."""
+
+    rows: Rows
+    row_of: I64
+    row_of_occurrence: I64  # [R]; for hypotheses the rows themselves
+    sent_of_occurrence: I64
+
+    @cached_property
+    def counts(self) -> I64:
+        """[n] occurrences of each row."""
+        return np.bincount(self.row_of_occurrence, minlength=len(self.rows))
+
+    @cached_property
+    def by_sentence(self) -> sparse.csr_matrix:
+        """[S, n] which rows a sentence's lists have."""
+        n, s = max(len(self.rows), 1), int(self.sent_of_occurrence.max(initial=-1)) + 1
+        keys = np.unique(self.sent_of_occurrence * n + self.row_of_occurrence)
+        ptr = offsets(np.bincount(keys // n, minlength=s))
+        return sparse.csr_matrix((np.ones(len(keys)), keys % n, ptr), shape=(s, len(self.rows)))
+
+
+@dataclass(frozen=True)
+class _Part:
+    """The features of one template: distinct rows, dense or sparse, and which one each unit, occurrence or hypothesis has."""
+
+    of: PartOf
+    names: tuple[str, ...]
+    values: F64 | SparseRows
+    row_of: I64
+
+    @property
+    def is_sparse(self) -> bool:
+        return isinstance(self.values, SparseRows)
+
+
+_PART_OF: dict[str, PartOf] = {
+    "pairs": "unit",
+    "contexts": "occurrence",
+    "occurrences": "occurrence",
+    "hypotheses": "hypothesis",
+}
+
+
+@dataclass
+class _Engine:
+    corpus: Corpus
+    _keys: dict[object, _Keys] = field(default_factory=dict)
+
+    def keys_of(self, template: Template) -> _Keys:
+        """Rows that a template sees; templates that read the same share them."""
+        corpus, nb = self.corpus, self.corpus.nbest
+        what = template.rows_are
+        key = template.columns if what == "contexts" else what
+        if key not in self._keys:
+            if what == "hypotheses":
+                rows, row_of = corpus.hyp_rows()
+                self._keys[key] = _Keys(rows, row_of, row_of, nb.sent_of_hyp)
+            elif what == "pairs":
+                rows, row_of = corpus.pair_rows()
+                self._keys[key] = _Keys(rows, row_of, row_of[nb.unit_idx], corpus.sent_of_occurrence)
+            else:
+                rows, row_of = corpus.all_rows() if what == "occurrences" else corpus.occurrence_rows(template.columns)
+                self._keys[key] = _Keys(rows, row_of, row_of, corpus.sent_of_occurrence)
+        return self._keys[key]
+
+    def learn(self, template: Template, entry: Entry) -> Entry:
+        """The entry with the options that this list teaches."""
+        if all(name in entry.options for name in template.learnt):
+            return entry
+        if template.learn is None:
+            lacking = [name for name in template.learnt if name not in entry.options]
+            raise InputError(f"template {template.name!r}: expected option {lacking[0]!r}, found none; give it in a TOML file")
+        keys = self.keys_of(template)
+        own = {name: value for name, value in entry.options.items() if name in template.learn_options}
+        with _blamed(template):
+            taught = template.learn(keys.rows, keys.counts, **own)
+        return replace(entry, options={**entry.options, **taught})
+
+    def compute(self, template: Template, entry: Entry) -> tuple[_Part, Entry]:
+        """Features of the template; names are learnt where the entry has none."""
+        keys = self.keys_of(template)
+        used = {name: value for name, value in entry.options.items() if name in template.compute_options}
+        with _blamed(template):
+            result = template.compute(keys.rows, **used)
+        values: F64 | SparseRows
+        if isinstance(result, Sparse):
+            names, matrix = self._sparse(template, entry, keys, result)
+            values = SparseRows.from_matrix(matrix)
+        else:
+            names, values = self._dense(template, entry, keys, result)
+        row_of = keys.row_of
+        of = _PART_OF[template.rows_are]
+        if of == "occurrence":  # contexts with the same features must not tell units apart
+            first, inverse = unique_rows(*_words(values))
+            values, row_of = (values.take(first) if isinstance(values, SparseRows) else values[first]), inverse[row_of]
+        return _Part(of, names, values, row_of), replace(entry, features=names)
+
+    def _dense(self, template: Template, entry: Entry, keys: _Keys, result: Dense) -> tuple[tuple[str, ...], F64]:
+        where = f"template {template.name!r}"
+        if not isinstance(result, dict):
+            raise InputError(
+                f"{where}: expected a dict of columns or Sparse, found {type(result).__name__}; correct the function"
+            )
+        names = tuple(result) if entry.features is None else entry.features
+        x = np.zeros((len(keys.rows), len(names)))
+        for k, name in enumerate(names):
+            if name in result:
+                column = np.asarray(result[name], np.float64)
+                if column.shape != (len(keys.rows),):
+                    raise InputError(
+                        f"{where}: {name}: expected {len(keys.rows)} values, found {column.shape}; correct the function"
+                    )
+                x[:, k] = column
+        if not np.isfinite(x).all():
+            name = names[int(np.argmin(np.isfinite(x).all(axis=0)))]
+            raise InputError(f"{where}: {name}: expected finite numbers, found NaN or infinity; correct the function or the list")
+        x += 0.0  # -0.0 becomes 0.0
+        return names, x
+
+    def _sparse(self, template: Template, entry: Entry, keys: _Keys, result: Sparse) -> tuple[tuple[str, ...], sparse.csr_matrix]:
+        """Names with the template's before them, equal ones merged; those of the vocab, or frequent enough on this list."""
+        names = _full_names(template.name, result.names, entry.hash_bits).dictionary_encode()
+        which = names.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        known = names.dictionary
+        column = which[result.idx]
+        if entry.features is None:
+            everything = _counts_matrix(result.row, column, (len(keys.rows), len(known)))
+            n_sentences = np.bincount((keys.by_sentence @ everything).indices, minlength=len(known))
+            ranked = pc.array_sort_indices(known).to_numpy(zero_copy_only=False).astype(np.int64)
+            kept = ranked[n_sentences[ranked] >= entry.min_count]
+            place = np.full(len(known), -1)
+            place[kept] = np.arange(len(kept))
+            features = tuple(known.take(pa.array(kept)).to_pylist())
+        else:
+            place, features = positions(known, strings(entry.features)), entry.features
+        at = place[column]
+        return features, _counts_matrix(result.row[at >= 0], at[at >= 0], (len(keys.rows), len(features)))
+
+
+@contextlib.contextmanager
+def _blamed(template: Template) -> Iterator[None]:
+    """An error in a template, which may be the user's own or have been given wrong options, as one line."""
+    try:
+        yield
+    except (InputError, MemoryError):
+        raise
+    except Exception as error:
+        found = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise InputError(f"template {template.name!r}: expected to run, found {found}; check its options or function") from error
+
+
+def _counts_matrix(row: I64, column: I64, shape: tuple[int, int]) -> sparse.csr_matrix:
+    return sparse.csr_matrix((np.ones(len(row)), (row, column)), shape=shape)
+
+
+def _full_names(template: str, names: Strings, hash_bits: int) -> Strings:
+    if hash_bits:
+        mask = (1 << hash_bits) - 1
+        return strings([f"{template}:#{zlib.crc32(name.encode()) & mask:x}" for name in names.to_pylist()])
+    return concat(f"{template}:", names)
+
+
+def _words(values: F64 | SparseRows) -> tuple[F64, I64]:
+    """Rows as 8-byte words, to be compared bit by bit."""
+    if not isinstance(values, SparseRows):
+        return values, np.zeros((len(values), 0), np.int64)
+    words = np.stack([values.idx.astype(np.int64), values.val.view(np.int64)], axis=1)
+    column = pa.LargeBinaryArray.from_buffers(
+        pa.large_binary(), len(values), [None, pa.py_buffer(values.ptr * words.itemsize * 2), pa.py_buffer(words)]
+    )
+    codes = column.dictionary_encode().indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    return np.zeros((len(values), 0)), codes.reshape(-1, 1)
+
+
+def featurize(
+    nbest: NBest,
+    vocab: Vocab,
+    *,
+    registry: Mapping[str, Template] = TEMPLATES,
+    resources: Resources | None = None,
+    seed: int = 0,
+    threads: int = 1,
+    report: Callable[[str, int, int], None] | None = None,
+    gradient_of: Gradient | None = None,
+) -> tuple[NBest, Vocab]:
+    """The list with the features of the vocab's templates after its own, and the vocab with all that this list taught.
+
+    A frozen vocab teaches nothing: lists featurized with it have the same columns in the same order. Products of features are
+    chosen by the gradient that ``gradient_of`` gives (boosting.first_gradient).
+    """
+    resources = resources or Resources()
+    if vocab.posterior is not None:
+        resources = replace(resources, posterior=vocab.posterior)
+    _check(nbest, vocab, registry, resources)
+    if vocab.posterior is None and any("list" in registry[e.name].reads for e in vocab.entries):
+        vocab = replace(vocab, posterior=learn_posterior(nbest, resources.posterior, threads=threads))
+        resources = replace(resources, posterior=vocab.posterior or resources.posterior)
+    clusters = vocab.clusters
+    if any("clusters" in registry[e.name].reads for e in vocab.entries):
+        clusters = _clusters(nbest, vocab, resources, seed)
+        resources = replace(resources, clusters=clusters)
+    engine = _Engine(Corpus(nbest, resources))
+    parts: list[_Part] = []
+    for k, entry in enumerate(vocab.entries):
+        if report:
+            report(entry.name, k, len(vocab.entries))
+        template = registry[entry.name]
+        part, learnt = engine.compute(template, engine.learn(template, entry) if entry.features is None else entry)
+        parts.append(part)
+        vocab = vocab.with_entry(learnt)
+    out = _with_parts(nbest, parts)
+    products = vocab.products
+    if products is None:
+        products = ()
+        if vocab.n_products:
+            if gradient_of is None:
+                raise InputError("products: expected a gradient to choose them by, found none; give gradient_of")
+            products = choose_products(out, vocab.n_products, gradient_of)
+    out = add_products(out, products)
+    vocab = replace(vocab, clusters=clusters or Clusters(), products=products, n_products=len(products))
+    return replace(out, meta=_meta(out, vocab, parts, registry)), vocab
+
+
+def _check(nbest: NBest, vocab: Vocab, registry: Mapping[str, Template], resources: Resources) -> None:
+    """Raise before any work for a template that is unknown or reads what the list does not carry."""
+    for entry in vocab.entries:
+        if entry.name not in registry:
+            error = unknown_name("template", entry.name, registry)
+            raise InputError(f"{error}; a template of a user's file needs --plugin FILE.py")
+        if lacking := registry[entry.name].lacks(nbest, resources):
+            works = [name for name, t in registry.items() if not t.lacks(nbest, resources)]
+            raise InputError(
+                f"template {entry.name!r} needs {lacking}; templates that work on this list: {', '.join(works) or 'none'}"
+            )
+
+
+def _clusters(nbest: NBest, vocab: Vocab, resources: Resources, seed: int) -> Clusters:
+    """Frozen ones, those of files, or learnt from the list's own text."""
+    if vocab.clusters is not None:
+        return vocab.clusters
+    given, corpus = resources.clusters, Corpus(nbest)
+    return Clusters(
+        given.src or learn_clusters(corpus.sentences, size=vocab.cluster_size, seed=seed),
+        given.tgt or learn_clusters(corpus.hyps, size=vocab.cluster_size, seed=seed),
+    )
+
+
+def _with_parts(nbest: NBest, parts: list[_Part]) -> NBest:
+    """New distinct units: an old one with the contextual features it has in its place. Numbered by first use."""
+    _check_names(nbest, parts)
+    in_context = [part for part in parts if part.of == "occurrence"]
+    table = np.stack([nbest.unit_idx.astype(np.int64), *(part.row_of for part in in_context)], axis=1)
+    first, unit_idx = unique_rows(table, np.zeros((len(table), 0), np.int64))
+    old = table[first, 0]
+    of_part = {id(part): table[first, k + 1] for k, part in enumerate(in_context)}
+
+    def rows_of(part: _Part) -> I64:
+        return of_part[id(part)] if part.of == "occurrence" else part.row_of[old]
+
+    unit_parts = [part for part in parts if part.of != "hypothesis"]
+    dense = [part for part in unit_parts if not part.is_sparse]
+    x = np.empty((len(old), len(nbest.unit_names) + sum(len(part.names) for part in dense)))
+    at = len(nbest.unit_names)
+    x[:, :at] = nbest.X[old]
+    for part in dense:  # the only array of this size
+        x[:, at : at + len(part.names)] = part.values[rows_of(part)]  # type: ignore[index]
+        at += len(part.names)
+    names = [name for part in parts if part.is_sparse for name in part.names]
+    shift = len(nbest.sparse_names)
+    unit_rows, hyp_rows = [nbest.units.sparse.take(old)], [nbest.extra_sparse]
+    for part in parts:
+        if isinstance(part.values, SparseRows):
+            rows = part.values.take(rows_of(part) if part.of != "hypothesis" else part.row_of)
+            moved = SparseRows(rows.ptr, rows.idx + np.int32(shift), rows.val)
+            (hyp_rows if part.of == "hypothesis" else unit_rows).append(moved)
+            shift += len(part.names)
+    extras = [part for part in parts if part.of == "hypothesis" and not part.is_sparse]
+    units = nbest.units.take(old)
+    return replace(
+        nbest,
+        unit_idx=unit_idx.astype(np.int32),
+        units=replace(units, x=x, sparse=_side_by_side(unit_rows)),
+        unit_names=(*nbest.unit_names, *(name for part in dense for name in part.names)),
+        extra=np.hstack([nbest.extra, *(np.asarray(part.values) for part in extras)]),
+        extra_names=(*nbest.extra_names, *(name for part in extras for name in part.names)),
+        extra_sparse=_side_by_side(hyp_rows),
+        sparse_names=pa.concat_arrays([nbest.sparse_names, strings(names)]) if names else nbest.sparse_names,
+    )
+
+
+def _side_by_side(parts: list[SparseRows]) -> SparseRows:
+    """Rows with the entries of all parts; indices of later parts are higher."""
+    if len(parts) == 1:
+        return parts[0]
+    counts = np.stack([np.diff(part.ptr) for part in parts])
+    ptr = offsets(counts.sum(axis=0))
+    idx, val = np.empty(ptr[-1], np.int32), np.empty(ptr[-1])
+    start = ptr[:-1].copy()
+    for part, n in zip(parts, counts, strict=True):
+        at = np.arange(len(part.idx)) + np.repeat(start - part.ptr[:-1], n)
+        idx[at], val[at] = part.idx, part.val
+        start += n
+    return SparseRows(ptr, idx, val)
+
+
+def _check_names(nbest: NBest, parts: list[_Part]) -> None:
+    known = {*nbest.global_names, *nbest.sparse_names.to_pylist()}
+    for part in parts:
+        for name in part.names:
+            if name in known:
+                raise InputError(
+                    f"feature {name!r}: expected a list without it, found it twice; "
+                    "featurize the imported list, and give plugins names of their own"
+                )
+            known.add(name)
+
+
+def _meta(nbest: NBest, vocab: Vocab, parts: list[_Part], registry: Mapping[str, Template]) -> dict[str, str]:
+    """Which template made which features, and of what kind they are: exporters and ``info`` read it."""
+    groups: list[dict[str, Any]] = json.loads(nbest.meta.get("templates", "[]"))
+    for entry, part in zip(vocab.entries, parts, strict=True):
+        template = registry[entry.name]
+        own = {"prefix": f"{entry.name}:"} if part.is_sparse else {"features": list(part.names)}
+        groups.append(
+            {
+                "template": entry.name,
+                "kind": template.kind,
+                "reads": list(template.reads),
+                "state": list(template.state),
+                **own,
+            }
+        )
+    made = {name: group for group in groups for name in group.get("features", ())}
+    by_need: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for product in vocab.products or ():  # a product can live where both its factors can; decoders' features are contextual
+        factors = [made.get(name, {"kind": "contextual"}) for name in product]
+        kind = max((f["kind"] for f in factors), key=KINDS.index)
+        state = tuple(dict.fromkeys(what for f in factors for what in f.get("state", ())))
+        by_need.setdefault((kind, state), []).append(product_name(product))
+    for (kind, state), names in by_need.items():
+        groups.append({"template": "products", "kind": kind, "reads": ["features"], "state": list(state), "features": names})
+    return {**nbest.meta, "templates": json.dumps(groups, ensure_ascii=False), "vocab": vocab.signature}

@@ -1,0 +1,127 @@
+"""An alternative lexical weight: word translation probabilities estimated on parallel text (IBM Model 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numba import njit
+
+from ..core.arrays import F64, I64, offsets, segment_positions
+from ..core.errors import InputError
+from ..core.files import read_lines
+from ..lists.nbest import Strings, strings
+from ..lists.words import NONE, Words, positions, tokenise
+
+ITERATIONS = 5
+FLOOR = 1e-7  # probability of a pair that the text does not have
+BLOCK = 1 << 14  # sentence pairs whose word pairs are listed at a time
+
+
+@dataclass(frozen=True)
+class Table:
+    """t(e|f) of the word pairs that occur in some sentence pair; f = 0 is the empty word."""
+
+    given: Strings  # names of f = 1, 2, ...
+    words: Strings  # names of e
+    keys: I64  # [n] f * len(words) + e, rising
+    prob: F64  # [n]
+
+    def lookup(self, f: I64, e: I64) -> F64:
+        """t(e|f) of word numbers; NONE is an unknown word."""
+        key = f * len(self.words) + e
+        at = np.minimum(np.searchsorted(self.keys, key), max(len(self.keys) - 1, 0))
+        known = (f >= 0) & (e >= 0) & (self.keys[at] == key) if len(self.keys) else np.zeros(len(f), bool)
+        return np.where(known, self.prob[at] if len(self.keys) else 0.0, 0.0)
+
+
+@dataclass(frozen=True)
+class Lexicon:
+    """Both directions."""
+
+    tgt_given_src: Table
+    src_given_tgt: Table
+
+
+def read_lexicon(source: str | Path, target: str | Path) -> Lexicon:
+    """Estimate both directions on two files of parallel sentences, one a line."""
+    lines = [[line for _, line in read_lines(path)] for path in (source, target)]
+    if len(lines[0]) != len(lines[1]):
+        raise InputError(
+            f"{source}, {target}: expected parallel text, found {len(lines[0])} and {len(lines[1])} lines; give aligned files"
+        )
+    return learn_lexicon(*lines)
+
+
+def learn_lexicon(source: Sequence[str], target: Sequence[str]) -> Lexicon:
+    src, tgt = (tokenise(strings([" ".join(line.split()) for line in lines]))[0] for lines in (source, target))
+    return Lexicon(model1(src, tgt), model1(tgt, src))
+
+
+def model1(f: Words, e: Words, iterations: int = ITERATIONS) -> Table:
+    """t(e|f) by EM from a uniform start:  t(e|f) ∝ Σ over sentence pairs of  n(e, f) t(e|f) / Σ_{f'} t(e|f')."""
+    ids = _with_empty_word(f)
+    width = max(len(e.names), 1)
+    blocks = [np.zeros(0, np.int64)]
+    for a in range(0, len(f), BLOCK):
+        part_f, part_e = ids.take(np.arange(a, min(a + BLOCK, len(f)))), e.take(np.arange(a, min(a + BLOCK, len(f))))
+        at = segment_positions(part_e.ptr, part_f.owner)
+        blocks.append(np.unique(np.repeat(part_f.ids, part_e.counts[part_f.owner]) * width + part_e.ids[at]))
+    keys = np.unique(np.concatenate(blocks))
+    given, word = keys // width, keys % width
+    row = offsets(np.bincount(given, minlength=len(f.names) + 1))
+    prob = np.ones(len(keys))
+    for _ in range(iterations):
+        expected = np.zeros(len(keys))
+        _expect(ids.ptr, ids.ids, e.ptr, e.ids, row, word, prob, expected)
+        total = np.bincount(given, expected, minlength=len(row) - 1)[given]
+        prob = np.divide(expected, total, out=np.zeros(len(keys)), where=total > 0)
+    return Table(f.names, e.names, keys, prob)
+
+
+def _with_empty_word(f: Words) -> Words:
+    """Every sentence with the empty word, number 0, at its front; the others are numbered from 1."""
+    ptr = f.ptr + np.arange(len(f) + 1)
+    ids = np.zeros(ptr[-1], np.int64)
+    ids[np.arange(len(f.ids)) + f.owner + 1] = f.ids + 1
+    return Words(ptr, ids, f.names)
+
+
+@njit(cache=True, nogil=True)
+def _expect(f_ptr, f, e_ptr, e, row, column, prob, expected):  # type: ignore[no-untyped-def]
+    """IN sentences f and e, t as rows of f with rising columns e; OUT expected counts, added."""
+    at = np.empty(1024, np.int64)
+    for s in range(len(f_ptr) - 1):
+        n = f_ptr[s + 1] - f_ptr[s]
+        if n > len(at):
+            at = np.empty(2 * n, np.int64)
+        for j in range(e_ptr[s], e_ptr[s + 1]):
+            total = 0.0
+            for i in range(n):
+                low, high = row[f[f_ptr[s] + i]], row[f[f_ptr[s] + i] + 1]
+                while high - low > 1:
+                    middle = (low + high) // 2
+                    if column[middle] <= e[j]:
+                        low = middle
+                    else:
+                        high = middle
+                at[i] = low
+                total += prob[low]
+            if total > 0.0:
+                for i in range(n):
+                    expected[at[i]] += prob[at[i]] / total
+
+
+def phrase_weight(table: Table, given: Words, words: Words) -> F64:
+    """[n] log Π_j 1/(l+1) Σ_{i=0..l} t(e_j|f_i) of phrase pairs: Model 1 itself, so that no alignment is needed."""
+    f_of, e_of = positions(given.names, table.given), positions(words.names, table.words)
+    f = np.where(f_of >= 0, f_of + 1, NONE)[given.ids]
+    e = e_of[words.ids]
+    at = segment_positions(given.ptr, words.owner)
+    n_given = given.counts[words.owner]
+    token = np.repeat(np.arange(len(e)), n_given)
+    prob = np.bincount(token, table.lookup(f[at], e[token]), minlength=len(e)) + table.lookup(np.zeros(len(e), np.int64), e)
+    logs = np.log(np.maximum(prob / (n_given + 1), FLOOR))
+    return np.bincount(words.owner, logs, minlength=len(words)).astype(np.float64) + 0.0

@@ -1,0 +1,205 @@
+"""What a template is: a named function that declares what it reads and where its features can live."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import pyarrow.compute as pc
+
+from ..core.arrays import F64, I64
+from ..core.errors import InputError
+from ..lists.nbest import NBest, Strings
+from .resources import Resources
+
+Kind = Literal["static", "contextual", "global", "list"]
+KINDS = ("static", "contextual", "global", "list")  # of the phrase pair; of a unit in context; of a hypothesis; of a whole list
+
+# What templates may read: the context columns that rows are keyed on
+READS: dict[str, tuple[str, ...]] = {
+    "source phrase": ("pair",),
+    "target phrase": ("pair",),
+    "alignment": ("pair",),
+    "features": ("unit",),  # those that the list has already
+    "span": ("start", "end", "n_src"),
+    "previous unit": ("prev",),
+    "following unit": ("next",),
+    "previous features": ("prev_unit",),  # those that the list has already, of the previous unit
+    "following features": ("next_unit",),
+    "previous span": ("back", "back_swap"),  # where the previous unit's source lies, seen from this one
+    "following span": ("ahead", "ahead_swap"),
+    "target span": (),
+    "source sentence": ("sent",),
+    "clusters": (),
+    "phrase table": (),
+    "bitext": (),
+    "hypothesis": (),
+    "list": (),  # all hypotheses of the sentence
+}
+# What a decoder must keep to compute a feature while it searches, beyond the unit at hand and the source sentence
+STATES: dict[str, str] = {
+    "previous unit": "the previous unit",
+    "following unit": "the following unit (scored one unit late)",
+    "previous features": "the previous unit's feature values",
+    "following features": "the following unit's feature values (scored one unit late)",
+    "previous span": "the previous unit's span",
+    "following span": "the following unit's span (scored one unit late)",
+    "hypothesis": "the whole hypothesis",
+    "list": "the whole list",
+}
+_STATIC = {"source phrase", "target phrase", "alignment", "clusters", "phrase table", "bitext"}
+_GIVEN = {"phrase table": "--phrase-table FILE", "bitext": "--bitext SOURCE TARGET"}
+
+
+class Sparse(NamedTuple):
+    """Sparse features of rows: entry k says that row[k] has the feature names[idx[k]], once. Repeats count."""
+
+    row: I64
+    names: Strings  # without the template's own name, which is put before
+    idx: I64
+
+
+Dense = dict[str, F64]  # columns [n] by name
+Compute = Callable[..., Dense | Sparse]
+Learn = Callable[..., dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Template:
+    """``compute(rows, **options)`` gives features of rows; ``learn(rows, counts, **options)`` the options a dev list teaches."""
+
+    name: str
+    kind: Kind
+    reads: tuple[str, ...]
+    compute: Compute
+    learn: Learn | None = None
+
+    def __post_init__(self) -> None:
+        where = f"template {self.name!r}"
+        if self.kind not in KINDS:
+            raise InputError(f"{where}: expected a kind among {', '.join(KINDS)}, found {self.kind!r}")
+        for what in self.reads:
+            if what not in READS:
+                raise InputError(f"{where}: expected to read any of {', '.join(READS)}, found {what!r}")
+            if (
+                (self.kind == "static" and what not in _STATIC)
+                or (self.kind == "contextual" and what in ("hypothesis", "list"))
+                or (self.kind == "global" and what == "list")
+            ):
+                raise InputError(f"{where}: a {self.kind} template cannot read {what!r}; declare another kind")
+        if self.kind == "list" and "list" not in self.reads:
+            raise InputError(f"{where}: expected a list template to read 'list', found {', '.join(self.reads)}; add it")
+
+    @property
+    def state(self) -> tuple[str, ...]:
+        """What a decoder must keep to compute it while it searches: keys of STATES; none for what the unit alone tells."""
+        return tuple(what for what in self.reads if what in STATES)
+
+    @property
+    def rows_are(self) -> Literal["pairs", "occurrences", "contexts", "hypotheses"]:
+        """What it computes features of; contexts are the distinct values of the columns that it reads."""
+        if self.kind == "global" or "hypothesis" in self.reads:
+            return "hypotheses"
+        return "pairs" if self.kind == "static" else "contexts" if self.kind == "contextual" else "occurrences"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Context columns that its rows are keyed on."""
+        return tuple(dict.fromkeys(column for what in self.reads for column in READS[what])) or ("pair",)
+
+    @property
+    def compute_options(self) -> dict[str, Any]:
+        return _keywords(self.compute)
+
+    @property
+    def learn_options(self) -> dict[str, Any]:
+        return _keywords(self.learn) if self.learn else {}
+
+    @property
+    def learnt(self) -> tuple[str, ...]:
+        """Options that must be given or learnt: those without a default."""
+        return tuple(name for name, default in self.compute_options.items() if default is inspect.Parameter.empty)
+
+    @property
+    def summary(self) -> str:
+        return (inspect.getdoc(self.compute) or "").split("\n")[0]
+
+    def lacks(self, nbest: NBest, resources: Resources) -> str | None:
+        """What the template reads and the list does not carry, or None."""
+        return next((found for what in self.reads if (found := missing(what, nbest, resources))), None)
+
+
+def _keywords(function: Callable[..., Any]) -> dict[str, Any]:
+    found = inspect.signature(function).parameters.values()
+    return {p.name: p.default for p in found if p.kind is inspect.Parameter.KEYWORD_ONLY}
+
+
+def template(name: str, *, kind: Kind, reads: tuple[str, ...], learn: Learn | None = None) -> Callable[[Compute], Template]:
+    """Make a function a template. Its keyword-only arguments are its options.
+
+    @template("caps", kind="static", reads=("target phrase",))
+    def caps(rows):
+        return {"caps.tgt": rows.tgt.per_row(rows.tgt.matches("^[A-Z]"))}
+    """
+
+    def decorate(compute: Compute) -> Template:
+        return Template(name, kind, tuple(reads), compute, learn)
+
+    return decorate
+
+
+def missing(what: str, nbest: NBest, resources: Resources) -> str | None:
+    """What a list lacks of what a template reads, and what to do; None if it has it."""
+    units = nbest.units
+    if what in _GIVEN:
+        return None if resources.has(what) else f"a {what}, and none is given; add {_GIVEN[what]}"
+    if not nbest.n_hyps or what == "hypothesis":
+        return None
+    if what == "list":
+        scored = resources.posterior.model is not None or nbest.has_scores
+        return None if scored else "the decoder's scores, or a model's; add --model FILE"
+    if what == "source sentence":
+        return "source sentences; import with -s SOURCE" if _all_empty(nbest.source) else None
+    if not nbest.n_occurrences:
+        return "units (phrases); import a list that has them"
+    texts = {
+        "source phrase": (units.src, "source phrases; import with -s SOURCE"),
+        "target phrase": (units.tgt, "target phrases; import a list that has them"),
+        "alignment": (units.align, "word alignments; have the decoder write them"),
+    }
+    if what in texts:
+        return texts[what][1] if _all_empty(texts[what][0]) else None
+    if what == "target span":
+        unknown = (nbest.tgt_start < 0).any() or (units.tgt_len < 0).any()
+        return "target spans of all units; import a list that has them" if unknown else None
+    if "span" in what and ((nbest.src_start < 0).any() or (units.src_len < 0).any()):
+        return "source spans of all units; have the decoder write the segmentation"
+    return None
+
+
+def _all_empty(column: Strings) -> bool:
+    return not pc.max(pc.binary_length(column)).as_py()
+
+
+def load_plugin(path: str | Path) -> dict[str, Template]:
+    """The templates of a user's Python file. The file is run: only one that the user names."""
+    if not Path(path).is_file():
+        raise InputError(f"{path}: expected a Python file, found none; check the path")
+    spec = importlib.util.spec_from_file_location(f"boostfeat_plugin_{Path(path).stem}", path)
+    if spec is None or spec.loader is None:
+        raise InputError(f"{path}: expected a Python file (.py), found another; name a .py file")
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(f"{path}: expected a Python file that runs, found {type(error).__name__}: {error}; correct it") from None
+    found = {value.name: value for value in vars(module).values() if isinstance(value, Template)}
+    if not found:
+        raise InputError(f"{path}: expected a function decorated with @template(...), found none; see the README")
+    return found

@@ -1,0 +1,223 @@
+"""Sparse templates: indicators of rules, words, alignments and order. [G13 4.1], [E12 3.3], [EMR13 4.2]
+
+A feature's name is the template's, a colon, and what it indicates: ``pt:talo|house``. Repeats within a unit count.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..core.arrays import I64, Array, segment_positions
+from ..lists.nbest import Strings, strings, take_strings
+from ..lists.words import NONE, Words, concat, positions
+from .context import Rows
+from .lexical import most_frequent, top_words
+from .registry import Sparse, template
+
+START, END = "<s>", "</s>"
+
+
+def indicators(row: I64, texts: Strings) -> Sparse:
+    """A feature for each distinct text."""
+    found = texts.dictionary_encode()
+    return Sparse(row, found.dictionary, found.indices.to_numpy(zero_copy_only=False).astype(np.int64))
+
+
+def word_indicators(row: I64, words: I64, names: Strings, before: str = "") -> Sparse:
+    """A feature for each distinct word; NONE makes none."""
+    row, words = row[words >= 0], words[words >= 0]
+    distinct, idx = np.unique(words, return_inverse=True)
+    return Sparse(row, concat(before, take_strings(names, distinct)), idx)
+
+
+def pair_indicators(row: I64, a: I64, a_names: Strings, b: I64, b_names: Strings) -> Sparse:
+    """A feature ``a|b`` for each distinct pair of words: names are made for those only."""
+    width = max(len(b_names), 1)
+    distinct, idx = np.unique(a * width + b, return_inverse=True)
+    return Sparse(row, concat(take_strings(a_names, distinct // width), "|", take_strings(b_names, distinct % width)), idx)
+
+
+def together(*parts: Sparse) -> Sparse:
+    """All the features of several results."""
+    shift = np.cumsum([0, *(len(p.names) for p in parts)])
+    names = pa.chunked_array([p.names for p in parts], pa.large_string()).combine_chunks()
+    return Sparse(np.concatenate([p.row for p in parts]), names, np.concatenate([p.idx + shift[k] for k, p in enumerate(parts)]))
+
+
+# -- rules [G13] PT, [EMR13] rule id and shape ------------------------------------------------------------------------
+
+
+@template("pt", kind="static", reads=("source phrase", "target phrase"))
+def pt(rows: Rows) -> Sparse:
+    """The phrase pair: ``pt:talo|house`` [G13 PT]."""
+    return indicators(np.arange(len(rows)), concat(rows.src.joined(), "|", rows.tgt.joined()))
+
+
+@template("id", kind="static", reads=("source phrase", "target phrase", "alignment"))
+def rule_id(rows: Rows) -> Sparse:
+    """The rule with its alignment, which tells apart rules of the same words: ``id:talo|a house|0-1`` [EMR13]."""
+    links = rows.links
+    number = strings([str(k) for k in range(int(max(links.src.max(initial=0), links.tgt.max(initial=0))) + 1)])
+    texts = concat(take_strings(number, links.src), "-", take_strings(number, links.tgt))
+    align = pc.binary_join(pa.LargeListArray.from_arrays(pa.array(links.ptr), texts), pa.scalar(" ", pa.large_string()))
+    return indicators(np.arange(len(rows)), concat(rows.src.joined(), "|", rows.tgt.joined(), "|", align))
+
+
+@template("shape", kind="static", reads=("source phrase", "target phrase"))
+def shape(rows: Rows) -> Sparse:
+    """Runs of words and gaps of both sides, ``shape:2|3``, or ``shape:1 X 2|X 1`` for a hierarchical rule [EMR13]."""
+    return indicators(np.arange(len(rows)), concat(_runs(rows.src), "|", _runs(rows.tgt)))
+
+
+def _runs(words: Words) -> Strings:
+    """[n] '2' for two words, '1 X 2' for a word, a nonterminal, two words."""
+    gap = words.matches(r"^\[[^\[\]]+\]$")
+    starts = np.ones(len(words.ids), bool)  # of runs: a gap is always one of its own
+    starts[1:] = gap[1:] | gap[:-1] | (words.owner[1:] != words.owner[:-1])
+    first = np.flatnonzero(starts)
+    lengths = np.diff(first, append=len(words.ids))
+    names = strings([str(k) for k in range(int(lengths.max(initial=0)) + 1)] + ["X"])
+    which = np.where(gap[first], len(names) - 1, lengths)
+    ptr = np.searchsorted(first, words.ptr)
+    return Words(ptr, which, names).joined()
+
+
+# -- words inside the phrase pair [G13] AL, [E12] ---------------------------------------------------------------------
+
+
+@template("al", kind="static", reads=("source phrase", "target phrase", "alignment"))
+def al(rows: Rows) -> Sparse:
+    """Linked words: ``al:talo|house`` [G13 AL]."""
+    src, tgt = rows.link_words
+    return pair_indicators(rows.links.owner, src, rows.src.names, tgt, rows.tgt.names)
+
+
+@template("del", kind="static", reads=("source phrase", "target phrase", "alignment"))
+def deletion(rows: Rows) -> Sparse:
+    """Deleted source words: ``del:ja`` [G13 AL]."""
+    gone = ~rows.src_linked
+    return word_indicators(rows.src.owner[gone], rows.src.ids[gone], rows.src.names)
+
+
+@template("wp", kind="static", reads=("source phrase", "target phrase"))
+def word_pair(rows: Rows) -> Sparse:
+    """Every source word with every target word of the phrase pair, linked or not: ``wp:talo|house`` [E12]."""
+    return _cross(rows, np.arange(len(rows.tgt.ids)))
+
+
+@template("ins", kind="static", reads=("source phrase", "target phrase", "alignment"))
+def insertion(rows: Rows) -> Sparse:
+    """An inserted target word with every source word of the phrase pair: ``ins:talo|the`` [E12]."""
+    return _cross(rows, np.flatnonzero(~rows.tgt_linked))
+
+
+def _cross(rows: Rows, tokens: I64) -> Sparse:
+    """Target tokens with all the source words of their rows."""
+    row = rows.tgt.owner[tokens]
+    src = rows.src.ids[segment_positions(rows.src.ptr, row)]
+    n = rows.src.counts[row]
+    return pair_indicators(np.repeat(row, n), src, rows.src.names, np.repeat(rows.tgt.ids[tokens], n), rows.tgt.names)
+
+
+def _learn_unaligned(rows: Rows, counts: I64, *, top: int = 150) -> dict[str, Any]:
+    return {
+        "inserted": top_words(rows.tgt, counts, top, ~rows.tgt_linked),
+        "deleted": top_words(rows.src, counts, top, ~rows.src_linked),
+    }
+
+
+@template("un", kind="static", reads=("source phrase", "target phrase", "alignment"), learn=_learn_unaligned)
+def un(rows: Rows, *, inserted: list[str], deleted: list[str]) -> Sparse:
+    """The words that are unaligned most often, where they are: ``un:+the`` inserted, ``un:-ja`` deleted [EMR13]."""
+    parts = []
+    for before, words, linked, kept in (("+", rows.tgt, rows.tgt_linked, inserted), ("-", rows.src, rows.src_linked, deleted)):
+        some = ~linked & (words.find(kept) >= 0)
+        parts.append(word_indicators(words.owner[some], words.ids[some], words.names, before))
+    return together(*parts)
+
+
+# -- context ----------------------------------------------------------------------------------------------------------
+
+
+@template("bi", kind="contextual", reads=("target phrase", "previous unit", "following unit"))
+def bigram(rows: Rows) -> Sparse:
+    """Target bigrams, within the phrase and with the last word of the previous unit: ``bi:the|house`` [E12]."""
+    tgt, prev, following = rows.tgt, rows["prev"], rows["next"]
+    last_words = rows.corpus.tgt.last
+    n = len(tgt.names)
+    names = pa.concat_arrays([tgt.names, strings([START, END])])
+    before = np.where(prev == NONE, n, last_words[prev])
+    inside = np.flatnonzero(tgt.owner[1:] == tgt.owner[:-1])
+    row = np.concatenate([tgt.owner[inside], np.arange(len(rows)), np.arange(len(rows))])
+    first = np.concatenate([tgt.ids[inside], before, tgt.last])
+    second = np.concatenate([tgt.ids[inside + 1], tgt.first, np.where(following == NONE, n + 1, NONE)])
+    some = (first >= 0) & (second >= 0)  # a phrase without words joins nothing
+    return pair_indicators(row[some], first[some], names, second[some], names)
+
+
+@template("lo", kind="contextual", reads=("source phrase", "target phrase", "previous span", "following span"))
+def reordering(rows: Rows) -> Sparse:
+    """Reordering class with each edge word of the phrases: ``lo:<swap|src.first=talo`` [G13 LO].
+
+    Eight classes: monotone, swap, discontinuous after the previous (<) and before the following unit (>); and the simpler
+    monotone or not.
+    """
+    row = np.arange(len(rows))
+    classes: list[tuple[str, Array]] = []
+    for side, gap, swap in (("<", rows["back"], rows["back_swap"]), (">", rows["ahead"], rows["ahead_swap"])):
+        mono = gap == 0
+        classes += [(f"{side}mono", mono), (f"{side}swap", ~mono & (swap == 0)), (f"{side}disc", ~mono & (swap != 0))]
+    classes += [("mono", rows["back"] == 0), ("nonmono", rows["back"] != 0)]
+    edges = {
+        "src.first": (rows.src.first, rows.src.names),
+        "src.last": (rows.src.last, rows.src.names),
+        "tgt.first": (rows.tgt.first, rows.tgt.names),
+        "tgt.last": (rows.tgt.last, rows.tgt.names),
+    }
+    parts = [
+        word_indicators(row[of], words[of], names, f"{name}|{edge}=")
+        for name, of in classes
+        for edge, (words, names) in edges.items()
+    ]
+    return together(*parts)
+
+
+def _learn_pairs(rows: Rows, counts: I64, *, top: int = 300) -> dict[str, Any]:
+    found = al.compute(rows)
+    assert isinstance(found, Sparse)
+    n = np.bincount(found.idx, counts[found.row], minlength=len(found.names)).astype(np.int64)
+    return {"pairs": most_frequent(found.names, n, top)}
+
+
+@template(
+    "cx",
+    kind="contextual",
+    reads=("source phrase", "target phrase", "alignment", "span", "source sentence"),
+    learn=_learn_pairs,
+)
+def context(rows: Rows, *, pairs: list[str]) -> Sparse:
+    """The most frequent linked word pairs with the source word before or after: ``cx:talo|house|-iso`` [EMR13]."""
+    found = al.compute(rows)
+    assert isinstance(found, Sparse)
+    frequent = (positions(found.names, strings(pairs)) >= 0)[found.idx]
+    # a unit that does not cover as many words as it has (a rule with gaps) does not say where its words are
+    plain = (rows["end"] - rows["start"] == rows.src.counts)[found.row]
+    kept = np.flatnonzero(frequent & plain)
+    row, at = found.row[kept], rows["start"][found.row[kept]] + rows.links.src[kept]
+    sentences = rows.sentences
+    n = len(sentences.names)
+    names = pa.concat_arrays([sentences.names, strings([START, END])])
+    begin, end = sentences.ptr[:-1][rows["sent"][row]], sentences.ptr[1:][rows["sent"][row]]
+    parts = []
+    for sign, step, edge in (("|-", -1, n), ("|+", 1, n + 1)):
+        place = begin + at + step
+        inside = (place >= begin) & (place < end)
+        word = np.where(inside, sentences.ids[np.where(inside, place, 0)] if len(sentences.ids) else 0, edge)
+        distinct, idx = np.unique(found.idx[kept] * (n + 2) + word, return_inverse=True)
+        texts = concat(take_strings(found.names, distinct // (n + 2)), sign, take_strings(names, distinct % (n + 2)))
+        parts.append(Sparse(row, texts, idx))
+    return together(*parts)

@@ -1,0 +1,211 @@
+"""Which templates to compute, and what a dev list taught them: frozen, so that other lists get the same columns."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ..core.errors import FormatError, InputError, clip, clip_json, unknown_name
+from ..core.files import decode, open_output, read_chunks
+from ..core.strict_json import finite, no_constant, parse_json
+from .registry import Template
+from .resources import Clusters, Posterior, Resources
+from .sets import ON_REQUEST, SETS
+
+VERSION = 1
+MIN_COUNT = 2
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One template. Its features are None until a dev list has taught them."""
+
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    min_count: int = MIN_COUNT  # sentences whose lists must have a sparse feature
+    hash_bits: int = 0  # sparse names become one of 2^bits; 0: they stay readable
+    features: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Vocab:
+    """Templates in order, the clusters and posterior they share, and products of features. Frozen once all is learnt."""
+
+    entries: tuple[Entry, ...] = ()
+    cluster_size: int = 16
+    clusters: Clusters | None = None
+    n_products: int = 0
+    products: tuple[tuple[str, str], ...] | None = None
+    posterior: Posterior | None = None  # of templates that read the list
+
+    @property
+    def is_frozen(self) -> bool:
+        return self.products is not None
+
+    @property
+    def signature(self) -> str:
+        return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).hexdigest()[:12]
+
+    # -- what the user asks for --------------------------------------------------------------------------------------
+
+    @classmethod
+    def of(
+        cls,
+        what: str,
+        registry: Mapping[str, Template],
+        resources: Resources | None = None,
+        *,
+        min_count: int | None = None,
+        hash_bits: int = 0,
+        products: int = 0,
+    ) -> Vocab:
+        """``what``: names of sets or templates with commas or plus signs between them, or a TOML file."""
+        resources = resources or Resources()
+        if what.endswith(".toml"):
+            table = _read_toml(what)
+        else:
+            names = [name.strip() for name in what.replace("+", ",").split(",") if name.strip()]
+            table = {"include": [n for n in names if n in SETS], "templates": {n: {} for n in names if n not in SETS}}
+        where = what if what.endswith(".toml") else "templates"
+        common = {"min_count": table.get("min_count", MIN_COUNT), "hash": table.get("hash", 0)}
+        if min_count is not None:
+            common["min_count"] = min_count
+        if hash_bits:
+            common["hash"] = hash_bits
+        entries: dict[str, Entry] = {}
+        for name in table.get("include", []):
+            if name not in SETS:
+                raise unknown_name("set of templates", name, SETS)
+            for member in SETS[name]:
+                reads = registry[member].reads
+                if all(resources.has(what) for what in ON_REQUEST if what in reads):
+                    entries[member] = _entry(member, {}, common, registry, where)
+        for name, options in table.get("templates", {}).items():
+            entries[name] = _entry(name, options, common, registry, where)
+        return cls(
+            tuple(entries.values()),
+            cluster_size=_integer(table.get("clusters", 16), 2, f"{where}: clusters"),
+            n_products=products or parse_products(table.get("products", "top:0")),
+        )
+
+    # -- the file ----------------------------------------------------------------------------------------------------
+
+    def to_json(self) -> dict[str, Any]:
+        clusters = self.clusters or Clusters()
+        return {
+            "boostfeat": f"vocab/{VERSION}",
+            "templates": [
+                {
+                    "name": e.name,
+                    "options": dict(e.options),
+                    "min_count": e.min_count,
+                    "hash": e.hash_bits,
+                    "features": list(e.features or ()),
+                }
+                for e in self.entries
+            ],
+            "clusters": {"src": dict(clusters.src), "tgt": dict(clusters.tgt)},
+            "products": [list(pair) for pair in self.products or ()],
+            **({"posterior": asdict(self.posterior)} if self.posterior else {}),
+        }
+
+    def save(self, path: str | Path) -> None:
+        """Write atomically; the same vocab is the same bytes."""
+        with open_output(path) as stream:
+            stream.write(json.dumps(self.to_json(), indent=1, ensure_ascii=False, allow_nan=False).encode() + b"\n")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Vocab:
+        try:
+            text = decode(b"".join(read_chunks(path)), str(path))
+            obj = parse_json(text, parse_constant=no_constant, parse_float=finite)
+            kind, _, version = str(obj.get("boostfeat", "")).partition("/")
+            if kind != "vocab" or not version.isdecimal():
+                raise ValueError("another kind of JSON")
+            if int(version) > VERSION:
+                raise FormatError(
+                    str(path), expected=f"format version {VERSION} or lower", found=version, fix="upgrade boostfeat"
+                )
+            return cls(
+                tuple(
+                    Entry(str(t["name"]), dict(t["options"]), int(t["min_count"]), int(t["hash"]), tuple(map(str, t["features"])))
+                    for t in obj["templates"]
+                ),
+                clusters=Clusters(**{side: dict(obj["clusters"][side]) for side in ("src", "tgt")}),
+                n_products=len(obj["products"]),
+                products=tuple((str(a), str(b)) for a, b in obj["products"]),
+                posterior=Posterior(**obj["posterior"]) if "posterior" in obj else None,
+            )
+        except InputError:
+            raise
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
+            raise FormatError(
+                str(path),
+                expected='a vocab that featurize wrote ("boostfeat": "vocab/1")',
+                found=f"{type(error).__name__}: {error}"[:200],
+                fix="name the .vocab.json beside the featurized dev list",
+            ) from None
+
+    def with_entry(self, entry: Entry) -> Vocab:
+        return replace(self, entries=tuple(entry if e.name == entry.name else e for e in self.entries))
+
+
+def _entry(name: str, options: Any, common: Mapping[str, Any], registry: Mapping[str, Template], where: str) -> Entry:
+    if name not in registry:
+        raise unknown_name("template", name, (*SETS, *registry))
+    if not isinstance(options, dict):
+        raise InputError(f"{where}: templates.{name}: expected a table of options, found {clip_json(options)}; see the README")
+    known = {**registry[name].compute_options, **registry[name].learn_options}
+    own = {key: value for key, value in options.items() if key not in ("min_count", "hash")}
+    for key in own:
+        if key not in known:
+            raise InputError(
+                f"{where}: template {name!r} has no option {key!r}; it has {', '.join((*known, 'min_count', 'hash'))}"
+            )
+    if "top" in own:
+        _integer(own["top"], 1, f"{where}: {name}.top")
+    merged = {**common, **options}
+    return Entry(
+        name,
+        own,
+        min_count=_integer(merged["min_count"], 1, f"{where}: min_count"),
+        hash_bits=_integer(merged["hash"], 0, f"{where}: hash"),
+    )
+
+
+def _integer(value: Any, least: int, where: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise InputError(f"{where}: expected a whole number of at least {least}, found {clip_json(value)}")
+    return value
+
+
+def parse_products(text: str) -> int:
+    """K of 'top:K'."""
+    kind, _, number = str(text).partition(":")
+    if kind != "top" or not number.isdecimal() or len(number) > 9:
+        raise InputError(f"products: expected top:K, such as top:20, found {clip_json(text)}")
+    return int(number)
+
+
+_TOML_KEYS = ("include", "min_count", "hash", "clusters", "products", "templates")
+
+
+def _read_toml(path: str) -> dict[str, Any]:
+    text = decode(b"".join(read_chunks(path)), path)
+    try:
+        table = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise FormatError(path, expected="TOML", found=str(error), fix="see the README's example") from None
+    if unknown := [key for key in table if key not in _TOML_KEYS]:
+        raise FormatError(path, expected=f"only {', '.join(_TOML_KEYS)}", found=clip(unknown[0]), fix="remove it")
+    include = table.get("include", [])
+    table["include"] = [include] if isinstance(include, str) else include
+    named = isinstance(table["include"], list) and all(isinstance(name, str) for name in table["include"])
+    if not named or not isinstance(table.get("templates", {}), dict):
+        raise FormatError(path, expected="include = [...] and [templates.NAME] tables", found="others", fix="see the README")
+    return table

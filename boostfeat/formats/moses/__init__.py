@@ -1,0 +1,1 @@
+"""Moses' files: n-best lists plain and enriched, search graphs, hypergraphs, ini, phrase tables."""

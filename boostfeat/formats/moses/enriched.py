@@ -1,0 +1,152 @@
+"""Moses n-best lists with -report-segmentation-enriched: the scores of every phrase inline.
+
+    0 ||| a |0-0,wa=0-0 ,total=-0.4, LM0= -7.2 TM0= -0.8 -2.7| house |1-1,...|  ||| LM0= ... ||| -0.8 ||| 0=0 1=1 ||| 0-0 1-1
+
+Two readers of the same language: ``parse_line`` in plain Python, which handles every line and makes every error, and a
+numba kernel that reads lines whose blocks all list the same features, parsing equal blocks only once. The kernel stops
+at the first line it does not understand and the plain reader takes over from there.
+"""
+
+from __future__ import annotations
+
+import re
+from math import nan
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from ...core.errors import FormatError, InputError, clip
+from ...core.files import decode, read_chunks
+from ...lists.build import Builder, HypRecord, ReadOptions, UnitRecord
+from ...lists.merging import regroup, stack
+from ...lists.nbest import NBest
+from ..fields import name_values, number, sentence_id, split_fields
+from .enriched_fast import LAYOUT, FastReader
+from .labels import block_fields, feature_groups, format_features, format_number, group_names
+
+
+def sniff(head: str) -> bool:
+    first = next((line for line in head.splitlines() if line.strip()), "")
+    return re.match(r"\s*\d+\s*\|\|\|[^|]*\|\d+-\d+,", first) is not None
+
+
+def read(path: str | Path, options: ReadOptions) -> NBest:
+    """Read a list; see the module's docstring for the two ways in."""
+    fast: FastReader | None = None
+    slow: Builder | None = None
+    cache: dict[str, UnitRecord] = {}
+    n_lines = 0
+    for chunk in read_chunks(path):
+        start = 0
+        if slow is None:
+            fast = fast or FastReader.for_list(chunk, options)
+            if fast is not None:
+                start = fast.read(chunk)
+            if start < len(chunk):
+                slow = Builder(options, first_id=fast.last_id if fast else 0)
+            n_lines += chunk.count(b"\n", 0, start)
+        if slow is not None:
+            for raw in chunk[start:-1].split(b"\n"):
+                n_lines += 1
+                if raw.strip():
+                    slow.add(parse_line(decode(raw, f"{path}:{n_lines}"), f"{path}:{n_lines}", cache))
+    parts = [part.finish() for part in (fast, slow) if part is not None]
+    if not parts or not sum(part.n_hyps for part in parts):
+        raise FormatError(str(path), expected="an n-best list", found="an empty file", fix="check what wrote it")
+    both = regroup(stack(parts))
+    return both.truncate(options.size) if len(parts) == 2 and options.size is not None else both
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The plain reader
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def parse_line(line: str, where: str, cache: dict[str, UnitRecord]) -> HypRecord:
+    """One hypothesis. Blocks already in ``cache`` (by their text) are not parsed again."""
+    parts = split_fields(line, where, least=3, layout=LAYOUT)
+    sent = sentence_id(parts[0], where)
+    pieces = parts[1].split("|")
+    if len(pieces) % 2 == 0 or pieces[-1].strip():
+        raise FormatError(
+            where,
+            expected="a block |span,...| after every phrase",
+            found=clip(pieces[-1].strip() or parts[1]),
+            fix="was the line cut?",
+        )
+    units, tokens = [], []  # type: tuple[list[UnitRecord], list[str]]
+    for phrase, block in zip(pieces[:-1:2], pieces[1::2], strict=True):
+        words = phrase.split()
+        unit = cache.get(block)
+        if unit is None:
+            unit = cache[block] = _parse_block(block, where)
+        units.append(unit._replace(tgt=(len(tokens), len(tokens) + len(words))))
+        tokens += words
+    score = number(parts[3].split()[0], where, "the score") if len(parts) > 3 and parts[3] else nan
+    totals = name_values(feature_groups(parts[2], where), where)
+    return HypRecord(sent, " ".join(tokens), where, score, units=units, totals=totals)
+
+
+def _parse_block(block: str, where: str) -> UnitRecord:
+    span, align, total, rest = block_fields(block)
+    first, dash, last = span.partition("-")
+    if not (dash and first.isdecimal() and last.isdecimal() and int(first) <= int(last) < 2**31 - 1):
+        raise FormatError(where, expected="a source span like 0-1 in a block", found=clip(span), fix="repair or remove this line")
+    return UnitRecord(
+        features=name_values(feature_groups(rest, where), where),
+        src=(int(first), int(last) + 1),
+        align=" ".join(align.split()),
+        score=number(total, where, "total") if total else nan,
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The writer
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def write(nbest: NBest, stream: IO[bytes]) -> None:
+    """Write a list whose units have spans and target words."""
+    units = nbest.units
+    if nbest.n_occurrences and (nbest.src_start.min() < 0 or units.tgt_len.min() < 0):
+        raise InputError(
+            "expected units with source and target spans to write Moses blocks, found some without; write jsonl instead"
+        )
+    groups, total_groups = group_names(nbest.unit_names), group_names(nbest.global_names)
+    sparse_names = nbest.sparse_names.to_pylist()
+    own_sparse = nbest.global_sparse
+    phrases, tails = units.tgt.to_pylist(), _block_tails(nbest, groups, sparse_names)
+    # totals of what units carry only repeat their sums: ten digits spare the reader the noise of the last ones
+    redundant = [name not in nbest.extra_names for name in nbest.global_names]
+    totals = nbest.global_features
+    buffer = []
+    for s, sent in enumerate(nbest.ids):
+        for h in range(nbest.hyp_ptr[s], nbest.hyp_ptr[s + 1]):
+            pieces = []
+            for r in range(nbest.unit_ptr[h], nbest.unit_ptr[h + 1]):
+                u, first = nbest.unit_idx[r], nbest.src_start[r]
+                pieces.append(f"{phrases[u]} |{first}-{first + units.src_len[u] - 1},{tails[u]}| ".lstrip())
+            row = slice(own_sparse.indptr[h], own_sparse.indptr[h + 1])
+            sparse = [
+                f"{sparse_names[j]}= {format_number(v)}"
+                for j, v in zip(own_sparse.indices[row], own_sparse.data[row], strict=True)
+            ]
+            row_totals = [float(f"{v:.10g}") if r else v for v, r in zip(totals[h], redundant, strict=True)]
+            features = " ".join([format_features(total_groups, row_totals), *sparse]).strip()
+            score = "" if np.isnan(nbest.score[h]) else format_number(nbest.score[h])
+            buffer.append(f"{sent} ||| {''.join(pieces)} ||| {features} ||| {score}\n")
+        stream.write("".join(buffer).encode())
+        buffer.clear()
+
+
+def _block_tails(nbest: NBest, groups: list[tuple[str, list[int]]], sparse_names: list[str]) -> list[str]:
+    """What follows the span in the block of each distinct unit."""
+    units, rows = nbest.units, nbest.units.sparse
+    tails = []
+    for u, align in enumerate(units.align.to_pylist()):
+        total = "" if np.isnan(units.score[u]) else f"total={format_number(units.score[u])}, "
+        at = range(rows.ptr[u], rows.ptr[u + 1])
+        sparse = "".join(f" {sparse_names[rows.idx[i]]}= {format_number(rows.val[i])}" for i in at)
+        tails.append(f"wa={align} ,{total}{format_features(groups, units.x[u])}{sparse}")
+    return tails

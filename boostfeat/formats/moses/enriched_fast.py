@@ -1,0 +1,432 @@
+"""The fast reader of enriched lists: a numba kernel over bytes, for lists whose blocks all list the same features.
+
+It parses equal blocks once and stops at the first line it does not understand, which is then for the plain reader.
+"""
+
+from __future__ import annotations
+
+from collections import namedtuple
+
+import numpy as np
+import pyarrow as pa
+from numba import njit
+
+from ...core.arrays import U8, Array, offsets
+from ...core.errors import FormatError
+from ...lists.build import ROUNDING, ReadOptions, assemble
+from ...lists.nbest import NBest, SparseRows, Units, strings
+from ...metrics.bleu import split_tokens
+from ..byte_kernels import hash_bytes, put_tokens, read_digits, read_number, starts_with
+from ..fields import name_values, split_fields
+from .labels import block_fields, feature_groups
+
+_TOTAL = np.frombuffer(b"total=", np.uint8)
+LAYOUT = "id ||| phrase |span,wa=..,total=.., scores| ... ||| features ||| score"
+
+# Labels of a line, e.g. ("LM0=", "TM0=") with 1 and 4 values: one after the other in ``text``, label k is text[ptr[k]:ptr[k+1]].
+_Labels = namedtuple("_Labels", "text ptr n_values")
+
+# Source sentences: token t of sentence s is text[start[t]:end[t]] for t in ptr[s]:ptr[s+1].
+_Source = namedtuple("_Source", "text ptr start end")
+
+# Units so far. ``table`` is an open-addressing hash table of unit numbers (-1: free) over two independent 64-bit hashes of
+# a unit's bytes: whether a block was parsed before is decided by 128 bits; which units are equal, by build.assemble.
+_Seen = namedtuple("_Seen", "table hash hash2 x tgt tgt_ptr src src_ptr align align_ptr src_len tgt_len score n")
+
+# What one chunk adds, filled by the kernel.
+_Lines = namedtuple("_Lines", "sent score n_units text text_ptr extra unit src_start tgt_start")
+
+
+@njit(cache=True, nogil=True)
+def _features(buf, i, end, labels, out):  # type: ignore[no-untyped-def]
+    """Read exactly these labels with their values from buf[i:end] into OUT out; False if anything else stands there."""
+    d = 0
+    for k in range(len(labels.n_values)):
+        if k and (i >= end or buf[i] != 32):
+            return False
+        while i < end and buf[i] == 32:
+            i += 1
+        if not starts_with(buf, i, end, labels.text, labels.ptr[k], labels.ptr[k + 1]):
+            return False
+        i += labels.ptr[k + 1] - labels.ptr[k]
+        for _ in range(labels.n_values[k]):
+            if i >= end or buf[i] != 32:
+                return False
+            i += 1
+            value, i = read_number(buf, i, end)
+            if i < 0:
+                return False
+            out[d] = value
+            d += 1
+    while i < end:
+        if buf[i] != 32 and buf[i] != 13:
+            return False
+        i += 1
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _block_head(buf, i, end):  # type: ignore[no-untyped-def]
+    """(first source token, last, position after the comma) of a block ``0-1,...``; position -1 if it is none."""
+    first, i = read_digits(buf, i, end)
+    if i < 0 or i >= end or buf[i] != 45:
+        return first, first, -1
+    last, i = read_digits(buf, i + 1, end)
+    if i < 0 or i >= end or buf[i] != 44 or first > last:
+        return first, last, -1
+    return first, last, i + 1
+
+
+@njit(cache=True, nogil=True)
+def _block_parts(buf, i, end):  # type: ignore[no-untyped-def]
+    """(end of the alignment, total, start of the features) of a block after its span; features -1 where it is irregular."""
+    align_end = i
+    if i + 3 <= end and buf[i] == 119 and buf[i + 1] == 97 and buf[i + 2] == 61:  # wa=
+        while i < end and buf[i] != 44:
+            i += 1
+        align_end = i
+        i += 1
+    total = np.nan
+    if starts_with(buf, i, end, _TOTAL, 0, len(_TOTAL)):
+        total, i = read_number(buf, i + 6, end)
+        if i < 0 or i >= end or buf[i] != 44:
+            return align_end, total, -1
+        i += 1
+    return align_end, total, i
+
+
+@njit(cache=True, nogil=True)
+def _scan(buf, ends, bars, limit, last_id, n_last, block_labels, total_labels, to_column, source, seen, lines):  # type: ignore[no-untyped-def]
+    """Read lines into OUT seen and lines; stops before the first one it does not understand.
+
+    Line l ends at ``ends[l]``; ``bars`` are the positions of all ``|``. ``to_column[t]`` is the unit feature that total t is
+    the sum of, or -1 - e for extra feature e. At most ``limit`` hypotheses a sentence; ``last_id`` and ``n_last`` are the
+    sentence of the line before and its hypotheses so far. Returns (position, hypotheses, occurrences, last_id, n_last).
+    """
+    n_features = seen.x.shape[1]
+    totals = np.empty(len(to_column))
+    sums, sizes = np.empty(n_features), np.empty(n_features)
+    mask = np.uint64(len(seen.table) - 1)
+    n_hyps, n_occ, bar, pos = 0, 0, 0, 0
+    for line in range(len(ends)):
+        stop = ends[line]
+        first_bar = bar
+        while bar < len(bars) and bars[bar] < stop:
+            bar += 1
+        n_bars = bar - first_bar
+        b = bars[first_bar:bar]
+        i = pos
+        while i < stop and (buf[i] == 32 or buf[i] == 13):
+            i += 1
+        if i == stop:  # a blank line
+            pos = stop + 1
+            continue
+        start = i
+        sent = np.int64(0)
+        while i < stop and 48 <= buf[i] <= 57 and i - start < 18:
+            sent = sent * 10 + (buf[i] - 48)
+            i += 1
+        if i == start or sent < last_id:
+            break
+        while i < stop and buf[i] == 32:
+            i += 1
+        if n_bars < 9 or i != b[0] or b[1] != i + 1 or b[2] != i + 2:
+            break
+        n_of_sent = n_last if sent == last_id else 0
+        if n_of_sent >= limit:
+            pos = stop + 1
+            continue
+        i += 3
+        k = 3
+        at = lines.text_ptr[n_hyps]
+        n_tokens, n_units, fine = 0, 0, True
+        sums[:] = 0.0
+        sizes[:] = 0.0
+        known = sent < len(source.ptr) - 1
+        while True:  # phrase, block, phrase, block, ..., the three bars that end the field
+            while i < b[k] and buf[i] == 32:
+                i += 1
+            if k + 2 >= n_bars:
+                fine = False
+                break
+            if b[k + 1] == b[k] + 1:
+                fine = i == b[k] and b[k + 2] == b[k] + 2 and buf[b[k] - 1] != 124  # of four bars the plain reader decides
+                break
+            phrase, phrase_end, block_end = i, b[k], b[k + 1]
+            first, last, align = _block_head(buf, phrase_end + 1, block_end)
+            if align < 0:
+                fine = False
+                break
+            align_end, total, features = _block_parts(buf, align, block_end)
+            src_a = src_b = np.int64(0)
+            if known:
+                if source.ptr[sent] + last >= source.ptr[sent + 1]:
+                    fine = False  # beyond the source sentence: the plain reader says so
+                    break
+                src_a, src_b = source.start[source.ptr[sent] + first], source.end[source.ptr[sent] + last]
+            if features < 0:
+                fine = False
+                break
+            n_src = last - first + 1
+            h1, h2 = hash_bytes(buf, phrase, phrase_end, np.uint64(n_src), np.uint64(0))
+            h1, h2 = hash_bytes(buf, align, align_end, h1, h2)
+            h1, h2 = hash_bytes(buf, features, block_end, h1, h2)
+            h1, h2 = hash_bytes(source.text, src_a, src_b, h1, h2)
+            slot = h1 & mask
+            while seen.table[slot] >= 0 and (seen.hash[seen.table[slot]] != h1 or seen.hash2[seen.table[slot]] != h2):
+                slot = (slot + np.uint64(1)) & mask
+            u = seen.table[slot]
+            if u < 0:
+                u = seen.n[0]
+                if not _features(buf, features, block_end, block_labels, seen.x[u]):
+                    fine = False
+                    break
+                seen.tgt_ptr[u + 1], seen.tgt_len[u] = put_tokens(buf, phrase, phrase_end, seen.tgt, seen.tgt_ptr[u])
+                seen.src_ptr[u + 1], _ = put_tokens(source.text, src_a, src_b, seen.src, seen.src_ptr[u])
+                seen.align_ptr[u + 1], _ = put_tokens(buf, min(align + 3, align_end), align_end, seen.align, seen.align_ptr[u])
+                seen.src_len[u], seen.score[u] = n_src, total
+                seen.hash[u], seen.hash2[u] = h1, h2
+                seen.table[slot] = u
+                seen.n[0] += 1
+            if n_tokens and seen.tgt_len[u]:
+                lines.text[at] = 32
+                at += 1
+            for j in range(seen.tgt_ptr[u], seen.tgt_ptr[u + 1]):
+                lines.text[at] = seen.tgt[j]
+                at += 1
+            lines.unit[n_occ + n_units] = u
+            lines.src_start[n_occ + n_units] = first
+            lines.tgt_start[n_occ + n_units] = n_tokens
+            n_tokens += seen.tgt_len[u]
+            n_units += 1
+            row = seen.x[u]
+            for d in range(n_features):
+                sums[d] += row[d]
+                sizes[d] += abs(row[d])
+            i = block_end + 1
+            k += 2
+        if not fine or k + 5 >= n_bars or b[k + 5] != b[k + 3] + 2:
+            break
+        if not _features(buf, b[k + 2] + 1, b[k + 3], total_labels, totals):
+            break
+        i = b[k + 5] + 1
+        while i < stop and buf[i] == 32:
+            i += 1
+        score, i = read_number(buf, i, stop)
+        if i < 0 or (i < stop and buf[i] != 32 and buf[i] != 13):
+            break
+        for t in range(len(to_column)):
+            d = to_column[t]
+            if d < 0:
+                lines.extra[n_hyps, -1 - d] = totals[t]
+            elif abs(sums[d] - totals[t]) > ROUNDING * (sizes[d] + abs(totals[t])) + 1e-6:
+                fine = False
+        if not fine:
+            break
+        lines.sent[n_hyps] = sent
+        lines.score[n_hyps] = score
+        lines.n_units[n_hyps] = n_units
+        n_hyps += 1
+        lines.text_ptr[n_hyps] = at
+        n_occ += n_units
+        last_id, n_last = sent, n_of_sent + 1
+        pos = stop + 1
+    return pos, n_hyps, n_occ, last_id, n_last
+
+
+class FastReader:
+    """Chunks of a list through the kernel, and the columns they leave."""
+
+    def __init__(self, block: list[tuple[str, int]], total: list[tuple[str, int]], options: ReadOptions) -> None:
+        self.block_labels, self.unit_names = _labels(block)
+        self.total_labels, total_names = _labels(total)
+        column = {name: d for d, name in enumerate(self.unit_names)}
+        self.extra_names = tuple(name for name in total_names if name not in column)
+        extra = {name: -1 - e for e, name in enumerate(self.extra_names)}
+        self.to_column = np.array([column.get(name, extra.get(name, 0)) for name in total_names], np.int64)
+        self.limit = options.size if options.size is not None else 1 << 60
+        self.source = _source_tokens(list(options.source or ()))
+        self.longest_source = int(np.diff(self.source.ptr).max(initial=0)) and len(max(options.source or [""], key=len).encode())
+        self.last_id, self.n_last = 0, 0
+        self.chunks: list[_Lines] = []
+        self.seen = _Seen(
+            table=np.full(1 << 14, -1, np.int64),
+            hash=np.zeros(0, np.uint64),
+            hash2=np.zeros(0, np.uint64),
+            x=np.zeros((0, len(self.unit_names))),
+            **{name: np.zeros(0, np.uint8) for name in ("tgt", "src", "align")},
+            **{name + "_ptr": np.zeros(1, np.int64) for name in ("tgt", "src", "align")},
+            **{name: np.zeros(0, np.int32) for name in ("src_len", "tgt_len")},
+            score=np.zeros(0),
+            n=np.zeros(1, np.int64),
+        )
+
+    @classmethod
+    def for_list(cls, chunk: bytes, options: ReadOptions) -> FastReader | None:
+        """A reader for lists like the first line of this chunk; None where its features are not regular."""
+        if options.size is not None and options.size < 1:
+            return None
+        try:
+            first = next(line for line in chunk.decode().split("\n") if line.strip())
+            parts = split_fields(first, "", least=3, layout=LAYOUT)
+            blocks = [block_fields(block)[3] for block in parts[1].split("|")[1::2]]
+            groups = [[(n, len(v)) for n, v in feature_groups(text, "")] for text in (*blocks, parts[2])]
+            for text in (*blocks, parts[2]):
+                name_values(feature_groups(text, ""), "")  # repeated names and the like are the plain reader's to report
+        except (FormatError, UnicodeDecodeError, StopIteration):
+            return None
+        if not blocks or any(g != groups[0] for g in groups[:-1]) or ":" in "".join(parts[2].split()[:1]):
+            return None
+        return cls(groups[0], groups[-1], options)
+
+    def read(self, chunk: bytes) -> int:
+        """Take in whole lines; returns how many bytes of them were understood."""
+        chunk = _valid_lines(chunk)
+        buf = np.frombuffer(chunk, np.uint8)
+        ends, bars = np.flatnonzero(buf == 10), np.flatnonzero(buf == 124)
+        n_lines, n_bars = len(ends), len(bars) // 2 + 1
+        self._reserve(n_bars, len(chunk))
+        lines = _Lines(
+            sent=np.empty(n_lines, np.int64),
+            score=np.empty(n_lines),
+            n_units=np.empty(n_lines, np.int64),
+            text=np.empty(len(chunk), np.uint8),
+            text_ptr=np.zeros(n_lines + 1, np.int64),
+            extra=np.zeros((n_lines, len(self.extra_names))),
+            unit=np.empty(n_bars, np.int32),
+            src_start=np.empty(n_bars, np.int32),
+            tgt_start=np.empty(n_bars, np.int32),
+        )
+        pos, n, r, self.last_id, self.n_last = _scan(
+            buf, ends, bars, self.limit, self.last_id, self.n_last, self.block_labels, self.total_labels, self.to_column,
+            self.source, self.seen, lines,
+        )  # fmt: skip
+        kept = lines._asdict()
+        sizes = {"text": lines.text_ptr[n], "text_ptr": n + 1, "unit": r, "src_start": r, "tgt_start": r}
+        self.chunks.append(_Lines(**{name: column[: sizes.get(name, n)].copy() for name, column in kept.items()}))
+        return int(pos)
+
+    def _reserve(self, n_units: int, n_bytes: int) -> None:
+        """Room for so many more units, whose texts come from so many bytes."""
+        seen, n = self.seen, int(self.seen.n[0])
+        source_bytes = n_units * min(self.longest_source, 4096) if self.longest_source else 0
+        for name in ("hash", "hash2", "x", "src_len", "tgt_len", "score"):
+            seen = seen._replace(**{name: _grown(getattr(seen, name), n + n_units)})
+        for name in ("tgt", "src", "align"):
+            ptr = _grown(getattr(seen, name + "_ptr"), n + n_units + 1)
+            more = source_bytes if name == "src" else n_bytes
+            seen = seen._replace(**{name: _grown(getattr(seen, name), int(ptr[n]) + more), name + "_ptr": ptr})
+        size = len(seen.table)
+        while size < 2 * (n + n_units):
+            size *= 2
+        if size > len(seen.table):
+            table = np.full(size, -1, np.int64)
+            _rehash(seen.hash, n, table)
+            seen = seen._replace(table=table)
+        self.seen = seen
+
+    def finish(self) -> NBest:
+        seen, n = self.seen, int(self.seen.n[0])
+        units = Units(
+            x=seen.x[:n],
+            sparse=SparseRows.empty(n),
+            src=_text(seen.src, seen.src_ptr[: n + 1]),
+            tgt=_text(seen.tgt, seen.tgt_ptr[: n + 1]),
+            align=_text(seen.align, seen.align_ptr[: n + 1]),
+            src_len=seen.src_len[:n],
+            tgt_len=seen.tgt_len[:n],
+            score=seen.score[:n],
+        )
+        self.seen = None  # type: ignore[assignment]  # the table is not needed any more
+        joined = {name: self._joined(name) for name in _Lines._fields if name != "text_ptr"}
+        n_bytes = np.concatenate([np.zeros(0, np.int64), *(np.diff(c.text_ptr) for c in self.chunks)])
+        sent = joined["sent"]
+        starts = np.flatnonzero(np.diff(sent, prepend=-1) != 0)
+        s, h = len(starts), len(sent)
+        return assemble(
+            NBest(
+                ids=sent[starts],
+                source=strings([""] * s),
+                ref_ptr=np.zeros(s + 1, np.int64),
+                refs=strings([]),
+                hyp_ptr=np.append(starts, h).astype(np.int64) if s else np.zeros(1, np.int64),
+                text=_text(joined["text"], offsets(n_bytes)),
+                score=joined["score"],
+                stats=np.zeros((0, 6), np.int32),
+                unit_ptr=offsets(joined["n_units"]),
+                unit_idx=joined["unit"],
+                src_start=joined["src_start"],
+                tgt_start=joined["tgt_start"],
+                units=units,
+                unit_names=self.unit_names,
+                extra=joined["extra"],
+                extra_names=self.extra_names,
+                extra_sparse=SparseRows.empty(h),
+                sparse_names=strings([]),
+            )
+        )
+
+    def _joined(self, name: str) -> Array:
+        """One column of all chunks; the chunks' own copies are let go, so that the peak is one column."""
+        parts = [getattr(c, name) for c in self.chunks]
+        self.chunks = [c._replace(**{name: None}) for c in self.chunks]
+        return np.concatenate(parts)
+
+
+def _valid_lines(chunk: bytes) -> bytes:
+    """The lines before the first one that is not UTF-8: all of them, as a rule."""
+    if chunk.isascii():
+        return chunk
+    whole = pa.LargeStringArray.from_buffers(1, pa.py_buffer(np.array([0, len(chunk)])), pa.py_buffer(chunk))
+    try:
+        whole.validate(full=True)
+    except pa.ArrowInvalid:
+        try:
+            chunk.decode()
+        except UnicodeDecodeError as error:
+            return chunk[: chunk.rfind(b"\n", 0, error.start) + 1]
+    return chunk
+
+
+@njit(cache=True, nogil=True)
+def _rehash(hashes, n, table):  # type: ignore[no-untyped-def]
+    mask = np.uint64(len(table) - 1)
+    for u in range(n):
+        slot = hashes[u] & mask
+        while table[slot] >= 0:
+            slot = (slot + np.uint64(1)) & mask
+        table[slot] = u
+
+
+def _grown(column: Array, size: int) -> Array:
+    if len(column) >= size:
+        return column
+    out = np.zeros((max(size, len(column) * 3 // 2), *column.shape[1:]), column.dtype)
+    out[: len(column)] = column
+    return out
+
+
+def _text(data: U8, ptr: Array) -> pa.LargeStringArray:
+    return pa.LargeStringArray.from_buffers(
+        len(ptr) - 1, pa.py_buffer(np.ascontiguousarray(ptr)), pa.py_buffer(data[: ptr[-1]].copy())
+    )
+
+
+def _labels(groups: list[tuple[str, int]]) -> tuple[_Labels, tuple[str, ...]]:
+    text = [(name + "=").encode() for name, _ in groups]
+    names = [n for name, k in groups for n in ([name] if k == 1 else [f"{name}_{i}" for i in range(k)])]
+    labels = _Labels(
+        np.frombuffer(b"".join(text), np.uint8),
+        offsets(np.array([len(t) for t in text])),
+        np.array([k for _, k in groups], np.int64),
+    )
+    return labels, tuple(names)
+
+
+def _source_tokens(sentences: list[str]) -> _Source:
+    text = [(" ".join(s.split()) + " ").encode() for s in sentences]
+    data = np.frombuffer(b"".join(text) or b" ", np.uint8)
+    start, end = np.empty(len(data), np.int64), np.empty(len(data), np.int64)
+    n = split_tokens(data, 0, len(data), start, end, np.empty(len(data), np.uint64))
+    counts = np.array([len(s.split()) for s in sentences], np.int64)
+    return _Source(data, offsets(counts), start[:n].copy(), end[:n].copy())

@@ -1,0 +1,208 @@
+"""Moses' plain n-best lists: ``id ||| text ||| features ||| score [||| segmentation] [||| word alignment]``.
+
+Features are labelled ``d= 0 -1.5`` or, in old lists, ``d: 0 -1.5``. The segmentation is ``0-1=0 2-3=1-2`` (source words =
+target words, inclusive) or, in old lists, inline: ``taming |0-1| politicians |2-3|``. Its phrases become units without
+features; a word alignment without a segmentation has no unit to go to and is not kept.
+"""
+
+from __future__ import annotations
+
+import re
+from math import isnan
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from ...core.errors import FormatError, InputError, clip
+from ...lists.build import Builder, HypRecord, ReadOptions, UnitRecord
+from ...lists.nbest import NBest, SparseRows
+from ..fields import FeatureParser, list_lines, optional_score, sentence_id, split_fields
+from .labels import format_number, group_names
+
+LAYOUT = "id ||| text ||| features ||| score [||| segmentation] [||| alignment]"
+Span = tuple[int, int]
+_MARK = re.compile(r"\|(\d{1,9})-(\d{1,9})\|")
+_SEGMENT = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?=(\d{1,9})(?:-(\d{1,9}))?")
+_POINT = re.compile(r"(\d{1,9})-(\d{1,9})")
+
+
+def sniff(head: str) -> bool:
+    """Asked last, and content with anything in three fields: the reader then says what is wrong, and in which line."""
+    line = next((line for line in head.split("\n") if line and not line.isspace()), "")
+    return line.count("|||") >= 2
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Reading
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def read(path: str | Path, options: ReadOptions) -> NBest:
+    builder, features = Builder(options), FeatureParser()
+    for where, line in list_lines(path):
+        parts = split_fields(line, where, least=3, most=6, layout=LAYOUT)
+        text = parts[1]
+        units: list[UnitRecord] = []
+        if "|" in text:
+            text, units = inline_segments(text, where)
+        if len(parts) > 4:
+            units = _segments(parts[4:], units, text, where)
+        builder.add(
+            HypRecord(
+                sentence_id(parts[0], where),
+                text,
+                where,
+                optional_score(parts[3], where) if len(parts) > 3 else np.nan,
+                features(parts[2], where),
+                units,
+            )
+        )
+    return builder.finish()
+
+
+def inline_segments(text: str, where: str) -> tuple[str, list[UnitRecord]]:
+    """Text without its ``|0-1|`` marks, and the phrases these end; Moses escapes bars that are words."""
+    words: list[str] = []
+    units: list[UnitRecord] = []
+    begin = 0
+    for token in text.split():
+        mark = _MARK.fullmatch(token)
+        if not mark:
+            words.append(token)
+            continue
+        units.append(UnitRecord({}, src=_span(mark[1], mark[2], token, where), tgt=(begin, len(words))))
+        begin = len(words)
+    if units and begin < len(words):
+        raise FormatError(
+            where, expected="a mark like |0-1| after the last phrase", found=clip(words[-1]), fix="repair this line"
+        )
+    return " ".join(words), units
+
+
+def _segments(parts: list[str], units: list[UnitRecord], text: str, where: str) -> list[UnitRecord]:
+    """Units of the fields after the score: a segmentation, a word alignment, or both in this order."""
+    segmentation, alignment = (parts[0], parts[1]) if len(parts) == 2 else (parts[0], "") if "=" in parts[0] else ("", parts[0])
+    if segmentation:
+        units = _parse_segmentation(segmentation, len(text.split()), where)
+    points = [_match(_POINT, token, where, "an alignment point like 0-1") for token in alignment.split()]
+    return _align(units, [(int(point[1]), int(point[2])) for point in points], where) if units and points else units
+
+
+def _parse_segmentation(field: str, n_words: int, where: str) -> list[UnitRecord]:
+    segments = [_match(_SEGMENT, token, where, "a segment like 0-1=0") for token in field.split()]
+    starts = [*(int(segment[3]) for segment in segments), n_words]
+    units = []
+    for segment, following in zip(segments, starts[1:], strict=True):
+        src = _span(segment[1], segment[2] or segment[1], segment[0], where)
+        start, end = _span(segment[3], segment[4] or segment[3], segment[0], where)
+        if segment[4] is None and start == following:
+            end = start  # a phrase without words is printed like one with one word, which the next phrase then takes
+        if end > n_words:
+            raise FormatError(
+                where, expected=f"segments of {n_words} words", found=clip(segment[0]), fix="repair or remove this line"
+            )
+        units.append(UnitRecord({}, src=src, tgt=(start, end)))
+    return units
+
+
+def _align(units: list[UnitRecord], points: list[tuple[int, int]], where: str) -> list[UnitRecord]:
+    """Each unit with the alignment points inside it, counted from its own first words."""
+    unit_at = {t: u for u, unit in enumerate(units) if unit.tgt for t in range(*unit.tgt)}
+    inside: list[list[str]] = [[] for _ in units]
+    for s, t in points:
+        u = unit_at.get(t, -1)
+        src, tgt = (units[u].src, units[u].tgt) if u >= 0 else (None, None)
+        if src is None or tgt is None or not src[0] <= s < src[1]:
+            raise FormatError(
+                where, expected="alignment points inside segments", found=f"{s}-{t}", fix="repair or remove this line"
+            )
+        inside[u].append(f"{s - src[0]}-{t - tgt[0]}")
+    return [unit._replace(align=" ".join(own)) for unit, own in zip(units, inside, strict=True)]
+
+
+def _match(pattern: re.Pattern[str], token: str, where: str, expected: str) -> re.Match[str]:
+    found = pattern.fullmatch(token)
+    if not found:
+        raise FormatError(where, expected=expected, found=clip(token), fix="repair or remove this line")
+    return found
+
+
+def _span(first: str, last: str, token: str, where: str) -> Span:
+    """Inclusive positions as a half-open span."""
+    if int(last) < int(first):
+        raise FormatError(where, expected="a span that does not end before it starts", found=clip(token), fix="repair this line")
+    return int(first), int(last) + 1
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Writing
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def write(nbest: NBest, stream: IO[bytes]) -> None:
+    """Global features, dense ones first; segmentation and alignment where all units of a hypothesis have places.
+
+    Numbers read back exactly. Sentences without hypotheses, source and references have no place in this format.
+    """
+    dense, sparse_part = nbest.global_features, SparseRows.from_matrix(nbest.global_sparse.copy())
+    sparse_names = nbest.sparse_names.to_pylist()
+    for name in (*nbest.global_names, *sparse_names):
+        if name.split() != [name] or "|||" in name:
+            raise InputError(
+                f"expected feature names without spaces and '|||' for a Moses list, found {name!r}; write JSON lines instead"
+            )
+    groups = group_names(nbest.global_names)
+    texts = nbest.text.to_pylist()
+    for s, ident in enumerate(nbest.ids.tolist()):
+        for h in range(nbest.hyp_ptr[s], nbest.hyp_ptr[s + 1]):
+            row = [format_number(value) for value in dense[h].tolist()]
+            own = slice(sparse_part.ptr[h], sparse_part.ptr[h + 1])
+            labelled = [f"{label}= {' '.join(row[i] for i in at)}" for label, at in groups]
+            named = zip(sparse_part.idx[own].tolist(), sparse_part.val[own].tolist(), strict=True)
+            labelled += [f"{sparse_names[j]}= {format_number(value)}" for j, value in named]
+            score = "" if isnan(nbest.score[h]) else format_number(nbest.score[h])
+            places = _places(nbest, h)
+            parts = [
+                str(ident),
+                _checked_text(texts[h], ident),
+                " ".join(labelled),
+                *([score] if score or places else []),
+                *places,
+            ]
+            stream.write((" ||| ".join(parts) + "\n").encode())
+
+
+def _checked_text(text: str, ident: int) -> str:
+    if "|" in text and ("|||" in text or _MARK.search(text)):
+        raise InputError(
+            f"sentence {ident}: expected a text without '|||' for a Moses list, found {clip(text)}; write JSON lines instead"
+        )
+    return text
+
+
+def _places(nbest: NBest, h: int) -> list[str]:
+    """The segmentation field, and the alignment field if there is one; none where a unit's place is not known."""
+    at = slice(nbest.unit_ptr[h], nbest.unit_ptr[h + 1])
+    units = nbest.unit_idx[at].tolist()
+    src_len, tgt_len = nbest.units.src_len[units], nbest.units.tgt_len[units]
+    if (
+        not units
+        or (nbest.src_start[at] < 0).any()
+        or (nbest.tgt_start[at] < 0).any()
+        or (src_len < 1).any()
+        or (tgt_len < 0).any()
+    ):
+        return []
+    segments, points = [], []
+    spans = zip(nbest.src_start[at].tolist(), src_len.tolist(), nbest.tgt_start[at].tolist(), tgt_len.tolist(), strict=True)
+    for unit, (s, n_src, t, n_tgt) in zip(units, spans, strict=True):
+        segments.append(f"{_inclusive(s, n_src)}={_inclusive(t, n_tgt)}")
+        for point in nbest.units.align[unit].as_py().split():
+            a, _, b = point.partition("-")
+            points.append(f"{s + int(a)}-{t + int(b)}")
+    return [" ".join(segments), *([" ".join(points)] if points else [])]
+
+
+def _inclusive(start: int, length: int) -> str:
+    return f"{start}-{start + length - 1}" if length > 1 else str(start)

@@ -1,0 +1,439 @@
+"""Making containers: from records a reader yields, from columns, from other containers.
+
+Whatever the way in, equal units are merged exactly (bit by bit, -0.0 as 0.0) over the whole corpus, and the distinct
+ones are numbered by first use, so that the same lists give the same container.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import nan
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from ..core.arrays import F64, I32, I64, Array, first_use_order, offsets, unique_rows
+from ..core.errors import FormatError, InputError
+from ..metrics.bleu import bleu_stats
+from .nbest import NBest, SparseRows, Strings, Units, string_buffers, strings
+
+DENSE_SHARE = 0.1  # a feature that a reader has not declared dense is stored densely if this share of rows gives it
+MAX_DENSE = 4096  # and if it is among so many that most rows give: a short list with long rows stays sparse
+ROUNDING = 1e-5  # decoders print 6 significant digits: relative error 5e-6 of each number that enters a comparison
+
+
+class UnitRecord(NamedTuple):
+    """One unit of one hypothesis, as a reader found it. Spans are half-open token offsets."""
+
+    features: Mapping[str, float]
+    src: tuple[int, int] | None = None
+    tgt: tuple[int, int] | None = None
+    src_text: str | None = None  # None: the words of the source sentence in the span, where both are known
+    tgt_text: str | None = None  # None: the words of the hypothesis in the span
+    align: str = ""
+    score: float = nan
+
+
+class HypRecord(NamedTuple):
+    """One hypothesis, as a reader found it; ``where`` is its place for error messages, ``file:line``."""
+
+    sent: int
+    text: str
+    where: str
+    score: float = nan
+    features: Mapping[str, float] = {}  # what no unit carries
+    units: Sequence[UnitRecord] = ()
+    totals: Mapping[str, float] | None = None  # what the list says the features sum to: compared with the units' sums
+
+
+class ListRecord(NamedTuple):
+    """Hypotheses of one sentence in columns, for sources that share units among them. Units have their text."""
+
+    sent: int
+    where: str
+    texts: Sequence[str]  # [K] words with single spaces
+    score: F64  # [K]
+    units: Sequence[UnitRecord]  # distinct ones, in order of first use; the target span is that of one occurrence
+    unit_ptr: I64  # [K+1]
+    unit_idx: Array  # [R] into units
+    tgt_start: Array  # [R]
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """What every reader is told besides the path."""
+
+    source: Sequence[str] | None = None  # source sentences by id, for the words of source phrases
+    size: int | None = None  # at most so many hypotheses a sentence; for graphs, the k of k-best
+    distinct: bool = True  # graphs: k-best distinct strings, not derivations
+    allow_mismatch: bool = False  # keep what units and totals disagree on as a feature of the hypothesis
+    weights: Mapping[str, float] | None = None  # graphs that carry no scores are searched with these
+    names: Sequence[str] | None = None  # names of the values of core=(...) in a Moses search graph, in order
+    threads: int = 1
+
+
+@dataclass
+class Builder:
+    """Takes hypotheses in the order of a list and makes a container of them."""
+
+    options: ReadOptions = field(default_factory=ReadOptions)
+    declared_dense: tuple[str, ...] = ()  # unit features that are dense whatever their share
+    first_id: int = 0  # ids below this one go back: a fast reader has read the lines before
+
+    def __post_init__(self) -> None:
+        self._names: dict[str, int] = {}
+        self._last_names: tuple[str, ...] = ()
+        self._last_indices = array("i")
+        self._ids: list[int] = []
+        self._hyp_counts: list[int] = []
+        self._text: list[str] = []
+        self._text_chunks: list[Strings] = []
+        self._score = array("d")
+        self._unit_counts = array("q")
+        self._unit_idx, self._src_start, self._tgt_start = array("i"), array("i"), array("i")
+        self._unit_of: dict[tuple[object, ...], int] = {}
+        self._unit_rows = _Triples()
+        self._unit_text: tuple[list[str], list[str], list[str]] = ([], [], [])
+        self._unit_len: tuple[array[int], array[int]] = (array("i"), array("i"))
+        self._unit_score = array("d")
+        self._extra_rows = _Triples()
+        self._source: Sequence[str] | None = self.options.source
+        self._source_tokens: tuple[int, list[str]] = (-1, [])
+
+    def add(self, hyp: HypRecord) -> None:
+        """Append one hypothesis. Sentence ids must not go back; at most ``options.size`` a sentence are kept."""
+        self._begin(hyp.sent, hyp.where)
+        if self.options.size is not None and self._hyp_counts[-1] >= self.options.size:
+            return
+        tokens = hyp.text.split()
+        self._add_text(" ".join(tokens), hyp.score)
+        source = self._tokens_of(hyp.sent)
+        for unit in hyp.units:
+            self._unit_idx.append(self._number(unit, source, tokens, hyp.where))
+            self._src_start.append(unit.src[0] if unit.src else -1)
+            self._tgt_start.append(unit.tgt[0] if unit.tgt else -1)
+        self._unit_counts.append(len(hyp.units))
+        own = own_features(hyp, allow_mismatch=self.options.allow_mismatch)
+        self._extra_rows.add(self._indices(own), own.values())
+
+    def add_list(self, hyps: ListRecord) -> None:
+        """Append hypotheses of one sentence in columns: as ``add`` for each, but a unit they share is looked at once."""
+        self._begin(hyps.sent, hyps.where)
+        source = self._tokens_of(hyps.sent)
+        number = np.array([self._number(unit, source, [], hyps.where) for unit in hyps.units], np.int32)
+        start = np.array([unit.src[0] if unit.src else -1 for unit in hyps.units], np.int32)
+        for text, score in zip(hyps.texts, hyps.score.tolist(), strict=True):
+            self._add_text(text, score)
+            self._extra_rows.add(self._indices({}), ())
+        self._unit_counts.extend(np.diff(hyps.unit_ptr))
+        self._unit_idx.frombytes(number[hyps.unit_idx].tobytes())
+        self._src_start.frombytes(start[hyps.unit_idx].tobytes())
+        self._tgt_start.frombytes(hyps.tgt_start.astype(np.int32).tobytes())
+
+    def _begin(self, sent: int, where: str) -> None:
+        """Open the list of a sentence, unless it is the open one."""
+        if not self._ids or sent != self._ids[-1]:
+            last = self._ids[-1] if self._ids else self.first_id
+            if sent < last:
+                raise FormatError(
+                    where,
+                    expected=f"sentence id {last} or higher",
+                    found=str(sent),
+                    fix="sort the list by sentence id, or give accumulated lists as separate files",
+                )
+            self._ids.append(sent)
+            self._hyp_counts.append(0)
+
+    def _add_text(self, text: str, score: float) -> None:
+        self._hyp_counts[-1] += 1
+        self._text.append(text)
+        if len(self._text) >= 1 << 16:
+            self._text_chunks.append(strings(self._text))
+            self._text = []
+        self._score.append(score)
+
+    def _tokens_of(self, sent: int) -> list[str]:
+        if self._source_tokens[0] != sent:
+            known = self._source is not None and sent < len(self._source)
+            self._source_tokens = (sent, self._source[sent].split() if known else [])  # type: ignore[index]
+        return self._source_tokens[1]
+
+    def _number(self, unit: UnitRecord, source: list[str], target: list[str], where: str) -> int:
+        """The number of a unit; an unknown one gets the next."""
+        if source and unit.src and unit.src[1] > len(source):
+            raise FormatError(
+                where,
+                expected=f"a source span within the sentence's {len(source)} words",
+                found=f"{unit.src[0]}-{unit.src[1] - 1}",
+                fix="give the source that was decoded",
+            )
+        src = " ".join(source[slice(*unit.src)]) if unit.src_text is None and unit.src else unit.src_text or ""
+        tgt = " ".join(target[slice(*unit.tgt)]) if unit.tgt_text is None and unit.tgt else unit.tgt_text or ""
+        src_len, tgt_len = (span[1] - span[0] if span else -1 for span in (unit.src, unit.tgt))
+        key = (src, tgt, unit.align, src_len, tgt_len, *unit.features.items())
+        u = self._unit_of.setdefault(key, len(self._unit_of))
+        if u == len(self._unit_score):
+            for column, text in zip(self._unit_text, (src, tgt, unit.align), strict=True):
+                column.append(text)
+            self._unit_len[0].append(src_len)
+            self._unit_len[1].append(tgt_len)
+            self._unit_score.append(unit.score)
+            self._unit_rows.add(self._indices(unit.features), unit.features.values())
+        return u
+
+    def _indices(self, features: Mapping[str, float]) -> array[int]:
+        """Name numbers of features; most hypotheses have the names of the one before."""
+        names = tuple(features)
+        if names != self._last_names:
+            known = self._names
+            self._last_names = names
+            self._last_indices = array("i", [known.setdefault(name, len(known)) for name in names])
+        return self._last_indices
+
+    def finish(self) -> NBest:
+        names = list(self._names)
+        sparse_names = _NameTable(names)
+        declared = [self._names[n] for n in self.declared_dense if n in self._names]
+        # a name that is dense for units is dense for extras, and the other way round: it has one weight
+        dense = np.union1d(self._unit_rows.often(len(names)), self._extra_rows.often(len(names)))
+        x, unit_names, unit_sparse = self._unit_rows.split(names, sparse_names, declared, dense)
+        missing = [n for n in self.declared_dense if n not in self._names]
+        if missing:  # declared in a header, given by no unit: a column of zeros
+            x = np.hstack([x, np.zeros((len(x), len(missing)))])
+            column = {name: j for j, name in enumerate([*unit_names, *missing])}
+            unit_names = ordered_union([self.declared_dense, unit_names])
+            x = np.ascontiguousarray(x[:, [column[name] for name in unit_names]])
+        extra, extra_names, extra_sparse = self._extra_rows.split(
+            names, sparse_names, [], np.union1d(dense, np.array(declared, np.int64))
+        )
+        text = pa.chunked_array([*self._text_chunks, strings(self._text)]).combine_chunks()
+        units = Units(
+            x=x,
+            sparse=unit_sparse,
+            src=strings(self._unit_text[0]),
+            tgt=strings(self._unit_text[1]),
+            align=strings(self._unit_text[2]),
+            src_len=np.array(self._unit_len[0], np.int32),
+            tgt_len=np.array(self._unit_len[1], np.int32),
+            score=np.array(self._unit_score, np.float64),
+        )
+        s = len(self._ids)
+        return assemble(
+            NBest(
+                ids=np.array(self._ids, np.int64),
+                source=strings([""] * s),
+                ref_ptr=np.zeros(s + 1, np.int64),
+                refs=strings([]),
+                hyp_ptr=offsets(np.array(self._hyp_counts, np.int64)),
+                text=text,
+                score=np.array(self._score, np.float64),
+                stats=np.zeros((0, 6), np.int32),
+                unit_ptr=offsets(np.array(self._unit_counts, np.int64)),
+                unit_idx=np.array(self._unit_idx, np.int32),
+                src_start=np.array(self._src_start, np.int32),
+                tgt_start=np.array(self._tgt_start, np.int32),
+                units=units,
+                unit_names=unit_names,
+                extra=extra,
+                extra_names=extra_names,
+                extra_sparse=extra_sparse,
+                sparse_names=sparse_names.column(),
+            )
+        )
+
+
+def ordered_union(groups: Iterable[Iterable[str]]) -> tuple[str, ...]:
+    """Names of all groups, each once, in order of appearance."""
+    return tuple(dict.fromkeys(name for group in groups for name in group))
+
+
+class _NameTable:
+    """The sparse names in use, numbered in order of first use."""
+
+    def __init__(self, names: list[str]) -> None:
+        self.names, self.used = names, {}  # type: tuple[list[str], dict[int, int]]
+
+    def number(self, idx: Array) -> I32:
+        """Sparse numbers of name numbers, given out in order of first use; zeros, which are not kept, do not count."""
+        if not len(idx):
+            return np.zeros(0, np.int32)
+        distinct, first, inverse = np.unique(idx, return_index=True, return_inverse=True)
+        new = np.empty(len(distinct), np.int32)
+        for k in np.argsort(first):
+            new[k] = self.used.setdefault(int(distinct[k]), len(self.used))
+        return new[inverse]
+
+    def column(self) -> Strings:
+        return strings([self.names[i] for i in self.used])
+
+
+class _Triples:
+    """Rows of (name, value) as they come, later split into a dense and a sparse part."""
+
+    def __init__(self) -> None:
+        self.counts, self.idx, self.val = array("q"), array("i"), array("d")
+
+    def add(self, idx: array[int], values: Iterable[float]) -> None:
+        self.counts.append(len(idx))
+        self.idx.extend(idx)
+        self.val.extend(values)
+
+    def often(self, n_names: int) -> I64:
+        """The names that enough rows give to be stored densely, in order."""
+        if not self.idx:
+            return np.zeros(0, np.int64)
+        given = np.bincount(np.array(self.idx, np.int64), minlength=n_names)
+        often = np.flatnonzero(given >= max(1, DENSE_SHARE * len(self.counts)))
+        return np.sort(often[np.argsort(-given[often], kind="stable")[:MAX_DENSE]])
+
+    def split(
+        self, names: list[str], table: _NameTable, declared: list[int], dense: I64
+    ) -> tuple[np.ndarray, tuple[str, ...], SparseRows]:
+        """Columns of the declared names, then of the dense ones that these rows give; the others as sparse rows."""
+        n = len(self.counts)
+        if not self.idx and not declared:
+            return np.zeros((n, 0)), (), SparseRows.empty(n)
+        idx, val = np.array(self.idx, np.int64), np.array(self.val, np.float64) + 0.0  # -0.0 becomes 0.0
+        given = np.bincount(idx, minlength=len(names))
+        order = [*declared, *(int(j) for j in np.setdiff1d(dense, np.array(declared, np.int64)) if given[j])]
+        column = np.full(len(names), -1)
+        column[order] = np.arange(len(order))
+        row = np.repeat(np.arange(n), np.array(self.counts, np.int64))
+        is_dense = column[idx] >= 0
+        x = np.zeros((n, len(order)))
+        x[row[is_dense], column[idx[is_dense]]] = val[is_dense]
+        keep = ~is_dense & (val != 0)
+        sparse_idx = table.number(idx[keep])
+        by_row = np.lexsort((sparse_idx, row[keep]))
+        ptr = offsets(np.bincount(row[keep], minlength=n))
+        return x, tuple(names[j] for j in order), SparseRows(ptr, sparse_idx[by_row], val[keep][by_row])
+
+
+def own_features(hyp: HypRecord, *, allow_mismatch: bool) -> Mapping[str, float]:
+    """Features of the hypothesis that its units do not carry; totals are compared with the units' sums."""
+    if hyp.totals is None:
+        return hyp.features
+    own = dict(hyp.features)
+    sums: dict[str, float] = {}
+    sizes: dict[str, float] = {}
+    for unit in hyp.units:
+        for name, value in unit.features.items():
+            sums[name] = sums.get(name, 0.0) + value
+            sizes[name] = sizes.get(name, 0.0) + abs(value)
+    for name, total in hyp.totals.items():
+        if name not in sums:
+            own[name] = own.get(name, 0.0) + total
+            continue
+        if abs(sums[name] - total) > ROUNDING * (sizes[name] + abs(total)) + 1e-6:
+            if not allow_mismatch:
+                raise mismatch(hyp.where, name, total=total, unit_sum=sums[name])
+            own[name] = own.get(name, 0.0) + total - sums[name]
+    return own
+
+
+def mismatch(where: str, name: str, *, total: float, unit_sum: float) -> FormatError:
+    return FormatError(
+        where,
+        expected=f"units whose {name} sums to the hypothesis' {total:g}",
+        found=f"{unit_sum:g}",
+        fix="make the list again, or give --allow-mismatch to keep the difference as a feature of the hypothesis",
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Columns to container
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def assemble(draft: NBest) -> NBest:
+    """Merge the equal units of a draft over the whole corpus, exactly; see METHOD section 1.
+
+    Equal means features, phrases, alignment and span lengths; the decoder's own score is its weighted sum of the features
+    (printed with other rounding each time) and is kept as first seen. Readers have made -0.0 into 0.0.
+    """
+    units = draft.units
+    if not len(units):
+        return draft
+    first, inverse = unique_rows(units.x, _unit_keys(units))
+    unit_idx = draft.unit_idx if len(first) == len(units) else inverse.astype(np.int32)[draft.unit_idx]
+    order, unit_idx = first_use_order(unit_idx, len(first))
+    kept = first[order]
+    if len(kept) == len(units) and (kept == np.arange(len(kept))).all():
+        return draft
+    return replace(draft, units=units.take(kept), unit_idx=unit_idx)
+
+
+def _unit_keys(units: Units) -> I64:
+    """[V, 6] everything but the dense features that tells units apart, as integers."""
+    rows = units.sparse
+    words = np.stack([rows.idx.astype(np.int64), (rows.val + 0.0).view(np.int64)], axis=1)
+    bytes_of_rows = pa.LargeBinaryArray.from_buffers(
+        pa.large_binary(), len(rows), [None, pa.py_buffer(rows.ptr * words.itemsize * 2), pa.py_buffer(words)]
+    )
+    columns = (units.src, units.tgt, units.align, bytes_of_rows)
+    codes = [column.dictionary_encode().indices.to_numpy(zero_copy_only=False) for column in columns]
+    return np.stack([*codes, units.src_len, units.tgt_len], axis=1).astype(np.int64)
+
+
+def attach(nbest: NBest, *, source: Sequence[str] | None, refs: Sequence[Sequence[str]], name: str, threads: int = 1) -> NBest:
+    """Give a list its source sentences and references by id, and compute BLEU statistics.
+
+    ``refs`` holds one sequence of lines per reference file. A sentence the list skips gets an empty list, so that line
+    numbers stay those of the references; a list shorter or longer than the references is an error.
+    """
+    files = [*(("references", r) for r in refs), *([("source", source)] if source is not None else [])]
+    if not files:
+        return nbest
+    lines = {len(f) for _, f in files}
+    if len(lines) > 1:
+        sizes = ", ".join(f"{kind}: {len(f)}" for kind, f in files)
+        raise InputError(f"{name}: expected source and references with the same number of lines, found {sizes}; align them")
+    n = lines.pop()
+    last = int(nbest.ids[-1]) if len(nbest) else -1
+    if last != n - 1:
+        raise InputError(
+            f"{name}: expected sentence ids up to {n - 1} (the {files[0][0]} have {n} lines), found {last}; "
+            "give the references of this very list"
+        )
+    if (np.diff(nbest.ids, prepend=-1) <= 0).any():
+        raise InputError(f"{name}: expected sentence ids that rise, found some that do not; sort the list by sentence id")
+
+    def at_ids(ptr: I64) -> I64:
+        counts = np.zeros(n, np.int64)
+        counts[nbest.ids] = np.diff(ptr)
+        return offsets(counts)
+
+    if source is None:  # what the list itself says, if anything
+        own = dict(zip(nbest.ids.tolist(), nbest.source.to_pylist(), strict=True))
+        source = [own.get(s, "") for s in range(n)]
+    out = replace(
+        nbest,
+        ids=np.arange(n, dtype=np.int64),
+        source=strings([" ".join(line.split()) for line in source]),
+        ref_ptr=at_ids(nbest.ref_ptr),
+        hyp_ptr=at_ids(nbest.hyp_ptr),
+    )
+    if not refs:
+        return out
+    sentence_refs = [" ".join(file[s].split()) for s in range(n) for file in refs]
+    out = replace(out, ref_ptr=np.arange(n + 1, dtype=np.int64) * len(refs), refs=strings(sentence_refs))
+    return with_stats(out, threads=threads)
+
+
+def with_stats(nbest: NBest, *, threads: int = 1) -> NBest:
+    """The same lists with BLEU statistics against their references."""
+    text_ptr, text = string_buffers(nbest.text)
+    ref_text_ptr, ref = string_buffers(nbest.refs)
+    stats = bleu_stats(
+        hyp_ptr=nbest.hyp_ptr,
+        text_ptr=text_ptr,
+        text=text,
+        ref_ptr=nbest.ref_ptr,
+        ref_text_ptr=ref_text_ptr,
+        ref=ref,
+        threads=threads,
+    )
+    return replace(nbest, stats=stats)

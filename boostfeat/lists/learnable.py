@@ -1,0 +1,55 @@
+"""Numbers that can be learnt from: features whose values are beyond all measure are left out, and named.
+
+Readers refuse NaN and infinities. What is left may still be 1e308, whose square is not finite, or 1e-310, whose inverse is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+import numpy as np
+
+from ..core.arrays import F64
+from .nbest import NBest, SparseRows
+
+SMALLEST, LARGEST = 1e-60, 1e60  # of a feature's largest value: fourth powers of such numbers, and their inverses, are finite
+
+
+def out_of_range(nbest: NBest) -> dict[str, float]:
+    """Features that cannot be learnt from, with their largest absolute values (NaN where one is NaN)."""
+    largest: dict[str, float] = {}
+    for columns, sizes in nbest.largest_values:
+        wrong = np.flatnonzero((sizes != 0) & ~((sizes >= SMALLEST) & (sizes <= LARGEST)))  # also NaN
+        for j in wrong.tolist():
+            largest[columns[j]] = float(np.maximum(largest.get(columns[j], 0.0), sizes[j]))
+    return largest
+
+
+def learnable(nbest: NBest) -> NBest:
+    """The same lists, with features that cannot be learnt from set to 0."""
+    wrong = out_of_range(nbest)
+    return _zeroed(nbest, wrong) if wrong else nbest
+
+
+def _zeroed(nbest: NBest, names: Collection[str]) -> NBest:
+    sparse = np.array([name in names for name in nbest.sparse_names.to_pylist()], bool)
+
+    def dense_part(x: F64, columns: tuple[str, ...]) -> F64:
+        return np.where(np.array([name in names for name in columns], bool), 0.0, x)
+
+    def sparse_part(rows: SparseRows) -> SparseRows:
+        return replace(rows, val=np.where(sparse[rows.idx], 0.0, rows.val)) if len(rows.idx) else rows
+
+    units = replace(nbest.units, x=dense_part(nbest.X, nbest.unit_names), sparse=sparse_part(nbest.units.sparse))
+    extra, extra_sparse = dense_part(nbest.extra, nbest.extra_names), sparse_part(nbest.extra_sparse)
+    return replace(nbest, units=units, extra=extra, extra_sparse=extra_sparse)
+
+
+def range_warnings(nbest: NBest, said: Collection[str] = ()) -> dict[str, str]:
+    """A line for each feature that is left out, by name; not for those that were said already."""
+    return {
+        name: f"feature {name} has values up to {size:g}, outside {SMALLEST:g} to {LARGEST:g}: it is left out, its weight is 0"
+        for name, size in out_of_range(nbest).items()
+        if name not in said
+    }

@@ -1,0 +1,141 @@
+"""Minimum Bayes risk [Kumar and Byrne 2004]: the hypothesis of the highest expected BLEU+1, the list taken for references.
+
+    E(h) = Σ_{h'} p(h') BLEU+1(h, h'),   p = softmax(scale · score) over the list
+
+Exact, over all pairs of a list: what two hypotheses have in common is counted on bit sets of n-gram keys (see ``ngrams``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from numba import njit
+
+from ..core.arrays import F64, I64
+from ..core.errors import InputError
+from ..metrics.ngrams import list_keys, posteriors
+from .choices import best_choice
+from .nbest import NBest
+from .words import Words, tokenise
+
+LONGEST = 20_000  # hypotheses of a list: 200 million pairs take minutes
+_PAIRS, _QUADS, _NIBBLES = np.uint64(0x5555555555555555), np.uint64(0x3333333333333333), np.uint64(0x0F0F0F0F0F0F0F0F)
+_BYTES = np.uint64(0x0101010101010101)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _ones(x):  # type: ignore[no-untyped-def]
+    """Bits set in a word."""
+    x -= (x >> np.uint64(1)) & _PAIRS
+    x = (x & _QUADS) + ((x >> np.uint64(2)) & _QUADS)
+    x = (x + (x >> np.uint64(4))) & _NIBBLES
+    return (x * _BYTES) >> np.uint64(56)
+
+
+@njit(cache=True, nogil=True)
+def _bit_sets(token_ptr, keys, n_keys, first, last):  # type: ignore[no-untyped-def]
+    """(bits[hyps, words], word_ptr[5], shared[4]): the keys of each hypothesis, order by order in words of their own.
+
+    A key that all hypotheses have is only counted (shared); one that a single hypothesis has matches nothing and is left out.
+    """
+    n, begin = last - first, token_ptr[first]
+    holders = np.zeros(n_keys, np.int64)
+    for i in range(len(keys)):
+        for k in range(4):
+            if keys[i, k] >= 0:
+                holders[keys[i, k]] += 1
+    place = np.full(n_keys, -1, np.int64)
+    word_ptr = np.zeros(5, np.int64)
+    shared = np.zeros(4, np.int64)
+    for k in range(4):
+        at = 64 * word_ptr[k]
+        for i in range(len(keys)):
+            key = keys[i, k]
+            if key >= 0 and holders[key] == n:
+                shared[k] += 1
+                holders[key] = 0  # counted
+            elif key >= 0 and holders[key] > 1 and place[key] < 0:
+                place[key] = at
+                at += 1
+        word_ptr[k + 1] = (at + 63) // 64
+    bits = np.zeros((n, word_ptr[4]), np.uint64)
+    for h in range(n):
+        for i in range(token_ptr[first + h] - begin, token_ptr[first + h + 1] - begin):
+            for k in range(4):
+                key = keys[i, k]
+                if key >= 0 and place[key] >= 0:
+                    bits[h, place[key] >> 6] |= np.uint64(1) << np.uint64(place[key] & 63)
+    return bits, word_ptr, shared
+
+
+@njit(cache=True, nogil=True)
+def _expected_gains(hyp_ptr, token_ptr, tokens, p, logs, from_list, to_list, out):  # type: ignore[no-untyped-def]
+    """IN p[H, C], logs[n] = ln n; OUT out[H, C] += Σ_h' p[h', c] BLEU+1(h, h') for lists from_list:to_list."""
+    common = np.empty(4, np.int64)
+    for s in range(from_list, to_list):
+        first, last = hyp_ptr[s], hyp_ptr[s + 1]
+        if first == last:
+            continue
+        keys, n_keys = list_keys(token_ptr, tokens, first, last)
+        bits, word_ptr, shared = _bit_sets(token_ptr, keys, n_keys, first, last)
+        for a in range(last - first):
+            len_a = token_ptr[first + a + 1] - token_ptr[first + a]
+            if len_a:
+                out[first + a] += p[first + a]  # BLEU+1(h, h) = 1
+            for b in range(a + 1, last - first):
+                len_b = token_ptr[first + b + 1] - token_ptr[first + b]
+                for k in range(4):
+                    total = np.uint64(0)
+                    for w in range(word_ptr[k], word_ptr[k + 1]):
+                        total += _ones(bits[a, w] & bits[b, w])
+                    common[k] = shared[k] + np.int64(total)
+                if common[0] == 0:
+                    continue  # nothing matches: BLEU+1 is 0 both ways
+                # matches are the same both ways; the number of n-grams and the brevity penalty are not
+                top = logs[common[0]] + logs[common[1] + 1] + logs[common[2] + 1] + logs[common[3] + 1]
+                ab = np.exp((top - _log_totals(len_a, logs)) / 4 + min(0.0, 1 - len_b / len_a))
+                ba = np.exp((top - _log_totals(len_b, logs)) / 4 + min(0.0, 1 - len_a / len_b))
+                for c in range(p.shape[1]):
+                    out[first + a, c] += p[first + b, c] * ab
+                    out[first + b, c] += p[first + a, c] * ba
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _log_totals(length, logs):  # type: ignore[no-untyped-def]
+    """ln of the product of the smoothed numbers of 1- to 4-grams: t_1, t_2 + 1, t_3 + 1, t_4 + 1."""
+    return logs[length] + logs[length] + logs[max(length - 2, 0) + 1] + logs[max(length - 3, 0) + 1]
+
+
+def expected_gains(hyp_ptr: I64, words: Words, p: F64, *, threads: int = 1) -> F64:
+    """[H, C] expected BLEU+1 of every hypothesis under each of C posteriors p [H, C]. Does not depend on the threads."""
+    if (longest := int(np.diff(hyp_ptr).max(initial=0))) > LONGEST:
+        raise InputError(
+            f"minimum Bayes risk: expected lists of at most {LONGEST:,} hypotheses, since all pairs are compared, found one of "
+            f"{longest:,}; import fewer with --size, or leave it out (featurize: without the template mbr, and with --scale)"
+        )
+    out = np.zeros(p.shape)
+    with np.errstate(divide="ignore"):
+        logs = np.log(np.arange(int(words.counts.max(initial=0)) + 2, dtype=np.float64))
+    n = len(hyp_ptr) - 1
+    cuts = np.linspace(0, n, min(max(n, 1), 8 * threads) + 1).astype(np.int64)
+    p = np.ascontiguousarray(p)
+
+    def work(a: int, b: int) -> None:
+        _expected_gains(hyp_ptr, words.ptr, words.ids, p, logs, a, b, out)
+
+    with ThreadPoolExecutor(max(1, threads)) as pool:
+        list(pool.map(work, cuts[:-1], cuts[1:]))
+    return out
+
+
+def mbr_gains(nbest: NBest, scores: F64, scales: Sequence[float] = (1.0,), *, threads: int = 1) -> F64:
+    """[H, C] expected BLEU+1 under the softmax of the scores [H] at each of C scales; pairs are compared once for all."""
+    p = np.stack([posteriors(nbest.hyp_ptr, scores, scale=scale) for scale in scales], axis=1)
+    return expected_gains(nbest.hyp_ptr, tokenise(nbest.text)[0], p, threads=threads)
+
+
+def mbr_choice(nbest: NBest, scores: F64, *, scale: float = 1.0, threads: int = 1) -> I64:
+    """[S] the hypothesis of the highest expected BLEU+1, the first among equals; -1 where the list is empty."""
+    return best_choice(nbest, mbr_gains(nbest, scores, (scale,), threads=threads)[:, 0])

@@ -1,0 +1,244 @@
+"""Containers from containers: lists one after the other, parts of a list, accumulated lists of the same sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from scipy import sparse
+
+from ..core.arrays import I64, Array, offsets, segment_positions
+from ..core.errors import InputError
+from .build import DENSE_SHARE, assemble, ordered_union, with_stats
+from .nbest import NBest, SparseRows, Strings, Units, string_buffers, strings, take_strings
+
+
+def stack(lists: Sequence[NBest]) -> NBest:
+    """All sentences of all lists one after the other, features matched by name."""
+    if not lists:
+        raise ValueError("expected at least one list, found none")
+    if len(lists) == 1:
+        return lists[0]
+    unit_names = _dense_names([(nb.unit_names, nb.n_units) for nb in lists])
+    extra_names = _dense_names([(nb.extra_names, nb.n_hyps) for nb in lists])
+    units_give = [n for n in extra_names if any(_gives(nb, nb.unit_names, nb.units.sparse, n) for nb in lists)]
+    extras_give = [n for n in unit_names if any(_gives(nb, nb.extra_names, nb.extra_sparse, n) for nb in lists)]
+    unit_names, extra_names = (
+        ordered_union([unit_names, units_give]),
+        ordered_union([extra_names, extras_give]),
+    )  # one way for units and extras
+    sparse_names = pa.concat_arrays([_sparse_names(nb, unit_names, extra_names) for nb in lists]).unique()
+    spread = [_spread(nb, unit_names, extra_names, sparse_names) for nb in lists]
+    shift = np.cumsum([0, *(len(nb.units) for nb in spread)])
+    has_stats = all(nb.has_stats or not nb.n_hyps for nb in lists)
+
+    def joined(get) -> np.ndarray:  # type: ignore[no-untyped-def]
+        return np.concatenate([get(nb) for nb in spread])
+
+    def texts(get) -> Strings:  # type: ignore[no-untyped-def]
+        return pa.chunked_array([get(nb) for nb in spread], pa.large_string()).combine_chunks()
+
+    def ptrs(get) -> I64:  # type: ignore[no-untyped-def]
+        return offsets(np.concatenate([np.diff(get(nb)) for nb in spread]))
+
+    def rows(get) -> SparseRows:  # type: ignore[no-untyped-def]
+        parts = [get(nb) for nb in spread]
+        return SparseRows(
+            offsets(np.concatenate([np.diff(p.ptr) for p in parts])),
+            np.concatenate([p.idx for p in parts]),
+            np.concatenate([p.val for p in parts]),
+        )
+
+    return assemble(
+        NBest(
+            ids=joined(lambda nb: nb.ids),
+            source=texts(lambda nb: nb.source),
+            ref_ptr=ptrs(lambda nb: nb.ref_ptr),
+            refs=texts(lambda nb: nb.refs),
+            hyp_ptr=ptrs(lambda nb: nb.hyp_ptr),
+            text=texts(lambda nb: nb.text),
+            score=joined(lambda nb: nb.score),
+            stats=joined(lambda nb: nb.stats) if has_stats else np.zeros((0, 6), np.int32),
+            unit_ptr=ptrs(lambda nb: nb.unit_ptr),
+            unit_idx=np.concatenate([nb.unit_idx + np.int32(shift[k]) for k, nb in enumerate(spread)]),
+            src_start=joined(lambda nb: nb.src_start),
+            tgt_start=joined(lambda nb: nb.tgt_start),
+            units=Units(
+                x=joined(lambda nb: nb.units.x),
+                sparse=rows(lambda nb: nb.units.sparse),
+                src=texts(lambda nb: nb.units.src),
+                tgt=texts(lambda nb: nb.units.tgt),
+                align=texts(lambda nb: nb.units.align),
+                src_len=joined(lambda nb: nb.units.src_len),
+                tgt_len=joined(lambda nb: nb.units.tgt_len),
+                score=joined(lambda nb: nb.units.score),
+            ),
+            unit_names=unit_names,
+            extra=joined(lambda nb: nb.extra),
+            extra_names=extra_names,
+            extra_sparse=rows(lambda nb: nb.extra_sparse),
+            sparse_names=sparse_names,
+            meta=lists[0].meta,
+        )
+    )
+
+
+def _dense_names(parts: Sequence[tuple[tuple[str, ...], int]]) -> tuple[str, ...]:
+    """Names to store densely: where lists disagree, those that DENSE_SHARE of all rows store so.
+
+    A short list, all of whose features are frequent in it, must not make dense columns in a long one.
+    """
+    rows: dict[str, int] = {}
+    for names, n in parts:
+        for name in names:
+            rows[name] = rows.get(name, 0) + n
+    least = DENSE_SHARE * sum(n for _, n in parts)
+    return tuple(name for name, n in rows.items() if n >= least)
+
+
+def _gives(nb: NBest, dense: tuple[str, ...], rows: SparseRows, name: str) -> bool:
+    """Whether a list's units (or its extras), with these dense names and sparse rows, give a feature."""
+    at = pc.index(nb.sparse_names, name).as_py()
+    return name in dense or (at >= 0 and bool((rows.idx == at).any()))
+
+
+def _sparse_names(nb: NBest, unit_names: tuple[str, ...], extra_names: tuple[str, ...]) -> Strings:
+    """Names that stay or become sparse when a list's features move to the given dense columns."""
+    is_dense, is_used = np.zeros((2, len(nb.sparse_names)), bool)
+    demoted: list[str] = []
+    parts = ((nb.units.sparse, nb.unit_names, unit_names), (nb.extra_sparse, nb.extra_names, extra_names))
+    for rows, own, dense in parts:
+        here, used = _positions(nb.sparse_names, strings(dense)) >= 0, np.zeros(len(nb.sparse_names), bool)
+        used[rows.idx] = True
+        is_dense |= here
+        is_used |= used & ~here
+        stay = set(dense)
+        demoted += [name for name in own if name not in stay]
+    return pa.concat_arrays([nb.sparse_names.filter(pa.array(is_used | ~is_dense)), strings(demoted)])
+
+
+def _positions(names: Strings, among: Strings) -> I64:
+    """Where each name stands among others, -1 if it does not."""
+    return pc.index_in(names, value_set=among).fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def _spread(nb: NBest, unit_names: tuple[str, ...], extra_names: tuple[str, ...], sparse_names: Strings) -> NBest:
+    """The same list with its features at the given columns."""
+    to_sparse = _positions(nb.sparse_names, sparse_names)
+
+    def part(rows: SparseRows, dense: Array, names: tuple[str, ...], wanted: tuple[str, ...]) -> tuple[Array, SparseRows]:
+        """Columns that are dense here and there are copied; the others pass through (row, column, value)."""
+        n, column = len(dense), _positions(strings(names), strings(wanted))
+        x = np.zeros((n, len(wanted)))
+        x[:, column[column >= 0]] = dense[:, column >= 0]
+        leaves = sparse.coo_matrix(np.where(column < 0, dense, 0.0) if (column < 0).any() else dense.shape)
+        left = _positions(strings(names), sparse_names)[leaves.col]
+        row, goes = np.repeat(np.arange(n), np.diff(rows.ptr)), _positions(nb.sparse_names, strings(wanted))[rows.idx]
+        comes, stays = goes >= 0, goes < 0
+        x[row[comes], goes[comes]] += rows.val[comes]
+        at = (np.concatenate([row[stays], leaves.row]), np.concatenate([to_sparse[rows.idx[stays]], left]))
+        moved = sparse.csr_matrix((np.concatenate([rows.val[stays], leaves.data]), at), shape=(n, len(sparse_names)))
+        return x, SparseRows.from_matrix(moved)
+
+    x, unit_sparse = part(nb.units.sparse, nb.units.x, nb.unit_names, unit_names)
+    extra, extra_sparse = part(nb.extra_sparse, nb.extra, nb.extra_names, extra_names)
+    return replace(
+        nb,
+        units=replace(nb.units, x=x, sparse=unit_sparse),
+        unit_names=unit_names,
+        extra=extra,
+        extra_names=extra_names,
+        extra_sparse=extra_sparse,
+        sparse_names=sparse_names,
+    )
+
+
+def regroup(nbest: NBest) -> NBest:
+    """One list for neighbouring lists of the same sentence id: parts of a file that were read one after the other."""
+    starts = np.flatnonzero(np.diff(nbest.ids, prepend=-1) != 0)
+    ends = np.append(starts[1:], len(nbest))
+    if len(starts) == len(nbest):
+        return nbest
+    return replace(
+        nbest,
+        ids=nbest.ids[starts],
+        source=take_strings(nbest.source, starts),
+        ref_ptr=np.append(nbest.ref_ptr[starts], nbest.ref_ptr[-1]),
+        hyp_ptr=np.append(nbest.hyp_ptr[starts], nbest.hyp_ptr[ends[-1]]),
+    )
+
+
+def concat(lists: Sequence[NBest]) -> NBest:
+    """Lists of different sentences, one corpus after the other; sentences are numbered anew from 0."""
+    stacked = stack(lists)
+    return replace(stacked, ids=np.arange(len(stacked), dtype=np.int64))
+
+
+def merge(lists: Sequence[NBest]) -> NBest:
+    """Accumulated n-best lists: hypotheses of the same sentence id together, duplicates removed, the first one kept.
+
+    Duplicates have the same text, the same units in the same places and the same extras; their decoder scores may differ,
+    since accumulated lists come from runs with different weights.
+    """
+    stacked = stack(lists)
+    ids, first, group = np.unique(stacked.ids, return_index=True, return_inverse=True)
+    lists_in_order = np.argsort(group, kind="stable")
+    hyps = segment_positions(stacked.hyp_ptr, lists_in_order)
+    counts = np.bincount(group, weights=np.diff(stacked.hyp_ptr), minlength=len(ids)).astype(np.int64)
+    sent_of = np.repeat(np.arange(len(ids)), counts)
+    kept = _without_duplicates(stacked, hyps, sent_of)
+    merged = stacked.take_hyps(hyps[kept], offsets(np.bincount(sent_of[kept], minlength=len(ids))), first)
+    refs = _common_refs(stacked, group)
+    merged = replace(
+        merged,
+        source=take_strings(stacked.source, _first_given(np.diff(string_buffers(stacked.source)[0]), group)),
+        ref_ptr=offsets(np.diff(stacked.ref_ptr)[refs]),
+        refs=take_strings(stacked.refs, segment_positions(stacked.ref_ptr, refs)),
+    ).compact()
+    lacks_stats = not merged.has_stats and len(merged) and (np.diff(merged.ref_ptr) > 0).all()
+    return with_stats(merged) if lacks_stats else merged
+
+
+def _first_given(counts: Array, group: I64) -> I64:
+    """For each merged sentence the first of its lists that has any (of what is counted), else the first."""
+    order = np.lexsort((np.arange(len(group)), counts == 0, group))
+    return order[np.unique(group[order], return_index=True)[1]]
+
+
+def _common_refs(stacked: NBest, group: I64) -> I64:
+    """For each merged sentence the list whose references it takes; lists that disagree are an error."""
+    chosen = _first_given(np.diff(stacked.ref_ptr), group)
+    texts, ptr = stacked.refs.to_pylist(), stacked.ref_ptr
+    for s, c in enumerate(chosen[group]):
+        if ptr[s] < ptr[s + 1] and texts[ptr[s] : ptr[s + 1]] != texts[ptr[c] : ptr[c + 1]]:
+            raise InputError(
+                f"sentence {stacked.ids[s]}: expected the same references in all lists to merge, found others; "
+                "merge lists of one corpus"
+            )
+    return chosen
+
+
+def _without_duplicates(nb: NBest, hyps: I64, sent_of: I64) -> Array:
+    text = nb.text.dictionary_encode().indices.to_numpy(zero_copy_only=False)
+    rows = nb.extra_sparse
+    seen: set[tuple[object, ...]] = set()
+    keep = np.zeros(len(hyps), bool)
+    for k, (h, s) in enumerate(zip(hyps, sent_of, strict=True)):
+        units, own = slice(nb.unit_ptr[h], nb.unit_ptr[h + 1]), slice(rows.ptr[h], rows.ptr[h + 1])
+        key = (
+            s,
+            text[h],
+            nb.unit_idx[units].tobytes(),
+            nb.src_start[units].tobytes(),
+            nb.tgt_start[units].tobytes(),
+            (nb.extra[h] + 0.0).tobytes(),
+            rows.idx[own].tobytes(),
+            rows.val[own].tobytes(),
+        )
+        if key not in seen:
+            seen.add(key)
+            keep[k] = True
+    return keep

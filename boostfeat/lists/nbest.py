@@ -1,0 +1,424 @@
+"""The container: sentences -> hypotheses -> units as offset arrays, and a table of distinct units.
+
+    S sentences, H hypotheses, R unit occurrences, V distinct units, D dense and N sparse features
+
+A hypothesis' features are the sums over its units plus its own extras: G = A X + E.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from scipy import sparse
+
+from ..core.arrays import (
+    F64,
+    I32,
+    I64,
+    U8,
+    Array,
+    add_segment_rows,
+    add_segment_sums,
+    first_use_order,
+    offsets,
+    owners,
+    segment_positions,
+)
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
+Strings: TypeAlias = Any  # a pyarrow.LargeStringArray without nulls; pyarrow has no types of its own
+
+
+def strings(values: Sequence[str | None]) -> Strings:
+    return pa.array(values, pa.large_string(), from_pandas=False)
+
+
+def string_buffers(column: Strings) -> tuple[I64, U8]:
+    """Offsets [n+1] and UTF-8 bytes of a string column, read-only and without copying. The column has no nulls."""
+    _, ptr, data = column.buffers()
+    starts = np.frombuffer(ptr, np.int64)[column.offset : column.offset + len(column) + 1] if ptr else np.zeros(1, np.int64)
+    text = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(1, np.uint8)
+    starts.flags.writeable = text.flags.writeable = False
+    return starts, text
+
+
+def take_strings(column: Strings, idx: Array) -> Strings:
+    return column.take(pa.array(idx, pa.int64()))
+
+
+def _freeze(owner: Any) -> None:
+    """Make the arrays of a container read-only views, as those of a mapped store are: nothing changes them in place."""
+    for name, column in list(vars(owner).items()):
+        if isinstance(column, np.ndarray) and column.flags.writeable:
+            column = column.view()
+            column.flags.writeable = False
+            object.__setattr__(owner, name, column)
+
+
+@dataclass(frozen=True)
+class SparseRows:
+    """Rows of (name index, value): CSR without a shape. Indices within a row are increasing."""
+
+    ptr: I64  # [n+1]
+    idx: I32  # [nnz] into NBest.sparse_names
+    val: F64  # [nnz]
+
+    @classmethod
+    def empty(cls, n: int) -> SparseRows:
+        return cls(np.zeros(n + 1, np.int64), np.zeros(0, np.int32), np.zeros(0))
+
+    def __post_init__(self) -> None:
+        _freeze(self)
+
+    def __len__(self) -> int:
+        return len(self.ptr) - 1
+
+    def matrix(self, n_names: int) -> csr_matrix:
+        return sparse.csr_matrix((self.val, self.idx, self.ptr), shape=(len(self), n_names))
+
+    def take(self, rows: Array) -> SparseRows:
+        at = segment_positions(self.ptr, rows)
+        return SparseRows(offsets(np.diff(self.ptr)[rows]), self.idx[at], self.val[at])
+
+    @classmethod
+    def from_matrix(cls, m: csr_matrix) -> SparseRows:
+        m = sparse.csr_matrix(m, copy=True)  # the next two lines work in place
+        m.sum_duplicates()
+        m.eliminate_zeros()
+        return cls(m.indptr.astype(np.int64), m.indices.astype(np.int32), m.data.astype(np.float64))
+
+
+@dataclass(frozen=True)
+class Units:
+    """The distinct units: phrase pairs in context, rules, edges or tokens. No two rows are equal."""
+
+    x: F64  # [V, D] dense features, row-major
+    sparse: SparseRows  # [V] sparse features
+    src: Strings  # [V] source phrase, "" where unknown
+    tgt: Strings  # [V] target phrase
+    align: Strings  # [V] phrase-internal word alignment, "0-0 1-1"
+    src_len: I32  # [V] source tokens covered, -1 where unknown
+    tgt_len: I32  # [V] target tokens, -1 where unknown
+    score: F64  # [V] what the decoder's own weights gave it, NaN where unknown
+
+    def __post_init__(self) -> None:
+        _freeze(self)
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def take(self, rows: Array) -> Units:
+        def pick(column: Any) -> Any:
+            if isinstance(column, SparseRows):
+                return column.take(rows)
+            return column[rows] if isinstance(column, np.ndarray) else take_strings(column, rows)
+
+        return Units(**{f.name: pick(getattr(self, f.name)) for f in fields(self)})
+
+
+@dataclass(frozen=True)
+class NBest:
+    """n-best lists of a corpus. Built by ``boostfeat.lists.build``, read by ``boostfeat.lists.store``; never changed in place."""
+
+    ids: I64  # [S] the sentence numbers of the decoder
+    source: Strings  # [S], "" where not given
+    ref_ptr: I64  # [S+1] references of sentence s are refs[ref_ptr[s]:ref_ptr[s+1]]
+    refs: Strings
+    hyp_ptr: I64  # [S+1] hypotheses of sentence s are hyp_ptr[s]:hyp_ptr[s+1]
+    text: Strings  # [H]
+    score: F64  # [H] the decoder's score, NaN where it gave none
+    stats: I32  # [H, 6] BLEU statistics (see boostfeat.metrics.bleu); [0, 6] where there are no references
+    unit_ptr: I64  # [H+1] units of hypothesis h are unit_ptr[h]:unit_ptr[h+1]
+    unit_idx: I32  # [R] into units
+    src_start: I32  # [R] first source token covered, -1 where unknown
+    tgt_start: I32  # [R] first target token, -1 where unknown
+    units: Units
+    unit_names: tuple[str, ...]  # [D] dense unit features
+    extra: F64  # [H, E] dense features that no unit carries
+    extra_names: tuple[str, ...]  # [E]
+    extra_sparse: SparseRows  # [H]
+    sparse_names: Strings  # [N] names of the sparse features of units and extras
+    meta: dict[str, str] = field(default_factory=dict)  # where it came from; not part of equality
+
+    # -- construction ------------------------------------------------------------------------------------------------
+
+    def __post_init__(self) -> None:
+        """Check every offset, index and length once; all code after this may trust them."""
+        _freeze(self)
+        s, h, r, v = len(self.ids), len(self.text), len(self.unit_idx), len(self.units)
+        _check_ptr("ref_ptr", self.ref_ptr, s, len(self.refs))
+        _check_ptr("hyp_ptr", self.hyp_ptr, s, h)
+        _check_ptr("unit_ptr", self.unit_ptr, h, r)
+        _check_ptr("units.sparse", self.units.sparse.ptr, v, len(self.units.sparse.idx))
+        _check_ptr("extra_sparse", self.extra_sparse.ptr, h, len(self.extra_sparse.idx))
+        _check_range("unit_idx", self.unit_idx, 0, v)
+        for name, rows in (("units.sparse", self.units.sparse), ("extra_sparse", self.extra_sparse)):
+            _check_range(name, rows.idx, 0, len(self.sparse_names))
+            _check("length of values of " + name, len(rows.val), len(rows.idx))
+        for name, column, n in (
+            ("source", self.source, s),
+            ("score", self.score, h),
+            ("extra", self.extra, h),
+            ("src_start", self.src_start, r),
+            ("tgt_start", self.tgt_start, r),
+            *((f"units.{f.name}", getattr(self.units, f.name), v) for f in fields(self.units)),
+        ):
+            _check("length of " + name, len(column), n)
+        if self.stats.shape not in ((h, 6), (0, 6)):
+            raise ValueError(f"stats: expected {h} rows of 6, found {self.stats.shape}")
+        _check("columns of units.x", self.units.x.shape[1], len(self.unit_names))
+        _check("columns of extra", self.extra.shape[1], len(self.extra_names))
+        if len(self.sparse_names):
+            both = pc.is_in(self.sparse_names, value_set=strings([*self.unit_names, *self.extra_names]))
+            if pc.any(both).as_py():
+                name = self.sparse_names.filter(both)[0].as_py()
+                raise ValueError(f"features: expected each name among the dense or the sparse ones, found {name!r} in both")
+        for name, names in (("unit features", self.unit_names), ("extra features", self.extra_names)):
+            if len(set(names)) != len(names):
+                raise ValueError(f"{name}: expected distinct names, found {_repeated(names)!r} twice")
+
+    # -- sizes -------------------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def n_hyps(self) -> int:
+        return len(self.text)
+
+    @property
+    def n_occurrences(self) -> int:
+        return len(self.unit_idx)
+
+    @property
+    def n_units(self) -> int:
+        return len(self.units)
+
+    @property
+    def has_stats(self) -> bool:
+        return len(self.stats) == self.n_hyps and len(self.refs) + self.n_hyps > 0
+
+    @property
+    def has_scores(self) -> bool:
+        return not np.isnan(self.score).any()
+
+    @cached_property
+    def sent_of_hyp(self) -> I64:
+        """[H] the sentence of each hypothesis."""
+        return owners(self.hyp_ptr)
+
+    @cached_property
+    def largest_values(self) -> tuple[tuple[Sequence[str], F64], ...]:
+        """Names and largest absolute values of dense and of sparse columns, of units and of hypotheses. It reads all of X."""
+        n, names = len(self.sparse_names), self.sparse_names.to_pylist()
+        return (
+            (self.unit_names, _column_sizes(self.X)),
+            (self.extra_names, _column_sizes(self.extra)),
+            (names, _sparse_sizes(self.units.sparse, n)),
+            (names, _sparse_sizes(self.extra_sparse, n)),
+        )
+
+    # -- the matrices A and X, see the package docstring ---------------------------------------------------------
+
+    @property
+    def X(self) -> F64:  # noqa: N802 (the paper's symbol)
+        """[V, D] dense unit features; the array itself."""
+        return self.units.x
+
+    @cached_property
+    def A(self) -> csr_matrix:  # noqa: N802
+        """[H, V] occurrences of units in hypotheses. Shares the store's indices; repeats in a row count twice."""
+        return sparse.csr_matrix((np.ones(self.n_occurrences), self.unit_idx, self.unit_ptr), shape=(self.n_hyps, self.n_units))
+
+    @cached_property
+    def X_sparse(self) -> csr_matrix:  # noqa: N802
+        """[V, N] sparse unit features."""
+        return self.units.sparse.matrix(len(self.sparse_names))
+
+    @cached_property
+    def global_names(self) -> tuple[str, ...]:
+        """Names of the columns of global_features: the unit features, then the extras that are not among them."""
+        known = set(self.unit_names)
+        return self.unit_names + tuple(n for n in self.extra_names if n not in known)
+
+    @cached_property
+    def global_features(self) -> F64:
+        """[H, len(global_names)] dense features of hypotheses, A X + E."""
+        if not self.n_occurrences and self.global_names == self.extra_names:
+            return self.extra
+        out = np.zeros((self.n_hyps, len(self.global_names)))
+        add_segment_rows(self.unit_ptr, self.unit_idx, self.units.x, out)
+        column = {name: j for j, name in enumerate(self.global_names)}
+        for e, name in enumerate(self.extra_names):
+            out[:, column[name]] += self.extra[:, e]
+        out.flags.writeable = False
+        return out
+
+    def global_rows(self, hyps: I64) -> F64:
+        """Rows of global_features without making them all: a fresh array [len(hyps), len(global_names)]."""
+        out = np.zeros((len(hyps), len(self.global_names)))
+        at, ptr = segment_positions(self.unit_ptr, hyps), offsets(self.unit_ptr[1:][hyps] - self.unit_ptr[:-1][hyps])
+        add_segment_rows(ptr, self.unit_idx[at], self.units.x, out)
+        for e, name in enumerate(self.extra_names):
+            out[:, self.global_names.index(name)] += self.extra[hyps, e]
+        return out
+
+    def global_column(self, name: str) -> F64:
+        """[H] one column of global_features, by name."""
+        out = np.zeros(self.n_hyps)
+        if name in self.unit_names:
+            out = self.sum_units(np.ascontiguousarray(self.units.x[:, self.unit_names.index(name)]))
+        return out + self.extra[:, self.extra_names.index(name)] if name in self.extra_names else out
+
+    @cached_property
+    def global_sparse(self) -> csr_matrix:
+        """[H, N] sparse features of hypotheses, A X_sparse + E_sparse."""
+        own = self.extra_sparse.matrix(len(self.sparse_names))
+        if not len(self.units.sparse.idx):
+            return own
+        return sparse.csr_matrix(self.A @ self.X_sparse + own)
+
+    def weigh(self, weights: dict[str, float]) -> tuple[F64, F64]:
+        """Linear scores under named weights: of units [V], and of hypotheses' own extras [H]. Unnamed features weigh 0."""
+        dense = np.array([weights.get(n, 0.0) for n in self.unit_names])
+        unit_scores = np.einsum("vd,d->v", self.units.x, dense)  # not BLAS: its sums depend on its threads
+        own = np.array([weights.get(n, 0.0) for n in self.extra_names])
+        hyp_scores = np.einsum("he,e->h", self.extra, own)
+        if len(self.sparse_names):
+            w = np.array([weights.get(n, 0.0) for n in self.sparse_names.to_pylist()])
+            unit_scores = unit_scores + self.X_sparse @ w
+            hyp_scores = hyp_scores + self.extra_sparse.matrix(len(w)) @ w
+        return unit_scores, hyp_scores
+
+    def sum_units(self, unit_scores: F64, hyp_scores: F64 | None = None) -> F64:
+        """Hypothesis scores [H]: A F (plus the hypotheses' own)."""
+        out = np.zeros(self.n_hyps) if hyp_scores is None else np.array(hyp_scores, np.float64)
+        return add_segment_sums(self.unit_ptr, self.unit_idx, unit_scores, out)
+
+    # -- other lists -------------------------------------------------------------------------------------------------
+
+    def take(self, sentences: Array | slice) -> NBest:
+        """The lists of these sentences (positions, not ids; or a mask), in this order; unused units are dropped."""
+        sentences = np.arange(len(self))[sentences if isinstance(sentences, slice) or len(sentences) else []]
+        ref_at = segment_positions(self.ref_ptr, sentences)
+        picked = replace(
+            self.take_hyps(segment_positions(self.hyp_ptr, sentences), offsets(np.diff(self.hyp_ptr)[sentences]), sentences),
+            ref_ptr=offsets(np.diff(self.ref_ptr)[sentences]),
+            refs=take_strings(self.refs, ref_at),
+            source=take_strings(self.source, sentences),
+        )
+        return picked.compact()
+
+    def __getitem__(self, sentences: slice) -> NBest:
+        return self.take(sentences)
+
+    def take_hyps(self, hyps: I64, hyp_ptr: I64, sentences: I64 | None = None) -> NBest:
+        """These hypotheses with these list boundaries (of all sentences, or of those given)."""
+        at = segment_positions(self.unit_ptr, hyps)
+        whole = sentences is None
+        return replace(
+            self,
+            ids=self.ids if sentences is None else self.ids[sentences],
+            source=self.source if whole else take_strings(self.source, sentences),  # type: ignore[arg-type]
+            ref_ptr=self.ref_ptr if whole else np.zeros(len(hyp_ptr), np.int64),
+            refs=self.refs if whole else strings([]),
+            hyp_ptr=hyp_ptr,
+            text=take_strings(self.text, hyps),
+            score=self.score[hyps],
+            stats=self.stats[hyps] if self.has_stats else self.stats,
+            unit_ptr=offsets(np.diff(self.unit_ptr)[hyps]),
+            unit_idx=self.unit_idx[at],
+            src_start=self.src_start[at],
+            tgt_start=self.tgt_start[at],
+            extra=self.extra[hyps],
+            extra_sparse=self.extra_sparse.take(hyps),
+        )
+
+    def compact(self) -> NBest:
+        """Without units that no hypothesis uses; the others in order of first use."""
+        used, unit_idx = first_use_order(self.unit_idx, self.n_units)
+        return replace(self, units=self.units.take(used), unit_idx=unit_idx)
+
+    def truncate(self, size: int) -> NBest:
+        """At most the first ``size`` hypotheses of each list."""
+        counts = np.minimum(np.diff(self.hyp_ptr), size)
+        starts = np.repeat(self.hyp_ptr[:-1], counts)
+        ptr = offsets(counts)
+        hyps = starts + np.arange(ptr[-1]) - np.repeat(ptr[:-1], counts)
+        return self.take_hyps(hyps, ptr).compact()
+
+    def split_sentences(self, n_folds: int, *, seed: int = 0) -> list[tuple[I64, I64]]:
+        """(train, held-out) sentence positions of each of n_folds random folds: KFold over sentences."""
+        order = np.random.default_rng(seed).permutation(len(self))
+        folds = np.array_split(order, n_folds)
+        return [(np.sort(np.concatenate([*folds[:k], *folds[k + 1 :]])), np.sort(folds[k])) for k in range(n_folds)]
+
+    # -- equality ----------------------------------------------------------------------------------------------------
+
+    def differences(self, other: NBest) -> list[str]:
+        """Names of the columns in which two containers differ, bit by bit (NaN equals NaN); empty when equal."""
+        return [
+            prefix + f.name
+            for prefix, mine, theirs in (("", self, other), ("units.", self.units, other.units))
+            for f in fields(mine)
+            if f.name not in ("meta", "units") and not _same(getattr(mine, f.name), getattr(theirs, f.name))
+        ]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, NBest) and not self.differences(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return (
+            f"NBest({len(self)} sentences, {self.n_hyps} hypotheses, {self.n_occurrences} units ({self.n_units} distinct), "
+            f"{len(self.global_names)} dense and {len(self.sparse_names)} sparse features)"
+        )
+
+
+def _column_sizes(x: F64) -> F64:
+    """[D] largest absolute values, without a copy of x."""
+    return np.maximum(x.max(axis=0), -x.min(axis=0)) if len(x) else np.zeros(x.shape[1])
+
+
+def _sparse_sizes(rows: SparseRows, n: int) -> F64:
+    out = np.zeros(n)
+    np.maximum.at(out, rows.idx, np.abs(rows.val))
+    return out
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, SparseRows):
+        return _same(a.ptr, b.ptr) and _same(a.idx, b.idx) and _same(a.val, b.val)
+    if isinstance(a, np.ndarray):
+        return a.shape == b.shape and bool(np.array_equal(a, b, equal_nan=a.dtype.kind == "f"))
+    return bool(a == b) if isinstance(a, tuple) else bool(a.equals(b))
+
+
+def _check(what: str, found: int, expected: int) -> None:
+    if found != expected:
+        raise ValueError(f"{what}: expected {expected}, found {found}")
+
+
+def _check_ptr(name: str, ptr: I64, n: int, end: int) -> None:
+    _check("length of " + name, len(ptr), n + 1)
+    if ptr[0] != 0 or ptr[-1] != end or (n and (np.diff(ptr) < 0).any()):
+        raise ValueError(f"{name}: expected offsets that rise from 0 to {end}, found {ptr[0]} to {ptr[-1]} or a fall")
+
+
+def _check_range(name: str, idx: Array, low: int, high: int) -> None:
+    if len(idx) and (idx.min() < low or idx.max() >= high):
+        raise ValueError(f"{name}: expected values from {low} to {high - 1}, found {idx.min()} to {idx.max()}")
+
+
+def _repeated(names: Sequence[str]) -> str:
+    seen: set[str] = set()
+    return next(n for n in names if n in seen or seen.add(n))  # type: ignore[func-returns-value]

@@ -1,0 +1,144 @@
+"""Words of texts as numbers into a dictionary, and the links of word alignments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..core.arrays import F64, I64, Array, Bool, offsets, owners, segment_positions
+from ..core.errors import InputError, clip
+from .nbest import Strings, strings, take_strings
+
+
+@dataclass(frozen=True)
+class Words:
+    """Rows of words, as numbers into a dictionary."""
+
+    ptr: I64  # [n+1]
+    ids: I64  # [tokens] into names
+    names: Strings
+
+    def __len__(self) -> int:
+        return len(self.ptr) - 1
+
+    @cached_property
+    def counts(self) -> I64:
+        """[n] words of each row."""
+        return np.diff(self.ptr)
+
+    @cached_property
+    def owner(self) -> I64:
+        """[tokens] the row of each word."""
+        return owners(self.ptr)
+
+    @property
+    def first(self) -> I64:
+        """[n] the first word of each row, NONE where it is empty."""
+        return self._at(self.ptr[:-1])
+
+    @property
+    def last(self) -> I64:
+        """[n] the last word of each row, NONE where it is empty."""
+        return self._at(self.ptr[1:] - 1)
+
+    def _at(self, position: I64) -> I64:
+        out, some = np.full(len(self), NONE), self.counts > 0
+        out[some] = self.ids[position[some]]
+        return out
+
+    def take(self, rows: Array) -> Words:
+        return Words(offsets(self.counts[rows]), self.ids[segment_positions(self.ptr, rows)], self.names)
+
+    def find(self, words: Sequence[str]) -> I64:
+        """[tokens] which of the given words each token is, NONE if it is none of them."""
+        return positions(self.names, strings(words))[self.ids]
+
+    def matches(self, pattern: str) -> Bool:
+        """[tokens] whether a regular expression matches each token."""
+        return flags(pc.match_substring_regex(self.names, pattern))[self.ids]
+
+    def per_row(self, tokens: Bool) -> F64:
+        """[n] how many tokens of each row are marked. Sums of integers: exact."""
+        return np.diff(offsets(tokens)[self.ptr]).astype(np.float64)
+
+    def joined(self, names: Strings | None = None) -> Strings:
+        """[n] each row's words in one string, separated by blanks; with other names for the dictionary's words if given."""
+        words = take_strings(self.names if names is None else names, self.ids)
+        return pc.binary_join(pa.LargeListArray.from_arrays(pa.array(self.ptr), words), pa.scalar(" ", pa.large_string()))
+
+
+def flags(column: Strings) -> Bool:
+    return column.to_numpy(zero_copy_only=False).astype(bool)
+
+
+def positions(names: Strings, among: Strings) -> I64:
+    """Where each name stands among others, NONE if it does not."""
+    return pc.index_in(names, value_set=among).fill_null(NONE).to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def concat(*parts: Strings | str) -> Strings:
+    """Strings made of parts, element by element; a part may be one string for all."""
+    columns = (pa.scalar(p, pa.large_string()) if isinstance(p, str) else p for p in parts)
+    return pc.binary_join_element_wise(*columns, EMPTY)
+
+
+def tokenise(*columns: Strings) -> list[Words]:
+    """Columns of texts as rows of words; all share one dictionary."""
+    lists = pc.split_pattern(pa.chunked_array(columns, pa.large_string()).combine_chunks(), " ")
+    tokens = lists.flatten()
+    row = owners(offsets(lists.value_lengths().to_numpy(zero_copy_only=False)))
+    is_word = flags(pc.not_equal(tokens, EMPTY))  # an empty text is split into one empty word
+    encoded = tokens.filter(pa.array(is_word)).dictionary_encode()
+    ids = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    ptr = offsets(np.bincount(row[is_word], minlength=len(lists)))
+    out, at = [], 0
+    for column in columns:
+        own = ptr[at : at + len(column) + 1]
+        out.append(Words(own - own[0], ids[own[0] : own[-1]], encoded.dictionary))
+        at += len(column)
+    return out
+
+
+@dataclass(frozen=True)
+class Links:
+    """Word alignments of rows: each link joins a token of the source side with one of the target side."""
+
+    ptr: I64  # [n+1]
+    src: I64  # [links] position in the phrase
+    tgt: I64
+
+    @cached_property
+    def owner(self) -> I64:
+        return owners(self.ptr)
+
+    def take(self, rows: Array) -> Links:
+        at = segment_positions(self.ptr, rows)
+        return Links(offsets(np.diff(self.ptr)[rows]), self.src[at], self.tgt[at])
+
+
+def parse_alignments(column: Strings) -> Links:
+    """Links of alignments like '0-0 1-2'; each distinct alignment is parsed once."""
+    encoded = column.dictionary_encode()
+    parsed = []
+    for text in encoded.dictionary.to_pylist():
+        try:
+            links = [(int(i), int(j)) for i, j in (link.split("-") for link in text.split())]
+            parsed.append(np.array(links, np.int32).reshape(-1, 2))
+        except (ValueError, OverflowError):
+            raise InputError(
+                f"alignment {clip(text)}: expected links like '0-0 1-2', found others; import the list again"
+            ) from None
+    flat = np.concatenate([np.zeros((0, 2), np.int64), *parsed])
+    distinct = Links(offsets(np.array([len(links) for links in parsed], np.int64)), flat[:, 0], flat[:, 1])
+    return distinct.take(encoded.indices.to_numpy(zero_copy_only=False))
+
+
+EMPTY = pa.scalar("", pa.large_string())  # compared with a str, arrow looks for pandas on disk at every call
+
+
+NONE = -1  # no such unit or word: before the first one, after the last one, not in a dictionary

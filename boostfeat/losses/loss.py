@@ -1,0 +1,38 @@
+"""What a loss is: a function Ψ of the hypothesis scores [H], with its gradient, and its shape along a line.
+
+A loss sees hypotheses only. With scores A F (METHOD section 1), its gradient in unit scores is A' g, and in linear weights
+G' g; both are the caller's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+
+from ..core.arrays import F64
+
+Ray = Callable[[float], tuple[float, float, float]]
+"""ρ -> (Ψ, Ψ', Ψ'') of Ψ(scores + ρ direction)."""
+
+
+class Loss(Protocol):
+    """What boosting and tuning need of a loss. All methods are pure, and serial: the same bits on any machine load."""
+
+    def value(self, scores: F64) -> float:
+        """Ψ at these scores [H]."""
+
+    def gradient(self, scores: F64) -> F64:
+        """dΨ/dscores [H]."""
+
+    def ray(self, scores: F64, direction: F64) -> Ray:
+        """Ψ along scores + ρ direction [H], prepared so that each call costs one pass over what moves."""
+
+    def curvature(self, scores: F64, columns: F64) -> F64:
+        """[n, n] second derivatives of Ψ in the weights of these columns [H, n], or a positive stand-in where Ψ is not convex."""
+
+
+def mirrored(lower: F64) -> F64:
+    """The symmetric matrix of a lower triangle."""
+    return np.asarray(np.tril(lower) + np.tril(lower, -1).T)

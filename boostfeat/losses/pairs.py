@@ -1,0 +1,189 @@
+"""Preference pairs: which hypotheses of a list a ranking loss compares.
+
+K pairs, each of one sentence: the better hypothesis, the worse one, and by how much their gains differ
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numba import njit
+from scipy import sparse
+
+from ..core.arrays import F64, I64, offsets
+from ..core.errors import InputError, unknown_name
+from ..lists.nbest import NBest
+from ..metrics.bleu import sentence_bleu
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
+
+@dataclass(frozen=True)
+class PairOptions:
+    """How pairs are drawn. See ``sample_pairs`` for what the two samplers do."""
+
+    sampler: str = "ta13"
+    draws: int = 10_000  # random pairs a sentence (Γ in [HM11])
+    threshold: float = 0.04  # of the difference in gain
+    keep: int = 100  # pairs a sentence, those of largest difference (K in [TA13], Ξ in [HM11])
+    alpha: float = 1.0  # of the sentence BLEU that is the gain
+    distinct: bool = False  # keep a pair once, however often it was drawn; the papers do not
+
+    def __post_init__(self) -> None:
+        if self.sampler not in ("ta13", "hm11"):
+            raise unknown_name("sampler", self.sampler, SAMPLERS)
+        for name, low in (("draws", 0), ("threshold", 0), ("keep", 1), ("alpha", 0)):
+            if not getattr(self, name) >= low:
+                raise InputError(f"pairs: expected {name} of at least {low}, found {getattr(self, name)}; give a larger one")
+
+
+SAMPLERS: dict[str, PairOptions] = {
+    "ta13": PairOptions("ta13", draws=10_000, threshold=0.04, keep=100),
+    "hm11": PairOptions("hm11", draws=5_000, threshold=0.05, keep=50),
+}
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Pairs in the order of sentences, within a sentence by falling difference."""
+
+    better: I64  # [K] hypotheses, counted over the corpus
+    worse: I64  # [K]
+    delta: F64  # [K] gain of the better minus gain of the worse, > 0
+    sent_ptr: I64  # [S+1] pairs of sentence s are sent_ptr[s]:sent_ptr[s+1]
+
+    def __len__(self) -> int:
+        return len(self.better)
+
+    def matrix(self, n_hyps: int) -> csr_matrix:
+        """P [K, H]: +1 for the better, -1 for the worse hypothesis of each pair; margins are P @ scores."""
+        k = len(self)
+        columns = np.stack([self.better, self.worse], axis=1).ravel()
+        return sparse.csr_matrix((np.tile([1.0, -1.0], k), columns, np.arange(0, 2 * k + 1, 2)), shape=(k, n_hyps))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# A counter-based generator: word t of a stream is a function of the stream's key and t alone (SplitMix64), so that a
+# sentence's draws depend on the seed and its position, not on the order or the thread in which sentences are done.
+# ---------------------------------------------------------------------------------------------------------------------
+
+_STEP = np.uint64(0x9E3779B97F4A7C15)
+_LOW = np.uint64(0xFFFFFFFF)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _word(key, t):  # type: ignore[no-untyped-def]
+    z = key + (t + np.uint64(1)) * _STEP
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _uniform(word):  # type: ignore[no-untyped-def]
+    """In [0, 1), from the word's upper 53 bits."""
+    return np.float64(word >> np.uint64(11)) * 2.0**-53
+
+
+@njit(cache=True, nogil=True)
+def _sample(  # type: ignore[no-untyped-def]
+    hyp_ptr, gains, seed_key, number, first, last, draws, threshold, keep, weighted, distinct, better, worse, delta, counts
+):
+    """IN hyp_ptr[S+1], gains[H]; OUT better, worse, delta [S, keep], counts[S]. Sentences first:last; 0 is ``number``.
+
+    ``weighted`` is the sampler of [TA13]: strictly above the threshold, accepted with probability |Δ|; else [HM11]'s.
+    """
+    drawn_i, drawn_j = np.empty(draws, np.int64), np.empty(draws, np.int64)
+    falling = np.empty(draws)
+    for s in range(first, last):
+        start, n = hyp_ptr[s], np.uint64(hyp_ptr[s + 1] - hyp_ptr[s])
+        counts[s] = 0
+        if n < 2:
+            continue
+        key = _word(seed_key, np.uint64(number + s))
+        accepted = 0
+        for t in range(draws):
+            word = _word(key, np.uint64(2 * t))
+            i = start + np.int64(((word >> np.uint64(32)) * n) >> np.uint64(32))
+            j = start + np.int64(((word & _LOW) * n) >> np.uint64(32))
+            d = abs(gains[i] - gains[j])
+            passes = d > threshold or (d == threshold and d > 0.0 and not weighted)
+            if passes and (not weighted or _uniform(_word(key, np.uint64(2 * t + 1))) < d):
+                drawn_i[accepted], drawn_j[accepted], falling[accepted] = i, j, -d
+                accepted += 1
+        n_kept = 0
+        for a in np.argsort(falling[:accepted], kind="mergesort"):  # stable: of equal differences, the first drawn
+            i, j, d = drawn_i[a], drawn_j[a], -falling[a]
+            if gains[i] < gains[j]:
+                i, j = j, i
+            if distinct:  # a repeat has the same difference, so it can only be among the last kept
+                k = n_kept - 1
+                while k >= 0 and delta[s, k] == d and (better[s, k] != i or worse[s, k] != j):
+                    k -= 1
+                if k >= 0 and delta[s, k] == d:
+                    continue
+            better[s, n_kept], worse[s, n_kept], delta[s, n_kept] = i, j, d
+            n_kept += 1
+            if n_kept == keep:
+                break
+        counts[s] = n_kept
+
+
+def sample_pairs(hyp_ptr: I64, gains: F64, options: PairOptions, *, seed: int, threads: int = 1, first: int = 0) -> Pairs:
+    """Draw preference pairs from every list: hyp_ptr [S+1], gains [H] in 0..1 (sentence BLEU).
+
+    Both: draw (i, j) uniformly ``draws`` times, accept some by Δ = |gain_i - gain_j|, keep the ``keep`` of largest Δ.
+    ta13: accept where Δ > threshold, with probability proportional to Δ       [TA13 footnote 1]
+    hm11: accept where Δ ≥ threshold                                           [HM11 figure 4]
+
+    What the papers leave open:
+    - "Proportional" needs a constant: it is 1, the probability is Δ itself (gains are 0..1). With Δ over the list's largest
+      difference more pairs pass, and the kept ones lie nearer to the list's extremes.
+    - Draws are with replacement, i and j independent ([HM11] writes {1..J} × {1..J}); i = j has Δ = 0 and is never kept.
+    - A pair drawn and accepted twice counts twice: neither paper removes repeats. In short lists the kept pairs are then
+      mostly copies of the best against the worst; ``distinct`` keeps each pair once.
+    - Among equal Δ the first drawn are kept.
+    - Pairs of equal gain are never kept, whatever the threshold.
+
+    Every sentence has a random stream of its own, keyed by the seed and its position: the same pairs for any number of
+    threads. Of a part of a corpus, ``first`` is its first sentence's position in the whole: the pairs are those of the whole.
+    A list of fewer than two hypotheses, or of equal gains, has no pairs.
+    """
+    n = len(hyp_ptr) - 1
+    if len(gains) != hyp_ptr[-1]:
+        raise ValueError(f"gains: expected one for each of {hyp_ptr[-1]} hypotheses, found {len(gains)}")
+    keep = min(options.keep, options.draws)
+    better, worse = np.empty((n, keep), np.int64), np.empty((n, keep), np.int64)
+    delta, counts = np.empty((n, keep)), np.zeros(n, np.int64)
+    key = np.random.SeedSequence(seed).generate_state(1, np.uint64)[0]
+    threads = max(1, min(threads, n))
+    cuts = np.linspace(0, n, threads + 1).astype(np.int64)
+    how = (options.draws, options.threshold, keep, options.sampler == "ta13", options.distinct)
+    out = (better, worse, delta, counts)
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(lambda a, b: _sample(hyp_ptr, gains, key, first, a, b, *how, *out), cuts[:-1], cuts[1:]))
+    kept = np.arange(keep) < counts[:, None]
+    return Pairs(better[kept], worse[kept], delta[kept], offsets(counts))
+
+
+def split_pairs(pairs: Pairs, ptr: I64) -> list[Pairs]:
+    """The pairs of each block of sentences; hypotheses are still counted over the corpus."""
+
+    def part(first: int, last: int) -> Pairs:
+        at = slice(pairs.sent_ptr[first], pairs.sent_ptr[last])
+        own = pairs.sent_ptr[first : last + 1] - pairs.sent_ptr[first]
+        return Pairs(pairs.better[at], pairs.worse[at], pairs.delta[at], own)
+
+    return [part(first, last) for first, last in zip(ptr[:-1].tolist(), ptr[1:].tolist(), strict=True)]
+
+
+def pairs_for(nbest: NBest, options: PairOptions, *, seed: int, threads: int = 1, first: int = 0) -> Pairs:
+    """Pairs of a container by smoothed sentence BLEU."""
+    if not nbest.has_stats:
+        raise InputError("preference pairs: expected lists with references, found none; import them with -r REF")
+    gains = sentence_bleu(nbest.stats, alpha=options.alpha)
+    return sample_pairs(nbest.hyp_ptr, gains, options, seed=seed, threads=threads, first=first)

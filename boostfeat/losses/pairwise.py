@@ -1,0 +1,214 @@
+"""Losses of preference pairs: log-loss [HM11, TA13], plain or weighted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numba import njit
+
+from ..core.arrays import F64, HUGE, I32, I64
+from ..core.fast_exp import exp_nonpositive
+from .loss import Ray, mirrored
+from .pairs import Pairs
+
+_PRODUCT = 500  # factors between 1 and 2: their product is a number, and one logarithm does for all of them
+
+
+@njit(cache=True, nogil=True)
+def _margin(better, worse, scores, k):  # type: ignore[no-untyped-def]
+    return min(max(scores[better[k]], -HUGE), HUGE) - min(max(scores[worse[k]], -HUGE), HUGE)
+
+
+@njit(cache=True, nogil=True)
+def _margins(better, worse, scores, margin, out):  # type: ignore[no-untyped-def]
+    """OUT margin[K], out = -|margin|."""
+    for k in range(len(better)):
+        margin[k] = _margin(better, worse, scores, k)
+        out[k] = -abs(margin[k])
+
+
+@njit(cache=True, nogil=True)
+def _pair_gradient(better, worse, weight, margin, e, out):  # type: ignore[no-untyped-def]
+    """OUT out[H] = -P' w σ(-margin), from e = exp(-|margin|)."""
+    for k in range(len(better)):
+        slope = weight[k] * (e[k] if margin[k] > 0 else 1.0) / (1.0 + e[k])
+        out[better[k]] -= slope
+        out[worse[k]] += slope
+
+
+@njit(cache=True, nogil=True)
+def _moving_margins(better, worse, weight, scores, direction, z, dz, moving):  # type: ignore[no-untyped-def]
+    """OUT z, dz, moving: margins, their change and the weights of the pairs that the direction tells apart.
+
+    Returns their number and the loss of the other pairs.
+    """
+    n, resting, product, factors = 0, 0.0, 1.0, 0
+    for k in range(len(better)):
+        change = _margin(better, worse, direction, k)
+        margin = _margin(better, worse, scores, k)
+        if change != 0.0:
+            z[n], dz[n], moving[n] = margin, change, weight[k]
+            n += 1
+            continue
+        e = np.exp(-abs(margin))
+        resting += weight[k] * max(-margin, 0.0)
+        if weight[k] == 1.0:
+            product *= 1.0 + e
+            factors += 1
+            if factors == _PRODUCT:
+                resting += np.log(product)
+                product, factors = 1.0, 0
+        else:
+            resting += weight[k] * np.log1p(e)
+    return n, resting + np.log(product)
+
+
+@njit(cache=True, nogil=True)
+def _moved(z, dz, rho, margin, out):  # type: ignore[no-untyped-def]
+    """OUT margin = z + ρ dz, out = -|margin|."""
+    for k in range(len(z)):
+        margin[k] = z[k] + rho * dz[k]
+        out[k] = -abs(margin[k])
+
+
+@njit(cache=True, nogil=True)
+def _pair_sums(margin, e, dz, weight):  # type: ignore[no-untyped-def]
+    """(Ψ, Ψ', Ψ'') of Σ_k w_k log(1 + exp(-margin_k)) from e = exp(-|margin|), for any margins without overflow."""
+    value = first = second = 0.0
+    product, factors = 1.0, 0
+    for k in range(len(margin)):
+        inverse = 1.0 / (1.0 + e[k])
+        sigma = e[k] * inverse if margin[k] > 0 else inverse
+        slope = weight[k] * dz[k]
+        first -= slope * sigma
+        second += slope * dz[k] * (e[k] * inverse * inverse)
+        value += weight[k] * max(-margin[k], 0.0)
+        if weight[k] == 1.0:
+            product *= 1.0 + e[k]
+            factors += 1
+            if factors == _PRODUCT:
+                value += np.log(product)
+                product, factors = 1.0, 0
+        else:
+            value += weight[k] * np.log1p(e[k])
+    return value + np.log(product), first, second
+
+
+@njit(cache=True, nogil=True)
+def _pair_curvature(better, worse, weight, margin, e, columns, out):  # type: ignore[no-untyped-def]
+    """OUT out[n, n] = Σ_k w_k σ(1-σ) d_k d_k', d_k the difference of the columns [H, n] over the pair."""
+    n = columns.shape[1]
+    d = np.empty(n)
+    for k in range(len(better)):
+        moves = False
+        for j in range(n):
+            d[j] = columns[better[k], j] - columns[worse[k], j]
+            moves |= d[j] != 0.0
+        if moves:
+            curve = weight[k] * e[k] / ((1.0 + e[k]) * (1.0 + e[k]))
+            for i in range(n):
+                for j in range(i + 1):
+                    out[i, j] += curve * d[i] * d[j]
+
+
+@njit(cache=True, nogil=True)
+def _unit_curvature(better, worse, weight, e, unit_ptr, unit_idx, count, out):  # type: ignore[no-untyped-def]
+    """OUT out[V] += Σ_k w_k σ(1-σ) (A_better,v - A_worse,v)²; count[V] is 0 before and after."""
+    for k in range(len(better)):
+        curve = weight[k] * e[k] / ((1.0 + e[k]) * (1.0 + e[k]))
+        b, w = better[k], worse[k]
+        for i in range(unit_ptr[b], unit_ptr[b + 1]):
+            count[unit_idx[i]] += 1
+        for i in range(unit_ptr[w], unit_ptr[w + 1]):
+            count[unit_idx[i]] -= 1
+        for h in (b, w):
+            for i in range(unit_ptr[h], unit_ptr[h + 1]):
+                v = unit_idx[i]
+                out[v] += curve * count[v] * count[v]
+                count[v] = 0
+
+
+class PairwiseLogLoss:
+    """Ψ = Σ_k log(1 + exp(-z_k)),  z = P scores;  dΨ/dscores = -P' σ(-z)       [HM11], [TA13 section 2.3, appendix A]"""
+
+    def __init__(self, pairs: Pairs, n_hyps: int, weight: F64 | None = None, *, cuts: I64 | None = None) -> None:
+        self.pairs, self.n_hyps = pairs, n_hyps
+        self.weight = np.ones(len(pairs)) if weight is None else weight  # [K]
+        self.cuts = np.array([0, len(pairs)]) if cuts is None else cuts  # blocks of pairs: sums are sums over these
+
+    def value(self, scores: F64) -> float:
+        return self.ray(scores, np.zeros(len(scores)))(0.0)[0]
+
+    def gradient(self, scores: F64) -> F64:
+        out, (margin, e) = np.zeros(self.n_hyps), np.empty((2, len(self.pairs)))
+        _margins(self.pairs.better, self.pairs.worse, scores, margin, e)
+        exp_nonpositive(e)
+        _pair_gradient(self.pairs.better, self.pairs.worse, self.weight, margin, e, out)
+        return out
+
+    def curvature(self, scores: F64, columns: F64) -> F64:
+        out, (margin, e) = np.zeros((columns.shape[1], columns.shape[1])), np.empty((2, len(self.pairs)))
+        _margins(self.pairs.better, self.pairs.worse, scores, margin, e)
+        _pair_curvature(self.pairs.better, self.pairs.worse, self.weight, margin, exp_nonpositive(e), columns, out)
+        return mirrored(out)
+
+    def unit_curvature(self, scores: F64, unit_ptr: I64, unit_idx: I32, n: int) -> F64:
+        """[V] second derivatives in the scores of the units that the hypotheses are made of: the diagonal of A' P' q P A."""
+        out, (margin, e) = np.zeros(n), np.empty((2, len(self.pairs)))
+        _margins(self.pairs.better, self.pairs.worse, scores, margin, e)
+        _unit_curvature(
+            self.pairs.better, self.pairs.worse, self.weight, exp_nonpositive(e), unit_ptr, unit_idx, np.zeros(n, np.int32), out
+        )
+        return out
+
+    def ray(self, scores: F64, direction: F64) -> Ray:
+        blocks = self.block_rays(scores, direction)
+        return lambda rho: add_up(blocks(rho))
+
+    def block_rays(self, scores: F64, direction: F64) -> Callable[[float], list[tuple[float, float, float]]]:
+        """The ray of the pairs of each block."""
+        z, dz, weight = np.empty((3, len(self.pairs)))
+        n, blocks = 0, []  # of each block: its pairs that move, and the loss of the others
+        better, worse = self.pairs.better, self.pairs.worse
+        for a, b in zip(self.cuts[:-1].tolist(), self.cuts[1:].tolist(), strict=True):
+            some = slice(a, b)
+            moving, resting = _moving_margins(
+                better[some], worse[some], self.weight[some], scores, direction, z[n:], dz[n:], weight[n:]
+            )
+            blocks.append((slice(n, n + moving), resting))
+            n += moving
+        z, dz, weight = z[:n], dz[:n], weight[:n]  # a tree that tells few hypotheses apart moves few pairs
+
+        margin, e = np.empty((2, n))
+
+        def at(rho: float) -> list[tuple[float, float, float]]:
+            _moved(z, dz, min(max(rho, -HUGE), HUGE), margin, e)
+            exp_nonpositive(e)
+            out = []
+            for some, resting in blocks:
+                own, slope, curve = _pair_sums(margin[some], e[some], dz[some], weight[some])
+                out.append((resting + own, slope, curve))
+            return out
+
+        return at
+
+
+def add_up(blocks: Sequence[tuple[float, float, float]]) -> tuple[float, float, float]:
+    """The ray of all blocks, in their order. Not by sum(), which rounds in another way from Python 3.12 on."""
+    value = first = second = 0.0
+    for own, slope, curve in blocks:
+        value, first, second = value + own, first + slope, second + curve
+    return value, first, second
+
+
+class LambdaLoss(PairwiseLogLoss):
+    """Ψ = Σ_k Δ_k log(1 + exp(-z_k)): each pair's gradient weighted by what swapping it changes in the metric.
+
+    LambdaMART [Wu et al. 2010] weighs by the change in a measure of the whole ranking under the current scores. Only the
+    first hypothesis of a list is used in translation, and there a swap changes the gain by Δ_k, whatever the scores; so the
+    weights are constant and, other than LambdaMART's, the gradient is that of a (convex) loss.
+    """
+
+    def __init__(self, pairs: Pairs, n_hyps: int, weight: F64 | None = None, *, cuts: I64 | None = None) -> None:
+        super().__init__(pairs, n_hyps, pairs.delta if weight is None else weight, cuts=cuts)

@@ -1,0 +1,1 @@
+"""Qualities of hypotheses: text -> a row of statistics -> score, with signatures and significance. Imports core."""

@@ -1,0 +1,147 @@
+"""Is a difference real? Paired bootstrap, approximate randomisation, and its form that knows optimisers vary.
+
+All work on statistics rows (``bleu.corpus_rows`` of the chosen hypotheses, [S, 11]): a trial is a sum of rows, so thousands of
+trials are one product of a matrix of counts [T, S] with the rows. Sums are of whole numbers below 2^53: exact in any order, so
+the same on any number of threads. Draws and formulas are sacrebleu's: with its seed, BLEU's p-values are its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ..core.arrays import F64, Array
+from .bleu import corpus_bleu
+
+METRICS = ("bleu", "bleu-sbp")
+TRIALS = 10_000
+SEED = 12345  # sacrebleu's default
+BATCH = 1 << 22  # draws held at a time
+ROUNDING = 1e-12  # two differences (0..1) this close are one: the same shuffle computed twice
+
+
+def p_value(trials: F64, observed: float) -> float:
+    """(1 + #{trials ≥ observed}) / (1 + T): two-sided where trials [T] and observed are absolute differences.
+
+    Deviation: sacrebleu and multeval count only trials > observed, which gives two identical systems p = 1 / (1 + T); counting
+    equal ones gives them p = 1. Elsewhere ties are rare and the two agree.
+    """
+    return (1 + int(np.count_nonzero(trials >= observed - ROUNDING))) / (1 + len(trials))
+
+
+def paired_bootstrap(a: Array, b: Array, *, metric: str = "bleu-sbp", trials: int = TRIALS, seed: int = SEED) -> float:
+    """p-value of the difference between systems with rows a and b [S, 11]: of d_t = |a_t - b_t| on resamples, those with
+    d_t - mean(d) ≥ |a - b|   [Koehn 2004; sacrebleu's centring]
+    """
+    _check(a, b)
+    return bootstrap_p(
+        bootstrap_sums(a, trials=trials, seed=seed), bootstrap_sums(b, trials=trials, seed=seed), a=a, b=b, metric=metric
+    )
+
+
+def bootstrap_p(sums_a: F64, sums_b: F64, *, a: Array, b: Array, metric: str) -> float:
+    """The p-value of ``paired_bootstrap`` from the sums [T, 11] of the same resamples of both systems."""
+    difference = np.abs(_score(sums_a, metric) - _score(sums_b, metric))
+    return p_value(difference - difference.mean(), _difference(a, b, metric))
+
+
+def approximate_randomisation(a: Array, b: Array, *, metric: str = "bleu-sbp", trials: int = TRIALS, seed: int = SEED) -> float:
+    """p-value of the difference between systems with rows a and b [S, 11]: of shuffles that swap each sentence's two outputs
+    with probability 1/2, those that differ by at least as much   [Riezler & Maxwell 2005]
+    """
+    _check(a, b)
+    one, other = shuffle_sums(a, b, trials=trials, seed=seed)
+    return shuffle_p(one, other, a=a, b=b, metric=metric)
+
+
+def stratified_randomisation(a: Array, b: Array, *, metric: str = "bleu-sbp", trials: int = TRIALS, seed: int = SEED) -> float:
+    """The same for systems with several optimiser runs, rows a [Q, S, 11] and b [R, S, 11]: a trial deals the Q + R outputs of
+    each sentence anew; a system's score is that of its runs' summed statistics [Clark et al. 2011].
+
+    A difference that other seeds would undo is then not significant, however much two single runs differ.
+    Deviation: multeval's text says that outputs are exchanged between systems and runs, which is what this does; its code swaps
+    the outputs of a sentence and run only, and then pairs each sum with one that is not its complement.
+    """
+    _check(a[0], b[0])
+    one, other = stratified_sums(a, b, trials=trials, seed=seed)
+    return shuffle_p(one, other, a=a, b=b, metric=metric)
+
+
+def shuffle_p(one: F64, other: F64, *, a: Array, b: Array, metric: str) -> float:
+    """The p-value of shuffled sums [T, 11] of two pseudo-systems; rows a, b [..., 11] are those of the true ones."""
+    return p_value(np.abs(_score(one, metric) - _score(other, metric)), _difference(a, b, metric))
+
+
+def confidence_interval(sums: F64, metric: str = "bleu-sbp", *, level: float = 0.95) -> tuple[float, float]:
+    """(low, high) on the 0..100 scale: the middle 95 % of the scores of bootstrap sums [T, 11], cut as sacrebleu cuts them."""
+    scores = np.sort(100 * _score(sums, metric))
+    cut = int(len(scores) * (1 - level) / 2 + ROUNDING)
+    return float(scores[cut]), float(scores[len(scores) - cut - 1])
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Trials as sums of rows
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def bootstrap_sums(rows: Array, *, trials: int = TRIALS, seed: int = SEED) -> F64:
+    """Sums [T, 11] of resamples of the rows [S, 11] with replacement; the same resamples for all systems of a seed."""
+    rng, n = np.random.default_rng(seed), len(rows)
+    out = np.empty((trials, rows.shape[1]))
+    values = rows.astype(np.float64)
+    for first, last in _batches(trials, n):
+        drawn = rng.choice(n, size=(last - first, n), replace=True)
+        drawn += np.arange(last - first)[:, None] * n
+        counts = np.bincount(drawn.ravel(), minlength=drawn.size).reshape(drawn.shape)
+        out[first:last] = counts.astype(np.float64) @ values
+    return out
+
+
+def shuffle_sums(a: Array, b: Array, *, trials: int = TRIALS, seed: int = SEED) -> tuple[F64, F64]:
+    """Sums [T, 11] of two pseudo-systems: each sentence's rows of a and b [S, 11] are swapped with probability 1/2."""
+    rng, n = np.random.default_rng(seed), len(a)
+    one = np.empty((trials, a.shape[1]))
+    gained = (np.asarray(a) - b).astype(np.float64)
+    for first, last in _batches(trials, n):
+        one[first:last] = rng.integers(2, size=(last - first, n), dtype=bool).astype(np.float64) @ gained
+    one += np.sum(b, axis=0)
+    return one, np.sum(a, axis=0) + np.sum(b, axis=0) - one
+
+
+def stratified_sums(a: Array, b: Array, *, trials: int = TRIALS, seed: int = SEED) -> tuple[F64, F64]:
+    """Sums over runs [T, 11] of two pseudo-systems: of each sentence's Q + R rows, any Q go to the first, equally likely."""
+    pool = np.concatenate([a, b]).astype(np.float64)  # [Q + R, S, 11]
+    runs, n = len(pool), pool.shape[1]
+    rng = np.random.default_rng(seed)
+    one = np.zeros((trials, pool.shape[2]))
+    for first, last in _batches(trials, n):
+        needed = np.full((last - first, n), len(a), np.uint16)
+        for r, rows in enumerate(pool):  # row r is taken with probability needed / left: every subset is as likely
+            taken = rng.integers(runs - r, size=needed.shape, dtype=np.uint16) < needed
+            needed -= taken
+            one[first:last] += taken.astype(np.float64) @ rows
+    return one, pool.sum(axis=(0, 1)) - one
+
+
+def _batches(trials: int, n: int) -> Iterator[tuple[int, int]]:
+    """Batches of at most about BATCH draws. 32 trials at a time: numpy takes 32 coins from a word and forgets the rest at the end
+    of a call, so batches of a multiple draw what one call for all trials would.
+    """
+    size = max(1, BATCH // (32 * n)) * 32
+    for first in range(0, trials, size):
+        yield first, min(first + size, trials)
+
+
+def _score(sums: F64, metric: str) -> F64:
+    return corpus_bleu(sums, strict=metric == "bleu-sbp")
+
+
+def _difference(a: Array, b: Array, metric: str) -> float:
+    one, other = (np.reshape(rows, (-1, rows.shape[-1])).sum(axis=0) for rows in (a, b))
+    return abs(float(_score(one, metric)) - float(_score(other, metric)))
+
+
+def _check(a: Array, b: Array) -> None:
+    if a.shape != b.shape or not len(a):
+        raise ValueError(f"expected rows of the same sentences, at least one, found {a.shape} and {b.shape}")

@@ -1,0 +1,93 @@
+"""What features and trees can move: standard deviations within lists of what they add to the score."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+
+import numpy as np
+from numba import njit
+
+from ..core.arrays import F64, I64, in_threads
+from ..core.blocks import block_ptr
+from ..lists.nbest import NBest
+
+
+def within_list_sd(hyp_ptr: I64, values: F64) -> F64:
+    """Standard deviation of values [H] or [H, D] about their list's mean: how much they can move the ranking."""
+    values = values[:, None] if values.ndim == 1 else values
+    if not len(values):
+        return np.zeros(values.shape[1])
+    ptr = block_ptr(len(hyp_ptr) - 1)
+    total = sum(squares_within_lists(hyp_ptr[a : b + 1] - hyp_ptr[a], values[hyp_ptr[a] : hyp_ptr[b]]) for a, b in pairwise(ptr))
+    return np.asarray(np.sqrt(total / len(values)))
+
+
+def squares_within_lists(hyp_ptr: I64, values: F64) -> F64:
+    """[D] the sum of squares of values [H, D] about their list's mean."""
+    squares = np.empty(values.shape)
+    _squares(hyp_ptr, values, squares)
+    return np.asarray(squares.sum(axis=0))
+
+
+@njit(cache=True, nogil=True)
+def _squares(hyp_ptr, values, out):  # type: ignore[no-untyped-def]
+    """OUT out[H, D]: the squared distance of values[H, D] from their list's mean."""
+    for s in range(len(hyp_ptr) - 1):
+        start, end = hyp_ptr[s], hyp_ptr[s + 1]
+        for d in range(values.shape[1]):
+            total = 0.0
+            for h in range(start, end):
+                total += values[h, d]
+            mean = total / max(end - start, 1)
+            for h in range(start, end):
+                out[h, d] = (values[h, d] - mean) ** 2
+
+
+def sparse_within_list_sd(nbest: NBest) -> F64:
+    """[N] the same of the sparse features, of units and of hypotheses."""
+    squares = np.zeros(len(nbest.sparse_names))
+    rows = [column for part in (nbest.units.sparse, nbest.extra_sparse) for column in (part.ptr, part.idx, part.val)]
+    _sparse_squares(nbest.hyp_ptr, nbest.unit_ptr, nbest.unit_idx, *rows, squares)
+    return np.asarray(np.sqrt(squares / max(1, nbest.n_hyps)))
+
+
+@njit(cache=True, nogil=True)
+def _sparse_squares(hyp_ptr, unit_ptr, unit_idx, u_ptr, u_idx, u_val, h_ptr, h_idx, h_val, out):  # type: ignore[no-untyped-def]
+    """OUT out[N] += squared distances from the list's mean. Of a list only the features that occur in it are touched."""
+    n = len(out)
+    value, total, squares = np.zeros(n), np.zeros(n), np.zeros(n)  # of a hypothesis, of a list so far
+    in_hyp, in_list = np.full(n, -1, np.int64), np.full(n, -1, np.int64)  # the last hypothesis and list that has it
+    of_hyp, of_list = np.empty(n, np.int64), np.empty(n, np.int64)
+    for s in range(len(hyp_ptr) - 1):
+        n_list = 0
+        for h in range(hyp_ptr[s], hyp_ptr[s + 1]):
+            n_hyp = 0
+            for r in range(unit_ptr[h], unit_ptr[h + 1] + 1):  # its units, then the hypothesis itself
+                own = r == unit_ptr[h + 1]
+                ptr, idx, val, row = (h_ptr, h_idx, h_val, h) if own else (u_ptr, u_idx, u_val, np.int64(unit_idx[r]))
+                for k in range(ptr[row], ptr[row + 1]):
+                    j = idx[k]
+                    if in_hyp[j] != h:
+                        in_hyp[j], value[j], of_hyp[n_hyp] = h, 0.0, j
+                        n_hyp += 1
+                    value[j] += val[k]
+            for j in of_hyp[:n_hyp]:
+                if in_list[j] != s:
+                    in_list[j], total[j], squares[j], of_list[n_list] = s, 0.0, 0.0, j
+                    n_list += 1
+                total[j] += value[j]
+                squares[j] += value[j] ** 2
+        for j in of_list[:n_list]:
+            out[j] += max(0.0, squares[j] - total[j] ** 2 / (hyp_ptr[s + 1] - hyp_ptr[s]))
+
+
+def linear_effects(nbest: NBest, weights: Mapping[str, float], *, threads: int = 1) -> dict[str, float]:
+    """For each dense feature how much its weighted value varies within lists (standard deviation)."""
+    used = [name for name in nbest.global_names if weights.get(name)]
+
+    def spread(name: str) -> float:  # of one column at a time: all of them may be gigabytes
+        return float(within_list_sd(nbest.hyp_ptr, nbest.global_column(name))[0])
+
+    sd = dict(zip(used, in_threads(spread, used, threads), strict=True))
+    return {name: abs(weights.get(name, 0.0)) * sd.get(name, 0.0) for name in nbest.global_names}

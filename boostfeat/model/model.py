@@ -1,0 +1,180 @@
+"""The model: named weights plus trees, one JSON file. A tuner's result is a model with no trees."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from math import isfinite
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from ..core.arrays import F64, I64
+from ..core.errors import FormatError, InputError, clip, clip_json, repeated
+from ..core.files import decode, open_output, read_chunks
+from ..core.strict_json import no_constant, parse_json
+from ..lists.choices import best_choice
+from ..lists.nbest import NBest
+from ..trees.tree import DenseTable, Table, Tree
+
+VERSION = 1
+LEVELS = ("local", "global")
+Level = Literal["local", "global"]
+
+
+@dataclass(frozen=True)
+class Model:
+    """score(h) = Σ_l λ_l f_l(h) + Σ_m ρ_m Σ_{u in h} h_m(x_u); for level global, h_m is applied to the hypothesis' features."""
+
+    weights: Mapping[str, float]
+    trees: tuple[Tree, ...] = ()
+    level: Level = "local"
+    config: Mapping[str, Any] = field(default_factory=dict)
+    history: tuple[Mapping[str, Any], ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.level not in LEVELS:
+            raise ValueError(f"level: expected one of {', '.join(LEVELS)}, found {self.level!r}")
+        for name, weight in self.weights.items():
+            if not isfinite(weight):
+                raise ValueError(f"weight of {name}: expected a finite number, found {weight}")
+
+    @property
+    def signature(self) -> str:
+        """A short hash of what the model computes, after the level and the sizes."""
+        what = json.dumps([self.level, sorted(self.weights.items()), [t.to_json() for t in self.trees]])
+        digest = hashlib.sha256(what.encode()).hexdigest()[:12]
+        return f"boostfeat|level:{self.level}|weights:{len(self.weights)}|trees:{len(self.trees)}|sha256:{digest}"
+
+    # -- scoring -----------------------------------------------------------------------------------------------------
+
+    def decision_function(self, nbest: NBest) -> F64:
+        """[H] the model's score of every hypothesis."""
+        scores = self._scores(nbest)
+        if not np.isfinite(scores).all():
+            h = int(np.flatnonzero(~np.isfinite(scores))[0])
+            raise InputError(
+                f"sentence {nbest.ids[nbest.sent_of_hyp[h]]}: expected scores that are finite, found {scores[h]}; "
+                "the list has features of enormous values: leave them out"
+            )
+        return scores
+
+    def _scores(self, nbest: NBest) -> F64:
+        unit_scores, own = nbest.weigh(dict(self.weights))
+        if not self.trees:
+            return nbest.sum_units(unit_scores, own)
+        if self.level == "global":
+            return nbest.sum_units(unit_scores, own) + tree_scores(self.trees, hypothesis_table(nbest))
+        if nbest.n_hyps and not nbest.n_occurrences:
+            raise InputError(
+                "expected a list with units (phrases) for a model of level local, found none; import one that has them"
+            )
+        return nbest.sum_units(unit_scores + tree_scores(self.trees, unit_table(nbest)), own)
+
+    def predict(self, nbest: NBest) -> I64:
+        """[S] the hypothesis of the highest score of each list, -1 where it is empty."""
+        return best_choice(nbest, self.decision_function(nbest))
+
+    def missing_features(self, nbest: NBest) -> list[str]:
+        """Features the model weighs or tests that the list does not have (they count as 0)."""
+        known = set(nbest.global_names) | set(nbest.sparse_names.to_pylist())
+        tested = set().union(*(tree.features() for tree in self.trees))
+        return sorted(({n for n, w in self.weights.items() if w != 0} | tested) - known)
+
+    # -- the file ----------------------------------------------------------------------------------------------------
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "boostfeat": f"model/{VERSION}",
+            "signature": self.signature,
+            "level": self.level,
+            "weights": dict(self.weights),
+            "trees": [tree.to_json() for tree in self.trees],
+            "config": dict(self.config),
+            "history": [dict(row) for row in self.history],
+        }
+
+    def save(self, path: str | Path) -> None:
+        """Write atomically; two models with the same content are the same bytes."""
+        with open_output(path) as stream:
+            stream.write(json.dumps(self.to_json(), indent=1, ensure_ascii=False, allow_nan=False).encode() + b"\n")
+
+    @classmethod
+    def from_json(cls, obj: Any, where: str) -> Model:
+        def check(value: Any, kind: type | tuple[type, ...], what: str) -> Any:
+            if not isinstance(value, kind) or isinstance(value, bool):
+                name = kind.__name__ if isinstance(kind, type) else "a number"
+                raise FormatError(f"{where}: {what}", expected=name, found=clip_json(value), fix="see DESIGN, 'Model file'")
+            return value
+
+        check(obj, dict, "model")
+        kind, _, version = str(obj.get("boostfeat", "")).partition("/")
+        if kind != "model" or not version.isdecimal() or len(version) > 9:
+            raise FormatError(
+                where, expected='a model file ("boostfeat": "model/1")', found="another kind of JSON", fix="name a model"
+            )
+        if int(version) > VERSION:
+            raise FormatError(where, expected=f"format version {VERSION} or lower", found=version, fix="upgrade boostfeat")
+        known = ("boostfeat", "signature", "level", "weights", "trees", "config", "history")
+        if unknown := sorted(set(obj) - set(known)):
+            raise FormatError(where, expected=f"only the keys {', '.join(known)}", found=clip(unknown[0]), fix="remove it")
+        weights = check(obj.get("weights", {}), dict, "weights")
+        trees = check(obj.get("trees", []), list, "trees")
+        try:
+            json.dumps([obj.get("config"), obj.get("history")], allow_nan=False)  # 1e999 is read as an infinity
+            return cls(
+                weights={name: float(check(w, (int, float), f"weights[{clip(name)}]")) for name, w in weights.items()},
+                trees=tuple(Tree.from_json(tree, f"{where}: trees[{m}]") for m, tree in enumerate(trees)),
+                level=check(obj.get("level", "local"), str, "level"),
+                config=check(obj.get("config", {}), dict, "config"),
+                history=tuple(check(row, dict, "history") for row in check(obj.get("history", []), list, "history")),
+            )
+        except InputError:
+            raise
+        except (ValueError, OverflowError) as error:
+            raise FormatError(where, expected="a valid model", found=str(error), fix="make it again") from None
+
+    @classmethod
+    def load(cls, path: str | Path) -> Model:
+        text = decode(b"".join(read_chunks(path)), str(path))
+        try:
+            obj = parse_json(text, parse_constant=no_constant, object_pairs_hook=_no_repeats)
+        except ValueError as error:
+            raise FormatError(str(path), expected="a model file in JSON", found=str(error)[:200], fix="name a model") from None
+        return cls.from_json(obj, str(path))
+
+    def truncated(self, n_trees: int) -> Model:
+        """The model after its first n_trees trees."""
+        return replace(self, trees=self.trees[:n_trees])
+
+
+def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    out = dict(pairs)
+    if len(out) < len(pairs):
+        raise ValueError(f"key {clip(repeated(name for name, _ in pairs) or '')} twice in one object")
+    return out
+
+
+def unit_table(nbest: NBest) -> Table:
+    """The units' features by name: what local trees see."""
+    sparse = bool(len(nbest.sparse_names))
+    return DenseTable(nbest.unit_names, nbest.X, nbest.X_sparse if sparse else None, nbest.sparse_names.to_pylist())
+
+
+def hypothesis_table(nbest: NBest) -> Table:
+    """The hypotheses' features by name: what global trees see."""
+    sparse = bool(len(nbest.sparse_names))
+    return DenseTable(
+        nbest.global_names, nbest.global_features, nbest.global_sparse if sparse else None, nbest.sparse_names.to_pylist()
+    )
+
+
+def tree_scores(trees: tuple[Tree, ...], table: Table) -> F64:
+    """Σ_m ρ_m h_m(x) of every row."""
+    total = np.zeros(len(table))
+    for tree in trees:
+        total += tree.weight * tree.predict(table)
+    return total

@@ -1,0 +1,310 @@
+"""Features as small integers: the bins in which trees seek their thresholds.
+
+Features are binned here and not by LightGBM. Bins that weigh a row by its occurrences make merging equal rows exact, whatever
+the number of distinct values; and no border leaves fewer than ``least`` occurrences, or rows of fewer than ``least_owners``
+sentences, on a side, which the hessian c x_j² of linear leaves cannot express.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numba import njit
+
+from ..core.arrays import F64, I32, I64, U8, Array, in_threads
+
+if TYPE_CHECKING:
+    from scipy.sparse import csc_matrix, csr_matrix
+
+
+_NUMBERS = 1 << 27  # of x that are held at a time, while it is read column by column: 1 GB
+_FEW = 4096  # distinct values: more are sorted
+
+Owners: TypeAlias = tuple[I64, I32]
+"""Of each row the sentences it occurs in: offsets [V+1] and their numbers."""
+
+
+class Borders(NamedTuple):
+    """Borders between a feature's bins, rising. Values up to low[k] are in bin k or below, those from high[k] on above it."""
+
+    low: F64  # the largest value below each border
+    high: F64  # the smallest above it
+
+    def threshold(self, k: int) -> float:
+        """The shortest decimal strictly between: the rule a person reads is the rule that is applied."""
+        low, high = float(self.low[k]), float(self.high[k])
+        for digits in range(1, 17):
+            t = float(f"{low / 2 + high / 2:.{digits}g}")
+            if low < t < high:
+                return t
+        return low
+
+
+class Scale(NamedTuple):
+    """z = x / scale - shift has mean square 1 over occurrences. Scale 0: no slope can be fitted on the feature."""
+
+    scale: float = 0.0
+    shift: float = 0.0
+
+
+class Bins:
+    """Codes of every feature: dense ones [D, V] by column, sparse ones where they are not the code of zero, which is 0.
+
+    x may be larger than memory: it is read some columns at a time, and the codes are an eighth of it.
+    """
+
+    def __init__(
+        self,
+        x: F64,
+        counts: F64,
+        *,
+        max_bin: int,
+        least: float,
+        centred: bool,
+        sparse: csr_matrix | None,
+        threads: int,
+        owners: Owners | None = None,
+        least_owners: int = 0,
+        given: Sequence[tuple[Borders, Scale]] | None = None,
+    ) -> None:
+        """Borders and scales of the dense features are found here, unless they are given."""
+        n, d = x.shape
+        self.codes: U8 = np.zeros((d, n), np.uint8)
+        self.borders = [Borders(np.zeros(0), np.zeros(0))] * d
+        self.scales = [Scale()] * d
+        self.sparse: csc_matrix | None = None  # [V, len(kept)]
+        self.kept = np.zeros(0, np.int64)  # the sparse features that can be split on
+        self.zero: list[int] = []  # of each of those, the bin of 0
+
+        def bin_column(f: int) -> None:
+            column = block[f - first]
+            if given is not None:
+                self.borders[f], self.scales[f] = given[f]
+            else:
+                values, mass = value_masses(column, counts)
+                self.borders[f] = borders_of(values, mass, max_bin=max_bin, least=least)
+                self.scales[f] = scale_of(values, mass, centred=centred)
+            _encode(column, self.borders[f].low, self.codes[f])
+            if given is None and owners and least_owners:
+                enough = _fewer_owners(self.codes[f], len(self.borders[f].low), owners) >= least_owners
+                self.borders[f] = Borders(*(side[enough] for side in self.borders[f]))
+                _encode(column, self.borders[f].low, self.codes[f])
+
+        if n:
+            for first in range(0, d, width := max(threads, _NUMBERS // n)):
+                some = range(first, min(first + width, d))
+                block = columns_of(x, some, threads)
+                in_threads(bin_column, some, threads)
+        if sparse is not None and sparse.nnz:
+            self._bin_sparse(sparse, counts, max_bin=max_bin, least=least, owners=owners, least_owners=least_owners)
+
+    def _bin_sparse(
+        self, sparse: csr_matrix, counts: F64, *, max_bin: int, least: float, owners: Owners | None, least_owners: int
+    ) -> None:
+        # one side of every split holds non-zero values only, so a feature needs enough of those
+        used = sparse != 0
+        enough = used.T @ counts >= least
+        if owners and least_owners:
+            enough &= _sparse_owners(used, owners) >= least_owners
+        enough = np.flatnonzero(enough)
+        columns = sparse[:, enough].tocsc()
+        columns.sum_duplicates()
+        total, kept = counts.sum(), []
+        for k in range(len(enough)):
+            here = slice(columns.indptr[k], columns.indptr[k + 1])
+            weight = counts[columns.indices[here]]
+            values, inverse = np.unique(np.append(columns.data[here], 0.0), return_inverse=True)
+            mass: F64 = np.bincount(inverse, np.append(weight, total - weight.sum())).astype(np.float64)
+            cuts = _cut(mass, max_bin=max_bin, least=least)
+            bin_of = np.searchsorted(cuts, inverse)
+            columns.data[here] = bin_of[:-1] - bin_of[-1]
+            if len(cuts):
+                kept.append(k)
+                self.borders.append(Borders(values[cuts], values[cuts + 1]))
+                self.zero.append(int(bin_of[-1]))
+        if kept:
+            self.kept, self.sparse = enough[kept], columns[:, kept]
+
+    @property
+    def splittable(self) -> bool:
+        return self.size > len(self.borders)
+
+    @property
+    def size(self) -> int:
+        """The number of bins of all features."""
+        return sum(len(borders.low) + 1 for borders in self.borders)
+
+    def column(self, f: int) -> tuple[Array, int]:
+        """Codes [V] of a feature, and the code of its lowest bin."""
+        d = len(self.codes)
+        if f < d:
+            return self.codes[f], 0
+        part = self.sparse[:, [f - d]]  # type: ignore[index]
+        out = np.zeros(self.codes.shape[1], np.int16)
+        out[part.indices] = part.data
+        return out, -self.zero[f - d]
+
+    def dataset(self, params: dict[str, Any], again: I64 | None = None) -> Any:
+        """One LightGBM dataset of the codes: dense features, then the kept sparse ones. Each code gets a bin of its own.
+
+        The rows ``again`` are in it once more, at its end; without sparse features only.
+        """
+        import lightgbm as lgb
+        import pyarrow as pa
+
+        parts = []
+        if len(self.codes):
+            # A reference that shows every code fixes the bins without a sample. Arrow columns are read where they are.
+            sizes = np.array([len(borders.low) + 1 for borders in self.borders[: len(self.codes)]])
+            every = np.arange(sizes.max(), dtype=np.float64)[:, None] % sizes
+            rows = self.codes if again is None else (np.append(codes, codes[again]) for codes in self.codes)
+            table = pa.table([pa.array(codes) for codes in rows], names=[str(f) for f in range(len(sizes))])
+            parts.append(lgb.Dataset(table, params=params, reference=lgb.Dataset(every, params=params)))
+        if self.sparse is not None:
+            parts.append(lgb.Dataset(self.sparse, params={**params, "bin_construct_sample_cnt": self.sparse.shape[0]}))
+        for part in parts:
+            part.construct()
+        return parts[0] if len(parts) == 1 else parts[0].add_features_from(parts[1])
+
+
+def columns_of(x: F64, features: range, threads: int) -> F64:
+    """[k, V] some columns of x [V, D], read in one pass."""
+    out = np.empty((len(features), len(x)))
+    cuts = np.linspace(0, len(x), threads + 1).astype(np.int64)
+    in_threads(lambda k: _turn(x, features.start, cuts[k], cuts[k + 1], out), range(threads), threads)
+    return out
+
+
+def value_masses(column: F64, counts: F64) -> tuple[F64, F64]:
+    """The distinct values of a column [V], rising, and the occurrences of each."""
+    values, mass = np.empty(_FEW), np.zeros(_FEW)
+    n = _few_values(column, counts, values, mass)
+    if n >= 0:
+        order = np.argsort(values[:n])
+        return values[order], mass[order]
+    order = np.argsort(column)
+    values, mass = column[order], counts[order]
+    del order  # as large as the column
+    n = _merge_runs(values, mass)
+    return values[:n].copy(), mass[:n].copy()
+
+
+def borders_of(values: F64, mass: F64, *, max_bin: int, least: float) -> Borders:
+    """Borders of at most max_bin bins over rising values of this mass; no side has less than least."""
+    cuts = _cut(mass, max_bin=max_bin, least=least)
+    return Borders(values[cuts], values[cuts + 1])
+
+
+def _cut(mass: F64, *, max_bin: int, least: float) -> I64:
+    """Borders of bins over distinct rising values of this mass: positions i such that value i is the last of its bin.
+
+    Every value its own bin where that is possible. Else bins of equal mass, where one value counts for no more than a bin: so
+    a very frequent one (0, say) does not use up the bins of the others.
+    """
+    cuts = np.arange(len(mass) - 1)
+    total = mass.sum()
+    if len(mass) > max_bin:
+        capped = np.minimum(mass, total / max_bin)
+        middle = np.cumsum(capped) - capped / 2
+        bin_of = np.minimum((middle * (max_bin / capped.sum())).astype(np.int64), max_bin - 1)
+        cuts = np.flatnonzero(np.diff(bin_of))
+    left = np.cumsum(mass)[cuts]
+    return np.asarray(cuts[(left >= least) & (total - left >= least)])
+
+
+def _fewer_owners(codes: U8, n_borders: int, owners: Owners) -> I64:
+    """For each border the owners of rows on the side that has fewer of them: codes [V] of the rows by all the borders."""
+    ptr, idx = owners
+    n, of_row = int(idx.max(initial=-1)) + 1, np.repeat(codes.astype(np.int16), np.diff(ptr))
+    lowest, highest = np.full(n, np.iinfo(np.int16).max, np.int16), np.full(n, -1, np.int16)
+    np.minimum.at(lowest, idx, of_row)
+    np.maximum.at(highest, idx, of_row)
+    left = np.searchsorted(np.sort(lowest), np.arange(n_borders), side="right")
+    right = n - np.searchsorted(np.sort(highest), np.arange(n_borders), side="right")
+    return np.asarray(np.minimum(left, right))
+
+
+def _sparse_owners(used: csr_matrix, owners: Owners) -> I64:
+    """For each sparse feature the owners of the rows that have it."""
+    from scipy.sparse import csr_matrix
+
+    ptr, idx = owners
+    rows = csr_matrix((np.ones(len(idx)), idx, ptr), shape=(len(ptr) - 1, int(idx.max(initial=-1)) + 1))
+    return np.diff((rows.T @ used).tocsc().indptr)
+
+
+def scale_of(values: F64, mass: F64, *, centred: bool) -> Scale:
+    """The scale of a feature, about its mean where asked; safe for values near the ends of float64."""
+    largest, total = float(np.abs(values).max()), mass.sum()
+    if largest == 0 or total == 0:
+        return Scale()
+    unit, share = values / largest, mass / total
+    mean = float(unit @ share) if centred else 0.0
+    spread = float(np.sqrt((unit - mean) ** 2 @ share))
+    # a smaller spread is rounding error of a constant feature, a smaller scale would make slopes overflow
+    return Scale(spread * largest, mean / spread) if spread > 1e-9 and spread * largest > 1e-290 else Scale()
+
+
+@njit(cache=True, nogil=True)
+def _turn(x, first, start, end, out):  # type: ignore[no-untyped-def]
+    """OUT out[k, V]: columns first, first + 1, ... of the rows start:end of x, a few rows at a time."""
+    for a in range(start, end, 64):
+        b = min(a + 64, end)
+        for k in range(len(out)):
+            for v in range(a, b):
+                out[k, v] = x[v, first + k]
+
+
+@njit(cache=True, nogil=True)
+def _few_values(column, counts, values, mass):  # type: ignore[no-untyped-def]
+    """OUT values, mass: the distinct values as they come, and their occurrences. Returns their number, -1 if it is too large."""
+    mask = np.uint64(4 * len(values) - 1)
+    table = np.full(4 * len(values), -1, np.int32)
+    found = 0
+    for v in range(len(column)):
+        value = column[v]
+        bits = np.float64(value + 0.0).view(np.uint64)  # 0 for -0, too
+        slot = ((bits * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)) & mask
+        while table[slot] >= 0 and values[table[slot]] != value:
+            slot = (slot + np.uint64(1)) & mask
+        k = table[slot]
+        if k < 0:
+            if found == len(values):
+                return -1
+            k = found
+            table[slot] = k
+            values[k] = value
+            found += 1
+        mass[k] += counts[v]
+    return found
+
+
+@njit(cache=True, nogil=True)
+def _merge_runs(values, mass):  # type: ignore[no-untyped-def]
+    """INOUT values (rising), mass: equal values become one. Returns their number."""
+    n = 0
+    for k in range(len(values)):
+        if n and values[n - 1] == values[k]:
+            mass[n - 1] += mass[k]
+        else:
+            values[n], mass[n] = values[k], mass[k]
+            n += 1
+    return n
+
+
+@njit(cache=True, nogil=True)
+def _encode(column, low, codes):  # type: ignore[no-untyped-def]
+    """OUT codes[V]: the number of borders below each value, by halving; without a branch, which would be a guess."""
+    half = 1
+    while 2 * half <= len(low):
+        half *= 2
+    borders = np.full(2 * half, np.inf)
+    borders[: len(low)] = low
+    for v in range(len(column)):
+        value, at, step = column[v], 0, half
+        while step:
+            at += step * (borders[at + step - 1] < value)
+            step >>= 1
+        codes[v] = at

@@ -1,0 +1,373 @@
+"""Regression trees as flat arrays: what boosting learns, the model file holds and a person reads [TA13 section 2.1].
+
+Node 0 is the root and children come after their parents. ``x <= threshold`` goes left. A leaf gives ``value`` (constant),
+``value * x[on]`` (linear) or ``intercept + value * x[on]`` (affine). A tree knows features by name and nothing of sentences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from math import isfinite
+from sys import float_info
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
+
+import numpy as np
+from numba import njit
+
+from ..core.arrays import F64, I32
+from ..core.errors import FormatError, clip, clip_json
+
+if TYPE_CHECKING:
+    from scipy.sparse import csc_matrix
+
+LeafKind = Literal["constant", "linear", "affine"]
+LEAF_KINDS: tuple[LeafKind, ...] = get_args(LeafKind)
+_ZERO = 1e-30  # LightGBM writes 1e-35 for a threshold at 0
+
+
+class Table(Protocol):
+    """Rows of named features: what a tree can be evaluated on."""
+
+    def __len__(self) -> int: ...
+
+    def column(self, name: str) -> F64:
+        """[n] the values of a feature; zeros where the table has no such feature."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class DenseTable:
+    """Dense features x [n, D] and, beside them, sparse ones [n, N]; no name occurs twice."""
+
+    names: Sequence[str]
+    x: F64
+    sparse: Any = None  # any scipy.sparse matrix [n, N]
+    sparse_names: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        width = 0 if self.sparse is None else self.sparse.shape[1]
+        for what, found, expected in (
+            ("names", len(self.names), self.x.shape[1]),
+            ("sparse names", len(self.sparse_names), width),
+            ("rows of sparse", len(self.x) if self.sparse is None else self.sparse.shape[0], len(self.x)),
+            ("distinct names", len(self._position), self.x.shape[1] + width),
+        ):
+            if found != expected:
+                raise ValueError(f"{what}: expected {expected}, found {found}")
+
+    @cached_property
+    def _position(self) -> dict[str, int]:
+        return {name: j for j, name in enumerate((*self.names, *self.sparse_names))}
+
+    @cached_property
+    def _by_column(self) -> csc_matrix:
+        return self.sparse.tocsc()
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def column(self, name: str) -> F64:
+        j, d = self._position.get(name, -1), self.x.shape[1]
+        if 0 <= j < d:
+            return np.ascontiguousarray(self.x[:, j], np.float64)
+        if j < 0:
+            return np.zeros(len(self))
+        return np.asarray(self._by_column[:, [j - d]].toarray().ravel(), np.float64)
+
+
+class Remembered:
+    """A table that keeps the columns it was asked for last: for many trees in turn, which use few of its features."""
+
+    def __init__(self, table: Table, columns: int = 32) -> None:
+        self.table, self.column = table, lru_cache(maxsize=columns)(table.column)
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+
+@njit(cache=True, nogil=True)
+def _descend(columns, slot, threshold, left, right, out):  # type: ignore[no-untyped-def]
+    """IN columns[k, n], slot[n_nodes] (a node's row of columns); OUT out[n]: the leaf of each row."""
+    for r in range(len(out)):
+        node = 0
+        while left[node] >= 0:
+            node = left[node] if columns[slot[node], r] <= threshold[node] else right[node]
+        out[r] = node
+
+
+@njit(cache=True, nogil=True)
+def _constant_outputs(leaf_of, value, out):  # type: ignore[no-untyped-def]
+    for r in range(len(out)):
+        out[r] = value[leaf_of[r]]
+
+
+@njit(cache=True, nogil=True)
+def _slope_outputs(leaf_of, value, intercept, x, out):  # type: ignore[no-untyped-def]
+    for r in range(len(out)):
+        out[r] = intercept[leaf_of[r]] + value[leaf_of[r]] * x[r]
+
+
+def leaf_outputs(leaf_of: I32, *, value: F64, intercept: F64, x: F64 | None) -> F64:
+    """h [n] of rows in these leaves [n]: b, or a + b x with the values x [n] of the tree's own feature."""
+    out = np.empty(len(leaf_of))
+    if x is None:
+        _constant_outputs(leaf_of, value, out)
+    else:
+        _slope_outputs(leaf_of, value, intercept, x, out)
+    return out
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """One tree feature h(x) with its weight ρ. Arrays are over nodes; equal trees have equal JSON."""
+
+    name: str
+    weight: float
+    leaf: LeafKind
+    on: str | None  # the feature that linear and affine leaves multiply
+    feature: tuple[str, ...]  # of internal nodes, "" at leaves
+    threshold: F64
+    left: I32  # -1 at leaves
+    right: I32
+    value: F64  # b of each leaf, 0 at internal nodes
+    intercept: F64 = field(default_factory=lambda: np.zeros(0))  # a of each affine leaf; empty means 0 everywhere
+
+    def __post_init__(self) -> None:
+        """Check everything once; all code after this may trust it."""
+        n = len(self.feature)
+        if not len(self.intercept):
+            object.__setattr__(self, "intercept", np.zeros(n))
+        if self.leaf not in LEAF_KINDS:
+            raise ValueError(f"leaf: expected one of {', '.join(LEAF_KINDS)}, found {self.leaf!r}")
+        if (self.on is None) != (self.leaf == "constant"):
+            raise ValueError(
+                f"on: expected a feature for linear and affine leaves only, found {self.on!r} for {self.leaf} leaves"
+            )
+        for what, array in self._arrays().items():
+            if len(array) != n:
+                raise ValueError(f"{what}: expected {n} nodes, found {len(array)}")
+            if not np.isfinite(array).all():
+                raise ValueError(f"{what}: expected finite numbers, found {array[~np.isfinite(array)][0]}")
+        if not isfinite(self.weight):
+            raise ValueError(f"weight: expected a finite number, found {self.weight}")
+        if self.leaf != "affine" and self.intercept.any():
+            raise ValueError(f"intercept: expected 0 for {self.leaf} leaves, found {self.intercept[self.intercept != 0][0]}")
+        if problem := _link_problem(self.left, self.right):
+            node, expected, found = problem
+            raise ValueError(f"node {node}: expected {expected}, found {found}")
+
+    def _arrays(self) -> dict[str, Any]:
+        return {k: getattr(self, k) for k in ("threshold", "left", "right", "value", "intercept")}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Tree) and self.to_json() == other.to_json()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    # -- shape -------------------------------------------------------------------------------------------------------
+
+    @property
+    def leaves(self) -> I32:
+        """Node indices of the leaves."""
+        return np.flatnonzero(self.left < 0).astype(np.int32)
+
+    @property
+    def n_leaves(self) -> int:
+        return len(self.leaves)
+
+    def features(self) -> set[str]:
+        """The names of all features the tree looks at."""
+        tests = {f for f, child in zip(self.feature, self.left, strict=True) if child >= 0}
+        return tests if self.on is None else tests | {self.on}
+
+    # -- prediction --------------------------------------------------------------------------------------------------
+
+    def leaf_of(self, table: Table) -> I32:
+        """[n] the leaf (a node index) of each row."""
+        names = list(dict.fromkeys(f for f, child in zip(self.feature, self.left, strict=True) if child >= 0))
+        columns = np.empty((len(names), len(table)))
+        for k, name in enumerate(names):
+            columns[k] = table.column(name)
+        slot = np.array([names.index(f) if child >= 0 else 0 for f, child in zip(self.feature, self.left, strict=True)])
+        out = np.empty(len(table), np.int32)
+        _descend(columns, slot, self.threshold, self.left, self.right, out)
+        return out
+
+    def predict(self, table: Table) -> F64:
+        """h(x) [n], without the weight."""
+        x = None if self.on is None else table.column(self.on)
+        return leaf_outputs(self.leaf_of(table), value=self.value, intercept=self.intercept, x=x)
+
+    # -- for people --------------------------------------------------------------------------------------------------
+
+    def rules(self, notes: Mapping[int, str] | None = None) -> str:
+        """The tree as a person would write it: one line for up to two leaves, an indented block for more.
+
+        ``notes`` (by node) stand in brackets behind the leaves.
+        """
+        notes = notes or {}
+        weight = f"weight {_decimal(self.weight)}"
+        if self.n_leaves == 1:
+            return f"{self._leaf_rule(0, notes)}, {weight}"
+        if self.n_leaves == 2:
+            left, right = self._leaf_rule(self.left[0], notes), self._leaf_rule(self.right[0], notes)
+            return f"if {self._test(0)}: {left} else {right}, {weight}"
+        return "\n".join([*self._block(notes), weight])
+
+    def _test(self, node: int) -> str:
+        t = float(self.threshold[node])
+        return f"{_shown(self.feature[node])} <= {0.0 if abs(t) < _ZERO else t:.4g}"
+
+    def _leaf_rule(self, node: int, notes: Mapping[int, str]) -> str:
+        b, a = float(self.value[node]), float(self.intercept[node])
+        note = f" [{notes[int(node)]}]" if int(node) in notes else ""
+        if self.on is None:
+            return _decimal(b) + note
+        if self.leaf == "linear":
+            return f"{_decimal(b)} * {_shown(self.on)}{note}"
+        return f"{_decimal(a)} {'-' if b < 0 else '+'} {_decimal(abs(b))} * {_shown(self.on)}{note}"
+
+    def _block(self, notes: Mapping[int, str]) -> list[str]:
+        lines = []
+        todo = [(0, 0, "")]  # (node, depth, what stands before it); a stack, since depth has no bound
+        while todo:
+            node, depth, head = todo.pop()
+            indent = "    " * depth
+            if self.left[node] < 0:
+                lines.append(f"{indent}{head} {self._leaf_rule(node, notes)}")
+                continue
+            if head:
+                lines.append(indent + head)
+                depth += 1
+            todo.append((int(self.right[node]), depth, "else:"))
+            todo.append((int(self.left[node]), depth, f"if {self._test(node)}:"))
+        return lines
+
+    # -- the model file ----------------------------------------------------------------------------------------------
+
+    def to_json(self) -> dict[str, Any]:
+        """The object in the model file's list of trees."""
+        on = {} if self.on is None else {"on": self.on}
+        return {"name": self.name, "weight": float(self.weight), "leaf": self.leaf, **on,
+                "nodes": [self._node_json(i) for i in range(len(self.feature))]}  # fmt: skip
+
+    def _node_json(self, i: int) -> dict[str, Any]:
+        if self.left[i] >= 0:
+            return {
+                "feature": self.feature[i],
+                "threshold": float(self.threshold[i]),
+                "left": int(self.left[i]),
+                "right": int(self.right[i]),
+            }
+        intercept = {"intercept": float(self.intercept[i])} if self.leaf == "affine" else {}
+        return {**intercept, "value": float(self.value[i])}
+
+    @classmethod
+    def from_json(cls, obj: object, where: str) -> Tree:
+        """The tree of an object of the model file; ``where`` is its place for errors, as in ``model.json: trees[3]``."""
+        tree = _object(obj, where)
+        leaf = _string(tree.get("leaf"), f"{where}.leaf")
+        if leaf not in LEAF_KINDS:
+            raise _bad(f"{where}.leaf", "one of " + ", ".join(LEAF_KINDS), clip(leaf))
+        _keys(tree, {"name", "weight", "leaf", "nodes"} | ({"on"} if leaf != "constant" else set()), where)
+        nodes = tree["nodes"]
+        if not isinstance(nodes, list) or not nodes:
+            raise _bad(f"{where}.nodes", "a list of at least one node", clip_json(nodes))
+        n = len(nodes)
+        feature, (left, right), (threshold, value, intercept) = [""] * n, np.full((2, n), -1, np.int32), np.zeros((3, n))
+        leaf_keys = {"value", "intercept"} if leaf == "affine" else {"value"}
+        for i, item in enumerate(nodes):
+            place = f"{where}.nodes[{i}]"
+            node = _object(item, place)
+            if "value" in node or "intercept" in node:
+                _keys(node, leaf_keys, place)
+                value[i] = _number(node["value"], f"{place}.value")
+                intercept[i] = _number(node.get("intercept", 0.0), f"{place}.intercept")
+            else:
+                _keys(node, {"feature", "threshold", "left", "right"}, place)
+                feature[i] = _string(node["feature"], f"{place}.feature")
+                threshold[i] = _number(node["threshold"], f"{place}.threshold")
+                left[i], right[i] = (_child(node[side], n, f"{place}.{side}") for side in ("left", "right"))
+        if problem := _link_problem(left, right):
+            at, expected, found = problem
+            raise _bad(f"{where}.nodes[{at}]", expected, found)
+        return cls(
+            name=_string(tree["name"], f"{where}.name"),
+            weight=_number(tree["weight"], f"{where}.weight"),
+            leaf=leaf,
+            on=None if leaf == "constant" else _string(tree["on"], f"{where}.on"),
+            feature=tuple(feature),
+            threshold=threshold,
+            left=left,
+            right=right,
+            value=value,
+            intercept=intercept,
+        )
+
+
+def _link_problem(left: I32, right: I32) -> tuple[int, str, str] | None:
+    """(node, expected, found) of the first link that does not make a tree with children after their parents."""
+    n = len(left)
+    if not n:
+        return 0, "at least one node", "none"
+    parents = np.zeros(n, np.int64)
+    for i in range(n):
+        children = (int(left[i]), int(right[i]))
+        if children == (-1, -1):
+            continue
+        if not all(i < child < n for child in children):
+            return i, f"two children from {i + 1} to {n - 1}", f"{children[0]} and {children[1]}"
+        for child in children:
+            parents[child] += 1
+    for i in range(1, n):
+        if parents[i] != 1:
+            return i, "one parent", str(parents[i])
+    return None
+
+
+def _shown(name: str) -> str:
+    return name if name.isprintable() and name and " " not in name else repr(name)
+
+
+def _decimal(x: float) -> str:
+    """Four digits; a whole number keeps its point: a slope of 2 is 2.0."""
+    text = f"{x:.4g}"
+    return text + ".0" if text.lstrip("-").isdigit() else text
+
+
+# -- pieces of JSON, each with an error that names its place ---------------------------------------------------------------
+
+
+def _bad(where: str, expected: str, found: str) -> FormatError:
+    return FormatError(where, expected=expected, found=found, fix="repair the model file or write it again")
+
+
+def _object(obj: object, where: str) -> Mapping[str, Any]:
+    if not isinstance(obj, dict):
+        raise _bad(where, "an object", clip_json(obj))
+    return obj
+
+
+def _keys(obj: Mapping[str, Any], expected: set[str], where: str) -> None:
+    if obj.keys() != expected:
+        raise _bad(where, "the keys " + ", ".join(sorted(expected)), ", ".join(sorted(map(str, obj))) or "none")
+
+
+def _string(value: object, where: str) -> str:
+    if not isinstance(value, str):
+        raise _bad(where, "a string", clip_json(value))
+    return value
+
+
+def _number(value: object, where: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= float_info.max:
+        raise _bad(where, "a finite number", clip_json(value))
+    return float(value)
+
+
+def _child(value: object, n: int, where: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < n:
+        raise _bad(where, f"a node from 1 to {n - 1}", clip_json(value))
+    return value

@@ -1,0 +1,221 @@
+"""PRO: linear weights by pairwise ranking [HM11]; also the start of boosting, F_0 [TA13 figure 3 line 1]."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.optimize import minimize
+
+from ..core.arrays import F64, I64, Bool, in_threads
+from ..core.blocks import Each, block_ptr
+from ..core.errors import InputError
+from ..lists.nbest import NBest
+from ..losses import Loss, PairwiseLogLoss
+from ..losses.pairs import SAMPLERS, PairOptions, Pairs, pairs_for, split_pairs
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
+CHUNK = 1 << 16  # pairs whose feature differences are held at a time
+FLOOR = 1e-12  # a difference this small beside the feature's largest value is the rounding of sums
+
+
+@dataclass(frozen=True)
+class ProOptions:
+    """PRO as a tuner."""
+
+    pairs: PairOptions = field(default_factory=lambda: SAMPLERS["ta13"])
+    l2: float = 1.0  # penalty l2/2 |λ|², λ the weights of standardised features
+    max_iter: int = 1000
+    tol: float = 1e-6  # on the largest entry of the gradient of the mean objective
+
+    def __post_init__(self) -> None:
+        for name, low in (("l2", 0), ("max_iter", 0), ("tol", 0)):
+            if not getattr(self, name) >= low:
+                raise InputError(f"pro: expected {name} of at least {low}, found {getattr(self, name)}; give a larger one")
+
+
+@dataclass(frozen=True)
+class LinearFit:
+    """Weights in raw units: all dense features, and the sparse ones that differ in some pair."""
+
+    weights: dict[str, float]
+    loss: float  # mean log-loss of a pair, without the penalty; 0 where there are no pairs
+    n_pairs: int
+    n_iter: int
+    converged: bool
+
+
+def fit_pro(
+    nbest: NBest, options: ProOptions | None = None, *, seed: int, threads: int = 1, init: Mapping[str, float] | None = None
+) -> LinearFit:
+    """Draw pairs and fit. The result does not depend on the number of threads."""
+    options = options or ProOptions()
+    pairs = pairs_for(nbest, options.pairs, seed=seed, threads=threads)
+    return fit_linear(nbest, pairs, l2=options.l2, init=init, max_iter=options.max_iter, tol=options.tol, threads=threads)
+
+
+def fit_linear(
+    nbest: NBest,
+    pairs: Pairs,
+    *,
+    l2: float = 1.0,
+    init: Mapping[str, float] | None = None,
+    max_iter: int = 1000,
+    tol: float = 1e-6,
+    l2_factors: F64 | None = None,
+    frozen: Bool | None = None,
+    threads: int = 1,
+) -> LinearFit:
+    """argmin_λ Σ_k log(1 + exp(-z_k)) + l2/2 |λ|²,  z = P G λ: L-BFGS in standardised space, raw weights out.
+
+    A feature's scale is the root mean square of its non-zero differences over the pairs. Over all pairs, it would multiply an
+    indicator seen in one pair of 250,000 by 500 and so free it from the penalty; this way an indicator keeps its values, and
+    dense or sparse storage of a feature makes no difference. A feature that no pair tells apart has weight 0.
+    ``init`` (raw weights by name) is where the search starts; the objective is convex, so only the time depends on it, except
+    for features that are ``frozen`` [D + N] there. ``l2_factors`` [D + N] multiply the penalty of single features.
+    Sums are over blocks of sentences, one after the other, so that threads do not change them, nor does a cluster.
+    """
+    ptr = block_ptr(len(pairs.sent_ptr) - 1)
+    _ = nbest.global_names, nbest.global_sparse  # made once, not in every thread
+    parts = in_threads(lambda part: LinearPart(nbest, part), split_pairs(pairs, ptr), threads)
+
+    def each(method: str, *arguments: Any) -> list[Any]:
+        return in_threads(lambda k: getattr(parts[k], method)(*arguments), range(len(parts)), threads)
+
+    return fit_parts(
+        each,
+        [*nbest.global_names, *nbest.sparse_names.to_pylist()],
+        n_dense=len(nbest.global_names),
+        l2=l2,
+        init=init,
+        max_iter=max_iter,
+        tol=tol,
+        l2_factors=l2_factors,
+        frozen=frozen,
+    )
+
+
+def fit_parts(
+    each: Each,
+    names: Sequence[str],
+    *,
+    n_dense: int,
+    l2: float = 1.0,
+    init: Mapping[str, float] | None = None,
+    max_iter: int = 1000,
+    tol: float = 1e-6,
+    l2_factors: F64 | None = None,
+    frozen: Bool | None = None,
+) -> LinearFit:
+    """fit_linear over blocks of sentences, each a LinearPart somewhere."""
+    columns, counts = each("columns"), each("n_pairs")
+    n_pairs, n = sum(counts), max(sum(counts), 1)
+    peak, (squares, told_apart, slope) = np.zeros(len(names)), np.zeros((3, len(names)))
+    for at, most in zip(columns, each("peak"), strict=True):
+        peak[at] = np.maximum(peak[at], most)
+    for at, (square, count) in zip(columns, each("squares", peak), strict=True):
+        squares[at] += square
+        told_apart[at] += count
+    rms = np.sqrt(squares / np.maximum(told_apart, 1))
+    each("standardise", rms)
+    scale = peak * rms
+    given = np.array([init.get(name, 0.0) for name in names]) if init else np.zeros(len(names))
+    start = given * scale
+    penalty = np.full(len(names), l2) if l2_factors is None else l2 * l2_factors
+    bounds = None  # a frozen weight is its own lower and upper bound
+    if frozen is not None and frozen.any():
+        bounds = np.stack([np.where(frozen, start, -np.inf), np.where(frozen, start, np.inf)], axis=1)
+
+    def objective(w: F64) -> tuple[float, F64]:
+        """(Ψ(G w) + Σ_j l2_j/2 w_j²) / n and its gradient (G' dΨ/dscores + l2 w) / n."""
+        value, slope[:] = 0.0, 0.0
+        for at, (own, gradient) in zip(columns, each("at", w), strict=True):
+            value += own
+            slope[at] += gradient
+        return (value + float((penalty * w) @ w) / 2) / n, (slope + penalty * w) / n
+
+    options = {"maxiter": max_iter, "maxfun": 20 * (max_iter + 1), "gtol": tol, "ftol": 4 * np.finfo(float).eps}
+    found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    raw = np.divide(found.x, scale, out=np.zeros(len(names)), where=scale > 0)
+    if bounds is not None:
+        raw[frozen] = given[frozen]
+    return LinearFit(
+        weights={name: float(raw[j]) for j, name in enumerate(names) if j < n_dense or scale[j] > 0 or raw[j] != 0},
+        loss=sum(value for value, _ in each("at", found.x)) / n,
+        n_pairs=n_pairs,
+        n_iter=int(found.get("nit", 0)),  # absent where all weights are frozen
+        converged=bool(found.success),
+    )
+
+
+class LinearPart:
+    """What the pairs of some sentences add to the objective, over the features they have."""
+
+    def __init__(self, nbest: NBest, pairs: Pairs) -> None:
+        hyps, at = np.unique(np.stack([pairs.better, pairs.worse]), return_inverse=True)  # the hypotheses some pair uses
+        self._better, self._worse = at.reshape(2, len(pairs))
+        self._dense, sparse = nbest.global_rows(hyps), nbest.global_sparse[hyps]
+        active = np.unique(sparse.indices)
+        self._sparse = sparse[:, active]
+        self._columns = np.concatenate([np.arange(self._dense.shape[1]), self._dense.shape[1] + active])
+        self._loss = PairwiseLogLoss(replace(pairs, better=self._better, worse=self._worse), len(hyps))
+
+    def columns(self) -> I64:
+        """The features that what follows is about: all dense ones, and the sparse ones that some hypothesis has."""
+        return self._columns
+
+    def n_pairs(self) -> int:
+        return len(self._better)
+
+    def peak(self) -> F64:
+        """The largest absolute value of each feature."""
+        sparse = np.zeros(self._sparse.shape[1])
+        np.maximum.at(sparse, self._sparse.indices, np.abs(self._sparse.data))
+        return np.concatenate([np.abs(self._dense).max(axis=0, initial=0.0), sparse])
+
+    def squares(self, peak: F64) -> tuple[F64, F64]:
+        """Of each feature, divided by its peak of all [D + N]: the sum of squared differences, and how many are not 0."""
+        dense, sparse = self._divide(peak)
+        squares, counts = np.zeros((2, len(self._columns)))
+        d, n = dense.shape[1], sparse.shape[1]
+        for k in range(0, len(self._better), CHUNK):
+            better, worse = self._better[k : k + CHUNK], self._worse[k : k + CHUNK]
+            diff = dense[better] - dense[worse]
+            diff[np.abs(diff) <= FLOOR] = 0.0
+            squares[:d] += np.einsum("kd,kd->d", diff, diff)
+            counts[:d] += np.count_nonzero(diff, axis=0)
+            if n:  # the differences of sparse features are never made dense
+                apart = sparse[better] - sparse[worse]
+                tells = np.abs(apart.data) > FLOOR
+                squares[d:] += np.bincount(apart.indices[tells], apart.data[tells] ** 2, minlength=n)
+                counts[d:] += np.bincount(apart.indices[tells], minlength=n)
+        return squares, counts
+
+    def standardise(self, rms: F64) -> None:
+        """Divide by the root mean square of all; a feature that no pair tells apart becomes 0."""
+        self._divide(np.where(rms > 0, rms, np.inf))
+
+    def _divide(self, by: F64) -> tuple[F64, csr_matrix]:
+        own = np.where(by > 0, by, 1.0)[self._columns]
+        d = self._dense.shape[1]
+        self._dense /= own[:d]
+        self._sparse.data /= own[d:][self._sparse.indices]
+        return self._dense, self._sparse
+
+    def at(self, w: F64) -> tuple[float, F64]:
+        """Ψ at the weights w [D + N] of standardised features, and its gradient in those of its columns."""
+        return objective(w[self._columns], self._dense, self._sparse, self._loss)
+
+
+def objective(w: F64, dense: F64, sparse: csr_matrix, loss: Loss) -> tuple[float, F64]:
+    """Ψ(G w) and its gradient G' dΨ/dscores, hypotheses with features [U, D] and [U, N] and weights [D + N]."""
+    d = dense.shape[1]
+    scores: F64 = np.einsum("hd,d->h", dense, w[:d])  # not BLAS: its sums depend on its threads
+    if sparse.nnz:
+        scores = scores + sparse @ w[d:]
+    g = loss.gradient(scores)
+    return loss.value(scores), np.concatenate([np.einsum("hd,h->d", dense, g), sparse.T @ g])

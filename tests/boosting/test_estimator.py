@@ -1,0 +1,116 @@
+"""BoostReranker by scikit-learn's conventions.
+
+Of scikit-learn's own checks, those that need no data are run as they are. The others fit arrays, which mean nothing here: what they ask
+that applies to lists is asked below, under their names. Tuners are no estimators but frozen options with ``fit``.
+"""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import FrozenInstanceError, fields, replace
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import estimator_checks as checks
+from synthetic import SyntheticOptions, synthetic_nbest
+
+from boostfeat import BoostReranker, read_store, write_store
+from boostfeat.tuners import TUNERS, tuner_class
+from boostfeat.tuners.base import Run
+
+WITHOUT_DATA = [
+    checks.check_parameters_default_constructible,
+    checks.check_no_attributes_set_in_init,
+    checks.check_get_params_invariance,
+    checks.check_set_params,
+    checks.check_do_not_raise_errors_in_init_or_set_params,
+    checks.check_estimator_cloneable,
+    checks.check_estimator_repr,
+    checks.check_estimator_tags_renamed,
+    checks.check_valid_tag_types,
+    checks.check_mixin_order,
+    checks.check_estimators_unfitted,
+]
+DEV, OTHER = (synthetic_nbest(SyntheticOptions(sentences=20, hyps=10, slots=4), seed=seed) for seed in (1, 2))
+SMALL = BoostReranker("paper", n_rounds=2, n_draws=200, min_occurrences=5)
+
+
+@pytest.fixture(scope="module")
+def fitted() -> BoostReranker:
+    return clone(SMALL).fit(DEV)
+
+
+@pytest.mark.parametrize("check", WITHOUT_DATA, ids=lambda check: check.__name__)
+def test_checks_of_scikit_learn(check):
+    check("BoostReranker", BoostReranker())
+
+
+@pytest.mark.parametrize("method", ["predict", "decision_function", "score", "staged_score"])
+def test_estimators_unfitted(method):
+    with pytest.raises(NotFittedError):
+        list(getattr(BoostReranker(), method)(DEV))  # staged_score does nothing until it is asked
+
+
+def test_fit_returns_self_and_leaves_parameters_alone(fitted):
+    reranker = clone(SMALL)
+    before = reranker.get_params()
+    assert reranker.fit(DEV) is reranker
+    assert reranker.get_params() == before
+    learnt = {name for name in vars(reranker) if name not in before}
+    assert learnt == {"model_", "history_", "n_trees_", "n_features_in_", "feature_names_in_"}
+    assert not vars(clone(reranker)).keys() - before.keys()
+
+
+def test_fit_idempotent_and_fit_check_is_fitted(fitted):
+    again = clone(SMALL).fit(OTHER).fit(DEV)  # nothing is left of the fit before
+    assert again.model_.to_json() == fitted.model_.to_json()
+
+
+def test_n_features_in(fitted):
+    assert list(fitted.feature_names_in_) == list(DEV.global_names)
+    assert fitted.n_features_in_ == len(DEV.global_names)
+
+
+def test_dict_unchanged_and_score_takes_y(fitted):
+    before = dict(vars(fitted))
+    assert fitted.score(OTHER) == fitted.score(OTHER, None) == list(fitted.staged_score(OTHER))[-1]
+    fitted.predict(OTHER)
+    assert vars(fitted) == before
+
+
+def test_methods_subset_and_sample_order_invariance(fitted):
+    whole = fitted.predict(OTHER)
+    order = np.random.default_rng(0).permutation(len(OTHER))
+    np.testing.assert_array_equal(fitted.predict(OTHER.take(order)), whole[order])
+    np.testing.assert_array_equal(np.concatenate([fitted.predict(OTHER.take([s])) for s in range(len(OTHER))]), whole)
+
+
+def test_estimators_pickle_and_readonly_memmap(fitted, tmp_path):
+    write_store(OTHER, tmp_path / "other.nbest")
+    mapped = read_store(tmp_path / "other.nbest")  # views of the file: nothing may be written to them
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(fitted)).predict(mapped), fitted.predict(OTHER))
+    assert clone(SMALL).fit(mapped).model_.to_json() == clone(SMALL).fit(OTHER).model_.to_json()
+
+
+def test_data_not_lists(fitted):
+    for call in (clone(SMALL).fit, fitted.predict, fitted.score):
+        with pytest.raises(
+            TypeError, match=r"X: expected n-best lists \(NBest\), found ndarray; open them with boostfeat.read_store"
+        ):
+            call(np.zeros((3, 2)))
+
+
+@pytest.mark.parametrize("method", TUNERS)
+def test_tuners_are_options_with_fit(method):
+    """Equal options are equal, cannot change under way, and make another with ``replace``; fitting leaves no trace in them."""
+    tuner = tuner_class(method)()
+    name = fields(tuner)[0].name
+    assert replace(tuner) == tuner
+    assert repr(tuner).startswith(f"{type(tuner).__name__}({name}=")
+    with pytest.raises(FrozenInstanceError):
+        setattr(tuner, name, 0)
+    if method in ("pro", "kbmira"):  # the quick ones
+        assert tuner.fit(DEV, None, Run()).to_json() == tuner.fit(DEV, None, Run()).to_json()
+        assert tuner == tuner_class(method)()

@@ -1,0 +1,240 @@
+"""``boostfeat tune``: every method from the command line, its options, groups, runs, grids, and tree features."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+import pytest
+from synthetic import SyntheticOptions, synthetic_nbest
+
+from boostfeat.boosting.boost import BoostOptions, boost
+from boostfeat.cli.tune import _METHOD_OPTIONS, tune
+from boostfeat.core.errors import InputError
+from boostfeat.lists.nbest import NBest
+from boostfeat.lists.store import read_store, write_store
+from boostfeat.model.model import Model
+from boostfeat.model.tree_columns import augment
+from boostfeat.trees.growing import TreeOptions
+from boostfeat.tuners import TUNERS, tuner_class
+from boostfeat.tuners.base import Features, Groups, Run, feature_warnings
+from boostfeat.tuners.linear import fit_pro
+
+SMALL = SyntheticOptions(sentences=30, hyps=20, features=5)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("lists")
+    for seed, name in enumerate(("dev", "select")):
+        write_store(synthetic_nbest(SMALL, seed=seed), folder / f"{name}.nbest")
+    return folder
+
+
+def test_every_option_of_every_method_is_a_flag():
+    """A new option of a tuner cannot be forgotten: the flags are the fields of all dataclasses, no more and no fewer."""
+    own = {f.name for name in TUNERS for f in fields(tuner_class(name))}
+    assert own == _METHOD_OPTIONS
+    assert own <= set(inspect.signature(tune).parameters)
+
+
+@pytest.mark.parametrize("method", TUNERS)
+def test_every_method_writes_a_model_that_beats_none(boostfeat, folder, tmp_path, method):
+    code, out, err = boostfeat(
+        "tune", folder / "dev.nbest", "--method", method, "--select", folder / "select.nbest", "-o", tmp_path / "m.json", "--json"
+    )
+    assert code == 0, err
+    found, model = json.loads(out), Model.load(tmp_path / "m.json")
+    assert model.config["method"] == method
+    assert found["signature"] == model.signature
+    assert any(model.weights.values())
+    best = max(row["select"] for row in model.history)
+    assert found["gains"]["select"] == [best]  # the epoch is chosen on the held-out list
+    chosen = next(row for row in model.history if row["epoch"] == model.config["epoch"])
+    assert chosen["select"] == best
+
+
+def test_pro_is_the_initialiser(boostfeat, folder, tmp_path):
+    boostfeat("tune", folder / "dev.nbest", "--method", "pro", "--seed", 3, "-o", tmp_path / "m.json")
+    assert Model.load(tmp_path / "m.json").weights == fit_pro(read_store(folder / "dev.nbest"), seed=3).weights
+
+
+def test_runs_give_mean_and_sd(boostfeat, folder, tmp_path):
+    _, out, _ = boostfeat(
+        "tune", folder / "dev.nbest", "--method", "adagrad", "--epochs", 2, "--runs", 3, "-o", tmp_path / "m.json", "--json"
+    )
+    found = json.loads(out)
+    values = found["gains"]["dev"]
+    assert len(values) == 3
+    assert (found["mean"]["dev"], found["sd"]["dev"]) == (pytest.approx(np.mean(values)), pytest.approx(np.std(values, ddof=1)))
+
+
+def test_strategy_grid_prints_the_table_and_the_curves(boostfeat, folder):
+    code, out, _ = boostfeat("tune", folder / "dev.nbest", "--method", "mira", "--strategy-grid", "--epochs", 2)
+    assert code == 0
+    assert [line.split()[0] for line in out.splitlines()[2:5]] == ["lu", "hope", "max-bleu"]
+    assert out.count("  prediction ") == 9
+
+
+def test_tree_features_are_tuned_and_go_back_to_the_trees(boostfeat, folder, tmp_path):
+    dev = read_store(folder / "dev.nbest")
+    model = boost(dev, None, BoostOptions(rounds=3, tree=TreeOptions(min_occurrences=20)))
+    model.save(tmp_path / "m.json")
+    write_store(augment(dev, model), tmp_path / "more.nbest")
+    code, _, err = boostfeat(
+        "tune", tmp_path / "more.nbest", "--method", "mert", "--init", tmp_path / "m.json", "-o", tmp_path / "n.json"
+    )
+    assert code == 0, err
+    tuned = Model.load(tmp_path / "n.json")
+    assert [t.name for t in tuned.trees] == [t.name for t in model.trees]
+    assert not set(tuned.weights) & {t.name for t in model.trees}
+    chosen = next(row for row in tuned.history if row["epoch"] == tuned.config["epoch"])
+    _, out, _ = boostfeat("score", folder / "dev.nbest", "-m", tmp_path / "n.json", "--metrics", "bleu", "--json")
+    assert json.loads(out)["metrics"]["bleu"]["score"] == pytest.approx(chosen["dev"])  # the same on the original list
+
+
+GROUPS = '[[group]]\nmatch = "L*"\nfreeze = true\n\n[[group]]\nmatch = "Noise*"\nl1 = 2.0\nc = 0.5\n'
+
+
+def test_groups_freeze_and_scale_by_pattern(boostfeat, folder, tmp_path):
+    (tmp_path / "g.toml").write_text(GROUPS)
+    groups = Groups.load(tmp_path / "g.toml")
+    names = ("LM0", "LexWeight", "Noise_0", "RelFreq")
+    assert groups.frozen(names).tolist() == [True, True, False, False]
+    assert groups.factors(names, "l1").tolist() == [1, 1, 2, 1]
+    (tmp_path / "f.toml").write_text('[[group]]\nmatch = "L*"\nfreeze = true\n')
+    Model({"LM0": 0.7, "LexWeight": 0.1}).save(tmp_path / "i.json")
+    for method in ("kbmira", "mert", "adagrad", "pro"):
+        code, _, err = boostfeat(
+            "tune",
+            folder / "dev.nbest",
+            "--method",
+            method,
+            "--init",
+            tmp_path / "i.json",
+            "--groups",
+            tmp_path / "f.toml",
+            "-o",
+            tmp_path / "m.json",
+        )
+        assert code == 0, err
+        weights = Model.load(tmp_path / "m.json").weights
+        assert weights["LexWeight"] / weights["LM0"] == pytest.approx(0.1 / 0.7)
+        assert weights["RelFreq"] != 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "x = 1", "[[group]]", '[[group]]\nmatch = 3', '[[group]]\nmatch = "a"\nfreeze = "yes"', '[[group]]\nmatch = "a"\nl1 = -1', '[[group]]\nmatch = "a"\ncolour = 1', "[["],
+)  # fmt: skip
+def test_bad_group_files(tmp_path, text):
+    (tmp_path / "g.toml").write_text(text)
+    with pytest.raises(InputError, match=r"g\.toml"):
+        Groups.load(tmp_path / "g.toml")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--method", "magic"], "unknown method 'magic': expected one of pro, mert, mira"),
+        (["--method", "mert", "--eta", "1"], "--eta: mert has no such option; it has --restarts"),
+        (["--method", "mira", "--oracle", "delphi"], "delphi"),
+        (["--method", "kbmira", "--c", "-1"], "c"),
+        (["--method", "pro", "--pick", "best"], "--pick: expected auto, select, train or last, found 'best'"),
+        (["--method", "pro", "--pick", "select"], "give --select"),
+        (["--method", "pro", "--strategy-grid"], "--strategy-grid: expected --method mira, found pro"),
+        (["--method", "pro", "--metric", "comet"], "unknown metric 'comet'"),
+        (["--method", "pro", "--init", "{folder}/none.json"], "none.json: expected a file, found none"),
+    ],
+)
+def test_bad_usage(boostfeat, folder, tmp_path, arguments, message):
+    code, out, err = boostfeat(
+        "tune", folder / "dev.nbest", "-o", tmp_path / "m.json", "-q", *(a.format(folder=folder) for a in arguments)
+    )
+    assert (code, out) == (2, "")
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_an_unknown_initial_feature_is_named(boostfeat, folder, tmp_path):
+    Model({"Colour": 1.0}).save(tmp_path / "i.json")
+    code, _, err = boostfeat("tune", folder / "dev.nbest", "--init", tmp_path / "i.json", "-o", tmp_path / "m.json")
+    assert (code, "initial weight of 'Colour'" in err) == (2, True)
+
+
+def test_features_that_make_tuning_go_wrong_are_named():
+    nbest = synthetic_nbest(SMALL)
+    x = nbest.units.x.copy()
+    x[:, 0] = 0.0  # all zero
+    x[:, 1] = 1.0  # the same for all hypotheses of a list
+    x[:, 4] = 3e6 * x[:, 3]  # a multiple, and far larger
+    values = {f: getattr(nbest, f) for f in nbest.__dataclass_fields__}
+    bad = NBest(**{**values, "units": type(nbest.units)(**{**nbest.units.__dict__, "x": x})})
+    features = Features.of(bad)
+    said = "\n".join(feature_warnings(features, bad, np.zeros(len(features))))
+    for part in (
+        "RelFreq is all zero",
+        "LexWeight is the same for all hypotheses",
+        "LM0 and Noise_0 are multiples",
+        "Noise_0 varies",
+        "all initial weights are zero",
+    ):
+        assert part in said
+    assert feature_warnings(Features.of(nbest), nbest, np.ones(5)) == []
+
+
+def test_same_seed_same_bytes_for_any_threads_and_hash_seed(folder, tmp_path):
+    outputs = []
+    for method in ("mira", "adagrad", "mert"):
+        for k, (threads, hash_seed) in enumerate((("1", "0"), ("2", "7"))):
+            path = tmp_path / f"{method}{k}.json"
+            command = [
+                sys.executable,
+                "-m",
+                "boostfeat",
+                "tune",
+                str(folder / "dev.nbest"),
+                "--method",
+                method,
+                "--threads",
+                threads,
+                "-q",
+                "-o",
+                str(path),
+            ]
+            subprocess.run(command, check=True, capture_output=True, env={**os.environ, "PYTHONHASHSEED": hash_seed})
+            outputs.append(path.read_bytes())
+        assert outputs[-1] == outputs[-2]
+
+
+def test_the_readmes_python_runs(tmp_path, monkeypatch):
+    """The code block of README.md, on lists with the names it uses."""
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    code = next(block for block in readme.split("```python\n")[1:] if "BoostReranker" in block).split("```")[0]
+    (tmp_path / "boostfeat-demo").mkdir()
+    for seed, name in enumerate(("dev", "select", "test")):
+        write_store(
+            synthetic_nbest(SyntheticOptions(sentences=60, hyps=20), seed=seed), tmp_path / f"boostfeat-demo/{name}.nbest"
+        )
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    exec(compile(code, "README.md", "exec"), names)
+    assert len(names["chosen"]) == 60
+
+
+@pytest.mark.parametrize(
+    ("method", "known"),
+    [("pro", "freeze, l2"), ("mert", "freeze"), ("mira", "freeze, c"), ("kbmira", "freeze, c"), ("rm", "freeze, c"),
+     ("adagrad", "freeze, l1, c"), ("rampion", "freeze, c, l2"), ("arow", "freeze, l1, c")],
+)  # fmt: skip
+def test_a_group_setting_that_the_method_has_no_use_for_is_an_error(method, known):
+    unused = next(key for key in ("l1", "l2", "c") if key not in known)
+    run = Run(groups=Groups((("L*", {"match": "L*", unused: 2.0}),)))
+    with pytest.raises(InputError, match=f"expected only {known} for {method}, found {unused}"):
+        tuner_class(method)().fit(synthetic_nbest(SMALL), None, run)

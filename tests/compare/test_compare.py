@@ -1,0 +1,319 @@
+"""``boostfeat compare``: its folder, what it reports, how it goes on, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from synthetic import SyntheticOptions, synthetic_nbest
+
+from boostfeat.compare.runner import CompareOptions, Folder, compare
+from boostfeat.compare.systems import GRIDS, METHODS, SYSTEMS, FitOptions, fit, parse_systems, search, stages
+from boostfeat.compare.table import latex_table, markdown_table
+from boostfeat.core.errors import InputError
+from boostfeat.core.processes import in_child
+from boostfeat.lists.choices import METRICS, Scorer, decoder_choice, oracle_choice
+from boostfeat.lists.store import read_store, write_store
+from boostfeat.model.model import Model
+from boostfeat.tuners import tuner_class
+
+ROOT = Path(__file__).parents[2]
+SMALL = SyntheticOptions(sentences=40, hyps=12, features=5)
+# base/pro is base-PRO by another name: identical systems
+OPTIONS = CompareOptions("decoder,base-PRO,base/pro,boost-local", runs=2, search="none", rounds=3, trials=200, seed=5)
+PART = replace(OPTIONS, systems="decoder,base-PRO")
+
+
+@pytest.fixture(scope="module")
+def lists(tmp_path_factory) -> dict[str, str]:
+    folder = tmp_path_factory.mktemp("lists")
+    paths = {which: str(folder / f"{which}.nbest") for which in ("dev", "select", "test")}
+    for seed, path in enumerate(paths.values()):
+        write_store(synthetic_nbest(SMALL, seed=seed), path)
+    return paths
+
+
+@pytest.fixture(scope="module")
+def whole(lists, tmp_path_factory) -> Path:
+    """A finished comparison."""
+    run = tmp_path_factory.mktemp("whole")
+    compare(lists, run, OPTIONS, threads=2)
+    return run
+
+
+def results(run: Path) -> dict[str, dict]:
+    return {r["name"]: r for r in json.loads((run / "results.json").read_text())}
+
+
+# -- what it reports ----------------------------------------------------------------------------------------------------
+
+
+def test_scores_are_those_of_the_saved_models(lists, whole):
+    found = results(whole)
+    assert list(found) == ["decoder", "base-PRO", "base/pro", "boost-local"]
+    for name, row in found.items():
+        choices = json.loads((whole / row["choice"]).read_text())
+        for which, path in lists.items():
+            nbest = read_store(path)
+            scorer = Scorer(nbest)
+            model = Model.load(whole / row["model"]) if row["model"] else None
+            chosen = model.predict(nbest) if model else decoder_choice(nbest)
+            assert choices[which] == (chosen - nbest.hyp_ptr[:-1]).tolist()
+            first = row["runs"][0][which]
+            for metric in METRICS:
+                assert first[metric] == scorer.score(chosen, metric).score
+            stats = scorer.stats(chosen)
+            assert first["length_ratio"] == stats[:, 4].sum() / stats[:, 5].sum()
+            decoder, oracle = (scorer.score(c, "bleu-sbp").score for c in (decoder_choice(nbest), oracle_choice(nbest)))
+            assert first["oracle_gap"] == pytest.approx((first["bleu-sbp"] - decoder) / (oracle - decoder))
+            for metric in METRICS:
+                assert row[which][metric] == pytest.approx(np.mean([r[which][metric] for r in row["runs"]]))
+        assert row["confidence"][0] < row["runs"][0]["test"]["bleu-sbp"] < row["confidence"][1]
+        assert row["peak_mb"] > 50
+        assert row["features"] == (5 if name != "boost-local" else 5 + row["trees"])
+    assert found["boost-local"]["level"] == "local"
+    assert found["decoder"]["test"]["oracle_gap"] == 0
+
+
+def test_runs_have_seeds_of_their_own(lists, whole):
+    row = results(whole)["base-PRO"]
+    assert [r["seed"] for r in row["runs"]] == [5, 6]
+    assert row["sd"]["bleu-sbp"] == pytest.approx(np.std([r["test"]["bleu-sbp"] for r in row["runs"]], ddof=1))
+    assert Model.load(whole / "models/base-PRO.run1.json").config["seed"] == 6
+    again = tuner_class("pro")(alpha=1.0, keep=100, l2=1.0)
+    dev, select = read_store(lists["dev"]), read_store(lists["select"])
+    options = FitOptions(search="none", seed=6)
+    assert dict(fit(parse_systems("base-PRO")[0], dev, select, row["chosen"], options).weights) == dict(
+        Model.load(whole / "models/base-PRO.run1.json").weights
+    )
+    assert row["chosen"] == {k: getattr(again, k) for k in ("alpha", "keep", "l2")}
+
+
+def test_significance_against_the_baseline(whole):
+    found = results(whole)
+    assert [found["base-PRO"][k] for k in ("p_value", "p_bootstrap", "p_stratified")] == [None] * 3
+    same = found["base/pro"]
+    assert same["test"] == found["base-PRO"]["test"]
+    assert (same["p_value"], same["p_bootstrap"], same["p_stratified"]) == (1.0, 1.0, 1.0)
+    assert same["p_values"]["bleu"]["randomisation"] == 1.0
+    for name in ("decoder", "boost-local"):
+        row = found[name]
+        assert row["p_values"]["bleu-sbp"]["randomisation"] == row["p_value"]
+        assert all(1 / 201 <= row[k] <= 1 for k in ("p_value", "p_bootstrap", "p_stratified"))
+
+
+def test_config_is_enough_to_make_it_again(lists, whole):
+    config = json.loads((whole / "config.json").read_text())
+    assert config["boostfeat"] == "compare/1"
+    assert config["inputs"]["dev"]["sentences"] == 40
+    assert config["inputs"]["test"]["hypotheses"] == 480
+    assert config["seeds"] == [5, 6]
+    assert config["signatures"]["bleu"].startswith("nrefs:1|case:mixed|eff:no|tok:none|smooth:exp|version:")
+    assert set(config["versions"]) == {"numpy", "scipy", "lightgbm", "sacrebleu", "numba", "python"}
+    assert config["command"] == (
+        f"boostfeat compare {lists['dev']} --select {lists['select']} --test {lists['test']} "
+        "--systems decoder,base-PRO,base/pro,boost-local --runs 2 --search none --metric bleu-sbp --rounds 3 --trials 200 "
+        f"--baseline base-PRO --seed 5 -o {whole}"
+    )
+
+
+def test_tables(whole):
+    found = json.loads((whole / "results.json").read_text())
+    markdown = (whole / "table.md").read_text()
+    assert markdown == markdown_table(found)
+    lines = markdown.splitlines()
+    assert len({line.count("|") for line in lines}) == 1
+    assert f"{found[1]['test']['bleu-sbp']:.2f}" in lines[3]
+    tex = latex_table([{**found[0], "name": "a_b&c"}])
+    assert "a\\_b\\&c & 5 &" in tex
+    assert "\\%" in tex
+
+
+# -- how it goes on -----------------------------------------------------------------------------------------------------
+
+
+def without_measurements(run: Path) -> list[dict]:
+    rows = json.loads((run / "results.json").read_text())
+    return [{k: v for k, v in row.items() if k not in ("seconds", "peak_mb")} for row in rows]
+
+
+def test_killed_after_the_first_system_it_goes_on(lists, whole, tmp_path, monkeypatch):
+    command = [sys.executable, "-m", "boostfeat", "compare", lists["dev"], "--select", lists["select"], "--test", lists["test"],
+               *PART.flags(), "-o", str(tmp_path / "run"), "--threads", "2"]  # fmt: skip
+    running = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL, cwd=ROOT)
+    kept = tmp_path / "run/systems/decoder.json"
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and running.poll() is None and not kept.exists():
+        time.sleep(0.01)
+    running.send_signal(signal.SIGKILL)
+    running.wait()
+    assert kept.exists()
+    assert not (tmp_path / "run/results.json").exists()
+    assert "scores" not in json.loads(kept.read_text())  # nothing of test before all choices are final
+    before = json.loads(kept.read_text())
+    notes: list[str] = []
+    monkeypatch.setenv("PYTHONHASHSEED", "7")  # of the processes that do the work
+    compare(lists, tmp_path / "run", PART, report=notes.append)
+    assert "decoder: finished already" in notes
+    assert "base-PRO: finished already" not in notes
+    after = json.loads(kept.read_text())
+    assert {name: after[name] for name in before} == before
+    # an uninterrupted run, with other threads and hash seed and with more systems, gives these the same results
+    assert without_measurements(tmp_path / "run") == without_measurements(whole)[:2]
+
+
+def test_nothing_is_done_twice(lists, whole):
+    notes: list[str] = []
+    before = (whole / "results.json").read_bytes()
+    compare(lists, whole, OPTIONS, report=notes.append)
+    assert notes == [*(f"{name}: finished already" for name in results(whole)), "significance"]
+    assert (whole / "results.json").read_bytes() == before
+
+
+def test_another_comparison_is_refused(lists, whole):
+    with pytest.raises(
+        InputError, match="found decoder made with another dev list; choose another -o, or replace it with --force"
+    ):
+        compare({**lists, "dev": lists["select"]}, whole, OPTIONS)
+    with pytest.raises(InputError, match="found decoder made with seed '5', not '6'"):
+        compare(lists, whole, replace(OPTIONS, seed=6))
+
+
+def test_force_forgets_what_was_made_otherwise(whole):
+    folder, system = Folder(whole), SYSTEMS["decoder"]
+    made_from = json.loads((whole / "systems/decoder.json").read_text())["made_from"]
+    assert folder.finished(system, made_from, force=True) is not None
+    assert folder.finished(system, {**made_from, "seed": 6}, force=True) is None
+
+
+# -- systems and hyper-parameters ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        (None, list(SYSTEMS)),
+        ("boost-local, base-PRO,boost-local", ["boost-local", "base-PRO"]),
+        ("base/mira", [*SYSTEMS, "base/mira"]),
+        ("base-PRO,base/boost-global:affine", ["base-PRO", "base/boost-global:affine"]),
+    ],
+)
+def test_systems_by_name(text, names):
+    assert [system.name for system in parse_systems(text)] == names
+
+
+def test_every_method_has_a_grid_that_it_takes():
+    for method in METHODS:
+        (system,) = [s for s in parse_systems(f"base-PRO,base/{method}") if s.method == method and "/" in s.name]
+        for stage in stages(system):
+            if method in GRIDS and system.level is None:
+                for point in stage.points({}):
+                    if method == "mbr":  # PRO's, and a scale
+                        point.pop("scale", None)
+                    tuner_class("pro" if method == "mbr" else method)(**point)
+    assert set(GRIDS) == {*METHODS, "decoder"}
+    assert any("leaves" in stage.grid for stage in stages(SYSTEMS["boost-local:paper"]))
+    assert not any("leaves" in stage.grid for stage in stages(replace(SYSTEMS["boost-local:paper"], leaves="linear")))
+
+
+def test_grid_chooses_the_best_on_select_and_halving_spends_less(lists):
+    dev, select = read_store(lists["dev"]), read_store(lists["select"])
+    system = parse_systems("base-PRO")[0]
+    found = search(system, dev, select, FitOptions())
+    assert len(found.tried) == 8
+    best = max(found.tried, key=lambda t: t["select"])
+    assert found.params == best["params"]
+    assert Scorer(select).score(found.model.predict(select), "bleu-sbp").score == best["select"]
+    halved = search(system, dev, select, FitOptions(search="halving"))
+    assert [t.get("dev", 1.0) for t in halved.tried] == [0.25] * 8 + [0.5] * 4 + [1.0] * 2
+    assert halved.params in [t["params"] for t in halved.tried[-2:]]
+
+
+def test_boosting_is_searched_in_stages(lists):
+    dev, select = read_store(lists["dev"]), read_store(lists["select"])
+    found = search(SYSTEMS["boost-local:paper"], dev, select, FitOptions(rounds=2))
+    assert len(found.tried) == 8 + 4 + 1  # the default shrinkage is not tried again
+    assert max(t["select"] for t in found.tried[8:]) >= max(t["select"] for t in found.tried[:8])
+    assert found.params in [t["params"] for t in found.tried]
+
+
+# -- child processes ----------------------------------------------------------------------------------------------------
+
+
+def _die(*, report):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_killed_child_is_an_error_of_one_line():
+    with pytest.raises(InputError, match="die: ended by signal 9; is there enough memory"):
+        in_child(_die, report=print)
+
+
+# -- the command --------------------------------------------------------------------------------------------------------
+
+
+def test_the_command_prints_the_table_and_json(boostfeat, lists, whole):
+    command = ["compare", lists["dev"], "--select", lists["select"], "--test", lists["test"], *OPTIONS.flags(), "-o", str(whole)]
+    code, out, err = boostfeat(*command, "-q")
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert [line.split()[0] for line in lines] == ["system", *results(whole)]
+    assert f" {results(whole)['boost-local']['test']['bleu-sbp']:.2f} " in lines[-1]
+    _, out, _ = boostfeat(*command, "-q", "--json")
+    assert json.loads(out)["systems"] == list(results(whole).values())
+
+
+def test_help(boostfeat):
+    code, out, _ = boostfeat("compare", "--help")
+    assert code == 0
+    assert "boostfeat compare" in out.split("Example:")[1]
+
+
+# -- what goes wrong ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--systems", "frob"], "unknown system 'frob': expected one of decoder, base-MERT"),
+        (["--systems", "base/frob"], "unknown method of 'base/frob' 'frob': expected one of pro, mert"),
+        (["--systems", "base/pro:linear"], "system 'base/pro:linear': expected leaves"),
+        (["--systems", "base/boost-local:round"], "system 'base/boost-local:round': expected leaves"),
+        (["--systems", "huge/pro"], "unknown features of 'huge/pro' 'huge': expected one of base, large"),
+        (["--systems", ","], "--systems: expected names separated by commas, found none"),
+        (["--search", "luck"], "unknown search 'luck': expected one of grid, halving, none"),
+        (["--metric", "ter"], "unknown metric of compare 'ter': expected one of bleu, bleu-sbp"),
+        (["--systems", "decoder", "--baseline", "x"], "--baseline: expected one of the compared systems (decoder), found 'x'"),
+        (["--runs", "0"], "--runs"),
+        (["--frob"], "No such option: --frob"),
+        (["--select", "{tmp}/none"], "none: expected a file, found none"),
+        (["--select", "-"], "expected files, found '-'"),
+        (["--select", "{tmp}/unreferenced"], "unreferenced: expected a list with references, found none; import it with -r REF"),
+    ],
+)  # fmt: skip
+def test_bad_usage_is_one_line_and_exit_code_2(boostfeat, lists, tmp_path, arguments, message):
+    nbest = read_store(lists["dev"])
+    write_store(replace(nbest, stats=np.zeros((0, 6), np.int32)), tmp_path / "unreferenced")
+    given = dict(zip(["--select", "--test", "-o"], [lists["select"], lists["test"], str(tmp_path / "run")], strict=True))
+    options = [a.format(tmp=tmp_path) for a in arguments]
+    if options[0] in given:
+        del given[options[0]]
+    code, out, err = boostfeat("compare", lists["dev"], *(part for pair in given.items() for part in pair), *options)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert err.count("\n") == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_that_cannot_be_made(lists, tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="expected a folder to write, found"):
+        compare(lists, tmp_path / "file", OPTIONS)

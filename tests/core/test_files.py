@@ -1,0 +1,407 @@
+"""Input that may be compressed, cut, damaged or a pipe; output that is whole or absent."""
+
+from __future__ import annotations
+
+import bz2
+import contextlib
+import gzip
+import io
+import lzma
+import os
+import random
+import stat
+import subprocess
+import sys
+import threading
+import time
+from functools import cache
+from pathlib import Path
+
+import pytest
+import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from synthetic import SyntheticOptions, synthetic_nbest
+
+from boostfeat.core import files
+from boostfeat.core.errors import FormatError, InputError
+from boostfeat.core.files import atomic_path, is_writable_target, on_progress, open_output, read_chunks, read_head, read_lines
+from boostfeat.lists.store import write_store
+from boostfeat.model.model import Model
+
+
+def zstd(data: bytes) -> bytes:
+    return zstandard.ZstdCompressor(write_checksum=True).compress(data)  # as the zstd command does
+
+
+COMPRESS = {"gz": gzip.compress, "xz": lzma.compress, "bz2": bz2.compress, "zst": zstd}
+KINDS = [*COMPRESS, "plain"]
+# Bytes that do not compress much, so that every format has blocks to cut and damage; ends without a newline.
+LINES = [f"{i} ä€😀 {random.Random(i).getrandbits(256):x}" for i in range(3000)]
+DATA = "\n".join(LINES).encode()
+
+
+@cache
+def compressed(kind: str, data: bytes) -> bytes:
+    return COMPRESS.get(kind, bytes)(data)
+
+
+def whole(path: Path | str, size: int = 1 << 22) -> bytes:
+    return b"".join(read_chunks(path, size))
+
+
+def leftovers(folder: Path) -> set[str]:
+    return {p.name for p in folder.iterdir()}
+
+
+# -- reading ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["list", "list.gz", "list.txt"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_content_decides_what_a_file_is(tmp_path: Path, kind: str, name: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(compressed(kind, DATA))
+    assert whole(path) == DATA + b"\n"
+    assert [line for _, line in read_lines(path)] == LINES
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_members_that_follow_each_other_are_one_file(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "list"
+    cut = DATA.index("€".encode()) + 1  # inside a character
+    path.write_bytes(b"".join(compressed(kind, part) for part in (DATA[:cut], b"", DATA[cut:])))
+    assert whole(path) == DATA + b"\n"
+
+
+def test_zstd_skippable_frames_hold_no_data(tmp_path: Path) -> None:
+    path = tmp_path / "list.zst"
+    skippable = b"\x50\x2a\x4d\x18\x04\0\0\0none"  # RFC 8878, section 3.1.2
+    path.write_bytes(zstd(DATA) + skippable + zstd(b"\nlast"))
+    assert whole(path) == DATA + b"\nlast\n"
+
+
+@pytest.mark.parametrize("share", [0.02, 0.5, 0.99, 1.0])
+@pytest.mark.parametrize("kind", COMPRESS)
+def test_truncated_data_is_an_error(tmp_path: Path, kind: str, share: float) -> None:
+    data = compressed(kind, DATA)
+    path = tmp_path / "list"
+    path.write_bytes(data[: min(len(data) - 1, max(6, int(share * len(data))))])
+    for read in (whole, lambda p: list(read_lines(p))):
+        with pytest.raises(FormatError, match=r"list: after \d+ bytes.*expected intact.*truncated or damaged") as caught:
+            read(path)
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", COMPRESS)
+def test_no_damage_passes_for_data(tmp_path: Path, kind: str) -> None:
+    """Every format carries a checksum: a flipped bit is an error, or (in a header's idle bits) changes nothing."""
+    data, rng, errors = compressed(kind, DATA), random.Random(1), 0
+    path = tmp_path / "list"
+    for _ in range(40):
+        at = rng.randrange(6, len(data))
+        path.write_bytes(data[:at] + bytes([data[at] ^ (1 << rng.randrange(8))]) + data[at + 1 :])
+        try:
+            assert whole(path) == DATA + b"\n"
+        except FormatError:
+            errors += 1
+    assert errors >= 38
+
+
+@pytest.mark.parametrize(
+    ("raw", "lines"),
+    [
+        (b"", []),
+        (b"\n", [""]),
+        (b"a", ["a"]),
+        (b"a\r\nb\r\n", ["a", "b"]),
+        (b"a\r\nb\r", ["a", "b"]),
+        (b"a\r\r\n", ["a\r"]),  # one carriage return belongs to the line end, not more
+        (b"a\rb\n", ["a\rb"]),
+        (b"\n\n a \n", ["", "", " a "]),
+        ("\u2028\u0085\x0b\x0c\n".encode(), ["\u2028\u0085\x0b\x0c"]),  # str.splitlines would split at each of them
+    ],
+)
+def test_lines(tmp_path: Path, raw: bytes, lines: list[str]) -> None:
+    path = tmp_path / "list"
+    path.write_bytes(raw)
+    assert list(read_lines(path)) == list(enumerate(lines, 1))
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\n\r"), max_size=9), min_size=1), st.integers(1, 9))
+def test_chunks_end_at_line_ends_and_lose_nothing(lines: list[str], size: int) -> None:
+    """Any chunk size: cuts fall inside characters, lines are longer than chunks."""
+    data = "\n".join(lines).encode()
+    stdin, sys.stdin = sys.stdin, io.TextIOWrapper(io.BytesIO(data))
+    try:
+        chunks = list(read_chunks("-", size))
+    finally:
+        sys.stdin = stdin
+    assert all(chunk.endswith(b"\n") for chunk in chunks)
+    assert b"".join(chunks) == data + (b"\n" if data and not data.endswith(b"\n") else b"")
+
+
+def test_a_huge_line_takes_linear_time(tmp_path: Path) -> None:
+    """One line of many chunks: 64 MB in chunks of 16 KB were 130 GB of copies when each chunk was appended to the last."""
+    path = tmp_path / "line"
+    path.write_bytes(b"x" * (64 << 20))
+    started = time.perf_counter()
+    assert [len(chunk) for chunk in read_chunks(path, 1 << 14)] == [(64 << 20) + 1]
+    assert time.perf_counter() - started < 60  # quadratic joining took minutes
+
+
+@pytest.mark.parametrize(("raw", "found"), [(b"ok\nk\xe4se\n", r"list:2: .*byte 0xe4 at column 2"), (b"\x80", r"list:1: .*0x80")])
+def test_other_encodings_are_recognised(tmp_path: Path, raw: bytes, found: str) -> None:
+    path = tmp_path / "list"
+    path.write_bytes(raw)
+    with pytest.raises(FormatError, match=found + ".*iconv"):
+        list(read_lines(path))
+
+
+def test_a_store_is_no_text(tmp_path: Path) -> None:
+    write_store(synthetic_nbest(SyntheticOptions(sentences=1, hyps=2)), tmp_path / "dev.nbest")
+    with pytest.raises(FormatError, match=r"dev\.nbest: expected text, found a store of lists; .*boostfeat info"):
+        Model.load(tmp_path / "dev.nbest")
+
+
+@pytest.mark.parametrize("read", [whole, read_head, lambda p: list(read_lines(p))])
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("absent", "expected a file, found none; check the path"),
+        (".", "expected a file, found a folder; name the files in it"),
+        ("file/below", "expected a readable file, found: Not a directory"),
+        ("n" * 300, "expected a readable file, found: File name too long"),
+    ],
+)
+def test_paths_that_cannot_be_read(tmp_path: Path, name: str, message: str, read) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(InputError, match=message):
+        read(tmp_path / name)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read and write everything")
+def test_permissions(tmp_path: Path) -> None:
+    path = tmp_path / "secret"
+    path.write_bytes(b"x")
+    path.chmod(0)
+    with pytest.raises(InputError, match="expected a readable file, found: Permission denied"):
+        whole(path)
+    tmp_path.chmod(0o500)
+    with pytest.raises(InputError, match="expected a writable folder"):
+        is_writable_target(tmp_path / "out")
+
+
+def test_a_reader_that_stops_early_leaves_no_thread(tmp_path: Path) -> None:
+    path = tmp_path / "list"
+    path.write_bytes(b"line\n" * 100_000)
+    chunks = read_chunks(path, 1000)
+    next(chunks)
+    chunks.close()
+    deadline = time.monotonic() + 5
+    while any(t.name == "boostfeat-read" for t in threading.enumerate()) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not [t for t in threading.enumerate() if t.name == "boostfeat-read"]
+
+
+def test_progress_counts_decompressed_bytes(tmp_path: Path) -> None:
+    path, seen = tmp_path / "list.gz", []
+    path.write_bytes(gzip.compress(DATA))
+    token = on_progress.set(lambda *call: seen.append(call))
+    try:
+        whole(path, 50_000)
+    finally:
+        on_progress.reset(token)
+    assert seen[-1] == (str(path), len(DATA) + 1, path.stat().st_size)
+    assert [at for _, at, _ in seen] == sorted(at for _, at, _ in seen)
+
+
+# -- looking at the first lines ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_head_is_whole_lines(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "list"
+    path.write_bytes(compressed(kind, DATA))
+    for size in (1000, 1 << 16):
+        head = read_head(path, size)
+        assert DATA.startswith(head)
+        assert head.endswith(b"\n")
+        assert size - 200 < len(head) <= size
+    assert read_head(path, 10) == DATA[:10]  # a line that is longer
+
+
+READ_PIPE = """
+import sys
+from boostfeat.files import read_head, read_lines
+heads = [read_head(sys.argv[1], 70_000) for _ in range(3)]
+lines = [line for _, line in read_lines(sys.argv[1])]
+assert heads[0] == heads[1] == heads[2] and len(heads[0]) > 69_000, [len(h) for h in heads]
+assert "\\n".join(lines).encode().startswith(heads[0])
+sys.stdout.buffer.write("\\n".join(lines).encode())
+"""
+
+
+@pytest.mark.parametrize("where", ["-", "fifo"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_pipes_can_be_looked_into(tmp_path: Path, kind: str, where: str) -> None:
+    """Standard input and ``<(command)``: what format detection reads must come again, however it arrives.
+
+    The first write is one byte, less than any magic number; bzip2 gives no byte before its first block is complete.
+    """
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    command = [sys.executable, "-c", READ_PIPE, "-" if where == "-" else str(fifo)]
+    data = compressed(kind, DATA)
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2]) as process:
+        assert process.stdin
+        with process.stdin if where == "-" else open(fifo, "wb") as pipe:
+            pipe.write(data[:1])
+            pipe.flush()
+            time.sleep(0.02)
+            pipe.write(data[1:])
+        assert process.stdout
+        assert process.stdout.read() == DATA
+    assert process.returncode == 0
+
+
+def test_standard_input_is_read_from_where_it_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in ``{ read line; boostfeat ... -; } < file``; and another standard input does not see the one before."""
+    buffer = io.BytesIO(b"taken\nleft\n")
+    buffer.readline()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(buffer))
+    assert read_head("-") == b"left\n"
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"other\n")))
+    assert whole("-") == b"other\n"
+
+
+# -- writing ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ending", [*(f".{kind}" for kind in COMPRESS), "", ".nbest"])
+def test_output_reads_back_and_is_reproducible(tmp_path: Path, ending: str) -> None:
+    """The same content is the same bytes: no name, no time of a temporary file is in them."""
+    for name in ("one", "two"):
+        with open_output(tmp_path / (name + ending)) as stream:
+            stream.write(DATA)
+    one, two = ((tmp_path / (name + ending)).read_bytes() for name in ("one", "two"))
+    assert one == two
+    assert whole(tmp_path / ("one" + ending)) == DATA + b"\n"
+    assert (len(one) < 0.9 * len(DATA)) == (ending[1:] in COMPRESS)
+    assert leftovers(tmp_path) == {"one" + ending, "two" + ending}
+
+
+@pytest.mark.parametrize("ending", ["", ".gz", ".xz", ".bz2", ".zst"])
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit, OSError])
+def test_an_error_keeps_the_old_file_and_leaves_nothing(tmp_path: Path, ending: str, error: type[BaseException]) -> None:
+    path = tmp_path / f"out{ending}"
+    path.write_bytes(b"old")
+    with pytest.raises(error), open_output(path) as stream:  # noqa: PT012
+        stream.write(DATA)
+        raise error
+    assert path.read_bytes() == b"old"
+    assert leftovers(tmp_path) == {path.name}
+
+
+def test_mode_follows_the_umask(tmp_path: Path) -> None:
+    old = os.umask(0o027)
+    try:
+        with atomic_path(tmp_path / "out") as temporary:
+            Path(temporary).write_bytes(b"x")
+            assert Path(temporary).parent == tmp_path
+            assert not (tmp_path / "out").exists()
+    finally:
+        os.umask(old)
+    assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == 0o640
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("no/such/out", "expected an existing folder '.*no/such', found none; make it first"),
+        ("file/out", "expected an existing folder '.*file', found none; make it first"),
+        ("", "expected a file name to write, found a folder"),
+        ("n" * 300, "cannot write: File name too long"),
+        ("loop", "cannot write: Too many levels of symbolic links"),
+    ],
+)
+def test_targets_that_cannot_be_written(tmp_path: Path, name: str, message: str) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    (tmp_path / "loop").symlink_to("loop")
+    before = leftovers(tmp_path)
+    for write in (is_writable_target, atomic_path, open_output):
+        with pytest.raises(InputError, match=message), write(tmp_path / name) or contextlib.nullcontext():  # type: ignore[operator]
+            pass
+    assert leftovers(tmp_path) == before
+
+
+def test_a_name_near_the_limit_can_be_written(tmp_path: Path) -> None:
+    path = tmp_path / ("ä" * 126 + ".gz")  # 255 bytes, the most that file systems take
+    with open_output(path) as stream:
+        stream.write(b"x")
+    assert whole(path) == b"x\n"
+
+
+def test_links_stay_links(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "link").symlink_to("disk/real")  # dangling at first
+    for content in (b"one", b"two"):
+        with open_output(tmp_path / "link") as stream:
+            stream.write(content)
+        assert (tmp_path / "link").is_symlink()
+        assert (tmp_path / "disk" / "real").read_bytes() == content
+    assert leftovers(tmp_path / "disk") == {"real"}
+
+
+def test_devices_and_pipes_are_written_not_replaced(tmp_path: Path) -> None:
+    """``-o /dev/null`` run by root must not put a file in place of the device."""
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    with subprocess.Popen(["cat", fifo], stdout=subprocess.PIPE) as cat:
+        with open_output(fifo) as stream:
+            stream.write(b"through")
+        assert cat.stdout
+        assert cat.stdout.read() == b"through"
+    assert stat.S_ISFIFO(fifo.stat().st_mode)
+    null = tmp_path / "null"
+    null.symlink_to("/dev/null")
+    with open_output(null) as stream:
+        stream.write(b"x")
+    assert stat.S_ISCHR(null.stat().st_mode)
+    assert leftovers(tmp_path) == {"fifo", "null"}
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full on this system")
+def test_a_full_disk_is_one_line() -> None:
+    with pytest.raises(InputError, match="/dev/full: cannot write: No space left on device"), open_output("/dev/full") as stream:
+        stream.write(b"x" * 100_000)
+
+
+def test_standard_output_is_flushed_not_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    buffer = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BufferedWriter(buffer)))  # type: ignore[arg-type]
+    is_writable_target("-")
+    with open_output("-") as stream:
+        stream.write(b"x")
+    assert buffer.getvalue() == b"x"
+    assert files.COMPRESSORS.keys() == {f".{kind}" for kind in COMPRESS}
+
+
+def test_saving_takes_a_tenth_of_the_time(monkeypatch):
+    """Rounds of 3 s and saves of 2 s: one in 20 s once a second is spent; rounds whose saves take no time are all saved."""
+    now, saved = 0.0, []
+    monkeypatch.setattr(files.time, "monotonic", lambda: now)
+
+    def save(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+        saved.append(now)
+
+    for cost, expected in ((2.0, [5, 13, 33, 53, 73, 93]), (0.0, [3 * k for k in range(1, 31)])):
+        now, saved[:] = 0.0, []
+        sparing = files.Sparing()
+        for _ in range(30):
+            now += 3.0
+            sparing(lambda cost=cost: save(cost))
+        assert saved == expected

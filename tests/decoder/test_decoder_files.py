@@ -1,0 +1,317 @@
+"""What the decoder writes, what it refuses, and the command."""
+
+from __future__ import annotations
+
+import io
+import json
+import lzma
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from toy_systems import (
+    CONTEXT_TREES,
+    REORDERING_TREES,
+    STATIC_TREES,
+    random_model,
+    random_ngrams,
+    random_pairs,
+    stump,
+    write_system,
+)
+
+from boostfeat.core.errors import InputError
+from boostfeat.decoder import Decoder, SearchOptions, System, collect, graph_names, read_ini, write_nbest, write_search_graph
+from boostfeat.decoder import trees as kernel
+from boostfeat.decoder.features import CONTEXT, EXTRAS
+from boostfeat.features import TEMPLATES, Resources, Vocab, featurize
+from boostfeat.features.phrase_table import read_phrase_counts
+from boostfeat.formats.moses import enriched as moses_enriched
+from boostfeat.formats.moses import search_graph as moses_osgx
+from boostfeat.lists.build import ReadOptions, attach
+from boostfeat.model.model import Model, tree_scores, unit_table
+from boostfeat.trees.tree import DenseTable
+
+Run = Callable[..., tuple[int, str, str]]
+Small = tuple[Decoder, list[str], dict[str, Path]]
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What is written
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Small:
+    """A decoder with all kinds of trees, and sentences: one is empty, some have unknown words."""
+    rng = np.random.default_rng(3)
+    files = write_system(tmp_path, random_pairs(rng, per_phrase=3), random_ngrams(rng, 3))
+    system = System.load(**files)
+    model = random_model(rng, (*system.names, "UnknownWordPenalty0"), STATIC_TREES + CONTEXT_TREES + REORDERING_TREES)
+    sentences = ["a b c", "", "e d new c b a", "b b a c d", "new", "d c b a d c b a"]
+    return Decoder(system, model, extra=tuple(EXTRAS)), sentences, files
+
+
+def test_written_list_has_the_models_scores(small: Small, tmp_path: Path) -> None:
+    decoder, sentences, files = small
+    stream = io.BytesIO()
+    write_nbest(stream, decoder.decode_all(sentences), 30)
+    (tmp_path / "list").write_bytes(stream.getvalue())
+    nbest = moses_enriched.read(tmp_path / "list", ReadOptions(source=sentences))
+    assert nbest.unit_names == decoder.names
+    assert nbest.ids.tolist() == list(range(len(sentences)))
+    assert nbest.score == pytest.approx(decoder.model.decision_function(nbest), abs=1e-9)
+    assert decoder.model.predict(nbest).tolist() == nbest.hyp_ptr[:-1].tolist()  # best first
+    in_memory = collect(decoder.decode_all(sentences), 30)
+    assert in_memory.text.equals(nbest.text)
+    assert (in_memory.X[in_memory.unit_idx] == nbest.X[nbest.unit_idx]).all()
+    assert in_memory.units.src.equals(nbest.units.src)
+    # the templates compute the same features from the list
+    plain = tuple(name for name in decoder.names if name not in EXTRAS)
+    x = in_memory.X[:, [decoder.names.index(name) for name in plain]]
+    base = attach(
+        replace(in_memory, units=replace(in_memory.units, x=x), unit_names=plain), source=sentences, refs=[], name="test"
+    )
+    resources = Resources(phrase_counts=read_phrase_counts(files["phrase_table"], base.units))
+    again, _ = featurize(base, Vocab.of("length,phrase_count", TEMPLATES, resources), resources=resources)
+    ours, theirs = unit_table(in_memory), unit_table(again)
+    for name in EXTRAS:
+        np.testing.assert_allclose(
+            ours.column(name)[in_memory.unit_idx], theirs.column(name)[again.unit_idx], atol=1e-12, err_msg=name
+        )
+
+
+def test_unknown_words_count_without_being_listed(small: Small) -> None:
+    """-100 a word with the weight the decoder is given, no feature (Moses: 1); a model that names the feature weighs and lists it."""
+    decoder, _, _ = small
+    weights = {n: w for n, w in decoder.model.weights.items() if n != "UnknownWordPenalty0"}
+    best = replace(decoder, model=Model(weights), extra=(), unknown_weight=1.0).decode("new").best
+    assert best.text == "new"
+    assert best.units[0].align == "0-0"
+    assert "UnknownWordPenalty0" not in best.features
+    assert best.score == pytest.approx(-100 + sum(weights[n] * v for n, v in best.features.items()))
+    named = replace(decoder, model=Model({**weights, "UnknownWordPenalty0": 0.5}), extra=()).decode("new").best
+    assert named.features["UnknownWordPenalty0"] == -100
+    assert named.score == pytest.approx(best.score + 50)
+    own = replace(decoder, model=Model(weights), extra=()).decode("new").best
+    assert own.score == pytest.approx(best.score + 100)
+
+
+def test_search_graph_holds_the_list(small: Small, tmp_path: Path) -> None:
+    decoder, sentences, _ = small
+    with open(tmp_path / "osgx", "wb") as stream:
+        for sent, result in enumerate(decoder.decode_all(sentences)):
+            write_search_graph(stream, result, sent)
+    options = ReadOptions(source=sentences, size=30, names=graph_names(decoder.names))
+    nbest = moses_osgx.read(tmp_path / "osgx", options)
+    ours = collect(decoder.decode_all(sentences), 30)
+    assert nbest.text.equals(ours.text)
+    assert nbest.score == pytest.approx(ours.score, abs=1e-9)
+    assert nbest.score == pytest.approx(decoder.model.decision_function(nbest), abs=1e-9)
+    lines = (tmp_path / "osgx").read_text().splitlines()
+    start = next(line for line in lines if line.startswith("0 hyp=0 "))
+    assert float(start.split("fscore=")[1]) == pytest.approx(ours.score[0])
+    assert len({line.split()[1] for line in lines if line.startswith("0 ")}) == sum(line.startswith("0 ") for line in lines)
+
+
+def test_threads_change_nothing(small: Small) -> None:
+    decoder, sentences, _ = small
+    one, three = (
+        [(d.text, d.score) for result in decoder.decode_all(sentences * 4, threads=n) for d in result.nbest(10)] for n in (1, 3)
+    )
+    assert one == three
+
+
+def test_hypotheses_without_hope_are_not_missed(small: Small) -> None:
+    """Search skips language model and trees where even their best values could not help: the result is as without that."""
+    decoder, sentences, _ = small
+    hope = stump("LM0", 0.0, value=(0.0, 1e9))  # always 0, since LM0 is never above 0, but search does not see that
+    hopeful = decoder.with_model(replace(decoder.model, trees=(*decoder.model.trees, hope)))
+    for pruned in (SearchOptions(stack=5), SearchOptions(stack=0, beam=0.5)):
+        for sentence in sentences:
+            a, b = (replace(one, options=pruned).decode(sentence) for one in (decoder, hopeful))
+            assert [(d.text, d.score) for d in a.nbest(20)] == [(d.text, d.score) for d in b.nbest(20)]
+            if a.found and b.found:
+                assert len(a.found.arcs) == len(b.found.arcs)
+
+
+def test_terms_of_trees(small: Small) -> None:
+    """What trees add to an edge is what the model says, and never more than is said of it before LM0 is known."""
+    decoder, sentences, _ = small
+    trees, names = decoder.scorer.context_trees, decoder.names
+    model_trees = [tree for tree in decoder.model.trees if not tree.features().isdisjoint(CONTEXT)]
+    assert {tree.on for tree in model_trees} == {None, "LM0", "Distortion0", *(f"LexicalReordering0_{i}" for i in (0, 2, 4))}
+    assert (len(trees.fixed), len(trees.free)) == (6, 4)
+    for result in decoder.decode_all(sentences):
+        for derivation in result.nbest(50, distinct=False):
+            x = np.array([unit.features for unit in derivation.units]).reshape(-1, len(names))
+            context = np.ascontiguousarray(x[:, [names.index(name) for name in CONTEXT]])
+            expected = tree_scores(model_trees, DenseTable(names, x))
+            np.testing.assert_allclose(kernel.tree_scores(trees, context, x), expected, atol=1e-12)
+            for row, c, true in zip(x, context, expected, strict=True):
+                fixed, _ = kernel.tree_terms(trees.fixed, trees.nodes, c, row, True)
+                a, b = kernel.tree_terms(trees.free, trees.nodes, np.where(np.array(CONTEXT) == "LM0", np.nan, c), row, False)
+                assert true <= fixed + a + b * c[kernel.LM] + 1e-12
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What is refused
+# ---------------------------------------------------------------------------------------------------------------------
+
+GLOBAL = {"level": "global", "trees": [stump("LM0", 0.0, value=(0, 1)).to_json()], "weights": {}}
+
+
+@pytest.mark.parametrize(
+    ("model", "flags", "message"),
+    [
+        (GLOBAL, (), "expected a model of level local, found one of level global"),
+        ({"weights": {"pt:a|x": 1.0}}, (), "the model uses the feature 'pt:a|x', and the decoder has only Lex"),
+        ({"weights": {"LM0": 1e308, "WordPenalty0": -1e308}}, (), "LM0: expected a weight of at most 1e+100, found 1e+308"),
+        ({"weights": {"TranslationModel0_4": 1.0}}, (), "'TranslationModel0_4', and the phrase table has 4 scores"),
+        ({"weights": {"LM0": 1.0}}, ("--extra", "len.src,size.1x1"), "extra feature 'size.1x1': expected any of count.log"),
+        ({"weights": {"LM0": 1.0}}, ("--distortion-limit", "61"), "distortion_limit: expected a number from -1 to 60, found 61"),
+    ],
+)
+def test_models_that_cannot_be_searched_with(
+    small: Small, tmp_path: Path, boostfeat: Run, model: dict, flags: tuple[str, ...], message: str
+) -> None:
+    files = small[2]
+    (tmp_path / "in").write_text("a b\n")
+    (tmp_path / "m.json").write_text(json.dumps({"boostfeat": "model/1", **model}))
+    places = [str(x) for key in files for x in (f"--{key.replace('_', '-')}", files[key])]
+    code, out, err = boostfeat("decode", tmp_path / "in", "-m", tmp_path / "m.json", *places, *flags)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_reordering_weights_need_the_table(small: Small) -> None:
+    decoder, _, files = small
+    system = System.load(phrase_table=files["phrase_table"], lm=files["lm"])
+    with pytest.raises(InputError, match=r"'LexicalReordering0_0', which needs a reordering table; give --reordering-table"):
+        replace(decoder, system=system)
+
+
+ARPA = "\\data\\\nngram 1=4\nngram 2=1\n\n\\1-grams:\n-1 <unk>\n-1 <s> -1\n-1 </s>\n-1 x -1\n\n\\2-grams:\n-1 <s> x\n\n\\end\\\n"
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "message"),
+    [
+        ("lm", "mmap lm http://kheafield.com/code", ":1: expected \\data\\ at the start, found "),
+        ("lm", ARPA.replace("ngram 1=4\nngram 2=1\n", ""), ":3: expected ngram 1=COUNT after \\data\\"),
+        ("lm", ARPA.replace("1=4", "1=5"), ":11: expected 5 n-grams of order 1, as the head says, found 4"),
+        ("lm", ARPA.replace("2=1", "2=9"), ":14: expected 9 n-grams of order 2, as the head says, found 1"),
+        ("lm", ARPA[: ARPA.index("-1 x")], ":9: expected 4 n-grams of order 1, as the head says, found 3"),
+        ("lm", ARPA.replace("\\end\\", ""), "expected \\end\\ after the last n-gram"),
+        (
+            "lm",
+            ARPA.replace("-1 x -1", "-1 x y z"),
+            ":9: expected log10 of a probability, 1 words and perhaps a backoff, found '-1 x y z'",
+        ),
+        (
+            "lm",
+            ARPA.replace("-1 <s> x", "nan <s> x"),
+            ":12: expected log10 of a probability, 2 words and perhaps a backoff, found 'nan <s> x'",
+        ),
+        ("lm", ARPA.replace("-1 <s> x", "-1 <s> q"), ":12: expected words that are unigrams of the model, found '-1 <s> q'"),
+        ("lm", ARPA.replace("2=1", "2=2").replace("-1 <s> x", "-1 <s> x\n-1 <s> x"), ": 2-gram 2: expected an n-gram given once"),
+        ("lm", ARPA.replace("-1 x -1", "-1 <s> -1"), ":9: expected each unigram once, found '-1 <s> -1'"),
+        ("lm", ARPA.replace("2-grams", "3-grams"), ":11: expected \\2-grams:, found "),
+        ("lm", ARPA.replace("x", "\udcff"), ":9: expected UTF-8 text, found "),
+        ("lm", "", ":1: expected \\data\\ at the start, found the end of the file"),
+        ("lm", ARPA.replace("</s>", "end"), "expected a unigram </s>, found none"),
+        ("pt", "", "expected a phrase table, found an empty file"),
+        ("pt", "a ||| x\n", ":1: expected 'source ||| target ||| scores [||| alignment [||| counts]]', found 'a ||| x'"),
+        ("pt", "a ||| x ||| 1 1\n\nb ||| y ||| 1\n", ":3: expected 2 scores, as on the lines before, found '1'"),
+        ("pt", "a ||| x ||| 1 -1\n", ":1: expected probabilities or counts, none negative, found '1 -1'"),
+        ("pt", "a ||| x ||| 1 one\n", ":1: expected probabilities or counts, none negative, found '1 one'"),
+        ("rt", "a ||| x\n", ":1: expected 'source ||| target ||| six probabilities', found 'a ||| x'"),
+        ("rt", "a ||| x ||| 1 1 1\n", ":1: expected 6 probabilities (msd-bidirectional-fe), found '1 1 1'"),
+        ("rt", "q ||| x ||| 1 1 1 1 1 1\n", "expected pairs of the phrase table, found none of its 2"),
+        ("ini", "[weight]\nTranslationModel0= 1 1 1\nLM0= 1\n", "expected 2 weights for TranslationModel0, found 3"),
+        ("ini", "[weight]\nLM0= one\n", ":2: expected a finite number for weight LM0, found 'one'"),
+        ("ini", "[feature]\nOpSequenceModel name=OSM0\n", ":2: expected the features UnknownWordPenalty0, "),
+        ("ini", "LM0= 1\n", "expected a [weight] section, found none with weights"),
+    ],
+)
+def test_bad_files(tmp_path: Path, boostfeat: Run, file: str, text: str, message: str) -> None:
+    files = {"lm": ARPA, "pt": "a ||| x ||| 1 1\nb ||| x ||| 1 0.5 ||| 0-0\n", "rt": "a ||| x ||| 1 1 1 1 1 1\n"}
+    files |= {"ini": "[weight]\nTranslationModel0= 1 1\nLM0= 1\n", "in": "a b\n", file: text}
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content.encode("utf-8", "surrogateescape"))
+    flags = (
+        "--ini",
+        tmp_path / "ini",
+        "--phrase-table",
+        tmp_path / "pt",
+        "--lm",
+        tmp_path / "lm",
+        "--reordering-table",
+        tmp_path / "rt",
+    )
+    code, out, err = boostfeat("decode", tmp_path / "in", *flags, "-o", tmp_path / "out")
+    assert (code, out) == (2, "")
+    assert message in err
+    assert err.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The command
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def test_command(small: Small, tmp_path: Path, boostfeat: Run) -> None:
+    """What the library finds, in files; an ini names the tables beside it, and flags win over it."""
+    decoder, sentences, _ = small
+    (tmp_path / "in").write_text("".join(s + "\n" for s in sentences))
+    weights = "".join(f"{n}= {decoder.model.weights[n]}\n" for n in ("Distortion0", "LM0", "WordPenalty0", "PhrasePenalty0"))
+    weights += "TranslationModel0= " + " ".join(str(decoder.model.weights[f"TranslationModel0_{i}"]) for i in range(4)) + "\n"
+    features = "PhraseDictionaryMemory name=TranslationModel0 num-features=4 path=pt.gz\nKENLM name=LM0 order=3 path=lm.arpa\nDistortion\n"
+    (tmp_path / "moses.ini").write_text(
+        f"[distortion-limit]\n1\n[feature]\n{features}[weight]\nUnknownWordPenalty0= 1\n{weights}"
+    )
+    ini = read_ini(tmp_path / "moses.ini")
+    assert ini.distortion_limit == 1
+    assert ini.reordering_table is None
+    system = System.load(phrase_table=tmp_path / "pt.gz", lm=tmp_path / "lm.arpa")
+    expected = Decoder(system, Model(ini.weights), SearchOptions(distortion_limit=1), unknown_weight=1.0)
+    code, out, err = boostfeat("decode", tmp_path / "in", "--ini", tmp_path / "moses.ini", "--threads", 2)
+    assert code == 0, err
+    assert out.splitlines() == [expected.decode(s).best.text for s in sentences]
+    outputs = (
+        "--nbest",
+        7,
+        "--nbest-output",
+        tmp_path / "list.xz",
+        "--search-graph",
+        tmp_path / "osgx.gz",
+        "-o",
+        tmp_path / "out",
+    )
+    code, out, err = boostfeat(
+        "decode", tmp_path / "in", "--ini", tmp_path / "moses.ini", "--distortion-limit", 0, *outputs, "--json", "--no-distinct"
+    )
+    assert code == 0, err
+    assert json.loads(out)["graph_features"] == list(graph_names(expected.names))
+    monotone = replace(expected, options=SearchOptions(distortion_limit=0))
+    stream = io.BytesIO()
+    write_nbest(stream, monotone.decode_all(sentences), 7, distinct=False)
+    assert lzma.open(tmp_path / "list.xz").read() == stream.getvalue()
+    assert (tmp_path / "out").read_text().splitlines() == [monotone.decode(s).best.text for s in sentences]
+    code, _, err = boostfeat("import", tmp_path / "list.xz", "-s", tmp_path / "in", "-o", tmp_path / "store", "-q")
+    assert code == 0, err
+    code, _, err = boostfeat("decode", tmp_path / "in", "--ini", tmp_path / "moses.ini", "--nbest-output", "-")
+    assert (code, err.count("\n")) == (2, 1)
+    code, _, err = boostfeat("decode", tmp_path / "in")
+    assert (code, err) == (2, "boostfeat: weights: expected -m MODEL or --ini FILE, found neither; give one\n")
+
+
+def test_bars_in_words_are_refused_where_formats_have_bars(small: Small) -> None:
+    decoder, _, _ = small
+    result = decoder.decode("a | b")
+    assert "|" in result.best.text
+    with pytest.raises(InputError, match=r"sentence 0: expected words without '\|', found '\|'; write it as &#124;"):
+        write_nbest(io.BytesIO(), [result], 5)

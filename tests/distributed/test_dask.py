@@ -1,0 +1,400 @@
+"""The Dask engine: the models of one machine from any number of workers, and a worker that dies costs nothing but time."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from itertools import pairwise
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+pytest.importorskip("distributed")
+
+from synthetic import SyntheticOptions, synthetic_nbest
+
+from boostfeat.boosting.boost import boost
+from boostfeat.boosting.recipes import recipe
+from boostfeat.core.blocks import block_ptr
+from boostfeat.core.errors import InputError
+from boostfeat.distributed.block_range import cut_part
+from boostfeat.distributed.boosting import boost_on
+from boostfeat.distributed.growing import ClusterGrower
+from boostfeat.distributed.tuning import tune_on
+from boostfeat.distributed.worker_data import Source
+from boostfeat.distributed.workers import Fleet, WorkerLostError, connected
+from boostfeat.features import TEMPLATES, Vocab, featurize
+from boostfeat.lists.store import write_store
+from boostfeat.model.model import Model
+from boostfeat.trees.growing import TreeOptions
+from boostfeat.tuners.adagrad import Adagrad
+from boostfeat.tuners.base import Run
+from boostfeat.tuners.mira import Mira
+from boostfeat.tuners.pro import Pro
+from boostfeat.tuners.relative_margin import RelativeMargin
+
+SMALL = {"draws": 200, "keep": 20, "min_occurrences": 50}
+OPTIONS = {
+    "paper": recipe("paper", rounds=4, max_leaves=4, **SMALL),
+    "global": recipe("paper", rounds=2, level="global", **{**SMALL, "min_occurrences": 20}),
+    "subsample": recipe("paper", rounds=2, max_leaves=3, subsample=0.5, columns=0.6, min_sentences=20, metric="bleu", **SMALL),
+    "linear": recipe("paper", rounds=2, max_leaves=3, leaves="linear", **SMALL),
+    "affine": recipe("paper", rounds=2, max_leaves=3, leaves="affine", candidates=2, **SMALL),
+    "default": recipe("default", rounds=7, **SMALL),
+}
+RUN = Run(seed=5, init={"LM0": 0.3, "RelFreq": 0.1})
+EXACT = ("paper", "global", "subsample")  # every bit; the sums of slopes and of refits are over units, and round otherwise
+
+
+@pytest.fixture(scope="module")
+def lists():
+    """Four blocks of sentences, and units that occur in all of them."""
+    dev = synthetic_nbest(SyntheticOptions(sentences=256, hyps=15, features=6), seed=1)
+    unit_idx = dev.unit_idx.copy()
+    unit_idx[::5] = np.arange(len(unit_idx[::5])) % 40
+    dev = replace(dev, unit_idx=unit_idx).compact()
+    assert len(block_ptr(len(dev))) == 5
+    return dev, synthetic_nbest(SyntheticOptions(sentences=60, hyps=15, features=6), seed=2)
+
+
+@pytest.fixture(scope="module")
+def stores(lists, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cluster")
+    paths = [str(folder / name) for name in ("dev.nbest", "select.nbest")]
+    for nbest, path in zip(lists, paths, strict=True):
+        write_store(nbest, path)
+    return paths
+
+
+@pytest.fixture(scope="module")
+def client():
+    with connected("local", workers=4, threads=4) as client:
+        yield client
+
+
+@pytest.fixture
+def fleet(client):
+    fleets = []
+
+    def of(n: int) -> Fleet:
+        fleets.append(Fleet(client, workers=n, timeout=60))
+        return fleets[-1]
+
+    yield of
+    for one in fleets:
+        one.close()
+
+
+@pytest.mark.parametrize(("name", "workers"), [("paper", (1, 2, 4)), *((name, (3,)) for name in OPTIONS if name != "paper")])
+def test_any_number_of_workers_gives_the_model_of_one_machine(lists, stores, fleet, name, workers):
+    local = boost(*lists, OPTIONS[name], seed=3)
+    assert len(local.history) > 1
+    for n in workers:
+        found = boost_on(fleet(n), Source.of(stores[0]), *lists, OPTIONS[name], seed=3)
+        if name in EXACT:
+            assert found.to_json() == local.to_json()
+        assert_same(found, local)
+
+
+def test_sparse_features_are_penalised_as_on_one_machine(lists, fleet, tmp_path):
+    worded = featurize(lists[0].truncate(6), Vocab.of("pt", TEMPLATES, min_count=1))[0]
+    write_store(worded, tmp_path / "dev.nbest")
+    options = recipe("default", rounds=2, **SMALL)
+    local = boost(worded, None, options)
+    found = boost_on(fleet(2), Source.of(str(tmp_path / "dev.nbest")), worded, None, options)
+    assert any(name.startswith("pt:") for name in found.weights)
+    assert found.weights == pytest.approx(local.weights, rel=1e-9)
+    assert_same(found, local)
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_workers_and_their_threads_do_not_change_a_bit(lists, stores, fleet, name):
+    found = set()
+    for threads in ([1], [3], [2, 1]):
+        of = fleet(len(threads))
+        for worker, n in zip(of.members.values(), threads, strict=True):
+            worker["nthreads"] = n
+        found.add(json.dumps(boost_on(of, Source.of(stores[0]), *lists, OPTIONS[name], seed=3).to_json()))
+    assert len(found) == 1
+
+
+def assert_same(found: Model, expected: Model) -> None:
+    """The same structure and thresholds; numbers that differ by rounding alone."""
+    assert found.weights == pytest.approx(expected.weights, rel=1e-6)
+    assert len(found.trees) == len(expected.trees)
+    for a, b in zip(found.trees, expected.trees, strict=True):
+        assert (a.feature, a.on, a.left.tolist(), a.threshold.tolist()) == (
+            b.feature,
+            b.on,
+            b.left.tolist(),
+            b.threshold.tolist(),
+        )
+        assert np.append(a.weight * a.value, a.weight * a.intercept) == pytest.approx(
+            np.append(b.weight * b.value, b.weight * b.intercept), rel=1e-6, abs=1e-12
+        )
+
+
+TUNERS = [Pro(draws=200, keep=20, rounds=2), Mira(epochs=3), RelativeMargin(epochs=2), Adagrad(epochs=3)]
+
+
+@pytest.mark.parametrize("tuner", TUNERS, ids=lambda tuner: type(tuner).__name__)
+def test_one_worker_is_the_plain_tuner_and_pro_is_so_on_four(lists, stores, fleet, tuner):
+    plain = tuner.fit(*lists, RUN)
+    for n in (1, 4) if isinstance(tuner, Pro) else (1,):
+        assert tune_on(fleet(n), Source.of(stores[0]), tuner, *lists, RUN).to_json() == plain.to_json()
+
+
+@pytest.mark.parametrize("tuner", [Mira(epochs=1, average=False), Adagrad(epochs=1, standardise=False, dense_eta=0.1)])
+def test_mixing_is_the_mean_of_what_the_shards_learn(lists, stores, fleet, tuner):
+    dev, ptr = lists[0], block_ptr(len(lists[0]))[::2]
+    mixed = tune_on(fleet(2), Source.of(stores[0]), tuner, dev, None, RUN)
+    alone = [tuner.fit(dev[a:b], None, replace(RUN, seed=[RUN.seed, int(a), 1])).weights for a, b in pairwise(ptr)]
+    assert alone[0] != alone[1]
+    assert mixed.weights == pytest.approx({name: (alone[0][name] + alone[1][name]) / 2 for name in alone[0]}, rel=1e-12)
+
+
+def test_induce_and_tune_commands(stores, client, boostfeat, tmp_path):
+    here, there = tmp_path / "here.json", tmp_path / "there.json"
+    dev, select = stores
+    cluster = ("--engine", "dask", "--scheduler", client.scheduler.address, "--workers", 2)
+    induce = ("induce", dev, "--select", select, "--recipe", "paper", "--rounds", 2, "--draws", 200)
+    assert boostfeat(*induce, "-o", here)[0] == 0
+    code, out, err = boostfeat(*induce, "-o", there, *cluster)
+    assert code == 0
+    assert here.read_bytes() == there.read_bytes()
+    assert "trees" in out
+    assert "dashboard: http" in err
+    tune = ("tune", dev, "--method", "rm", "--epochs", 1)
+    assert boostfeat(*tune, "-o", here)[0] == 0
+    assert boostfeat(*tune, "-o", there, *cluster[:-1], 1)[0] == 0
+    assert here.read_bytes() == there.read_bytes()
+
+
+def test_resume_goes_on_from_the_last_round(lists, stores, client, boostfeat, tmp_path, monkeypatch):
+    out, rounds = tmp_path / "m.json", []
+    options = recipe("paper", rounds=4, draws=200)
+    whole = boost(*lists, options, callback=lambda row, model: row["round"] == 3 and model.save(f"{out}.partial"))
+    plain = Fleet.together
+
+    def together(self, *calls):
+        rounds.extend(call for call in calls if call[:2] == ("each", "move"))
+        return plain(self, *calls)
+
+    monkeypatch.setattr(Fleet, "together", together)
+    flags = ("--recipe", "paper", "--rounds", 4, "--draws", 200, "--resume")
+    cluster = ("--engine", "dask", "--scheduler", client.scheduler.address, "--workers", 2)
+    assert boostfeat("induce", stores[0], "--select", stores[1], "-o", out, *flags, *cluster)[0] == 0
+    assert len(rounds) == 1
+    assert Model.load(out).to_json() == whole.to_json()
+
+
+def test_a_feature_beyond_all_measure_is_left_out_on_workers_too(lists, fleet, tmp_path):
+    dev, _ = lists
+    huge = replace(dev, units=replace(dev.units, x=dev.X * np.where(np.arange(dev.X.shape[1]) == 4, 1e200, 1.0)))
+    write_store(huge, tmp_path / "huge.nbest")
+    options = recipe("paper", rounds=1, **SMALL)
+    found = boost_on(fleet(2), Source.of(str(tmp_path / "huge.nbest")), huge, None, options)
+    assert found.to_json() == boost(huge, None, options).to_json()
+
+
+def on_two_workers(store, out, *flags):
+    """The command as a terminal would start it: the head of a group of its own."""
+    command = [sys.executable, "-m", "boostfeat", "induce", store, "-o", out, "--recipe", "paper", *flags]
+    cluster = ["--engine", "dask", "--scheduler", "local", "--workers", "2"]
+    return subprocess.Popen([*command, *cluster], stderr=subprocess.PIPE, start_new_session=True)
+
+
+@pytest.mark.slow
+def test_ctrl_c_while_workers_start_prints_one_line(stores, tmp_path):
+    psutil = pytest.importorskip("psutil")  # which distributed needs
+    with on_two_workers(stores[0], tmp_path / "m.json") as running:
+        while len(psutil.Process(running.pid).children()) < 3:  # two, and multiprocessing's own
+            assert running.poll() is None
+            time.sleep(0.05)
+        os.killpg(running.pid, signal.SIGINT)  # as a terminal does
+        _, err = running.communicate(timeout=60)
+    assert (running.returncode, err.count(b"\n")) == (130, 1)
+    assert err.startswith(b"boostfeat: interrupted")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
+def test_an_interrupted_round_ends_at_once_and_leaves_no_process(stores, tmp_path, number):
+    """Though workers are in the middle of something: here, they are frozen."""
+    psutil = pytest.importorskip("psutil")
+    out = tmp_path / "m.json"
+    with on_two_workers(stores[0], out, "--draws", "200", "--rounds", "5000", "-q") as running:
+        while not (tmp_path / "m.json.partial").exists():
+            assert running.poll() is None
+            time.sleep(0.05)
+        started = psutil.Process(running.pid).children(recursive=True)
+        for process in started:
+            if "spawn_main" in " ".join(process.cmdline()):
+                process.suspend()
+        os.kill(running.pid, number)
+        begun = time.monotonic()
+        _, err = running.communicate(timeout=60)
+    assert time.monotonic() - begun < 5  # about 1 on an idle machine; asking workers to end would take as long as they do
+    assert (running.returncode, err.count(b"\n")) == (128 + number, 1)
+    assert b"holds the best so far; go on with --resume" in err
+    assert not psutil.wait_procs(started, timeout=3)[1]
+    assert Model.load(out).history
+
+
+@pytest.mark.parametrize(
+    ("flags", "line"),
+    [
+        (["induce", "--bags", 2], "expected --bags 1, found 2; use --engine local"),
+        (["induce", "--curvature"], "expected trees without curvature"),
+        (["induce", "--refit", "trees"], "expected --refit none or linear, found trees"),
+        (["induce", "--refit-every", 5], "expected --refit-every 0, found 5"),
+        (["induce", "--folds", 2], "--folds: expected --engine local, found --engine dask"),
+        (["induce", "--engine", "local", "--workers", 2], "--workers: expected --engine dask, found --engine local"),
+        (["induce", "--engine", "spark"], "unknown engine 'spark': expected one of local, dask"),
+        (["induce", "--scheduler", "127.0.0.1:1", "--timeout", 1], "--scheduler: expected the address of a Dask scheduler"),
+        (["tune", "--method", "mert"], "expected --method pro, mira, rm or adagrad, found mert"),
+        (["tune", "--method", "mira", "--shards", 2], "the workers are the shards"),
+        (["tune", "--method", "adagrad", "--async"], "expected no --async"),
+    ],
+)
+def test_refused_before_any_work(stores, boostfeat, tmp_path, flags, line):
+    code, out, err = boostfeat(flags[0], stores[0], "-o", tmp_path / "m.json", "--engine", "dask", *flags[1:])
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert line in err
+
+
+def test_without_dask_one_line_names_the_extra(stores, boostfeat, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    code, _, err = boostfeat("induce", stores[0], "-o", tmp_path / "m.json", "--engine", "dask", "--recipe", "paper")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "pip install 'boostfeat[dask]'" in err
+
+
+@pytest.mark.parametrize(
+    ("change", "line"), [({"path": "/no/such/dev.nbest"}, "found no such file there"), ({"size": 7}, "expected 7 bytes")]
+)
+def test_a_store_that_workers_do_not_see(lists, stores, fleet, change, line):
+    with pytest.raises(InputError, match=line):
+        boost_on(fleet(2), Source.of(stores[0])._replace(**change), *lists, OPTIONS["paper"])
+
+
+def test_workers_that_grow_different_trees_are_named(monkeypatch):
+    answers = [([(0, 1, -1, -1)], None), ([(0, 2, -1, -1)], None)]
+    grower = object.__new__(ClusterGrower)
+    grower.options = TreeOptions()
+    grower.fleet = SimpleNamespace(members={"tcp://a": None, "tcp://b": None}, shards=lambda *_: answers)
+    with pytest.raises(InputError, match=r"found .*\(0, 1.* on tcp://a and .*\(0, 2.* on tcp://b"):
+        grower._agreed("constant")
+
+
+def test_blocks_are_the_sentences_of_the_corpus(lists):
+    dev, _ = lists
+    ptr = block_ptr(len(dev))
+    weights = Model({"LM0": 0.3, "RelFreq": 1.7})
+    parts = [cut_part(dev, a, b)[0] for a, b in pairwise(ptr)]
+    assert np.array_equal(np.concatenate([weights.decision_function(part) for part in parts]), weights.decision_function(dev))
+    assert np.array_equal(np.concatenate([part.stats for part in parts]), dev.stats)
+
+
+@pytest.mark.parametrize("gave", [OSError("closed"), 1])  # its connection broke, or it died after it had answered
+def test_an_error_in_the_network_is_the_loss_of_the_other(monkeypatch, gave):
+    """LightGBM on the worker that is left may say so first."""
+    monkeypatch.setattr(Fleet, "_wait_for", lambda *_: {"a": {}, "b": {}})
+    monkeypatch.setattr(Fleet, "_present", lambda _: {"a": {"last_seen": 1.0}})
+    fleet = Fleet(SimpleNamespace(run=lambda *_, **__: {"a": RuntimeError("socket"), "b": gave}), timeout=5)
+    with pytest.raises(WorkerLostError, match="worker b: its process or machine is gone"):
+        fleet.shards("sequence")
+
+
+@pytest.mark.parametrize("gone", ["run", "sync"])
+def test_a_scheduler_that_is_gone_is_one_line(monkeypatch, gone):
+    def fails(*_, **how):
+        raise OSError if gone == "run" else TimeoutError(how["callback_timeout"])
+
+    monkeypatch.setattr(Fleet, "_wait_for", lambda *_: {"a": {}})
+    client = SimpleNamespace(run=fails, sync=fails, scheduler=SimpleNamespace(identity=None))
+    fleet = Fleet(client, timeout=5)
+    with pytest.raises(InputError, match="expected the scheduler to answer, found it gone"):
+        fleet.shards("row") if gone == "run" else fleet._check()
+
+
+GONE = "worker {}: its process or machine is gone; workers start again"
+
+
+def worker_of(client, fleet, number):
+    address = list(fleet.members)[number]
+    return address, client.run(os.getpid, workers=[address])[address]
+
+
+@pytest.mark.parametrize("at", [pytest.param("round", marks=pytest.mark.slow), "constant"])
+def test_a_killed_worker_is_named_and_the_rest_goes_on(lists, stores, client, at, monkeypatch):
+    options, said = OPTIONS["paper"], []
+    fleet = Fleet(client, workers=2, timeout=120)
+    victim, pid = worker_of(client, fleet, 1)
+
+    def kill() -> None:
+        if not said and victim in fleet.members:
+            os.kill(pid, signal.SIGKILL)
+
+    plain = Fleet.shards
+
+    def shards(self, method, *arguments):
+        if at == "constant" and method == "constant":  # the other one now waits in LightGBM for it
+            kill()
+        return plain(self, method, *arguments)
+
+    monkeypatch.setattr(Fleet, "shards", shards)
+    found = boost_on(
+        fleet,
+        Source.of(stores[0]),
+        *lists,
+        options,
+        seed=3,
+        callback=lambda row, model: kill() if at == "round" and row["round"] == 2 else None,
+        say=said.append,
+    )
+    fleet.close()
+    assert said == [GONE.format(victim), f"going on after round {2 if at == 'round' else 0} with 1 worker"]
+    assert found.to_json() == boost(*lists, options, seed=3).to_json()
+
+
+@pytest.mark.slow
+def test_a_frozen_worker_is_named_in_time_and_the_run_goes_on(lists, stores, client):
+    options, said, times = OPTIONS["paper"], [], []
+    fleet = Fleet(client, workers=2, timeout=5)
+    victim, pid = worker_of(client, fleet, 0)
+
+    def freeze(row, model) -> None:
+        if row["round"] == 2 and not times:
+            os.kill(pid, signal.SIGSTOP)
+            times.append(time.monotonic())
+
+    def say(line: str) -> None:
+        said.append(line)
+        times.append(time.monotonic())
+
+    found = boost_on(fleet, Source.of(stores[0]), *lists, options, seed=3, callback=freeze, say=say)
+    fleet.close()
+    assert said == [f"worker {victim}: no sign of it for 5 s; workers start again", "going on after round 2 with 2 workers"]
+    assert 4 < times[1] - times[0] < 8  # signs of life come every half a second, and are looked at every second
+    assert found.to_json() == boost(*lists, options, seed=3).to_json()
+
+
+def test_a_worker_lost_while_tuning_is_named_and_the_rest_goes_on(lists, stores, client):
+    tuner, said = TUNERS[0], []
+    fleet = Fleet(client, workers=2, timeout=60)
+    victim, pid = worker_of(client, fleet, 1)
+
+    def kill(row, *_) -> None:
+        if not said and victim in fleet.members:
+            os.kill(pid, signal.SIGKILL)
+
+    found = tune_on(fleet, Source.of(stores[0]), tuner, *lists, replace(RUN, callback=kill), say=said.append)
+    fleet.close()
+    assert said == [GONE.format(victim), "going on after epoch 1 with 1 worker"]
+    assert found.to_json() == tuner.fit(*lists, RUN).to_json()

@@ -1,0 +1,545 @@
+"""Exports mean the same everywhere: C bit by bit, Python too, treelite and ONNX up to the order of sums; refusals by name."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from strategies import containers
+from synthetic import SyntheticOptions, synthetic_nbest
+
+from boostfeat.boosting.boost import BoostOptions, boost
+from boostfeat.core.errors import InputError
+from boostfeat.core.files import read_chunks
+from boostfeat.export import EXPORTERS, Context, ExportOptions, c, export, exporter, python
+from boostfeat.export.json_model import SCHEMA
+from boostfeat.export.treelite import combined
+from boostfeat.export.verify import MAX_INPUTS, inputs_of
+from boostfeat.formats import read
+from boostfeat.lists.build import ReadOptions, attach
+from boostfeat.lists.store import write_store
+from boostfeat.model.model import Model, tree_scores
+from boostfeat.trees.growing import TreeOptions
+from boostfeat.trees.tree import DenseTable, Tree
+
+HAS_CC = any(shutil.which(name) for name in (os.environ.get("CC", "cc").split() or ["cc"])[:1])
+needs_cc = pytest.mark.skipif(not HAS_CC, reason="no C compiler")
+few = settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+TARGETS = ("c", "python", "json", "treelite", "onnx")
+
+# -- random models ------------------------------------------------------------------------------------------------------------
+
+FEATURES = ["LM0", "TranslationModel0_1", "a b", 'q"u\\ote', "what??/?!", "ä€😀", "$x$$y", "*/ x /*", "line\nbreak", "%s", ""]
+TINY = 5e-324
+EDGES = [0.0, -0.0, TINY, -TINY, 2.2e-308, 1e-30, 1.0, -1.0, 0.1, 1e30, -1e30, 3.0]
+numbers = st.sampled_from(EDGES) | st.floats(-1e6, 1e6) | st.floats(-3, 3)
+
+
+@st.composite
+def tree_json(draw: st.DrawFn, m: int) -> dict[str, object]:
+    """1 to 8 leaves; which leaf is split is drawn, so that chains and balanced trees both occur."""
+    leaf = draw(st.sampled_from(["constant", "linear", "affine"]))
+    nodes: list[dict[str, object]] = [{}]
+    open_leaves = [0]
+    for _ in range(draw(st.integers(0, 7))):
+        at = open_leaves.pop(draw(st.integers(0, len(open_leaves) - 1)))
+        left, right = len(nodes), len(nodes) + 1
+        nodes[at] = {"feature": draw(st.sampled_from(FEATURES)), "threshold": draw(numbers), "left": left, "right": right}
+        nodes += [{}, {}]
+        open_leaves += [left, right]
+    for at in open_leaves:
+        nodes[at] = {"value": draw(numbers), **({"intercept": draw(numbers)} if leaf == "affine" else {})}
+    on = {} if leaf == "constant" else {"on": draw(st.sampled_from(FEATURES))}
+    return {"name": f"tree.{m:03d}?", "weight": draw(numbers), "leaf": leaf, **on, "nodes": nodes}
+
+
+@st.composite
+def models(draw: st.DrawFn) -> Model:
+    trees = [draw(tree_json(m)) for m in range(draw(st.integers(0, 5)))]
+    weights = draw(st.dictionaries(st.sampled_from(FEATURES), numbers, max_size=6))
+    return Model(weights, tuple(Tree.from_json(tree, "t") for tree in trees), draw(st.sampled_from(["local", "global"])))
+
+
+def rows_for(model: Model, names: tuple[str, ...], n: int = 300) -> np.ndarray:
+    """Rows [n, d] of values that decide: every threshold, its two neighbours among doubles, the edges, and ordinary numbers."""
+    rng = np.random.default_rng(0)
+    x = np.empty((n, len(names)))
+    for j, name in enumerate(names):
+        cuts = [t for tree in model.trees for f, t in zip(tree.feature, tree.threshold, strict=True) if f == name]
+        near = [np.nextafter(t, side) for t in cuts for side in (-np.inf, np.inf)]
+        x[:, j] = rng.choice(np.array([*cuts, *near, *EDGES, *rng.normal(size=8)]), n)
+    return x
+
+
+def twin(model: Model, names: tuple[str, ...], x: np.ndarray) -> np.ndarray:
+    """The library's trees, and the linear part summed one weight after the other, as the exports promise."""
+    linear = np.zeros(len(x))
+    for j, name in enumerate(names):
+        linear += model.weights.get(name, 0.0) * x[:, j]
+    return linear + tree_scores(model.trees, DenseTable(names, x))
+
+
+def magnitude(model: Model, names: tuple[str, ...], x: np.ndarray) -> np.ndarray:
+    """Σ |terms| of each row: what rounding errors of sums in any order are relative to."""
+    table = DenseTable(names, x)
+    total = sum((abs(model.weights.get(name, 0.0) * x[:, j]) for j, name in enumerate(names)), np.zeros(len(x)))
+    for tree in model.trees:
+        at = tree.leaf_of(table)
+        on = 1.0 if tree.on is None else abs(table.column(tree.on))
+        total += abs(tree.weight) * (abs(tree.intercept[at]) + abs(tree.value[at]) * on)
+    return total
+
+
+# -- C --------------------------------------------------------------------------------------------------------------------
+
+
+def c_text(model: Model, prefix: str) -> str:
+    return c.header(model, dict.fromkeys(inputs_of(model, "c"), "static"), prefix=prefix)
+
+
+@needs_cc
+@given(st.lists(models(), min_size=12, max_size=12))
+@settings(few, max_examples=2)
+def test_c_equals_python_bit_by_bit(tmp_path_factory, drawn):
+    """Twelve models a compilation: the scores and the values of every tree, at thresholds, beside them and at the edges."""
+    folder = tmp_path_factory.mktemp("c")
+    prefixes = [f"m{k}" for k in range(len(drawn))]
+    library = c.compiled("".join(map(c_text, drawn, prefixes)), folder, prefixes)
+    for model, prefix in zip(drawn, prefixes, strict=True):
+        names = inputs_of(model, "c")
+        x = rows_for(model, names)
+        np.testing.assert_array_equal(c.scorer(library, prefix)(x), twin(model, names, x))
+        out = np.empty((len(x), len(model.trees)))
+        trees = library[f"trees_{prefix}"]
+        trees.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_void_p]
+        trees(x.ctypes.data, len(x), x.shape[1], out.ctypes.data)
+        for m, tree in enumerate(model.trees):
+            np.testing.assert_array_equal(out[:, m], tree.predict(DenseTable(names, x)))
+
+
+def odd_model() -> Model:
+    split = {"feature": "what??/?!", "threshold": 0.5, "left": 1, "right": 2}
+    tree = {"name": '*/ \\\n"t"', "weight": 2, "leaf": "linear", "on": "ä€😀", "nodes": [split, {"value": 1}, {"value": -3}]}
+    alone = {"name": "alone", "weight": 1.0, "leaf": "constant", "nodes": [{"value": 7}]}
+    return Model(dict.fromkeys(FEATURES, 1.5), (Tree.from_json(tree, "t"), Tree.from_json(alone, "t")))
+
+
+STRICT = ("-pedantic", "-Wall", "-Wextra", "-Werror", "-Wshadow", "-Wconversion", "-Wtrigraphs", "-c")
+COMPILERS = [
+    ("gcc", "-std=c99", "-x", "c"),
+    ("gcc", "-std=c17", "-x", "c"),
+    ("g++", "-std=c++98", "-x", "c++"),
+    ("g++", "-std=c++17", "-x", "c++"),
+    ("clang", "-std=c99", "-x", "c"),
+    ("clang++", "-std=c++98", "-x", "c++"),
+]
+
+
+@pytest.mark.parametrize("command", COMPILERS, ids=" ".join)
+def test_headers_compile_without_a_warning(tmp_path, command):
+    """Odd names, no model at all, weights alone, one leaf: each included twice, several in one file, and nothing of them used."""
+    if not shutil.which(command[0]):
+        pytest.skip(f"no {command[0]}")
+    cases = {"boostfeat": odd_model(), "none": Model({}), "linear": Model({"a": 1.0}), "leaf": Model({}, odd_model().trees[1:])}
+    for prefix, model in cases.items():
+        (tmp_path / f"{prefix}.h").write_text(c_text(model, prefix))
+    (tmp_path / "main.c").write_text(2 * "".join(f'#include "{prefix}.h"\n' for prefix in cases) + "int used;\n")
+    done = subprocess.run(
+        [*command, *STRICT, "main.c", "-o", "main.o"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@needs_cc
+def test_header_has_names_kinds_and_places(tmp_path):
+    """Names come back from C as the bytes they were; a feature's place is a constant of the header."""
+    model = odd_model()
+    kinds = {**dict.fromkeys(inputs_of(model, "c"), "contextual"), "what??/?!": "static", "LM0": "static"}
+    text = c.header(model, kinds, prefix="odd")
+    assert text.isascii()
+    text += (
+        "const char *feature(int i) { return odd_feature_name(i); }\nconst char *kind(int i) { return odd_feature_kind(i); }\n"
+        "const char *tree(int i) { return odd_tree_name(i); }\nint is_static(int i) { return odd_tree_is_static(i); }\n"
+        "int place(void) { return ODD_X_TranslationModel0_1; }\nint sizes(void) { return 100 * ODD_N_FEATURES + ODD_N_TREES; }\n"
+    )
+    library = c.compiled(text, tmp_path, ["odd"])
+    for name in ("feature", "kind", "tree"):
+        getattr(library, name).restype = ctypes.c_char_p
+    names = inputs_of(model, "c")
+    assert [library.feature(i).decode() for i in range(len(names))] == list(names) == FEATURES
+    assert [library.kind(i).decode() for i in range(len(names))] == [kinds[name] for name in names]
+    assert [library.tree(i).decode() for i in range(2)] == [tree.name for tree in model.trees]
+    assert [library.is_static(i) for i in range(2)] == [0, 1]  # one looks at a contextual feature, the other at none
+    assert (library.place(), library.sizes()) == (FEATURES.index("TranslationModel0_1"), 100 * len(names) + 2)
+
+
+@needs_cc
+def test_deep_chains(tmp_path):
+    """300 leaves on a chain: neither the exporters nor the compiler recurse into it."""
+    n = 300
+    nodes: list[dict[str, object]] = []
+    for k in range(n - 1):
+        nodes += [{"feature": "f", "threshold": float(k), "left": 2 * k + 1, "right": 2 * k + 2}, {"value": float(k)}]
+    nodes.append({"value": float(n)})
+    model = Model({}, (Tree.from_json({"name": "t", "weight": 1.0, "leaf": "constant", "nodes": nodes}, "t"),))
+    x = np.array([[-1.0], [0.0], [0.5], [200.0], [1e9]])
+    expected = [0.0, 0.0, 1.0, 200.0, n]  # the first k with x <= k
+    assert c.scorer(c.compiled(c_text(model, "m"), tmp_path, ["m"]), "m")(x).tolist() == expected
+    (tmp_path / "m.py").write_text(python.module_text(model))
+    assert python.score_rows(tmp_path / "m.py", x).tolist() == expected
+
+
+# -- Python -----------------------------------------------------------------------------------------------------------------
+
+
+def imported(model: Model):
+    spec = importlib.util.spec_from_loader("exported", loader=None)
+    module = importlib.util.module_from_spec(spec)
+    exec(compile(python.module_text(model), "exported", "exec"), module.__dict__)
+    return module
+
+
+@given(models())
+@settings(few, max_examples=40)
+def test_python_module_equals_the_library_bit_by_bit(model):
+    module, names = imported(model), inputs_of(model, "python")
+    x = rows_for(model, names, 50)
+    assert (names, model.level) == (module.FEATURES, module.LEVEL)
+    np.testing.assert_array_equal([module.score(row) for row in x.tolist()], twin(model, names, x))
+    by_name = [module.score({**dict(zip(names, row, strict=True)), "another": 9.0}) for row in x.tolist()]
+    np.testing.assert_array_equal(by_name, twin(model, names, x))
+    for tree in model.trees:
+        found = [module.trees(row)[tree.name] for row in x.tolist()]
+        np.testing.assert_array_equal(found, tree.predict(DenseTable(names, x)))
+
+
+def test_python_module_alone(tmp_path):
+    """Without site packages and this library; absent features are 0, a wrong number of values is an error."""
+    (tmp_path / "exported.py").write_text(python.module_text(odd_model()))
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); before = set(sys.modules); import exported as e\n"
+        "print(sorted(set(sys.modules) - before), e.score({'LM0': 2.0}), e.linear({'LM0': 2.0}))\n"
+        "try: e.score([1.0])\nexcept ValueError as error: print(error)\n"
+    )
+    command = [sys.executable, "-I", "-S", "-B", "-c", code, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["['exported'] 10.0 3.0", f"features: expected {len(FEATURES)} values, found 1"]
+
+
+# -- treelite and ONNX --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target", ["treelite", "onnx"])
+@given(model=models())
+@settings(few, max_examples=15)
+def test_vector_leaves_equal_linear_ones(tmp_path_factory, target, model):
+    """Only the order of sums differs: 1e-13 of the sum of absolute terms (some 50 roundings of 1e-16). Routing is exact.
+
+    1e-280 is for denormal leaves, whose product with the weight rounds by whole units of 5e-324.
+    """
+    pytest.importorskip(target)
+    if target == "onnx":
+        pytest.importorskip("onnxruntime")
+    names = inputs_of(model, target)
+    if not names:
+        return  # no inputs: see the refusals
+    x = rows_for(model, names)
+    found = exported_scores(target, model, tmp_path_factory.mktemp(target) / "model", x)
+    assert np.all(abs(found - twin(model, names, x)) <= 1e-13 * magnitude(model, names, x) + 1e-280)
+
+
+def exported_scores(target: str, model: Model, out, x: np.ndarray) -> np.ndarray:
+    """What the written files give rows x, read as their users would."""
+    written = exporter(target).write(model, out, Context())
+    if target == "onnx":
+        import onnx
+        import onnxruntime
+
+        onnx.checker.check_model(onnx.load(str(written[0])), full_check=True)
+        session = onnxruntime.InferenceSession(str(written[0]), providers=["CPUExecutionProvider"])
+        score, linear = session.run(None, {session.get_inputs()[0].name: x})
+        weights = np.array([model.weights.get(name, 0.0) for name in inputs_of(model, target)])
+        np.testing.assert_allclose(linear, x @ weights, rtol=1e-9, atol=1e-13 * np.max(abs(x) @ abs(weights), initial=0.0))
+        return score
+    import treelite
+
+    note = json.loads(written[1].read_text())
+    assert note["weights"] == {name: w for name, w in model.weights.items() if w != 0}
+    y = treelite.gtil.predict(treelite.Model.deserialize(str(written[0])), x).reshape(len(x), -1)
+    columns = [note["features"].index(name) for name in note["slope_features"]]
+    return y[:, 0] + (y[:, 1:] * x[:, columns]).sum(axis=1)
+
+
+@needs_cc
+@pytest.mark.parametrize("leaf", ["constant", "linear"])
+@pytest.mark.parametrize("weights", [{}, {"LM0": 1.5, "f": -2.0}], ids=["alone", "weights"])
+def test_treelites_compiler_reads_the_checkpoint(tmp_path, leaf, weights):
+    """tl2cgen takes leaves for 0 that the interpreter reads well (vectors of one), so the interpreter alone proves too little.
+
+    Values whose low 32 bits are all ones are left out: tl2cgen 1.0 keeps its mark for missing values, -1, in those bits.
+    """
+    tl2cgen, treelite = pytest.importorskip("tl2cgen"), pytest.importorskip("treelite")
+    nodes = [{"feature": "LM0", "threshold": 0.5, "left": 1, "right": 2}, {"value": 2.0}, {"value": -3.0}]
+    on = {"on": "f"} if leaf == "linear" else {}
+    trees = [
+        Tree.from_json({"name": f"t{m}", "weight": w, "leaf": leaf, **on, "nodes": nodes}, "t") for m, w in enumerate((0.5, 4.0))
+    ]
+    model = Model(weights, tuple(trees))
+    names = inputs_of(model, "treelite")
+    x = rows_for(model, names, 100)
+    x = x[(x.view(np.uint64) & 0xFFFFFFFF != 0xFFFFFFFF).all(axis=1)]
+    assert 0.5 in x
+    checkpoint, note = exporter("treelite").write(model, tmp_path / "m.tl", Context())
+    library = str(tmp_path / "m.so")
+    tl2cgen.export_lib(treelite.Model.deserialize(str(checkpoint)), toolchain="gcc", libpath=library, params={})
+    out = tl2cgen.Predictor(library, nthread=1).predict(tl2cgen.DMatrix(x, dtype="float64"))
+    found = combined(out, x, json.loads(note.read_text()))
+    assert np.all(abs(found - twin(model, names, x)) <= 1e-13 * magnitude(model, names, x) + 1e-280)
+    assert len(np.unique(found)) > 1
+
+
+# -- JSON -------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def schema():
+    """The schema's validator."""
+    validator = pytest.importorskip("jsonschema").Draft202012Validator
+    text = json.loads(SCHEMA.read_text())
+    validator.check_schema(text)
+    return validator(text)
+
+
+@given(model=models())
+@settings(few, max_examples=25)
+def test_schema_accepts_every_model(schema, model):
+    schema.validate(json.loads(json.dumps(model.to_json())))
+
+
+def _broken(**change: object) -> dict[str, object]:
+    model = json.loads(json.dumps(odd_model().to_json()))
+    model["trees"][0] |= change
+    return model
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        [],
+        {},
+        {"boostfeat": "model/2"},
+        {"boostfeat": "nbest/1"},
+        {"boostfeat": "model/1", "colour": 1},
+        {"boostfeat": "model/1", "level": "universal"},
+        {"boostfeat": "model/1", "weights": {"a": "1"}},
+        {"boostfeat": "model/1", "weights": {"a": True}},
+        {"boostfeat": "model/1", "trees": {}},
+        {"boostfeat": "model/1", "history": [1]},
+        _broken(leaf="quadratic"),
+        _broken(leaf="constant"),  # has an "on"
+        _broken(leaf="affine"),  # has no intercepts
+        _broken(weight="1"),
+        _broken(nodes=[]),
+        _broken(nodes=[{"value": 1, "intercept": 1}]),
+        _broken(nodes=[{"feature": "a", "threshold": 1, "left": 0, "right": 1}]),
+        _broken(nodes=[{"feature": "a", "threshold": 1, "left": 1}]),
+        _broken(colour=1),
+    ],
+)
+def test_schema_refuses_what_the_library_refuses(schema, model):
+    with pytest.raises(InputError):
+        Model.from_json(model, "m")
+    assert not schema.is_valid(model)
+
+
+# -- whole lists and the command ----------------------------------------------------------------------------------------------
+
+
+def list_model(nbest, level="local", leaves="affine") -> Model:
+    """A learnt model: thresholds lie among the list's values."""
+    tree = TreeOptions(leaves=leaves, max_leaves=4, min_occurrences=5)
+    return boost(nbest, None, BoostOptions(level=level, rounds=6, tree=tree), seed=0)
+
+
+@pytest.fixture(scope="module")
+def lists(tmp_path_factory):
+    """(folder, list): the folder has the list's store and learnt models local.json and global.json."""
+    folder, nbest = tmp_path_factory.mktemp("lists"), synthetic_nbest(SyntheticOptions(sentences=40, hyps=20, features=6))
+    write_store(nbest, folder / "test.nbest")
+    for level in ("local", "global"):
+        list_model(nbest, level).save(folder / f"{level}.json")
+    return folder, nbest
+
+
+@pytest.mark.parametrize("level", ["local", "global"])
+@pytest.mark.parametrize("target", TARGETS)
+def test_command_verifies(boostfeat, lists, tmp_path, target, level):
+    need(target)
+    folder, nbest = lists
+    arguments = ("export", folder / f"{level}.json", "--to", target, "--verify", folder / "test.nbest")
+    code, out, err = boostfeat(*arguments, "-o", tmp_path / "model.out", "--json")
+    assert (code, err) == (0, "")
+    result = json.loads(out)
+    assert sorted(result["files"]) == sorted(map(str, tmp_path.iterdir()))
+    rows = (nbest.n_units, "distinct units") if level == "local" else (nbest.n_hyps, "hypotheses")
+    assert (result["verified"]["rows"], result["verified"]["what"]) == rows
+    assert result["verified"]["difference"] <= 1e-12  # doubles throughout, with some cancellation; the promise is 1e-6
+    if level == "global":
+        return
+    first = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    code, out, _ = boostfeat(*arguments, "-o", tmp_path / "model.out")
+    assert "largest difference" in out
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == first  # the same bytes again
+
+
+def need(target: str) -> None:
+    if target == "c" and not HAS_CC:
+        pytest.skip("no C compiler")
+    for package in {"treelite": ["treelite"], "onnx": ["onnx", "onnxruntime"]}.get(target, []):
+        pytest.importorskip(package)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_wrong_export_is_an_error_and_leaves_nothing(monkeypatch, lists, tmp_path, target):
+    """What is written is another model, off by one unit in 100,000 of one leaf; what was there before stays as it was."""
+    need(target)
+    folder, nbest = lists
+    model = Model.load(folder / "local.json")
+    tree = model.trees[0]
+    wrong = replace(
+        model, trees=(replace(tree, intercept=np.where(tree.left < 0, tree.intercept + 1e-5 / tree.weight, 0)), *model.trees[1:])
+    )
+    real = exporter(target)
+    sabotaged = replace(real, write=lambda m, out, context: real.write(wrong, out, context))
+    monkeypatch.setattr("boostfeat.export.exporter", lambda name: sabotaged)
+    (tmp_path / "model.out").write_text("before")
+    with pytest.raises(InputError, match="expected the same scores within 1e-06, found a difference of 1e-05"):
+        export(model, target, tmp_path / "model.out", Context(nbest))
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["before"]
+    export(model, target, tmp_path / "model.out", Context(nbest), verify=False)
+    assert (tmp_path / "model.out").read_bytes() != b"before"
+
+
+@given(
+    nbest=containers(min_sentences=1),
+    seed=st.integers(0, 2**32 - 1),
+    target=st.sampled_from(TARGETS),
+    level=st.sampled_from(["local", "global"]),
+)
+@settings(few, max_examples=15)
+def test_any_list_verifies(tmp_path_factory, nbest, seed, target, level):
+    """Sparse features are inputs like the others, features that the list lacks are 0, lists without units have hypotheses."""
+    need(target)
+    rng = random.Random(seed)
+    names = [*nbest.global_names, *nbest.sparse_names.to_pylist(), "absent"]
+    nodes = [
+        {"feature": rng.choice(names), "threshold": rng.randint(-8, 8) / 4, "left": 1, "right": 2},
+        {"value": 1.0},
+        {"value": -2.5},
+    ]
+    tree = Tree.from_json({"name": "t", "weight": 0.5, "leaf": "linear", "on": rng.choice(names), "nodes": nodes}, "t")
+    has_units = level == "global" or nbest.n_occurrences
+    model = Model({name: rng.uniform(-1, 1) for name in names}, (tree,) if has_units else (), level)
+    _, check = export(model, target, tmp_path_factory.mktemp("any") / "model", Context(nbest))
+    assert check is not None
+    assert check.rows == (nbest.n_units if level == "local" and nbest.n_occurrences else nbest.n_hyps)
+    assert check.difference <= 1e-12
+
+
+@needs_cc
+def test_streams_and_compression(boostfeat, lists, tmp_path):
+    folder, _ = lists
+    code, text, err = boostfeat("export", folder / "local.json", "--to", "c", "-o", "-", "--verify", folder / "test.nbest")
+    assert (code, text.splitlines()[-1]) == (0, "#endif")
+    assert "verified on" in err
+    boostfeat("export", folder / "local.json", "--to", "c", "-o", tmp_path / "m.h.gz", "--verify", folder / "test.nbest", "-q")
+    assert b"".join(read_chunks(tmp_path / "m.h.gz")).decode() == text
+    code, _, err = boostfeat("export", folder / "local.json", "--to", "treelite", "-o", "-")
+    assert code == 2
+    assert "model.treelite.json; name one" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--to", "fortran"], "unknown target 'fortran': expected one of c, moses, json, onnx, treelite, python, cdec, nbest"),
+        (["--to", "python", "--prefix", "m"], "--prefix: expected a target that uses it, found --to python"),
+        (["--to", "c", "--phrase-table", "t.gz"], "--phrase-table: expected a target that uses it, found --to c"),
+        (["--to", "c", "--prefix", "9m"], "--prefix: expected small letters"),
+        (["--to", "c", "--no-verify", "--verify", "x"], "--no-verify: expected no --verify"),
+        (["--to", "c", "--verify", "missing.nbest"], "missing.nbest"),
+        (["--to", "c", "--verify", "a", "--list", "b"], "--list: expected the list of --verify"),
+    ],
+)
+def test_usage_errors_are_one_line(boostfeat, lists, tmp_path, arguments, message):
+    code, out, err = boostfeat("export", lists[0] / "local.json", "-o", tmp_path / "out", *arguments)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert message in err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("target", ["c", "python", "treelite", "onnx"])
+def test_too_many_inputs_are_refused_by_name(tmp_path, target):
+    """Weights of 0 do not count."""
+    need(target)
+    fits = {**{f"s{k}": 1.0 for k in range(MAX_INPUTS)}, "zero": 0.0}
+    assert len(inputs_of(Model(fits), target)) == MAX_INPUTS
+    with pytest.raises(
+        InputError, match=r"at most 4,096 input features, found 4,097 \(the last is 'pt:das\|the'\); use --to json"
+    ):
+        export(Model({**fits, "pt:das|the": 1.0}), target, tmp_path / "out")
+    assert not list(tmp_path.iterdir())
+
+
+def test_names_that_c_cannot_hold(tmp_path):
+    with pytest.raises(InputError, match=r"names that a C string can hold, found 'a\\x00b'"):
+        export(Model({"a\0b": 1.0}), "c", tmp_path / "out")
+
+
+@pytest.mark.parametrize(("target", "package"), [("treelite", "treelite"), ("onnx", "onnx")])
+def test_missing_packages_are_named(monkeypatch, tmp_path, target, package):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(InputError, match=rf"the package {package}, found none; pip install 'boostfeat\[export\]'"):
+        export(odd_model(), target, tmp_path / "out")
+
+
+def test_no_compiler_is_said(monkeypatch, lists, tmp_path):
+    monkeypatch.setenv("CC", "no-such-compiler")
+    folder, nbest = lists
+    with pytest.raises(
+        InputError, match="expected a C compiler to verify with, found CC=no-such-compiler; set CC, or give --no-verify"
+    ):
+        export(Model.load(folder / "local.json"), "c", tmp_path / "m.h", Context(nbest))
+    assert not list(tmp_path.iterdir())
+
+
+def test_every_target_uses_options_that_exist():
+    for name in EXPORTERS:
+        assert set(exporter(name).uses) <= set(vars(ExportOptions())), name
+
+
+def test_real_units(real, tmp_path):
+    """Learnt trees on real phrases: the first 20 lists of fi-en's held-out part."""
+    source, refs = ((real / "fi-en" / f"devselect.{x}").read_text().splitlines()[:20] for x in ("fi", "en"))
+    lines = next(read_chunks(real / "fi-en" / "devselect.200.enriched.xz", 1 << 23)).splitlines(keepends=True)
+    (tmp_path / "head").write_bytes(b"".join(line for line in lines if int(line.split(b" ", 1)[0]) < 20))
+    nbest = attach(read(tmp_path / "head", ReadOptions(source=source)), source=source, refs=[refs], name="head")
+    model = list_model(nbest)
+    assert len(nbest) == 20
+    for target in TARGETS:
+        need(target)
+        _, check = export(model, target, tmp_path / f"model.{target}", Context(nbest))
+        assert check is not None
+        assert check.rows == nbest.n_units > 1000
+        assert check.difference <= 1e-13

@@ -1,0 +1,645 @@
+"""Trees in a Moses phrase table, and as a Moses feature function: the same numbers as here, or a refusal by name."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import lzma
+import math
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from boostfeat import formats
+from boostfeat.core.errors import InputError
+from boostfeat.export import Context, ExportOptions, export
+from boostfeat.export.kinds import kinds_of, static_features
+from boostfeat.export.moses import table as table_module
+from boostfeat.export.moses.ini import Ini
+from boostfeat.export.moses.numbers import DIGITS, number_rows
+from boostfeat.features import TEMPLATES, Resources, Vocab, featurize
+from boostfeat.lists.build import Builder, HypRecord, ReadOptions, UnitRecord, attach
+from boostfeat.lists.nbest import NBest, strings
+from boostfeat.model.model import Model, unit_table
+from boostfeat.model.tree_columns import augment
+from boostfeat.trees.tree import Tree
+
+CXX = shutil.which(os.environ.get("CXX", "c++").split()[0])
+TM = tuple(f"TranslationModel0_{i}" for i in range(4))
+
+
+def stump(
+    m: int, feature: str, threshold: float, left: float, right: float, *, on: str | None = None, affine: bool = False
+) -> Tree:
+    leaf = "constant" if on is None else "affine" if affine else "linear"
+    children = np.array([1, -1, -1], np.int32), np.array([2, -1, -1], np.int32)
+    intercept = np.array([0, 0.25, -0.5]) if affine else np.zeros(0)
+    return Tree(f"tree.{m:03d}", 2.0 + m, leaf, on, (feature, "", ""), np.array([threshold, 0, 0]), *children,
+                np.array([0, left, right]), intercept)  # type: ignore[arg-type]  # fmt: skip
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Kinds
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("TranslationModel0_2", "static"),
+        ("TranslationModel1", "static"),
+        ("PhraseDictionaryMultiModel0_1", "static"),
+        ("WordPenalty0", "static"),
+        ("PhrasePenalty0", "static"),
+        ("UnknownWordPenalty0", "static"),
+        ("PhraseCount", "static"),
+        ("LM0", "contextual"),
+        ("LexicalReordering0_3", "contextual"),
+        ("Distortion0", "contextual"),
+        ("SomethingNew0", "contextual"),  # not known to be static
+        ("Mine", "static"),  # the user says so
+        ("len.src", "static"),  # of templates, without a list that declares them
+        ("count.log", "static"),
+        ("pt:talo|house", "static"),
+        ("bi:the|house", "contextual"),
+        ("jump.log", "contextual"),
+    ],
+)
+def test_kinds_by_name(name: str, kind: str) -> None:
+    assert kinds_of([name], static=["Mine"]) == {name: kind}
+
+
+def test_kinds_are_those_that_the_lists_templates_declare() -> None:
+    nbest = decoded(seed=0)
+    vocab = Vocab.of("length,jump,hypothesis,pt", TEMPLATES, min_count=1)
+    listed, _ = featurize(nbest, vocab)
+    found = kinds_of([*listed.global_names, *listed.sparse_names.to_pylist()], listed)
+    assert found["len.tgt"] == "static"
+    assert found["jump.far"] == "contextual"
+    assert found["hyp.repeats"] == "global"
+    assert {found[name] for name in listed.sparse_names.to_pylist()} == {"static"}
+    assert set(static_features(listed)) == {name for name, kind in found.items() if kind == "static"}
+    with pytest.raises(InputError, match=r"--static jump.far: .* found a contextual one"):
+        kinds_of(["jump.far"], listed, static=["jump.far"])
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Lists as a decoder makes them
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def decoded(seed: int, *, sentences: int = 5, hyps: int = 6) -> NBest:
+    """Hypotheses that cover their source with phrases in any order. Numbers are exact in single precision."""
+    rng = np.random.default_rng(seed)
+    source = [" ".join(f"s{w}" for w in rng.integers(0, 9, rng.integers(3, 9))) for _ in range(sentences)]
+    builder = Builder(ReadOptions(source=source))
+    for sent, words in enumerate(source):
+        n = len(words.split())
+        for h in range(hyps):
+            cuts = [0, *np.flatnonzero(rng.random(n - 1) < 0.6) + 1, n]
+            spans = list(itertools.pairwise(cuts))
+            tokens: list[str] = []
+            units = []
+            for a, b in (spans[k] for k in rng.permutation(len(spans))):
+                tgt = [f"t{w}" for w in rng.integers(0, 9, rng.integers(1, 5))]
+                x = {name: float(v) / 8 for name, v in zip((*TM, "LM0", "Distortion0"), -rng.integers(0, 99, 6), strict=True)}
+                x |= {"WordPenalty0": -float(len(tgt)), "PhrasePenalty0": 1.0}
+                units.append(UnitRecord(x, (int(a), int(b)), (len(tokens), len(tokens) + len(tgt)), align="0-0"))
+                tokens += tgt
+            builder.add(HypRecord(sent, " ".join(tokens), f"list:{sent}.{h}", 0.0, units=units))
+    return attach(builder.finish(), source=source, refs=[], name="list")
+
+
+def entries_of(nbest: NBest) -> tuple[NBest, list[str]]:
+    """A list whose phrase pairs each have one row of scores, and the table it could have been decoded with."""
+    units = nbest.units
+    pairs: dict[tuple[str, str], int] = {}
+    x = nbest.X.copy()
+    at = [nbest.unit_names.index(name) for name in TM]
+    for u, pair in enumerate(zip(units.src.to_pylist(), units.tgt.to_pylist(), strict=True)):
+        x[u, at] = x[pairs.setdefault(pair, u), at]
+    lines = []
+    for k, ((src, tgt), u) in enumerate(pairs.items()):
+        scores = " ".join(repr(math.exp(v)) for v in x[u, at])
+        lines.append(f"{src} ||| {tgt} ||| {scores} ||| {units.align[u].as_py()} ||| 7 5 {k % 4} ||| |||")
+    return replace(nbest, units=replace(units, x=x)), lines
+
+
+def write_lines(path: Path, lines: list[str]) -> Path:
+    with gzip.open(path, "wt") as stream:
+        stream.writelines(line + "\n" for line in lines)
+    return path
+
+
+def to_moses(model: Model, out: Path, nbest: NBest | None = None, **options: object) -> tuple[dict[str, Path], str]:
+    files, check = export(model, "moses", out, Context(nbest, ExportOptions(**options)))  # type: ignore[arg-type]
+    return {Path(file).name: Path(file) for file in files}, check.note if check else ""
+
+
+def rows(path: Path) -> Iterator[list[str]]:
+    with gzip.open(path, "rt") as stream:
+        for line in stream:
+            yield [field.strip() for field in line.rstrip("\n").split("|||")]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Tables
+# ---------------------------------------------------------------------------------------------------------------------
+
+STATIC = (
+    stump(0, TM[2], -4.0, 0.03, -0.01),
+    stump(1, "WordPenalty0", -1.5, -0.5, 0.25, on=TM[0]),
+    stump(2, "len.diff", 0.5, 0.125, -0.25, on=TM[3], affine=True),
+    stump(3, "count.log", 0.75, 1.0, -1.0),
+    stump(4, "un.src", 0.5, 0.75, -0.75),
+)
+WEIGHTS = {"LM0": 0.5, **dict.fromkeys(TM, 0.25), "WordPenalty0": -1.0}
+
+
+@pytest.mark.parametrize("columns", ["trees", "sum", "leaves"])
+def test_a_table_adds_what_the_trees_add(columns: str, tmp_path: Path) -> None:
+    """Plain Python reads the table back, and sums over derivations. Templates have their values from ``featurize``."""
+    nbest, lines = entries_of(decoded(seed=1))
+    counts = {(f[0].strip(), f[1].strip()): float(f[4].split()[2]) for f in (line.split("|||") for line in lines)}
+    listed, _ = featurize(nbest, Vocab.of("length,phrase_count,unaligned", TEMPLATES), resources=Resources(phrase_counts=counts))
+    model = Model({**WEIGHTS, "len.src": 0.125, "count.1": -0.5}, STATIC)
+    table = write_lines(tmp_path / "pt.gz", lines)
+    files, note = to_moses(model, tmp_path / "out", listed, phrase_table=str(table), columns=columns)
+    assert note.startswith("0 units are unknown words")
+    ini = Ini.read(files["moses.ini.lines"])
+    weights = ini.weights()["TranslationModel0"]
+    assert f" num-features={len(weights)} " in ini.lines[1]
+    assert weights[:4] == [0.25] * 4
+    by_name = dict(line.split() for line in files["weights.sparse"].read_text().splitlines()) if columns == "leaves" else {}
+    adds: dict[tuple[str, str], list[float]] = {}
+    old = {tuple(field.strip() for field in line.split("|||")[:2]): line for line in lines}
+    for fields in rows(files["phrase-table.gz"]):
+        scores, sparse = [float(s) for s in fields[2].split()], fields[5].split()
+        leaves = [float(by_name[f"TranslationModel0_{n}"]) * float(v) for n, v in zip(sparse[::2], sparse[1::2], strict=True)]
+        adds[fields[0], fields[1]] = [*(math.log(s) for s in scores[4:]), *leaves]
+        rest = old[fields[0], fields[1]].split("|||")
+        assert fields[2].split()[:4] == rest[2].split()
+        assert fields[3:5] == [rest[3].strip(), rest[4].strip()]
+    factors = weights[4:] or [1.0] * len(next(iter(adds.values())))
+    of_pair = {pair: sum(f * v for f, v in zip(factors, values, strict=False)) if columns != "leaves" else sum(values)
+               for pair, values in adds.items()}  # fmt: skip
+    units = zip(listed.units.src.to_pylist(), listed.units.tgt.to_pylist(), strict=True)
+    found = listed.sum_units(np.array([of_pair[pair] for pair in units]))
+    own = {"len.src": 0.125, "count.1": -0.5}
+    np.testing.assert_allclose(found, Model(own, STATIC).decision_function(listed), atol=1e-6)  # ln in single precision
+    if columns == "trees":  # each column by itself
+        assert [line.strip() for line in files["README.txt"].read_text().splitlines() if line.startswith("  tree.")] == [
+            tree.name for tree in STATIC
+        ]
+        np.testing.assert_allclose(weights[4:], [*(tree.weight for tree in STATIC), 1.0])
+
+
+def naive_columns(line: str, trees: tuple[Tree, ...]) -> list[float]:
+    """The twin in plain Python: trees over the scores and the target words of a line."""
+    fields = line.split("|||")
+    x = {f"TranslationModel0_{k}": max(math.log(float(s)), -100) if float(s) else -100.0 for k, s in enumerate(fields[2].split())}
+    x["WordPenalty0"] = -float(len(fields[1].split()))
+    out = []
+    for tree in trees:
+        leaf = 1 if x[tree.feature[0]] <= tree.threshold[0] else 2
+        out.append(tree.intercept[leaf] + tree.value[leaf] * (1.0 if tree.on is None else x[tree.on]))
+    return out
+
+
+phrases = st.lists(st.sampled_from(["a", "ä", "€uro", "|", "x_y", "=", "😀", "[X]"]), min_size=1, max_size=4).map(" ".join)
+scores = st.sampled_from(["1", "0", "0.25", "1e-30", "3.2e-07", "0.000123456789012345678", "2.718", ".5", "1.", "7E-3"])
+tails = st.sampled_from(
+    ["", "|||", "||| 0-0", "||| 0-0 ||| 1 2 3", "||| 0-0 ||| 1 2 3 ||| old 1 ||| {{Count 3}} |||", "||| |||  ||| |||"]
+)
+blanks = st.sampled_from(["", " ", "  ", "\t"])
+lines_of_tables = st.tuples(phrases, phrases, st.lists(scores, min_size=4, max_size=4), tails, blanks, blanks).map(
+    lambda t: f"{t[0]}{t[4]} |||{t[5]} {t[1]} |||{t[4]} {t[5].join([' ', ''])}{' '.join(t[2])} {t[3]}"
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(lines_of_tables, min_size=1, max_size=12), st.sampled_from([1, 40, 1 << 20]), st.booleans())
+def test_tables_of_any_layout_keep_all_else(lines: list[str], chunk: int, leaves: bool) -> None:
+    """Whatever the blanks, missing fields and notations of numbers: the twin's values, and the old content unchanged."""
+    import tempfile
+
+    trees = (stump(0, TM[1], -1.0, 0.5, -0.25), stump(1, "WordPenalty0", -2.5, 0.25, 0.125, on=TM[0], affine=True))
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(table_module, "CHUNK", chunk)
+        table = write_lines(Path(folder) / "pt.gz", lines)
+        model = Model(dict.fromkeys(TM, 1.0), trees)
+        files, _ = to_moses(model, Path(folder) / "out", phrase_table=str(table), columns="leaves" if leaves else None)
+        found = list(rows(files["phrase-table.gz"]))
+        weights = [line.split() for line in files["weights.sparse"].read_text().splitlines()] if leaves else []
+    assert len(found) == len(lines)
+    for line, new in zip(lines, found, strict=True):
+        old = [field.strip() for field in line.split("|||")]
+        expected = naive_columns(line, trees)
+        field = 5 if leaves else 2
+        tokens, kept = new[field].split(), old[field].split() if len(old) > field else []
+        assert tokens[: len(kept)] == kept
+        assert [f for k, f in enumerate(new) if k != field and f] == [f for k, f in enumerate(old) if k != field and f]
+        added = tokens[len(kept) :]
+        if leaves:
+            by_name = {name: float(weight) for name, weight in weights}
+            total = sum(by_name[f"TranslationModel0_{n}"] * float(v) for n, v in zip(added[::2], added[1::2], strict=True))
+            assert total == pytest.approx(sum(t.weight * v for t, v in zip(trees, expected, strict=True)), abs=1e-4)
+        else:  # single precision of inputs as large as 100
+            assert [math.log(float(token)) for token in added] == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.exp(np.linspace(-87.3, 88.7, 5000)),
+        -np.geomspace(1e-279, 1.7e308, 5000),
+        np.array(
+            [
+                np.finfo(float).max,
+                0.0,
+                1.0,
+                -1.5,
+                0.25,
+                1e9,
+                1e10,
+                9999999999.4,
+                9999999999.6,
+                99999999995.0,
+                0.99999999994,
+                0.99999999996,
+            ]
+        ),
+        np.array([float(f"1e{k}") for k in range(-279, 290)]),
+        np.nextafter([float(f"1e{k}") for k in range(-279, 290)], 0),
+    ],
+    ids=["exponentials", "magnitudes", "edges", "powers", "below powers"],
+)
+def test_numbers_are_as_printf_writes_them(values: np.ndarray) -> None:
+    assert number_rows(values[:, None]).to_pylist() == [f"{x:.{DIGITS}g}" for x in values]
+    pair = number_rows(np.stack([values[:9], values[-9:]], axis=1))
+    assert [list(map(float, row.split())) for row in pair.to_pylist()] == [
+        [float(f"{x:.{DIGITS}g}") for x in row] for row in zip(values[:9], values[-9:], strict=True)
+    ]
+
+
+def test_numbers_too_small_for_any_table_are_0() -> None:
+    assert number_rows(np.array([[1e-290, -0.0, 5e-324]])).to_pylist() == ["0 0 0"]
+    with pytest.raises(ValueError, match="expected finite numbers"):
+        number_rows(np.array([[np.inf]]))
+
+
+def test_what_a_dev_list_taught_comes_from_its_vocab(tmp_path: Path) -> None:
+    """Words, clusters and products of features, as featurize learnt them; without the vocab they are refused by name."""
+    nbest, lines = entries_of(decoded(seed=3, sentences=8))
+    plan = replace(Vocab.of("length,deleted_words,inserted_clusters,pt", TEMPLATES, min_count=1))
+    listed, vocab = featurize(nbest, plan)
+    listed, vocab = featurize(nbest, replace(vocab, products=(("len.src", "len.tgt"),), n_products=1))
+    vocab.save(tmp_path / "v.json")
+    words = [next(n for n in listed.unit_names if n.startswith(p) and listed.global_column(n).any()) for p in ("del.", "ins.c")]
+    sparse = listed.sparse_names.to_pylist()[0]
+    trees = tuple(stump(m, name, 0.5, 1.0, -1.0) for m, name in enumerate([*words, sparse]))
+    trees += (stump(len(trees), "len.src*len.tgt", 4.0, 1.0, -1.0),)
+    table = str(write_lines(tmp_path / "pt.gz", lines))
+    model = Model(WEIGHTS, trees)
+    files, _ = to_moses(model, tmp_path / "out", listed, phrase_table=table, vocab=str(tmp_path / "v.json"))
+    values = {(f[0], f[1]): np.log([float(s) for s in f[2].split()[4:]]) for f in rows(files["phrase-table.gz"])}
+    units = zip(listed.units.src.to_pylist(), listed.units.tgt.to_pylist(), strict=True)
+    np.testing.assert_allclose([values[pair] for pair in units], augment(listed, model).X[:, -len(trees) :], atol=1e-9)
+    with pytest.raises(InputError, match=r"feature 'del\..*give --vocab if a dev list taught it"):
+        to_moses(model, tmp_path / "out2", listed, phrase_table=table)
+
+
+def test_unknown_words_stay_out_and_are_counted(tmp_path: Path) -> None:
+    """A copied word is in no table: the note says how many; any other phrase without an entry is an error."""
+    nbest, lines = entries_of(decoded(seed=4))
+    source = nbest.units.src.to_pylist()
+    u = next(k for k, src in enumerate(source) if " " not in src)
+    tgt = nbest.units.tgt.to_pylist()
+    tgt[u] = source[u]
+    changed = replace(nbest, units=replace(nbest.units, tgt=strings(tgt)))
+    table = str(write_lines(tmp_path / "pt.gz", lines))
+    _, note = to_moses(Model(WEIGHTS, STATIC[:1]), tmp_path / "a", changed, phrase_table=table)
+    assert note.startswith("1 units are unknown words")
+    assert "matters in 1 of 5 lists" in note
+    tgt[u] = "no entry"
+    changed = replace(nbest, units=replace(nbest.units, tgt=strings(tgt)))
+    with pytest.raises(InputError, match=rf"found no entry '{source[u]} \|\|\| no entry'"):
+        to_moses(Model(WEIGHTS, STATIC[:1]), tmp_path / "b", changed, phrase_table=table)
+    assert not (tmp_path / "b").exists()
+
+
+def test_real_derivations_sum_to_the_trees_values(real: Path, tmp_path: Path) -> None:
+    """The oracle of issue 8: over each derivation of a real list, the new columns sum to what ``augment`` gives the hypothesis.
+
+    Unknown words (TranslationModel0 all 0) have no entry. A list's numbers have six digits and are differences of sums: thresholds
+    stand where no value is near, and slopes may differ by 1e-3 of their value.
+    """
+    size = 60  # sentences
+    path = tmp_path / "list"
+    with lzma.open(real / "fi-en" / "test.200.enriched.xz", "rb") as big, open(path, "wb") as small:
+        for line in big:
+            if int(line[: line.index(b" ")]) == size:
+                break
+            small.write(line)
+    source = (real / "fi-en" / "test.fi").read_text().splitlines()
+    nbest = formats.read(path, ReadOptions(source=source))
+    trees = (
+        stump(0, TM[2], -3.34, 0.03, -0.01),
+        stump(1, "WordPenalty0", -1.5, -0.02, 0.05),
+        stump(2, TM[0], -1.32, 0.25, -0.125, on=TM[3]),
+    )
+    near = [np.abs(nbest.X[:, nbest.unit_names.index(t.feature[0])] - t.threshold[0]).min() for t in trees]
+    assert min(near) > 1e-4
+    model = Model(WEIGHTS, trees)
+    sources = set(nbest.units.src.to_pylist())
+    with lzma.open(real / "fi-en" / "system" / "phrase-table.test.xz", "rt", encoding="utf-8") as every:
+        lines = [line.rstrip("\n") for line in every if line.partition(" ||| ")[0] in sources]
+    table = str(write_lines(tmp_path / "pt.gz", lines))
+    ini = str(real / "fi-en" / "moses.ini")
+    files, note = to_moses(model, tmp_path / "out", nbest, phrase_table=table, ini=ini)
+    assert "; 0 units lie beyond a threshold" in note
+    new = Ini.read(files["moses.ini"])
+    assert new.weights()["TranslationModel0"] == [0.25] * 4 + [2.0, 3.0, 4.0]
+    assert new.weights()["UnknownWordPenalty0"] == [1.0]
+    entries = {(f[0], f[1]): [math.log(float(s)) for s in f[2].split()[4:]] for f in rows(files["phrase-table.gz"])}
+    units = nbest.units
+    known = (nbest.X[:, [nbest.unit_names.index(name) for name in TM]] != 0).any(axis=1)
+    pairs = list(zip(units.src.to_pylist(), units.tgt.to_pylist(), strict=True))
+    known |= np.array([pair in entries for pair in pairs])  # an entry may have all probabilities 1
+    values = np.array([entries[pair] if is_known else [0.0] * 3 for pair, is_known in zip(pairs, known, strict=True)])
+    augmented = augment(nbest, model).X[:, -3:] * known[:, None]
+    assert nbest.n_hyps > 11_000
+    assert 0.01 < 1 - known.mean() < 0.2
+    for m, tolerance in ((0, 1e-8), (1, 1e-8), (2, 2e-4)):
+        found, expected = (nbest.sum_units(np.ascontiguousarray(v[:, m])) for v in (values, augmented))
+        np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance)
+        assert np.ptp(found) > 0.1
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The ini
+# ---------------------------------------------------------------------------------------------------------------------
+
+INI = """# mine
+[feature]
+WordPenalty
+PhraseDictionaryCompact name=TranslationModel0 num-features=4 path=/m/pt.minphr input-factor=0 output-factor=0
+KENLM name=LM0 path=/m/lm order=5
+
+[weight]
+UnknownWordPenalty0= 1
+WordPenalty0= -1
+TranslationModel0= .1 .2 .3 .4
+LM0= 0.5
+"""
+
+
+def test_an_ini_is_rewritten_in_its_place(tmp_path: Path) -> None:
+    """Only what the model says changes; a binary table becomes the text one; weights without a model stay and are named."""
+    (tmp_path / "moses.ini").write_text(INI)
+    _, lines = entries_of(decoded(seed=5))
+    table = str(write_lines(tmp_path / "pt.gz", lines))
+    model = Model({"LM0": 0.75, "TranslationModel0_1": 0.5}, STATIC[:2])
+    files, _ = to_moses(model, tmp_path / "out", phrase_table=table, ini=str(tmp_path / "moses.ini"))
+    path = tmp_path / "out" / "phrase-table.gz"
+    expected = INI.replace("PhraseDictionaryCompact", "PhraseDictionaryMemory").replace("num-features=4", "num-features=6")
+    expected = (
+        expected.replace("/m/pt.minphr", str(path)).replace(".1 .2 .3 .4", "0 0.5 0 0 2 3").replace("LM0= 0.5", "LM0= 0.75")
+    )
+    assert files["moses.ini"].read_text() == expected
+    assert "stay as they were: UnknownWordPenalty0, WordPenalty0." in files["README.txt"].read_text()
+    assert files["phrase-table.gz"] == path
+
+
+@pytest.mark.parametrize(
+    ("change", "weights", "message"),
+    [
+        (("LM0= 0.5\n", ""), {"LM0": 1.0}, r"LM0: expected 1 weights, found weights of UnknownWordPenalty0, WordPenalty0"),
+        (("LM0= 0.5", "LM0= 0.5"), {"LM0_1": 1.0}, r"LM0: expected 2 weights, found 1; give the ini"),
+        ((".1 .2 .3 .4", ".1 .2"), {TM[0]: 1.0}, r"pt.gz: expected 2 scores of TranslationModel0, found 4"),
+        (("LM0= 0.5", "LM0= x"), {"LM0": 1.0}, r"moses.ini:11: expected 'Name= number number ...', found 'LM0= x'"),
+        (("KENLM name=LM0", "PhraseDictionaryMemory name=T1"), {}, r"expected one phrase table, .* found TranslationModel0, T1"),
+        (("[feature]", "[features]"), {}, r"moses.ini: expected an ini of Moses with \[feature\] and \[weight\], found none"),
+    ],
+)
+def test_inis_that_do_not_fit(change: tuple[str, str], weights: dict[str, float], message: str, tmp_path: Path) -> None:
+    (tmp_path / "moses.ini").write_text(INI.replace(*change))
+    table = str(write_lines(tmp_path / "pt.gz", ["a ||| b ||| 1 1 1 1"]))
+    with pytest.raises(InputError, match=message):
+        to_moses(Model(weights, STATIC[:1]), tmp_path / "out", phrase_table=table, ini=str(tmp_path / "moses.ini"))
+
+
+def test_weights_alone_are_an_ini(tmp_path: Path) -> None:
+    """Also of sparse features. What the list has and the model does not weighs 0; what neither has stays and is named."""
+    (tmp_path / "moses.ini").write_text(INI)
+    model = Model({"LM0": 0.75, "TranslationModel0_1": 0.5, "Pairs0_a": 0.125})
+    files, _ = to_moses(model, tmp_path / "a", ini=str(tmp_path / "moses.ini"))
+    assert sorted(files) == ["README.txt", "moses.ini", "weights.sparse"]
+    expected = INI.replace(".1 .2 .3 .4", "0 0.5 0 0").replace("LM0= 0.5", "LM0= 0.75")
+    assert files["moses.ini"].read_text() == f"{expected}\n[weight-file]\n{tmp_path / 'a' / 'weights.sparse'}\n"
+    assert files["weights.sparse"].read_text() == "Pairs0_a 0.125\n"
+    assert "stay as they were: UnknownWordPenalty0, WordPenalty0." in files["README.txt"].read_text()
+    files, _ = to_moses(model, tmp_path / "b", decoded(seed=0), ini=str(tmp_path / "moses.ini"))
+    assert Ini.read(files["moses.ini"]).weights()["WordPenalty0"] == [0.0]
+    assert "stay as they were: UnknownWordPenalty0." in files["README.txt"].read_text()
+    files, _ = to_moses(model, tmp_path / "c")
+    assert files["moses.ini.lines"].read_text().splitlines()[:3] == ["[weight]", "LM0= 0.75", "TranslationModel0= 0 0.5"]
+    with pytest.raises(InputError, match="--phrase-table: expected trees or weights of templates to put into it"):
+        to_moses(model, tmp_path / "d", phrase_table=str(write_lines(tmp_path / "pt.gz", ["a ||| b ||| 1 1 1 1"])))
+
+
+def test_a_wrong_weight_in_an_ini_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nbest, lines = entries_of(decoded(seed=5))
+    table = str(write_lines(tmp_path / "pt.gz", lines))
+    monkeypatch.setattr("boostfeat.export.moses.ini.format_number", lambda w: repr(w + 1e-4))
+    for model, options in ((Model(WEIGHTS), {}), (Model(WEIGHTS, STATIC[:1]), {"phrase_table": table})):
+        with pytest.raises(InputError, match=r"expected the same scores within 1e-06, found a difference of 0\.000"):
+            to_moses(model, tmp_path / "out", nbest, **options)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Refusals
+# ---------------------------------------------------------------------------------------------------------------------
+
+FITS = "a b ||| c ||| 0.5 0.5 0.5 0.5 ||| 0-0 ||| 4 4 4 ||| |||"
+
+
+@pytest.mark.parametrize(
+    ("trees", "lines", "options", "message"),
+    [
+        ((stump(0, TM[0], -1, 0, 1), stump(1, "LM0", -1, 0, 1)), [FITS], {}, r"found tree.001 \(LM0: contextual\); learn with 'induce --static-only'"),
+        (tuple(stump(m, "LM0", m, 0, 1) for m in range(5)), [FITS], {}, r"tree.002 \(LM0: contextual\) and 2 more"),
+        ((stump(0, "Mine0", -1, 0, 1),), [FITS], {"static": ("Mine0",)}, r"feature 'Mine0': expected a static feature of phrase pairs, found none"),
+        ((stump(0, "lex.tgt|src", -1, 0, 1),), [FITS], {"static": ("lex.tgt|src",)}, r"feature 'lex.tgt\|src'"),
+        ((stump(0, TM[0], -1, 0, -90.0),), [FITS], {}, r"pt.gz:1: tree.000: expected a value from -87.3 to 88.7.*found -90; use --columns leaves"),
+        ((stump(0, TM[0], -1, 0, 200.0, on=TM[1]),), [FITS, FITS], {}, r"pt.gz:1: tree.000: .*found -138"),
+        ((stump(0, "count.log", 1, 0, 1),), [FITS, "a ||| b ||| 1 1 1 1 ||| 0-0 ||| 4 4"], {}, r"pt.gz:2: expected counts, n\(t\)"),
+        ((stump(0, TM[0], -1, 0, 1),), [FITS, "a ||| b"], {}, r"pt.gz:2: expected 'source \|\|\| target \|\|\| scores \|\|\| ...', found 'a \|\|\| b'"),
+        ((stump(0, TM[0], -1, 0, 1),), [FITS, "a ||| b ||| 1 1 1"], {}, r"pt.gz:2: expected 4 scores as in the first line, found '1 1 1'"),
+        ((stump(0, TM[0], -1, 0, 1),), [FITS, "a ||| b ||| 1 1 1 x"], {}, r"pt.gz:2: expected 4 scores"),
+        ((stump(0, TM[0], -1, 0, 1),), [FITS, "a ||| b ||| 1 1 1 nan"], {}, r"pt.gz:2: expected 4 scores"),
+        ((stump(0, TM[0], -1, 0, 1),), [FITS, "a ||| b ||| 1 1 1 -1"], {}, r"pt.gz:2: expected probabilities, found '1 1 1 -1'"),
+        ((stump(0, TM[0], -1, 0, 1),), [], {}, r"pt.gz: expected a phrase table, found an empty file"),
+        ((stump(0, TM[0], -1, 0, 1),), [FITS], {"columns": "rows"}, r"unknown --columns 'rows': expected one of trees, sum, leaves"),
+        ((stump(0, TM[0], -1, 0, 1),), None, {"columns": "sum"}, r"--columns: expected --phrase-table FILE"),
+        ((replace(stump(0, TM[0], -1, 0, 1), name="my tree"),), [FITS], {}, r"tree 'my tree': expected a name without blanks"),
+        ((stump(0, "ori.>mono", 0.5, 0, 1),), None, {}, r"feature 'ori.>mono': expected one that Moses knows when it adds a phrase"),
+        ((stump(0, "un.src", 0.5, 0, 1),), None, {}, r"feature 'un.src': expected one that Moses knows"),
+        ((stump(0, "lm.word.LM0<q10", 0.5, 0, 1),), None, {}, r"feature 'lm.word.LM0<q10': expected the quantiles"),
+        ((stump(0, "Sparse0_word", 0.5, 0, 1),), None, {}, r"feature 'Sparse0_word': expected a dense feature of Moses"),
+    ],
+)  # fmt: skip
+def test_what_moses_cannot_hold_is_refused(
+    trees: tuple[Tree, ...], lines: list[str] | None, options: dict[str, object], message: str, tmp_path: Path
+) -> None:
+    if lines is not None:
+        options = {**options, "phrase_table": str(write_lines(tmp_path / "pt.gz", lines))}
+    with pytest.raises(InputError, match=message):
+        to_moses(Model({"LM0": 1.0}, trees), tmp_path / "out", **options)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_global_model_and_a_contextual_weight_are_refused(tmp_path: Path) -> None:
+    table = str(write_lines(tmp_path / "pt.gz", [FITS]))
+    with pytest.raises(InputError, match="whose trees see whole hypotheses"):
+        to_moses(Model({}, STATIC[:1], level="global"), tmp_path / "out", phrase_table=table)
+    listed, _ = featurize(decoded(seed=0), Vocab.of("jump", TEMPLATES))
+    with pytest.raises(InputError, match=r"static features only, found jump.far \(1 in all\); tune without them"):
+        to_moses(Model({"jump.far": 1.0}, STATIC[:1]), tmp_path / "out", listed, phrase_table=table)
+
+
+def test_a_table_of_another_system_is_refused(tmp_path: Path) -> None:
+    nbest, lines = entries_of(decoded(seed=6))
+    src, tgt, _, *rest = lines[0].split(" ||| ")
+    lines[0] = " ||| ".join([src, tgt, "0.9 0.9 0.9 0.9", *rest])
+    table = str(write_lines(tmp_path / "pt.gz", lines))
+    with pytest.raises(
+        InputError, match=rf"TranslationModel0_2 of '{src} \|\|\| {tgt}': expected -.* found -0.105361; give the table"
+    ):
+        to_moses(Model(WEIGHTS, STATIC[:1]), tmp_path / "out", nbest, phrase_table=table)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The feature function
+# ---------------------------------------------------------------------------------------------------------------------
+
+HEADERS = ["moses/FF/FFState.h", "moses/FF/StatefulFeatureFunction.h", "moses/FF/StatelessFeatureFunction.h", "moses/Hypothesis.h",
+           "moses/InputType.h", "moses/ScoreComponentCollection.h", "moses/TargetPhrase.h", "util/exception.hh"]  # fmt: skip
+FUNCTIONS = {"TranslationModel0": TM, "LM0": ("LM0",), "Distortion0": ("Distortion0",), "WordPenalty0": ("WordPenalty0",)}
+
+
+def compiled(files: dict[str, Path], folder: Path) -> Path:
+    """All classes, against the mock of Moses, in one program that runs any of them. Warnings are errors."""
+    here = Path(__file__).parent
+    for header in HEADERS:
+        (folder / "mock" / header).parent.mkdir(parents=True, exist_ok=True)
+        (folder / "mock" / header).write_text('#include "moses_mock.h"\n')
+    names = [file.removesuffix(".cpp") for file in files if file.endswith(".cpp")]
+    every = f"#define EACH(X) {' '.join(f'X({name})' for name in names)}\n"
+    (folder / "classes.h").write_text("".join(f'#include "{name}.h"\n' for name in names) + every)
+    flags = ["-std=c++11", "-O0", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off"]
+    places = [f"-I{place}" for place in (folder / "mock", here, folder, *{file.parent for file in files.values()})]
+    command = [
+        CXX,
+        *flags,
+        *places,
+        here / "moses_driver.cpp",
+        *(files[f"{name}.cpp"] for name in names),
+        "-o",
+        folder / "driver",
+    ]
+    built = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+    assert built.returncode == 0, built.stderr
+    return folder / "driver"
+
+
+def script(nbest: NBest) -> str:
+    """The list as the driver reads it."""
+    lines = [" ".join([str(len(FUNCTIONS)), *(f"{name} {len(names)}" for name, names in FUNCTIONS.items())])]
+    columns = [nbest.unit_names.index(name) for names in FUNCTIONS.values() for name in names]
+    source = [len(text.split()) for text in nbest.source.to_pylist()]
+    for h in range(nbest.n_hyps):
+        at = range(nbest.unit_ptr[h], nbest.unit_ptr[h + 1])
+        lines.append(f"{len(at)} {source[nbest.sent_of_hyp[h]]}")
+        for r in at:
+            u, start = nbest.unit_idx[r], nbest.src_start[r]
+            values = " ".join(repr(float(v)) for v in nbest.X[u, columns])
+            lines.append(f"{start} {start + nbest.units.src_len[u] - 1} {nbest.units.tgt_len[u]} {values}")
+    return "\n".join(lines) + "\n"
+
+
+# features that the trees look at, the base class, and what states of neighbouring phrases are to each other
+BASES = {
+    "static": ((*TM[:2], "WordPenalty0", "len.ratio", "len.absdiff", "size.2x3", "pos.tenth", "pos.last", "len.src*len.diff"), "Stateless", {"-"}),
+    "scores": ((TM[3], "LM0", "Distortion0", "lm.word.LM0", "lm.word.LM0<q25", "pos.first", "span.len", "len.tgt"), "Stateful", {"same"}),
+    "previous": (("LM0", "jump.signed", "jump.log", "jump.left", "jump.far", "ori.<mono", "ori.<swap", "ori.<right", "ori.<left", "jump.signed*LM0"),
+                 "Stateful", {"other"}),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def functions(tmp_path_factory: pytest.TempPathFactory) -> tuple[NBest, dict[str, Model], dict[str, Path], Path]:
+    """(list, models by name, all exported files but what they share, the program): compiling takes a while."""
+    if CXX is None:
+        pytest.skip("no C++ compiler")
+    folder = tmp_path_factory.mktemp("functions")
+    nbest = decoded(seed=7, sentences=9)
+    _, vocab = featurize(nbest, Vocab.of("length,size,position,jump,orientation,lm_per_word", TEMPLATES))
+    products = tuple(tuple(name.split("*")) for names, *_ in BASES.values() for name in names if "*" in name)
+    listed, vocab = featurize(nbest, replace(vocab, products=products, n_products=len(products)))  # type: ignore[arg-type]
+    vocab.save(folder / "v.json")
+    models, every = {}, {}
+    for case, (names, *_) in BASES.items():
+        models[case] = model_over(names, listed)
+        files, _ = to_moses(models[case], folder / case, listed, vocab=str(folder / "v.json"), prefix=f"my_{case}")
+        every |= {file if path.suffix in (".h", ".cpp") else f"{case}.{file}": path for file, path in files.items()}
+    return listed, models, every, compiled(every, folder)
+
+
+def model_over(names: tuple[str, ...], listed: NBest) -> Model:
+    """A stump on each feature, its leaves of all kinds, and weights of features that Moses has and has not."""
+    rng = np.random.default_rng(0)
+    trees = []
+    for m, name in enumerate(names):
+        value = unit_table(listed).column(name)
+        threshold = float(np.median(value)) if m % 2 else float(rng.choice(value))  # many values lie on it
+        trees.append(stump(m, name, threshold, 0.5, -0.25, on=names[m - 1] if m % 3 else None, affine=m % 3 == 2))
+    return Model({**WEIGHTS, **{name: 0.5 for name in names if name.startswith(MADE)}}, tuple(trees))
+
+
+MADE = ("jump.", "len.", "pos.")
+
+
+@pytest.mark.parametrize("case", BASES)
+def test_a_feature_function_gives_the_trees_values(
+    case: str, functions: tuple[NBest, dict[str, Model], dict[str, Path], Path]
+) -> None:
+    """Every phrase of every hypothesis in its order, through a mock of Moses' search; expected: ``augment`` on the same list."""
+    listed, models, files, driver = functions
+    model, (_, base, states), name = models[case], BASES[case], f"My{case.capitalize()}Trees"
+    trees, made = model.trees, {feature: w for feature, w in model.weights.items() if feature.startswith(MADE)}
+    assert f"class {name} : public {base}FeatureFunction" in files[f"{name}.h"].read_text()
+    ran = subprocess.run([driver, name], input=script(listed), capture_output=True, text=True, check=True)
+    printed = [line.split() for line in ran.stdout.splitlines()]
+    found = np.array([line[:-1] for line in printed], np.float64)
+    expected = augment(listed, model).X[listed.unit_idx, -len(trees) :]
+    np.testing.assert_allclose(found[:, : len(trees)], expected, rtol=3e-7, atol=1e-7)  # printed in single precision
+    linear = listed.weigh(made)[0][listed.unit_idx]
+    np.testing.assert_allclose(found[:, -1], linear, rtol=3e-7, atol=1e-7)
+    assert found.shape[1] == len(trees) + 1
+    assert {line[-1] for line in printed} == states
+    ini = Ini.read(files[f"{case}.moses.ini.lines"])
+    assert ini.lines[1] == f"{name} name={name}0 num-features={found.shape[1]}"
+    assert ini.weights()[f"{name}0"] == [*(tree.weight for tree in trees), 1.0]
+    assert f"MOSES_FNAME({name});" in files[f"{case}.README.txt"].read_text()
+    late = subprocess.run([driver, name, "late"], input=script(listed), capture_output=True, text=True)
+    assert late.returncode == 1
+    assert "before it in [feature]" in late.stderr

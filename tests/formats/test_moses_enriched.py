@@ -1,0 +1,200 @@
+"""Moses' enriched n-best lists: the kernel against the plain reader, round trips, real lists, bad lines."""
+
+from __future__ import annotations
+
+import gzip
+import io
+from dataclasses import replace
+from decimal import Decimal
+from math import inf, nextafter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from synthetic import SyntheticOptions, synthetic_nbest
+
+from boostfeat.core.errors import FormatError
+from boostfeat.formats import detect, read
+from boostfeat.formats.byte_kernels import read_number
+from boostfeat.formats.moses import enriched as moses_enriched
+from boostfeat.formats.moses.enriched import parse_line
+from boostfeat.lists.build import Builder, ReadOptions, attach
+from boostfeat.lists.choices import Scorer, first_choice
+
+LINE = (
+    "0 ||| the |0-0,wa=0-0 ,total=-0.5, LM0= -1.5 TM0= -0.5 -0.25| red house |1-2,wa=0-0 1-1 ,total=-1, LM0= -2 TM0= -1 -0| "
+    " ||| LM0= -3.5 TM0= -1.5 -0.25 ||| -1.5 ||| 0=0 1-2=1-2 ||| 0-0 1-1 2-2\n"
+)
+
+
+def read_text(tmp_path: Path, text: str, **options: object):
+    path = tmp_path / "list"
+    path.write_text(text, newline="")
+    return read(path, ReadOptions(**options), format="moses-enriched")
+
+
+def read_plainly(text: str, **options: object):
+    """The naive twin: every line through the plain reader."""
+    builder = Builder(ReadOptions(**options))
+    for n, line in enumerate(text.splitlines(), 1):
+        if line.strip():
+            builder.add(parse_line(line, f"list:{n}", {}))
+    return builder.finish()
+
+
+def test_a_line_in_all_its_parts(tmp_path):
+    nb = read_text(tmp_path, LINE, source=["das rote haus"])
+    assert nb.unit_names == ("LM0", "TM0_0", "TM0_1")
+    assert nb.text.to_pylist() == ["the red house"]
+    assert nb.score.tolist() == [-1.5]
+    assert nb.units.x.tolist() == [[-1.5, -0.5, -0.25], [-2.0, -1.0, 0.0]]
+    assert nb.units.src.to_pylist() == ["das", "rote haus"]
+    assert nb.units.tgt.to_pylist() == ["the", "red house"]
+    assert nb.units.align.to_pylist() == ["0-0", "0-0 1-1"]
+    assert nb.units.score.tolist() == [-0.5, -1.0]
+    assert (nb.src_start.tolist(), nb.tgt_start.tolist()) == ([0, 1], [0, 1])
+    assert (nb.units.src_len.tolist(), nb.units.tgt_len.tolist()) == ([1, 2], [1, 2])
+    assert not np.signbit(nb.units.x[1, 2])  # -0 is 0
+    assert nb.global_features.tolist() == [[-3.5, -1.5, -0.25]]
+    assert not nb.extra_names
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text,
+        lambda text: text.replace("\n", "\r\n"),
+        lambda text: "\n  \n" + text + "\n",
+        lambda text: text.replace("0 ||| the", "0||| the"),
+        lambda text: text.removesuffix("\n"),
+        lambda text: text.replace("red", "réd\u00a0\u4e2d"),
+        lambda text: text.replace("red house |", " |").replace("1-2=1-2", ""),  # a phrase of no words
+        lambda text: text.replace("0 |||", "999999999999999999 |||"),
+        lambda text: text.replace("-1.5 TM0", "-15e-1 TM0").replace("LM0= -3.5", "LM0= -0.35E+1"),
+        lambda text: text.replace("LM0= -1.5", "LM0= -1.50000000000000000000"),  # too long for the kernel
+        lambda text: text.replace("LM0= -3.5", "Doc0= 7 LM0= -3.5"),  # a total that no block carries
+        lambda text: text + text.replace("0 |||", "3 |||"),
+        lambda text: text + text.replace("LM0= -2 ", "LM0= -2 WT_a~b= 1 ").replace("0 |||", "1 |||"),  # a sparse feature
+        lambda text: text.replace("wa=0-0 ,", "").replace("total=-0.5, ", ""),
+    ],
+    ids=range(14),
+)
+def test_kernel_and_plain_reader_agree(tmp_path, change):
+    text = change(LINE + LINE.replace("the", "a").replace("LM0= -1.5", "LM0= -1").replace("LM0= -3.5", "LM0= -3"))
+    fast, plain = read_text(tmp_path, text), read_plainly(text)
+    assert fast.n_hyps >= 2
+    assert set(fast.unit_names) == set(plain.unit_names)
+    order = [fast.unit_names.index(n) for n in plain.unit_names]
+    same_order = replace(
+        fast, unit_names=plain.unit_names, units=replace(fast.units, x=np.ascontiguousarray(fast.units.x[:, order]))
+    )
+    assert same_order.differences(plain) == []
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.floats(allow_nan=False, allow_infinity=False) | st.decimals(-1000, 1000, places=5).map(float), st.sampled_from("rgfe"))
+def test_kernel_numbers_equal_pythons(value, style):
+    """Bit by bit where the kernel gives a number; else it leaves the line to Python's own float()."""
+    text = (repr(value) if style == "r" else format(value, style))[:60]
+    raw = np.frombuffer((text + "|").encode(), np.uint8)
+    found, end = read_number(raw, 0, len(text))
+    if end >= 0:
+        assert (found, end) == (float(text) + 0.0, len(text))
+
+
+def test_common_numbers_take_the_fast_path():
+    for text in ("-0.367503", "0", "-7.19042", "1", "-100", "1.17e-05", "12", "-0.0938041", "8.67e-18", "-0.30000000000000004"):
+        assert read_number(np.frombuffer(text.encode(), np.uint8), 0, len(text)) == (float(text), len(text))
+
+
+@given(st.floats(1e-80, 1e80))
+def test_numbers_in_full_precision_take_the_fast_path(value):
+    """As our own writers print them. 18 digits of what lies halfway between two floats are the hardest ones."""
+    halfway = Decimal(value) + (Decimal(nextafter(value, inf)) - Decimal(value)) / 2
+    for text in (repr(value), f"{halfway:.17e}"):
+        found, end = read_number(np.frombuffer(text.encode(), np.uint8), 0, len(text))
+        assert (found, end) == (float(text), len(text)) or (end == -1 and Decimal(text) == halfway)  # a tie is left to float()
+
+
+def test_round_trip(tmp_path):
+    nb = replace(synthetic_nbest(SyntheticOptions(sentences=7, hyps=9), seed=3), meta={})
+    nb = replace(nb, stats=np.zeros((0, 6), np.int32), ref_ptr=np.zeros(8, np.int64), refs=nb.refs[:0])
+    out = io.BytesIO()
+    moses_enriched.write(nb, out)
+    source = nb.source.to_pylist()
+    again = attach(read_text(tmp_path, out.getvalue().decode(), source=source), source=source, refs=[], name="list")
+    assert again.differences(nb) == []
+    assert detect(tmp_path / "list") == "moses-enriched"
+
+
+def test_size_keeps_the_first(tmp_path):
+    text = "".join(LINE.replace("0 |||", f"{s} |||").replace("-1.5 |||", f"-{k}.5 |||") for s in range(3) for k in range(5))
+    nb = read_text(tmp_path, text, size=2)
+    assert nb.hyp_ptr.tolist() == [0, 2, 4, 6]
+    assert nb.score.tolist() == [-0.5, -1.5] * 3
+
+
+def test_equal_units_of_different_sentences_are_one(tmp_path):
+    text = LINE + LINE.replace("0 |||", "1 |||")
+    assert read_text(tmp_path, text).n_units == 2
+    assert read_text(tmp_path, text, source=["a b c", "x y z"]).n_units == 4  # other source words: other units
+
+
+def test_mismatch_is_kept_when_asked(tmp_path):
+    text = LINE.replace("LM0= -3.5", "LM0= -4")
+    nb = read_text(tmp_path, text, allow_mismatch=True)
+    assert dict(zip(nb.global_names, nb.global_features[0], strict=True))["LM0"] == -4.0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda t: t.replace("LM0= -3.5", "LM0= -3.6"),
+            "list:2: expected units whose LM0 sums to the hypothesis' -3.6, found -3.5",
+        ),
+        (lambda t: t.replace("LM0= -1.5", "LM0= nan"), "list:2: expected a finite number for feature LM0, found 'nan'"),
+        (lambda t: t.replace("LM0= -1.5", "LM0= x"), "list:2: expected a finite number for feature LM0, found 'x'"),
+        (lambda t: t.replace("||| -1.5 |||", "||| inf |||"), "list:2: expected a finite number for the score, found 'inf'"),
+        (lambda t: t.replace("|0-0,", "|0+0,"), "list:2: expected a source span like 0-1 in a block, found '0+0'"),
+        (lambda t: t.replace("|1-2,", "|2-1,"), "list:2: expected a source span like 0-1 in a block, found '2-1'"),
+        (lambda t: t[:60] + "\n", "list:2: expected 3 fields separated by ' ||| '"),
+        (lambda t: t.replace("0 ||| the", "x ||| the"), "list:2: expected a sentence id (0, 1, ...), found 'x'"),
+        (lambda t: t.replace("LM0= -2 ", "LM0= -2 LM0= -2 "), "list:2: expected distinct feature names, found 'LM0' twice"),
+        (lambda t: t.replace("-0.25| red", "-0.25 red"), "list:2: expected a block |span,...| after every phrase"),
+        (lambda t: t.replace("|1-2,", "|1-3,"), "list:2: expected a source span within the sentence's 3 words, found 1-3"),
+        (lambda t: LINE.replace("0 |||", "5 |||") + t, "list:3: expected sentence id 5 or higher, found 0"),
+    ],
+)
+def test_bad_lines_name_their_place(tmp_path, change, message):
+    with pytest.raises(FormatError) as error:
+        read_text(tmp_path, LINE + change(LINE), source=["das rote haus"] * 6)
+    assert str(error.value).removeprefix(f"{tmp_path}/").startswith(message)
+
+
+def test_bad_utf8_names_its_line(tmp_path):
+    path = tmp_path / "list"
+    path.write_bytes(LINE.encode() + LINE.encode().replace(b"red", b"r\xffd"))
+    with pytest.raises(FormatError, match=r"list:2: expected UTF-8 text, found byte 0xff"):
+        read(path, ReadOptions())
+
+
+def test_truncated_gzip(tmp_path):
+    path = tmp_path / "list.gz"
+    path.write_bytes(gzip.compress((LINE * 500).encode())[:-40])
+    with pytest.raises(FormatError, match="truncated or damaged"):
+        read(path, ReadOptions(), format="moses-enriched")
+
+
+@pytest.mark.parametrize("name", ["devselect"])
+def test_real_list(real, name):
+    """Numbers of shared/real/README.md: decoder BLEU 31.03 by sacrebleu; sizes by counting the file's lines and blocks."""
+    source, refs = ((real / "fi-en" / f"{name}.{x}").read_text().splitlines() for x in ("fi", "en"))
+    nb = read(real / "fi-en" / f"{name}.200.enriched.xz", ReadOptions(source=source))
+    nb = attach(nb, source=source, refs=[refs], name=name, threads=2)
+    assert (len(nb), nb.n_hyps) == (1000, 198_944)
+    assert not nb.extra_names  # unit sums are the totals; no feature is left over
+    assert f"{Scorer(nb).score(first_choice(nb), 'bleu').score:.2f}" == "31.03"
+    assert nb.text[0].as_py() == "rounded rectangle line properties"

@@ -1,0 +1,221 @@
+"""Metrics of chosen hypotheses: sacrebleu's numbers and signatures, computed once per hypothesis."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import sacrebleu
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import build, containers, plain, quick
+
+from boostfeat import __version__
+from boostfeat.boosting.boost import BoostOptions
+from boostfeat.core.errors import InputError
+from boostfeat.lists.build import HypRecord, attach
+from boostfeat.lists.choices import (
+    GAINS,
+    METRICS,
+    Scorer,
+    best_choice,
+    chosen_stats,
+    first_choice,
+    gain_metric,
+    mean_bleu,
+    oracle_choice,
+    parse_metrics,
+    signature,
+)
+from boostfeat.lists.merging import concat
+from boostfeat.lists.nbest import NBest
+from boostfeat.metrics.bleu import sentence_bleu
+from boostfeat.tuners.base import Run
+
+ORACLES: dict[str, Callable[[], Any]] = {
+    "bleu": lambda: sacrebleu.BLEU(tokenize="none", force=True),
+    "chrf": sacrebleu.CHRF,
+    "ter": sacrebleu.TER,
+}
+
+
+def lists(*sentences: list[str], refs: list[list[str]]) -> NBest:
+    hyps = [HypRecord(s, text, "list", score=-float(k)) for s, texts in enumerate(sentences) for k, text in enumerate(texts)]
+    return attach(build(hyps), source=None, refs=refs, name="test")
+
+
+# Sentence 1 has no hypothesis: scored as an empty line.
+NB = lists(
+    ["the house is small", "a house is little", "the small house"],
+    [],
+    ["it works well .", "it works", ""],
+    refs=[["the house is small", "x y", "it works fine ."], ["the home is small now", "x", "it is working fine ."]],
+)
+CHOICES = [[0, -1, 3], [1, -1, 4], [2, -1, 5]]
+
+
+@pytest.mark.parametrize("metric", ORACLES)
+@pytest.mark.parametrize("chosen", CHOICES)
+def test_scores_and_signatures_are_sacrebleus(metric: str, chosen: list[int]) -> None:
+    oracle = ORACLES[metric]()
+    texts = [NB.text[h].as_py() if h >= 0 else "" for h in chosen]
+    refs = [[plain(NB)[s].refs[k] for s in range(3)] for k in range(2)]
+    theirs = oracle.corpus_score(texts, refs)
+    mine = Scorer(NB).score(np.array(chosen), metric)
+    assert mine.score == pytest.approx(theirs.score, rel=1e-12)
+    assert mine.signature == str(oracle.get_signature())
+
+
+@quick
+@given(containers(n_refs=2, min_sentences=1, with_units=False, rare=False), st.data())
+def test_scores_of_random_choices(nb: NBest, data: st.DataObject) -> None:
+    sentences = plain(nb)
+    chosen, texts = [], []
+    for s, sent in enumerate(sentences):
+        k = data.draw(st.integers(0, len(sent.hyps) - 1)) if sent.hyps else None
+        chosen.append(-1 if k is None else int(nb.hyp_ptr[s]) + k)
+        texts.append("" if k is None else sent.hyps[k].text)
+    scorer = Scorer(nb)
+    for metric, oracle in ORACLES.items():
+        theirs = oracle().corpus_score(texts, [[s.refs[k] for s in sentences] for k in range(2)])
+        assert scorer.score(np.array(chosen), metric).score == pytest.approx(theirs.score, rel=1e-9, abs=1e-9)
+
+
+def test_different_numbers_of_references() -> None:
+    """sacrebleu takes missing references as None; the signature says so."""
+    one = lists(["the house is small"], refs=[["the house is big"]])
+    two = lists(["it works well now"], refs=[["it works fine now"], ["it is working well"]])
+    nb = concat([one, two])
+    texts = [h.text for s in plain(nb) for h in s.hyps]
+    for metric, make in ORACLES.items():
+        oracle = make()
+        theirs = oracle.corpus_score(texts, [["the house is big", "it works fine now"], [None, "it is working well"]])
+        mine = Scorer(nb).score(first_choice(nb), metric)
+        assert mine.score == pytest.approx(theirs.score, rel=1e-12)
+        assert mine.signature == str(oracle.get_signature())
+        assert mine.signature.startswith("nrefs:var|")
+
+
+def test_bleu_sbp_signature() -> None:
+    score = Scorer(NB).score(np.array([0, -1, 3]), "bleu-sbp")
+    assert score.signature == f"nrefs:2|case:mixed|eff:no|tok:none|smooth:exp|bp:strict|version:boostfeat-{__version__}"
+    assert 0 < score.score < Scorer(NB).score(np.array([0, -1, 3]), "bleu").score + 1e-9
+    assert signature("bleu+1", 1) == f"nrefs:1|case:mixed|tok:none|smooth:add|orders:2-4|version:boostfeat-{__version__}"
+
+
+@pytest.mark.parametrize("metric", ["chrf", "ter"])
+def test_statistics_are_computed_once_per_hypothesis(monkeypatch: pytest.MonkeyPatch, metric: str) -> None:
+    kind = type(ORACLES[metric]())
+    counted, compute = [], kind._extract_corpus_statistics
+
+    def count(self: Any, hyps: list[str], refs: Any) -> Any:
+        counted.extend(hyps)
+        return compute(self, hyps, refs)
+
+    monkeypatch.setattr(kind, "_extract_corpus_statistics", count)
+    scorer = Scorer(NB)
+    scores = [scorer.score(np.array(chosen), metric).score for chosen in [*CHOICES, [0, -1, 5], *CHOICES]]
+    assert sorted(counted) == sorted([*NB.text.to_pylist(), ""])  # each hypothesis, and the empty line, once
+    assert scores[:3] == scores[4:]
+    assert scores == [Scorer(NB).score(np.array(chosen), metric).score for chosen in [*CHOICES, [0, -1, 5], *CHOICES]]
+
+
+def test_lists_without_references_are_refused() -> None:
+    with pytest.raises(InputError, match="expected a list with references, found one without; import it with -r"):
+        Scorer(build([HypRecord(0, "a", "list")]))
+
+
+def test_a_gap_without_any_reference_scores_as_nothing() -> None:
+    """A list with references of its own, given only a source: the sentence it skips has neither."""
+    own = attach(build([HypRecord(0, "a b c d", "list")]), source=None, refs=[["a b c d"]], name="test")
+    two = concat([own, own])
+    from dataclasses import replace
+
+    gap = attach(replace(two, ids=np.array([0, 2])), source=["x", "y", "z"], refs=[], name="test")
+    for metric, best in (("bleu", 100.0), ("bleu-sbp", 100.0), ("chrf", 100.0), ("ter", 0.0)):
+        assert Scorer(gap).score(first_choice(gap), metric).score == pytest.approx(best)
+
+
+# -- choices ----------------------------------------------------------------------------------------------------------
+
+
+@quick
+@given(containers(n_refs=1, with_units=False, rare=False), st.data())
+def test_choices(nb: NBest, data: st.DataObject) -> None:
+    scores = data.draw(st.lists(st.sampled_from([-1.0, 0.0, 2.0]), min_size=nb.n_hyps, max_size=nb.n_hyps))
+
+    def naive(values: list[float]) -> list[int]:
+        ranges = [range(*nb.hyp_ptr[s : s + 2]) for s in range(len(nb))]
+        return [max(r, key=lambda h: (values[h], -h)) if r else -1 for r in ranges]
+
+    assert best_choice(nb, np.array(scores)).tolist() == naive(scores)
+    assert oracle_choice(nb).tolist() == naive(sentence_bleu(nb.stats).tolist())
+    assert first_choice(nb).tolist() == naive([0.0] * nb.n_hyps)
+
+
+@quick
+@given(containers(n_refs=2, with_units=False, rare=False))
+def test_mean_bleu_is_bleu_of_mean_counts(nb: NBest) -> None:
+    """Twin: corpus sums of the mean of each list's counts, an empty list as an empty line, then the formula."""
+    c, t, hyp_len, ref_len = np.zeros(4), np.zeros(4), 0.0, 0.0
+    for sent in plain(nb):
+        rows = [h.stats for h in sent.hyps] or [(0, 0, 0, 0, 0, min(len(r.split()) for r in sent.refs))]
+        for r in rows:
+            assert r is not None
+            c += np.array(r[:4]) / len(rows)
+            t += np.array([max(0, r[4] - n) for n in range(4)]) / len(rows)
+            hyp_len, ref_len = hyp_len + r[4] / len(rows), ref_len + r[5] / len(rows)
+    expected = 0.0
+    if c.any() and t.all():
+        matches = [c[n] or 0.5 ** (1 + sum(c[:n] == 0)) for n in range(4)]
+        expected = 100 * np.exp(np.mean(np.log(matches / t)) + min(0, 1 - ref_len / hyp_len))
+    assert mean_bleu(nb) == pytest.approx(expected, rel=1e-9)
+
+
+def test_chosen_statistics_of_an_empty_list() -> None:
+    """sacrebleu's closest reference to an empty line is the shortest."""
+    assert chosen_stats(NB, np.array([0, -1, 3]))[1].tolist() == [0, 0, 0, 0, 0, 1]
+
+
+def test_oracle_prefers_the_better_translation() -> None:
+    assert oracle_choice(NB).tolist() == [0, -1, 3]
+    assert mean_bleu(NB) < Scorer(NB).score(oracle_choice(NB), "bleu").score
+
+
+# -- names ------------------------------------------------------------------------------------------------------------
+
+
+def test_names() -> None:
+    assert parse_metrics(" bleu, ter ,chrf,") == ["bleu", "ter", "chrf"]
+    stats = NB.stats
+    np.testing.assert_array_equal(gain_metric("bleu+1", alpha=0.1)(stats), sentence_bleu(stats))
+    np.testing.assert_array_equal(gain_metric("bleu+alpha", alpha=0.1)(stats), sentence_bleu(stats, alpha=0.1))
+
+
+@pytest.mark.parametrize("call", [lambda: parse_metrics("bleu,Meteor"), lambda: Scorer(NB).score(first_choice(NB), "Meteor")])
+def test_unknown_metrics_list_the_known(call: Callable[[], Any]) -> None:
+    with pytest.raises(InputError, match=re.escape(f"unknown metric 'Meteor': expected one of {', '.join(METRICS)}")):
+        call()
+
+
+def test_unknown_sentence_metrics_list_the_known() -> None:
+    with pytest.raises(InputError, match=re.escape("unknown sentence metric 'bleu': expected one of bleu+1, bleu+alpha")):
+        gain_metric("bleu")
+
+
+def test_no_metrics_is_an_error() -> None:
+    with pytest.raises(InputError, match="expected metric names"):
+        parse_metrics(" , ")
+
+
+@pytest.mark.parametrize("make", [lambda m: BoostOptions(metric=m), lambda m: Run(metric=m)])
+def test_nothing_is_chosen_by_a_metric_that_is_better_when_lower(make):
+    for metric in GAINS:
+        make(metric)
+    with pytest.raises(InputError, match="expected one that is better when higher"):
+        make("ter")
+    with pytest.raises(InputError, match="unknown metric 'bleurt'"):
+        make("bleurt")

@@ -1,0 +1,585 @@
+"""Search graphs: exact k-best against enumeration, the readers against what Moses printed, damaged files."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import lzma
+import math
+import re
+import tarfile
+from collections import Counter
+from itertools import islice, product
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from boostfeat.core.errors import FormatError, InputError
+from boostfeat.formats import cdec_forest
+from boostfeat.formats.moses import hypergraph as moses_hypergraph
+from boostfeat.formats.moses import search_graph as moses_osgx
+from boostfeat.lists import graph as graph_module
+from boostfeat.lists.build import ReadOptions
+from boostfeat.lists.graph import Graph, GraphBuilder
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Search against enumeration
+# ---------------------------------------------------------------------------------------------------------------------
+
+Edges = list[tuple[int, list[int], list[str | int], float]]  # head, tails, target, score
+
+
+@st.composite
+def hypergraphs(draw: st.DrawFn) -> Edges:
+    """Up to 5 nodes; whole-numbered scores, so that sums are exact and ties are many."""
+    edges: Edges = []
+    for head in range(draw(st.integers(1, 5))):
+        for _ in range(draw(st.integers(1 if head == 0 else 0, 3))):
+            tails = draw(st.lists(st.integers(0, head - 1), max_size=2)) if head else []
+            words: list[str | int] = draw(st.lists(st.sampled_from("ab"), max_size=2))
+            target = draw(st.permutations([*words, *range(len(tails))]))
+            edges.append((head, tails, target, float(draw(st.integers(-3, 3)))))
+    return edges
+
+
+def build(edges: Edges, order: list[int] | None = None) -> tuple[Graph, np.ndarray]:
+    """The graph, its last node the goal, and its edge scores; with ``order``, nodes are renumbered by it."""
+    n = max(e[0] for e in edges) + 1
+    number = dict(enumerate(order or []))
+    builder = GraphBuilder(lambda e: f"test:{e}")
+    for head, tails, target, score in edges:
+        builder.edge(number.get(head, head), [number.get(t, t) for t in tails], target, score=score)
+    graph = builder.finish(n, number.get(n - 1, n - 1))
+    return graph, graph.score
+
+
+def enumerate_all(edges: Edges, limit: int) -> list[tuple[float, str]]:
+    """The naive twin: (score, string) of every derivation of the last node."""
+    found: dict[int, list[tuple[float, list[str]]]] = {}
+    for head in range(max(e[0] for e in edges) + 1):
+        found[head] = []
+        for _, tails, target, score in (e for e in edges if e[0] == head):
+            for parts in product(*(found[t] for t in tails)):
+                tokens = [w for x in target for w in (parts[x][1] if isinstance(x, int) else [x])]
+                found[head].append((score + sum(p[0] for p in parts), tokens))
+                assume(len(found[head]) <= limit)
+    return [(score, " ".join(tokens)) for score, tokens in found[head]]
+
+
+@settings(max_examples=100, deadline=None)
+@given(edges=hypergraphs(), k=st.integers(1, 7))
+def test_kbest_equals_enumeration(edges: Edges, k: int) -> None:
+    every = enumerate_all(edges, 1500)
+    if not every:
+        with pytest.raises(FormatError, match="expected a path to the goal, found none"):
+            build(edges)
+        return
+    graph, scores = build(edges)
+    found = graph.kbest(scores, len(every) + 2, distinct=False)
+    assert Counter((found.score[i], graph.text(found, i)) for i in range(len(found))) == Counter(every)
+    assert (np.diff(found.score) <= 0).all()
+    paths = [tuple(found.edges[a:b]) for a, b in zip(found.edge_ptr[:-1], found.edge_ptr[1:], strict=True)]
+    assert len(set(paths)) == len(every)  # a post-order sequence names one derivation
+    assert [scores[list(path)].sum() for path in paths] == found.score.tolist()
+    assert graph.log10_derivations() == pytest.approx(math.log10(len(every)), abs=1e-9)
+    assert graph.best(scores).edges.tolist() == list(paths[0])
+    fewer = graph.kbest(scores, k, distinct=False)  # the order of ties does not depend on k
+    assert fewer.edges.tolist() == found.edges[: found.edge_ptr[min(k, len(found))]].tolist()
+
+
+@settings(max_examples=100, deadline=None)
+@given(edges=hypergraphs(), k=st.integers(1, 7))
+def test_distinct_kbest_equals_enumeration(edges: Edges, k: int) -> None:
+    every = enumerate_all(edges, 1500)
+    assume(every)
+    best: dict[str, float] = {}
+    for score, text in every:
+        best[text] = max(score, best.get(text, score))
+    graph, scores = build(edges)
+    with patch.object(graph_module, "EXAMINED_PER_STRING", 10_000):  # no bound in the way
+        found = graph.kbest(scores, len(best) + 1)
+        fewer = graph.kbest(scores, k)
+    texts = [graph.text(found, i) for i in range(len(found))]
+    assert dict(zip(texts, found.score, strict=True)) == best
+    assert len(texts) == len(best)
+    assert (np.diff(found.score) <= 0).all()
+    assert [graph.text(fewer, i) for i in range(len(fewer))] == texts[:k]
+
+
+@settings(max_examples=50, deadline=None)
+@given(edges=hypergraphs(), data=st.data())
+def test_numbering_of_nodes_does_not_matter(edges: Edges, data: st.DataObject) -> None:
+    every = enumerate_all(edges, 500)
+    assume(every)
+    order = data.draw(st.permutations(range(max(e[0] for e in edges) + 1)))
+    graph, scores = build(edges, order)
+    found = graph.kbest(scores, len(every), distinct=False)
+    assert Counter((found.score[i], graph.text(found, i)) for i in range(len(found))) == Counter(every)
+
+
+def test_spans_hold_own_words() -> None:
+    edges: Edges = [(0, [], ["x"], 0.0), (1, [], ["y", "z"], 0.0), (2, [0, 1], ["a", 1, "b", 0], 0.0), (3, [2], [0], 0.0)]
+    graph, scores = build(edges)
+    found = graph.best(scores)
+    assert graph.text(found, 0) == "a y z b x"
+    spans = list(zip(found.edges.tolist(), found.tgt_start.tolist(), found.tgt_end.tolist(), strict=True))
+    assert spans == [(1, 1, 3), (0, 4, 5), (2, 0, 4), (3, 5, 5)]  # post-order; without own words: empty, at its end
+
+
+def test_distinct_search_ends() -> None:
+    ladder: Edges = [(0, [], [], 0.0)] + [(n, [n - 1], [0, "a"], s) for n in range(1, 3000) for s in (0.0, -1.0)]
+    graph, scores = build(ladder)
+    assert graph.log10_derivations() == pytest.approx(2999 * math.log10(2))
+    assert len(graph.kbest(scores, 50)) == 1  # 2^2999 derivations of one string
+    assert len(graph.kbest(scores, 50, distinct=False)) == 50
+    bound = graph_module.EXAMINED_PER_STRING
+    star: Edges = [(0, [], ["a"], -float(i)) for i in range(2 * bound)] + [(0, [], ["b"], -1e6)]
+    graph, scores = build(star)
+    assert len(graph.kbest(scores, 2)) == 1  # the other string is past the stated bound of 2 x EXAMINED_PER_STRING
+    assert len(graph.kbest(scores, 3)) == 2
+
+
+def test_scores_that_cannot_be_searched() -> None:
+    graph, scores = build([(0, [], ["a"], 0.0)])
+    for bad in (np.nan, np.inf, -np.inf, 1e301):
+        with pytest.raises(InputError, match="check the weights"):
+            graph.best(scores + bad)
+    with pytest.raises(ValueError, match="one for each of 1 edges"):
+        graph.best(np.zeros(2))
+    with pytest.raises(ValueError, match="at least 1"):
+        graph.kbest(scores, 0)
+
+
+@pytest.mark.parametrize(
+    ("edges", "expected"),
+    [
+        pytest.param([(0, [1], [0], 0.0), (1, [0], [0], 0.0)], "without cycles", id="cycle"),
+        pytest.param([(0, [0], [0], 0.0)], "without cycles", id="loop"),
+        pytest.param([(0, [], [], 0.0), (1, [7], [0], 0.0)], "nodes from 0 to 1, found 7", id="unknown tail"),
+        pytest.param([(0, [], [], 0.0), (1, [0], ["a"], 0.0)], "once in the target", id="tail not in the target"),
+        pytest.param([(0, [], [], 0.0), (1, [0], [0, 0], 0.0)], "once in the target", id="tail twice in the target"),
+        pytest.param([(0, [], ["a"], 0.0), *((n, [n - 1] * 2, [0, 1], 0.0) for n in range(1, 99))], "at most", id="2^98 edges"),
+    ],
+)
+def test_graphs_that_are_none(edges: Edges, expected: str) -> None:
+    with pytest.raises(FormatError, match=expected):
+        build(edges)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Moses search graphs
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _line(hyp: str, transition: str, forward: int, covered: str, scores: str, out: str) -> str:
+    head, _, recombined = hyp.partition(" recombined")
+    recombined = " recombined" + recombined if recombined else ""
+    return (
+        f"4 {head} score=-7.0 transition={transition}{recombined} forward={forward} fscore=-1.0 covered={covered} "
+        f'scores="{scores} " out="{out}"\n'
+    )
+
+
+OSGX = "".join(
+    [
+        "4 hyp=0 stack=0 forward=1 fscore=-2.000\n",
+        _line("hyp=1 stack=1 back=0", "-1.000", 3, "0-0", "core=(-1.000,2.000) d_a=1", "das|the"),
+        _line("hyp=2 stack=1 back=0 recombined=1", "-1.500", 3, "0-0", "core=(-1.500,2.500)", "das|that"),
+        _line("hyp=3 stack=2 back=1", "-1.000", -1, "1-1", "core=(-1.000,0.000)", "haus|house"),
+        _line("hyp=5 stack=2 back=0", "-9.000", -1, "0-1", "core=(-9.000,0.000)", "das haus|"),
+        _line("hyp=4 stack=2 back=2 recombined=3", "-1.250", -1, "1-1", "core=(-1.250,1.000)", "haus|house"),
+        "7 hyp=0 stack=0 forward=-1 fscore=0.000\n",
+    ]
+)
+
+
+def write(folder: Path, name: str, text: str) -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_osgx_by_hand(tmp_path: Path) -> None:
+    path = write(tmp_path, "g.osgx", OSGX)
+    nbest = moses_osgx.read(path, ReadOptions(size=10))
+    # recombination: two arcs into hypothesis 1, two into 3; hyp 5 translates all at once into nothing. Sentence 7 is empty.
+    assert nbest.ids.tolist() == [4, 7]
+    assert nbest.text.to_pylist() == ["the house", "that house", "", ""]
+    assert nbest.score.tolist() == [-2.0, -2.5, -9.0, 0.0]
+    assert nbest.unit_names == ("core_0", "core_1", "d_a")
+    assert nbest.global_features.tolist() == [[-2, 2, 1], [-2.5, 2.5, 0], [-9, 0, 0], [0, 0, 0]]
+    units = nbest.units.take(nbest.unit_idx)
+    assert units.src.to_pylist() == ["das", "haus", "das", "haus", "das haus"]
+    assert units.tgt.to_pylist() == ["the", "house", "that", "house", ""]
+    assert units.score.tolist() == [-1.0, -1.0, -1.5, -1.0, -9.0]
+    assert nbest.src_start.tolist() == [0, 1, 0, 1, 0]
+    assert units.src_len.tolist() == [1, 1, 1, 1, 2]
+    assert nbest.tgt_start.tolist() == [0, 1, 0, 1, 0]
+    assert units.tgt_len.tolist() == [1, 1, 1, 1, 0]
+    every = moses_osgx.read(path, ReadOptions(size=10, distinct=False))
+    assert every.score[:5].tolist() == [-2.0, -2.25, -2.5, -2.75, -9.0]
+    named = moses_osgx.read(path, ReadOptions(size=1, names=["lm", "tm"], weights={"tm": 1.0, "other": 5.0}))
+    assert named.text.to_pylist() == ["that house", ""]
+    assert named.score.tolist() == [3.5, 0.0]  # -1.500,2.500 and -1.250,1.000 under tm alone
+    with pytest.raises(InputError, match=r"names for the 2 values of core=\(\.\.\.\), found 1"):
+        moses_osgx.read(path, ReadOptions(names=["lm"]))
+    with pytest.raises(InputError, match=r"weights of the graph's features \(core_0"):
+        moses_osgx.read(path, ReadOptions(weights={"lm": 1.0}))
+
+
+FI_EN_CORE = [
+    *("UnknownWordPenalty0", "WordPenalty0", "PhrasePenalty0"),
+    *(f"TranslationModel0_{i}" for i in range(4)),
+    *(f"LexicalReordering0_{i}" for i in range(6)),
+    *("Distortion0", "LM0"),
+]
+
+
+def fi_en_weights(ini: Path) -> dict[str, float]:
+    lines = [line.split() for line in ini.read_text().partition("[weight]")[2].splitlines() if "= " in line]
+    values = [(name.rstrip("="), list(map(float, v))) for name, *v in lines]
+    return {name if len(v) == 1 else f"{name}_{i}": x for name, v in values for i, x in enumerate(v)}
+
+
+def enriched(path: Path, n_sentences: int) -> dict[int, list[tuple[str, tuple[tuple[int, int], ...], dict[str, float], float]]]:
+    """(text, source spans, features, score) of the lists of the first sentences."""
+    lists: dict[int, list[tuple[str, tuple[tuple[int, int], ...], dict[str, float], float]]] = {}
+    with lzma.open(path, "rt", encoding="utf-8") as lines:
+        for line in lines:
+            sent, target, features, score, *_ = line.split(" ||| ")
+            if int(sent) >= n_sentences:
+                break
+            phrases = re.findall(r"(.*?) ?\|(\d+)-(\d+),wa=.*?\|", target)
+            groups = re.findall(r"(\S+)= ((?:[-+.e\d]+ ?)+)", features)
+            values = {
+                name if " " not in v.strip() else f"{name}_{i}": float(x) for name, v in groups for i, x in enumerate(v.split())
+            }
+            spans = tuple((int(a), int(b) + 1) for _, a, b in phrases)
+            lists.setdefault(int(sent), []).append(
+                (" ".join(" ".join(p[0] for p in phrases).split()), spans, values, float(score))
+            )
+    return lists
+
+
+def test_osgx_holds_the_nbest_list_of_the_same_search(real: Path) -> None:
+    """Oracle: the 100-best list Moses wrote in the same run. Numbers in the graph have 3 decimals."""
+    n = 12
+    lists = enriched(real / "fi-en" / "sg.test300.nbest100.enriched.xz", n)
+    weights = fi_en_weights(real / "fi-en" / "moses.ini")
+    options = ReadOptions(names=FI_EN_CORE)
+    compared = 0
+    for _, sent, graph in islice(moses_osgx.read_graphs(real / "fi-en" / "sg.test300.osgx.xz", options), n):
+        text, _, _, score = lists[sent][0]
+        best = graph.best(graph.score)
+        assert graph.text(best, 0) == text
+        rounding = 0.0005 * len(best.edges) + 5e-6 * abs(score)
+        assert best.score[0] == pytest.approx(score, abs=rounding)
+        scores = graph.edge_scores(weights)
+        slack = 0.0005 * sum(map(abs, weights.values())) * len(best.edges) + 5e-6 * abs(score)
+        assert graph.best(scores).score[0] == pytest.approx(score, abs=slack)
+        found = graph.kbest(graph.score, 1500, distinct=False)
+        paths: dict[tuple[str, tuple[tuple[int, int], ...]], dict[str, float]] = {}
+        for i in range(len(found)):
+            edges = [e for e in found.edges[found.edge_ptr[i] : found.edge_ptr[i + 1]] if graph.is_unit[e]]
+            total: Counter[str] = Counter()
+            for e in edges:
+                total.update(graph.edge_features(e))
+            paths.setdefault((graph.text(found, i), tuple((graph.src_start[e], graph.src_end[e]) for e in edges)), total)
+        for text, spans, features, _ in lists[sent]:
+            mine = paths[text, spans]
+            assert {name: mine[name] for name in features} == pytest.approx(features, abs=0.006, rel=5e-6)
+            compared += 1
+    assert compared == sum(map(len, lists.values()))
+
+
+def test_osgx_to_nbest(real: Path, tmp_path: Path) -> None:
+    with lzma.open(real / "fi-en" / "sg.test300.osgx.xz", "rt", encoding="utf-8") as lines:
+        path = write(tmp_path, "g.osgx", "".join(line for line in islice(lines, 6000) if int(line.split(" ", 1)[0]) < 5))
+    source = (real / "fi-en" / "sg.test300.fi").read_text(encoding="utf-8").splitlines()
+    nbest = moses_osgx.read(path, ReadOptions(source=source))
+    assert np.diff(nbest.hyp_ptr).tolist() == [100] * 5
+    lists = enriched(real / "fi-en" / "sg.test300.nbest100.enriched.xz", 5)
+    for s in range(5):
+        # Moses' list is distinct too; near its end equal scores at 3 decimals may come in another order
+        mine = nbest.text.to_pylist()[100 * s : 100 * s + 100]
+        assert len(set(mine)) == 100
+        assert len(set(mine) & {text for text, *_ in lists[s]}) >= 97
+    words = source[0].split()
+    first = slice(nbest.unit_ptr[0], nbest.unit_ptr[1])
+    units = nbest.units.take(nbest.unit_idx[first])
+    for start, length, src in zip(nbest.src_start[first], units.src_len, units.src.to_pylist(), strict=True):
+        assert words[start : start + length] == src.split()
+    assert np.allclose(nbest.sum_units(nbest.units.score), nbest.score)
+    assert (np.bincount(nbest.sent_of_hyp, nbest.score) < 0).all()
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Moses hypergraphs
+# ---------------------------------------------------------------------------------------------------------------------
+
+HYPERGRAPH = """\
+# target ||| features ||| source-covered
+4 5
+# node 0
+1
+<s> |||  ||| 0
+# node 1
+2
+[0] the ||| WordPenalty0=-1.0 TM_1=0.5 ||| 1
+[0] # that ||| WordPenalty0=-2.0 TM_1=0.25 WT_das~that=1 ||| 1
+# node 2
+1
+[1] house ||| WordPenalty0=-1.0 TM_1=-0.5 ||| 2
+# node 3
+1
+[2] </s> |||  ||| 2
+"""
+
+
+def test_hypergraph_by_hand(tmp_path: Path) -> None:
+    path = write(tmp_path, "12", HYPERGRAPH)
+    nbest = moses_hypergraph.read(path, ReadOptions(weights={"WordPenalty0": 1.0, "WT_das~that": 3.0}))
+    assert nbest.ids.tolist() == [12]
+    assert nbest.text.to_pylist() == ["# that house", "the house"]
+    assert nbest.score.tolist() == [0.0, -2.0]
+    units = nbest.units.take(nbest.unit_idx)
+    assert units.tgt.to_pylist() == ["# that", "house", "the", "house"]
+    assert nbest.tgt_start.tolist() == [0, 2, 0, 1]
+    assert set(nbest.src_start) == {-1}  # the file says how many source words are covered, not which
+    with pytest.raises(InputError, match="give --weights"):
+        moses_hypergraph.read(path, ReadOptions())
+
+
+@pytest.mark.parametrize(
+    ("name", "sent"), [("0.gz", 0), ("12.gz", 12), ("hg.3.json.gz", 3), ("sent07", 7), ("hg.gz", 0), ("run2.hg.xz", 2), ("-", 0)]
+)
+def test_sentence_number_is_in_the_file_name(name: str, sent: int) -> None:
+    assert moses_hypergraph.sentence_of(f"some/99/{name}") == sent
+
+
+@pytest.mark.parametrize(("case", "files"), [("denseonly", ["dense.weights"]), ("sparse", ["dense.weights", "sparse.weights"])])
+def test_hypergraph_best_path_is_that_of_moses(real: Path, case: str, files: list[str]) -> None:
+    """Oracle: truth.txt of Moses' regression test, the words and every feature value (6 significant digits)."""
+    folder = real / "moses-tests" / f"hgdecode-{case}"
+    printed = [line.partition("=")[2] for line in (folder / "truth.txt").read_text(encoding="utf-8").splitlines() if "=" in line]
+    words = [w for w in printed[0].split() if w not in ("<s>", "</s>")]
+    truth = {name: float(value) for name, _, value in (item.rpartition("=") for item in printed[1:]) if name}
+    weights = moses_hypergraph.read_weights([folder / f for f in files])
+    nbest = moses_hypergraph.read(folder / "hg.gz", ReadOptions(weights=weights, size=1))
+    mine = dict(zip(nbest.global_names, nbest.global_features[0], strict=True))
+    mine |= dict(zip(nbest.sparse_names.to_pylist(), nbest.global_sparse.toarray()[0], strict=True))
+    assert nbest.text.to_pylist() == [" ".join(words)]
+    assert {name: v for name, v in mine.items() if v} == pytest.approx(truth, rel=5e-6)
+
+
+def test_hypergraphs_of_the_same_search(real: Path, tmp_path: Path) -> None:
+    """Oracle: the decoder's 1-best of the same sentences (6 significant digits); an archive itself is refused."""
+    archive = real / "fi-en" / "hg.test10.tgz"
+    with pytest.raises(FormatError, match="a tar archive; unpack it"):
+        moses_hypergraph.read(archive, ReadOptions())
+    with tarfile.open(archive) as tar:
+        tar.extractall(tmp_path, filter="data")
+    weights = moses_hypergraph.read_weights([tmp_path / "hg.test" / "weights"])
+    lists = enriched(real / "fi-en" / "sg.test300.nbest100.enriched.xz", 10)
+    for s in range(10):
+        nbest = moses_hypergraph.read(tmp_path / "hg.test" / f"{s}.gz", ReadOptions(weights=weights, size=1))
+        assert (nbest.ids[0], nbest.text[0].as_py()) == (s, lists[s][0][0])
+        assert nbest.score[0] == pytest.approx(lists[s][0][3], rel=5e-6)
+
+
+def test_weight_files(tmp_path: Path) -> None:
+    dense = write(tmp_path, "dense", "LM0= 0.5\nTM0= 1\nTM0= 2\n\nLR= 1 2\n")
+    sparse = write(tmp_path, "sparse", "WT_=~= -1e-3\n")
+    weights = moses_hypergraph.read_weights([dense, sparse])
+    assert weights == {"LM0": 0.5, "TM0_1": 1.0, "TM0_2": 2.0, "LR_1": 1.0, "LR_2": 2.0, "WT_=~": -1e-3}
+    for text in ("LM0=\n", "a b\n", "a 1 2\n", "a 1\na 2\n", "LM0= nan\n", "a= 1\na= 2\na_1 3\n"):
+        with pytest.raises(FormatError, match=r"bad:\d: expected"):
+            moses_hypergraph.read_weights([write(tmp_path, "bad", text)])
+    with pytest.raises(FormatError, match="each name once"):
+        moses_hypergraph.read_weights([dense, dense])
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# cdec forests
+# ---------------------------------------------------------------------------------------------------------------------
+
+FOREST = (
+    r'{"rules":[1,"[X] ||| das ||| the ||| P=1",2,"[X] ||| [X,1] haus [X,2] ||| [2] house [1] \/",3,"[S] ||| [X,1] ||| [1]"],'
+    '"features":["P","Glue"],'
+    '"edges":[{"tail":[],"feats":[0,1],"rule":1},{"tail":null,"feats":["Own",0.5],"rule":"[X] ||| das ||| that"}],'
+    '"node":{"in_edges":[0,1],"cat":"X"},'
+    '"edges":[{"tail":[],"spans":[2,3,-1,-1],"feats":[],"rule":1}],"node":{"in_edges":[2],"cat":"X"},'
+    '"edges":[{"tail":[0,1],"feats":[0,-2.5],"rule":2}],"node":{"in_edges":[3],"cat":"X"},'
+    '"edges":[{"tail":[2],"feats":[],"rule":3}],"node":{"in_edges":[4],"cat":"Goal"}}\n'
+)
+CDEC_WEIGHTS = dict(
+    zip(["PhraseModel_0", "PhraseModel_1", "PhraseModel_2", "LanguageModel"], [-0.3, -0.3, -0.2, -1.0], strict=True)
+)
+
+
+def test_forest_by_hand(tmp_path: Path) -> None:
+    path = write(tmp_path, "3.json", FOREST)
+    nbest = cdec_forest.read(path, ReadOptions(weights={"P": 1.0, "Own": 4.0}))
+    assert nbest.ids.tolist() == [3]
+    assert nbest.text.to_pylist() == ["the house that /", "the house the /"]
+    assert nbest.score.tolist() == [-0.5, -1.5]
+    units = nbest.units.take(nbest.unit_idx[:3])
+    assert units.tgt.to_pylist() == ["the", "that", "[2] house [1] /"]  # in target order; the rule without words is no unit
+    assert units.src.to_pylist() == ["das", "das", "[X,1] haus [X,2]"]
+    assert nbest.src_start[:3].tolist() == [2, 0, 1]
+    assert nbest.tgt_start[:3].tolist() == [0, 2, 1]
+    assert units.tgt_len.tolist() == [1, 1, 3]  # from its first word to its last, over the gap
+    with pytest.raises(InputError, match="give --weights"):
+        cdec_forest.read(path, ReadOptions())
+
+
+@pytest.mark.parametrize("sent", [0, 1])
+def test_forests_of_cdec(real: Path, sent: int) -> None:
+    """Invariants that cdec's own numbers satisfy: WordPenalty is log10(e) a word; all hypotheses translate one source."""
+    nbest = cdec_forest.read(real / "cdec-forests" / f"{sent}.json.gz", ReadOptions(weights=CDEC_WEIGHTS, size=300))
+    assert nbest.ids.tolist() == [sent]
+    assert nbest.n_hyps == len(set(nbest.text.to_pylist())) == 300
+    assert (np.diff(nbest.score) <= 0).all()
+    column = dict(zip(nbest.global_names, nbest.global_features.T, strict=True))
+    lengths = np.array([len(text.split()) for text in nbest.text.to_pylist()])
+    assert column["WordPenalty"] == pytest.approx(lengths * math.log10(math.e), abs=1e-4)
+    assert nbest.score == pytest.approx(sum(w * column[name] for name, w in CDEC_WEIGHTS.items()), abs=1e-9)
+    units = nbest.units.take(nbest.unit_idx)
+    source: dict[int, str] = {}
+    for start, length, src in zip(nbest.src_start, units.src_len, units.src.to_pylist(), strict=True):
+        words = re.sub(r"^(\[X,\d\] ?)+|( ?\[X,\d\])+$", "", src).split()
+        if start >= 0 and length == len(words) and "[X," not in " ".join(words):  # else there is a gap inside
+            for at, word in enumerate(words, start):
+                assert source.setdefault(at, word) == word
+    assert sorted(source) == list(range(len(source)))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Sniffing, and damaged files
+# ---------------------------------------------------------------------------------------------------------------------
+
+READERS = {"osgx": (moses_osgx, OSGX), "hypergraph": (moses_hypergraph, HYPERGRAPH), "forest": (cdec_forest, FOREST)}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_sniff_knows_its_own(name: str) -> None:
+    for other, (_, sample) in READERS.items():
+        assert READERS[name][0].sniff(sample) == (name == other)
+    for text in ("", "0 ||| the house ||| LM0= -1 ||| -1\n", '{"boostfeat": "nbest/1"}\n', "hyp=0\n", "# node\n"):
+        assert not READERS[name][0].sniff(text)
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "expected"),
+    [
+        ("osgx", "back=1 ", "back=99 ", r":4: expected back= a hypothesis of this sentence, found back=99"),
+        ("osgx", "recombined=1 ", "recombined=99 ", r":3: expected recombined= .* found recombined=99"),
+        ("osgx", "recombined=3", "recombined=4", r":6: expected recombination without cycles"),
+        ("osgx", "hyp=1 stack=1 back=0", "hyp=1 stack=1 back=3", r":2: expected a graph without cycles"),
+        ("osgx", "hyp=5", "hyp=3", r":5: expected each hypothesis once"),
+        ("osgx", "(-1.000,2.000)", "(-1.000,nan)", r":2: expected a finite number for value 1 of core"),
+        ("osgx", "(-1.000,2.000)", "(-1.000,1_0)", r":2: expected a finite number for value 1 of core"),
+        ("osgx", "(-1.000,2.000)", "(-1.000)", r":2: expected 2 values in core"),
+        ("osgx", "d_a=1", "d_a", r":2: expected distinct name=value"),
+        ("osgx", "d_a=1", "core_1=1", r":2: expected distinct feature names, found 'core_1' twice"),
+        ("osgx", "transition=-9.000", "transition=inf", r":5: expected a finite number for transition"),
+        ("osgx", "covered=0-1", "covered=1-0", r":5: expected a span"),
+        ("osgx", "das haus|", "das|N haus|N", r":5: expected out=.*factored"),
+        ("osgx", ' scores="core=(-9.000,0.000) " out="das haus|"', " out=", r":5: expected an arc .*extended"),
+        ("osgx", "4 hyp=0 stack=0 forward=1 fscore=-2.000\n", "", r":1: expected back= a hypothesis"),
+        ("osgx", OSGX[OSGX.index("4 hyp=3") :], "4 hy", r":4: expected an arc"),
+        ("osgx", OSGX, "\n", r"found an empty file"),
+        ("osgx", "7 hyp=0", "3 hyp=0", r":7: expected sentence id 4 or higher"),
+        ("hypergraph", "4 5", "4 6", r":15: expected 6 edges, found 5"),
+        ("hypergraph", "4 5", "3 5", r":14: expected nothing after node 2"),
+        ("hypergraph", "4 5", "999999999 5", r":15: expected the number of edges into node 4, found the end"),
+        ("hypergraph", "4 5", "0 0", r":2: expected the numbers of nodes and edges"),
+        ("hypergraph", "4 5", "4 1" + "0" * 30, r":2: expected the numbers"),
+        ("hypergraph", "\n2\n", "\n3\n", r"expected"),
+        ("hypergraph", "[1] house", "[7] house", r":12: expected nodes from 0 to 3, found 7"),
+        ("hypergraph", "[1] house", "[3] house", r":\d+: expected a graph without cycles"),
+        ("hypergraph", "[0] the", "[1] the", r":8: expected a graph without cycles"),
+        ("hypergraph", "TM_1=0.5 ", "TM_1=NaN ", r":8: expected a finite number for feature TM_1"),
+        ("hypergraph", "TM_1=0.5 ", "TM_1=0.5 TM_1=0.5 ", r":8: expected features Name=value, each once"),
+        ("hypergraph", "TM_1=0.5 ", "TM_1 ", r":8: expected features"),
+        ("hypergraph", "[0] the ||| ", "[0] the ", r":8: expected|:9: expected"),
+        ("hypergraph", "[2] </s> |||  ||| 2\n", "", r":14: expected an edge into node 3, found the end of the file"),
+        ("forest", "}}\n", "}", r":1: expected JSON"),
+        ("forest", FOREST, "[1]", r":1: expected a JSON object"),
+        ("forest", FOREST, "[" * 100_000, r":1: expected JSON"),
+        ("forest", FOREST, "{}", r":1: expected at least one node"),
+        ("forest", '"tail":[0,1]', '"tail":[0]', r":1: edge 3: expected 2 tails"),
+        ("forest", '"tail":[0,1]', '"tail":[0,9]', r":1: edge 3: expected nodes from 0 to 3, found 9"),
+        ("forest", '"tail":[0,1]', '"tail":[0,2]', r":1: edge \d: expected a graph without cycles"),
+        ("forest", '"tail":[0,1]', '"tail":[0,true]', r":1: edge 3: tail: expected a list of int"),
+        ("forest", "[0,-2.5]", "[0,NaN]", r":1: expected JSON, found 'NaN is not a number'"),
+        ("forest", "[0,-2.5]", "[0,1e999]", r":1: edge 3: expected a finite number"),
+        ("forest", "[0,-2.5]", "[5,-2.5]", r":1: edge 3: expected features by number or name"),
+        ("forest", "[0,-2.5]", "[0]", r":1: edge 3: expected feats"),
+        ("forest", '"rule":2', '"rule":9', r":1: edge 3: expected the number of a rule"),
+        ("forest", '"rule":2', '"rule":[]', r":1: edge 3: expected the number of a rule"),
+        ("forest", "[2] house [1]", "[2] house [2]", r":1: rule 2: expected the 2 gaps"),
+        ("forest", '"in_edges":[3]', '"in_edges":[30]', r":1: node 2: expected in_edges that came before"),
+        ("forest", '"in_edges":[3]', '"in_edges":[2]', r":1: node 2: expected in_edges that came before"),
+        ("forest", '"in_edges":[4]', '"in_edges":[]', r":1: edge 3: expected a path to the goal"),
+        ("forest", '"Glue"]', '"Glue"],"surprise":1', r":1: expected the keys rules"),
+        ("forest", '3,"[S] ||| [X,1] ||| [1]"]', "3]", r":1: rules: expected numbers and rules in turn"),
+        ("forest", '3,"[S] |||', '2,"[S] |||', r":1: rules: expected distinct numbers, each with a rule, found '2, "),
+        ("forest", '3,"[S] |||', '3.5,"[S] |||', r":1: rules: expected distinct numbers, each with a rule"),
+        ("forest", '3,"[S] ||| [X,1] ||| [1]"', '3,"[S]"', r":1: rule 3: expected \[LHS\] \|\|\| source"),
+        ("forest", '"node":{"in_edges":[4],"cat":"Goal"}', '"node":[4]', r":1: node 3: expected an object"),
+        ("forest", '"tail":[0,1]', '"tail":[0,2147483648]', r":1: edge 3: tail: expected numbers of nodes, found '2147483648'"),
+        ("forest", '"tail":[0,1]', '"tail":[-1,1]', r":1: edge 3: tail: expected numbers of nodes, found '-1'"),
+    ],
+)
+def test_malformed_input(tmp_path: Path, name: str, old: str, new: str, expected: str) -> None:
+    reader, sample = READERS[name]
+    assert old in sample
+    path = write(tmp_path, "bad", sample.replace(old, new, 1))
+    weights = None if name == "osgx" else {"P": 1.0, "TM_1": 1.0}
+    with pytest.raises(FormatError, match=expected) as caught:
+        reader.read(path, ReadOptions(weights=weights))
+    assert str(caught.value).startswith(str(path))
+    assert "\n" not in str(caught.value)
+
+
+def test_names_of_core_values_are_distinct(tmp_path: Path) -> None:
+    path = write(tmp_path, "g", OSGX)
+    with pytest.raises(InputError, match="names: expected distinct ones, found one twice among LM, LM"):
+        moses_osgx.read(path, ReadOptions(names=("LM", "LM")))
+
+
+@pytest.mark.parametrize("name", READERS)
+@settings(max_examples=120, deadline=None)
+@given(data=st.data())
+def test_damaged_files_never_crash(name: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A cut, a deletion, a repeat or new bytes somewhere: a list or an InputError, nothing else."""
+    reader, sample = READERS[name]
+    raw = bytearray(sample.encode())
+    for _ in range(data.draw(st.integers(1, 3))):
+        a = data.draw(st.integers(0, len(raw)))
+        b = min(len(raw), a + data.draw(st.integers(0, 12)))
+        token = st.sampled_from(
+            [b"9", b"-", b" ", b"\n", b"|||", b"=", b'"', b"[0]", b"[", b"null", b"1e9", b"nan", b"\xff", b"\0"]
+        )
+        raw[a:b] = data.draw(st.one_of(st.just(b""), st.just(bytes(raw[a:b] * 2)), token))
+    path = tmp_path_factory.getbasetemp() / f"damaged-{name}"
+    path.write_bytes(bytes(raw))
+    weights = None if name == "osgx" else {"P": 1.0, "TM_1": 1.0, "WordPenalty0": -1.0}
+    with contextlib.suppress(InputError):
+        nbest = reader.read(path, ReadOptions(weights=weights, size=20))
+        assert np.isfinite(nbest.score).all()
+
+
+def test_compressed_input(tmp_path: Path) -> None:
+    plain = moses_osgx.read(write(tmp_path, "g.osgx", OSGX), ReadOptions())
+    path = tmp_path / "g.xz"
+    stream = io.BytesIO()
+    with lzma.open(stream, "wt", encoding="utf-8") as out:
+        out.write(OSGX)
+    path.write_bytes(stream.getvalue())
+    assert moses_osgx.read(path, ReadOptions()) == plain

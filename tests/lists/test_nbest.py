@@ -1,0 +1,498 @@
+"""The container and its making, against the same thing done element by element in plain Python."""
+
+from __future__ import annotations
+
+import time
+import tracemalloc
+from collections.abc import Callable
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import Hyp, Sentence, build, containers, names, plain, plain_records, quick, records, sparsely, values
+
+from boostfeat.core.errors import FormatError, InputError
+from boostfeat.lists.build import DENSE_SHARE, MAX_DENSE, Builder, HypRecord, ReadOptions, UnitRecord, attach, with_stats
+from boostfeat.lists.merging import concat, merge, regroup
+from boostfeat.lists.nbest import NBest, SparseRows, Units, strings
+
+
+def hyp(sent: int = 0, text: str = "a", **more: Any) -> HypRecord:
+    return HypRecord(sent, text, f"list:{sent}", **more)
+
+
+def without_duplicates(hyps: list[Hyp]) -> tuple[Hyp, ...]:
+    first: dict[Any, Hyp] = {}
+    for h in hyps:
+        first.setdefault(h.same_as(), h)
+    return tuple(first.values())
+
+
+# -- from records -----------------------------------------------------------------------------------------------------
+
+
+@quick
+@given(records())
+def test_builder_keeps_everything(hyps: list[HypRecord]) -> None:
+    nb = build(hyps)
+    assert [(s.id, s.hyps) for s in plain(nb)] == plain_records(hyps)
+    assert [(s.id, s.hyps) for s in plain(sparsely(nb))] == plain_records(hyps)
+    assert nb.n_units == len({unit[2:] for s in plain(nb) for h in s.hyps for unit in h.units})  # each distinct unit once
+    assert list(dict.fromkeys(nb.unit_idx.tolist())) == list(range(nb.n_units))  # numbered by first use
+    assert nb == build(hyps)
+
+
+@pytest.mark.parametrize(
+    ("other", "n_units"),
+    [
+        ({"f": 1.0, "g": 0.0}, 1),
+        ({"f": 1.0, "g": -0.0}, 1),
+        ({"f": 1.0}, 1),  # absent is 0
+        ({"g": 0.0, "f": 1}, 1),
+        ({"f": np.nextafter(1.0, 2)}, 2),
+        ({"f": 1.0, "g": 5e-324}, 2),
+        ({"f": 1.0, "h": 0.0}, 1),
+    ],
+)
+def test_units_are_merged_exactly(other: dict[str, float], n_units: int) -> None:
+    filler = [UnitRecord({"lm": float(k)}) for k in range(1, 40)]  # so that f, g, h are rare: sparse
+    for more in ([], filler):
+        nb = build([hyp(units=[UnitRecord({"f": 1.0, "g": 0.0}), UnitRecord(other), *more])])
+        assert nb.n_units == n_units + len(more)
+        assert bool(len(nb.sparse_names)) == bool(more)
+        assert not np.signbit(nb.X[nb.X == 0]).any()
+
+
+@pytest.mark.parametrize("change", [{"src": (1, 2)}, {"tgt": (3, 4)}, {"score": 7.0}])
+def test_place_and_score_do_not_tell_units_apart(change: dict[str, Any]) -> None:
+    unit = UnitRecord({"f": 1.0}, src=(0, 1), tgt=(0, 1), src_text="s", tgt_text="t", score=1.0)
+    nb = build([hyp(units=[unit, unit._replace(**change)])])
+    assert (nb.n_units, nb.units.score.tolist()) == (1, [1.0])
+    for other in ({"src": (0, 2)}, {"tgt": (0, 0)}, {"tgt": None}, {"src_text": "S"}, {"tgt_text": ""}, {"align": "0-0"}):
+        assert build([hyp(units=[unit, unit._replace(**other)])]).n_units == 2
+
+
+def test_words_of_spans() -> None:
+    options = ReadOptions(source=["das  haus ist", ""])
+    unit = UnitRecord({}, src=(1, 3), tgt=(0, 2))
+    nb = build([hyp(0, "the  house is", units=[unit, UnitRecord({})]), hyp(1, "x y", units=[unit])], options=options)
+    assert nb.units.src.to_pylist() == ["haus ist", "", ""]
+    assert nb.units.tgt.to_pylist() == ["the house", "", "x y"]
+    with pytest.raises(FormatError, match="list:0: expected a source span within the sentence's 3 words, found 2-3"):
+        build([hyp(0, units=[UnitRecord({}, src=(2, 4))])], options=options)
+
+
+def test_dense_and_declared_columns() -> None:
+    unit = [UnitRecord({"often": 1.0, f"once{k}": 2.0, **({"declared": 3.0} if k == 7 else {})}) for k in range(25)]
+    nb = build([hyp(units=unit, features={"once3": 1.0, "own": 2.0})], declared_dense=("absent", "declared"))
+    assert nb.unit_names == ("absent", "declared", "often", "once3")  # dense for extras, so dense for units
+    assert nb.extra_names == ("once3", "own")
+    assert nb.sparse_names.to_pylist() == [f"once{k}" for k in range(25) if k != 3]
+    assert nb.X[:, 0].tolist() == [0.0] * 25
+    assert nb.X[:, 1].sum() == 3.0
+    assert DENSE_SHARE * 25 > 1
+
+
+def test_ids_do_not_go_back() -> None:
+    with pytest.raises(FormatError, match="list:1: expected sentence id 2 or higher, found 1; sort the list"):
+        build([hyp(2), hyp(1)])
+    with pytest.raises(FormatError, match="expected sentence id 5 or higher, found 4"):
+        build([hyp(4)], first_id=5)
+    assert build([hyp(0), hyp(2**61)]).ids.tolist() == [0, 2**61]
+
+
+@quick
+@given(records(), st.integers(1, 4))
+def test_size_limits_lists_like_truncate(hyps: list[HypRecord], size: int) -> None:
+    assert plain(build(hyps, options=ReadOptions(size=size))) == plain(build(hyps).truncate(size))
+
+
+@pytest.mark.parametrize("n_hyps", [1, 10])
+def test_many_names_given_once_stay_sparse(n_hyps: int) -> None:
+    """In a list this short every feature passes DENSE_SHARE: the columns would fill memory as hypotheses are added."""
+    each = 100_000 // n_hyps
+    nb = build([hyp(features={f"f{h}.{k}": 1.0 for k in range(each)} | {"all": 2.0}) for h in range(n_hyps)])
+    assert len(nb.extra_names) == MAX_DENSE
+    assert n_hyps == 1 or "all" in nb.extra_names  # those that most hypotheses give
+    assert len(nb.sparse_names) == 100_001 - MAX_DENSE
+    assert nb.extra.sum() + nb.global_sparse.sum() == 100_000 + 2.0 * n_hyps
+
+
+def test_totals_are_compared_with_the_units() -> None:
+    unit = UnitRecord({"lm": -1.5})
+    good = build([hyp(units=[unit, unit], totals={"lm": -3.000001, "d": -4.0}, features={"d": 1.0})])
+    assert plain(good)[0].hyps[0].features == {("d", -3.0)}
+    bad = [hyp(units=[unit, unit], totals={"lm": -3.1})]
+    with pytest.raises(FormatError, match=r"list:0: expected units whose lm sums to the hypothesis' -3.1, found -3; .*mismatch"):
+        build(bad)
+    kept = build(bad, options=ReadOptions(allow_mismatch=True))
+    assert dict(plain(kept)[0].hyps[0].features) == pytest.approx({"lm": -0.1})
+
+
+def test_a_million_sparse_names() -> None:
+    """Each unit has a name of its own: 8 TB if densified. Sums, slices and merging take time in the order of the names."""
+    n = 1_000_000
+    few = build([hyp(0, "a", units=[UnitRecord({"lm": 0.5})]), hyp(1, "b")])
+    rows = SparseRows(np.arange(n + 1), np.arange(n, dtype=np.int32), np.ones(n))
+    nb = replace(
+        few,
+        unit_ptr=np.array([0, n, n]),
+        unit_idx=np.arange(n, dtype=np.int32),
+        src_start=np.zeros(n, np.int32),
+        tgt_start=np.zeros(n, np.int32),
+        units=replace(few.units.take(np.zeros(n, np.int64)), sparse=rows),
+        sparse_names=strings([f"pt:{k}" for k in range(n)]),
+    )
+    started = time.process_time()
+    assert nb.global_sparse.nnz == n
+    unit_scores, own = nb.weigh({"pt:7": 2.0, "lm": 1.0})
+    assert nb.sum_units(unit_scores, own).tolist() == [2.0 + n / 2, 0.0]
+    assert nb[1:].n_units == 0
+    assert merge([nb, nb]) == nb
+    assert time.process_time() - started < 20  # about 4 s
+
+
+# -- the matrices -----------------------------------------------------------------------------------------------------
+
+
+def totals(sentences: list[Sentence]) -> list[dict[str, float]]:
+    out = []
+    for h in (h for s in sentences for h in s.hyps):
+        total: dict[str, float] = {}
+        for name, value in [*h.features, *(pair for unit in h.units for pair in unit[-1])]:
+            total[name] = total.get(name, 0.0) + value
+        out.append({name: value for name, value in total.items() if value})
+    return out
+
+
+@quick
+@given(containers(), st.dictionaries(names, values))
+def test_global_features_are_sums(nb: NBest, weights: dict[str, float]) -> None:
+    dense, sparse = nb.global_features, nb.global_sparse.toarray()
+    found = []
+    for h in range(nb.n_hyps):
+        total = dict(zip(nb.global_names, dense[h].tolist(), strict=True))
+        for name, value in zip(nb.sparse_names.to_pylist(), sparse[h].tolist(), strict=True):
+            total[name] = total.get(name, 0.0) + value
+        found.append({name: value for name, value in total.items() if value})
+    naive = totals(plain(nb))
+    assert found == naive
+    scores = nb.sum_units(*nb.weigh(weights))
+    assert scores.tolist() == [sum(weights.get(name, 0.0) * v for name, v in t.items()) for t in naive]
+    counts = np.zeros((nb.n_hyps, nb.n_units))
+    for h in range(nb.n_hyps):
+        for i in range(nb.unit_ptr[h], nb.unit_ptr[h + 1]):
+            counts[h, nb.unit_idx[i]] += 1
+    np.testing.assert_array_equal(nb.A.toarray(), counts)
+    assert nb.X is nb.units.x
+    assert nb.sent_of_hyp.tolist() == [s for s, sent in enumerate(plain(nb)) for _ in sent.hyps]
+    if nb.n_occurrences:
+        assert np.shares_memory(nb.A.indices, nb.unit_idx)
+
+
+@quick
+@given(containers())
+def test_arrays_are_read_only(nb: NBest) -> None:
+    columns = [getattr(o, f.name) for o in (nb, nb.units, nb.units.sparse, nb.extra_sparse) for f in fields(o)]
+    arrays = [c for c in [*columns, nb.X, nb.global_features] if isinstance(c, np.ndarray)]
+    assert len(arrays) >= 20
+    assert not any(a.flags.writeable for a in arrays)
+
+
+# -- other lists ------------------------------------------------------------------------------------------------------
+
+
+@quick
+@given(containers(), st.data())
+def test_take_slice_and_truncate(nb: NBest, data: st.DataObject) -> None:
+    lists = plain(nb)
+    idx = data.draw(st.lists(st.integers(-len(nb), len(nb) - 1), max_size=5)) if len(nb) else []
+    assert plain(nb.take(np.array(idx, np.int64))) == [lists[i] for i in idx]
+    assert plain(nb.take(idx)) == [lists[i] for i in idx]
+    mask = np.array(data.draw(st.lists(st.booleans(), min_size=len(nb), max_size=len(nb))), bool)
+    assert plain(nb.take(mask)) == [s for s, is_in in zip(lists, mask, strict=True) if is_in]
+    part = data.draw(st.slices(len(nb)))
+    taken = nb[part]
+    assert plain(taken) == lists[part]
+    assert set(taken.unit_idx.tolist()) == set(range(taken.n_units))  # no unit is left that nobody uses
+    size = data.draw(st.integers(0, 3))
+    assert plain(nb.truncate(size)) == [s._replace(hyps=s.hyps[:size]) for s in lists]
+    assert nb[:] == nb.compact() == nb == nb.truncate(99)
+
+
+@quick
+@given(st.lists(containers(n_refs=1), min_size=1, max_size=3))
+def test_concat_then_slice_gives_the_parts_back(parts: list[NBest]) -> None:
+    """Whatever is dense in one and sparse, or absent, in the other."""
+    whole = concat(parts)
+    numbered = [s for part in parts for s in plain(part)]
+    assert plain(whole) == [s._replace(id=i) for i, s in enumerate(numbered)]
+    assert whole.has_stats == (len(whole) > 0)
+    start = 0
+    for part in parts:
+        mine = replace(whole[start : start + len(part)], ids=part.ids)
+        assert plain(mine) == plain(part)
+        start += len(part)
+    same = concat([parts[0], parts[0]])
+    n = len(parts[0])
+    assert replace(same[:n], ids=parts[0].ids) == replace(same[n:], ids=parts[0].ids) == parts[0]  # to the last bit
+
+
+@quick
+@given(containers(n_refs=0), containers(n_refs=0), containers(n_refs=0))
+def test_merge_is_the_union(a: NBest, b: NBest, c: NBest) -> None:
+    merged = merge([a, b, c])
+    expected: dict[int, list[Hyp]] = {}
+    for s in (s for nb in (a, b, c) for s in plain(nb)):
+        expected.setdefault(s.id, []).extend(s.hyps)
+    assert [(s.id, s.hyps) for s in plain(merged)] == [(i, without_duplicates(expected[i])) for i in sorted(expected)]
+    once = merge([a, a])
+    assert plain(once) == [s._replace(hyps=without_duplicates(list(s.hyps))) for s in plain(a)]
+    assert merge([once, once]) == once
+    assert plain(merge([merged, b, a])) == plain(merged)
+    assert plain(merge([sparsely(a), a, b, c])) == plain(merged)
+
+
+@quick
+@given(records(min_sentences=1), st.data())
+def test_regroup_joins_what_was_cut(hyps: list[HypRecord], data: st.DataObject) -> None:
+    cut = data.draw(st.integers(0, len(hyps)))
+    parts = [build(part) for part in (hyps[:cut], hyps[cut:])]
+    stacked = concat(parts)
+    joined = regroup(replace(stacked, ids=np.concatenate([part.ids for part in parts])))
+    assert plain(joined) == plain(build(hyps))
+
+
+def with_refs(nb: NBest, *refs: list[str]) -> NBest:
+    return attach(nb, source=None, refs=refs, name="x")
+
+
+def test_merge_takes_references_and_source_where_they_are_given() -> None:
+    bare, sourced = build([hyp(0, "a b")]), attach(build([hyp(0, "b")]), source=["quelle"], refs=[], name="x")
+    full = with_refs(build([hyp(0, "a")]), ["a b"], ["b"])
+    merged = merge([bare, full, sourced])
+    assert plain(merged)[0][1:3] == ("quelle", ("a b", "b"))
+    assert merged.stats.tolist() == [[2, 1, 0, 0, 2, 2], [1, 0, 0, 0, 1, 1], [1, 0, 0, 0, 1, 1]]  # of all, by hand
+    other = with_refs(build([hyp(0, "a")]), ["a c"], ["b"])
+    with pytest.raises(InputError, match="sentence 0: expected the same references in all lists to merge, found others; "):
+        merge([full, other])
+
+
+def test_a_short_list_makes_no_dense_columns_in_a_long_one() -> None:
+    """All 3000 features of one hypothesis are frequent in its list; in 20,000 hypotheses they would be 480 MB of zeros."""
+    short = build([hyp(0, "x", features={f"pt:{k}": 1.0 for k in range(3000)})])
+    long = build([hyp(s, "y", features={"lm": 1.0}) for s in range(1, 20_001)])
+    tracemalloc.start()
+    both = concat([long, short])
+    assert tracemalloc.get_traced_memory()[1] < 60e6
+    tracemalloc.stop()
+    assert both.extra_names == ("lm",)
+    assert both.global_sparse.sum() == 3000
+    assert plain(both[-1:])[0].hyps == plain(short)[0].hyps
+    assert concat([short, build([hyp(0, features={"lm": 1.0})])]).extra_names == (*short.extra_names, "lm")
+
+
+@pytest.mark.parametrize("lists", [[], [build([])], [build([]), build([])]])
+def test_nothing_to_join(lists: list[NBest]) -> None:
+    if not lists:
+        with pytest.raises(ValueError, match="expected at least one list"):
+            merge(lists)
+    else:
+        assert merge(lists) == concat(lists) == build([])
+
+
+def test_an_empty_list_takes_nothing_away() -> None:
+    nb = with_refs(build([hyp(0, "a b", units=[UnitRecord({"f": 1.0})])]), ["a"])
+    for joined in (concat([nb, build([])]), concat([build([]), nb]), merge([nb, build([])])):
+        assert joined == nb
+        assert joined.has_stats
+
+
+@quick
+@given(containers(min_sentences=1), st.integers(2, 5))
+def test_folds_partition_the_sentences(nb: NBest, k: int) -> None:
+    folds = nb.split_sentences(k, seed=3)
+    assert sorted(np.concatenate([held for _, held in folds]).tolist()) == list(range(len(nb)))
+    for train, held in folds:
+        assert sorted([*train, *held]) == list(range(len(nb)))
+
+
+# -- attach -----------------------------------------------------------------------------------------------------------
+
+
+def test_attach_fills_gaps_with_empty_lists() -> None:
+    nb = build([hyp(1, "the house"), hyp(1, "a"), hyp(3, "x")])
+    out = attach(nb, source=["a", " b  c ", "d", "e"], refs=[["p", "the  house", "q", "x"], ["r", "house", "s", "x y"]], name="n")
+    assert out.hyp_ptr.tolist() == [0, 0, 2, 2, 3]
+    assert out.ids.tolist() == [0, 1, 2, 3]
+    assert out.source.to_pylist() == ["a", "b c", "d", "e"]
+    assert plain(out)[1].refs == ("the house", "house")
+    assert out.stats.tolist() == [[2, 1, 0, 0, 2, 2], [0, 0, 0, 0, 1, 1], [1, 0, 0, 0, 1, 1]]
+    assert attach(nb, source=None, refs=[], name="n") is nb
+
+
+def test_attach_keeps_what_the_list_itself_has() -> None:
+    own = attach(build([hyp(0, "a"), hyp(1, "b")]), source=["s t", "u"], refs=[["a", "b"]], name="n")
+    assert attach(own, source=["s", "t"], refs=[], name="n") == replace(own, source=strings(["s", "t"]))
+    assert attach(own, source=None, refs=[["a", "b"]], name="n") == own
+    gap = attach(replace(own, ids=np.array([0, 2])), source=["x", "y", "z"], refs=[], name="n")
+    assert [s[1:3] for s in plain(gap)] == [("x", ("a",)), ("y", ()), ("z", ("b",))]
+    assert gap.stats.tolist() == own.stats.tolist()
+
+
+@pytest.mark.parametrize(
+    ("source", "refs", "message"),
+    [
+        (None, [["a"]], r"name: expected sentence ids up to 0 \(the references have 1 lines\), found 1; give the references"),
+        (None, [["a"] * 3], r"ids up to 2 \(the references have 3 lines\), found 1"),
+        (["a"], [], r"ids up to 0 \(the source have 1 lines\), found 1|ids up to 0"),
+        (None, [["a"] * 2, ["a"]], "the same number of lines, found references: 2, references: 1; align them"),
+        (["a"], [["a"] * 2], "found references: 2, source: 1; align them"),
+        (None, [[]], r"ids up to -1 \(the references have 0 lines\), found 1"),
+    ],
+)
+def test_attach_refuses_other_lengths(source: list[str] | None, refs: list[list[str]], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        attach(build([hyp(0), hyp(1)]), source=source, refs=refs, name="name")
+
+
+def test_attach_refuses_lists_out_of_order() -> None:
+    nb = build([hyp(0), hyp(1), hyp(2)]).take([1, 0, 2])
+    with pytest.raises(InputError, match="name: expected sentence ids that rise"):
+        attach(nb, source=None, refs=[["a"] * 3], name="name")
+
+
+def test_statistics_need_a_reference() -> None:
+    with pytest.raises(ValueError, match="sentence 0: expected at least one reference, found none"):
+        with_stats(build([hyp(0)]))
+
+
+# -- checks -----------------------------------------------------------------------------------------------------------
+
+GOOD = with_refs(build([hyp(0, units=[UnitRecord({"f": 1.0})], features={"e": 1.0}), hyp(1)]), ["a", "b"])
+i64 = np.int64
+
+
+def units(**change: Any) -> dict[str, Units]:
+    return {"units": replace(GOOD.units, **change)}
+
+
+BAD: list[tuple[dict[str, Any], str]] = [
+    ({"ids": np.arange(3)}, "length of ref_ptr: expected 4, found 3"),
+    ({"ref_ptr": np.array([0, 1, 3])}, "ref_ptr: expected offsets that rise from 0 to 2, found 0 to 3"),
+    ({"ref_ptr": np.array([1, 1, 2])}, "ref_ptr: .*found 1 to 2"),
+    ({"refs": strings(["a"])}, "ref_ptr: expected offsets that rise from 0 to 1"),
+    ({"hyp_ptr": np.array([0, 3, 2])}, "hyp_ptr: .*or a fall"),
+    ({"hyp_ptr": np.array([0, 2])}, "length of hyp_ptr: expected 3, found 2"),
+    ({"hyp_ptr": np.array([], i64)}, "length of hyp_ptr: expected 3, found 0"),
+    ({"text": strings(["a"])}, "hyp_ptr: expected offsets that rise from 0 to 1"),
+    ({"unit_ptr": np.array([0, 1, 2])}, "unit_ptr: expected offsets that rise from 0 to 1, found 0 to 2"),
+    ({"unit_ptr": np.array([0, -1, 1])}, "unit_ptr: .*fall"),
+    ({"unit_idx": np.array([1], np.int32)}, "unit_idx: expected values from 0 to 0, found 1 to 1"),
+    ({"unit_idx": np.array([-1], np.int32)}, "unit_idx: .*found -1"),
+    ({"source": strings(["x"])}, "length of source: expected 2, found 1"),
+    ({"score": np.zeros(1)}, "length of score: expected 2, found 1"),
+    ({"stats": np.zeros((1, 6), np.int32)}, r"stats: expected 2 rows of 6, found \(1, 6\)"),
+    ({"stats": np.zeros((2, 5), np.int32)}, r"stats: expected 2 rows of 6, found \(2, 5\)"),
+    ({"src_start": np.zeros(2, np.int32)}, "length of src_start: expected 1, found 2"),
+    ({"tgt_start": np.zeros(0, np.int32)}, "length of tgt_start: expected 1, found 0"),
+    ({"extra": np.zeros((1, 1))}, "length of extra: expected 2, found 1"),
+    ({"extra": np.zeros((2, 2))}, "columns of extra: expected 1, found 2"),
+    ({"extra_names": ("e", "e"), "extra": np.zeros((2, 2))}, "extra features: expected distinct names, found 'e' twice"),
+    ({"unit_names": ("f", "g")}, "columns of units.x: expected 2, found 1"),
+    ({"unit_names": ("f", "f"), **units(x=np.ones((1, 2)))}, "unit features: expected distinct names, found 'f' twice"),
+    ({"extra_sparse": SparseRows.empty(1)}, "length of extra_sparse: expected 3, found 2"),
+    (
+        {"extra_sparse": SparseRows(np.array([0, 1, 1]), np.array([0], np.int32), np.ones(1))},
+        "extra_sparse: expected values from 0 to -1, found 0",
+    ),
+    (
+        {
+            "extra_sparse": SparseRows(np.array([0, 1, 1]), np.array([0], np.int32), np.ones(2)),
+            "sparse_names": strings(["s"]),
+        },
+        "length of values of extra_sparse: expected 1, found 2",
+    ),
+    (units(x=np.ones((2, 1))), "units.sparse|length of units"),
+    (units(sparse=SparseRows.empty(2)), "length of units.sparse: expected 2, found 3"),
+    (units(src=strings([])), "length of units.src: expected 1, found 0"),
+    (units(tgt=strings(["a", "b"])), "length of units.tgt: expected 1, found 2"),
+    (units(align=strings([])), "length of units.align: expected 1, found 0"),
+    (units(src_len=np.zeros(2, np.int32)), "length of units.src_len: expected 1, found 2"),
+    (units(tgt_len=np.zeros(0, np.int32)), "length of units.tgt_len: expected 1, found 0"),
+    (units(score=np.zeros(3)), "length of units.score: expected 1, found 3"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), BAD, ids=[message[:40] for _, message in BAD])
+def test_every_check_fires(change: dict[str, Any], message: str) -> None:
+    assert replace(GOOD) == GOOD
+    with pytest.raises(ValueError, match=message):
+        replace(GOOD, **change)
+
+
+CHANGES: list[tuple[str, Callable[[NBest], Any]]] = [
+    ("ids", lambda nb: nb.ids + 1),
+    ("source", lambda nb: strings(["x", ""])),
+    ("refs", lambda nb: strings(["a", "B"])),
+    ("text", lambda nb: strings(["a", "b"])),
+    ("score", lambda nb: np.zeros(2)),
+    ("stats", lambda nb: nb.stats + 1),
+    ("src_start", lambda nb: nb.src_start + 1),
+    ("extra", lambda nb: nb.extra * (1 + 2e-16)),
+    ("extra_names", lambda nb: ("E",)),
+    ("unit_names", lambda nb: ("F",)),
+    ("sparse_names", lambda nb: strings(["s"])),
+]
+
+
+@pytest.mark.parametrize(("name", "change"), CHANGES)
+def test_differences_name_the_column(name: str, change: Callable[[NBest], Any]) -> None:
+    other = replace(GOOD, **{name: change(GOOD)})
+    assert GOOD.differences(other) == [name]
+    assert other != GOOD
+    assert replace(GOOD, meta={"from": "elsewhere"}) == GOOD
+    assert GOOD.differences(replace(GOOD, units=replace(GOOD.units, score=np.ones(1)))) == ["units.score"]
+
+
+def test_strings_of_slices() -> None:
+    """Columns may be views into longer ones, as after a zero-copy slice."""
+    nb = build([hyp(0, f"w{k}") for k in range(4)])
+    sliced = replace(nb, text=pa.concat_arrays([strings(["junk"]), nb.text]).slice(1))
+    for made in (nb, sliced):
+        assert with_refs(made, ["w1 w2"]).stats[:, 0].tolist() == [0, 1, 1, 0]
+
+
+@quick
+@given(containers(n_refs=2))
+def test_repr_says_what_it_holds(nb: NBest) -> None:
+    assert repr(nb).startswith(f"NBest({len(nb)} sentences, {nb.n_hyps} hypotheses, {nb.n_occurrences} units ({nb.n_units} ")
+    assert isinstance(Builder().finish(), NBest)
+
+
+def test_a_name_is_stored_one_way_for_units_and_extras() -> None:
+    """One feature has one weight: common among units and rare among extras (or the other way round), it is dense for both."""
+    for common, rare in (("units", "extras"), ("extras", "units")):
+        builder = Builder()
+        for h in range(40):
+            units = [UnitRecord({"lm": 1.0 + h} if common == "units" or h == 0 else {"other": 1.0})]
+            features = {"lm": 2.0} if common == "extras" or h == 0 else {}
+            builder.add(HypRecord(0, "a", "x", -1.0, features, units))
+        nb = builder.finish()
+        assert "lm" in nb.unit_names, rare
+        assert "lm" in nb.extra_names
+        assert "lm" not in nb.sparse_names.to_pylist()
+
+
+@quick
+@given(containers(), st.data())
+def test_rows_and_columns_of_global_features(nb: NBest, data: st.DataObject) -> None:
+    """Parts that are computed without the whole are the whole's, bit for bit."""
+    hyps = np.array(data.draw(st.lists(st.integers(0, max(0, nb.n_hyps - 1)), max_size=5)) if nb.n_hyps else [], np.int64)
+    np.testing.assert_array_equal(nb.global_rows(hyps), nb.global_features[hyps])
+    for j, name in enumerate(nb.global_names):
+        np.testing.assert_array_equal(nb.global_column(name), nb.global_features[:, j])

@@ -1,0 +1,301 @@
+"""The store on disk: what goes in comes out, any Arrow reader opens it, and damage is an error."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import json
+import lzma
+import os
+import random
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import fields, replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from strategies import build, containers, plain, quick
+
+from boostfeat.core.errors import FormatError, InputError
+from boostfeat.lists.build import HypRecord, UnitRecord, attach
+from boostfeat.lists.nbest import NBest
+from boostfeat.lists.store import VERSION, read_store, write_store
+
+
+def example() -> NBest:
+    """Three lists of five, every column in use: dense, sparse, extras, two references, spans, alignment."""
+
+    def unit(k: int, j: int) -> UnitRecord:
+        features = {"lm": k / 2, f"pt:{k}{j}": 1.0}
+        return UnitRecord(features, src=(j, j + 1), tgt=(j, j + 2), src_text="q", tgt_text=f"z{j}", align="0-0", score=1.0)
+
+    hyps = [
+        HypRecord(s, f"w{s} x{k} ä", "list", -float(k), {"e": 1.0, f"rare:{s}{k}": 2.0}, [unit(k, j) for j in range(3)])
+        for s in range(3)
+        for k in range(5)
+    ]
+    return attach(build(hyps), source=["a b c d"] * 3, refs=[["w0 x", "w1", "w2"]] * 2, name="example")
+
+
+NB = example()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "example.nbest"
+    write_store(NB, path)
+    return path
+
+
+# -- round trips ------------------------------------------------------------------------------------------------------
+
+
+@quick
+@given(containers())
+def test_round_trip(tmp_path_factory: pytest.TempPathFactory, nb: NBest) -> None:
+    path = tmp_path_factory.getbasetemp() / "random.nbest"
+    nb = replace(nb, meta={"from": "ä"})
+    write_store(nb, path)
+    again = read_store(path)
+    assert again.differences(nb) == []
+    assert (again.meta, again.has_stats) == (nb.meta, nb.has_stats)
+    assert plain(again[::-1]) == plain(nb)[::-1]  # what was mapped can be worked with
+
+
+def test_the_same_container_is_the_same_bytes(path: Path, tmp_path: Path) -> None:
+    write_store(read_store(path), tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize("ending", ["gz", "xz", "bz2", "zst"])
+def test_compressed_stores(tmp_path: Path, path: Path, ending: str) -> None:
+    """A store is an input like any other: compressed by hand, or by the name it is written to."""
+    named = tmp_path / f"example.nbest.{ending}"
+    write_store(NB, named)
+    assert named.stat().st_size < path.stat().st_size / 2
+    assert read_store(named) == NB
+    by_hand = {"gz": gzip.compress, "xz": lzma.compress, "bz2": bz2.compress}
+    if ending in by_hand:
+        named.write_bytes(by_hand[ending](path.read_bytes()))
+        assert read_store(named) == NB
+    named.write_bytes(named.read_bytes()[:-10])
+    with pytest.raises(FormatError, match="truncated or damaged"):
+        read_store(named)
+
+
+def test_standard_input_and_output(path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    out = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(out))
+    write_store(NB, "-")
+    assert out.getvalue() == path.read_bytes()
+    assert not Path("-").exists()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(out.getvalue())))
+    assert read_store("-") == NB
+
+
+def test_a_pipe_with_a_name(path: Path, tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    with subprocess.Popen(["cp", path, fifo]):  # as in: boostfeat info <(ssh host cat dev.nbest)
+        assert read_store(fifo) == NB
+
+
+# -- other readers ----------------------------------------------------------------------------------------------------
+
+
+def test_plain_pyarrow_reads_it(path: Path) -> None:
+    with pa.memory_map(str(path)) as source:
+        reader = pa.ipc.open_file(source)
+        metadata = reader.schema.metadata
+        (row,) = reader.read_all().to_pylist()
+    assert metadata[b"boostfeat"] == f"nbest-store/{VERSION}".encode()
+    assert tuple(json.loads(metadata[b"unit_names"])) == NB.unit_names
+    expected = plain(NB)
+    for mine, sent in zip(row["sentences"], expected, strict=True):
+        assert (mine["id"], mine["source"], tuple(mine["refs"])) == sent[:3]
+        for hyp, want in zip(mine["hyps"], sent.hyps, strict=True):
+            assert (hyp["text"], hyp["score"], tuple(hyp["stats"])) == (want.text, want.score, want.stats)
+            names = {row["sparse_names"][pair["name"]]: pair["value"] for pair in hyp["sparse"]}
+            assert names | dict(zip(NB.extra_names, hyp["extra"], strict=True)) == dict(want.features)
+            for occurrence, unit in zip(hyp["units"], want.units, strict=True):
+                distinct = row["units"][occurrence["unit"]]
+                sparse = {row["sparse_names"][pair["name"]]: pair["value"] for pair in distinct["sparse"]}
+                dense = {name: x for name, x in zip(NB.unit_names, distinct["x"], strict=True) if x}
+                place = (occurrence["src"], occurrence["tgt"])
+                texts = tuple(distinct[key] for key in ("src", "tgt", "align", "src_len", "tgt_len"))
+                assert (*place, *texts, frozenset((dense | sparse).items())) == unit
+
+
+def test_polars_reads_it(path: Path) -> None:
+    """The line that the module's docstring gives."""
+    pl = pytest.importorskip("polars")
+    units = pl.read_ipc(path).select(pl.col("units").explode()).unnest("units")
+    assert units["x"].to_list() == NB.X.tolist()
+    assert units["tgt"].to_list() == NB.units.tgt.to_pylist()
+    assert units["src_len"].to_list() == NB.units.src_len.tolist()
+    sentences = pl.read_ipc(path).select(pl.col("sentences").explode()).unnest("sentences")
+    hyps = sentences.select(pl.col("hyps").explode()).unnest("hyps")
+    assert hyps["stats"].to_list() == NB.stats.tolist()
+
+
+def test_reading_copies_nothing(path: Path) -> None:
+    """Every array is a read-only view of the mapping, whose pages are read when they are used."""
+    before = pa.total_allocated_bytes()
+    nb = read_store(path)
+    columns = [getattr(o, f.name) for o in (nb, nb.units, nb.units.sparse, nb.extra_sparse) for f in fields(o)]
+    arrays = [c for c in columns if isinstance(c, np.ndarray)]
+    assert len(arrays) >= 18
+    for array in arrays:
+        assert not array.flags.owndata
+        assert not array.flags.writeable
+    assert pa.total_allocated_bytes() - before < 4096  # Arrow's own buffers: none of the columns
+    os.unlink(path)
+    assert nb == NB  # the mapping outlives the name
+
+
+# -- bad files --------------------------------------------------------------------------------------------------------
+
+
+def outcome(path: Path) -> str:
+    """error, or which container; anything but a FormatError of one line is a bug."""
+    try:
+        nb = read_store(path)
+    except FormatError as error:
+        message = str(error)
+        return "error" if message.startswith(str(path)) and "\n" not in message else message
+    plain(nb)
+    assert nb.global_features.shape[0] == nb.global_sparse.shape[0] == nb.n_hyps
+    return "same" if nb == NB else "other"
+
+
+def test_truncation_at_any_length(path: Path) -> None:
+    data = path.read_bytes()
+    for size in [*range(0, len(data), 211), len(data) - 7, len(data) - 1]:
+        path.write_bytes(data[:size])
+        assert outcome(path) == "error"
+
+
+def test_flipped_bits(path: Path) -> None:
+    """A valid container or an error: no crash, no other exception, however the offsets lie."""
+    data, rng, seen = path.read_bytes(), random.Random(5), Counter[str]()
+    for _ in range(400):
+        damaged = bytearray(data)
+        for _ in range(rng.choice([1, 1, 4])):
+            damaged[rng.randrange(len(data))] ^= rng.choice([1, 2, 4, 8, 16, 32, 64, 128, 255])
+        path.write_bytes(damaged)
+        seen[outcome(path)] += 1
+    assert seen.keys() == {"error", "same", "other"}
+    assert min(seen.values()) > 20  # each happens: structure, padding, values
+
+
+def arrow_file(path: Path, table: pa.Table) -> None:
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+
+
+def change(key: str, value: str) -> Callable[[Path], None]:
+    def write(path: Path) -> None:
+        table = pa.ipc.open_file(path.read_bytes()).read_all()
+        arrow_file(path, table.replace_schema_metadata({**table.schema.metadata, key.encode(): value}))
+
+    return write
+
+
+def drop(column: str) -> Callable[[Path], None]:
+    def write(path: Path) -> None:
+        table = pa.ipc.open_file(path.read_bytes()).read_all()
+        arrow_file(path, table.drop_columns([column]))
+
+    return write
+
+
+def no_rows(path: Path) -> None:
+    arrow_file(path, pa.ipc.open_file(path.read_bytes()).read_all().slice(0, 0))
+
+
+def two_rows(path: Path) -> None:
+    table = pa.ipc.open_file(path.read_bytes()).read_all()
+    arrow_file(path, pa.concat_tables([table, table]))
+
+
+BAD: list[tuple[Callable[[Path], object], str]] = [
+    (lambda p: p.write_bytes(b""), "expected a store written by 'boostfeat import', found another kind of file; import"),
+    (lambda p: p.write_bytes(b"0 ||| a ||| lm= 1 ||| 2\n"), "found another kind of file; import the list first"),
+    (lambda p: p.write_bytes(gzip.compress(b"0 ||| a\n")), "found another kind of file; import the list first"),
+    (lambda p: p.write_bytes(b"ARROW1"), "expected an intact store"),
+    (lambda p: p.write_bytes(b"ARROW1\0\0" + b"\0" * 99), "expected an intact store"),
+    (lambda p: arrow_file(p, pa.table({"a": [1]})), "expected a boostfeat nbest-store, found an Arrow file of another kind"),
+    (change("boostfeat", "model/1"), "expected a boostfeat nbest-store, found an Arrow file of another kind"),
+    (change("boostfeat", "nbest-store/x"), "found an Arrow file of another kind"),
+    (
+        change("boostfeat", f"nbest-store/{VERSION + 1}"),
+        f"expected format version {VERSION} or lower, found {VERSION + 1}; upgrade",
+    ),
+    (change("unit_names", '["lm", "more"]'), "expected 2 values in each x"),
+    (change("unit_names", "{"), "expected an intact store"),
+    (change("unit_names", "[1]"), "expected a list of names"),
+    (change("unit_names", '"l"'), "expected a list of names"),
+    (change("extra_names", "null"), "expected a list of names"),
+    (change("meta", "[]"), "expected an object in meta"),
+    (drop("units"), "expected an intact store"),
+    (drop("sparse_names"), "expected an intact store"),
+    (no_rows, "expected one row"),
+    (two_rows, "expected one row"),
+]
+
+
+@pytest.mark.parametrize(("spoil", "message"), BAD, ids=range(len(BAD)))
+def test_other_files_are_refused(path: Path, spoil: Callable[[Path], object], message: str) -> None:
+    spoil(path)
+    with pytest.raises(FormatError, match=message) as caught:
+        read_store(path)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("absent", "expected a file, found none; check the path"), (".", "expected a file, found a folder; name the files in it")],
+)
+def test_paths_that_cannot_be_read(tmp_path: Path, name: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read_store(tmp_path / name)
+
+
+# -- writing ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_failed_write_keeps_the_old_store(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("killed")
+
+    before = path.read_bytes()
+    monkeypatch.setattr(pa.ipc.RecordBatchFileWriter, "write_batch", fail)
+    with pytest.raises(RuntimeError, match="killed"):
+        write_store(NB[:1], path)
+    assert path.read_bytes() == before
+    assert [p.name for p in path.parent.iterdir()] == [path.name]
+
+
+def test_a_store_can_be_replaced_while_it_is_open(path: Path) -> None:
+    opened = read_store(path)
+    write_store(opened[:1], path)
+    assert opened == NB
+    assert read_store(path) == NB[:1]
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full on this system")
+def test_a_full_disk_is_one_line() -> None:
+    with pytest.raises(InputError, match=r"/dev/full: cannot write: .*; free some space or choose another output"):
+        write_store(NB, "/dev/full")
+
+
+def test_folders_that_are_not_there(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="expected an existing folder"):
+        write_store(NB, tmp_path / "no" / "out.nbest")

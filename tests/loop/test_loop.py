@@ -1,0 +1,525 @@
+"""``boostfeat loop``: equal to tuning on merged lists by hand, every way a decoder can fail, kill -9 at any moment."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from synthetic import SyntheticOptions, synthetic_nbest
+
+from boostfeat.boosting.boost import BoostOptions, boost
+from boostfeat.cli.tune import make_tuner
+from boostfeat.core.errors import InputError
+from boostfeat.formats import write
+from boostfeat.lists.choices import Scorer
+from boostfeat.lists.merging import merge
+from boostfeat.lists.nbest import NBest
+from boostfeat.lists.store import read_store
+from boostfeat.loop import CommandDecoder, Corpus, LoopOptions, TreeLearner, TunerLearner, run_loop
+from boostfeat.loop.driver import decoded_gains, pick, stop_reason
+from boostfeat.loop.learners import tune
+from boostfeat.loop.scale import rescaled, scale_to, share_change
+from boostfeat.loop.settings import typed
+from boostfeat.losses.pairs import PairOptions
+from boostfeat.model.model import Model
+from boostfeat.trees.growing import TreeOptions
+from boostfeat.trees.tree import Tree
+from boostfeat.tuners import TUNERS
+from boostfeat.tuners.base import Run
+
+SIZES = SyntheticOptions(sentences=30, hyps=50, features=5)
+START = Model({"RelFreq": 0.2, "LexWeight": 0.3, "LM0": 0.5})
+TREE = Tree.from_json({"name": "t", "weight": 1.0, "leaf": "constant", "nodes": [{"value": 1.0}]}, "test")
+
+# a decoder that is a fixed pool: it ranks each sentence's hypotheses by the weights it is given and lists the best
+FAKE = """
+import sys
+mode, pool, weights, out, size = sys.argv[1:6]
+w = {}
+for line in open(weights):
+    name, value = line.split()
+    w[name.rstrip("=")] = float(value)
+lists = {}
+for line in open(pool):
+    sent, text, features = line.rstrip("\\n").split(" ||| ")[:3]
+    words, values, name = features.split(), {}, None
+    for word in words:
+        if word.endswith("="):
+            name = word[:-1]
+        else:
+            values[name] = float(word)
+    score = sum(w.get(n, 0.0) * v for n, v in values.items())
+    lists.setdefault(int(sent), []).append((-score, len(lists.get(int(sent), [])), text, features))
+stream = sys.stdout if out == "-" else open(out, "w")
+for sent in sorted(lists):
+    for score, _, text, features in sorted(lists[sent])[: int(size)]:
+        stream.write(f"{sent} ||| {text} ||| {features} ||| {-score!r}\\n")
+stream.flush()
+sys.stderr.write("decoded\\n")
+"""
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory) -> Path:
+    """dev and select as pools, sources and references, and the fake decoder."""
+    folder = tmp_path_factory.mktemp("world")
+    (folder / "fake.py").write_text(FAKE)
+    for seed, name in enumerate(("dev", "select")):
+        pool = synthetic_nbest(SIZES, seed=seed)
+        with open(folder / f"{name}.pool", "wb") as stream:
+            write(pool, stream, format="moses")
+        (folder / f"{name}.src").write_text("".join(line + "\n" for line in pool.source.to_pylist()))
+        (folder / f"{name}.ref").write_text("".join(line + "\n" for line in pool.refs.to_pylist()))
+    START.save(folder / "start.json")
+    return folder
+
+
+def command(world: Path, mode: str = "good", out: str = "{nbest}") -> str:
+    words = [sys.executable, "-S", "-E", world / "fake.py", mode, world / "dev.pool", "{weights}", out, "{size}"]
+    return shlex.join(map(str, words))
+
+
+def arguments(world: Path, run: Path, *more: object, decoder: str | None = None) -> list[object]:
+    given = ["loop", world / "dev.src", "-r", world / "dev.ref", "--init", world / "start.json", "--weights-format", "name-value"]
+    return [*given, "--decoder", decoder or command(world), "--nbest-size", 20, "-o", run, *more]
+
+
+@dataclass(frozen=True)
+class PoolDecoder:
+    """The same in this process, for models with trees too."""
+
+    pools: dict[str, NBest]
+    size: int = 20
+
+    def check_trees(self, level: str) -> None:
+        assert level == "local"
+
+    def made_from(self) -> dict[str, Any]:
+        return {"size": self.size}
+
+    def decode(self, model: Model, corpus: Corpus, place: Any) -> NBest:
+        pool = self.pools[corpus.name]
+        scores = model.decision_function(pool)
+        order = np.lexsort((np.arange(len(scores)), -scores, pool.sent_of_hyp))
+        return replace(pool.take_hyps(order, pool.hyp_ptr), score=scores[order]).truncate(self.size)
+
+
+def corpora_of(pools: dict[str, NBest]) -> list[Corpus]:
+    return [Corpus(n, tuple(p.source.to_pylist()), (tuple(p.refs.to_pylist()),)) for n, p in pools.items()]
+
+
+@pytest.fixture(scope="module")
+def pools() -> dict[str, NBest]:
+    return {name: synthetic_nbest(SIZES, seed=seed) for seed, name in enumerate(("dev", "select"))}
+
+
+# -- the loop is what one would do by hand ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", TUNERS)
+def test_every_tuner_is_the_same_as_by_hand_on_the_merged_lists(pools, tmp_path, method):
+    """Twin: decode, NBest.merge of all lists at once, fit from the weights before; seeds rise by one an iteration."""
+    pools = {"dev": pools["dev"].take(np.arange(10))}
+    decoder, corpora = PoolDecoder(pools), corpora_of(pools)
+    tuner = make_tuner(method, {} if method in ("pro", "mert") else {"epochs": 2})
+    options = LoopOptions(max_iterations=3, rescale=False, min_weight_change=0, seed=5)
+    result = run_loop(corpora, decoder, TunerLearner(method, tuner), START, tmp_path / "run", options)
+    model, lists, n = START, [], len(result.rows)
+    for k in range(n):
+        lists.append(decoder.decode(model, corpora[0], None))
+        assert result.rows[k]["dev"] == decoded_gains(lists[-1], "bleu")
+        if k + 1 < n:
+            merged = merge(lists)
+            assert result.rows[k]["hypotheses"] == merged.n_hyps
+            run = Run(seed=5 + k + 1, init={n: w for n, w in model.weights.items() if w})
+            model = tuner.fit(merged, None, run)
+    assert n > 2, result.reason
+    assert dict(result.model.weights) == dict(model.weights)
+
+
+def test_boosting_goes_on_from_its_trees_and_learns_the_planted_one(pools, tmp_path):
+    pools, decoder = {"dev": pools["dev"]}, PoolDecoder(pools)
+    options = BoostOptions(rounds=2, tree=TreeOptions(min_occurrences=20), pairs=PairOptions(draws=500))
+    result = run_loop(corpora_of(pools), decoder, TreeLearner(options), START, tmp_path / "run", LoopOptions(max_iterations=2))
+    first, last = (Model.load(tmp_path / "run" / f"iteration-0{k}" / "model.json") for k in (1, 2))
+    by_hand = boost(merge([decoder.decode(START, corpora_of(pools)[0], None)]), None, options, seed=1)
+    unscaled = rescaled(first, 1 / first.config["loop"]["scale"])
+    assert (unscaled.weights, unscaled.trees) == (by_hand.weights, by_hand.trees)
+    assert [row["trees"] for row in result.rows] == [0, 2, 4]
+    for old, new in zip(first.trees, last.trees, strict=False):
+        assert replace(old, weight=0.0) == replace(new, weight=0.0)  # kept, only weighed anew
+    assert "PhraseCount" in set().union(*(tree.features() for tree in last.trees))  # what synthetic.worth branches on
+    assert result.rows[2]["dev"]["bleu-sbp"] > result.rows[0]["dev"]["bleu-sbp"]
+
+
+def test_trees_of_the_start_are_weighed_by_a_tuner(pools, tmp_path):
+    dev = pools["dev"]
+    start = boost(dev, None, BoostOptions(rounds=2, tree=TreeOptions(min_occurrences=20)))
+    start = replace(start, weights={**start.weights, "Unlisted": 3.0})
+    tuned = tune(make_tuner("pro", {}), dev, None, start, Run(seed=1))
+    assert [t.name for t in tuned.trees] == [t.name for t in start.trees]
+    assert [t.weight for t in tuned.trees] != [t.weight for t in start.trees]
+    assert tuned.weights["Unlisted"] == 3.0  # no list shows it: it stays
+
+
+@pytest.mark.parametrize(("accumulate", "expected"), [(-1, [0, 1, 2]), (0, [2]), (1, [1, 2])])
+def test_lists_that_are_learnt_from(pools, tmp_path, accumulate, expected):
+    seen = []
+
+    class Spy(TunerLearner):
+        def learn(self, task):
+            seen.append(task.dev)
+            return super().learn(task)
+
+    options = LoopOptions(max_iterations=3, accumulate=accumulate, min_weight_change=0)
+    tuner = make_tuner("pro", {"draws": 500})
+    run_loop(corpora_of({"dev": pools["dev"]}), PoolDecoder(pools), Spy("pro", tuner), START, tmp_path / "r", options)
+    lists = [read_store(tmp_path / "r" / f"iteration-0{k}" / "dev.nbest") for k in expected]
+    assert seen[2] == merge(lists)
+
+
+def test_decoded_gains_are_of_the_decoders_first(pools):
+    nbest = PoolDecoder(pools).decode(START, corpora_of(pools)[0], None)
+    first = nbest.hyp_ptr[:-1]
+    assert decoded_gains(nbest, "chrf")["bleu"] == Scorer(nbest).score(first, "bleu").score
+
+
+def row(k: int, select: float, change: float = 1.0, new: int = 1) -> dict[str, Any]:
+    return {
+        "iteration": k,
+        "dev": {"bleu": -select},
+        "select": {"bleu": select},
+        "weight_change": change if k else None,
+        "new": new,
+    }
+
+
+STOPS = [
+    ([row(0, 1, new=0)], None),  # the start never ends it
+    ([row(0, 1), row(1, 2, change=1e-9)], "weight"),
+    ([row(0, 1), row(1, 2, new=0)], "no new"),
+    ([row(0, 9), row(1, 2)], None),
+    ([row(0, 9), row(1, 2), row(2, 9)], "without a better"),  # the first of equals is the best
+    ([row(0, 1), row(1, 2), row(2, 3), row(3, 4)], "3 iterations"),
+]
+
+
+@pytest.mark.parametrize(("rows", "reason"), STOPS)
+def test_when_it_ends(rows, reason):
+    found = stop_reason(rows, LoopOptions(max_iterations=3, patience=2, metric="bleu"))
+    assert found is None if reason is None else reason in found
+
+
+@pytest.mark.parametrize(("how", "expected"), [("auto", 1), ("select", 1), ("dev", 0), ("last", 2)])
+def test_which_model_is_given(how, expected):
+    assert pick([row(0, 1), row(1, 3), row(2, 2)], LoopOptions(metric="bleu", pick=how)) == expected
+
+
+def test_change_is_of_shares_and_counts_trees():
+    assert share_change(Model({"a": 1, "b": 3}), Model({"a": 10, "b": 30})) == 0
+    assert share_change(Model({"a": 1, "b": 3}), Model({"a": 2, "b": 2})) == 0.25
+    assert share_change(Model({"a": 1}), Model({"a": 3}, (TREE,))) == 0.25
+    assert share_change(Model({}), Model({})) == 0
+    assert share_change(Model({"a": 1, "UnknownWordPenalty0": 1}), Model({"a": 2, "UnknownWordPenalty0": 5})) == 0
+
+
+def test_rescaling_is_exact_and_near_the_start():
+    model = Model({"a": 0.1, "b": -7.3, "new": 1e9})
+    factor = scale_to(model, Model({"a": 0.3, "b": 0.7}))
+    assert np.log2(factor) == round(np.log2(factor))
+    total = sum(abs(factor * model.weights[n]) for n in ("a", "b"))
+    assert 2**-0.5 <= total <= 2**0.5
+    assert rescaled(rescaled(model, factor), 1 / factor) == model
+    assert scale_to(Model({}), model) == 1
+    assert scale_to(Model({"a": 1, "UnknownWordPenalty0": 64}), Model({"a": 4, "UnknownWordPenalty0": 1})) == 4
+
+
+def test_options_by_name():
+    """Types are those that the fields declare, of nested options too."""
+    given = {
+        "rounds": "7",
+        "max-leaves": "4",
+        "leaves": "linear",
+        "keep": "9",
+        "l2": "0.5",
+        "context": "yes",
+        "tree_features": "a, b",
+    }
+    expected = {
+        "rounds": 7,
+        "max_leaves": 4,
+        "leaves": "linear",
+        "keep": 9,
+        "l2": 0.5,
+        "context": True,
+        "tree_features": ("a", "b"),
+    }
+    assert typed(BoostOptions(), given) == expected
+    assert typed(make_tuner("pro", {}), {"draws": "none"}) == {"draws": None}
+    for name, text, message in (("nosuch", "1", "expected one of"), ("rounds", "x", "expected int"), ("context", "2", "bool")):
+        with pytest.raises(InputError, match=message):
+            typed(BoostOptions(), {name: text})
+
+
+# -- any command --------------------------------------------------------------------------------------------------------
+
+
+def test_a_command_in_the_loop(boostfeat, world, tmp_path):
+    run = tmp_path / "run"
+    code, out, err = boostfeat(*arguments(world, run, "--max-iterations", 2, "--method", "mert", "--set", "restarts=2"))
+    assert code == 0, err
+    lines = out.splitlines()
+    assert lines[0].split()[:3] == ["iteration", "dev", "BLEU"]
+    assert [line.split()[0] for line in lines[1:]] == ["0", "1", "2"]
+    results = json.loads((run / "results.json").read_text())
+    assert max(row["dev"]["bleu"] for row in results["rows"][1:]) > results["rows"][0]["dev"]["bleu"]
+    assert (run / "model.json").read_bytes() == (run / "iteration-02" / "model.json").read_bytes()
+    assert (run / "iteration-02" / "dev.stderr").read_text() == "decoded\n"
+    weights = dict(line.split("= ") for line in (run / "iteration-02" / "weights.txt").read_text().splitlines())
+    assert {n: float(w) for n, w in weights.items()} == dict(Model.load(run / "iteration-02" / "model.json").weights)
+    code, _, err = boostfeat(*arguments(world, run, "--max-iterations", 2))
+    assert code == 2
+    assert "--resume" in err
+    assert "--force" in err
+    code, _, err = boostfeat(*arguments(world, run, "--method", "mert", "--set", "restarts=3", "--resume"))
+    assert (code, "learner restarts" in err) == (2, True)
+    code, out, err = boostfeat(
+        *arguments(world, run, "--method", "mert", "--set", "restarts=2", "--resume", "--max-iterations", 3, "--json")
+    )
+    assert len(json.loads(out)["rows"]) == 4  # a run may go on for longer
+    code, out, err = boostfeat(*arguments(world, run, "--force", "--max-iterations", 1, "--json"))
+    assert (code, len(json.loads(out)["rows"])) == (0, 2), err
+
+
+def test_a_list_on_standard_output_and_select(boostfeat, world, tmp_path):
+    """The fake always lists dev's pool, so dev is its own select here: the two columns must be equal."""
+    more = ["--select-input", world / "dev.src", "--select-ref", world / "dev.ref", "--max-iterations", 2, "--json"]
+    code, out, err = boostfeat(*arguments(world, tmp_path / "run", *more, decoder=command(world, out="-")))
+    assert code == 0, err
+    for found in json.loads(out)["rows"]:
+        assert found["dev"] == found["select"]
+
+
+def test_places_are_filled_after_splitting(world, tmp_path):
+    """No shell, and a value with spaces, quotes or braces stays one argument."""
+    decoder = CommandDecoder("prog 'a b' {weights} x{size}y {{size}} '$HOME; ls' {input}", weights_format="cdec")
+    assert decoder.arguments()[1:] == ["a b", "{weights}", "x{size}y", "{{size}}", "$HOME; ls", "{input}"]
+    assert decoder.places() == {"weights", "size", "input"}
+    from boostfeat.loop.decoders import _filled
+
+    values = {"weights": "/a b/{size}", "size": 7}
+    assert [_filled(word, values) for word in ("{weights}", "x{size}y", "{{size}}")] == ["/a b/{size}", "x7y", "{size}"]
+
+
+SH = "sh -c {!r} sh {{weights}} {{nbest}}"
+FAILURES = [
+    ("false {weights}", "exit code 1", ""),
+    (SH.format("echo going wrong >&2; echo no >&2; exit 3"), "exit code 3", "decoder| no"),
+    (SH.format("kill -9 $$"), "signal 9 (SIGKILL)", ""),
+    ("/no/such/program {weights}", "No such file", ""),
+    (SH.format("true"), "found none; check the path", ""),  # wrote nothing
+    (SH.format(": > $2"), "an empty file", ""),
+    (SH.format("echo garbage > $2; echo said so"), "garbage", "decoder| said so"),
+    (SH.format("echo '0 ||| a ||| f= 1 ||| 1' > $2"), "sentence ids up to 29", ""),
+    (SH.format("for i in 0 29; do echo \"$i ||| a ||| f= 1 ||| 1\"; done > $2"), "none of sentence 1 and 27 more", ""),
+    (SH.format("echo '0 ||| a ||| f= nan ||| 1' > $2"), "finite number", ""),
+    ("prog {wieghts}", "unknown place", ""),
+    ("prog {input}", "place for the weights", ""),
+    ("prog 'x {weights}", "check its quotes", ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("decoder", "message", "tail"), FAILURES)
+def test_a_decoder_that_fails_is_one_clear_line_and_its_last_ones(boostfeat, world, tmp_path, decoder, message, tail):
+    code, out, err = boostfeat(*arguments(world, tmp_path / "run", "-q", decoder=decoder))
+    *before, last = err.splitlines()
+    assert (code, out) == (2, "")
+    assert last.startswith("boostfeat: ")
+    assert message in last
+    assert all(line.startswith("decoder| ") for line in before)
+    assert tail in "\n".join(before)
+
+
+def test_a_decoder_that_hangs_ends_with_all_it_started(boostfeat, world, tmp_path):
+    pid = tmp_path / "pid"
+    hang = SH.format(f"echo thinking >&2; sleep 60 & echo $! > {pid}; wait")
+    began = time.monotonic()
+    code, _, err = boostfeat(*arguments(world, tmp_path / "run", "--timeout", 0.5, "-q", decoder=hang))
+    assert time.monotonic() - began < 50  # its child sleeps for 60
+    assert code == 2
+    assert err.splitlines()[0] == "decoder| thinking"
+    assert "within 0.5 seconds" in err
+    assert not _runs(int(pid.read_text()))
+
+
+def _runs(pid: int) -> bool:
+    """Whether a process is there and no zombie; its parent may take a moment to collect it."""
+    for _ in range(100):
+        try:
+            if Path(f"/proc/{pid}/stat").read_text().rsplit(")")[1].split()[0] == "Z":
+                return False
+        except FileNotFoundError:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def test_nothing_is_lost_when_a_later_decoding_fails(boostfeat, world, tmp_path):
+    """A decoder that fails once a flag file says so: repaired, the run goes on to the model of one that never failed."""
+    script = tmp_path / "flaky.sh"
+    script.write_text(f'test "$1" = 2 -a ! -e {tmp_path}/repaired && {{ echo out of luck >&2; exit 1; }}; shift; exec "$@"\n')
+    flaky = f"sh {script} {{iteration}} {command(world)}"
+    more = ["--max-iterations", 3, "-q"]
+    code, _, err = boostfeat(*arguments(world, tmp_path / "run", *more, decoder=flaky))
+    assert (code, err.splitlines()[0]) == (2, "decoder| out of luck")
+    kept = {p: p.stat().st_mtime_ns for k in (0, 1) for p in (tmp_path / "run" / f"iteration-0{k}").iterdir()}
+    (tmp_path / "repaired").touch()
+    assert boostfeat(*arguments(world, tmp_path / "run", "--resume", *more, decoder=flaky))[0] == 0
+    assert kept == {p: p.stat().st_mtime_ns for p in kept}  # not touched again
+    assert boostfeat(*arguments(world, tmp_path / "whole", *more, decoder=flaky))[0] == 0
+    assert (tmp_path / "run" / "model.json").read_bytes() == (tmp_path / "whole" / "model.json").read_bytes()
+
+
+def test_trees_need_a_decoder_that_takes_them(boostfeat, world, tmp_path):
+    code, _, err = boostfeat(*arguments(world, tmp_path / "run", "--method", "induce"))
+    assert (code, "{model}" in err, "boostfeat export" in err) == (2, True, True)
+    assert not (tmp_path / "run" / "iteration-00").exists()
+
+
+MISUSES = [
+    (["--method", "nosuch"], "expected one of pro"),
+    (["--method", "induce", "--recipe", "nosuch"], "unknown recipe"),
+    (["--set", "epochs"], "NAME=VALUE"),
+    (["--set", "epochs=3"], "--set epochs: expected one of sampler"),
+    (["--select-input", "x"], "expected both or none"),
+    (["--graphs", "x"], "found more; choose one"),
+    (["--online", "mira"], "reference decoder"),
+    (["--pick", "select"], "--select-input"),
+    (["--metric", "ter"], "bleu, bleu-sbp, chrf"),
+    (["--weights-format", "moses"], "--ini FILE"),
+]
+
+
+@pytest.mark.parametrize(("more", "message"), MISUSES)
+def test_misuse_is_one_line(boostfeat, world, tmp_path, more, message):
+    code, _, err = boostfeat(*arguments(world, tmp_path / "run", *more, "-q"))
+    assert (code, err.count("\n")) == (2, 1), err
+    assert message in err
+
+
+# -- killed at any moment -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_random", [0, pytest.param(3, marks=pytest.mark.slow)])
+def test_kill_9_then_resume_is_the_same_model(boostfeat, world, tmp_path, n_random):
+    """Killed by its own decoder, whatever the machine's speed, then at random moments; let go, it comes to the same end."""
+    script, was_there = tmp_path / "killer.sh", tmp_path / "was-there"
+    script.write_text(f'test "$1" = 1 -a ! -e {was_there} && {{ touch {was_there}; kill -9 $PPID; exit 1; }}; shift; exec "$@"\n')
+
+    def words(folder: str, *more: object) -> list[object]:
+        learn = ("--max-iterations", 2, "--method", "mira", "--set", "epochs=2", "-q", *more)
+        return arguments(world, tmp_path / folder, *learn, decoder=f"sh {script} {{iteration}} {command(world)}")
+
+    def run() -> subprocess.Popen[bytes]:
+        return subprocess.Popen([sys.executable, "-m", "boostfeat", *map(str, words("run", "--resume"))])
+
+    def made(folder: str) -> int:
+        return sum(len(files) for _, _, files in os.walk(tmp_path / folder))
+
+    was_there.touch()
+    assert boostfeat(*words("whole"))[0] == 0
+    was_there.unlink()
+    assert run().wait() == -signal.SIGKILL
+    assert not (tmp_path / "run" / "iteration-01" / "dev.nbest").exists()
+    moments = random.Random(os.getpid())
+    for _ in range(n_random):
+        n = moments.randrange(made("run"), made("whole"))  # files made so far
+        process = run()
+        while process.poll() is None and made("run") < n:
+            time.sleep(0.002)
+        process.kill()  # where it has come to its end by now, that is as good
+        process.wait()
+    assert boostfeat(*words("run", "--resume"))[::2] == (0, "")
+    found = [(tmp_path / name / "model.json").read_bytes() for name in ("run", "whole")]
+    assert found[0] == found[1]
+    states = [[json.loads(p.read_text()) for p in sorted((tmp_path / n).glob("*/state.json"))] for n in ("run", "whole")]
+    for a, b in zip(*states, strict=True):
+        assert {**a, "seconds": 0} == {**b, "seconds": 0}
+
+
+STAGES = ["learn", "round", "model", "decode", "list", "state", "merge"]
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_interrupted_at_every_stage_it_resumes_to_the_same_bytes(tmp_path, monkeypatch, stage):
+    """Exhaustive where kill -9 is random: the first, second, ... visit to a stage raises, until the run gets through."""
+    from boostfeat.loop import driver, folder
+
+    class Killed(BaseException):
+        pass
+
+    pools = {"dev": synthetic_nbest(SyntheticOptions(sentences=6, hyps=40, features=5))}
+    visits, limit = 0, 10**9
+
+    def breaking(function, *, after=False):
+        def wrapped(*args, **kwargs):
+            nonlocal visits
+            visits += 1
+            if visits == limit and not after:
+                raise Killed
+            result = function(*args, **kwargs)
+            if visits == limit and after:
+                raise Killed
+            return result
+
+        return wrapped
+
+    def go(name: str, *, resume: bool = False) -> bytes:
+        options, start = LoopOptions(max_iterations=2, min_weight_change=0), START
+        learner = TunerLearner("mira", make_tuner("mira", {"epochs": 1}))
+        if stage == "round":
+            few = {"pairs": PairOptions(draws=300), "tree": TreeOptions(min_occurrences=2), "resample_pairs": 1}
+            learner = TreeLearner(BoostOptions(rounds=2, **few))
+            options, start = replace(options, max_iterations=1), replace(START, trees=(TREE,))  # goes on from trees at once
+        run_loop(corpora_of(pools), PoolDecoder(pools), learner, start, tmp_path / name, options, resume=resume)
+        return (tmp_path / name / "model.json").read_bytes()
+
+    whole = go("whole")
+    target = {
+        "learn": (TunerLearner, "learn"),
+        "round": (Model, "save"),  # after each round of boosting too
+        "model": (Model, "save"),
+        "decode": (PoolDecoder, "decode"),
+        "list": (folder.Folder, "keep_list"),
+        "state": (folder.Folder, "finish"),
+        "merge": (driver._Loop, "accumulate"),
+    }[stage]
+    monkeypatch.setattr(*target, breaking(getattr(*target), after=stage in ("round", "model", "list")))
+    for attempt in range(1, 20):
+        visits, limit = 0, attempt
+        try:
+            assert go(f"run{attempt}") == whole
+            break
+        except Killed:
+            visits, limit = 0, 10**9
+            assert go(f"run{attempt}", resume=True) == whole
+    assert attempt > 2
+
+
+def test_a_folder_at_work_is_left_alone(pools, tmp_path):
+    from boostfeat.loop.folder import Folder
+
+    learner = TunerLearner("pro", make_tuner("pro", {}))
+    with Folder(tmp_path / "run").lock(), pytest.raises(InputError, match="at work"):
+        run_loop(corpora_of(pools), PoolDecoder(pools), learner, START, tmp_path / "run")

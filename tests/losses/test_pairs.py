@@ -1,0 +1,180 @@
+"""Preference pairs: the two samplers against their papers' text, read naively."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+
+from boostfeat.core.arrays import offsets, owners
+from boostfeat.core.errors import InputError
+from boostfeat.lists.build import Builder, HypRecord, attach
+from boostfeat.losses.pairs import SAMPLERS, PairOptions, Pairs, pairs_for, sample_pairs
+from boostfeat.metrics.bleu import sentence_bleu
+
+TA13, HM11 = SAMPLERS["ta13"], SAMPLERS["hm11"]
+
+
+def sample(lists, options, seed=0, threads=1) -> Pairs:
+    gains = np.array([g for one in lists for g in one], float)
+    return sample_pairs(offsets(np.array([len(one) for one in lists])), gains, options, seed=seed, threads=threads)
+
+
+def same(a: Pairs, b: Pairs) -> bool:
+    return all(np.array_equal(getattr(a, f), getattr(b, f)) for f in ("better", "worse", "delta", "sent_ptr"))
+
+
+def naive(gains, options, rng):
+    """[TA13 footnote 1] and [HM11 figure 4], a sentence at a time: differences of the pairs kept."""
+    kept = []
+    for _ in range(options.draws):
+        i, j = rng.integers(len(gains)), rng.integers(len(gains))
+        d = abs(gains[i] - gains[j])
+        if (options.sampler == "ta13" and d > options.threshold and rng.random() < d) or (
+            options.sampler == "hm11" and d >= options.threshold
+        ):
+            kept.append(d)
+    return sorted(kept, reverse=True)[: options.keep]
+
+
+# -- distribution -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [TA13, HM11], ids=["ta13", "hm11"])
+def test_one_draw_has_the_probability_of_the_paper(options):
+    """One draw from each of 200,000 equal lists: an unordered pair has probability 2/n² · P(accept | Δ)."""
+    gains = np.array([0.0, 0.04, 0.09, 0.3, 0.7, 1.0])
+    n, lists = len(gains), 200_000
+    pairs = sample([gains] * lists, replace(options, draws=1))
+    got = np.zeros((n, n))
+    np.add.at(got, (pairs.better % n, pairs.worse % n), 1)
+    d = gains[:, None] - gains[None, :]
+    accept = np.where(d > 0.04, d, 0.0) if options.sampler == "ta13" else d >= 0.05
+    want = lists * 2 / n**2 * accept
+    assert (got[want == 0] == 0).all()
+    none = lists - got.sum()
+    # the seed is fixed: this either always holds or never
+    assert chisquare([none, *got[want > 0]], [lists - want.sum(), *want[want > 0]]).pvalue > 0.01
+
+
+@pytest.mark.parametrize("options", [replace(TA13, draws=400, keep=8), replace(HM11, draws=40, keep=8)], ids=["ta13", "hm11"])
+def test_kept_differences_have_the_distribution_of_the_naive_sampler(options):
+    gains = np.random.default_rng(5).random(30) * 0.6
+    rng = np.random.default_rng(6)
+    want = np.array([naive(gains, options, rng) for _ in range(400)])
+    got = sample([gains] * 4000, options).delta.reshape(4000, 8)
+    error = np.sqrt(want.var(axis=0) / 400 + got.var(axis=0) / 4000)
+    assert (np.abs(got.mean(axis=0) - want.mean(axis=0)) < 4 * error + 1e-12).all()
+
+
+# -- what holds for every sample ------------------------------------------------------------------------------------------
+
+some_lists = st.lists(st.lists(st.floats(0, 1), max_size=12), max_size=6)
+some_options = st.builds(
+    PairOptions,
+    sampler=st.sampled_from(sorted(SAMPLERS)),
+    draws=st.integers(0, 300),
+    threshold=st.sampled_from([0.0, 0.04, 0.5]),
+    keep=st.integers(1, 40),
+    distinct=st.booleans(),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(some_lists, some_options, st.integers(0, 2**70))
+def test_properties(lists, options, seed):
+    pairs = sample(lists, options, seed)
+    hyp_ptr = offsets(np.array([len(one) for one in lists], int))
+    gains, sent = np.array([g for one in lists for g in one], float), owners(hyp_ptr)
+    pair_sent = owners(pairs.sent_ptr)
+    assert (sent[pairs.better] == pair_sent).all()
+    assert (sent[pairs.worse] == pair_sent).all()
+    assert (pairs.delta == gains[pairs.better] - gains[pairs.worse]).all()
+    assert (pairs.delta > 0).all()
+    assert (pairs.delta > options.threshold if options.sampler == "ta13" else pairs.delta >= options.threshold).all()
+    assert (np.diff(pairs.sent_ptr) <= options.keep).all()
+    assert (np.diff(pairs.delta)[np.diff(pair_sent) == 0] <= 0).all()
+    if options.distinct:
+        assert len(set(zip(pairs.better, pairs.worse, strict=True))) == len(pairs)
+    # the kept are the first of all that were accepted: nothing larger was dropped
+    everything = sample(lists, replace(options, keep=max(1, options.draws)), seed)
+    for s in range(len(lists)):
+        kept, all_of_it = (p.delta[p.sent_ptr[s] : p.sent_ptr[s + 1]] for p in (pairs, everything))
+        assert np.array_equal(kept, all_of_it[: options.keep])
+    assert same(pairs, sample(lists, options, seed, threads=3))
+
+
+def test_streams_belong_to_positions():
+    """A sentence's pairs do not depend on the sentences after it, and differ from those of an equal list elsewhere."""
+    lists = [list(np.random.default_rng(s % 2).random(20)) for s in range(6)]
+    whole, part = sample(lists, TA13), sample(lists[:3], TA13)
+    n = len(part)
+    assert np.array_equal(whole.better[:n], part.better)
+    first, third = (whole.better[whole.sent_ptr[s] : whole.sent_ptr[s + 1]] - 20 * s for s in (0, 2))
+    assert not np.array_equal(first, third)
+    assert not same(whole, sample(lists, TA13, seed=1))
+
+
+def test_threshold_is_strict_in_ta13_and_not_in_hm11():
+    assert [len(sample([[0.0, 0.5]], PairOptions(name, threshold=0.5))) > 0 for name in ("ta13", "hm11")] == [False, True]
+
+
+@pytest.mark.parametrize("options", [TA13, HM11], ids=["ta13", "hm11"])
+def test_short_lists_repeat_their_largest_pair_unless_distinct(options):
+    """4 hypotheses, 6 pairs, all drawn often: copies of best against worst as in the papers, or each pair once."""
+    gains = np.array([0.9, 0.1, 0.45, 0.6])
+    repeated = sample([gains], options)
+    assert set(zip(repeated.better, repeated.worse, strict=True)) == {(0, 1)}
+    assert len(repeated) == options.keep
+    once = sample([gains], replace(options, distinct=True))
+    assert list(zip(once.better, once.worse, strict=True)) == [(0, 1), (3, 1), (0, 2), (2, 1), (0, 3), (3, 2)]
+    order = np.array([2, 0, 3, 1])
+    permuted = sample([gains[order]], replace(options, distinct=True))
+    assert np.array_equal(order[permuted.better], once.better)
+    assert np.array_equal(order[permuted.worse], once.worse)
+
+
+@pytest.mark.parametrize("options", [TA13, HM11, PairOptions("hm11", threshold=0.0)], ids=["ta13", "hm11", "hm11-0"])
+@pytest.mark.parametrize("lists", [[], [[]], [[0.5]], [[0.5, 0.5]], [[0.3] * 200, [], [1.0]]], ids=str)
+def test_lists_without_pairs(lists, options):
+    pairs = sample(lists, options, threads=2)
+    assert len(pairs) == 0
+    assert list(pairs.sent_ptr) == [0] * (len(lists) + 1)
+    assert pairs.matrix(7).shape == (0, 7)
+
+
+def test_matrix_gives_margins():
+    pairs = sample([[0.1, 0.9, 0.5], [0.2, 0.8]], HM11)
+    scores = np.random.default_rng(0).normal(size=5)
+    assert np.array_equal(pairs.matrix(5) @ scores, scores[pairs.better] - scores[pairs.worse])
+
+
+def test_pairs_of_a_container_use_its_bleu():
+    builder = Builder()
+    for text in ("the house is small", "the house is big", "a a a a"):
+        builder.add(HypRecord(0, text, "here"))
+    bare = builder.finish()
+    nbest = attach(bare, source=None, refs=[["the house is small"]], name="test")
+    options = PairOptions(alpha=0.5)
+    want = sample_pairs(nbest.hyp_ptr, sentence_bleu(nbest.stats, alpha=0.5), options, seed=3)
+    assert same(pairs_for(nbest, options, seed=3, threads=2), want)
+    assert set(want.better) == {0}
+    with pytest.raises(InputError, match="import them with -r"):
+        pairs_for(bare, options, seed=3)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"sampler": "best"}, "unknown sampler 'best': expected one of ta13, hm11"),
+        ({"keep": 0}, "expected keep of at least 1, found 0"),
+        ({"threshold": float("nan")}, "expected threshold of at least 0, found nan"),
+    ],
+)
+def test_bad_options(options, message):
+    with pytest.raises(InputError, match=message):
+        PairOptions(**options)

@@ -1,0 +1,61 @@
+"""The scripts in examples/ run and say something true."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from synthetic import SyntheticOptions, synthetic_nbest
+from world import World
+
+from boostfeat.formats import read
+from boostfeat.lists.build import ReadOptions
+from boostfeat.lists.store import write_store
+from boostfeat.tuners import TUNERS
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def load(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def lists(tmp_path_factory) -> list[str]:
+    folder = tmp_path_factory.mktemp("lists")
+    for seed, name in enumerate(("dev", "select", "test")):
+        write_store(synthetic_nbest(SyntheticOptions(sentences=200, hyps=50), seed=seed), folder / name)
+    return [str(folder / name) for name in ("dev", "select", "test")]
+
+
+def test_local_beats_linear_where_the_truth_is_local(lists, capsys):
+    """The generated references follow a tree over a phrase's own features: linear weights cannot, local trees can."""
+    found = load("local_or_global").main(*lists)
+    assert found["boost-local"]["bleu-sbp"] > found["PRO"]["bleu-sbp"] + 0.5
+    assert "boost-global" in capsys.readouterr().out
+
+
+def test_all_tuners_run(lists, capsys):
+    found = load("which_tuner").main(*lists[:2])
+    assert set(found) == set(TUNERS)
+    assert len(capsys.readouterr().out.splitlines()) == len(TUNERS)
+
+
+def test_a_bitext_becomes_a_system(tmp_path, capsys):
+    """Trained on generated text, it translates sentences of that text into mostly the right words, and its lists are lists."""
+    pytest.importorskip("thot", reason="sil-thot is not installed")
+    source, target = World().bitext(600, seed=4)
+    for name, lines in (("src", source), ("tgt", target), ("input", source[:20])):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    best = load("train_system").main(*(str(tmp_path / name) for name in ("src", "tgt", "input", "system")))
+    assert (tmp_path / "system" / "input.out").read_text(encoding="utf-8").splitlines() == best
+    words = [(word, line.split()) for out, line in zip(best, target, strict=False) for word in out.split()]
+    assert sum(word in line for word, line in words) > 0.6 * len(words)
+    assert len(read(tmp_path / "system" / "input.nbest.xz", ReadOptions())) == 20

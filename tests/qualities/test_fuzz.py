@@ -1,0 +1,129 @@
+"""The short version of tests/fuzz/run.py, and inputs that once were read wrongly or ended in a traceback."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import zipfile
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+from fuzz import readers, run, samples
+from fuzz.mutate import damaged
+from fuzz.readers import READERS, samples_of
+from fuzz.samples import ENRICHED, FAIRSEQ, JSONL, OSGX
+
+from boostfeat.core.errors import FormatError, InputError
+from boostfeat.loop.online import State
+
+INPUTS = 50  # to each reader, of a million
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_damaged_input_is_refused_or_read(name: str, tmp_path: Path) -> None:
+    whole, found = samples_of(name, real=False), []
+    assert [run.outcome(name, sample, str(tmp_path)) for sample in whole] == ["read"] * len(whole)
+    for n in range(INPUTS):
+        outcome = run.outcome(name, damaged(name, n, whole, READERS[name].mutations), str(tmp_path))
+        found += [(n, outcome)] if outcome not in run.KINDS else []
+    assert not found
+
+
+def state_of_bytes() -> bytes:
+    """An archive of files that are no arrays: numpy hands them out as they are."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        for f in fields(State):
+            archive.writestr(f"{f.name}.npy", b"text")
+    return stream.getvalue()
+
+
+FOUND = {
+    "a label without a space before it": ("moses-enriched", ENRICHED.replace(" TM0= -0.5", "TM0= -0.5").encode(), "refused"),
+    "another word than total=": ("moses-enriched", ENRICHED.replace("total=-0.5", "topal=-0.5").encode(), "refused"),
+    "four bars after a block": ("moses-enriched", ENRICHED.replace("|  |||", "||||").encode(), "refused"),
+    "four bars in the second line": ("moses-enriched", "||||".join(ENRICHED.rsplit("|  |||", 1)).encode(), "refused"),
+    "a core that does not end": ("moses-osgx", OSGX.replace("(0,1,2) ", "( ").encode(), "refused"),
+    "not UTF-8 in what is skipped": ("moses-osgx", OSGX.encode().replace(b"fscore=-1.2", b"fscore=-1\xd0"), "refused"),
+    "white space that bytes do not know": ("auto", "\u2028\u3000".encode(), "refused"),
+    "a whole number beyond all floats": ("jsonl", JSONL.replace("-4.4", "1" * 400).encode(), "refused"),
+    "an escape sequence in a name": ("moses", b"0 ||| a ||| \x1b[31mlm= x\n", "refused"),
+    "a name of many characters": ("travatar", b"0 ||| a ||| 1 ||| " + b"lm" * 5000 + b"=x", "refused"),
+    "a version that is no decimal": ("model", b'{"boostfeat": "model/\xc2\xb2"}', "refused"),
+    "a version of many digits": ("model", b'{"boostfeat": "model/' + b"1" * 5000 + b'"}', "refused"),
+    "an infinity in a record": ("model", b'{"boostfeat": "model/1", "weights": {}, "config": {"x": 1e999}}', "refused"),
+    "nested too deeply": ("vocab", b"[" * 5000, "refused"),
+    "a table nested too deeply": ("templates-toml", b"x = " + b"[" * 5000, "refused"),
+    "a dotted key of many parts": ("groups-toml", b'[[group]]\nmatch = "a"\nl1' + b".a" * 3000 + b" = 1", "refused"),
+    "an option with many parts": ("templates-toml", b"[templates.pt]\nhash" + b".a" * 3000 + b" = 1", "refused"),
+    "a name both dense and sparse": ("jsonl", JSONL.replace('"pt:das|the"]', '"n"]').encode(), "refused"),
+    "too many digits": ("groups-toml", b'[[group]]\nmatch = "a"\nl1 = ' + b"1" * 5000, "refused"),
+    "a factor beyond all floats": ("groups-toml", b'[[group]]\nmatch = "a"\nl1 = ' + b"1" * 400, "refused"),
+    "a count that is no decimal": ("templates-toml", 'products = "top:²"'.encode(), "refused"),
+    "n-grams beyond number": ("arpa", b"\\data\\\nngram 1=" + b"1" * 5000, "refused"),
+    "a probability of 10^-1e308": ("arpa", samples.ARPA.replace("-0.75", "-1e308").encode(), "refused"),
+    "a path that is too long": ("ini", samples.INI.replace("phrase-table", "x" * 5000).encode(), "read"),
+    "a tail beyond int64": ("cdec-forest", samples.FOREST.replace('"tail":[0]', '"tail":[99999999999999999999]').encode(), "refused"),
+    "a link beyond int64": ("alignment", b"0-99999999999999999999\n\n\n", "refused"),
+    "a choice beyond int64": ("run-choices", b'{"test": [0, 99999999999999999999]}', "refused"),
+    "a model that is no name": ("run-results", b'[{"name": "x", "model": {"a": 1}, "choice": "choices.json"}]', "refused"),
+    "inputs that are no object": ("run-config", b'{"inputs": {"test": "test.nbest"}}', "refused"),
+    "a weight that is no number": ("cdec-weights", b"Glue nan\n", "refused"),
+    "an infinity in a vocab": ("vocab", samples_of("vocab")[0].replace(b"3", b"1e999"), "refused"),
+    "half a character in a name": ("model", b'{"boostfeat": "model/1", "weights": {"\\ud800": 1}}', "refused"),
+    "its other half first": ("cdec-forest", samples.FOREST.replace('"X"', r'"\ude00\ud83d"').encode(), "refused"),
+    "both halves": ("cdec-forest", samples.FOREST.replace('"X"', r'"\ud83d\ude00"').encode(), "read"),
+    "no half character after all": ("model", b'{"boostfeat": "model/1", "weights": {"\\\\ud800": 1}}', "read"),
+    "half a character in a file's name": ("run-results", b'[{"name": "x", "choice": "\\udc80"}]', "refused"),
+    "half a character in a set of features": ("run-results", b'[{"name": "x", "choice": "choices.json", "feature_set": "\\ud800"}]', "refused"),
+    "a set of features with a long name": ("run-results", b'[{"name": "x", "choice": "choices.json", "feature_set": "' + b"x" * 5000 + b'"}]', "read"),
+    "a skipped field nested too deeply": ("jsonl", JSONL.replace('"source"', '"x": ' + "[" * 5000 + ', "source"').encode(), "refused"),
+    "a resumed run nested too deeply": ("resume-json", b"[" * 5000, "read"),
+    "a resumed run that is no object": ("resume-json", b"[1]", "read"),
+    "a state of bytes": ("online-state", state_of_bytes(), "refused"),
+    "a state of objects": ("online-state", b"\x93NUMPY\x01\x00", "refused"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", FOUND)
+def test_found_by_fuzzing(case: str, tmp_path: Path) -> None:
+    name, data, expected = FOUND[case]
+    assert run.outcome(name, data, str(tmp_path)) == expected
+
+
+def test_inputs_are_the_same_everywhere() -> None:
+    """A failing input is named by its number: the bytes must not depend on machine or run. The digests are those of one run."""
+    from hashlib import sha256
+
+    parts = [
+        damaged("fairseq", n, [FAIRSEQ.encode(), b"H-0\t1\ta\n"], READERS["fairseq"].mutations) for n in (0, 255, 256, 10**6)
+    ]
+    assert sha256(b"\xff".join(parts)).hexdigest()[:16] == "d1575ad4c915c9db"
+
+
+def test_a_reader_that_dies_or_hangs_is_found(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def die(path: str) -> None:
+        data = Path(path).read_bytes()
+        if len(data) % 3 == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if len(data) % 3 == 1:
+            raise KeyError("not for users")
+        while len(data) % 9 == 2:
+            pass
+
+    monkeypatch.setattr(run, "SECONDS", 0.2)
+    monkeypatch.setitem(READERS, "lines", readers.Reader(lambda: [b"a" * 5], die))
+    counts, findings = run.fuzz("lines", 0, 30)
+    assert {f.what.split(" at ")[0] for f in findings} == {"died: SIGKILL", "KeyError: 'not for users'", "too slow"}
+    assert counts["read"] + len(findings) == 30
+
+
+@pytest.mark.parametrize(
+    "error", [InputError("a\x1b[2Jb\n" + "c" * 9999), FormatError("f:1", expected="\0" * 9999, found="\u2028", fix="x")]
+)
+def test_messages_are_one_plain_line(error: InputError) -> None:
+    assert str(error).isprintable()
+    assert len(str(error)) <= 2400
+    assert str(error).endswith(("c", "; x"))

@@ -1,0 +1,95 @@
+"""Packages import only from those below them, imports inside functions and for typing included."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "boostfeat"
+
+MAY_IMPORT: dict[str, set[str]] = {
+    "core": set(),
+    "metrics": {"core"},
+    "lists": {"core", "metrics"},
+    "trees": {"core"},
+    "model": {"core", "metrics", "lists", "trees"},
+    "formats": {"core", "metrics", "lists", "model"},
+    "features": {"core", "metrics", "lists", "trees", "model", "formats"},
+    "losses": {"core", "metrics", "lists"},
+    "tuners": {"core", "metrics", "lists", "model", "losses"},
+    "boosting": {"core", "metrics", "lists", "trees", "model", "losses", "tuners"},
+    "decoder": {"core", "lists", "trees", "model", "formats"},
+    "rerank": {"core", "metrics", "lists", "trees", "model", "formats", "features"},
+    "export": {"core", "lists", "trees", "model", "formats", "features", "rerank"},
+    "distributed": {"core", "metrics", "lists", "trees", "model", "losses", "tuners", "boosting"},
+    "compare": {"core", "metrics", "lists", "trees", "model", "features", "losses", "tuners", "boosting"},
+    "loop": {
+        "core",
+        "metrics",
+        "lists",
+        "trees",
+        "model",
+        "formats",
+        "losses",
+        "tuners",
+        "boosting",
+        "decoder",
+        "rerank",
+        "features",
+    },
+    "report": {"core", "metrics", "lists", "trees", "model", "features", "losses", "tuners", "boosting", "compare"},
+}
+MAY_IMPORT["cli"] = set(MAY_IMPORT)
+
+
+def test_root_holds_no_module() -> None:
+    assert {path.name for path in PACKAGE.iterdir() if path.is_file()} == {"__init__.py", "__main__.py", "py.typed"}
+    assert {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists()} == set(MAY_IMPORT)
+
+
+def test_the_table_has_no_cycle() -> None:
+    assert list(TopologicalSorter(MAY_IMPORT).static_order())
+
+
+@pytest.mark.parametrize("package", sorted(MAY_IMPORT))
+def test_imports_point_one_way(package: str) -> None:
+    found = [
+        f"{path.relative_to(PACKAGE)}:{line} imports {target}"
+        for path in sorted((PACKAGE / package).rglob("*.py"))
+        for line, target in imports(path)
+        if (top := target.split(".")[0]) and top not in {package, *MAY_IMPORT[package]}
+    ]
+    assert not found
+
+
+def test_modules_import_each_other_in_no_circle() -> None:
+    """A package stands for its ``__init__``, which may gather its modules: it is left out where they import it."""
+    graph = {name(path): {t for _, t in imports(path) if t in MODULES} for path in PACKAGE.rglob("*.py")}
+    for module, targets in graph.items():
+        targets -= {module, *(module.rsplit(".", k)[0] for k in range(1, module.count(".") + 1))}
+    list(TopologicalSorter(graph).static_order())  # raises CycleError, which names the circle
+
+
+def imports(path: Path) -> Iterator[tuple[int, str]]:
+    """(line, module inside boostfeat) of every import of a file, wherever it stands."""
+    own = name(path)
+    package = own if path.name == "__init__.py" else own.rpartition(".")[0]
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            parts = package.split(".") if package else []
+            base = ".".join([*parts[: len(parts) - (node.level - 1)], *([node.module] if node.module else [])])
+            for alias in node.names:
+                module = f"{base}.{alias.name}".strip(".")
+                yield node.lineno, module if module in MODULES else base
+
+
+def name(path: Path) -> str:
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {name(path) for path in PACKAGE.rglob("*.py")}

@@ -1,0 +1,121 @@
+"""Lists larger than memory: features are read where they are, and the model is that of a list in memory."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import tracemalloc
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from boostfeat.boosting.boost import boost
+from boostfeat.boosting.recipes import recipe
+from boostfeat.core.arrays import add_segment_sums, occurrences, offsets
+from boostfeat.lists.store import read_store
+from boostfeat.metrics import bleu
+from boostfeat.trees import binning as bins
+from boostfeat.trees import growing as grow
+from boostfeat.trees.binning import Bins, borders_of, value_masses
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+from beyond_memory import own_memory, watched
+from generate import Sizes, generate
+
+OPTIONS = recipe("paper", rounds=2)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    """About 40,000 distinct units of 200 features: 65 MB."""
+    path = tmp_path_factory.mktemp("scale") / "distinct.nbest"
+    generate(path, Sizes(sentences=50, hyps=100, features=200, distinct=True))
+    return path
+
+
+@pytest.fixture(scope="module")
+def in_memory(store):
+    """The model of a list whose features are in memory. All kernels are compiled after it."""
+    dev = read_store(store)
+    return boost(replace(dev, units=replace(dev.units, x=dev.X.copy())), None, OPTIONS)
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from Linux' /proc")
+@pytest.mark.parametrize("spoilt", [False, True])
+def test_features_are_never_copied_and_the_trees_are_the_same(store, in_memory, monkeypatch, spoilt):
+    """Codes are an eighth of the features, their copy by rows and LightGBM's bins are as large. Spoilt: a copy would be seen."""
+    dev = read_store(store)
+    monkeypatch.setattr(bins, "_NUMBERS", 1 << 20)
+    if spoilt:
+        columns_of = bins.columns_of
+        monkeypatch.setattr(bins, "columns_of", lambda x, some, threads: columns_of(np.array(x), some, threads))
+    before = own_memory()["RssAnon"]
+    tracemalloc.start()  # numpy's arrays, exactly; what LightGBM and the kernels take is seen by looking often
+    try:
+        found, peak = watched(lambda: boost(dev, None, OPTIONS), every=0.005)
+        arrays = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert (found.signature, found.history) == (in_memory.signature, in_memory.history)
+    assert (arrays > 0.6 * dev.X.nbytes) == spoilt
+    assert spoilt or peak["RssAnon"] - before < 0.6 * dev.X.nbytes
+
+
+@pytest.mark.parametrize("least_owners", [0, 3])
+def test_blocks_of_columns_give_the_same_bins(monkeypatch, least_owners):
+    rng = np.random.default_rng(0)
+    x = np.stack([rng.normal(size=5000), rng.integers(-2, 3, 5000) * 0.5, np.zeros(5000), rng.normal(size=5000).round(1)], axis=1)
+    counts = rng.integers(1, 5, 5000).astype(float)
+    owners = np.arange(5001), np.sort(rng.integers(0, 40, 5000)).astype(np.int32)
+    how = {"max_bin": 255, "least": 20, "centred": True, "sparse": None, "owners": owners, "least_owners": least_owners}
+    whole = Bins(x, counts, threads=1, **how)
+    monkeypatch.setattr(bins, "_NUMBERS", 1)
+    parts = Bins(x, counts, threads=2, **how)
+    again = Bins(x, counts, threads=1, given=list(zip(whole.borders, whole.scales, strict=True)), **how)
+    for other in (parts, again):
+        np.testing.assert_array_equal(other.codes, whole.codes)
+        assert other.scales == whole.scales
+        for a, b in zip(other.borders, whole.borders, strict=True):
+            np.testing.assert_array_equal(np.stack(a), np.stack(b))
+    assert [len(b.low) for b in whole.borders][1:3] == [4, 0]
+
+
+@pytest.mark.parametrize("n_values", [1, 7, 4096, 4097, 20_000])
+def test_values_and_their_masses(n_values):
+    """Few values are counted, more are sorted: both as np.unique says."""
+    rng = np.random.default_rng(1)
+    column = np.concatenate([np.arange(n_values), rng.integers(0, n_values, 30_000)]) / 7 - 3.0
+    column = rng.permutation(np.append(column, [0.0, -0.0]))
+    counts = rng.integers(1, 9, len(column)).astype(float)
+    values, mass = value_masses(column, counts)
+    expected, inverse = np.unique(column, return_inverse=True)
+    np.testing.assert_array_equal(values, expected)
+    np.testing.assert_array_equal(mass, np.bincount(inverse, counts))
+    borders = borders_of(values, mass, max_bin=255, least=1)
+    codes = np.searchsorted(borders.low, column)
+    assert len(np.unique(codes)) == min(n_values + (0.0 not in np.arange(n_values) / 7 - 3.0), 255)
+
+
+def test_trees_are_the_same_by_rows_and_by_columns(store, monkeypatch):
+    dev = read_store(store)
+    options = recipe("paper", rounds=2, max_leaves=4)
+    by_rows = boost(dev.take(slice(0, 10)), None, options)
+    monkeypatch.setattr(grow, "_COPIED_CODES", 0)
+    assert boost(dev.take(slice(0, 10)), None, options).signature == by_rows.signature
+
+
+def test_sums_do_not_depend_on_threads_nor_scores_on_how_many_rows_are_scored_at_a_time(monkeypatch):
+    rng = np.random.default_rng(2)
+    ptr, values = offsets(rng.integers(0, 4, 101)), rng.normal(size=50)  # some segments are empty
+    idx = rng.integers(0, 50, ptr[-1]).astype(np.int32)
+    one, *others = (add_segment_sums(ptr, idx, values, np.ones(101), threads=n) for n in (1, 2, 7, 200))
+    np.testing.assert_allclose(one, [1 + values[idx[a:b]].sum() for a, b in itertools.pairwise(ptr)], rtol=1e-13)
+    for other in others:
+        np.testing.assert_array_equal(other, one)
+    np.testing.assert_array_equal(occurrences(idx, 60), np.bincount(idx, minlength=60))
+    stats = rng.integers(0, 9, (50, 6)).astype(np.int32)
+    whole = bleu.sentence_bleu(stats, alpha=0.5)
+    monkeypatch.setattr(bleu, "_ROWS", 7)
+    np.testing.assert_array_equal(bleu.sentence_bleu(stats, alpha=0.5), whole)

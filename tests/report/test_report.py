@@ -1,0 +1,555 @@
+"""The page of a comparison: what it says, that it is one file, and that text from data stays text."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from synthetic import SyntheticOptions, synthetic_nbest
+
+from boostfeat.boosting.boost import BoostOptions, Space, boost
+from boostfeat.core.errors import FormatError
+from boostfeat.features import TEMPLATES, Vocab, featurize
+from boostfeat.lists.choices import Scorer, best_choice, first_choice, oracle_choice
+from boostfeat.lists.nbest import NBest, strings
+from boostfeat.lists.store import write_store
+from boostfeat.metrics.bleu import corpus_bleu, sum_stats
+from boostfeat.model.model import Model
+from boostfeat.report import gather, load_run, write_report
+from boostfeat.report.features import response_curves, used_together
+from boostfeat.report.figures import intervals
+from boostfeat.report.overview import _buckets
+from boostfeat.report.page import packed, render, script_json
+from boostfeat.report.run import sha256
+from boostfeat.report.trees import drawing, leaf_output
+from boostfeat.trees.growing import TreeOptions
+from boostfeat.trees.tree import Tree
+
+NASTY = "<script>alert(1)</script>"
+SETS = ("dev", "select", "test")
+
+
+def make_run(folder: Path, lists: dict[str, NBest], *, rounds: int = 6, max_leaves: int = 3, extras: bool = True) -> Path:
+    """RUN/ as compare writes it: decoder, a linear model, boost-global and boost-local."""
+    folder.mkdir()
+    (folder / "models").mkdir()
+    (folder / "choices").mkdir()
+    models: dict[str, Model | None] = {"decoder": None}
+    for level, leaves in (("global", "constant"), ("local", "linear")):
+        options = BoostOptions(
+            level=level, rounds=rounds, tree=TreeOptions(leaves=leaves, max_leaves=max_leaves, min_occurrences=20)
+        )
+        model = boost(lists["dev"], lists["select"], options)
+        full = replace(model, trees=model.trees or boost(lists["dev"], None, options).trees[:2])
+        models.setdefault("base-PRO", Model(full.weights, history=({"epoch": 0, "loss": 0.5, "dev": 30.0, "select": 29.0},)))
+        models[f"boost-{level}"] = full
+    inputs, rows = {}, []
+    for which in SETS:
+        path = folder / f"{which}.nbest"
+        write_store(lists[which], path)
+        inputs[which] = {
+            "path": str(path),
+            "sha256": sha256(path),
+            "sentences": len(lists[which]),
+            "hypotheses": lists[which].n_hyps,
+        }
+    for name, model in models.items():
+        chosen = {w: nb and (first_choice(nb) if model is None else model.predict(nb)) for w, nb in lists.items()}
+        within = {w: np.where(c < 0, -1, c - lists[w].hyp_ptr[:-1]).tolist() for w, c in chosen.items()}
+        (folder / "choices" / f"{name}.json").write_text(json.dumps(within))
+        if model:
+            model.save(folder / "models" / f"{name}.json")
+        row = {w: _scores(lists[w], chosen[w]) for w in SETS}
+        test = row["test"]["bleu-sbp"]
+        rows.append({
+            "name": name, "method": "boost" if name.startswith("boost") else name, "feature_set": "base",
+            "level": model.level if model and model.trees else None, "features": len(lists["dev"].global_names),
+            "trees": len(model.trees) if model else 0, **row, "p_value": None if name == "base-PRO" else 0.0314, "p_bootstrap": 0.04,
+            "p_stratified": None, "confidence": [test - 1.2, test + 1.1], "seconds": 1.5, "peak_mb": 210.0,
+            "chosen": {"l2": 1.0, "leaves": "linear"}, "tried": [{"params": {"l2": 1.0}, "select": 31.5}],
+            "runs": [{"seed": 0, **row}], "sd": None, "model": f"models/{name}.json" if model else None,
+            "choice": f"choices/{name}.json",
+        })  # fmt: skip
+    (folder / "results.json").write_text(json.dumps(rows))
+    command = "boostfeat compare dev.nbest --select select.nbest --test test.nbest -o run/"
+    config = {"boostfeat": "compare/1", "version": "0.1.0", "command": command, "options": {}, "seeds": [0], "inputs": inputs,
+              "signatures": {"bleu": "nrefs:1|case:mixed"}, "versions": {"numpy": np.__version__}, "grid": {}, "trials": 10000}  # fmt: skip
+    (folder / "config.json").write_text(json.dumps(config))
+    if extras:
+        epochs = [{"epoch": e, "dev": 30.0 + e, "select": 29.0 + e, "oracle": 40.0, "prediction": 10.0 + e} for e in (1, 2, 3)]
+        grid = [
+            {"oracle": o, "prediction": p, "history": epochs} for o in ("hope", "local", "max") for p in ("fear", "best", "cost")
+        ]
+        (folder / "strategy-grid.json").write_text(json.dumps({"strategies": grid}))
+        spread = [
+            {"epoch": e, "spread_mean": 1.0, "spread_sd": 2.0, "mira_spread_mean": 6.0 + e, "mira_spread_sd": 9.0} for e in (1, 2)
+        ]
+        (folder / "spread.json").write_text(
+            json.dumps({"method": "rm", "metric": "bleu", "history": spread})
+        )  # as 'tune --json' prints
+    return folder
+
+
+def _scores(nbest: NBest, chosen) -> dict[str, float]:
+    sums = {name: sum_stats(Scorer(nbest).stats(c)) for name, c in
+            (("it", chosen), ("first", first_choice(nbest)), ("oracle", oracle_choice(nbest)))}  # fmt: skip
+    sbp = {name: 100 * float(corpus_bleu(s, strict=True)) for name, s in sums.items()}
+    return {"bleu": 100 * float(corpus_bleu(sums["it"])), "bleu-sbp": sbp["it"], "chrf": 50.0, "ter": 60.0,
+            "length_ratio": float(sums["it"][8] / sums["it"][9]),
+            "oracle_gap": (sbp["it"] - sbp["first"]) / (sbp["oracle"] - sbp["first"])}  # fmt: skip
+
+
+def nasty(nbest: NBest) -> NBest:
+    """The list with markup where a decoder would have words: in every kind of text the page shows."""
+
+    def swap(column):
+        return strings([f"{t} {NASTY} </script> & \"'" if k % 5 == 0 else t for k, t in enumerate(column.to_pylist())])
+
+    units = replace(nbest.units, src=swap(nbest.units.src), tgt=swap(nbest.units.tgt))
+    names = tuple(f"{n}<b>x</b>" if k == 1 else n for k, n in enumerate(nbest.unit_names))
+    return replace(nbest, text=swap(nbest.text), source=swap(nbest.source), refs=swap(nbest.refs), units=units, unit_names=names)
+
+
+@pytest.fixture(scope="session")
+def run_folder(tmp_path_factory) -> Path:
+    sizes = SyntheticOptions(sentences=60, hyps=20)
+    return make_run(
+        tmp_path_factory.mktemp("report") / "run", {w: nasty(synthetic_nbest(sizes, seed=k)) for k, w in enumerate(SETS)}
+    )
+
+
+@pytest.fixture(scope="session")
+def page(run_folder) -> str:
+    write_report(run_folder, run_folder / "report.html")
+    return (run_folder / "report.html").read_text()
+
+
+@pytest.fixture(scope="session")
+def data(run_folder):
+    return gather(load_run(run_folder))
+
+
+class Page(HTMLParser):
+    """Elements with their attributes, and what stands in scripts."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.scripts: dict[str, str] = {}
+        self.text: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_data(self, data):
+        tag, attributes = self.elements[-1] if self.elements else ("", {})
+        if tag == "script":
+            self.scripts.setdefault(attributes.get("id") or "script", data)
+        self.text.append(data)
+
+
+# -- one file, nothing else ----------------------------------------------------------------------------------------------
+
+
+def test_page_loads_nothing(page):
+    parsed = Page(page)
+    loading = ("src", "href", "srcset", "action", "data", "poster", "background", "xlink:href")
+    assert [(t, a) for t, a in parsed.elements if any(k in a for k in loading)] == []
+    assert not re.search(r"url\(|@import", page[: page.index("</style>")])
+    assert "http://" not in page
+    assert "https://" not in page  # plotly's own are inside its compressed text
+    assert {t for t, _ in parsed.elements} & {"link", "iframe", "img", "object", "embed", "base"} == set()
+
+
+def test_policy_allows_exactly_the_two_scripts(page):
+    parsed = Page(page)
+    policy = next(a["content"] for t, a in parsed.elements if a.get("http-equiv") == "Content-Security-Policy")
+    directives = {d.split()[0]: d.split()[1:] for d in policy.split(";")}
+    assert directives["default-src"] == ["'none'"]
+    plotly = gzip.decompress(base64.b64decode(parsed.scripts["data-plotly"]))
+    scripts = [parsed.scripts["script"].encode(), plotly]
+    assert directives["script-src"] == [f"'sha256-{base64.b64encode(hashlib.sha256(s).digest()).decode()}'" for s in scripts]
+    assert "connect-src" not in directives  # so default-src holds
+    assert [a for _, a in parsed.elements if any(k.startswith("on") for k in a)] == []
+
+
+def test_text_from_data_stays_text(page, data):
+    parsed = Page(page)
+    assert NASTY not in page
+    assert sum(t == "script" for t, _ in parsed.elements) == 5  # the page's own, two blobs, two of JSON
+    labels = set(re.findall(r"LexWeight[^\"]*", json.dumps(json.loads(parsed.scripts["data-figures"]))))
+    assert labels == {"LexWeight&lt;b&gt;x&lt;/b&gt;"}  # plotly has markup of its own
+    sentences = json.loads(gzip.decompress(base64.b64decode(parsed.scripts["data-sentences"])))
+    assert sentences == json.loads(json.dumps(data["sentences"]))
+    assert any(NASTY in h["text"] for s in sentences["sentences"] for h in s["hyps"])
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page  # of the examples in tree cards
+
+
+@pytest.mark.parametrize("text", ["</script>", "<!--<script>", "]]>", "a & b", "\u2028\u2029", "\ud7ff\U0001f600"])
+def test_json_in_a_script_cannot_end_it(text):
+    written = script_json({"t": text})
+    assert json.loads(written) == {"t": text}
+    assert not set("<>&\u2028\u2029") & set(written)
+
+
+def test_same_run_same_page(run_folder, page, tmp_path):
+    assert write_report(run_folder, tmp_path / "again.html") == len(page.encode())
+    assert (tmp_path / "again.html").read_text() == page
+    assert packed(b"x" * 1000) == packed(b"x" * 1000)
+
+
+def test_size_is_mostly_plotly(page):
+    plotly = len(Page(page).scripts["data-plotly"])
+    assert 500_000 < plotly < 2_500_000
+    assert len(page) - plotly < 500_000  # 60 sentences
+
+
+# -- what it says --------------------------------------------------------------------------------------------------------
+
+
+def test_every_section_is_there(page):
+    parsed = Page(page)
+    tabs = [a["aria-controls"] for _, a in parsed.elements if a.get("role") == "tab"]
+    panels = [a["id"] for _, a in parsed.elements if a.get("role") == "tabpanel"]
+    assert tabs == panels
+    assert tabs == [
+        "results",
+        "curves",
+        "trees",
+        "features",
+        "duels",
+        "buckets",
+        "lengths",
+        "sentences",
+        "experiments",
+        "reproduce",
+    ]
+    figures = json.loads(parsed.scripts["data-figures"])
+    drawn = [a["data-figure"] for _, a in parsed.elements if "data-figure" in a]
+    assert sorted(drawn) == sorted(figures)  # each figure has a place, each place a figure
+    assert "boostfeat compare dev.nbest --select select.nbest --test test.nbest -o run/" in page
+
+
+def test_figures_are_plotly_figures(page):
+    import plotly.graph_objects as go
+
+    figures = json.loads(Page(page).scripts["data-figures"])
+    assert figures
+    for name, figure in figures.items():
+        drawn = go.Figure(figure).data  # raises on what plotly does not know
+        assert drawn or name == "shifts", name  # generated hypotheses are all equally long: none shifts
+
+
+def test_table_shows_the_results(page, run_folder):
+    rows = json.loads((run_folder / "results.json").read_text())
+    for row in rows:
+        low, high = row["confidence"]
+        assert f"{low:.2f} – {high:.2f}" in page
+        assert f"{row['test']['bleu-sbp']:.2f}" in page
+
+
+def check_sentences(run, found):
+    for m, name in enumerate(found["scorers"]):
+        system, column = run.system(name), found["systems"].index(name)
+        scores = system.model.decision_function(system.nbest)
+        for s, sentence in enumerate(found["sentences"]):
+            hyp = sentence["hyps"][sentence["chosen"][column]]
+            total = sum(sentence["units"][u][part][m] for u, _, _ in hyp["units"] for part in (2, 3)) + (hyp["own"] or [0] * 9)[m]
+            chosen = int(system.chosen[s])
+            assert hyp["text"] == run.test.text[chosen].as_py()
+            assert [n for *_, n in hyp["units"]] == run.test.units.tgt_len[
+                run.test.unit_idx[slice(*run.test.unit_ptr[chosen : chosen + 2])]
+            ].tolist()
+            assert total == pytest.approx(scores[chosen], abs=0.02)  # parts are rounded to 3 digits, 16 of them
+
+
+def test_sentences_agree_with_the_models(run_folder, data):
+    """Units' and hypotheses' own parts add up to the model's score, and the browser's choices are the systems'."""
+    run, found = load_run(run_folder), data["sentences"]
+    check_sentences(run, found)
+    oracle = [s["hyps"][s["chosen"][-1]]["gain"] for s in found["sentences"]]
+    assert oracle == pytest.approx(run.gains(run.oracle), abs=0.051)
+
+
+def test_a_history_of_one_row_says_what_it_has(data):
+    """Whichever of loss, dev and select a tuner noted."""
+    curve = {"system": "x", "step": "epoch", "metric": "", "at": [0], "stop": None}
+    for noted, said in (
+        ({}, "x is fitted in one go."),
+        ({"loss": [0.5], "select": [2.0]}, "x is fitted in one go: loss 0.5000, select 2.00."),
+    ):
+        assert said in render({**data, "curves": [{**curve, **noted}]})
+
+
+def test_a_system_is_shown_with_its_own_features(run_folder, tmp_path):
+    """sparse/boost-local reads a list that compare made: its words in context count on every page, as they did in the table."""
+    folder = tmp_path / "run"
+    shutil.copytree(run_folder, folder)
+    plain = load_run(folder).test
+    rich, _ = featurize(plain, Vocab.of("pt,cx", TEMPLATES))
+    names = rich.sparse_names.to_pylist()
+    model = Model({"LM0": 1.0, **{name: (-1.0) ** k for k, name in enumerate(names)}}, (replace(STUMP, feature=("LM0", "", "")),))
+    assert set(names) <= set(model.missing_features(plain))
+    model.save(folder / "models/rich.json")
+    listed = folder / "features/x/test.nbest"
+    listed.parent.mkdir(parents=True)
+    write_store(rich, listed)
+    (folder / "choices/rich.json").write_text(json.dumps({"test": (model.predict(rich) - rich.hyp_ptr[:-1]).tolist()}))
+    rows = json.loads((folder / "results.json").read_text())
+    rows.insert(1, {**rows[1], "name": "x/rich", "feature_set": "x", "model": "models/rich.json", "choice": "choices/rich.json"})
+    (folder / "results.json").write_text(json.dumps(rows))
+    run, found = load_run(folder), gather(load_run(folder))
+    assert next(p for p in found["features"] if p["system"] == "x/rich")["missing"] == []
+    check_sentences(run, found["sentences"])
+    shown = Page(render(found)).elements
+    pressed = [a["data-shows"] for tag, a in shown if a.get("aria-pressed") == "true"]
+    assert pressed[:2] == ["trees-2", "features-3"]  # boost-local's, wherever it stands
+
+    write_store(rich.take(np.arange(5)), listed)
+    with pytest.raises(FormatError, match="expected the test list of the run, found another"):
+        load_run(folder)
+    listed.unlink()
+    assert set(names) <= set(next(p for p in gather(load_run(folder))["features"] if p["system"] == "x/rich")["missing"])
+
+
+def test_duels_count_every_sentence(run_folder, data):
+    run = load_run(run_folder)
+    duel = data["duels"][0]
+    assert (duel["a"], duel["b"]) == ("boost-local", "boost-global")
+    a, b = (run.gains(run.system(n).chosen) for n in ("boost-local", "boost-global"))
+    assert (duel["wins"], duel["ties"], duel["losses"]) == ((a > b).sum(), (a == b).sum(), (a < b).sum())
+    assert duel["wins"] + duel["ties"] + duel["losses"] == len(run.test)
+
+
+def test_buckets_hold_every_sentence(run_folder, data):
+    run = load_run(run_folder)
+    for name in ("length", "size"):
+        assert sum(data["buckets"][name]["count"]) == len(run.test)
+    for row in data["buckets"]["rank"]["rows"]:
+        assert sum(row["share"]) == pytest.approx(100, abs=0.1)
+    # all lists have 20 hypotheses: one bucket, whose gain is the whole difference
+    whole = {r["system"]: r["gain"][0] for r in data["buckets"]["size"]["rows"]}
+    first = _scores(run.test, run.decoder)["bleu-sbp"]
+    for name, gain in whole.items():
+        assert gain == pytest.approx(_scores(run.test, run.system(name).chosen)["bleu-sbp"] - first, abs=0.001)
+
+
+def test_small_buckets_join_a_neighbour():
+    values = np.repeat([3, 7, 12, 50], [1, 60, 38, 1])  # a fiftieth of 100 is 2
+    assert np.unique(_buckets(values, (1, 6, 11, 41)), return_counts=True)[1].tolist() == [61, 39]
+    assert (_buckets(np.array([5]), (1, 6)) == 0).all()
+
+
+def test_intervals_are_to_scale():
+    rows = [
+        {"name": n, "test": {"bleu-sbp": s}, "confidence": i}
+        for n, s, i in (("a", 25.0, [24.0, 26.0]), ("b", 26.0, [25.5, 28.0]))
+    ]
+    found = intervals(rows, "b")
+    assert [(t["label"], t["at"]) for t in found["ticks"]] == [("24", 0), ("25", 25), ("26", 50), ("27", 75), ("28", 100)]
+    assert [(r["left"], r["dot"], r["left"] + r["width"]) for r in found["rows"]] == [(0, 25, 50), (37.5, 50, 100)]
+    assert found["base"] == 50
+
+
+def test_brevity_times_precision_is_bleu(run_folder, data):
+    run = load_run(run_folder)
+    for row in data["lengths"]["systems"]:
+        chosen = run.oracle if row["system"] == "oracle" else run.system(row["system"]).chosen
+        found = _scores(run.test, chosen)
+        assert row["bp"] * row["precision"] == pytest.approx(found["bleu"], abs=1e-9)
+        assert row["strict_bp"] * row["precision"] == pytest.approx(found["bleu-sbp"], abs=1e-9)
+
+
+# -- trees and features ----------------------------------------------------------------------------------------------------
+
+STUMP = Tree("t", 2.0, "constant", None, ("f", "", ""), np.array([0.5, 0, 0]), np.array([1, -1, -1], np.int32),
+             np.array([2, -1, -1], np.int32), np.array([0.0, 1.0, -3.0]))  # fmt: skip
+
+
+def test_leaves_fire_as_often_as_they_say(run_folder, data):
+    run = load_run(run_folder)
+    for panel in data["trees"]:
+        model = run.system(panel["system"]).model
+        space = Space.of(run.test, model.level)
+        for tree, card in zip(model.trees, panel["cards"], strict=True):
+            leaf_of = tree.leaf_of(space.table)[space.unit_idx]  # a naive count over occurrences
+            assert {leaf["node"]: leaf["fires"] for leaf in card["leaves"]} == {n: int((leaf_of == n).sum()) for n in tree.leaves}
+            assert all(1 <= len(leaf["examples"]) <= 3 for leaf in card["leaves"] if leaf["fires"])
+
+
+def test_examples_reach_their_leaf(run_folder, data):
+    run = load_run(run_folder)
+    panel = next(p for p in data["trees"] if p["level"] == "local")
+    units, model = run.test.units, run.system(panel["system"]).model
+    table = Space.of(run.test, "local").table
+    pairs = list(zip(units.src.to_pylist(), units.tgt.to_pylist(), strict=True))
+    for tree, card in zip(model.trees, panel["cards"], strict=True):
+        leaf_of = tree.leaf_of(table)
+        for leaf in card["leaves"]:
+            there = {pairs[v] for v in np.flatnonzero(leaf_of == leaf["node"])}
+            assert {(x["src"], x["tgt"]) for x in leaf["examples"]} <= there
+
+
+def test_drawing_has_a_box_a_node_and_an_edge_a_child():
+    drawn = drawing(STUMP, {1: 0.25, 2: 0.75})
+    assert [n["title"] for n in drawn["nodes"]] == ["f", "+2", "−6"]
+    assert [n.get("sign") for n in drawn["nodes"]] == [None, 1, -1]
+    assert [(e["word"], e["width"]) for e in drawn["edges"]] == [("yes", 2.75), ("no", 6.25)]  # 1 + 7 · share
+    boxes = drawn["nodes"]
+    assert all(
+        n["x"] >= 0 and n["x"] + n["w"] <= drawn["width"] and n["y"] >= 0 and n["y"] + n["h"] <= drawn["height"] for n in boxes
+    )
+    assert leaf_output(replace(STUMP, leaf="affine", on="g", intercept=np.array([0, 0.5, 0])), 1) == "+1 +2 × g"
+
+
+def test_response_is_weight_plus_steps():
+    """On f: slope 2 and a step of 2 · (-3 - 1) at 0.5, by hand; g, which no tree tests, is a line."""
+    nb = synthetic_nbest(SyntheticOptions(sentences=20, hyps=10, features=4))
+    f, g = nb.unit_names[3], nb.unit_names[1]
+    at = float(np.median(nb.X[:, 3]))
+    model = Model({f: 2.0, g: -1.0}, (replace(STUMP, feature=(f, "", ""), threshold=np.array([at, 0, 0])),))
+    on_f, on_g = response_curves(model, Space.of(nb, "local"), [f, g])
+    x, y = np.array(on_f["x"]), np.array(on_f["total"])
+    expected = 2.0 * x + np.where(x <= at, 2.0, -6.0)
+    assert np.ptp(y - expected) == pytest.approx(0, abs=1e-4)
+    assert np.allclose(np.diff(on_g["total"]), -np.diff(on_g["x"]), atol=1e-4)
+    assert on_f["trees"] == 1
+    assert on_g["trees"] == 0
+
+
+def test_pairs_used_together():
+    two = replace(STUMP, leaf="linear", on="g")
+    found = used_together(Model({}, (two, two, STUMP)))
+    assert found == {"names": ["f", "g"], "matrix": [[3, 2], [2, 2]], "any": True}
+    assert not used_together(Model({}, (STUMP,)))["any"]
+
+
+# -- odd runs, and errors --------------------------------------------------------------------------------------------------
+
+
+def test_lists_without_units_source_or_scores(tmp_path):
+    """Decoders that print no phrases: no local system, no coloured words, still a page."""
+    lists = {}
+    for k, which in enumerate(SETS):
+        nb = synthetic_nbest(SyntheticOptions(sentences=12, hyps=6, features=4), seed=k)
+        flat = replace(nb, unit_ptr=np.zeros(nb.n_hyps + 1, np.int64), unit_idx=nb.unit_idx[:0], src_start=nb.src_start[:0],
+                       tgt_start=nb.tgt_start[:0], extra=nb.global_features, extra_names=nb.unit_names, unit_names=(),
+                       units=replace(nb.units.take(np.arange(0)), x=np.zeros((0, 0))),
+                       source=strings([""] * len(nb)), score=np.full(nb.n_hyps, np.nan))  # fmt: skip
+        lists[which] = flat
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "c").mkdir()
+    model = Model({"LM0": 1.0}, (replace(STUMP, feature=("LexWeight", "", "")),), "global")
+    model.save(folder / "m.json")
+    write_store(lists["test"], folder / "test.nbest")
+    nb = lists["test"]
+    rows = [{"name": "only", "model": "m.json", "choice": "c/only.json", "test": _scores(nb, model.predict(nb))}]
+    (folder / "c/only.json").write_text(json.dumps({"test": (model.predict(nb) - nb.hyp_ptr[:-1]).tolist()}))
+    (folder / "results.json").write_text(json.dumps(rows))
+    (folder / "config.json").write_text(
+        json.dumps({"inputs": {"test": {"path": "test.nbest", "sha256": sha256(folder / "test.nbest")}}})
+    )
+    assert write_report(folder, tmp_path / "r.html") > 0
+    found = gather(load_run(folder))
+    assert found["duels"] == []
+    assert found["trees"][0]["cards"][0]["leaves"][0]["examples"][0]["tgt"]
+    assert found["sentences"]["sentences"][0]["hyps"][0]["units"] == []
+
+
+def test_command(boostfeat, run_folder, tmp_path):
+    code, out, err = boostfeat("report", run_folder, "-o", tmp_path / "r.html", "--json")
+    assert code == 0, err
+    assert json.loads(out) == {"output": str(tmp_path / "r.html"), "bytes": (tmp_path / "r.html").stat().st_size}
+
+
+def test_moved_or_other_test_list(boostfeat, run_folder, tmp_path):
+    run = shutil.copytree(run_folder, tmp_path / "run")
+    config = json.loads((run / "config.json").read_text())
+    config["inputs"]["test"]["path"] = "gone/test.nbest"
+    (run / "config.json").write_text(json.dumps(config))
+    code, _, err = boostfeat("report", run, "-o", tmp_path / "r.html")
+    assert code == 2
+    assert "gone/test.nbest: expected the test list of" in err
+    assert "--test" in err
+    assert boostfeat("report", run, "-o", tmp_path / "r.html", "--test", run / "test.nbest")[0] == 0
+    code, _, err = boostfeat("report", run, "-o", tmp_path / "other.html", "--test", run / "dev.nbest")
+    assert code == 2
+    assert "found another" in err
+    assert not (tmp_path / "other.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "expected"),
+    [
+        ("results.json", "[]", "a list of systems"),
+        ("results.json", "{", "JSON"),
+        ("config.json", "[]", "an object"),
+        ("config.json", '{"boostfeat": "compare/1", "inputs": {"dev": {}}}', "an ablation without one; compare with --test"),
+        ("config.json", '{"boostfeat": "compare/1", "inputs": {"test": {}}}', "inputs.test.path"),
+        ("choices/decoder.json", '{"test": [0]}', "60 hypothesis numbers"),
+        ("choices/decoder.json", json.dumps({"test": [20] * 60}), "a hypothesis of its 20"),
+        ("choices/decoder.json", json.dumps({"test": [-1] * 60}), "a hypothesis of its 20"),
+        ("strategy-grid.json", "[1]", "objects with a history"),
+        ("strategy-grid.json", '[{"history": [1.5]}]', "found float where object belongs, at [0].history[0]"),
+        ("config.json", '{"boostfeat": "compare/1", "seeds": "x"}', "found str where array | null belongs, at .seeds"),
+        ("results.json", '[{"name": "x", "test": {"bleu-sbp": []}}]', "found array where float | null belongs, at [0].test[...]"),
+        ("results.json", '[{"name": "x", "confidence": [1]}]', "at [0].confidence"),
+    ],
+)
+def test_bad_run_is_one_line(boostfeat, run_folder, tmp_path, file, content, expected):
+    run = shutil.copytree(run_folder, tmp_path / "run")
+    (run / file).write_text(content)
+    code, _, err = boostfeat("report", run, "-o", tmp_path / "r.html")
+    assert code == 2
+    assert expected in err
+    assert err.count("\n") == 1
+    assert not (tmp_path / "r.html").exists()
+
+
+def test_no_folder_and_no_packages(boostfeat, run_folder, tmp_path, monkeypatch):
+    code, _, err = boostfeat("report", tmp_path / "none", "-o", tmp_path / "r.html")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "boostfeat compare" in err
+    monkeypatch.setattr("boostfeat.report.page.find_spec", lambda name: None)
+    code, _, err = boostfeat("report", run_folder, "-o", tmp_path / "r.html")
+    assert code == 2
+    assert "pip install 'boostfeat[report]'" in err
+
+
+def test_help_needs_no_heavy_import():
+    code = "import sys; from boostfeat.cli import app; print(sorted({'jinja2', 'plotly', 'numpy', 'numba'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_ranks_follow_the_decoders_score(run_folder):
+    run = load_run(run_folder)
+    first = best_choice(run.test, run.test.score)
+    assert (run.rank[first] == 1).all()
+    for a, b in zip(run.test.hyp_ptr, run.test.hyp_ptr[1:], strict=False):
+        assert sorted(run.rank[a:b]) == list(range(1, b - a + 1))
+
+
+def test_the_row_that_people_come_for(run_folder):
+    """boost-local by name; with sets of features before the names, the local trees, wherever global ones stand."""
+    loaded = load_run(run_folder)
+    assert (loaded.ours.name, loaded.rival and loaded.rival.name) == ("boost-local", "boost-global")
+    renamed = [replace(s, row={**s.row, "name": f"sparse/{s.name}"}) for s in loaded.systems]
+    for systems in (renamed, renamed[::-1]):
+        other = replace(loaded, systems=tuple(systems))
+        assert (other.ours.name, other.rival and other.rival.name) == ("sparse/boost-local", "sparse/boost-global")
+    plain = replace(loaded, systems=tuple(s for s in renamed if not (s.model and s.model.trees)))
+    assert (plain.ours, plain.rival) == (plain.systems[-1], None)

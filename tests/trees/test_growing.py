@@ -1,0 +1,442 @@
+"""Growing: against LightGBM's own prediction, a naive twin, least squares by NumPy, planted truth, and one row per occurrence."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import boostfeat.trees.growing
+from boostfeat.core.errors import InputError
+from boostfeat.trees.growing import Grower, TreeOptions
+from boostfeat.trees.tree import DenseTable
+
+KINDS = ["constant", "linear", "affine"]
+
+
+def make(n=400, d=4, *, levels=12, seed=0):
+    """Features with few distinct values of both signs, counts 1..5, and a gradient with some structure in every feature."""
+    rng = np.random.default_rng(seed)
+    x = rng.integers(-levels // 3, levels, (n, d)) / 4
+    c = rng.integers(1, 6, n).astype(float)
+    y = 0.3 * (x[:, 0] > 1) * x[:, 1] - 0.2 * (x[:, -1] <= 0) + rng.normal(size=n) / 4
+    return x, c, c * y
+
+
+def names(d):
+    return [f"f:{j}|a b=ä" for j in range(d)]  # characters that LightGBM does not take in names
+
+
+def grower(x, c, sparse=None, **options):
+    extra = {} if sparse is None else {"sparse": sparse, "sparse_names": [f"s{k}" for k in range(sparse.shape[1])]}
+    return Grower(names(x.shape[1]), x, c, TreeOptions(**{"min_occurrences": 1, **options}), **extra)
+
+
+def check(grown, x, c, g, *, least=1, sparse=None):
+    """What must hold of every grown tree."""
+    table = DenseTable(names(x.shape[1]), x, sparse, [f"s{k}" for k in range(0 if sparse is None else sparse.shape[1])])
+    np.testing.assert_array_equal(grown.tree.leaf_of(table), grown.leaf_of)
+    np.testing.assert_array_equal(grown.tree.predict(table), grown.h)  # bit for bit
+    assert grown.gain == pytest.approx((2 * g * grown.h - c * grown.h**2).sum(), rel=1e-9)
+    occurrences = np.bincount(grown.leaf_of, c, len(grown.tree.feature))[grown.tree.leaves]
+    assert occurrences.min() >= least
+    return occurrences
+
+
+# -- oracles -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_leaves", [2, 3, 5, 8])
+def test_constant_leaves_equal_lightgbm(n_leaves):
+    """LightGBM with its own objective, bins and leaf values; every value has a bin, so both see the same splits."""
+    import lightgbm as lgb
+
+    x, c, g = make()
+    params = {"objective": "l2", "learning_rate": 1.0, "num_leaves": n_leaves, "min_sum_hessian_in_leaf": 20,
+              "min_data_in_leaf": 1, "min_data_in_bin": 1, "boost_from_average": False, "verbosity": -1,
+              "num_threads": 1}  # fmt: skip
+    booster = lgb.train(params, lgb.Dataset(x, g / c, weight=c, params=params), num_boost_round=1)
+    grown = grower(x, c, max_leaves=n_leaves, min_occurrences=20).grow(g)
+    np.testing.assert_allclose(grown.h, booster.predict(x), rtol=0, atol=1e-6)  # its gradients are float32
+    assert grown.tree.n_leaves == n_leaves
+    check(grown, x, c, g, least=20)
+
+
+def best_split(x, c, z, g, rows, least):
+    """(improvement, left rows) of the best split of these rows: every feature, every value."""
+
+    def gain(part):
+        return (z[part] @ g[part]) ** 2 / max((c * z * z)[part].sum(), 1e-300)
+
+    best = (0.0, None)
+    for f in range(x.shape[1]):
+        for t in np.unique(x[rows, f])[:-1]:
+            left, right = rows[x[rows, f] <= t], rows[x[rows, f] > t]
+            if min(c[left].sum(), c[right].sum()) >= least:
+                best = max(best, (gain(left) + gain(right) - gain(rows), left), key=lambda b: b[0])
+    return best
+
+
+def twin(x, c, z, g, n_leaves, least):
+    """Greedy best-first growth in plain NumPy; h = b z in each leaf (z = 1 for constant leaves). Returns h."""
+    leaves = [np.arange(len(x))]
+    while len(leaves) < n_leaves:
+        options = [best_split(x, c, z, g, rows, least) for rows in leaves]
+        k = max(range(len(leaves)), key=lambda i: options[i][0])
+        if options[k][1] is None:
+            break
+        rows, left = leaves.pop(k), options[k][1]
+        leaves += [left, np.setdiff1d(rows, left)]
+    h = np.empty(len(x))
+    for rows in leaves:
+        h[rows] = z[rows] * (z[rows] @ g[rows]) / max((c * z * z)[rows].sum(), 1e-300)
+    return h
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    ("leaves", "n_leaves", "least"), [("constant", 2, 30), ("constant", 5, 30), ("linear", 2, 30), ("linear", 4, 1)]
+)
+def test_equals_greedy_growth_by_numpy(leaves, n_leaves, least, seed):
+    x, c, g = make(150, 3, seed=seed)
+    grown = grower(x, c, leaves=leaves, max_leaves=n_leaves, min_occurrences=least).grow_exhaustive(g)
+    columns = [np.ones(len(x))] if leaves == "constant" else list(x.T)
+    twins = [twin(x, c, z, g, n_leaves, least) for z in columns]
+    gains = [(2 * g * h - c * h * h).sum() for h in twins]
+    np.testing.assert_allclose(grown.h, twins[int(np.argmax(gains))], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_second_order_growth_by_numpy(seed):
+    """With curvature in place of occurrences: the twin's splits by Σg² / Σq, leaves the Newton step Σg / Σq."""
+    x, c, g = make(150, 3, seed=seed)
+    q = c * np.random.default_rng(seed).random(150)
+    grown = grower(x, c, max_leaves=4).grow(g, curvature=q)
+    np.testing.assert_allclose(grown.h, twin(x, q, np.ones(150), g, 4, 0.0), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("least", [0, 10, 25])
+@pytest.mark.parametrize("leaves", KINDS)
+def test_enough_sentences_in_every_leaf(leaves, least):
+    """Rows of 40 sentences, some of two, most gradient in three of them: a limit of 0 makes leaves of these alone."""
+    x, c, g = make(seed=2)
+    rng = np.random.default_rng(0)
+    own = [sorted({int(k), int(k) if rng.random() < 0.8 else int(rng.integers(40))}) for k in rng.integers(0, 40, len(x))]
+    few = np.array([k[0] < 3 for k in own])
+    x[few, 0], g[few] = 9.0, 40.0
+    owners = (np.concatenate([[0], np.cumsum([len(k) for k in own])]), np.array([k for o in own for k in o], np.int32))
+    options = TreeOptions(leaves=leaves, max_leaves=4, min_occurrences=1, min_sentences=least)
+    grown = Grower(names(4), x, c, options, owners=owners).grow(g)
+    counts = [len({k for o, at in zip(own, grown.leaf_of, strict=True) if at == leaf for k in o}) for leaf in grown.tree.leaves]
+    assert grown.tree.n_leaves > 1  # of single splits the bins offer only those that leave enough: there is always a tree
+    assert min(counts) >= least
+    if not least and leaves == "constant":
+        assert min(counts) < 10
+
+
+def test_a_share_of_the_columns():
+    """Each draw is of half the features, by the seed and its number alone: the order of draws does not matter."""
+    x, c, g = make(d=8)
+    first = [grower(x, c, columns=0.5, max_leaves=8).grow(g, draw=k).tree.to_json() for k in (0, 1, 2)]
+    one = grower(x, c, columns=0.5, max_leaves=8)
+    again = {k: one.grow(g, draw=k).tree.to_json() for k in (2, 0, 1)}
+    assert first == [again[k] for k in (0, 1, 2)]
+    tested = [{node["feature"] for node in tree["nodes"] if "feature" in node} for tree in first]
+    assert max(map(len, tested)) <= 4
+    assert len(set(map(frozenset, tested))) > 1
+
+
+@pytest.mark.parametrize("leaves", KINDS)
+def test_leaves_are_least_squares(leaves):
+    x, c, g = make(seed=3)
+    x = x + 1000 * (leaves == "affine")  # far from 0: sums of squares would lose the spread
+    grown = grower(x, c, leaves=leaves, max_leaves=4).grow(g)
+    check(grown, x, c, g)
+    z = np.ones(len(x)) if leaves == "constant" else x[:, names(4).index(grown.tree.on)]
+    for leaf in grown.tree.leaves:
+        rows = grown.leaf_of == leaf
+        design = np.stack([np.ones(rows.sum()), z[rows]], axis=1) if leaves == "affine" else z[rows, None]
+        root = np.sqrt(c[rows])
+        fit = np.linalg.lstsq(design * root[:, None], (g / c)[rows] * root, rcond=None)[0]
+        np.testing.assert_allclose(grown.h[rows], design @ fit, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("max_bin", [255, 16])
+@pytest.mark.parametrize("leaves", KINDS)
+def test_merging_equal_rows_is_exact(leaves, max_bin):
+    """METHOD section 1. More distinct values than bins: the bins, too, must not see how rows are merged."""
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(700, 3)).round(3)
+    c = rng.integers(1, 5, 700).astype(float)
+    g = c * np.round(16 * ((x[:, 0] > 0.3) * x[:, 1] + rng.normal(size=700) / 4)) / 16  # dyadic: sums are exact
+    options = {"leaves": leaves, "max_leaves": 4, "max_bin": max_bin, "min_occurrences": 25}
+    merged = grower(x, c, **options).grow(g)
+    each = np.repeat(np.arange(700), c.astype(int))
+    single = grower(x[each], np.ones(len(each)), **options).grow((g / c)[each])
+    assert single.tree.to_json()["nodes"][0] == merged.tree.to_json()["nodes"][0]
+    assert (single.tree.feature, single.tree.on) == (merged.tree.feature, merged.tree.on)
+    np.testing.assert_array_equal(single.tree.threshold, merged.tree.threshold)
+    np.testing.assert_allclose(single.h, merged.h[each], rtol=1e-9, atol=1e-12)
+    assert single.gain == pytest.approx(merged.gain, rel=1e-9)
+
+
+# -- planted truth -------------------------------------------------------------------------------------------------------
+
+
+def planted(n=3000, d=8, *, seed=0, noise=0.2):
+    """[TA13 Figure 2]: if count <= 2: 2 lex else 1 lex, beside features that do not matter."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, d))
+    x[:, 0] = rng.integers(1, 7, n)
+    c = rng.integers(1, 9, n).astype(float)
+    return x, c, c * (np.where(x[:, 0] <= 2, 2.0, 1.0) * x[:, 1] + noise * rng.normal(size=n))
+
+
+def test_planted_linear_tree_is_found():
+    x, c, g = planted()
+    tree = grower(x, c, leaves="linear", min_occurrences=50).grow(g).tree
+    assert (tree.feature[0], tree.on) == (names(8)[0], names(8)[1])
+    assert 2 < tree.threshold[0] < 3
+    np.testing.assert_allclose(tree.value[[1, 2]], [2, 1], atol=0.02)  # noise 0.2 over about 1000 rows a leaf
+    assert tree.rules().startswith(f"if {names(8)[0]!r} <= 2.5: ")
+
+
+def test_planted_affine_tree_is_found():
+    x, c, _ = planted()
+    grown = grower(x, c, leaves="affine", min_occurrences=50).grow(c * np.where(x[:, 0] <= 2, 3 + 2 * x[:, 1], -1 + x[:, 1]))
+    np.testing.assert_allclose(grown.tree.value[1:], [2, 1], rtol=1e-9)
+    np.testing.assert_allclose(grown.tree.intercept[1:], [3, -1], rtol=1e-9)
+
+
+@pytest.mark.parametrize("width", [0, 3])
+def test_sparse_indicators_are_split_on(width):
+    """The planted indicator among 300; also one with values on both sides of 0, and one too rare for a leaf."""
+    rng = np.random.default_rng(1)
+    n = 4000
+    x, c = rng.normal(size=(n, width)), rng.integers(1, 4, n).astype(float)
+    s = sparse.random(n, 300, density=0.02, format="csr", random_state=2, data_rvs=np.ones).tolil()
+    s[:, 7] = rng.choice([-2.0, -1.0, 0.0, 1.0], size=(n, 1), p=[0.1, 0.1, 0.7, 0.1])
+    s[:10, 11] = 1.0
+    s[10:, 11] = 0.0
+    s = sparse.csr_matrix(s)
+    at = s[:, 200].toarray().ravel() > 0
+    g = c * (at + rng.normal(size=n) / 10)
+    grown = grower(x, c, s, min_occurrences=30).grow(g)
+    assert grown.tree.feature[0] == "s200"
+    assert grown.tree.threshold[0] == 0.5
+    np.testing.assert_allclose(grown.tree.value[1:], [0, 1], atol=0.02)
+    check(grown, x, c, g, sparse=s, least=30)
+    low = s[:, 7].toarray().ravel() < -1
+    g = c * (low + 0.5 * at)
+    grown = grower(x, c, s, min_occurrences=30, max_leaves=3).grow(g)
+    assert {f for f in grown.tree.feature if f} == {"s7", "s200"}
+    assert grown.tree.threshold[grown.tree.feature.index("s7")] == -1.5
+    check(grown, x, c, g, sparse=s, least=30)
+    rare = grower(x, c, s, min_occurrences=30).grow(c * (np.arange(n) < 10))
+    assert rare is None or "s11" not in rare.tree.features()
+
+
+@pytest.mark.parametrize("leaves", ["linear", "affine"])
+def test_bounded_search_against_the_exhaustive_one(leaves):
+    """More rows than the sample. Planted slopes of a fifth of the noise: the same j, or one that is nearly as good."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(20_000, 12))
+    x[:, 5] = x[:, 4] + rng.normal(size=20_000) / 2  # a rival of feature 4
+    c = rng.integers(1, 30, 20_000).astype(float)
+    search = grower(x, c, leaves=leaves, min_occurrences=50, candidates=3)
+    assert search._search.sample < len(x)
+    shares, same = [], 0
+    for j in range(6):
+        g = c * (0.2 * (x[:, 11 - j] > 0.5) * x[:, j] + rng.normal(size=len(x)))
+        bounded, exhaustive = search.grow(g), search.grow_exhaustive(g)
+        shares.append(bounded.gain / exhaustive.gain)
+        same += bounded.tree.on == exhaustive.tree.on
+        sampled = search._search.gains(g)
+        search._search.sample, some = len(x), search._search.sample
+        exact = search._search.gains(g)
+        search._search.sample = some
+        np.testing.assert_allclose(sampled[j], exact[j], rtol=0.3)  # the planted one; the sample's standard error is 0.05
+    assert max(shares) <= 1 + 1e-12
+    assert min(shares) > 0.9
+    assert same >= 5
+
+
+def test_search_is_exact_without_a_sample():
+    """Its gains are those of fully grown trees of two leaves where no feature has more than 64 values."""
+    x, c, g = make(2000, 6, levels=40)
+    g = g / np.abs(g).max()
+    search = grower(x, c, leaves="linear")
+    grown = [max(fit.gain for fit in search._slope_fits(g, 1.0, np.array([j]))) for j in range(6)]
+    np.testing.assert_allclose(search._search.gains(g), grown, rtol=1e-4)  # float32 sums
+
+
+# -- limits and invariances ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("leaves", KINDS)
+@pytest.mark.parametrize("n_leaves", [2, 8])
+def test_every_leaf_has_enough_occurrences(leaves, n_leaves):
+    """A few rows with extreme features and gradients tempt every kind; without the limit they get leaves of their own."""
+    rng = np.random.default_rng(2)
+    x, c = rng.standard_t(1.5, size=(2000, 5)), rng.integers(1, 9, 2000).astype(float)
+    g = c * (x[:, 0] * (x[:, 1] > 0) + 20 * (np.abs(x[:, 2]) > 8) * np.sign(x[:, 3]) * x[:, 4])
+    free = grower(x, c, leaves=leaves, max_leaves=n_leaves).grow(g)
+    assert check(free, x, c, g).min() < 150
+    limited = grower(x, c, leaves=leaves, max_leaves=n_leaves, min_occurrences=150).grow(g)
+    check(limited, x, c, g, least=150)
+    assert limited.tree.n_leaves >= min(n_leaves, 4)
+
+
+PROGRAM = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+from test_grow import every_kind
+print(json.dumps(every_kind(threads=2)))
+"""
+
+
+def every_kind(threads):
+    x, c, g = planted(6_000, 10)
+    s = sparse.random(6_000, 50, density=0.05, format="csr", random_state=2)
+    out = []
+    for leaves in KINDS:
+        options = TreeOptions(leaves=leaves, max_leaves=5, min_occurrences=50)
+        one = Grower(names(10), x, c, options, sparse=s, sparse_names=[f"s{k}" for k in range(50)], threads=threads)
+        for _ in range(2):
+            grown = one.grow(g)
+            out.append([grown.gain, grown.tree.to_json()])
+    return out
+
+
+def test_result_does_not_depend_on_threads_or_hash_seed():
+    one = every_kind(threads=1)
+    assert one[0] == one[1]  # nothing is left from the tree before
+    run = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(Path(__file__).parents[1])],
+        env={**os.environ, "PYTHONHASHSEED": "7", "OMP_WAIT_POLICY": "passive"},
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        check=True,
+    )
+    assert json.loads(run.stdout) == one
+    assert run.stderr == b""  # LightGBM is silent
+
+
+@pytest.mark.parametrize("leaves", KINDS)
+def test_histograms_by_row_and_by_column_are_the_same(leaves, monkeypatch):
+    """LightGBM adds in another order; on our grid sums are exact, so its gains agree to the last digit it prints."""
+    x, c, g = planted(5000, seed=1)
+    dumps = []
+    for limit in (0, 10**9):
+        monkeypatch.setattr(boostfeat.trees.growing, "_CACHED_BINS", limit)
+        one = grower(x, c, leaves=leaves, max_leaves=8)
+        one.grow(g)
+        dumps.append([booster.dump_model()["tree_info"] for booster in one._boosters.values()])
+    assert dumps[0] == dumps[1]
+
+
+@pytest.mark.parametrize("leaves", KINDS)
+def test_the_scale_of_features_and_gradient_does_not_matter(leaves):
+    x, c, g = make()
+    a = grower(x, c, leaves=leaves, max_leaves=4).grow(g)
+    b = grower(x * 2.0**40, c, leaves=leaves, max_leaves=4).grow(g * 2.0**-30)  # powers of two: exact
+    np.testing.assert_array_equal(b.leaf_of, a.leaf_of)
+    np.testing.assert_allclose(b.h, a.h * 2.0**-30, rtol=1e-12)
+
+
+def test_booster_is_renewed(monkeypatch):
+    """LightGBM's list of trees does not grow without bound, and a new booster goes on as the old one would."""
+    x, c, _ = make()
+    gradients = np.random.default_rng(3).normal(size=(8, len(c)))
+    a = grower(x, c)
+    expected = [a.grow(g).tree for g in gradients]
+    monkeypatch.setattr(boostfeat.trees.growing, "_TREES_A_BOOSTER", 3)
+    b = grower(x, c)
+    assert [b.grow(g).tree for g in gradients] == expected
+    assert next(iter(b._boosters.values())).num_trees() <= 3
+
+
+def test_leaf_l2_shrinks_like_occurrences_without_gradient():
+    x, c, g = make()
+    plain, shrunk = (grower(x, c, leaf_l2=l2).grow(g) for l2 in (0.0, 50.0))
+    for leaf in shrunk.tree.leaves:
+        rows = shrunk.leaf_of == leaf
+        assert shrunk.tree.value[leaf] == pytest.approx(g[rows].sum() / (c[rows].sum() + 50))
+    assert shrunk.gain < plain.gain
+
+
+@pytest.mark.parametrize("leaves", KINDS)
+@pytest.mark.parametrize(
+    ("x", "g"),
+    [
+        (np.zeros((0, 2)), []),
+        (np.zeros((1, 2)), [1.0]),
+        (np.zeros((3, 0)), [1.0, -1.0, 1.0]),
+        (np.ones((3, 2)), [1.0, -1.0, 1.0]),
+        (np.arange(6.0).reshape(3, 2), [0.0, 0.0, 0.0]),
+    ],
+    ids=["no rows", "one row", "no features", "constant features", "no gradient"],
+)
+def test_nothing_to_split_gives_none(leaves, x, g):
+    assert grower(x, np.ones(len(x)), leaves=leaves).grow(np.array(g)) is None
+
+
+@pytest.mark.parametrize("leaves", KINDS)
+def test_limit_above_half_of_all_gives_none_and_growing_goes_on(leaves):
+    x, c, g = make()
+    assert grower(x, c, leaves=leaves, min_occurrences=int(c.sum()) // 2 + 1).grow(g) is None
+    one = grower(x, c, leaves=leaves)
+    expected = one.grow(g).tree
+    two = grower(x, c, leaves=leaves)
+    assert two.grow(np.zeros(len(g))) is None
+    two.grow(1e-30 * c)  # as good as nothing to split: LightGBM may stop
+    assert two.grow(g).tree == expected
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("leaves", KINDS)
+def test_extreme_values_give_finite_trees(leaves):
+    rng = np.random.default_rng(4)
+    x = rng.choice([-1.7e308, -1.0, -5e-324, 0.0, 5e-324, 1e-310, 1e-35, 1.0, 1.7e308], size=(300, 4))
+    x[:, 1] = rng.choice([0.0, 5e-324], 300)
+    x[:, 2] = rng.choice([-1.7e308, 1.7e308], 300)
+    for scale in (1e-140, 1.0, 1e140):
+        g = rng.normal(size=300) * scale
+        grown = grower(x, np.ones(300), leaves=leaves, max_leaves=4).grow(g)
+        assert np.isfinite(grown.h).all()
+        np.testing.assert_array_equal(grown.tree.leaf_of(DenseTable(names(4), x)), grown.leaf_of)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "match"),
+    [
+        ({"leaves": "cubic"}, InputError, "unknown kind of leaves 'cubic': expected one of constant, linear, affine"),
+        ({"max_leaves": 1}, ValueError, "max_leaves: expected a number from 2"),
+        ({"min_occurrences": 0}, ValueError, "min_occurrences: expected a number from 1"),
+        ({"max_bin": 256}, ValueError, "max_bin: expected a number from 2 to 255, found 256"),
+        ({"leaf_l2": float("nan")}, ValueError, "leaf_l2: expected a number from 0"),
+    ],
+)
+def test_options_are_checked(change, error, match):
+    with pytest.raises(error, match=match):
+        TreeOptions(**change)
+
+
+def test_arguments_are_checked():
+    x, c, g = make()
+    with pytest.raises(ValueError, match="names: expected 4, found 3"):
+        Grower(names(3), x, c, TreeOptions())
+    with pytest.raises(ValueError, match="counts: expected 400, found 2"):
+        Grower(names(4), x, c[:2], TreeOptions())
+    with pytest.raises(ValueError, match="names: expected every feature once"):
+        Grower(["a", "b", "a", "c"], x, c, TreeOptions())
+    with pytest.raises(ValueError, match="gradient: expected 400 numbers, found 1"):
+        grower(x, c).grow(g[:1])
+    with pytest.raises(ValueError, match="gradient: expected finite numbers, found nan"):
+        grower(x, c).grow(g * np.nan)

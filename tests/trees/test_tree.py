@@ -1,0 +1,301 @@
+"""Trees: prediction against a naive walk, the paper's Figure 1, rules, JSON and its errors."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from boostfeat.core.errors import FormatError
+from boostfeat.trees.tree import DenseTable, Tree
+
+
+def stump(leaf="linear", on="lex", *, feature="count", threshold=2.0, values=(2.0, 1.0), intercepts=(0.0, 0.0), weight=1.0):
+    return Tree(
+        name="tree.000",
+        weight=weight,
+        leaf=leaf,
+        on=on,
+        feature=(feature, "", ""),
+        threshold=np.array([threshold, 0.0, 0.0]),
+        left=np.array([1, -1, -1], np.int32),
+        right=np.array([2, -1, -1], np.int32),
+        value=np.array([0.0, *values]),
+        intercept=np.array([0.0, *intercepts]),
+    )
+
+
+def naive(tree: Tree, row: dict[str, float]) -> float:
+    """One row through the JSON of the model file, by its definition in DESIGN."""
+    obj = tree.to_json()
+    node = obj["nodes"][0]
+    while "feature" in node:
+        node = obj["nodes"][node["left"] if row.get(node["feature"], 0.0) <= node["threshold"] else node["right"]]
+    x = row.get(obj["on"], 0.0) if "on" in obj else 1.0
+    return node.get("intercept", 0.0) + node["value"] * x
+
+
+numbers = st.floats(allow_nan=False, allow_infinity=False)
+small = st.one_of(st.sampled_from([-1.0, 0.0, 0.5, 1.0, 2.0]), st.floats(-10, 10))
+names = st.one_of(st.sampled_from(["a", "b", "c"]), st.text(max_size=5))
+
+
+@st.composite
+def trees(draw, values=numbers):
+    """Any shape of up to 9 leaves: again and again a random leaf is split, children numbered after their parents."""
+    left, right, leaves = [-1], [-1], [0]
+    for _ in range(draw(st.integers(0, 8))):
+        node = leaves.pop(draw(st.integers(0, len(leaves) - 1)))
+        left[node], right[node] = len(left), len(left) + 1
+        leaves += [len(left), len(left) + 1]
+        left += [-1, -1]
+        right += [-1, -1]
+    n, leaf = len(left), draw(st.sampled_from(["constant", "linear", "affine"]))
+    inner = np.array(left) >= 0
+    column = lambda: np.array(draw(st.lists(values, min_size=n, max_size=n)))  # noqa: E731
+    return Tree(
+        name=draw(names),
+        weight=draw(values),
+        leaf=leaf,
+        on=None if leaf == "constant" else draw(names),
+        feature=tuple(draw(names) if i else "" for i in inner),
+        threshold=column() * inner,
+        left=np.array(left, np.int32),
+        right=np.array(right, np.int32),
+        value=column() * ~inner,
+        intercept=column() * ~inner * (leaf == "affine"),
+    )
+
+
+@given(trees())
+@settings(max_examples=60, deadline=None)
+def test_json_round_trip_is_exact(tree):
+    back = Tree.from_json(json.loads(json.dumps(tree.to_json())), "model.json: trees[0]")
+    assert back == tree
+    for name in ("threshold", "left", "right", "value", "intercept"):
+        np.testing.assert_array_equal(getattr(back, name), getattr(tree, name))
+    assert back.rules() == tree.rules()
+
+
+@given(trees(small), st.lists(st.tuples(small, small, small), max_size=6))
+@settings(max_examples=60, deadline=None)
+def test_prediction_equals_the_naive_walk(tree, rows):
+    table = DenseTable(["a", "b", "c"], np.array(rows).reshape(-1, 3))
+    expected = [naive(tree, dict(zip("abc", row, strict=True))) for row in rows]
+    np.testing.assert_allclose(tree.predict(table), expected, rtol=1e-15, atol=0)
+    assert set(tree.leaf_of(table).tolist()) <= set(tree.leaves.tolist())
+    assert tree.n_leaves == len(tree.leaves) == (len(tree.feature) + 1) // 2
+
+
+def test_figure_1_local_values_sum_to_the_printed_global_ones():
+    """[TA13 Figure 1]: P1 and P2, their sums, h1 (the left tree of Figure 2) and h2 (only its two values are printed)."""
+    x = np.array([[-1.2, -5.3, 1.0, -7.6], [-0.8, -1.3, 3.0, -10.2]])
+    table = DenseTable(["f0", "f1", "f2", "f3"], x)
+    np.testing.assert_allclose(x.sum(axis=0), [-2.0, -6.6, 4.0, -17.8])
+    h1 = stump(on="f1", feature="f2").predict(table)
+    h2 = stump("constant", None, feature="f2", values=(0.5, 0.8)).predict(table)
+    np.testing.assert_allclose(h1, [-10.6, -1.3])
+    np.testing.assert_allclose([h1.sum(), h2.sum()], [-11.9, 1.3])
+
+
+@pytest.mark.parametrize(
+    ("tree", "expected"),
+    [
+        # the first line is the example of the issue
+        (stump(on="LexWeight", feature="PhraseCount", weight=0.8),
+         "if PhraseCount <= 2: 2.0 * LexWeight else 1.0 * LexWeight, weight 0.8"),
+        (stump("constant", None, values=(-0.123456, 1e-9)), "if count <= 2: -0.1235 else 1e-09, weight 1.0"),
+        (stump("affine", intercepts=(0.5, 0.0), values=(-2.0, 0.25)),
+         "if count <= 2: 0.5 - 2.0 * lex else 0.0 + 0.25 * lex, weight 1.0"),
+        (stump(threshold=1.0000000180025095e-35), "if count <= 0: 2.0 * lex else 1.0 * lex, weight 1.0"),
+        (stump(feature="a b"), "if 'a b' <= 2: 2.0 * lex else 1.0 * lex, weight 1.0"),
+    ],
+)  # fmt: skip
+def test_rules_of_two_leaves(tree, expected):
+    assert tree.rules() == expected
+
+
+def test_rules_of_more_leaves():
+    left, right = np.array([[1, 3, -1, -1, -1], [2, 4, -1, -1, -1]], np.int32)
+    threshold, value = np.array([[2.5, -1, 0, 0, 0], [0, 0, 3, 1, 2]])
+    tree = Tree("t", -0.5, "constant", None, ("a", "b", "", "", ""), threshold, left, right, value)
+    assert tree.rules().splitlines() == [
+        "if a <= 2.5:",
+        "    if b <= -1: 1.0",
+        "    else: 2.0",
+        "else: 3.0",
+        "weight -0.5",
+    ]
+    assert tree.features() == {"a", "b"}
+
+
+@pytest.mark.parametrize(
+    ("tree", "expected"),
+    [
+        (stump("constant", None, values=(1.0, -2.0)), "if count <= 2: 1.0 [few] else -2.0 [many], weight 1.0"),
+        (stump(), "if count <= 2: 2.0 * lex [few] else 1.0 * lex [many], weight 1.0"),
+        (stump("affine", intercepts=(0.5, -1.0)), "if count <= 2: 0.5 + 2.0 * lex [few] else -1.0 + 1.0 * lex [many], weight 1.0"),
+        (stump("affine", values=(0.0, 1.0)), "if count <= 2: 0.0 + 0.0 * lex [few] else 0.0 + 1.0 * lex [many], weight 1.0"),
+        (stump(threshold=-1e-31), "if count <= 0: 2.0 * lex [few] else 1.0 * lex [many], weight 1.0"),
+        (stump(threshold=-2e-30), "if count <= -2e-30: 2.0 * lex [few] else 1.0 * lex [many], weight 1.0"),
+        (stump(feature="", on="a\nb"), "if '' <= 2: 2.0 * 'a\\nb' [few] else 1.0 * 'a\\nb' [many], weight 1.0"),
+    ],
+)  # fmt: skip
+def test_notes_stand_behind_leaves(tree, expected):
+    assert tree.rules({1: "few", 2: "many", 0: "never"}) == expected
+
+
+def test_depth_is_shown_by_indents():
+    """A chain to the right, one to the left of it: whatever the depth, a test's branches stand one step further in."""
+    left, right = np.array([[1, -1, 3, 5, -1, -1, -1], [2, -1, 4, 6, -1, -1, -1]], np.int32)
+    threshold, value = np.zeros((2, 7))
+    value[:] = [0, 10, 0, 0, 40, 50, 60]
+    tree = Tree("t", 2.0, "constant", None, ("a", "", "b", "c", "", "", ""), threshold, left, right, value)
+    assert tree.rules({4: "rare"}).splitlines() == [
+        "if a <= 0: 10.0",
+        "else:",
+        "    if b <= 0:",
+        "        if c <= 0: 50.0",
+        "        else: 60.0",
+        "    else: 40.0 [rare]",
+        "weight 2.0",
+    ]
+    assert tree.leaves.tolist() == [1, 4, 5, 6]
+
+
+def test_equal_trees_have_equal_json():
+    assert stump() == stump()
+    assert stump() != stump(weight=2.0)
+    assert stump() != stump().to_json()
+    assert stump().features() == {"count", "lex"}
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(stump())
+    assert stump("affine", intercepts=(0.5, 0.0)).to_json() == {
+        "name": "tree.000", "weight": 1.0, "leaf": "affine", "on": "lex",
+        "nodes": [{"feature": "count", "threshold": 2.0, "left": 1, "right": 2}, {"intercept": 0.5, "value": 2.0}, {"intercept": 0.0, "value": 1.0}],
+    }  # fmt: skip
+
+
+def test_a_single_leaf_multiplies_its_feature():
+    tree = Tree("t", 0.5, "linear", "a", ("",), np.zeros(1), np.array([-1]), np.array([-1]), np.array([3.0]))
+    np.testing.assert_array_equal(tree.predict(DenseTable(["a"], np.array([[2.0], [0.0]]))), [6.0, 0.0])
+    assert tree.rules() == "3.0 * a, weight 0.5"
+
+
+def test_table_of_dense_and_sparse_features():
+    x = np.array([[1.0], [2.0], [3.0]])
+    indicator = sparse.csr_matrix(np.array([[0, 1.0], [0, 0], [5.0, 0]]))
+    table = DenseTable(["d"], x, indicator, ["w:a|b", "w=c"])
+    np.testing.assert_array_equal(table.column("w:a|b"), [0, 0, 5])
+    np.testing.assert_array_equal(table.column("w=c"), [1, 0, 0])
+    np.testing.assert_array_equal(table.column("absent"), [0, 0, 0])
+    np.testing.assert_array_equal(stump(on="d", feature="w:a|b").predict(table), [2, 4, 3])
+    with pytest.raises(ValueError, match="distinct names: expected 3, found 2"):
+        DenseTable(["w=c"], x, indicator, ["w:a|b", "w=c"])
+    assert len(table) == 3
+    assert DenseTable(["d"], x.astype(np.float32)).column("d").dtype == np.float64
+    for message, arguments in (
+        ("names: expected 1, found 2", (["d", "e"], x)),
+        ("sparse names: expected 2, found 1", (["d"], x, indicator, ["w=c"])),
+        ("sparse names: expected 0, found 1", (["d"], x, None, ["w=c"])),
+        ("rows of sparse: expected 2, found 3", (["d"], x[:2], indicator, ["w:a|b", "w=c"])),
+    ):
+        with pytest.raises(ValueError, match=f"^{message}"):
+            DenseTable(*arguments)
+
+
+def with_(obj, path, value):
+    """A deep copy of the JSON object with one place changed; ``None`` as value deletes the key."""
+    obj = json.loads(json.dumps(obj))
+    at = obj
+    for key in path[:-1]:
+        at = at[key]
+    if value is None:
+        del at[path[-1]]
+    else:
+        at[path[-1]] = value
+    return obj
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "place", "what"),
+    [
+        (["name"], 3, "trees[3].name", "expected a string, found '3'"),
+        (["weight"], "1", "trees[3].weight", "expected a finite number"),
+        (["weight"], True, "trees[3].weight", "expected a finite number"),
+        (["weight"], float("nan"), "trees[3].weight", "expected a finite number"),
+        (["weight"], 10**400, "trees[3].weight", "expected a finite number"),
+        (["weight"], None, "trees[3]", "expected the keys leaf, name, nodes, on, weight, found leaf, name, nodes, on"),
+        (["depth"], 1, "trees[3]", "expected the keys"),
+        (["leaf"], "quadratic", "trees[3].leaf", "expected one of constant, linear, affine, found 'quadratic'"),
+        (["leaf"], None, "trees[3].leaf", "expected a string"),
+        (["leaf"], "constant", "trees[3]", "expected the keys leaf, name, nodes, weight, found leaf, name, nodes, on, weight"),
+        (["leaf"], "affine", "trees[3].nodes[1]", "expected the keys intercept, value, found value"),
+        (["on"], 0, "trees[3].on", "expected a string"),
+        (["nodes"], [], "trees[3].nodes", "expected a list of at least one node"),
+        (["nodes"], {}, "trees[3].nodes", "expected a list of at least one node"),
+        (["nodes", 1], 7, "trees[3].nodes[1]", "expected an object, found '7'"),
+        (["nodes", 1, "value"], None, "trees[3].nodes[1]", "expected the keys feature, left, right, threshold, found none"),
+        (["nodes", 1, "value"], "2", "trees[3].nodes[1].value", "expected a finite number"),
+        (["nodes", 1, "intercept"], 1.0, "trees[3].nodes[1]", "expected the keys value, found intercept, value"),
+        (["nodes", 0, "threshold"], float("inf"), "trees[3].nodes[0].threshold", "expected a finite number"),
+        (["nodes", 0, "feature"], None, "trees[3].nodes[0]", "expected the keys"),
+        (["nodes", 0, "left"], 3, "trees[3].nodes[0].left", "expected a node from 1 to 2, found '3'"),
+        (["nodes", 0, "left"], 0, "trees[3].nodes[0].left", "expected a node from 1 to 2"),
+        (["nodes", 0, "left"], 1.0, "trees[3].nodes[0].left", "expected a node from 1 to 2"),
+        (["nodes", 0, "left"], True, "trees[3].nodes[0].left", "expected a node from 1 to 2, found 'true'"),
+        (["nodes", 0, "right"], -1, "trees[3].nodes[0].right", "expected a node from 1 to 2"),
+        (["weight"], -(10**309), "trees[3].weight", "expected a finite number"),
+        (["nodes", 0, "right"], 1, "trees[3].nodes[1]", "expected one parent, found 2"),
+        (["nodes", 1], {"feature": "a", "threshold": 0, "left": 1, "right": 2}, "trees[3].nodes[1]",
+         "expected two children from 2 to 2, found 1 and 2"),
+    ],
+)  # fmt: skip
+def test_malformed_json_names_its_place(path, value, place, what):
+    obj = with_(stump().to_json(), path, value)
+    with pytest.raises(FormatError) as error:
+        Tree.from_json(obj, "model.json: trees[3]")
+    assert str(error.value).startswith(f"model.json: {place}: {what}")
+    assert "\n" not in str(error.value)
+
+
+def test_numbers_up_to_the_largest_are_taken():
+    obj = with_(stump().to_json(), ["weight"], -1.7976931348623157e308)
+    assert Tree.from_json(with_(obj, ["nodes", 1, "value"], 3), "m").weight == -1.7976931348623157e308
+
+
+def test_json_that_is_no_object():
+    with pytest.raises(FormatError, match=r"model.json: trees\[0\]: expected an object"):
+        Tree.from_json([1], "model.json: trees[0]")
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"left": np.array([1, 0, -1])}, "node 1: expected two children"),
+        ({"left": np.array([5, -1, -1])}, "node 0: expected two children from 1 to 2, found 5 and 2"),
+        ({"right": np.array([1, -1, -1])}, "node 1: expected one parent, found 2"),
+        ({"left": np.array([-1, -1, -1])}, "node 0: expected two children"),
+        ({"left": np.array([-2, -1, -1])}, "node 0: expected two children from 1 to 2, found -2 and 2"),
+        ({"value": np.array([0, np.nan, 1])}, "value: expected finite numbers, found nan"),
+        ({"threshold": np.array([np.inf, 0, 0])}, "threshold: expected finite numbers"),
+        ({"value": np.zeros(2)}, "value: expected 3 nodes, found 2"),
+        ({"threshold": np.zeros(4)}, "threshold: expected 3 nodes, found 4"),
+        ({"weight": float("inf")}, "weight: expected a finite number"),
+        ({"on": None}, "on: expected a feature"),
+        ({"leaf": "cubic"}, "leaf: expected one of constant, linear, affine"),
+        ({"intercept": np.ones(3)}, "intercept: expected 0 for linear leaves"),
+        (
+            {"feature": (), **dict.fromkeys(["threshold", "left", "right", "value", "intercept"], np.zeros(0))},
+            "^node 0: expected at least one node, found none",
+        ),
+    ],
+)
+def test_a_tree_checks_itself(change, match):
+    good = stump()
+    with pytest.raises(ValueError, match=match):
+        Tree(**{name: change.get(name, getattr(good, name)) for name in Tree.__dataclass_fields__})

@@ -1,0 +1,377 @@
+"""MIRA against a naive twin of [E12], its invariances, degenerate lists, and a million features."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from time import process_time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from boostfeat.core.arrays import offsets
+from boostfeat.core.errors import InputError
+from boostfeat.lists.build import Builder, HypRecord
+from boostfeat.lists.nbest import NBest, SparseRows, strings
+from boostfeat.metrics.bleu import context_bleu, corpus_bleu, corpus_rows, sentence_bleu, sum_stats
+from boostfeat.tuners.base import Features, Groups, Run
+from boostfeat.tuners.margin import Lists, context_gain, difference, health
+from boostfeat.tuners.mira import ORACLES, PREDICTIONS, Mira, strategy_grid
+
+# -- lists to train on --------------------------------------------------------------------------------------------------
+
+
+def container(counts, dense, stats, sparse_x=None) -> NBest:
+    """Lists of these lengths with these features and BLEU statistics; no units and no text."""
+    builder = Builder()
+    for h in range(len(dense)):
+        builder.add(HypRecord(0, f"h{h}", "here"))
+    sparse_x = sparse.csr_matrix((len(dense), 0)) if sparse_x is None else sparse_x
+    return replace(
+        builder.finish(),
+        ids=np.arange(len(counts)),
+        source=strings([""] * len(counts)),
+        ref_ptr=np.arange(len(counts) + 1),
+        refs=strings(["a b c d e"] * len(counts)),
+        hyp_ptr=offsets(np.array(counts)),
+        stats=np.ascontiguousarray(stats, np.int32),
+        extra=np.ascontiguousarray(dense, float),
+        extra_names=tuple(f"f{j}" for j in range(dense.shape[1])),
+        extra_sparse=SparseRows.from_matrix(sparse_x),
+        sparse_names=strings([f"s{j}" for j in range(sparse_x.shape[1])]),
+    )
+
+
+def random_stats(rng, n):
+    """Possible statistics: each n-gram order matches at most what is left of the one below."""
+    rows = np.zeros((n, 6), int)
+    rows[:, 4], rows[:, 5] = rng.integers(2, 12, n), rng.integers(3, 12, n)
+    rows[:, 0] = rng.integers(0, rows[:, 4] + 1)
+    for k in range(1, 4):
+        rows[:, k] = rng.integers(0, np.minimum(np.maximum(rows[:, k - 1] - 1, 0), np.maximum(rows[:, 4] - k, 0)) + 1)
+    return rows
+
+
+def random_lists(seed=0, counts=(7, 1, 5, 0, 9, 4, 6, 2), n_dense=3, n_sparse=12) -> NBest:
+    rng = np.random.default_rng(seed)
+    n = sum(counts)
+    return container(
+        counts, rng.normal(size=(n, n_dense)), random_stats(rng, n), sparse.random(n, n_sparse, 0.3, "csr", random_state=rng)
+    )
+
+
+def planted_lists(seed=0, n_lists=80, size=15) -> tuple[NBest, np.ndarray]:
+    """Each hypothesis' matches are a noisy function of planted weights."""
+    rng = np.random.default_rng(seed)
+    x, truth = rng.normal(size=(n_lists * size, 4)), np.array([1.0, -0.5, 0.0, 2.0])
+    quality = 1 / (1 + np.exp(-(x @ truth) / 2 - 0.3 * rng.normal(size=len(x))))
+    matches = np.floor(np.maximum(21 * quality[:, None] - np.array([0, 4, 7, 9]), 0))
+    return container([size] * n_lists, x, np.column_stack([matches, np.full((len(x), 2), 20)])), truth
+
+
+def matrix(nbest: NBest) -> np.ndarray:
+    return np.hstack([nbest.global_features, nbest.global_sparse.toarray()])
+
+
+def vector(nbest: NBest, model) -> np.ndarray:
+    return Features.of(nbest).vector(model.weights)
+
+
+def some_init(nbest: NBest, seed=0) -> dict[str, float]:
+    names = Features.of(nbest).names
+    return dict(zip(names, np.random.default_rng(seed).normal(scale=0.1, size=len(names)).tolist(), strict=True))
+
+
+GROUPS = Groups((("f1", {"freeze": True}), ("s*", {"c": 3.0}), ("s1", {"c": 0.5})))
+
+
+def factors(nbest: NBest, groups: Groups) -> np.ndarray:
+    if not groups.rules:
+        return np.ones(len(Features.of(nbest)))
+    dense = np.array([1.0, 0.0, 1.0])
+    return np.concatenate([dense, [0.5 if n == "s1" else 3.0 for n in nbest.sparse_names.to_pylist()]])
+
+
+# -- the twin -----------------------------------------------------------------------------------------------------------
+
+
+def pa(w, c, factor, loss, df):
+    """min(C, loss / |df|²) df in the metric of the factors."""
+    squares = (factor * df * df).sum()
+    return w + min(c, loss / squares) * factor * df if loss > 0 and squares > 0 else w
+
+
+def pick(values, ties):
+    """The first maximum. A step that ends where margin = cost leaves a tie of y+ and y- for rounding to decide: noted."""
+    ties.append((values > values.max() - 1e-9).sum() > 1)
+    return values.argmax()
+
+
+def twin(nbest, tuner, run, *, b=np.inf, d=0.0):
+    """[E12 algorithm 1] and RM-PA with nothing incremental. Yields each epoch's (weights kept, y+, y-, spread, any ties)."""
+    f, ptr, stats, n_lists = matrix(nbest), nbest.hyp_ptr, nbest.stats, len(nbest)
+    factor = factors(nbest, run.groups)
+    (gp, bp), (gm, bm) = ORACLES[tuner.oracle], PREDICTIONS[tuner.prediction]
+    w = np.array([(run.init or {}).get(n, 0.0) for n in Features.of(nbest).names])
+    scale = tuner.context_scale or np.count_nonzero(np.diff(ptr))
+    rng = np.random.default_rng(run.seed)
+    parts = np.array_split(rng.permutation(n_lists), tuner.shards)
+    best, means = {}, []
+    for epoch in range(1, tuner.epochs + 1):
+        ends, averages, found, ties = [], [], {}, []
+        plus, minus, spread = np.full(n_lists, -1), np.full(n_lists, -1), {}
+        for order in [rng.permutation(part) for part in parts]:
+            v, seen, visited = w.copy(), dict(best), []
+            for s in order:
+                hyps = np.arange(ptr[s], ptr[s + 1])
+                if len(hyps):
+                    score = f[hyps] @ v
+                    if epoch == 1:
+                        gain = sentence_bleu(stats[hyps])
+                    else:
+                        others = stats[[h for t, h in seen.items() if t != s]]
+                        gain = scale * context_bleu(stats[hyps], sum_stats(others) if len(others) else np.zeros(11))
+                    seen[s] = found[s] = hyps[score.argmax()]
+                    among = np.arange(len(hyps))
+                    if tuner.oracle == "lu":
+                        among = np.sort(np.argsort(-score, kind="stable")[: tuner.k])
+                    p = among[pick((gp * score + bp * gain)[among], ties)]
+                    m = pick(gm * score - bm * gain, ties)
+                    plus[s], minus[s] = hyps[p], hyps[m]
+                    if len(hyps) > 1:
+                        spread[s] = score[p] - score.min()
+                        top, low = hyps[score.argmax()], hyps[score.argmin()]
+                        v = pa(v, tuner.c, factor, score[m] - score[p] + gain[p] - gain[m], f[hyps[p]] - f[hyps[m]])
+                        up, down = f[low] - f[hyps[p]], f[hyps[p]] - f[top]
+                        over, under = -v @ up - b, -v @ down - b
+                        v = pa(v, d, factor, over, up) if over >= under else pa(v, d, factor, under, down)
+                visited.append(v)
+            ends.append(v)
+            averages.append(np.mean(visited, axis=0) if visited else v)
+        best.update(found)
+        w = np.mean(ends, axis=0)
+        means.append(np.mean(averages, axis=0))
+        yield (np.mean(means, axis=0) if tuner.average else w), plus, minus, np.array(list(spread.values())), any(ties)
+
+
+def check_against_twin(nbest, tuner, run, **bounds):
+    model, checked = tuner.fit(nbest, None, run), 0
+    epochs = list(twin(nbest, tuner, run, **bounds))
+    for row, (_, plus, minus, spread, ties) in zip(model.history, epochs, strict=True):
+        if ties:
+            continue
+        empty = np.array([[0, 0, 0, 0, 0, 5]])  # an empty line against the reference of five words
+        for name, chosen in (("oracle", plus), ("prediction", minus)):
+            want = 100 * corpus_bleu(sum_stats(np.where((chosen >= 0)[:, None], nbest.stats[chosen], empty)))
+            assert row[name] == pytest.approx(want, rel=1e-12), (row["epoch"], name)
+        assert (row["spread_mean"], row["spread_sd"]) == pytest.approx((spread.mean(), spread.std()), rel=1e-9, abs=1e-12)
+        checked = row["epoch"]
+    assert checked
+    assert vector(nbest, model) == pytest.approx(epochs[-1][0], rel=1e-12, abs=1e-12)
+    return model
+
+
+@pytest.mark.parametrize("oracle", ORACLES)
+@pytest.mark.parametrize("prediction", PREDICTIONS)
+def test_equals_the_twin(oracle, prediction):
+    nbest = random_lists()
+    tuner = Mira(oracle=oracle, prediction=prediction, k=3, epochs=4, c=0.01)
+    model = check_against_twin(nbest, tuner, Run(init=some_init(nbest)))
+    assert all(row["moves"] for row in model.history)
+
+
+@pytest.mark.parametrize(
+    ("options", "run"),
+    [
+        ({}, Run()),  # an all-zero start
+        ({"average": False}, Run(seed=3)),
+        ({"c": 0.5, "prediction": "mc"}, Run(seed=4)),
+        ({"shards": 3}, Run(threads=2)),
+        ({"shards": 50}, Run(threads=2)),  # more learners than sentences
+        ({"context_scale": 2.5}, Run()),
+        ({}, Run(groups=GROUPS)),
+    ],
+    ids=["zero", "last", "large-c", "shards", "many-shards", "scale", "groups"],
+)
+def test_options_equal_the_twin(options, run):
+    nbest = random_lists(seed=1)
+    init = None if not options and not run.groups.rules else some_init(nbest, 2)
+    model = check_against_twin(nbest, Mira(epochs=5, **options), replace(run, init=init))
+    assert any(row["moves"] for row in model.history)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(0, 10_000), st.integers(0, 6), st.sampled_from([0.0, 0.3, 1.0]))
+def test_gain_in_context_is_corpus_bleu_of_the_sum(seed, n_others, decay):
+    """bleu.context_bleu is itself tested against sacrebleu. Short lists have the zero counts that are smoothed."""
+    rng = np.random.default_rng(seed)
+    rows = random_stats(rng, n_others + 1)
+    others = decay * corpus_rows(rows[1:]).sum(axis=0) if n_others else np.zeros(11)
+    assert context_gain(rows[0].astype(np.int32), others[:10].astype(float)) == pytest.approx(
+        context_bleu(rows[0], others), rel=1e-12
+    )
+
+
+def test_differences_of_rows_that_share_some_features_or_none():
+    """Against dense rows; the room is enough for two of the longest rows that have nothing in common."""
+    dense = np.array([[1.0, 2.0], [1.0, -2.0], [0.0, 0.0], [4.0, 5.0]])
+    rows = np.array([[1, 0, 2, 0, 3, 0], [0, 4, 0, 5, 0, 6], [0, 0, 0, 0, 0, 0], [1, 0, 2, 7, 0, 0.5]])
+    nbest = container((4,), dense, random_stats(np.random.default_rng(0), 4), sparse.csr_matrix(rows))
+    x, f = Lists.of(nbest, Features.of(nbest)), np.hstack([dense, rows])
+    assert x.longest == 4
+    idx, val = np.empty(x.n_scratch, np.int64), np.empty(x.n_scratch)
+    for a in range(4):
+        for b in range(4):
+            n = difference(x, a, b, idx, val)
+            want = f[a] - f[b]
+            assert idx[:n].tolist() == np.flatnonzero(want).tolist()
+            assert val[:n].tolist() == want[want != 0].tolist()
+    assert x.n_scratch >= 2 + 2 * 4
+    with pytest.raises(ValueError, match="read-only"):
+        x.dense[0, 0] = 1.0
+
+
+# -- what holds for every list --------------------------------------------------------------------------------------------
+
+
+def test_threads_do_not_matter_and_seeds_do():
+    nbest = random_lists(seed=2, counts=(9,) * 30)
+    tuner = Mira(epochs=3, shards=4)
+    one, two, other = (tuner.fit(nbest, None, Run(seed=s, threads=t)) for s, t in ((0, 1), (0, 4), (1, 1)))
+    assert one.weights == two.weights
+    assert one.history == two.history
+    assert one.weights != other.weights
+
+
+def test_only_differences_within_a_list_matter():
+    """Constants added to a list's features change no difference; powers of two keep even the rounding small."""
+    nbest = random_lists(seed=3)
+    shifted = replace(nbest, extra=nbest.extra + np.repeat(2.0 ** np.arange(8), np.diff(nbest.hyp_ptr))[:, None])
+    a, b = (Mira(epochs=3).fit(x, None, Run()) for x in (nbest, shifted))
+    assert vector(nbest, b) == pytest.approx(vector(nbest, a), rel=1e-9, abs=1e-12)
+
+
+def test_sparse_and_dense_storage_give_the_same_weights():
+    nbest = random_lists(seed=4)
+    dense = container(np.diff(nbest.hyp_ptr), matrix(nbest), nbest.stats)
+    a, b = (vector(x, Mira(epochs=3).fit(x, None, Run())) for x in (nbest, dense))
+    assert b == pytest.approx(a, rel=1e-12, abs=1e-13)
+
+
+def test_recovers_planted_weights():
+    nbest, truth = planted_lists()
+    model = Mira(epochs=10).fit(nbest)
+    w = vector(nbest, model)
+    assert w @ truth / np.sqrt(w @ w * (truth @ truth)) > 0.97
+    assert model.history[-1]["dev"] > Mira(epochs=1, c=1e-9).fit(nbest).history[0]["dev"] - 1
+
+
+def test_the_epoch_is_chosen_on_select():
+    nbest, held_out = random_lists(seed=5), random_lists(seed=6)
+    model = Mira(epochs=8, average=False, c=1.0).fit(nbest, held_out, Run())
+    gains = [row["select"] for row in model.history]
+    assert len(set(gains)) > 1
+    assert model.config["epoch"] == 1 + int(np.argmax(gains))
+
+
+# -- strategies -----------------------------------------------------------------------------------------------------------
+
+
+def test_grid_has_every_strategy_and_its_curves():
+    nbest, rows = random_lists(seed=7), []
+    base = Mira(epochs=3, k=2)
+    cells = strategy_grid(nbest, random_lists(seed=8), base, Run(callback=rows.append))
+    assert [(c.oracle, c.prediction) for c in cells] == [(o, p) for p in PREDICTIONS for o in ORACLES]
+    for cell in cells:
+        alone = replace(base, oracle=cell.oracle, prediction=cell.prediction).fit(nbest, random_lists(seed=8), Run())
+        assert cell.model.weights == alone.weights
+        assert all({"dev", "select", "oracle", "prediction"} <= set(row) for row in cell.model.history)
+    assert len(rows) == 27
+    assert rows[0]["strategy"] == "lu/pb"
+
+
+def test_local_update_among_the_whole_list_is_max_bleu():
+    nbest = random_lists(seed=9)
+    a, b, c = (Mira(oracle=o, k=k, epochs=3).fit(nbest).weights for o, k in (("lu", 9), ("max-bleu", 1), ("lu", 2)))
+    assert a == b != c
+
+
+# -- what goes wrong ------------------------------------------------------------------------------------------------------
+
+
+def test_lists_that_ask_for_no_step_are_said():
+    single = random_lists(counts=(1, 0, 1))
+    history = Mira(epochs=2).fit(single, None, Run(init={"f0": 1.0})).history
+    assert [row["note"] for row in history] == ["no list asked for a step"] * 2
+    assert [(row["spread_mean"], row["spread_sd"], row["moves"]) for row in history] == [(0.0, 0.0, 0)] * 2
+    blank = container((3, 3), np.zeros((6, 2)), random_stats(np.random.default_rng(0), 6))
+    assert "are still zero" in Mira(epochs=1).fit(blank).history[0]["note"]
+    assert Mira(epochs=1).fit(random_lists(counts=(0,) * 3, n_sparse=1), None, Run()).weights == {"f0": 0.0, "f1": 0.0, "f2": 0.0}
+
+
+def test_weights_that_blow_up_or_collapse_are_said():
+    with pytest.raises(InputError, match="epoch 1: expected finite weights, found that they blew up; lower C"):
+        Mira(epochs=1).fit(random_lists(), None, Run(init={"f0": 1e101}))
+    with pytest.raises(InputError, match="blew up"):
+        health(2, np.array([np.nan]), started=True, moves=1)
+    for w in (1e100, -1e100, np.inf):
+        with pytest.raises(InputError, match=r"epoch 7: .* blew up"):
+            health(7, np.array([0.0, w]), started=False, moves=0)
+    assert health(7, np.array([0.0, -0.99e100]), started=False, moves=1) == {}
+    assert "are still zero" in health(2, np.zeros(3), started=False, moves=1)["note"]
+    assert health(2, np.zeros(0), started=False, moves=0)["note"].startswith("all weights are still zero")
+    assert "collapsed to zero" in health(2, np.zeros(3), started=True, moves=1)["note"]
+    assert health(2, np.ones(3), started=True, moves=1) == {}
+
+
+@pytest.mark.parametrize("options", [{"average": False}, {"shards": 3}, {"shards": 7, "average": False}])
+def test_frozen_weights_keep_every_bit(options):
+    nbest = random_lists(seed=10)
+    init = some_init(nbest)
+    weights = Mira(epochs=3, **options).fit(nbest, None, Run(init=init, groups=GROUPS)).weights
+    assert weights["f1"] == init["f1"]
+    assert weights["f0"] != init["f0"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"oracle": "best"}, "unknown mira oracle 'best': expected one of lu, hope, max-bleu"),
+        ({"prediction": "hope"}, "unknown mira prediction 'hope': expected one of pb, mc, fear"),
+        ({"c": 0.0}, "mira: expected c above 0, found 0.0"),
+        ({"c": float("nan")}, "mira: expected c above 0, found nan"),
+        ({"k": 0}, "mira: expected k of at least 1, found 0"),
+        ({"shards": 0}, "mira: expected shards of at least 1, found 0"),
+        ({"epochs": 0}, "mira: expected epochs of at least 1, found 0"),
+    ],
+)
+def test_options_are_checked(options, message):
+    with pytest.raises(InputError, match=message):
+        Mira(**options)
+
+
+def test_a_group_setting_without_use_is_an_error():
+    with pytest.raises(InputError, match=r"group 'f\*': expected only freeze, c for mira, found l1; remove it"):
+        Mira().fit(random_lists(), None, Run(groups=Groups((("f*", {"l1": 2.0}),))))
+
+
+# -- scale ----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_million_sparse_features():
+    """1,000 lists of 100, 20 indicators each: an epoch in under 5 s. Any work per sentence over all features would take 30 s."""
+    rng = np.random.default_rng(0)
+    n, n_names, per_hyp = 100_000, 1_000_000, 20
+    idx = np.sort(rng.integers(0, n_names, (n, per_hyp)), axis=1).ravel()
+    x = sparse.csr_matrix((np.ones(len(idx)), idx, np.arange(0, len(idx) + 1, per_hyp)), shape=(n, n_names))
+    nbest = container([100] * 1000, rng.normal(size=(n, 2)), random_stats(rng, n), x)
+    Mira(epochs=1).fit(random_lists())  # compiled
+    begin = process_time()
+    one = Mira(epochs=1).fit(nbest)
+    middle = process_time()
+    three = Mira(epochs=3).fit(nbest)
+    end = process_time()
+    assert ((end - middle) - (middle - begin)) / 2 < 5
+    assert 1000 < one.history[0]["nonzero"] <= three.history[-1]["nonzero"] < 1000 * 2 * per_hyp * 3

@@ -1,0 +1,247 @@
+"""What tuners share: default options and their limits, groups of features, the record of epochs, warnings."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from math import inf, nan
+
+import numpy as np
+import pytest
+from scipy import sparse
+from test_mira import container, random_lists, random_stats
+
+from boostfeat.core.errors import InputError
+from boostfeat.lists.choices import Scorer, best_choice
+from boostfeat.tuners import TUNERS, tuner_class
+from boostfeat.tuners.base import EpochLog, Features, Groups, Run, feature_warnings, step_factors
+from boostfeat.tuners.mira import Mira
+
+# -- options ------------------------------------------------------------------------------------------------------------
+
+ONLINE = {"eta": 0.02, "dense_eta": 1.0, "l1": 0.1, "pairs": 15, "draws": 5000, "threshold": 0.05, "batch": 20, "epochs": 10,
+          "loss": "logistic", "standardise": True, "workers": 1, "asynchronous": False}  # fmt: skip
+MIRA = {
+    "c": 0.01,
+    "k": 500,
+    "oracle": "hope",
+    "prediction": "fear",
+    "epochs": 20,
+    "average": True,
+    "shards": 1,
+    "context_scale": None,
+}
+DEFAULTS = {  # METHOD sections 3 to 6 where the papers have a value
+    "mira": MIRA,
+    "rm": {**MIRA, "b": 1.0, "d": 0.01, "solver": "pa", "max_iter": 100},
+    "kbmira": {"c": 0.01, "decay": 0.999, "epochs": 60, "background": "hope", "shuffle": True},
+    "rampion": {"epochs": 10, "passes": 5, "eta": 1e-4, "c": 1.0, "alpha": 10.0},
+    "adagrad": ONLINE,
+    "arow": {**ONLINE, "eta": 0.01, "variant": "linear", "variance": 1.0, "c": 0.03, "r": 100.0},
+    "pro": {"sampler": "ta13", "draws": None, "threshold": None, "keep": None, "alpha": 1.0, "l2": 1.0, "max_iter": 1000,
+            "tol": 1e-6, "rounds": 1},
+    "mert": {"restarts": 5, "rounds": 11, "shakes": 2, "directions": 10, "shake": 0.3, "tol": 1e-3, "max_features": 100},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("method", TUNERS)
+def test_defaults(method):
+    assert asdict(tuner_class(method)()) == DEFAULTS[method]
+
+
+LIMITS = [  # (method, option, the last values that are fine, the first that are not)
+    *(("mira", name, [1], [0, -1]) for name in ("k", "epochs", "shards")),
+    *((method, "c", [1e-300, 1e300], [0.0, -1.0, inf, nan]) for method in ("mira", "rm", "kbmira", "arow")),
+    *(("mira", "context_scale", [1e-300, None], [0.0, inf, nan]),),
+    ("rm", "b", [1e-300, inf], [0.0, -1.0, nan]),
+    ("rm", "d", [0.0, 1e300], [-1e-300, inf, nan]),
+    ("rm", "max_iter", [1], [0]),
+    ("kbmira", "decay", [0.0, 1.0], [-1e-300, 1.0000001, nan]),
+    ("kbmira", "epochs", [1], [0]),
+    ("rampion", "epochs", [1], [0]),
+    ("rampion", "passes", [1], [0]),
+    ("rampion", "eta", [1e-300, 1e300], [0.0, inf, nan]),
+    *(("rampion", name, [0.0, 1e300], [-1e-300, inf, nan]) for name in ("c", "alpha")),
+    *((m, name, [1], [0, -1, inf]) for m in ("adagrad", "arow") for name in ("pairs", "draws", "batch", "epochs", "workers")),
+    *((m, name, [1e-300], [0.0, -1.0, nan]) for m in ("adagrad", "arow") for name in ("eta", "dense_eta")),
+    *((m, name, [0.0, 1e-300], [-1e-300, inf, nan]) for m in ("adagrad", "arow") for name in ("l1", "threshold")),
+    *(("arow", name, [1e-300], [0.0, -1.0, nan]) for name in ("variance", "r")),
+    ("pro", "rounds", [1], [0]),
+    *(("pro", name, [0], [-1, nan]) for name in ("l2", "max_iter", "tol")),
+    *(("mert", name, [0], [-1, nan]) for name in ("restarts", "shakes", "directions", "shake", "tol")),
+    *(("mert", name, [1], [0, nan]) for name in ("rounds", "max_features")),
+]
+
+
+@pytest.mark.parametrize(("method", "option", "fine", "refused"), LIMITS)
+def test_limits_of_options(method, option, fine, refused):
+    for value in fine:
+        assert getattr(tuner_class(method)(**{option: value}), option) == value
+    for value in refused:
+        with pytest.raises(InputError, match=f"{option}.*found {value}"):
+            tuner_class(method)(**{option: value})
+
+
+# -- features and groups --------------------------------------------------------------------------------------------------
+
+
+def test_features_are_dense_ones_and_then_sparse_ones():
+    nbest = random_lists(seed=1, n_dense=2, n_sparse=3)
+    features = Features.of(nbest)
+    assert (features.names, features.n_dense, len(features)) == (("f0", "f1", "s0", "s1", "s2"), 2, 5)
+    w = np.array([2.0, 0.0, 0.0, -3.0, 0.0])
+    whole = np.hstack([nbest.global_features, nbest.global_sparse.toarray()])
+    np.testing.assert_allclose(features.scores(w), whole @ w, rtol=1e-13, atol=1e-13)
+    assert features.named(w) == {"f0": 2.0, "f1": 0.0, "s1": -3.0}  # dense ones always, sparse ones that are not 0
+    assert (features.vector(features.named(w)) == w).all()
+    assert (features.vector({"gone": 0.0, "f1": 1.0}) == [0, 1, 0, 0, 0]).all()  # a weight of 0 is not lost
+    with pytest.raises(InputError, match="initial weight of 'gone': expected a feature of the list, found none; check --init"):
+        features.vector({"f0": 1.0, "gone": -1e-9})
+
+
+def groups_of(text: str, folder) -> Groups:
+    (folder / "g.toml").write_text(text)
+    return Groups.load(folder / "g.toml")
+
+
+def test_later_groups_win_and_what_is_not_named_stays(tmp_path):
+    text = '[[group]]\nmatch = "s*"\nc = 2\nl1 = 0\nfreeze = true\n[[group]]\nmatch = "s1"\nc = 0.25\nl2 = 8.0\nfreeze = false\n'
+    groups, names = groups_of(text, tmp_path), ("f0", "s0", "s1", "S1")
+    assert groups.factors(names, "c").tolist() == [1, 2, 0.25, 1]
+    assert groups.factors(names, "l1").tolist() == [1, 0, 0, 1]
+    assert groups.factors(names, "l2").tolist() == [1, 1, 8, 1]
+    assert groups.frozen(names).tolist() == [False, True, False, False]
+    features = Features(names, np.zeros((0, 4)), Features.of(random_lists(n_sparse=1)).sparse)
+    assert step_factors(features, Run(groups=groups)).tolist() == [1, 0, 0.25, 1]
+    groups.check("any", "l1", "l2", "c")
+    with pytest.raises(InputError, match=r"group 's\*': expected only freeze, c, l2 for some, found l1; remove it"):
+        groups.check("some", "c", "l2")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[[", "expected a TOML file of [[group]] tables, found: "),
+        ("", "expected [[group]] tables only, found none; see 'boostfeat tune --help'"),
+        ('x = 1\n[[group]]\nmatch = "a"', "expected [[group]] tables only, found x, group; see"),
+        ("[[group]]\nl1 = 1", """group 1: expected match = "pattern" and any of freeze, l1, l2, c; found '{"l1": 1}'"""),
+        ('[[group]]\nmatch = "a"\n[[group]]\nmatch = 3', "group 2: expected match"),
+        ("group = 2", "expected [[group]] tables, found group = '2'; see 'boostfeat tune --help'"),
+        ("group = [2]", "expected [[group]] tables, found group = '[2]'"),
+        ('group = "a"', "expected [[group]] tables, found group = '\"a\"'"),
+        ('[[group]]\nmatch = "a"\nfreeze = 1', "group 1: expected match"),
+        ('[[group]]\nmatch = "a"\nrate = 1', "group 1: expected match"),
+        (
+            '[[group]]\nmatch = "a"\n[[group]]\nmatch = "b"\nc = -0.5',
+            "group 2: expected finite factors from 0 for l1, l2, c; found",
+        ),
+        ('[[group]]\nmatch = "a"\nl1 = inf', "group 1: expected finite factors"),
+        ('[[group]]\nmatch = "a"\nl2 = "x"', "group 1: expected finite factors"),
+    ],
+)
+def test_what_is_wrong_with_a_file_of_groups(tmp_path, text, message):
+    with pytest.raises(InputError) as error:
+        groups_of(text, tmp_path)
+    assert str(error.value).startswith(f"{tmp_path}/g.toml: {message}")
+
+
+# -- the record of epochs -------------------------------------------------------------------------------------------------
+
+
+def log_of(nbest, select=None, **settings):
+    features = Features.of(nbest)
+    train_default = settings.pop("train_default", False)
+    return EpochLog(features, nbest, select, Run(**settings), train_default=train_default), features
+
+
+def test_the_epoch_that_is_kept():
+    """auto is the held-out list, else the last epoch, or the tuning list where a method asks for that; the first of equals."""
+    nbest, held_out = (random_lists(seed=s, counts=(9,) * 12) for s in (1, 2))
+    rng = np.random.default_rng(0)
+    weights = [*rng.normal(size=(5, 15)), *rng.normal(size=(1, 15))]
+    weights.insert(3, weights[0].copy())  # ties with the first
+    gains = {}
+    for key, lists in (("dev", nbest), ("select", held_out)):
+        features, scorer = Features.of(lists), Scorer(lists)
+        gains[key] = [scorer.score(best_choice(lists, features.scores(w)), "bleu").score for w in weights]
+    for pick, select, train_default, want in (
+        ("auto", None, False, len(weights) - 1),
+        ("auto", None, True, int(np.argmax(gains["dev"]))),
+        ("auto", held_out, True, int(np.argmax(gains["select"]))),
+        ("train", held_out, False, int(np.argmax(gains["dev"]))),
+        ("last", held_out, True, len(weights) - 1),
+    ):
+        seen = []
+        log, _ = log_of(nbest, select, pick=pick, train_default=train_default, callback=seen.append)
+        rows = [log.record(epoch, w, extra=epoch / 2) for epoch, w in enumerate(weights)]
+        model = log.model(Mira(), "mira")
+        assert model.config["epoch"] == want
+        assert Features.of(nbest).vector(model.weights) == pytest.approx(weights[want])
+        assert rows == seen == list(model.history)
+        assert [row["dev"] for row in rows] == gains["dev"]
+        assert [row.get("select") for row in rows] == (gains["select"] if select else [None] * len(weights))
+        assert [(row["epoch"], row["extra"], row["nonzero"]) for row in rows] == [(k, k / 2, 15) for k in range(len(weights))]
+        assert model.config == {
+            "method": "mira", **asdict(Mira()), "seed": 0, "metric": "bleu", "epoch": want,
+            "pick": pick if pick != "auto" else "select" if select else "train" if train_default else "last",
+        }  # fmt: skip
+
+
+def test_what_the_record_refuses():
+    nbest = random_lists()
+    with pytest.raises(InputError, match="expected a held-out list to pick the epoch by, found none; give --select"):
+        log_of(nbest, pick="select")
+    log, features = log_of(nbest)
+    for bad in (nan, inf):
+        with pytest.raises(InputError, match="epoch 3: the weights have blown up; lower C or the learning rate"):
+            log.record(3, np.full(len(features), bad))
+    assert log.history == []
+
+
+def test_a_held_out_list_may_lack_features():
+    nbest, held_out = random_lists(seed=1), random_lists(seed=2, n_dense=2, n_sparse=1)
+    log, features = log_of(nbest, held_out)
+    w = np.random.default_rng(1).normal(size=len(features))
+    known = dict(zip(features.names, w, strict=True))
+    scores = Features.of(held_out).scores(np.array([known[n] for n in ("f0", "f1", "s0")]))
+    assert log.record(1, w)["select"] == Scorer(held_out).score(best_choice(held_out, scores), "bleu").score
+
+
+# -- warnings -------------------------------------------------------------------------------------------------------------
+
+
+def lists_with(columns) -> tuple:
+    x = np.column_stack(columns)
+    nbest = container((3, 3), x, random_stats(np.random.default_rng(0), 6))
+    return Features.of(nbest), nbest
+
+
+BASE = np.array([0.0, 1.0, -1.0, 0.0, 2.0, 1.0])
+OTHER = np.array([0.0, 1.0, 1.0, 0.0, -1.0, 2.0])
+
+
+@pytest.mark.parametrize(
+    ("columns", "warnings"),
+    [
+        ([BASE, OTHER], []),
+        ([BASE, 1e4 * OTHER], []),  # both have the spread √(7/6): just at the limit
+        ([BASE, 1.001e4 * OTHER], ["feature f1 varies 1e+04 times as much as f0: methods with one step size"]),
+        ([BASE, OTHER, np.zeros(6)], ["feature f2 is all zero: it cannot change the ranking and its weight stays as it was"]),
+        ([np.repeat([1.0, 2.0], 3), BASE], ["feature f0 is the same for all hypotheses of each list: it cannot change the ranking"]),
+        ([BASE, OTHER, -2 * BASE + np.repeat([1.0, 5.0], 3)], ["features f0 and f2 are multiples of each other within lists"]),
+        ([BASE, BASE + 1e-3 * OTHER], []),
+    ],
+)  # fmt: skip
+def test_features_that_make_tuning_go_wrong(columns, warnings):
+    features, nbest = lists_with(columns)
+    found = feature_warnings(features, nbest, None)
+    assert len(found) == len(warnings)
+    for text, start in zip(found, warnings, strict=True):
+        assert text.startswith(start)
+
+
+def test_an_all_zero_start_is_said_and_no_hypotheses_are_no_trouble():
+    features, nbest = lists_with([BASE, OTHER])
+    assert feature_warnings(features, nbest, np.array([0.0, 1e-9])) == []
+    assert [w.split(":")[0] for w in feature_warnings(features, nbest, np.zeros(2))] == ["all initial weights are zero"]
+    none = container((0, 0), np.zeros((0, 2)), np.zeros((0, 6)), sparse.csr_matrix((0, 0)))
+    assert feature_warnings(Features.of(none), none, None) == []
