@@ -14,11 +14,12 @@ from ..lists.choices import Scorer, best_choice
 from ..lists.nbest import NBest
 from ..model.model import Model
 from ..model.units import Space
-from .boost import BoostOptions, boost, gain_of
-from .recipes import recipe
+from .boost import boost
+from .options import BoostOptions, recipe
+from .record import gain_of
 from .stopping import tree_scores
 
-_FIELDS = {"n_rounds": "rounds", "n_draws": "draws", "n_pairs": "keep", "n_bags": "bags"}  # scikit-learn's names for counts
+_FIELDS = {"n_rounds": "rounds", "n_draws": "draws", "n_pairs": "keep"}  # scikit-learn's names for counts
 _NOT_FIELDS = ("recipe", "more", "random_state", "n_jobs")
 
 
@@ -46,8 +47,6 @@ class BoostReranker(BaseEstimator):
         l2: float | None = None,
         patience: int | None = None,
         metric: str | None = None,
-        loss: str | None = None,
-        scale: float | None = None,
         resample_pairs: int | None = None,
         sampler: str | None = None,
         n_draws: int | None = None,
@@ -55,7 +54,6 @@ class BoostReranker(BaseEstimator):
         n_pairs: int | None = None,
         alpha: float | None = None,
         min_occurrences: int | None = None,
-        n_bags: int | None = None,
         more: Mapping[str, Any] | None = None,
         random_state: int = 0,
         n_jobs: int = 1,
@@ -69,8 +67,6 @@ class BoostReranker(BaseEstimator):
         self.l2 = l2
         self.patience = patience
         self.metric = metric
-        self.loss = loss
-        self.scale = scale
         self.resample_pairs = resample_pairs
         self.sampler = sampler
         self.n_draws = n_draws
@@ -78,7 +74,6 @@ class BoostReranker(BaseEstimator):
         self.n_pairs = n_pairs
         self.alpha = alpha
         self.min_occurrences = min_occurrences
-        self.n_bags = n_bags
         self.more = more
         self.random_state = random_state
         self.n_jobs = n_jobs

@@ -5,12 +5,11 @@ from __future__ import annotations
 from ..core.arrays import F64
 from ..lists.nbest import NBest
 from ..losses.pairs import pairs_for
-from ..metrics.bleu import sentence_bleu
 from ..model.model import Model
 from ..model.units import Space
 from ..tuners.linear import fit_linear
-from .boost import BoostOptions
-from .round_loss import Training
+from .options import BoostOptions
+from .round_loss import RoundLoss
 
 
 def first_gradient(nbest: NBest, *, seed: int, threads: int = 1) -> tuple[F64, F64]:
@@ -18,7 +17,6 @@ def first_gradient(nbest: NBest, *, seed: int, threads: int = 1) -> tuple[F64, F
     options = BoostOptions()
     pairs = pairs_for(nbest, options.pairs, seed=seed, threads=threads)
     space = Space.of(nbest, "local")
-    gains = sentence_bleu(nbest.stats, alpha=options.pairs.alpha)
-    training = Training.of(space, nbest.hyp_ptr, pairs, gains, options)
+    loss = RoundLoss.of(space, nbest.hyp_ptr, pairs)
     scores = Model(fit_linear(nbest, pairs, l2=options.l2).weights).decision_function(nbest)
-    return training.target(scores), space.counts()
+    return loss.target(scores), space.counts()

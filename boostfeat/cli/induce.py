@@ -18,7 +18,7 @@ from .lists import Store
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ..boosting.boost import BoostOptions
+    from ..boosting.options import BoostOptions
     from ..lists.nbest import NBest
     from ..model.model import Model
 
@@ -51,11 +51,9 @@ def induce(
         int | None, typer.Option("--patience", min=1, help="Rounds without a better select gain before it stops.")
     ] = None,
     metric: Annotated[str | None, typer.Option("--metric", help="What rounds are chosen by: bleu, bleu-sbp or chrf.")] = None,
-    rule: Annotated[str | None, typer.Option("--rule", help="Round kept: best on select, smooth, one-se or last-se.")] = None,
-    loss: Annotated[str | None, typer.Option("--loss", help="log, lambda, expected-gain or expected-bleu.")] = None,
-    scale: Annotated[float | None, typer.Option("--scale", min=0, help="Scale of the softmax of an expected loss.")] = None,
-    anneal: Annotated[float | None, typer.Option("--anneal", min=1, help="Factor of that scale every round.")] = None,
-    sampler: Annotated[str | None, typer.Option("--sampler", help="Of pairs: ta13 or hm11.")] = None,
+    rule: Annotated[
+        str | None, typer.Option("--rule", help="Round kept: best on select, or the last within an error (last-se).")
+    ] = None,
     pairs: Annotated[int | None, typer.Option("--pairs", min=1, help="Pairs kept a sentence (K).")] = None,
     draws: Annotated[int | None, typer.Option("--draws", min=1, help="Pairs drawn a sentence (Gamma).")] = None,
     threshold: Annotated[float | None, typer.Option("--threshold", min=0, help="Least BLEU difference of a pair.")] = None,
@@ -67,37 +65,10 @@ def induce(
         bool | None, typer.Option("--context/--no-context", help="Weigh pairs by what they change in corpus BLEU.")
     ] = None,
     min_occurrences: Annotated[int | None, typer.Option("--min-occurrences", min=1, help="Of units, in every leaf.")] = None,
-    min_sentences: Annotated[int | None, typer.Option("--min-sentences", min=0, help="In every leaf.")] = None,
-    columns: Annotated[float | None, typer.Option("--columns", help="Share of the features that a tree may test.")] = None,
-    subsample: Annotated[
-        float | None, typer.Option("--subsample", help="Share of the sentences that a tree is fitted to.")
-    ] = None,
-    curvature: Annotated[bool | None, typer.Option("--curvature/--no-curvature", help="Second-order trees.")] = None,
-    leaf_l2: Annotated[float | None, typer.Option("--leaf-l2", min=0, help="L2 penalty on leaf values, in occurrences.")] = None,
-    refit_leaves: Annotated[
-        bool | None, typer.Option("--refit-leaves/--no-refit-leaves", help="Leaves of a tree fitted together.")
-    ] = None,
-    refit: Annotated[
-        str | None, typer.Option("--refit", help="All weights together: none, linear, ensemble, trees or leaves.")
-    ] = None,
-    refit_every: Annotated[
-        int | None, typer.Option("--refit-every", min=0, help="Rounds between refits; 0: at the start only.")
-    ] = None,
-    refit_loss: Annotated[str | None, typer.Option("--refit-loss", help="expected-bleu, or same: that of the trees.")] = None,
-    refit_scale: Annotated[float | None, typer.Option("--refit-scale", min=0, help="Scale of its softmax.")] = None,
-    refit_l2: Annotated[float | None, typer.Option("--refit-l2", min=0, help="L2 penalty on the step of a refit.")] = None,
-    length: Annotated[bool | None, typer.Option("--length/--no-length", help="Tune the weight of the length on select.")] = None,
-    bags: Annotated[int | None, typer.Option("--bags", min=1, help="Models of as many seeds; their mean is the model.")] = None,
-    sparse_trees: Annotated[
-        bool | None, typer.Option("--sparse-trees/--no-sparse-trees", help="Trees look at sparse features too.")
-    ] = None,
     static_only: Annotated[bool, typer.Option("--static-only", help="Trees look at features of the phrase pair alone.")] = False,
     tree_features: Annotated[
         str | None, typer.Option("--tree-features", help="Trees look at these features only, by commas.")
     ] = None,
-    folds: Annotated[
-        int, typer.Option("--folds", min=0, help="Choose among 2, 4 and 8 leaves by as many folds of the list.")
-    ] = 0,
     graphs: Graphs = None,
     graph_iterations: GraphIterations = 2,
     graph_size: GraphSize = 100,
@@ -126,10 +97,11 @@ def induce(
       boostfeat induce dev.nbest --select select.nbest --recipe paper --max-leaves 4 --rounds 40 -o paper.json
     """
     given = dict(locals())
-    from ..boosting.bagging import best_so_far
-    from ..boosting.boost import boost, gain_of
-    from ..boosting.recipes import recipe as options_of
-    from ..boosting.recipes import with_changes
+    from ..boosting.boost import boost
+    from ..boosting.options import recipe as options_of
+    from ..boosting.options import with_changes
+    from ..boosting.record import gain_of
+    from ..boosting.stopping import kept_rounds
     from ..core.errors import InputError
     from ..core.files import Sparing, is_writable_target
     from ..lists.choices import Scorer
@@ -137,7 +109,7 @@ def induce(
     from ..lists.store import read_store
     from ..model.model import Model
 
-    cluster = on_cluster(engine, scheduler=scheduler, timeout=timeout, workers=workers, graphs=graphs, folds=folds)
+    cluster = on_cluster(engine, scheduler=scheduler, timeout=timeout, workers=workers, graphs=graphs)
     if output == "-":
         raise InputError("-o: expected a file name, found '-'; 'boostfeat show' prints a model")
     is_writable_target(output)
@@ -168,13 +140,6 @@ def induce(
 
         taken = graph_options(graphs, graph_iterations, graph_size, graph_names, graph_vocab)
         dev = induced_on_graphs(boosting, dev, taken, threads=threads, quiet=quiet)
-    if folds:
-        from ..boosting.selection import choose_structure
-
-        with progress("folds", quiet=quiet) as bar:
-            chosen = choose_structure(dev, options, folds=folds, seed=seed, threads=threads)
-        say(f"folds: {', '.join(f'{k} {v}' for k, v in chosen.changes.items())} ({chosen.gain:.2f})", quiet=quiet)
-        options = with_changes(options, chosen.changes)
     latest: list[Model] = [so_far] if so_far else []
     sparing = Sparing()
 
@@ -184,7 +149,7 @@ def induce(
             latest[:] = [model]
             sparing(lambda: model.save(partial))  # millions of weights take seconds
             gains = f"loss {row['loss']:.4f}  dev {row['dev']:.2f}" + (f"  select {row['select']:.2f}" if "select" in row else "")
-            bar.update(row.get("bag", 0) * options.rounds + row["round"], options.bags * options.rounds, gains)
+            bar.update(row["round"], options.rounds, gains)
 
         try:
             learning: dict[str, Any] = {"seed": seed, "init": start, "so_far": so_far, "callback": report}
@@ -200,14 +165,14 @@ def induce(
         except KeyboardInterrupt as error:
             if latest:
                 latest[0].save(partial)
-                best_so_far(latest[0], len(start.trees) if start else 0, select=held_out, rule=options.rule).save(output)
+                kept_rounds(latest[0], len(start.trees) if start else 0, select=held_out, rule=options.rule).save(output)
                 n = latest[0].history[-1]["round"]
                 error.args = (f"after round {n}, {output} holds the best so far; go on with --resume",)
             raise
     model.save(output)
     with contextlib.suppress(FileNotFoundError):
         os.unlink(partial)
-    first, last = model.history[0], model.history[model.config["best_round"]]  # of the first bag, where there are several
+    first, last = model.history[0], model.history[model.config["best_round"]]
     lists = [("dev", dev), *([("select", held_out)] if held_out is not None else [])]
     final = {name: gain_of(Scorer(nbest), model.decision_function(nbest), options.metric) for name, nbest in lists}
     gains = [[name, f"{first[name]:.2f}", f"{gain:.2f}"] for name, gain in final.items()]
@@ -232,7 +197,6 @@ _NOT_OPTIONS = (  # parameters of induce that are not options of boosting
         "init",
         "static_only",
         "tree_features",
-        "folds",
         "resume",
         "seed",
         "threads",
@@ -254,7 +218,7 @@ def _tree_features(dev: NBest, options: BoostOptions, *, static_only: bool, name
         raise InputError(f"--tree-features: expected features of the list that trees may test, found {unknown[0]!r}")
     found = tuple(name for name in features if named is None or name in named)
     dense = tuple(name for name in found if name in dev.global_names)
-    if named is None and dense and not options.sparse_trees:
+    if named is None and dense:
         return dense
     if not found:
         raise InputError("--static-only: expected a list with static features, found none; see 'boostfeat info'")

@@ -252,8 +252,8 @@ def _learner(
     if method == "induce":
         if grouped.rules:
             raise InputError("--groups: expected a tuner, found --method induce; it has no groups")
-        from ..boosting.recipes import recipe as options_of
-        from ..boosting.recipes import with_changes
+        from ..boosting.options import recipe as options_of
+        from ..boosting.options import with_changes
 
         options = options_of(recipe, metric=metric)
         return TreeLearner(with_changes(options, typed(options, given)), reweigh)

@@ -119,13 +119,13 @@ def _check_gradient() -> str:
     """dΨ/ds against central differences."""
     import numpy as np
 
-    from ..losses import make_loss
     from ..losses.pairs import PairOptions, sample_pairs
+    from ..losses.pairwise import PairwiseLogLoss
 
     rng = np.random.default_rng(0)
     hyp_ptr, gains = np.array([0, 6, 7, 20]), rng.random(20)
     pairs = sample_pairs(hyp_ptr, gains, PairOptions(draws=60, keep=15), seed=0)
-    loss = make_loss("log", pairs=pairs, hyp_ptr=hyp_ptr, gains=gains)
+    loss = PairwiseLogLoss(pairs, len(gains))
     scores, step = rng.standard_normal(20), 1e-5
     numeric = [(loss.value(scores + e) - loss.value(scores - e)) / (2 * step) for e in step * np.eye(20)]
     worst = float(np.abs(numeric - loss.gradient(scores)).max())
@@ -137,7 +137,7 @@ def _check_gradient() -> str:
 def _check_boosting() -> str:
     """Of each list the hypothesis with the middle count is right: trees rank all of them first, linear weights cannot."""
     from ..boosting.boost import boost
-    from ..boosting.recipes import recipe
+    from ..boosting.options import recipe
     from ..lists.choices import Scorer
 
     dev, test = _middle_lists(40, seed=1), _middle_lists(15, seed=2)

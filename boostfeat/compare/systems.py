@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ..boosting.boost import BoostOptions, boost
-from ..boosting.recipes import ABLATION, RECIPES, recipe
+from ..boosting.boost import boost
+from ..boosting.options import ABLATION, RECIPES, BoostOptions, recipe
 from ..core.arrays import I64
 from ..core.errors import InputError, unknown_name
 from ..lists.choices import Scorer
@@ -33,7 +33,7 @@ class System:
     feature_set: str = "base"  # the list's own features, or what ``featurize`` adds
     method: str = "pro"  # decoder, a tuner, mbr, boost-local or boost-global
     leaves: str | None = None  # of trees; None: the recipe's, or chosen like the other hyper-parameters
-    recipe: str = DEFAULT_RECIPE  # of boosting (see boostfeat.boosting.recipes)
+    recipe: str = DEFAULT_RECIPE  # of boosting (see boostfeat.boosting.options)
     changes: Mapping[str, Any] = field(default_factory=dict)  # to the recipe's options
 
     @property

@@ -9,25 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..core.arrays import F64, Array
 from ..core.errors import InputError
 from ..model.model import Model
+from .names import CONTEXT, REORDERING, TRANSLATION, UNKNOWN, UNKNOWN_VALUE
+from .system import System
 from .trees import N_CONTEXT, Trees, pack, tree_scores
 
-if TYPE_CHECKING:
-    from .system import System
-
-UNKNOWN = "UnknownWordPenalty0"
-UNKNOWN_VALUE = -100.0  # of a word that the table lacks
 LARGEST = 1e100  # weight
-REORDERING = tuple(f"LexicalReordering0_{i}" for i in range(6))
-DISTORTION, LM, WORD_PENALTY, PHRASE_PENALTY = "Distortion0", "LM0", "WordPenalty0", "PhrasePenalty0"
-TRANSLATION = "TranslationModel0"
-CONTEXT = (*REORDERING, DISTORTION, LM)  # the order of kernels
 
 # name -> value of phrase pairs with these numbers of source words, target words and joint counts
 EXTRAS: dict[str, Callable[[F64, F64, F64], F64]] = {
@@ -40,12 +32,6 @@ EXTRAS: dict[str, Callable[[F64, F64, F64], F64]] = {
     "len.absdiff": lambda src, tgt, n: np.abs(tgt - src),
     "len.ratio": lambda src, tgt, n: tgt / src,
 }
-
-
-def base_names(n_scores: int, *, has_reordering: bool) -> tuple[str, ...]:
-    """Names in the order of Moses' n-best lists."""
-    translation = (TRANSLATION,) if n_scores == 1 else tuple(f"{TRANSLATION}_{i}" for i in range(n_scores))
-    return (*(REORDERING if has_reordering else ()), DISTORTION, LM, WORD_PENALTY, PHRASE_PENALTY, *translation)
 
 
 @dataclass(frozen=True)

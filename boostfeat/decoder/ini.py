@@ -12,7 +12,7 @@ from pathlib import Path
 from ..core.errors import FormatError, clip
 from ..core.files import read_lines
 from ..formats.fields import number as finite
-from .features import DISTORTION, LM, PHRASE_PENALTY, TRANSLATION, UNKNOWN, WORD_PENALTY
+from .names import DISTORTION, LM, PHRASE_PENALTY, TRANSLATION, UNKNOWN, WORD_PENALTY
 
 HEADER = re.compile(r"\s*\[\s*([^\]]+?)\s*\]\s*$")
 REORDERING = "LexicalReordering0"

@@ -15,8 +15,8 @@ from ..lists.build import Builder, HypRecord, ReadOptions, UnitRecord
 from ..lists.nbest import NBest
 from . import search as kernel
 from .decoder import Decoded
-from .features import DISTORTION, LM, PHRASE_PENALTY, REORDERING, TRANSLATION, UNKNOWN, UNKNOWN_VALUE, WORD_PENALTY
 from .lattice import Derivation
+from .names import DISTORTION, LM, PHRASE_PENALTY, REORDERING, TRANSLATION, UNKNOWN, UNKNOWN_VALUE, WORD_PENALTY
 
 BATCH = 64  # sentences whose lists are in memory while a file is written
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from ..core.arrays import F64, I32
-from .features import base_names
 from .lm import LanguageModel, isolated_scores
+from .names import base_names
 from .tables import PhraseTable, read_phrase_table, with_reordering
 
 

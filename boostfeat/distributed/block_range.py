@@ -1,4 +1,4 @@
-"""Some blocks of sentences on a worker: what they add to every sum that boosting, PRO and refits are made of.
+"""Some blocks of sentences on a worker: what they add to every sum that boosting and PRO are made of.
 
 A worker has a part for each of its threads. Where a sum rounds, what a part gives is a list with an item for each of its blocks:
 these are the same however many workers and threads there are. All other lists have one item.
@@ -16,15 +16,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from ..boosting.refit import Terms
-from ..boosting.round_loss import Training
+from ..boosting.round_loss import RoundLoss
 from ..boosting.stopping import scores_of, tree_scores
-from ..core.arrays import F64, I32, I64, first_use_order
+from ..core.arrays import F64, I64, first_use_order
 from ..lists.choices import best_choice, chosen_stats
 from ..lists.nbest import NBest, SparseRows, Units
-from ..losses.expected import ExpectedBleu
 from ..losses.pairs import PairOptions, Pairs, pairs_for, sample_pairs, split_pairs
-from ..losses.pairwise import PairwiseLogLoss
 from ..metrics.bleu import context_bleu, corpus_bleu, corpus_rows, sentence_bleu
 from ..model.effects import squares_within_lists
 from ..model.model import Model
@@ -33,7 +30,7 @@ from ..trees.tree import DenseTable, Tree
 from ..tuners.linear import LinearPart
 
 if TYPE_CHECKING:
-    from ..boosting.boost import BoostOptions
+    from ..boosting.options import BoostOptions
 
 RayAt = tuple[float, float, float]
 
@@ -158,37 +155,23 @@ class Part:
     def _pair_slices(self) -> Iterator[slice]:
         return (slice(a, b) for a, b in pairwise(self.pairs.sent_ptr[self.blocks].tolist()))
 
-    def train(self, scale: float, mean: float | None) -> list[float]:
+    def train(self, mean: float | None) -> list[float]:
         """Make the loss of the rounds to come; with weights over their mean, or of 1 where that is 0. Gives its reach."""
-        assert self.options is not None
         weight = None
         if mean is not None and self.weight is not None:
             weight = self.weight / mean if mean > 0 else np.ones(len(self.pairs))
-        self.training = Training.of(
-            self.space,
-            self.nbest.hyp_ptr,
-            self.pairs,
-            self.gains,
-            replace(self.options, scale=scale),
-            weight=weight,
-            blocks=self.blocks,
-        )
-        units, loss = np.diff(self.training.space.unit_ptr), self._loss
+        self.round_loss = RoundLoss.of(self.space, self.nbest.hyp_ptr, self.pairs, weight=weight, blocks=self.blocks)
+        units, loss = np.diff(self.round_loss.space.unit_ptr), self.round_loss.loss
         reach = loss.weight * (units[loss.pairs.better] + units[loss.pairs.worse])
         return [float(reach[block].sum()) for block in self._pair_slices()]
 
     def agree(self, reach: float) -> None:
         """Round gradients to the grid of the whole corpus."""
-        self.training = replace(self.training, reach=reach)
-
-    @property
-    def _loss(self) -> PairwiseLogLoss:
-        assert isinstance(self.training.loss, PairwiseLogLoss)  # check_options has seen to it
-        return self.training.loss
+        self.round_loss = replace(self.round_loss, reach=reach)
 
     def _losses(self) -> list[float]:
-        scores = self.scores[self.training.hyps]
-        return [value for value, _, _ in self._loss.block_rays(scores, np.zeros(len(scores)))(0.0)]
+        scores = self.scores[self.round_loss.hyps]
+        return [value for value, _, _ in self.round_loss.loss.block_rays(scores, np.zeros(len(scores)))(0.0)]
 
     # -- rows ----------------------------------------------------------------------------------------------------------
     # A unit of several parts is a row of the first of them only, its host; the others send it what they have of it. So the
@@ -235,19 +218,11 @@ class Part:
         used = np.maximum.accumulate([0, *(k + 1 for k in last)])
         return used if self._own is None else np.searchsorted(self._own, used)
 
-    @cached_property
-    def owners(self) -> tuple[I64, I32]:
-        return self.space.owners(self.nbest.hyp_ptr)
-
     # -- a round -------------------------------------------------------------------------------------------------------
 
-    def target(self, seed: int, m: int, subsample: float) -> list[tuple[F64, F64, float, float]]:
+    def target(self) -> list[tuple[F64, F64, float, float]]:
         """y = -dΨ/dF of its units. Gives that of guests and of adopted rows, and the largest and the sum of all other |y|."""
-        among = None
-        if subsample < 1:
-            drawn = np.random.default_rng([seed, m]).random(self.n)[self.first : self.first + len(self.nbest)] < subsample
-            among = drawn[self.nbest.sent_of_hyp]
-        target = self.training.target(self.scores, among)
+        target = self.round_loss.target(self.scores)
         self.g = self.mine(target)
         size = np.abs(self.g)
         size[self._adopted] = 0.0
@@ -260,8 +235,8 @@ class Part:
             every[self._own], every[self._guests] = h, tree.predict(self._table)  # type: ignore[arg-type]
             h = every
         self._direction = self.space.sum(h)
-        at = self.training.hyps
-        self._rays = self._loss.block_rays(self.scores[at], self._direction[at])
+        at = self.round_loss.hyps
+        self._rays = self.round_loss.loss.block_rays(self.scores[at], self._direction[at])
         return self.ray(0.0)
 
     def ray(self, rho: float) -> list[RayAt]:
@@ -310,37 +285,9 @@ class Part:
     def forget_linear(self) -> None:
         del self._linear
 
-    def spreads(self, names: list[str]) -> list[tuple[F64, F64]]:
-        """Of dense features: squares about the lists' means, and the largest values."""
-        squares, largest = np.zeros((len(self.blocks) - 1, len(names))), np.zeros(len(names))
+    def spreads(self, names: list[str]) -> list[F64]:
+        """Squares of dense features about the lists' means, of each block."""
+        squares = np.zeros((len(self.blocks) - 1, len(names)))
         for j, name in enumerate(names):
-            column = self.nbest.global_column(name)
-            squares[:, j], largest[j] = self._squares(column), np.abs(column).max(initial=0.0)
-        return [(row, largest) for row in squares]
-
-    def sparse_squares(self) -> list[F64]:
-        every = self.nbest.global_sparse.power(2)
-        return [np.asarray(every[block].sum(axis=0)).ravel() for block in self._hyps]
-
-    # -- expected BLEU -------------------------------------------------------------------------------------------------
-
-    def prepare_refit(self, model: Model, scale: float) -> None:
-        assert self.options is not None
-        self._refits = []
-        for first, last in pairwise(self.blocks.tolist()):
-            block = cut_part(self.nbest, first, last)[0]
-            terms = Terms(block, Space.of(block, self.options.level), model.trees, "linear")
-            self._refits.append((terms, ExpectedBleu(block.hyp_ptr, block.stats, scale, strict=self.strict)))
-
-    def expect(self, theta: F64) -> list[F64]:
-        """Statistics that the weights let expect [10]."""
-        self._p, expected = zip(*(loss.expected(terms.scores(theta)) for terms, loss in self._refits), strict=True)
-        return list(expected)
-
-    def refit_slope(self, slope: F64) -> list[F64]:
-        """dΨ/dθ, from the slope [10] of ln BLEU in the expected statistics of the corpus."""
-        every = zip(self._refits, self._p, strict=True)
-        return [terms.gradient(loss.margins(slope, p, n=self.n)) for (terms, loss), p in every]
-
-    def forget_refit(self) -> None:
-        del self._refits, self._p
+            squares[:, j] = self._squares(self.nbest.global_column(name))
+        return list(squares)

@@ -43,7 +43,7 @@ class ClusterGrower:
         names, sizes, counts = zip(*fleet.shards("prepare_rows", features), strict=True)
         self.names: list[str] = names[0]
         self.n_rows, self._total, n = sum(sizes), sum(counts), len(fleet.members)
-        given = None if n == 1 and not options.min_sentences else self._features()
+        given = None if n == 1 else self._features()
         found = fleet.shards("code_rows", given, seed, n)[0]
         self.borders, self.scales = [borders for borders, _ in found], [scale for _, scale in found]
         self.splittable = any(len(borders.low) for borders in self.borders)
@@ -71,13 +71,13 @@ class ClusterGrower:
         """Borders and scales from the values of all workers."""
         width = max(1, _NUMBERS // max(1, self.n_rows))
         return [
-            self._feature(first + k, [masses[k] for masses in parts])
+            self._feature([masses[k] for masses in parts])
             for first in range(0, len(self.names), width)
             for parts in [self.fleet.shards("masses", first, min(first + width, len(self.names)))]
             for k in range(len(parts[0]))
         ]
 
-    def _feature(self, f: int, parts: list[tuple[F64, F64]]) -> tuple[Borders, Scale]:
+    def _feature(self, parts: list[tuple[F64, F64]]) -> tuple[Borders, Scale]:
         """Borders and scale of a feature from its values and their occurrences: those of the corpus on one machine."""
         options = self.options
         values, mass = parts[0]
@@ -87,16 +87,9 @@ class ClusterGrower:
         if not len(values):
             return Borders(np.zeros(0), np.zeros(0)), Scale()
         borders = borders_of(values, mass, max_bin=options.max_bin, least=options.min_occurrences)
-        if options.min_sentences and len(borders.low):
-            pairs = [pair for found in self.fleet.shards("ranges", f) for pair in found]
-            lowest, highest = (np.sort(np.concatenate(side)) for side in zip(*pairs, strict=True))
-            left = np.searchsorted(lowest, borders.low, side="right")
-            right = len(highest) - np.searchsorted(highest, borders.low, side="right")
-            enough = np.minimum(left, right) >= options.min_sentences
-            borders = Borders(borders.low[enough], borders.high[enough])
         return borders, scale_of(values, mass, centred=options.leaves == "affine")
 
-    def grow(self, targets: list[tuple[F64, F64, float, float]], *, draw: int) -> Grown | None:
+    def grow(self, targets: list[tuple[F64, F64, float, float]]) -> Grown | None:
         """The tree that fits the targets, of which parts have given these."""
         guests, rows, most, sizes = zip(*targets, strict=True)
         by_host, whole = self._completed(guests, rows)
@@ -105,14 +98,12 @@ class ClusterGrower:
         if largest == 0 or not self.splittable:
             return None
         self.fleet.later("complete", by_host)
-        if self.options.leaves == "constant" and not self.options.min_sentences:  # LightGBM keeps enough in every leaf
-            splits, sums = self._agreed("constant", *self._constant(largest, total), self.options.max_leaves, draw)
+        if self.options.leaves == "constant":  # LightGBM keeps enough in every leaf
+            splits, sums = self._agreed("constant", *self._constant(largest, total), self.options.max_leaves)
             return self._best([self._fit(splits, -1, sums)] if splits else [])
-        plain = self._structure(self._constant(largest, total), draw) if self.options.leaves != "linear" else []
-        if self.options.leaves == "constant":
-            return self._best([self._fit(plain, -1)] if plain else [])
+        plain = self._structure(self._constant(largest, total)) if self.options.leaves == "affine" else []
         features = sorted(self._candidates().tolist())  # of equal gains the first wins
-        found = [(structure, j) for j in features for structure in (self._structure(self._sloped(j, largest), draw), plain)]
+        found = [(structure, j) for j in features for structure in (self._structure(self._sloped(j, largest)), plain)]
         return self._best([self._fit(structure, j) for structure, j in found if structure])
 
     def _best(self, fits: list[Grown]) -> Grown | None:
@@ -132,12 +123,12 @@ class ClusterGrower:
         least = max(LEAST_ENERGY, 2 * self._total / self.n_rows)
         return j, scale, grid_step(total * abs(scale)), grid_step(energy), least
 
-    def _structure(self, task: _Task, draw: int) -> list[Split]:
+    def _structure(self, task: _Task) -> list[Split]:
         """Splits that leave enough on both sides, up to max_leaves; see Grower on what is dropped."""
         most = self.options.max_leaves
-        kept, dropped = self._kept(task, most, draw)
+        kept, dropped = self._kept(task, most)
         if dropped and len(kept) < most - 1:
-            kept, _ = self._kept(task, 4 * most, draw)
+            kept, _ = self._kept(task, 4 * most)
         return kept
 
     def _agreed(self, method: str, *arguments: Any) -> tuple[list[Split], list[Any]]:
@@ -153,17 +144,16 @@ class ClusterGrower:
                 )
         return splits, [about for _, about in found]
 
-    def _kept(self, task: _Task, most: int, draw: int) -> tuple[list[Split], bool]:
-        splits, below = self._agreed("sequence", *task, most, draw)
-        counts, sentences = (sum(side) for side in zip(*below, strict=True))  # type: F64, I64
+    def _kept(self, task: _Task, most: int) -> tuple[list[Split], bool]:
+        splits, below = self._agreed("sequence", *task, most)
+        counts: F64 = sum(below)
         kept: list[Split] = []
         place: dict[int, tuple[int, int]] = {0: (-1, 0)}  # of a split: which of those kept it is below, and on what side
         dropped = False
         for k, (f, code, left, right) in enumerate(splits):
             if len(kept) >= self.options.max_leaves - 1 or k not in place:
                 continue
-            few = counts[k].min() < self.options.min_occurrences
-            if few or (self.options.min_sentences and sentences[k].min() < self.options.min_sentences):
+            if counts[k].min() < self.options.min_occurrences:
                 dropped = True
                 continue
             parent, side = place[k]
@@ -191,7 +181,7 @@ class ClusterGrower:
             if options.leaves == "affine":
                 centre = np.divide(slopes[:, 0], c, out=centre, where=c > 0)
                 c, g, slopes = self._slopes(splits, j, centre)
-        gain, value, intercept = fit_leaves(c, g, slopes, centre, leaves=options.leaves, l2=options.leaf_l2)
+        gain, value, intercept = fit_leaves(c, g, slopes, centre, leaves=options.leaves)
         if j >= 0:
             value, intercept = value / scale, intercept - value * shift
         if options.leaves != "affine":
@@ -244,6 +234,6 @@ class ClusterGrower:
         weight = 1 / (size * share) if self.n_rows > size else np.ones(len(g))
         bins: Any = SimpleNamespace(codes=codes, borders=self.borders, scales=self.scales)
         affine = self.options.leaves == "affine"
-        search = SlopeSearch(x, weight * c, bins, affine=affine, leaf_l2=self.options.leaf_l2, threads=1, seed=self.seed)
+        search = SlopeSearch(x, weight * c, bins, affine=affine, threads=1, seed=self.seed)
         search.sample = len(x)
         return search.rank(weight * g, self.options.candidates)

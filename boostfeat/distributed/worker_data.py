@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..core.arrays import F64, I32, I64, Array, in_threads, offsets
+from ..core.arrays import F64, I32, Array, in_threads, offsets
 from ..core.errors import InputError
 from ..lists.learnable import learnable
 from ..lists.store import read_store
@@ -22,13 +22,13 @@ from ..losses.line_search import minimise_ray
 from ..losses.pairwise import add_up
 from ..trees.binning import Bins, Borders, Scale, columns_of, value_masses
 from ..trees.growing import Grower
-from ..trees.growing_kernels import divide, on_grid, owners_in, slope_sums, sums
+from ..trees.growing_kernels import divide, on_grid, slope_sums, sums
 from ..trees.tree import Tree, leaf_outputs
 from .block_range import Part, RayAt
 from .shares import Share, versions
 
 if TYPE_CHECKING:
-    from ..boosting.boost import BoostOptions
+    from ..boosting.options import BoostOptions
     from ..lists.nbest import NBest
 
 Split = tuple[int, int, int, int]
@@ -93,15 +93,15 @@ class Shard:
 
     def prepare_rows(self, names: Sequence[str]) -> tuple[list[str], int, float]:
         """Put the rows of all parts side by side. Returns their features, number and occurrences."""
-        spaces = [part.space.only(names) if names else part.space for part in self.parts]
-        self._names, self._all = spaces[0].names, [space.x for space in spaces]
+        spaces = [part.space.for_trees(names) for part in self.parts]
         x = None if names else self._corpus_rows()
         if x is None:
-            x = _joined([part.mine(every) for every, part in zip(self._all, self.parts, strict=True)])
+            x = _joined([part.mine(space.x) for space, part in zip(spaces, self.parts, strict=True)])
         self._x, self._c = x, _joined([part.c for part in self.parts])
         self._ptr = offsets(np.array([len(part.c) for part in self.parts]))
         blocks = [first + part.row_ptr for first, part in zip(self._ptr[:-1], self.parts, strict=True)]
         self._blocks = [slice(a, b) for ptr in blocks for a, b in pairwise(ptr.tolist())]
+        self._names = spaces[0].names
         return list(self._names), len(self._x), float(self._c.sum())
 
     def _corpus_rows(self) -> F64 | None:
@@ -117,19 +117,6 @@ class Shard:
         """Distinct values of some features and their occurrences."""
         columns = columns_of(self._x, range(first, last), self.threads)
         return in_threads(lambda k: value_masses(columns[k], self._c), range(len(columns)), self.threads)
-
-    def ranges(self, f: int) -> list[tuple[F64, F64]]:
-        """Of each part, the lowest and the highest value of a feature in every sentence that has units."""
-        out = []
-        for x, part in zip(self._all, self.parts, strict=True):
-            ptr, sentence = part.owners
-            values = np.repeat(x[:, f], np.diff(ptr))
-            lowest, highest = np.full(len(part.nbest), np.inf), np.full(len(part.nbest), -np.inf)
-            np.minimum.at(lowest, sentence, values)
-            np.maximum.at(highest, sentence, values)
-            seen = lowest <= highest
-            out.append((lowest[seen], highest[seen]))
-        return out
 
     def code_rows(self, given: Sequence[tuple[Borders, Scale]] | None, seed: int, machines: int) -> list[tuple[Borders, Scale]]:
         """Code the rows by the borders of the whole corpus (found here where these are all) and make LightGBM's dataset.
@@ -162,8 +149,8 @@ class Shard:
         self.each("complete", target)
         self._g = _joined([part.g for part in self.parts])
 
-    def sequence(self, *task: Any) -> tuple[list[Split], tuple[F64, I64]]:
-        """LightGBM's splits, and occurrences and owners below each: see RowGrower.splits."""
+    def sequence(self, *task: Any) -> tuple[list[Split], F64]:
+        """LightGBM's splits, and occurrences below each: see RowGrower.splits."""
         splits = self._grower.splits(self._g, *task)
         return splits, self._below(splits)
 
@@ -210,23 +197,16 @@ class Shard:
         first, second = np.array(energies).T
         return first, second
 
-    def _below(self, splits: list[Split]) -> tuple[F64, I64]:
-        """[k, 2] occurrences, and sentences where they are asked for, to the left and right of each split."""
-        counts, sentences = np.zeros((len(splits), 2)), np.zeros((len(splits), 2), np.int64)
+    def _below(self, splits: list[Split]) -> F64:
+        """[k, 2] occurrences to the left and right of each split."""
+        counts = np.zeros((len(splits), 2))
         leaf_of = np.zeros(len(self._c), np.int32)
-        all_leaves = [np.zeros(len(x), np.int32) for x in self._all]
         node_of = {0: 0}
         for k, (f, code, left, right) in enumerate(splits):
             n = 2 * k + 1
             counts[k] = divide(leaf_of, node_of[k], self._grower.codes[f], code, n, n + 1, self._c)
-            if self.options is not None and self.options.tree.min_sentences:  # a guest is in sentences here, too
-                border = self._grower.border(f, code)
-                for x, leaves, part in zip(self._all, all_leaves, self.parts, strict=True):
-                    divide(leaves, node_of[k], x[:, f], border, n, n + 1, part.counts)
-                    seen = np.full(len(part.nbest), -1, np.int32)
-                    sentences[k] += [owners_in(leaves, node, *part.owners, seen) for node in (n, n + 1)]
             node_of |= {left: n, right: n + 1}
-        return counts, sentences
+        return counts
 
     def shares(self) -> list[tuple[float, float]]:
         """Of each block Σ |g| and Σ c."""
@@ -284,7 +264,7 @@ class RowGrower(Grower):
             self._again = np.repeat(np.arange(len(counts)), copies)
         self._dataset = self._make_dataset() if self._bins.splittable else None
         self.machines = machines  # only now: the dataset is made by each for itself
-        self._boosters, self._draw = {}, 0
+        self._boosters = {}
         self._counts = np.append(counts - most * copies, np.full(copies.sum(), most)).astype(np.float32)
         self._grad = np.zeros(len(self._counts), np.float32)
 
@@ -302,10 +282,6 @@ class RowGrower(Grower):
     def leaf_of(self, splits: list[Split]) -> I32:
         return self._descended(splits).leaf_of
 
-    def border(self, f: int, code: int) -> float:
-        """The largest value of a feature up to a code."""
-        return float(self._bins.borders[f].low[code])
-
     def z(self, j: int) -> F64:
         scale, shift = self._bins.scales[j]
         return self._x[:, j] / scale - shift
@@ -316,11 +292,8 @@ class RowGrower(Grower):
             more |= {"tree_learner": "data", "num_machines": self.machines, "pre_partition": True, "min_data_in_leaf": 1}
         return super()._params(**more)
 
-    def splits(
-        self, g: F64, on: int, scale: float, step: float, hess_step: float, least: float, most: int, draw: int
-    ) -> list[Split]:
+    def splits(self, g: F64, on: int, scale: float, step: float, hess_step: float, least: float, most: int) -> list[Split]:
         """LightGBM's splits on -g (or, for leaves linear in feature ``on``, on -z g)."""
-        self._draw = draw
         n = len(self._c)  # the copies have no gradient
         if on < 0:
             on_grid(g, scale, step, self._grad[:n])

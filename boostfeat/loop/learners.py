@@ -123,8 +123,7 @@ class TreeLearner:
 
         def keep(row: Mapping[str, Any], model: Model) -> None:
             model.save(partial)
-            done = row.get("bag", 0) * self.options.rounds + row["round"]
-            task.tick(done, self.options.bags * self.options.rounds)
+            task.tick(row["round"], self.options.rounds)
 
         model = boost(
             task.dev,

@@ -1,6 +1,6 @@
 """What a loss is: a function Ψ of the hypothesis scores [H], with its gradient, and its shape along a line.
 
-A loss sees hypotheses only. With scores A F (METHOD section 1), its gradient in unit scores is A' g, and in linear weights
+A loss sees hypotheses only. With scores A F, its gradient in unit scores is A' g, and in linear weights
 G' g; both are the caller's.
 """
 
@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Protocol
-
-import numpy as np
 
 from ..core.arrays import F64
 
@@ -28,11 +26,3 @@ class Loss(Protocol):
 
     def ray(self, scores: F64, direction: F64) -> Ray:
         """Ψ along scores + ρ direction [H], prepared so that each call costs one pass over what moves."""
-
-    def curvature(self, scores: F64, columns: F64) -> F64:
-        """[n, n] second derivatives of Ψ in the weights of these columns [H, n], or a positive stand-in where Ψ is not convex."""
-
-
-def mirrored(lower: F64) -> F64:
-    """The symmetric matrix of a lower triangle."""
-    return np.asarray(np.tril(lower) + np.tril(lower, -1).T)

@@ -1,4 +1,4 @@
-"""Losses of preference pairs: log-loss [HM11, TA13], plain or weighted."""
+"""The loss of preference pairs: the log-loss of their margins [HM11], [TA13], plain or weighted."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numba import njit
 
-from ..core.arrays import F64, HUGE, I32, I64
+from ..core.arrays import F64, HUGE, I64
 from ..core.fast_exp import exp_nonpositive
-from .loss import Ray, mirrored
+from .loss import Ray
 from .pairs import Pairs
 
 _PRODUCT = 500  # factors between 1 and 2: their product is a number, and one logarithm does for all of them
@@ -95,40 +95,6 @@ def _pair_sums(margin, e, dz, weight):  # type: ignore[no-untyped-def]
     return value + np.log(product), first, second
 
 
-@njit(cache=True, nogil=True)
-def _pair_curvature(better, worse, weight, margin, e, columns, out):  # type: ignore[no-untyped-def]
-    """OUT out[n, n] = Σ_k w_k σ(1-σ) d_k d_k', d_k the difference of the columns [H, n] over the pair."""
-    n = columns.shape[1]
-    d = np.empty(n)
-    for k in range(len(better)):
-        moves = False
-        for j in range(n):
-            d[j] = columns[better[k], j] - columns[worse[k], j]
-            moves |= d[j] != 0.0
-        if moves:
-            curve = weight[k] * e[k] / ((1.0 + e[k]) * (1.0 + e[k]))
-            for i in range(n):
-                for j in range(i + 1):
-                    out[i, j] += curve * d[i] * d[j]
-
-
-@njit(cache=True, nogil=True)
-def _unit_curvature(better, worse, weight, e, unit_ptr, unit_idx, count, out):  # type: ignore[no-untyped-def]
-    """OUT out[V] += Σ_k w_k σ(1-σ) (A_better,v - A_worse,v)²; count[V] is 0 before and after."""
-    for k in range(len(better)):
-        curve = weight[k] * e[k] / ((1.0 + e[k]) * (1.0 + e[k]))
-        b, w = better[k], worse[k]
-        for i in range(unit_ptr[b], unit_ptr[b + 1]):
-            count[unit_idx[i]] += 1
-        for i in range(unit_ptr[w], unit_ptr[w + 1]):
-            count[unit_idx[i]] -= 1
-        for h in (b, w):
-            for i in range(unit_ptr[h], unit_ptr[h + 1]):
-                v = unit_idx[i]
-                out[v] += curve * count[v] * count[v]
-                count[v] = 0
-
-
 class PairwiseLogLoss:
     """Ψ = Σ_k log(1 + exp(-z_k)),  z = P scores;  dΨ/dscores = -P' σ(-z)       [HM11], [TA13 section 2.3, appendix A]"""
 
@@ -145,21 +111,6 @@ class PairwiseLogLoss:
         _margins(self.pairs.better, self.pairs.worse, scores, margin, e)
         exp_nonpositive(e)
         _pair_gradient(self.pairs.better, self.pairs.worse, self.weight, margin, e, out)
-        return out
-
-    def curvature(self, scores: F64, columns: F64) -> F64:
-        out, (margin, e) = np.zeros((columns.shape[1], columns.shape[1])), np.empty((2, len(self.pairs)))
-        _margins(self.pairs.better, self.pairs.worse, scores, margin, e)
-        _pair_curvature(self.pairs.better, self.pairs.worse, self.weight, margin, exp_nonpositive(e), columns, out)
-        return mirrored(out)
-
-    def unit_curvature(self, scores: F64, unit_ptr: I64, unit_idx: I32, n: int) -> F64:
-        """[V] second derivatives in the scores of the units that the hypotheses are made of: the diagonal of A' P' q P A."""
-        out, (margin, e) = np.zeros(n), np.empty((2, len(self.pairs)))
-        _margins(self.pairs.better, self.pairs.worse, scores, margin, e)
-        _unit_curvature(
-            self.pairs.better, self.pairs.worse, self.weight, exp_nonpositive(e), unit_ptr, unit_idx, np.zeros(n, np.int32), out
-        )
         return out
 
     def ray(self, scores: F64, direction: F64) -> Ray:
@@ -200,15 +151,3 @@ def add_up(blocks: Sequence[tuple[float, float, float]]) -> tuple[float, float, 
     for own, slope, curve in blocks:
         value, first, second = value + own, first + slope, second + curve
     return value, first, second
-
-
-class LambdaLoss(PairwiseLogLoss):
-    """Ψ = Σ_k Δ_k log(1 + exp(-z_k)): each pair's gradient weighted by what swapping it changes in the metric.
-
-    LambdaMART [Wu et al. 2010] weighs by the change in a measure of the whole ranking under the current scores. Only the
-    first hypothesis of a list is used in translation, and there a swap changes the gain by Δ_k, whatever the scores; so the
-    weights are constant and, other than LambdaMART's, the gradient is that of a (convex) loss.
-    """
-
-    def __init__(self, pairs: Pairs, n_hyps: int, weight: F64 | None = None, *, cuts: I64 | None = None) -> None:
-        super().__init__(pairs, n_hyps, pairs.delta if weight is None else weight, cuts=cuts)

@@ -1,4 +1,4 @@
-"""The units of a level, and how hypotheses are made of them: METHOD section 1's A and X."""
+"""The units of a level, and how hypotheses are made of them: the matrices A and X."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..core.arrays import F64, I32, I64, add_segment_sums, occurrences, offsets, owners, scatter_segments, segment_positions
+from ..core.arrays import F64, I32, I64, add_segment_sums, occurrences, offsets, scatter_segments, segment_positions
 from ..core.errors import InputError
 from ..lists.nbest import NBest
 from ..trees.tree import Table
@@ -61,8 +61,10 @@ class Space:
         at = segment_positions(self.unit_ptr, hyps)
         return replace(self, unit_ptr=offsets(self.unit_ptr[1:][hyps] - self.unit_ptr[:-1][hyps]), unit_idx=self.unit_idx[at])
 
-    def only(self, names: Collection[str]) -> Space:
-        """The same units with these features only."""
+    def for_trees(self, names: Collection[str]) -> Space:
+        """The same units with these features only; where none are named, the dense ones, or the sparse ones of a list without."""
+        if not names:
+            return replace(self, sparse=None, sparse_names=()) if self.names else self
         wanted = set(names)
         if unknown := sorted(wanted - set(self.names) - set(self.sparse_names)):
             raise InputError(f"tree features: expected features of the list, found {unknown[0]!r}; see 'boostfeat info'")
@@ -79,12 +81,3 @@ class Space:
     def counts(self) -> F64:
         """c [V]: occurrences of each unit."""
         return occurrences(self.unit_idx, len(self.x))
-
-    def owners(self, hyp_ptr: I64) -> tuple[I64, I32]:
-        """The sentences that each unit occurs in: offsets [V+1] and their numbers. Most units occur in one."""
-        sentence = owners(hyp_ptr)[owners(self.unit_ptr)].astype(np.int32)
-        order = np.lexsort((sentence, self.unit_idx))
-        unit, sentence = self.unit_idx[order], sentence[order]
-        fresh = np.ones(len(unit), np.bool_)
-        fresh[1:] = (unit[1:] != unit[:-1]) | (sentence[1:] != sentence[:-1])
-        return offsets(np.bincount(unit[fresh], minlength=len(self.x))), sentence[fresh]

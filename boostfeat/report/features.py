@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ..boosting.boost import Space
 from ..core.arrays import F64
 from ..model.model import Model, tree_scores
+from ..model.units import Space
 from ..trees.tree import Table
 from .run import Run
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ..boosting.boost import Space
 from ..core.arrays import F64, I64, owners
 from ..lists.nbest import NBest, take_strings
+from ..model.units import Space
 from ..trees.tree import Remembered, Table, Tree
 from .run import Run
 

@@ -1,19 +1,19 @@
 """Features as small integers: the bins in which trees seek their thresholds.
 
 Features are binned here and not by LightGBM. Bins that weigh a row by its occurrences make merging equal rows exact, whatever
-the number of distinct values; and no border leaves fewer than ``least`` occurrences, or rows of fewer than ``least_owners``
-sentences, on a side, which the hessian c x_j² of linear leaves cannot express.
+the number of distinct values; and no border leaves fewer than ``least`` occurrences on a side, which the hessian c x_j² of
+linear leaves cannot express.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
-from ..core.arrays import F64, I32, I64, U8, Array, in_threads
+from ..core.arrays import F64, I64, U8, Array, in_threads
 
 if TYPE_CHECKING:
     from scipy.sparse import csc_matrix, csr_matrix
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 
 _NUMBERS = 1 << 27  # of x that are held at a time, while it is read column by column: 1 GB
 _FEW = 4096  # distinct values: more are sorted
-
-Owners: TypeAlias = tuple[I64, I32]
-"""Of each row the sentences it occurs in: offsets [V+1] and their numbers."""
 
 
 class Borders(NamedTuple):
@@ -65,8 +62,6 @@ class Bins:
         centred: bool,
         sparse: csr_matrix | None,
         threads: int,
-        owners: Owners | None = None,
-        least_owners: int = 0,
         given: Sequence[tuple[Borders, Scale]] | None = None,
     ) -> None:
         """Borders and scales of the dense features are found here, unless they are given."""
@@ -87,10 +82,6 @@ class Bins:
                 self.borders[f] = borders_of(values, mass, max_bin=max_bin, least=least)
                 self.scales[f] = scale_of(values, mass, centred=centred)
             _encode(column, self.borders[f].low, self.codes[f])
-            if given is None and owners and least_owners:
-                enough = _fewer_owners(self.codes[f], len(self.borders[f].low), owners) >= least_owners
-                self.borders[f] = Borders(*(side[enough] for side in self.borders[f]))
-                _encode(column, self.borders[f].low, self.codes[f])
 
         if n:
             for first in range(0, d, width := max(threads, _NUMBERS // n)):
@@ -98,17 +89,11 @@ class Bins:
                 block = columns_of(x, some, threads)
                 in_threads(bin_column, some, threads)
         if sparse is not None and sparse.nnz:
-            self._bin_sparse(sparse, counts, max_bin=max_bin, least=least, owners=owners, least_owners=least_owners)
+            self._bin_sparse(sparse, counts, max_bin=max_bin, least=least)
 
-    def _bin_sparse(
-        self, sparse: csr_matrix, counts: F64, *, max_bin: int, least: float, owners: Owners | None, least_owners: int
-    ) -> None:
+    def _bin_sparse(self, sparse: csr_matrix, counts: F64, *, max_bin: int, least: float) -> None:
         # one side of every split holds non-zero values only, so a feature needs enough of those
-        used = sparse != 0
-        enough = used.T @ counts >= least
-        if owners and least_owners:
-            enough &= _sparse_owners(used, owners) >= least_owners
-        enough = np.flatnonzero(enough)
+        enough = np.flatnonzero((sparse != 0).T @ counts >= least)
         columns = sparse[:, enough].tocsc()
         columns.sum_duplicates()
         total, kept = counts.sum(), []
@@ -212,27 +197,6 @@ def _cut(mass: F64, *, max_bin: int, least: float) -> I64:
         cuts = np.flatnonzero(np.diff(bin_of))
     left = np.cumsum(mass)[cuts]
     return np.asarray(cuts[(left >= least) & (total - left >= least)])
-
-
-def _fewer_owners(codes: U8, n_borders: int, owners: Owners) -> I64:
-    """For each border the owners of rows on the side that has fewer of them: codes [V] of the rows by all the borders."""
-    ptr, idx = owners
-    n, of_row = int(idx.max(initial=-1)) + 1, np.repeat(codes.astype(np.int16), np.diff(ptr))
-    lowest, highest = np.full(n, np.iinfo(np.int16).max, np.int16), np.full(n, -1, np.int16)
-    np.minimum.at(lowest, idx, of_row)
-    np.maximum.at(highest, idx, of_row)
-    left = np.searchsorted(np.sort(lowest), np.arange(n_borders), side="right")
-    right = n - np.searchsorted(np.sort(highest), np.arange(n_borders), side="right")
-    return np.asarray(np.minimum(left, right))
-
-
-def _sparse_owners(used: csr_matrix, owners: Owners) -> I64:
-    """For each sparse feature the owners of the rows that have it."""
-    from scipy.sparse import csr_matrix
-
-    ptr, idx = owners
-    rows = csr_matrix((np.ones(len(idx)), idx, ptr), shape=(len(ptr) - 1, int(idx.max(initial=-1)) + 1))
-    return np.diff((rows.T @ used).tocsc().indptr)
 
 
 def scale_of(values: F64, mass: F64, *, centred: bool) -> Scale:

@@ -1,4 +1,4 @@
-"""Growing a tree on the negative gradient by least squares, with LightGBM [TA13 Figure 3 line 4, METHOD section 2].
+"""Growing a tree on the negative gradient by least squares, with LightGBM [TA13 Figure 3 line 4].
 
     h = argmin Σ_v c_v (g_v / c_v - h(x_v))²        g = A' P' σ(-z), c_v occurrences of unit v
 
@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..core.arrays import F64, I32, I64, Array
-from ..core.errors import InputError, unknown_name
-from .binning import Bins, Owners
-from .growing_kernels import descend, divide, owners_in, slope_sums, sums, to_grid
+from ..core.errors import unknown_name
+from .binning import Bins
+from .growing_kernels import descend, divide, slope_sums, sums, to_grid
 from .slope_search import SlopeSearch
 from .tree import LEAF_KINDS, LeafKind, Tree, leaf_outputs
 
@@ -40,10 +40,6 @@ class TreeOptions:
     min_occurrences: int = 200  # in every leaf: about what a unit in all hypotheses of one list has, so that no list makes a leaf
     max_bin: int = 255  # bins of a feature: thresholds are sought at their borders
     candidates: int = 4  # features j of linear and affine leaves that are grown fully: the best of a search over all
-    leaf_l2: float = 0.0  # L2 penalty on leaf values, in occurrences; features are scaled to a mean square of 1 for it
-    min_sentences: int = 0  # in every leaf: what a leaf says should hold in more than a few lists
-    columns: float = 1.0  # share of the features that each tree may test, drawn anew
-    curvature: bool = False  # splits by second derivatives in place of occurrences, where the loss has them (log, lambda)
 
     def __post_init__(self) -> None:
         if self.leaves not in LEAF_KINDS:
@@ -53,13 +49,9 @@ class TreeOptions:
             ("min_occurrences", 1, float("inf")),
             ("max_bin", 2, 255),
             ("candidates", 1, float("inf")),
-            ("leaf_l2", 0, float("inf")),
-            ("min_sentences", 0, float("inf")),
         ):
             if not least <= (value := getattr(self, name)) <= most:
                 raise ValueError(f"{name}: expected a number from {least} to {most}, found {value}")
-        if not 0 < self.columns <= 1:
-            raise InputError(f"columns: expected a share above 0 up to 1, found {self.columns}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,8 +94,8 @@ class Grower:
     Affine leaves: two structures for each j, that of constant leaves and that of slopes about the mean, fitted by least squares.
     j is a dense feature: a linear leaf on an indicator is a constant leaf under a split on it, which constant leaves offer.
 
-    Every leaf holds at least ``min_occurrences``, and rows of ``min_sentences`` owners. The bins see to it for the first split
-    of any tree, LightGBM to occurrences for all splits of constant leaves. Otherwise LightGBM's splits are replayed in its
+    Every leaf holds at least ``min_occurrences``. The bins see to it for the first split of any tree, LightGBM itself for all
+    splits of constant leaves. Otherwise LightGBM's splits are replayed in its
     order; one that leaves too few is dropped with all below it, and those after it move up. (Its second-best is not tried.)
 
     The result is the same for any number of threads.
@@ -120,12 +112,10 @@ class Grower:
         *,
         sparse: csr_matrix | None = None,
         sparse_names: Sequence[str] = (),
-        owners: Owners | None = None,
         threads: int = 1,
         seed: int = 0,
     ) -> None:
         self.options, self.threads, self.seed = options, threads, seed
-        self._owners = owners  # of each row, its sentences: offsets [V+1] and numbers
         self._x, self._c = x, np.ascontiguousarray(counts, np.float64)
         width = 0 if sparse is None else sparse.shape[1]
         for what, found, expected in (
@@ -133,7 +123,6 @@ class Grower:
             ("counts", len(counts), len(x)),
             ("sparse names", len(sparse_names), width),
             ("rows of sparse", len(x) if sparse is None else sparse.shape[0], len(x)),
-            ("owners of rows", len(x) if owners is None else len(owners[0]) - 1, len(x)),
         ):
             if found != expected:
                 raise ValueError(f"{what}: expected {expected}, found {found}")
@@ -145,40 +134,30 @@ class Grower:
             centred=options.leaves == "affine",
             sparse=sparse,
             threads=threads,
-            owners=owners,
-            least_owners=options.min_sentences,
         )
         self._names = [*names, *(str(sparse_names[int(k)]) for k in self._bins.kept)]
         if len(set(self._names)) != len(self._names):
             raise ValueError("names: expected every feature once, among dense and sparse ones")
         self._dataset = self._make_dataset() if self._bins.splittable else None
         self._boosters: dict[tuple[float, int], Any] = {}
-        self._draw = 0
         self._grad, self._counts = np.empty((2, len(x)), np.float32)  # what LightGBM is given
         to_grid(self._c, 1.0, self._counts)
-        self._search = SlopeSearch(
-            x, self._c, self._bins, affine=options.leaves == "affine", leaf_l2=options.leaf_l2, threads=threads, seed=seed
-        )
+        self._search = SlopeSearch(x, self._c, self._bins, affine=options.leaves == "affine", threads=threads, seed=seed)
 
     @cached_property
     def _hess(self) -> Array:
         """Its place, where LightGBM is given another hessian than the counts."""
         return np.empty(len(self._c), np.float32)
 
-    def grow(self, g: F64, *, curvature: F64 | None = None, draw: int = 0) -> Grown | None:
-        """The tree that fits -dΨ/dF = g [V]; None where no split lowers the squared error.
-
-        With ``curvature`` [V] (of Ψ, in place of occurrences) constant leaves are Newton steps Σg / Σ curvature. ``draw`` numbers
-        the draws of columns, where options ask for a share of them.
-        """
-        self._draw = draw
-        return self._grow(g, lambda g: self._search.rank(g, self.options.candidates), curvature)
+    def grow(self, g: F64) -> Grown | None:
+        """The tree that fits -dΨ/dF = g [V]; None where no split lowers the squared error."""
+        return self._grow(g, lambda g: self._search.rank(g, self.options.candidates))
 
     def grow_exhaustive(self, g: F64) -> Grown | None:
         """As grow, with every feature j grown fully: the oracle of the search, about D times the cost."""
         return self._grow(g, lambda _: self._search.features)
 
-    def _grow(self, g: F64, choose: Callable[[F64], I64], curvature: F64 | None = None) -> Grown | None:
+    def _grow(self, g: F64, choose: Callable[[F64], I64]) -> Grown | None:
         if len(g) != len(self._c):
             raise ValueError(f"gradient: expected {len(self._c)} numbers, found {len(g)}")
         largest = float(max(g.max(), -g.min())) if len(g) else 0.0
@@ -188,15 +167,15 @@ class Grower:
             return None
         g = np.ascontiguousarray(g, np.float64)
         constant = self.options.leaves == "constant"
-        fits = self._constant_fits(g, largest, curvature) if constant else self._slope_fits(g, largest, choose(g))
+        fits = self._constant_fits(g, largest) if constant else self._slope_fits(g, largest, choose(g))
         best = max(fits, key=lambda fit: (fit.gain, -fit.on), default=None)
         return self._finish(best) if best is not None and best.gain > 0 else None
 
     # -- leaves ------------------------------------------------------------------------------------------------------
 
-    def _constant_fits(self, g: F64, largest: float, curvature: F64 | None) -> list[_Fit]:
-        structure = self._constant_structure(g, largest, curvature)
-        return [self._fit(g, structure, -1, np.zeros(0), curvature)] if structure else []
+    def _constant_fits(self, g: F64, largest: float) -> list[_Fit]:
+        structure = self._constant_structure(g, largest)
+        return [self._fit(g, structure, -1, np.zeros(0))] if structure else []
 
     def _slope_fits(self, g: F64, largest: float, features: I64) -> list[_Fit]:
         fits = []
@@ -210,20 +189,20 @@ class Grower:
             fits += [self._fit(g, structure, j, z) for structure in (own, shared) if structure]
         return fits
 
-    def _fit(self, g: F64, structure: _Structure, j: int, z: F64, curvature: F64 | None = None) -> _Fit:
+    def _fit(self, g: F64, structure: _Structure, j: int, z: F64) -> _Fit:
         """Least squares in each leaf: b = Σg / Σc, or b = Σxg / Σcx² (about the leaf's mean of x for affine leaves)."""
-        n, l2 = len(structure.feature), self.options.leaf_l2
+        n = len(structure.feature)
         parts, slopes, centre = np.zeros((4, n, 2)), np.zeros((n, 3)), np.zeros(n)
-        sums(structure.leaf_of, self._c if curvature is None else curvature, g, parts)
+        sums(structure.leaf_of, self._c, g, parts)
         c, sum_g = parts.sum(axis=0).T
         if j < 0:
-            return _Fit(*fit_leaves(c, sum_g, None, centre, leaves=self.options.leaves, l2=l2), j, structure)
+            return _Fit(*fit_leaves(c, sum_g, None, centre, leaves=self.options.leaves), j, structure)
         slope_sums(structure.leaf_of, self._c, g, z, centre, slopes)
         if self.options.leaves == "affine":
             centre = _ratio(slopes[:, 0], c)
             slopes[:] = 0.0  # a second pass: differences of large sums would lose the spread of a narrow leaf
             slope_sums(structure.leaf_of, self._c, g, z, centre, slopes)
-        return _Fit(*fit_leaves(c, sum_g, slopes, centre, leaves=self.options.leaves, l2=l2), j, structure)
+        return _Fit(*fit_leaves(c, sum_g, slopes, centre, leaves=self.options.leaves), j, structure)
 
     def _finish(self, fit: _Fit) -> Grown:
         """From codes and z to thresholds and x, from numbers to names."""
@@ -263,7 +242,7 @@ class Grower:
             "boosting": "gbdt",
             "learning_rate": 1.0,
             "boost_from_average": False,
-            "lambda_l2": self.options.leaf_l2,
+            "lambda_l2": 0.0,
             "max_depth": -1,
             "min_gain_to_split": 0.0,
             "min_data_in_leaf": 0,  # LightGBM counts rows by their share of the hessian
@@ -281,14 +260,9 @@ class Grower:
             **more,
         }
 
-    def _constant_structure(self, g: F64, largest: float, curvature: F64 | None = None) -> _Structure | None:
+    def _constant_structure(self, g: F64, largest: float) -> _Structure | None:
         """What LightGBM grows: the hessian is the count, so its own limit keeps enough occurrences in every leaf."""
         to_grid(g, -1 / largest, self._grad)
-        if curvature is not None:
-            to_grid(curvature, 1.0, self._hess)
-            return self._structure(self._hess, least_hessian=1e-9 * float(curvature.sum()))
-        if self.options.min_sentences:
-            return self._structure(self._counts, least_hessian=self.options.min_occurrences * (1 - 1e-6))
         splits = self._split_sequence(self._counts, self.options.min_occurrences * (1 - 1e-6), self.options.max_leaves)
         return self._descended(splits) if splits else None
 
@@ -306,16 +280,9 @@ class Grower:
 
         key = (least_hessian, max_leaves)
         booster = self._boosters.get(key)
-        if booster is None or booster.num_trees() >= _TREES_A_BOOSTER or self.options.columns < 1:
+        if booster is None or booster.num_trees() >= _TREES_A_BOOSTER:
             params = self._params(min_sum_hessian_in_leaf=least_hessian, num_leaves=max_leaves)
-            if self.options.columns < 1:  # a booster draws columns by its own state: a fresh one draws by the seed alone
-                drawn = np.random.SeedSequence([self.seed, self._draw]).generate_state(1)[0] >> 1
-                params |= {"feature_fraction": self.options.columns, "feature_fraction_seed": int(drawn)}
-            booster = lgb.Booster(params, self._dataset)
-            if self.options.columns == 1:
-                self._boosters[key] = booster
-            else:
-                booster.reset_parameter({"objective": "none"})  # as its update() does at first, which starts the draws anew
+            booster = self._boosters[key] = lgb.Booster(params, self._dataset)
         if _boosted(booster, self._grad, hess):
             return []  # it could not split
         dump = booster.dump_model(start_iteration=booster.num_trees() - 1, num_iteration=1)
@@ -358,7 +325,7 @@ class Grower:
             node = node_of[k]
             codes, first = self._bins.column(f)
             sides = divide(tree.leaf_of, node, codes, code, n, n + 1, self._c)
-            if min(sides) < self.options.min_occurrences or self._few_sentences(tree.leaf_of, n):
+            if min(sides) < self.options.min_occurrences:
                 tree.leaf_of[tree.leaf_of >= n] = node
                 dropped = True
                 continue
@@ -367,14 +334,6 @@ class Grower:
                 column += [blank, blank]
             node_of |= {left_split: n, right_split: n + 1}
         return tree, dropped
-
-    def _few_sentences(self, leaf_of: I32, n: int) -> bool:
-        """Does node n or n + 1 have rows of fewer sentences than it should?"""
-        if not self.options.min_sentences or self._owners is None:
-            return False
-        ptr, idx = self._owners
-        seen = np.full(int(idx.max(initial=-1)) + 1, -1, np.int32)
-        return min(owners_in(leaf_of, node, ptr, idx, seen) for node in (n, n + 1)) < self.options.min_sentences
 
 
 def _boosted(booster: Any, grad: Array, hess: Array) -> bool:
@@ -391,14 +350,14 @@ class _Silence:
     def warning(self, _: str) -> None: ...
 
 
-def fit_leaves(c: F64, g: F64, slopes: F64 | None, centre: F64, *, leaves: LeafKind, l2: float) -> tuple[float, F64, F64]:
+def fit_leaves(c: F64, g: F64, slopes: F64 | None, centre: F64, *, leaves: LeafKind) -> tuple[float, F64, F64]:
     """Gain, b and a of leaves: b = Σg / Σc from these sums, or slopes from Σ (c z, z g, c z²) about the leaves' centres."""
-    mean = _ratio(g, c + l2) if leaves != "linear" else np.zeros(len(c))
+    mean = _ratio(g, c) if leaves != "linear" else np.zeros(len(c))
     gain = 2 * mean * g - mean**2 * c
     if slopes is None:
         return float(gain.sum()), mean, np.zeros(len(c))
     _, xg, xx = slopes.T
-    slope = _ratio(xg, np.where(xx > 1e-12 * c, xx + l2, 0.0))
+    slope = _ratio(xg, np.where(xx > 1e-12 * c, xx, 0.0))
     gain += 2 * slope * xg - slope**2 * xx
     return float(gain.sum()), slope, mean - slope * centre
 

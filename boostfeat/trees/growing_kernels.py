@@ -54,19 +54,6 @@ def divide(leaf_of, node, codes, cut, left, right, c):  # type: ignore[no-untype
 
 
 @njit(cache=True, nogil=True)
-def owners_in(leaf_of, node, owner_ptr, owner_idx, seen):  # type: ignore[no-untyped-def]
-    """How many owners the rows of a node have; INOUT seen[n_owners] holds a mark of its own for each call."""
-    found = 0
-    for v in range(len(leaf_of)):
-        if leaf_of[v] == node:
-            for i in range(owner_ptr[v], owner_ptr[v + 1]):
-                if seen[owner_idx[i]] != node:
-                    seen[owner_idx[i]] = node
-                    found += 1
-    return found
-
-
-@njit(cache=True, nogil=True)
 def descend(codes, slot, cut, left, right, leaf_of):  # type: ignore[no-untyped-def]
     """OUT leaf_of[V]: the leaf of each row by its codes[k, V]; node n tests row slot[n] of them.
 

@@ -19,9 +19,9 @@ _CHUNK = 8  # features of one task: their histograms stay in the cache
 class SlopeSearch:
     """Ranks the features j for leaves linear (or affine) in x_j. Estimates are exact up to ``sample`` rows: all are taken."""
 
-    def __init__(self, x: F64, counts: F64, bins: Bins, *, affine: bool, leaf_l2: float, threads: int, seed: int) -> None:
+    def __init__(self, x: F64, counts: F64, bins: Bins, *, affine: bool, threads: int, seed: int) -> None:
         self._x, self._c, self._bins = x, counts, bins
-        self._affine, self._l2, self._threads = affine, leaf_l2, threads
+        self._affine, self._threads = affine, threads
         self._offset = np.random.default_rng(seed).random()
         self.features: I64 = np.flatnonzero([s.scale > 0 for s in bins.scales])  # that can carry a slope
         self._coarse = np.array([_coarse_bins(len(b.low) + 1) for b in bins.borders[: len(bins.codes)]], np.uint8)
@@ -60,7 +60,7 @@ class SlopeSearch:
 
         def search(first: int) -> F64:
             best, part = np.zeros(d), slice(first, first + _CHUNK)
-            _best_root_gain(rows, at, codes[part], coarse[part], self._affine, self._l2, best)
+            _best_root_gain(rows, at, codes[part], coarse[part], self._affine, best)
             return best
 
         return np.asarray(np.max(in_threads(search, range(0, len(codes), _CHUNK), self._threads), axis=0))
@@ -95,7 +95,7 @@ def _sample_rows(x, at, features, scale, shift, c, g, unit, weight, out):  # typ
 
 
 @njit(cache=True, nogil=True)
-def _best_root_gain(rows, at, codes, coarse, affine, l2, best):  # type: ignore[no-untyped-def]
+def _best_root_gain(rows, at, codes, coarse, affine, best):  # type: ignore[no-untyped-def]
     """OUT best[D]: for each j the largest gain of one split on any of these features with leaves in x_j.
 
     IN rows[n, 2D or 3D+2]: x g, c x² (and c x, g, c); at[n]: their places in codes[k, V]; coarse[k, 256]: code to coarse bin.
@@ -130,9 +130,9 @@ def _best_root_gain(rows, at, codes, coarse, affine, l2, best):  # type: ignore[
                         c = left[3 * d + 1] if side == 0 else total[3 * d + 1] - left[3 * d + 1]
                         if c <= 0.0:
                             continue
-                        gain += g * g / (c + l2)
+                        gain += g * g / c
                         xg -= x * g / c
                         xx -= x * x / c
                     if xx > least:
-                        gain += xg * xg / (xx + l2)
+                        gain += xg * xg / xx
                 best[j] = max(best[j], gain)

@@ -13,8 +13,9 @@ from ..core.arrays import F64, I64, Bool, in_threads
 from ..core.blocks import Each, block_ptr
 from ..core.errors import InputError
 from ..lists.nbest import NBest
-from ..losses import Loss, PairwiseLogLoss
+from ..losses.loss import Loss
 from ..losses.pairs import SAMPLERS, PairOptions, Pairs, pairs_for, split_pairs
+from ..losses.pairwise import PairwiseLogLoss
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix

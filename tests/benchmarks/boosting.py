@@ -13,7 +13,8 @@ import numpy as np
 from harness import REAL, cpu, fi_en, in_process, report
 from synthetic import SyntheticOptions, synthetic_nbest
 
-from boostfeat.boosting.boost import BoostOptions, Space, Training
+from boostfeat.boosting.options import BoostOptions
+from boostfeat.boosting.round_loss import RoundLoss
 from boostfeat.lists.nbest import NBest
 from boostfeat.lists.store import read_store, write_store
 from boostfeat.losses import PairwiseLogLoss
@@ -21,6 +22,7 @@ from boostfeat.losses.line_search import minimise_ray
 from boostfeat.losses.pairs import PairOptions, Pairs, pairs_for
 from boostfeat.metrics.bleu import sentence_bleu
 from boostfeat.model.model import Model
+from boostfeat.model.units import Space
 from boostfeat.trees.growing import Grower, TreeOptions
 from boostfeat.tuners.linear import fit_linear
 
@@ -86,7 +88,7 @@ def rounds(nbest: NBest, pairs: Pairs, scores: Any, max_leaves: int = 2) -> Any:
     """A round of boost(): gradient, tree, line search and score update."""
     space = Space.of(nbest, "local")
     counts = space.counts()
-    training = Training.of(space, nbest.hyp_ptr, pairs, sentence_bleu(nbest.stats), BoostOptions())
+    training = RoundLoss.of(space, nbest.hyp_ptr, pairs, sentence_bleu(nbest.stats), BoostOptions())
     scores = scores[training.hyps]
     training = replace(training, hyps=np.arange(len(scores)))
 

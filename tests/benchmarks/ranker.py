@@ -9,7 +9,9 @@ from typing import NamedTuple
 import lightgbm as lgb
 import numpy as np
 
-from boostfeat.boosting.boost import BoostOptions, boost, gain_of
+from boostfeat.boosting.boost import boost
+from boostfeat.boosting.options import BoostOptions
+from boostfeat.boosting.record import gain_of
 from boostfeat.lists.choices import Scorer
 from boostfeat.lists.nbest import NBest
 from boostfeat.metrics.bleu import sentence_bleu

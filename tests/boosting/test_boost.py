@@ -7,12 +7,14 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from boostfeat.boosting.bagging import best_so_far
 from sklearn.base import clone
 from synthetic import SyntheticOptions, synthetic_nbest, worth
 
-from boostfeat.boosting.bagging import best_so_far
-from boostfeat.boosting.boost import BoostOptions, Space, best_round, boost
+from boostfeat.boosting.boost import boost
 from boostfeat.boosting.estimator import BoostReranker, SentenceKFold
+from boostfeat.boosting.options import BoostOptions
+from boostfeat.boosting.stopping import best_round
 from boostfeat.core.arrays import owners
 from boostfeat.core.errors import InputError
 from boostfeat.formats import read
@@ -24,6 +26,7 @@ from boostfeat.losses import ExpectedBleu, PairwiseLogLoss
 from boostfeat.losses.pairs import PairOptions, pairs_for
 from boostfeat.model.model import Model
 from boostfeat.model.tree_columns import augment, augmented_weights, folded
+from boostfeat.model.units import Space
 from boostfeat.trees.growing import TreeOptions
 from boostfeat.tuners.linear import fit_linear
 

@@ -7,14 +7,14 @@ from dataclasses import asdict, fields, replace
 
 import numpy as np
 import pytest
+from boostfeat.boosting.bagging import merged
+from boostfeat.boosting.selection import choose_structure, fold_curve
 from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat.boosting import stopping as rounds
-from boostfeat.boosting.bagging import merged
-from boostfeat.boosting.boost import BoostOptions, boost
+from boostfeat.boosting.boost import boost
 from boostfeat.boosting.estimator import BoostReranker
-from boostfeat.boosting.recipes import ABLATION, RECIPES, recipe, with_changes
-from boostfeat.boosting.selection import choose_structure, fold_curve
+from boostfeat.boosting.options import ABLATION, RECIPES, BoostOptions, recipe, with_changes
 from boostfeat.boosting.stopping import best_round, kept_rounds, model_at, one_se_round, smooth_round, staged_scores
 from boostfeat.core.errors import InputError
 from boostfeat.features import TEMPLATES, Vocab, featurize

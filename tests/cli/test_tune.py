@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 from synthetic import SyntheticOptions, synthetic_nbest
 
-from boostfeat.boosting.boost import BoostOptions, boost
+from boostfeat.boosting.boost import boost
+from boostfeat.boosting.options import BoostOptions
 from boostfeat.cli.tune import _METHOD_OPTIONS, tune
 from boostfeat.core.errors import InputError
 from boostfeat.lists.nbest import NBest

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from synthetic import SyntheticOptions, synthetic_nbest
 
-from boostfeat.boosting.recipes import ABLATION, RECIPES, recipe
+from boostfeat.boosting.options import ABLATION, RECIPES, recipe
 from boostfeat.compare.runner import CompareOptions, _featurize, compare
 from boostfeat.compare.systems import SYSTEMS, FitOptions, System, ablation_systems, boost_options
 from boostfeat.compare.table import markdown_table

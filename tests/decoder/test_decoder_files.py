@@ -25,7 +25,8 @@ from toy_systems import (
 from boostfeat.core.errors import InputError
 from boostfeat.decoder import Decoder, SearchOptions, System, collect, graph_names, read_ini, write_nbest, write_search_graph
 from boostfeat.decoder import trees as kernel
-from boostfeat.decoder.features import CONTEXT, EXTRAS
+from boostfeat.decoder.features import EXTRAS
+from boostfeat.decoder.names import CONTEXT
 from boostfeat.features import TEMPLATES, Resources, Vocab, featurize
 from boostfeat.features.phrase_table import read_phrase_counts
 from boostfeat.formats.moses import enriched as moses_enriched

@@ -20,7 +20,7 @@ pytest.importorskip("distributed")
 from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat.boosting.boost import boost
-from boostfeat.boosting.recipes import recipe
+from boostfeat.boosting.options import recipe
 from boostfeat.core.blocks import block_ptr
 from boostfeat.core.errors import InputError
 from boostfeat.distributed.block_range import cut_part

@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from strategies import containers
 from synthetic import SyntheticOptions, synthetic_nbest
 
-from boostfeat.boosting.boost import BoostOptions, boost
+from boostfeat.boosting.boost import boost
+from boostfeat.boosting.options import BoostOptions
 from boostfeat.core.errors import InputError
 from boostfeat.core.files import read_chunks
 from boostfeat.export import EXPORTERS, Context, ExportOptions, c, export, exporter, python

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from strategies import build, containers, plain, quick
 
 from boostfeat import __version__
-from boostfeat.boosting.boost import BoostOptions
+from boostfeat.boosting.options import BoostOptions
 from boostfeat.core.errors import InputError
 from boostfeat.lists.build import HypRecord, attach
 from boostfeat.lists.choices import (

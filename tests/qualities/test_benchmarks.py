@@ -14,7 +14,8 @@ from scipy.stats import linregress
 from store_writer import StoreWriter
 from strategies import containers, quick
 
-from boostfeat.boosting.boost import BoostOptions, boost
+from boostfeat.boosting.boost import boost
+from boostfeat.boosting.options import BoostOptions
 from boostfeat.lists.nbest import NBest
 from boostfeat.lists.store import read_store
 from boostfeat.losses.pairs import PairOptions

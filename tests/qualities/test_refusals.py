@@ -13,7 +13,7 @@ from fuzz.samples import CDEC, ENRICHED, FOREST, WEIGHTS
 from hypothesis import given, settings
 from strategies import containers, sparsely
 
-from boostfeat.boosting.boost import BoostOptions
+from boostfeat.boosting.options import BoostOptions
 from boostfeat.cli import common
 from boostfeat.cli.compare import _print_rich
 from boostfeat.cli.text import described_text

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from boostfeat.boosting.boost import boost
-from boostfeat.boosting.recipes import recipe
+from boostfeat.boosting.options import recipe
 from boostfeat.core.arrays import add_segment_sums, occurrences, offsets
 from boostfeat.lists.store import read_store
 from boostfeat.metrics import bleu

@@ -18,7 +18,8 @@ import numpy as np
 import pytest
 from synthetic import SyntheticOptions, synthetic_nbest
 
-from boostfeat.boosting.boost import BoostOptions, Space, boost
+from boostfeat.boosting.boost import boost
+from boostfeat.boosting.options import BoostOptions
 from boostfeat.core.errors import FormatError
 from boostfeat.features import TEMPLATES, Vocab, featurize
 from boostfeat.lists.choices import Scorer, best_choice, first_choice, oracle_choice
@@ -26,6 +27,7 @@ from boostfeat.lists.nbest import NBest, strings
 from boostfeat.lists.store import write_store
 from boostfeat.metrics.bleu import corpus_bleu, sum_stats
 from boostfeat.model.model import Model
+from boostfeat.model.units import Space
 from boostfeat.report import gather, load_run, write_report
 from boostfeat.report.features import response_curves, used_together
 from boostfeat.report.figures import intervals

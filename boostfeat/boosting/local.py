@@ -1,0 +1,100 @@
+"""Figure 3 in one process: the lists a run learns from, and what its rounds are fitted to."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..lists.choices import Scorer
+from ..lists.nbest import NBest
+from ..losses.corpus_weights import pair_weights
+from ..losses.pairs import Pairs, sample_pairs
+from ..metrics.bleu import sentence_bleu
+from ..model.effects import linear_effects, within_list_sd
+from ..model.model import Model
+from ..model.units import Space
+from ..trees.growing import Grower, Grown
+from ..trees.tree import Tree
+from ..tuners.linear import fit_linear
+from .options import BoostOptions
+from .record import gain_of
+from .round_loss import RoundLoss
+from .stopping import scores_of, tree_scores
+
+
+class Local:
+    """An engine that holds all lists."""
+
+    drawn = -1
+    loss: RoundLoss  # of the rounds since the pairs were drawn
+    _grower: Grower | None = None
+    _grown: Grown  # the tree of the round under way
+
+    def __init__(self, dev: NBest, options: BoostOptions, *, seed: int, threads: int) -> None:
+        self.dev, self.options, self.seed, self.threads = dev, options, seed, threads
+        self.space = Space.of(dev, options.level, threads=threads)
+        self.scorer = Scorer(dev)
+        self.gains = sentence_bleu(dev.stats, alpha=options.pairs.alpha)
+        self.strict = options.metric != "bleu"
+        self.counts = self.space.counts()
+        self._pairs: tuple[int, Pairs] | None = None  # the last pairs and their number
+
+    def first_weights(self) -> dict[str, float]:
+        penalty = self.options.penalties(len(self.dev.global_names), len(self.dev.sparse_names))
+        return fit_linear(self.dev, self.pairs(0), l2=1.0, l2_factors=np.array(penalty), threads=self.threads).weights
+
+    def load(self, model: Model) -> None:
+        self.scores = scores_of(model, self.dev, self.space)
+
+    def add(self, tree: Tree) -> None:
+        self.scores += tree_scores(tree, self.space)
+
+    def train(self, m: int) -> None:
+        pairs = self.pairs(m)
+        weight = pair_weights(self.dev, pairs, self.scores, strict=self.strict) if self.options.context else None
+        self.loss, self.drawn = RoundLoss.of(self.space, self.dev.hyp_ptr, pairs, weight=weight), m
+
+    def pairs(self, m: int) -> Pairs:
+        """The pairs of round m + 1."""
+        draw = self.options.draws_before(m)
+        if self._pairs is None or self._pairs[0] != draw:
+            drawn = sample_pairs(self.dev.hyp_ptr, self.gains, self.options.pairs, seed=self.seed + draw, threads=self.threads)
+            self._pairs = draw, drawn
+        return self._pairs[1]
+
+    def grow(self, m: int) -> tuple[Tree, float] | None:
+        self._grower = self._grower or self._make_grower()
+        grown = self._grower.grow(self.loss.target(self.scores))
+        if grown is None or not grown.h.any():
+            return None
+        self._grown = grown
+        return grown.tree, grown.gain
+
+    def _make_grower(self) -> Grower:
+        space = self.space.for_trees(self.options.tree_features)
+        return Grower(
+            space.names,
+            space.x,
+            self.counts,
+            self.options.tree,
+            sparse=space.sparse,
+            sparse_names=space.sparse_names,
+            threads=self.threads,
+            seed=self.seed,
+        )
+
+    def line_search(self) -> float:
+        return self.loss.line_search(self.scores, self._grown.h, l2=self.options.l2)
+
+    def move(self, rho: float, m: int) -> tuple[float, list[int]]:
+        grown = self._grown
+        del self._grown  # numbers for every unit: not beside those of the next round
+        step = rho * self.space.sum(grown.h)
+        self.scores += step
+        fires = np.bincount(grown.leaf_of, self.counts, minlength=len(grown.tree.feature))[grown.tree.leaves]
+        return float(within_list_sd(self.dev.hyp_ptr, step)[0]), fires.astype(int).tolist()
+
+    def row(self) -> tuple[float, float]:
+        return self.loss.mean(self.scores), gain_of(self.scorer, self.scores, self.options.metric)
+
+    def effects(self, model: Model) -> dict[str, float]:
+        return linear_effects(self.dev, model.weights, threads=self.threads)
