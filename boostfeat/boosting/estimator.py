@@ -16,7 +16,7 @@ from ..model.model import Model
 from ..model.units import Space
 from .boost import boost
 from .options import BoostOptions, recipe
-from .record import gain_of
+from .record import score_of
 from .stopping import tree_scores
 
 _FIELDS = {"n_rounds": "rounds", "n_draws": "draws", "n_pairs": "keep"}  # scikit-learn's names for counts
@@ -108,7 +108,7 @@ class BoostReranker(BaseEstimator):
     def score(self, X: NBest, y: None = None) -> float:  # noqa: N803
         """The metric (0..100) of the chosen hypotheses."""
         scores = self.decision_function(X)
-        return gain_of(Scorer(X), scores, self.options().metric)
+        return Scorer(X).gain(best_choice(X, scores), self.options().metric)
 
     def staged_score(self, X: NBest) -> Iterator[float]:  # noqa: N803
         """The metric after 0, 1, 2, ... trees at their final weights, without scoring anything twice."""
@@ -117,10 +117,10 @@ class BoostReranker(BaseEstimator):
         model, scorer, metric = self.model_, Scorer(X), self.options().metric
         space = Space.of(X, model.level)
         scores = model.truncated(0).decision_function(X)
-        yield gain_of(scorer, scores, metric)
+        yield score_of(scorer, scores, metric)
         for tree in model.trees:
             scores += tree_scores(tree, space)
-            yield gain_of(scorer, scores, metric)
+            yield score_of(scorer, scores, metric)
 
 
 def _check_lists(X: Any) -> None:  # noqa: N803

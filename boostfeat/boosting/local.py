@@ -8,7 +8,7 @@ from ..lists.choices import Scorer
 from ..lists.nbest import NBest
 from ..losses.corpus_weights import pair_weights
 from ..losses.pairs import Pairs, sample_pairs
-from ..metrics.bleu import sentence_bleu
+from ..metrics.metric import metric_of
 from ..model.effects import linear_effects, within_list_sd
 from ..model.model import Model
 from ..model.units import Space
@@ -16,7 +16,7 @@ from ..trees.growing import Grower, Grown
 from ..trees.tree import Tree
 from ..tuners.linear import fit_linear
 from .options import BoostOptions
-from .record import gain_of
+from .record import score_of
 from .round_loss import RoundLoss
 from .stopping import scores_of, tree_scores
 
@@ -33,8 +33,8 @@ class Local:
         self.dev, self.options, self.seed, self.threads = dev, options, seed, threads
         self.space = Space.of(dev, options.level, threads=threads)
         self.scorer = Scorer(dev)
-        self.gains = sentence_bleu(dev.stats, alpha=options.pairs.alpha)
-        self.strict = options.metric != "bleu"
+        self.gains = metric_of(options.gain, dev).learnable_gain(dev, alpha=options.pairs.alpha)
+        self.context_metric = metric_of(options.context_metric, dev)
         self.counts = self.space.counts()
         self._pairs: tuple[int, Pairs] | None = None  # the last pairs and their number
 
@@ -50,7 +50,7 @@ class Local:
 
     def train(self, m: int) -> None:
         pairs = self.pairs(m)
-        weight = pair_weights(self.dev, pairs, self.scores, strict=self.strict) if self.options.context else None
+        weight = pair_weights(self.dev, pairs, self.scores, self.context_metric) if self.options.context else None
         self.loss, self.drawn = RoundLoss.of(self.space, self.dev.hyp_ptr, pairs, weight=weight), m
 
     def pairs(self, m: int) -> Pairs:
@@ -94,7 +94,7 @@ class Local:
         return float(within_list_sd(self.dev.hyp_ptr, step)[0]), fires.astype(int).tolist()
 
     def row(self) -> tuple[float, float]:
-        return self.loss.mean(self.scores), gain_of(self.scorer, self.scores, self.options.metric)
+        return self.loss.mean(self.scores), score_of(self.scorer, self.scores, self.options.metric)
 
     def effects(self, model: Model) -> dict[str, float]:
         return linear_effects(self.dev, model.weights, threads=self.threads)

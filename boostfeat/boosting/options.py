@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from ..core.errors import InputError, unknown_name
-from ..lists.choices import check_gain
 from ..losses.pairs import SAMPLERS, PairOptions
 from ..model.model import LEVELS, Level
 from ..trees.growing import TreeOptions
@@ -24,6 +23,7 @@ class BoostOptions:
     l2: float = 1.0  # penalty on the initial weights (standardised) and on each ρ
     sparse_l2: float | None = None  # penalty on the initial weights of sparse features; None: l2
     patience: int = 10  # rounds without a better select gain before it stops
+    gain: str = "bleu"  # what pairs are drawn and weighed by
     metric: str = "bleu-sbp"  # what the stopping point is chosen by on select
     rule: str = "best"  # round kept: of the best select gain, or last-se: the last within a standard error of it
     resample_pairs: int = 0  # draw pairs anew every so many rounds; 0: never, as in the paper
@@ -36,7 +36,6 @@ class BoostOptions:
         for name, known in (("level", LEVELS), ("rule", RULES)):
             if getattr(self, name) not in known:
                 raise unknown_name(name, getattr(self, name), known)
-        check_gain(self.metric)
         for name in ("rounds", "l2", "patience", "resample_pairs"):
             if not getattr(self, name) >= 0:
                 raise InputError(f"{name}: expected 0 or more, found {getattr(self, name)}")
@@ -48,6 +47,11 @@ class BoostOptions:
     def penalties(self, n_dense: int, n_sparse: int) -> list[float]:
         """[D + N] the penalty on each initial weight."""
         return [self.l2] * n_dense + [self.l2 if self.sparse_l2 is None else self.sparse_l2] * n_sparse
+
+    @property
+    def context_metric(self) -> str:
+        """What pairs are weighed by: corpus BLEU as the metric has it, or the gain's own metric."""
+        return self.gain if self.gain != "bleu" else "bleu" if self.metric == "bleu" else "bleu-sbp"
 
     def drawn_after(self, m: int) -> int:
         """The round after which the pairs of round m + 1 are drawn; 0 is the start."""
@@ -110,6 +114,8 @@ def with_changes(options: BoostOptions, changes: Mapping[str, Any]) -> BoostOpti
         raise unknown_name("sampler", sampler, SAMPLERS)
     start = options.pairs if sampler == options.pairs.sampler else replace(SAMPLERS[sampler], alpha=options.pairs.alpha)
     pairs, tree = replace(start, **own(start)), replace(options.tree, **own(options.tree))
+    if left.get("gain", "bleu") not in ("bleu", options.gain) and "metric" not in left:
+        left["metric"] = left["gain"]  # choose by what is learnt
     here = own(options)
     if left:
         known = sorted({f.name for part in (options, options.pairs, options.tree) for f in fields(part)} - {"pairs", "tree"})

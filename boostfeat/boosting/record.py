@@ -12,6 +12,7 @@ from ..core.arrays import F64
 from ..core.errors import InputError
 from ..lists.choices import Scorer, best_choice
 from ..lists.nbest import NBest
+from ..metrics.metric import metric_of
 from ..model.model import Level, Model
 from ..model.units import Space
 from ..trees.tree import Tree
@@ -40,6 +41,8 @@ class Record:
         self.options, self.select, self.init, self.so_far, self.callback = options, select, init, so_far, callback
         self.config = json.loads(json.dumps({**asdict(options), "seed": seed, "init": init.signature if init else None}))
         self.n_init = len(init.trees) if init else 0
+        if select is not None and metric_of(options.metric, select).lower_is_better:
+            self.config["lower_is_better"] = True
 
     def start(self, first_weights: Callable[[], dict[str, float]]) -> None:
         """Begin with the run so far, the initial model, or first weights."""
@@ -54,6 +57,11 @@ class Record:
         self.model = replace(model, config=self.config)
         if self.select is not None:
             self.held_out = HeldOut(self.select, self.model, self.options.metric)
+
+    @property
+    def lower(self) -> bool:
+        """Is the metric better when lower?"""
+        return bool(self.config.get("lower_is_better"))
 
     @property
     def done(self) -> int:
@@ -80,25 +88,27 @@ class Record:
         self.model = replace(self.model, trees=(*self.model.trees, tree))
         if self.held_out:
             self.held_out.add(tree)
-        loss, gain = row_of()
+        loss, score = row_of()
         about = {"rho": rho, "tree": tree.name, "fit": fit, "effect": effect, "fires": fires}
-        self._append({"round": m, "loss": loss, **about, "dev": gain})
+        self._append({"round": m, "loss": loss, **about, "dev": score})
 
     def _append(self, row: dict[str, Any]) -> None:
         if self.held_out:
-            row["select"] = self.held_out.gain()
+            row["select"] = self.held_out.score()
         self.model = replace(self.model, history=(*self.model.history, row))
         if self.callback:
             self.callback(row, self.model)
 
     def exhausted(self) -> bool:
         """Has the select gain not risen for ``patience`` rounds?"""
+        if self.held_out is None:
+            return False
         history = self.model.history
-        return self.held_out is not None and history[-1]["round"] - best_round(history) >= max(1, self.options.patience)
+        return bool(history[-1]["round"] - best_round(history, lower=self.lower) >= max(1, self.options.patience))
 
 
 class HeldOut:
-    """Scores and gain of a list that is not trained on, kept up as trees come."""
+    """Scores of a list that is not trained on, kept up as trees come."""
 
     def __init__(self, nbest: NBest, model: Model, metric: str) -> None:
         self.nbest, self.metric, self.scorer = nbest, metric, Scorer(nbest)
@@ -108,11 +118,11 @@ class HeldOut:
     def add(self, tree: Tree) -> None:
         self.scores += tree_scores(tree, self.space)
 
-    def gain(self) -> float:
-        return gain_of(self.scorer, self.scores, self.metric)
+    def score(self) -> float:
+        return score_of(self.scorer, self.scores, self.metric)
 
 
-def gain_of(scorer: Scorer, scores: F64, metric: str) -> float:
+def score_of(scorer: Scorer, scores: F64, metric: str) -> float:
     """Metric (0..100) of the best hypotheses under these scores [H]."""
     return scorer.score(best_choice(scorer.nbest, scores), metric).score
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import F64
-from ..lists.choices import best_choice, chosen_stats
+from ..lists.choices import Scorer, best_choice
 from ..lists.nbest import NBest
-from ..metrics.bleu import corpus_bleu, corpus_rows
+from ..metrics.metric import metric_of
 from ..model.model import Model
 from ..model.units import Space
 from ..trees.tree import Tree
@@ -20,48 +20,42 @@ RULES = ("best", "last-se")
 Row = Mapping[str, Any]
 
 
-def best_round(history: Sequence[Row]) -> int:
-    """The first round of the highest select gain; the last one where there is no select."""
+def best_round(history: Sequence[Row], *, lower: bool = False) -> int:
+    """The first round of the best select score; the last one where there is no select."""
     if "select" not in history[0]:
         return int(history[-1]["round"])
-    return int(history[int(np.argmax([row["select"] for row in history]))]["round"])
+    scores = np.array([row["select"] for row in history])
+    return int(history[int(np.argmin(scores) if lower else np.argmax(scores))]["round"])
 
 
 def kept_rounds(model: Model, n_init: int = 0, *, select: NBest | None = None, rule: str = "best") -> Model:
     """The model up to its best round; its history still shows all rounds."""
-    best = best_round(model.history)
-    if select is not None and rule == "last-se" and model.config.get("metric") in ("bleu", "bleu-sbp"):
+    best = best_round(model.history, lower=bool(model.config.get("lower_is_better")))
+    if select is not None and rule == "last-se":
         best = last_se_round(model, select, n_init, best=best)
     return replace(model.truncated(n_init + best), config={**model.config, "best_round": best})
 
 
 def last_se_round(model: Model, select: NBest, n_init: int = 0, *, best: int) -> int:
-    """The last round whose gain on select is within one standard error of the best round's.
+    """The last round whose score on select is within one standard error of the best round's.
 
     It suits small steps: curves are flat then, where on them the best lies is chance, and more trees average out what each took
     from chance.
 
     The error is that of the difference between the two, sentence by sentence: rounds differ in few choices, so it is far
-    smaller than the error of either. By the delta method, with r_s the statistics of a sentence and ∇ that of BLEU:
+    smaller than the error of either. By the delta method, with r_s the statistics of a sentence and ∇ that of the metric:
     se² = S Var_s(∇ · (r_s of the best - r_s of the other)).
     """
-    strict = model.config.get("metric") == "bleu-sbp"
-    rows = [corpus_rows(chosen_stats(select, best_choice(select, scores))) for scores in staged_scores(model, select, n_init)]
+    scorer, metric = Scorer(select), metric_of(str(model.config["metric"]), select)
+    rows = [scorer.rows(best_choice(select, scores), metric) for scores in staged_scores(model, select, n_init)]
     totals = np.array([r.sum(axis=0) for r in rows], np.float64)
-    gains = corpus_bleu(totals, strict=strict)
-    slope = _slope(totals[best], strict=strict)
+    gains = metric.higher(metric.score(totals))
+    slope = metric.slope(totals[best])
     for m in range(len(rows) - 1, best, -1):
         apart = (rows[best] - rows[m]) @ slope
         if gains[m] >= gains[best] - np.sqrt(len(select) * apart.var()):
             return m
     return best
-
-
-def _slope(total: F64, *, strict: bool) -> F64:
-    """[11] derivatives of BLEU in corpus statistics, by differences: exact enough for a standard error."""
-    step = np.maximum(1.0, 1e-4 * total)
-    up, down = (corpus_bleu(total + sign * np.diag(step), strict=strict) for sign in (1, -1))
-    return np.asarray((up - down) / (2 * step))
 
 
 def staged_scores(model: Model, nbest: NBest, n_init: int = 0) -> Iterator[F64]:

@@ -100,7 +100,7 @@ def induce(
     from ..boosting.boost import boost
     from ..boosting.options import recipe as options_of
     from ..boosting.options import with_changes
-    from ..boosting.record import gain_of
+    from ..boosting.record import score_of
     from ..boosting.stopping import kept_rounds
     from ..core.errors import InputError
     from ..core.files import Sparing, is_writable_target
@@ -174,7 +174,7 @@ def induce(
         os.unlink(partial)
     first, last = model.history[0], model.history[model.config["best_round"]]
     lists = [("dev", dev), *([("select", held_out)] if held_out is not None else [])]
-    final = {name: gain_of(Scorer(nbest), model.decision_function(nbest), options.metric) for name, nbest in lists}
+    final = {name: score_of(Scorer(nbest), model.decision_function(nbest), options.metric) for name, nbest in lists}
     gains = [[name, f"{first[name]:.2f}", f"{gain:.2f}"] for name, gain in final.items()]
     if as_json:
         emit(

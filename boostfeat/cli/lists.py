@@ -133,7 +133,7 @@ def info(
     """
     from ..features.groups import feature_groups
     from ..formats.graphs import is_graph
-    from ..lists.choices import Scorer, first_choice, mean_bleu, oracle_choice
+    from ..lists.choices import Scorer, first_choice, mean_score, oracle_choice
     from ..lists.store import read_store
 
     if is_graph(store):
@@ -149,7 +149,7 @@ def info(
     if nbest.has_stats:
         scorer = Scorer(nbest)
         first = scorer.score(first_choice(nbest), "bleu")
-        gains = {"first": first.score, "mean": mean_bleu(nbest), "oracle": scorer.score(oracle_choice(nbest), "bleu").score}
+        gains = {"first": first.score, "mean": mean_score(nbest), "oracle": scorer.score(oracle_choice(nbest), "bleu").score}
         signature = first.signature
         lines += [[f"BLEU, {name}", f"{value:.2f}"] for name, value in gains.items()]
     features = _feature_rows(nbest)
@@ -251,14 +251,15 @@ def score(
     Example:
       boostfeat score test.nbest -m model.json --metrics bleu,bleu-sbp,chrf,ter
     """
-    from ..lists.choices import Scorer, best_choice, parse_metrics
+    from ..lists.choices import Scorer, best_choice
     from ..lists.store import read_store
+    from ..metrics.metric import metrics_of
 
-    names = parse_metrics(metrics)
     nbest = read_store(store)
+    wanted = metrics_of(metrics, nbest)
     chosen = best_choice(nbest, model_scores(nbest, model, store, quiet=quiet))
     scorer = Scorer(nbest)
-    results = {name: scorer.score(chosen, name) for name in names}
+    results = {metric.name: scorer.score(chosen, metric) for metric in wanted}
     emit(
         {
             "metrics": {name: {"score": r.score, "signature": r.signature} for name, r in results.items()},

@@ -29,10 +29,11 @@ from ..core.errors import InputError, clip_json, refuse_newer
 from ..core.files import cannot_read, open_output
 from ..core.processes import in_child, in_children
 from ..core.strict_json import read_json, write_json
-from ..lists.choices import METRICS, Scorer, chosen_stats, decoder_choice, oracle_choice, signature
+from ..lists.choices import Scorer, chosen_stats, decoder_choice, oracle_choice
 from ..lists.learnable import range_warnings
 from ..lists.store import read_store, write_store
 from ..metrics.bleu import HYP_LEN, REF_LEN, corpus_rows
+from ..metrics.metric import metrics_of
 from ..metrics.significance import SEED, TRIALS
 from ..model.model import Model
 from ..tuners.linear import fit_pro
@@ -52,6 +53,7 @@ from .systems import (
 from .table import LISTS, latex_table, markdown_table, tabulate
 
 VERSION = 1
+METRICS = ("bleu", "bleu-sbp", "chrf", "ter")
 VERSIONS = ("numpy", "scipy", "lightgbm", "sacrebleu", "numba")
 
 
@@ -321,7 +323,7 @@ def _score_list(path: str, lists: Mapping[str, str], models: Any, *, report: Rep
 
 def _scores(scorer: Scorer, chosen: I64, *, decoder: float, oracle: float) -> dict[str, float | None]:
     """All metrics, the length ratio, and the share of the way from the decoder's BLEU-SBP to the oracle's."""
-    out: dict[str, float | None] = {metric: scorer.score(chosen, metric).score for metric in METRICS}
+    out: dict[str, float | None] = {m.name: scorer.score(chosen, m).score for m in metrics_of(METRICS, scorer.nbest)}
     lengths = scorer.stats(chosen)[:, [HYP_LEN, REF_LEN]].sum(axis=0)
     out["length_ratio"] = float(lengths[0] / lengths[1]) if lengths[1] else None
     out["oracle_gap"] = (out["bleu-sbp"] - decoder) / (oracle - decoder) if oracle > decoder else None  # type: ignore[operator]
@@ -394,7 +396,7 @@ def _config(
         "seeds": [options.seed + r for r in range(options.runs)],
         "test_seed": SEED,
         "inputs": inputs,
-        "signatures": {metric: signature(metric, inputs[list(inputs)[-1]]["n_refs"]) for metric in METRICS},
+        "signatures": {m.name: m.signature(inputs[list(inputs)[-1]]["n_refs"]) for m in metrics_of(METRICS)},
         "versions": {**{name: version(name) for name in VERSIONS}, "python": platform.python_version()},
         "grid": {system.name: [asdict(stage) for stage in stages(system)] for system in systems},
         "trials": options.trials,

@@ -19,10 +19,10 @@ import pyarrow as pa
 from ..boosting.round_loss import RoundLoss
 from ..boosting.stopping import scores_of, tree_scores
 from ..core.arrays import F64, I64, first_use_order
-from ..lists.choices import best_choice, chosen_stats
+from ..lists.choices import Scorer, best_choice
 from ..lists.nbest import NBest, SparseRows, Units
 from ..losses.pairs import PairOptions, Pairs, pairs_for, sample_pairs, split_pairs
-from ..metrics.bleu import context_bleu, corpus_bleu, corpus_rows, sentence_bleu
+from ..metrics.metric import metric_of
 from ..model.effects import squares_within_lists
 from ..model.model import Model
 from ..model.units import Space
@@ -72,6 +72,7 @@ def cut_part(nbest: NBest, first: int, last: int) -> tuple[NBest, I64]:
         text=nbest.text.slice(a, b - a),
         score=nbest.score[a:b],
         stats=nbest.stats[a:b],
+        quality=nbest.quality.take(slice(a, b)),
         unit_ptr=nbest.unit_ptr[a : b + 1] - u,
         unit_idx=unit_idx,
         src_start=nbest.src_start[u:v],
@@ -96,8 +97,8 @@ class Part:
         if options is not None:
             self.space = Space.of(self.nbest, options.level)
             self.counts = self.space.counts()
-            self.gains = sentence_bleu(self.nbest.stats, alpha=options.pairs.alpha)
-            self.strict = options.metric != "bleu"
+            self.gains = metric_of(options.gain, self.nbest).gain(self.nbest, alpha=options.pairs.alpha)
+            self.metric = metric_of(options.context_metric, self.nbest)
 
     @property
     def _hyps(self) -> list[slice]:
@@ -139,7 +140,7 @@ class Part:
 
     def context(self) -> list[I64]:
         """What the 1-best adds to the statistics of the corpus."""
-        self._rows = corpus_rows(chosen_stats(self.nbest, best_choice(self.nbest, self.scores)))
+        self._rows = Scorer(self.nbest).rows(best_choice(self.nbest, self.scores), self.metric)
         return [self._rows.sum(axis=0)]
 
     def weigh(self, total: I64) -> list[float]:
@@ -147,8 +148,9 @@ class Part:
         gains = np.empty(self.nbest.n_hyps)
         for block in self._hyps:  # statistics as 64-bit rows are three times what the list holds
             rest = total - self._rows[self.nbest.sent_of_hyp[block]]
-            gains[block] = context_bleu(self.nbest.stats[block], rest, strict=self.strict)
-        gains = self.n * (gains - float(corpus_bleu(total, strict=self.strict)))
+            rows = self.metric.rows(self.nbest, np.arange(block.start, block.stop))
+            gains[block] = self.metric.context_gain(rows, rest)
+        gains = self.n * (gains - float(self.metric.higher(self.metric.score(total))))
         self.weight = np.maximum(gains[self.pairs.better] - gains[self.pairs.worse], 0.0)
         return [float(self.weight[block].sum()) for block in self._pair_slices()]
 

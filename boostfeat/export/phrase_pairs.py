@@ -11,11 +11,12 @@ import pyarrow as pa
 
 from ..core.arrays import F64
 from ..core.errors import InputError
+from ..core.strings import Strings
 from ..features import TEMPLATES, Resources, Vocab, featurize
 from ..features.products import product_name
 from ..features.resources import Clusters
 from ..features.vocab import Entry
-from ..lists.nbest import NBest, SparseRows, Strings, Units, strings
+from ..lists.nbest import NBest, SparseRows, Units, strings
 
 _EXAMPLE = {"src": strings(["a"]), "tgt": strings(["a"]), "align": strings(["0-0"])}  # a phrase pair that all templates can read
 

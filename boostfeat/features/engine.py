@@ -17,7 +17,8 @@ from scipy import sparse
 
 from ..core.arrays import F64, I64, offsets, unique_rows
 from ..core.errors import InputError, unknown_name
-from ..lists.nbest import NBest, SparseRows, Strings, strings
+from ..core.strings import Strings
+from ..lists.nbest import NBest, SparseRows, strings
 from ..lists.words import concat, positions
 from .clusters import learn_clusters
 from .consensus import learn_posterior

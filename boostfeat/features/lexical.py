@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import I64, Array, Bool
-from ..lists.nbest import Strings, strings
+from ..core.strings import Strings
+from ..lists.nbest import strings
 from ..lists.words import Words, concat, positions
 from .clusters import cluster_names
 from .context import Rows

@@ -12,7 +12,8 @@ from numba import njit
 from ..core.arrays import F64, I64, offsets, segment_positions
 from ..core.errors import InputError
 from ..core.files import read_lines
-from ..lists.nbest import Strings, strings
+from ..core.strings import Strings
+from ..lists.nbest import strings
 from ..lists.words import NONE, Words, positions, tokenise
 
 ITERATIONS = 5

@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 
 from ..core.arrays import F64, I64
 from ..core.errors import InputError
-from ..lists.nbest import NBest, Strings
+from ..core.strings import Strings
+from ..lists.nbest import NBest
 from .resources import Resources
 
 Kind = Literal["static", "contextual", "global", "list"]

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..core.arrays import I64, Array, segment_positions
-from ..lists.nbest import Strings, strings, take_strings
+from ..core.strings import Strings
+from ..lists.nbest import strings, take_strings
 from ..lists.words import NONE, Words, concat, positions
 from .context import Rows
 from .lexical import most_frequent, top_words

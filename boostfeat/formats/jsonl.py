@@ -27,8 +27,9 @@ from scipy import sparse
 from ..core.arrays import F64, offsets
 from ..core.errors import FormatError, clip_json, refuse_newer
 from ..core.files import read_lines
+from ..core.strings import Strings
 from ..lists.build import Builder, HypRecord, ReadOptions, UnitRecord, with_stats
-from ..lists.nbest import NBest, SparseRows, Strings, strings
+from ..lists.nbest import NBest, SparseRows, strings
 
 VERSION = "nbest/1"
 _NO_FEATURES = msgspec.Raw(b"{}")

@@ -7,7 +7,7 @@ ones are numbered by first use, so that the same lists give the same container.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import nan
 from typing import NamedTuple
@@ -17,8 +17,10 @@ import pyarrow as pa
 
 from ..core.arrays import F64, I32, I64, Array, first_use_order, offsets, unique_rows
 from ..core.errors import FormatError, InputError
+from ..core.strings import Strings, string_buffers
 from ..metrics.bleu import bleu_stats
-from .nbest import NBest, SparseRows, Strings, Units, string_buffers, strings
+from ..metrics.metric import tokenizer
+from .nbest import NBest, SparseRows, Units, strings
 
 DENSE_SHARE = 0.1  # a feature that a reader has not declared dense is stored densely if this share of rows gives it
 MAX_DENSE = 4096  # and if it is among so many that most rows give: a short list with long rows stays sparse
@@ -425,8 +427,9 @@ def attach(nbest: NBest, *, source: Sequence[str] | None, refs: Sequence[Sequenc
 
 def with_stats(nbest: NBest, *, threads: int = 1) -> NBest:
     """The same lists with BLEU statistics against their references."""
-    text_ptr, text = string_buffers(nbest.text)
-    ref_text_ptr, ref = string_buffers(nbest.refs)
+    split = tokenizer(nbest.tokenizer)
+    text_ptr, text = string_buffers(_tokenised(nbest.text, split) if nbest.tokenizer != "none" else nbest.text)
+    ref_text_ptr, ref = string_buffers(_tokenised(nbest.refs, split) if nbest.tokenizer != "none" else nbest.refs)
     stats = bleu_stats(
         hyp_ptr=nbest.hyp_ptr,
         text_ptr=text_ptr,
@@ -437,3 +440,9 @@ def with_stats(nbest: NBest, *, threads: int = 1) -> NBest:
         threads=threads,
     )
     return replace(nbest, stats=stats)
+
+
+def _tokenised(texts: Strings, split: Callable[[str], str]) -> Strings:
+    """The texts as a tokeniser of sacrebleu splits them, each distinct one once."""
+    codes = texts.dictionary_encode()
+    return strings([split(text) for text in codes.dictionary.to_pylist()]).take(codes.indices)

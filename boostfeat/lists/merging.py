@@ -12,8 +12,9 @@ from scipy import sparse
 
 from ..core.arrays import I64, Array, offsets, segment_positions
 from ..core.errors import InputError
+from ..core.strings import Strings, string_buffers
 from .build import DENSE_SHARE, assemble, ordered_union, with_stats
-from .nbest import NBest, SparseRows, Strings, Units, string_buffers, strings, take_strings
+from .nbest import NBest, Qualities, SparseRows, Units, strings, take_strings
 
 
 def stack(lists: Sequence[NBest]) -> NBest:
@@ -81,9 +82,25 @@ def stack(lists: Sequence[NBest]) -> NBest:
             extra_names=extra_names,
             extra_sparse=rows(lambda nb: nb.extra_sparse),
             sparse_names=sparse_names,
+            quality=_joined_quality(spread),
             meta=lists[0].meta,
         )
     )
+
+
+def _joined_quality(lists: Sequence[NBest]) -> Qualities:
+    """The quality columns of all lists, which have to have the same ones."""
+    first = lists[0].quality
+    for nb in lists:
+        if nb.quality.names != first.names or nb.quality.lower != first.lower:
+            names = [", ".join(own.names) or "none" for own in (first, nb.quality)]
+            raise InputError(f"quality columns: expected {names[0]} in all lists, found {names[1]} in another")
+        if nb.tokenizer != lists[0].tokenizer:
+            raise InputError(f"tokeniser: expected {lists[0].tokenizer} in all lists, found {nb.tokenizer}; import them alike")
+    if not first.names:
+        return first
+    value, weight = (np.concatenate([getattr(nb.quality, side) for nb in lists]) for side in ("value", "weight"))
+    return Qualities(first.names, first.lower, value, weight)
 
 
 def _dense_names(parts: Sequence[tuple[tuple[str, ...], int]]) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +21,6 @@ from ..core.arrays import (
     F64,
     I32,
     I64,
-    U8,
     Array,
     add_segment_rows,
     add_segment_sums,
@@ -30,24 +29,14 @@ from ..core.arrays import (
     owners,
     segment_positions,
 )
+from ..core.strings import Strings
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-Strings: TypeAlias = Any  # a pyarrow.LargeStringArray without nulls; pyarrow has no types of its own
-
 
 def strings(values: Sequence[str | None]) -> Strings:
     return pa.array(values, pa.large_string(), from_pandas=False)
-
-
-def string_buffers(column: Strings) -> tuple[I64, U8]:
-    """Offsets [n+1] and UTF-8 bytes of a string column, read-only and without copying. The column has no nulls."""
-    _, ptr, data = column.buffers()
-    starts = np.frombuffer(ptr, np.int64)[column.offset : column.offset + len(column) + 1] if ptr else np.zeros(1, np.int64)
-    text = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(1, np.uint8)
-    starts.flags.writeable = text.flags.writeable = False
-    return starts, text
 
 
 def take_strings(column: Strings, idx: Array) -> Strings:
@@ -125,6 +114,32 @@ class Units:
 
 
 @dataclass(frozen=True)
+class Qualities:
+    """Numbers from elsewhere that say how good hypotheses are. Σ value / Σ weight of chosen ones is their corpus score."""
+
+    names: tuple[str, ...] = ()  # [Q]
+    lower: tuple[bool, ...] = ()  # [Q] better when lower
+    value: F64 = field(default_factory=lambda: np.zeros((0, 0)))  # [H, Q]
+    weight: F64 = field(default_factory=lambda: np.zeros((0, 0)))  # [H, Q]
+
+    def __post_init__(self) -> None:
+        _freeze(self)
+
+    def take(self, hyps: Array | slice) -> Qualities:
+        return replace(self, value=self.value[hyps], weight=self.weight[hyps]) if self.names else self
+
+    def with_column(self, name: str, value: F64, weight: F64, *, lower: bool = False) -> Qualities:
+        """With one column [H] more, or in place of the one of this name."""
+        kept = [k for k, other in enumerate(self.names) if other != name]
+        return Qualities(
+            (*(self.names[k] for k in kept), name),
+            (*(self.lower[k] for k in kept), lower),
+            np.column_stack([*(self.value[:, k] for k in kept), value]),
+            np.column_stack([*(self.weight[:, k] for k in kept), weight]),
+        )
+
+
+@dataclass(frozen=True)
 class NBest:
     """n-best lists of a corpus. Built by ``boostfeat.lists.build``, read by ``boostfeat.lists.store``; never changed in place."""
 
@@ -146,6 +161,7 @@ class NBest:
     extra_names: tuple[str, ...]  # [E]
     extra_sparse: SparseRows  # [H]
     sparse_names: Strings  # [N] names of the sparse features of units and extras
+    quality: Qualities = field(default_factory=Qualities)
     meta: dict[str, str] = field(default_factory=dict)  # where it came from; not part of equality
 
     # -- construction ------------------------------------------------------------------------------------------------
@@ -172,6 +188,11 @@ class NBest:
             *((f"units.{f.name}", getattr(self.units, f.name), v) for f in fields(self.units)),
         ):
             _check("length of " + name, len(column), n)
+        if self.quality.names:
+            shape = (h, len(self.quality.names))
+            for name, column in (("values", self.quality.value), ("weights", self.quality.weight)):
+                if column.shape != shape:
+                    raise ValueError(f"{name} of quality columns: expected {shape}, found {column.shape}")
         if self.stats.shape not in ((h, 6), (0, 6)):
             raise ValueError(f"stats: expected {h} rows of 6, found {self.stats.shape}")
         _check("columns of units.x", self.units.x.shape[1], len(self.unit_names))
@@ -205,6 +226,11 @@ class NBest:
     @property
     def has_stats(self) -> bool:
         return len(self.stats) == self.n_hyps and len(self.refs) + self.n_hyps > 0
+
+    @property
+    def tokenizer(self) -> str:
+        """The tokeniser of sacrebleu that BLEU statistics were counted with."""
+        return self.meta.get("tokenize", "none")
 
     @property
     def has_scores(self) -> bool:
@@ -334,6 +360,7 @@ class NBest:
             text=take_strings(self.text, hyps),
             score=self.score[hyps],
             stats=self.stats[hyps] if self.has_stats else self.stats,
+            quality=self.quality.take(hyps),
             unit_ptr=offsets(np.diff(self.unit_ptr)[hyps]),
             unit_idx=self.unit_idx[at],
             src_start=self.src_start[at],
@@ -396,6 +423,8 @@ def _sparse_sizes(rows: SparseRows, n: int) -> F64:
 
 
 def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, Qualities):
+        return a.names == b.names and a.lower == b.lower and _same(a.value, b.value) and _same(a.weight, b.weight)
     if isinstance(a, SparseRows):
         return _same(a.ptr, b.ptr) and _same(a.idx, b.idx) and _same(a.val, b.val)
     if isinstance(a, np.ndarray):

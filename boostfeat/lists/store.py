@@ -27,7 +27,8 @@ from ..core.compression import COMPRESSORS
 from ..core.errors import FormatError, InputError
 from ..core.files import atomic_path, cannot_read, open_output, read_bytes, read_head
 from ..core.strict_json import parse_json
-from .nbest import NBest, SparseRows, Strings, Units
+from ..core.strings import Strings
+from .nbest import NBest, Qualities, SparseRows, Units
 
 MAGIC = b"ARROW1"
 VERSION = 1
@@ -40,6 +41,7 @@ def write_store(nbest: NBest, path: str | Path) -> None:
         "text": nbest.text,
         "score": nbest.score,
         "stats": nbest.stats if nbest.has_stats else None,
+        "quality": np.hstack([nbest.quality.value, nbest.quality.weight]) if nbest.quality.names else None,
         "units": _lists(nbest.unit_ptr, _struct({"unit": nbest.unit_idx, "src": nbest.src_start, "tgt": nbest.tgt_start})),
         "extra": nbest.extra,
         "sparse": _sparse(nbest.extra_sparse),
@@ -71,6 +73,8 @@ def write_store(nbest: NBest, path: str | Path) -> None:
         "extra_names": json.dumps(nbest.extra_names),
         "meta": json.dumps(nbest.meta),
     }
+    if nbest.quality.names:
+        metadata["quality"] = json.dumps({"names": nbest.quality.names, "lower": nbest.quality.lower})
     batch = pa.record_batch(row).replace_schema_metadata(metadata)
     with _sink(path) as sink, pa.ipc.new_file(sink, batch.schema) as writer:
         writer.write_batch(batch)
@@ -146,6 +150,7 @@ def _nbest(batch: pa.RecordBatch, metadata: dict[str, str]) -> NBest:
     occurrences = unit_lists.values
     n, v = len(hyps), len(units)
     has_stats = hyps.type.get_field_index("stats") >= 0
+    quality = _quality(hyps, n, metadata["quality"]) if "quality" in metadata else Qualities()
     nbest = NBest(
         ids=_numbers(sentences.field("id"), np.int64),
         source=_text(sentences.field("source")),
@@ -174,6 +179,7 @@ def _nbest(batch: pa.RecordBatch, metadata: dict[str, str]) -> NBest:
         extra_names=extra_names,
         extra_sparse=_rows(hyps.field("sparse")),
         sparse_names=_text(names),
+        quality=quality,
         meta=meta,
     )
     _check_values(nbest)
@@ -203,6 +209,17 @@ def _names(text: str) -> tuple[str, ...]:
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise ValueError("expected a list of names, found another value")
     return tuple(names)
+
+
+def _quality(hyps: pa.StructArray, n: int, text: str) -> Qualities:
+    about = parse_json(text)
+    names, lower = _names(json.dumps(about["names"])), about["lower"]
+    if len(lower) != len(names) or not all(isinstance(low, bool) for low in lower) or len(set(names)) != len(names):
+        raise ValueError("expected a name and a direction of each quality column, found another value")
+    both = _matrix(hyps, "quality", n, 2 * len(names), np.float64)
+    if not np.isfinite(both).all():
+        raise ValueError("expected finite numbers in quality columns, found others")
+    return Qualities(names, tuple(lower), both[:, : len(names)], both[:, len(names) :])
 
 
 def _columns(columns: dict[str, Any]) -> tuple[list[pa.Array], list[str]]:

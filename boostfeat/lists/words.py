@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 
 from ..core.arrays import F64, I64, Array, Bool, offsets, owners, segment_positions
 from ..core.errors import InputError, clip
-from .nbest import Strings, strings, take_strings
+from ..core.strings import Strings
+from .nbest import strings, take_strings
 
 
 @dataclass(frozen=True)

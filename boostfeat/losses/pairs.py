@@ -16,7 +16,7 @@ from scipy import sparse
 from ..core.arrays import F64, I64, offsets
 from ..core.errors import InputError, unknown_name
 from ..lists.nbest import NBest
-from ..metrics.bleu import sentence_bleu
+from ..metrics.metric import metric_of
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -181,9 +181,7 @@ def split_pairs(pairs: Pairs, ptr: I64) -> list[Pairs]:
     return [part(first, last) for first, last in zip(ptr[:-1].tolist(), ptr[1:].tolist(), strict=True)]
 
 
-def pairs_for(nbest: NBest, options: PairOptions, *, seed: int, threads: int = 1, first: int = 0) -> Pairs:
-    """Pairs of a container by smoothed sentence BLEU."""
-    if not nbest.has_stats:
-        raise InputError("preference pairs: expected lists with references, found none; import them with -r REF")
-    gains = sentence_bleu(nbest.stats, alpha=options.alpha)
+def pairs_for(nbest: NBest, options: PairOptions, *, gain: str = "bleu", seed: int, threads: int = 1, first: int = 0) -> Pairs:
+    """Pairs of a container by the gain of a metric: smoothed sentence BLEU, unless told otherwise."""
+    gains = metric_of(gain, nbest).learnable_gain(nbest, alpha=options.alpha)
     return sample_pairs(nbest.hyp_ptr, gains, options, seed=seed, threads=threads, first=first)

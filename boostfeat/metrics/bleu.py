@@ -75,7 +75,7 @@ def split_tokens(text, begin, end, starts, ends, hashes):  # type: ignore[no-unt
 
 
 @njit(cache=True, nogil=True)
-def _token_id(text, begin, end, h, ref, table, type_start, type_end, n_types):  # type: ignore[no-untyped-def]
+def token_id(text, begin, end, h, ref, table, type_start, type_end, n_types):  # type: ignore[no-untyped-def]
     """(id, slot) of a token among the sentence's reference tokens, id -1 if it is none: equal hashes are compared by bytes."""
     mask = np.uint64(len(table) - 1)
     slot = (h ^ (h >> np.uint64(29))) & mask
@@ -107,7 +107,7 @@ def _ngram_slot(key, keys, insert):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _power_of_two(n):  # type: ignore[no-untyped-def]
+def power_of_two(n):  # type: ignore[no-untyped-def]
     size = 8
     while size < n:
         size *= 2
@@ -130,10 +130,10 @@ def _fill_stats(hyp_ptr, text_ptr, text, ref_ptr, ref_text_ptr, ref, first, last
         starts, ends, hashes = np.empty(longest, np.int64), np.empty(longest, np.int64), np.empty(longest, np.uint64)
         # a reference of b bytes has at most b // 2 + 1 tokens, and these are fewer n-grams of each order
         n_max = n_ref_bytes // 2 + (r1 - r0)
-        table = np.full(_power_of_two(2 * n_max), -1, np.int32)
+        table = np.full(power_of_two(2 * n_max), -1, np.int32)
         type_start, type_end = np.empty(n_max, np.int64), np.empty(n_max, np.int64)
         # counts of unigrams stand at their ids, those of longer n-grams behind them at n_max + their slot in keys
-        keys = np.zeros(_power_of_two(2 * 3 * n_max), np.uint64)
+        keys = np.zeros(power_of_two(2 * 3 * n_max), np.uint64)
         most = np.zeros(n_max + len(keys), np.int32)
         count = np.zeros(n_max + len(keys), np.int32)
         touched = np.empty(4 * longest, np.int64)
@@ -144,7 +144,7 @@ def _fill_stats(hyp_ptr, text_ptr, text, ref_ptr, ref_text_ptr, ref, first, last
             n = split_tokens(ref, ref_text_ptr[r], ref_text_ptr[r + 1], starts, ends, hashes)
             ref_lens[r - r0] = n
             for i in range(n):
-                t, slot = _token_id(ref, starts[i], ends[i], hashes[i], ref, table, type_start, type_end, n_types)
+                t, slot = token_id(ref, starts[i], ends[i], hashes[i], ref, table, type_start, type_end, n_types)
                 if t < 0:
                     if n_types == MAX_REF_TYPES:
                         return s
@@ -170,7 +170,7 @@ def _fill_stats(hyp_ptr, text_ptr, text, ref_ptr, ref_text_ptr, ref, first, last
         for h in range(hyp_ptr[s], hyp_ptr[s + 1]):
             n = split_tokens(text, text_ptr[h], text_ptr[h + 1], starts, ends, hashes)
             for i in range(n):
-                ids[i], _ = _token_id(text, starts[i], ends[i], hashes[i], ref, table, type_start, type_end, n_types)
+                ids[i], _ = token_id(text, starts[i], ends[i], hashes[i], ref, table, type_start, type_end, n_types)
             row = out[h]
             row[0] = row[1] = row[2] = row[3] = 0
             n_touched = 0

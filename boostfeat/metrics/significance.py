@@ -1,8 +1,9 @@
 """Is a difference real? Paired bootstrap, approximate randomisation, and its form that knows optimisers vary.
 
-All work on statistics rows (``bleu.corpus_rows`` of the chosen hypotheses, [S, 11]): a trial is a sum of rows, so thousands of
-trials are one product of a matrix of counts [T, S] with the rows. Sums are of whole numbers below 2^53: exact in any order, so
-the same on any number of threads. Draws and formulas are sacrebleu's: with its seed, BLEU's p-values are its own.
+All work on statistics rows of the chosen hypotheses, [S, n] (see ``metric``; 11 for BLEU): a trial is a sum of rows, so
+thousands of trials are one product of a matrix of counts [T, S] with the rows. Sums are of whole numbers below 2^53, or of
+numbers on a grid (``exact_sums``): exact in any order, so the same on any number of threads. Draws and formulas are sacrebleu's:
+with its seed, BLEU's p-values are its own.
 """
 
 from __future__ import annotations
@@ -12,9 +13,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from ..core.arrays import F64, Array
-from .bleu import corpus_bleu
+from .metric import Metric, metric_of
 
-METRICS = ("bleu", "bleu-sbp")
 TRIALS = 10_000
 SEED = 12345  # sacrebleu's default
 BATCH = 1 << 22  # draws held at a time
@@ -30,7 +30,7 @@ def p_value(trials: F64, observed: float) -> float:
     return (1 + int(np.count_nonzero(trials >= observed - ROUNDING))) / (1 + len(trials))
 
 
-def paired_bootstrap(a: Array, b: Array, *, metric: str = "bleu-sbp", trials: int = TRIALS, seed: int = SEED) -> float:
+def paired_bootstrap(a: Array, b: Array, *, metric: str | Metric = "bleu-sbp", trials: int = TRIALS, seed: int = SEED) -> float:
     """p-value of the difference between systems with rows a and b [S, 11]: of d_t = |a_t - b_t| on resamples, those with
     d_t - mean(d) ≥ |a - b|   [Koehn 2004; sacrebleu's centring]
     """
@@ -40,13 +40,15 @@ def paired_bootstrap(a: Array, b: Array, *, metric: str = "bleu-sbp", trials: in
     )
 
 
-def bootstrap_p(sums_a: F64, sums_b: F64, *, a: Array, b: Array, metric: str) -> float:
+def bootstrap_p(sums_a: F64, sums_b: F64, *, a: Array, b: Array, metric: str | Metric) -> float:
     """The p-value of ``paired_bootstrap`` from the sums [T, 11] of the same resamples of both systems."""
     difference = np.abs(_score(sums_a, metric) - _score(sums_b, metric))
     return p_value(difference - difference.mean(), _difference(a, b, metric))
 
 
-def approximate_randomisation(a: Array, b: Array, *, metric: str = "bleu-sbp", trials: int = TRIALS, seed: int = SEED) -> float:
+def approximate_randomisation(
+    a: Array, b: Array, *, metric: str | Metric = "bleu-sbp", trials: int = TRIALS, seed: int = SEED
+) -> float:
     """p-value of the difference between systems with rows a and b [S, 11]: of shuffles that swap each sentence's two outputs
     with probability 1/2, those that differ by at least as much   [Riezler & Maxwell 2005]
     """
@@ -55,7 +57,9 @@ def approximate_randomisation(a: Array, b: Array, *, metric: str = "bleu-sbp", t
     return shuffle_p(one, other, a=a, b=b, metric=metric)
 
 
-def stratified_randomisation(a: Array, b: Array, *, metric: str = "bleu-sbp", trials: int = TRIALS, seed: int = SEED) -> float:
+def stratified_randomisation(
+    a: Array, b: Array, *, metric: str | Metric = "bleu-sbp", trials: int = TRIALS, seed: int = SEED
+) -> float:
     """The same for systems with several optimiser runs, rows a [Q, S, 11] and b [R, S, 11]: a trial deals the Q + R outputs of
     each sentence anew; a system's score is that of its runs' summed statistics [Clark et al. 2011].
 
@@ -68,12 +72,12 @@ def stratified_randomisation(a: Array, b: Array, *, metric: str = "bleu-sbp", tr
     return shuffle_p(one, other, a=a, b=b, metric=metric)
 
 
-def shuffle_p(one: F64, other: F64, *, a: Array, b: Array, metric: str) -> float:
+def shuffle_p(one: F64, other: F64, *, a: Array, b: Array, metric: str | Metric) -> float:
     """The p-value of shuffled sums [T, 11] of two pseudo-systems; rows a, b [..., 11] are those of the true ones."""
     return p_value(np.abs(_score(one, metric) - _score(other, metric)), _difference(a, b, metric))
 
 
-def confidence_interval(sums: F64, metric: str = "bleu-sbp", *, level: float = 0.95) -> tuple[float, float]:
+def confidence_interval(sums: F64, metric: str | Metric = "bleu-sbp", *, level: float = 0.95) -> tuple[float, float]:
     """(low, high) on the 0..100 scale: the middle 95 % of the scores of bootstrap sums [T, 11], cut as sacrebleu cuts them."""
     scores = np.sort(100 * _score(sums, metric))
     cut = int(len(scores) * (1 - level) / 2 + ROUNDING)
@@ -133,11 +137,21 @@ def _batches(trials: int, n: int) -> Iterator[tuple[int, int]]:
         yield first, min(first + size, trials)
 
 
-def _score(sums: F64, metric: str) -> F64:
-    return corpus_bleu(sums, strict=metric == "bleu-sbp")
+def _score(sums: F64, metric: str | Metric) -> F64:
+    return (metric_of(metric) if isinstance(metric, str) else metric).score(sums)
 
 
-def _difference(a: Array, b: Array, metric: str) -> float:
+def exact_sums(rows: Array) -> Array:
+    """Rows [..., n] whose sums are exact in any order: whole numbers as they are, others on a grid of 2⁻ᵏ fine enough for all."""
+    rows = np.asarray(rows)
+    if rows.dtype.kind in "iu":
+        return rows
+    largest = float(np.abs(rows).max(initial=0.0)) * max(1, rows[..., 0].size)
+    step = 2.0 ** (np.ceil(np.log2(largest)) - 52) if largest > 0 else 1.0
+    return np.round(rows / step) * step
+
+
+def _difference(a: Array, b: Array, metric: str | Metric) -> float:
     one, other = (np.reshape(rows, (-1, rows.shape[-1])).sum(axis=0) for rows in (a, b))
     return abs(float(_score(one, metric)) - float(_score(other, metric)))
 

@@ -19,9 +19,10 @@ import numpy as np
 from ..core.arrays import F64, I64, Bool
 from ..core.errors import InputError, clip_json
 from ..core.files import decode, read_chunks
-from ..lists.choices import Scorer, best_choice, check_gain
+from ..lists.choices import Scorer, best_choice
 from ..lists.learnable import learnable, range_warnings
 from ..lists.nbest import NBest, SparseRows
+from ..metrics.metric import metric_of
 from ..model.model import Model
 
 
@@ -131,12 +132,14 @@ class Run:
     threads: int = 1
     init: Mapping[str, float] | None = None  # start from these weights; features not named start at 0
     groups: Groups = field(default_factory=Groups)
+    gain: str = "bleu"  # what is learnt
     metric: str = "bleu"  # what the epoch is chosen by on --select
     pick: str = "auto"  # auto: the best epoch on select, else the last; train: the best on the tuning list; last
     callback: Callable[[Mapping[str, Any]], None] | None = None  # called with every history row
 
-    def __post_init__(self) -> None:
-        check_gain(self.metric)
+    def gains(self, nbest: NBest, *, alpha: float = 1.0) -> F64:
+        """[H] what is learnt, of each hypothesis on its own: higher is better."""
+        return metric_of(self.gain, nbest).learnable_gain(nbest, alpha=alpha)
 
 
 def step_factors(features: Features, run: Run) -> F64:
@@ -153,7 +156,7 @@ class EpochLog:
 
     def __init__(self, features: Features, nbest: NBest, select: NBest | None, run: Run, *, train_default: bool = False) -> None:
         self.features, self.nbest, self.run = features, nbest, run
-        self.scorer = Scorer(nbest)
+        self.scorer, self.metric = Scorer(nbest), metric_of(run.metric, nbest)
         self.select = (Scorer(select), Features.of(select)) if select is not None else None
         pick = run.pick if run.pick != "auto" else "select" if select is not None else "train" if train_default else "last"
         if pick == "select" and select is None:
@@ -166,13 +169,14 @@ class EpochLog:
         """Score the weights of an epoch (the ones that would be returned), keep them if they are the best so far."""
         if not np.isfinite(w).all():
             raise InputError(f"epoch {epoch}: the weights have blown up; lower C or the learning rate, or rescale the features")
-        row: dict[str, Any] = {"epoch": epoch, "dev": self.dev_gain(w), **more}
+        row: dict[str, Any] = {"epoch": epoch, "dev": self.dev_score(w), **more}
         if self.select is not None:
             scorer, features = self.select
             known = set(features.names)
             held_out = features.vector({n: v for n, v in self.features.named(w).items() if n in known})
-            row["select"] = self.gain(scorer, features.scores(held_out))
-        gain = {"select": row.get("select", -inf), "train": row["dev"], "last": epoch}[self.pick]
+            row["select"] = self.score(scorer, features.scores(held_out))
+        sign = -1.0 if self.metric.lower_is_better else 1.0
+        gain = {"select": sign * row.get("select", -inf), "train": sign * row["dev"], "last": epoch}[self.pick]
         if self.best is None or gain > self.best_gain:
             self.best, self.best_gain, self.best_epoch = w.copy(), gain, epoch
         row["nonzero"] = int(np.count_nonzero(w))
@@ -181,11 +185,11 @@ class EpochLog:
             self.run.callback(row)
         return row
 
-    def dev_gain(self, w: F64) -> float:
-        """Of the weights on the tuning list."""
-        return self.gain(self.scorer, self.features.scores(w))
+    def dev_score(self, w: F64) -> float:
+        """The metric of the weights on the tuning list."""
+        return self.score(self.scorer, self.features.scores(w))
 
-    def gain(self, scorer: Scorer, scores: F64) -> float:
+    def score(self, scorer: Scorer, scores: F64) -> float:
         chosen: I64 = best_choice(scorer.nbest, scores)
         return scorer.score(chosen, self.run.metric).score
 

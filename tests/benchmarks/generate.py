@@ -28,9 +28,10 @@ from store_writer import StoreWriter
 from synthetic import NAMES, _features, worth
 
 from boostfeat.core.arrays import F64, I32, I64, Array, offsets, owners, segment_argmax, segment_positions
+from boostfeat.core.strings import Strings
 from boostfeat.lists.build import with_stats
 from boostfeat.lists.choices import Scorer
-from boostfeat.lists.nbest import NBest, SparseRows, Strings, Units, strings, take_strings
+from boostfeat.lists.nbest import NBest, SparseRows, Units, strings, take_strings
 from boostfeat.lists.store import read_store
 from boostfeat.metrics.bleu import sentence_bleu
 

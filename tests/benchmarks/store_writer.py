@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from boostfeat.core.arrays import I32, Array
 from boostfeat.core.files import temporary_folder
-from boostfeat.lists.nbest import NBest, SparseRows, Strings, Units, string_buffers
+from boostfeat.core.strings import Strings, string_buffers
+from boostfeat.lists.nbest import NBest, SparseRows, Units
 from boostfeat.lists.store import write_store
 
 _PARTS = ("units", "unit_names", "extra_names", "sparse_names", "meta")  # of NBest: what is no column of the corpus

@@ -14,8 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from boostfeat.core.arrays import F64, Array
+from boostfeat.core.strings import Strings
 from boostfeat.lists.build import assemble, with_stats
-from boostfeat.lists.nbest import NBest, SparseRows, Strings, Units, strings
+from boostfeat.lists.nbest import NBest, SparseRows, Units, strings
 
 # [TA13] Figure 1: a channel score, a lexical weight, the joint count of the phrase pair, a language model score
 NAMES = ("RelFreq", "LexWeight", "PhraseCount", "LM0")

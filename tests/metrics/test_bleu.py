@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import quick
 
-from boostfeat.lists.nbest import string_buffers, strings
+from boostfeat.core.strings import string_buffers
+from boostfeat.lists.nbest import strings
 from boostfeat.metrics.bleu import (
     MAX_REF_TYPES,
     bleu_stats,

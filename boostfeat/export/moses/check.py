@@ -11,7 +11,8 @@ import numpy as np
 from ...core.arrays import F64, I64, Bool
 from ...core.errors import InputError
 from ...core.files import read_lines
-from ...lists.nbest import NBest, Strings
+from ...core.strings import Strings
+from ...lists.nbest import NBest
 from ...lists.words import concat, positions
 from ...model.model import Model, tree_scores, unit_table
 from ...trees.tree import Table

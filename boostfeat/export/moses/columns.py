@@ -20,8 +20,9 @@ import pyarrow.compute as pc
 
 from ...core.arrays import F64
 from ...core.errors import InputError
+from ...core.strings import Strings
 from ...features.dense import count_features
-from ...lists.nbest import Strings, strings
+from ...lists.nbest import strings
 from ...model.model import unit_table
 from ...trees.tree import Table, Tree
 from ..phrase_pairs import PairFeatures, factors

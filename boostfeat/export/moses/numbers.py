@@ -9,7 +9,7 @@ import pyarrow as pa
 from numba import njit
 
 from ...core.arrays import F64
-from ...lists.nbest import Strings
+from ...core.strings import Strings
 
 DIGITS = 10  # nine tell all single-precision numbers apart; one more keeps sums over many trees within 1e-6
 _WIDTH = 18  # bytes of a number, at most: sign, digits, point, and zeros or an exponent

@@ -19,8 +19,8 @@ from numba import njit
 from ...core.arrays import F64, I64, U8, offsets
 from ...core.errors import FormatError, clip
 from ...core.files import decode, read_chunks, read_head
+from ...core.strings import Strings, string_buffers
 from ...formats.byte_kernels import read_number
-from ...lists.nbest import Strings, string_buffers
 
 SOURCE, TARGET, SCORES, ALIGNMENT, COUNTS, SPARSE = range(6)
 LAYOUT = "'source ||| target ||| scores ||| ...'"

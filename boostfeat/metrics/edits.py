@@ -1,0 +1,108 @@
+"""Word and character error rates (WER, CER), from rows of two integers: edits, reference length.
+
+    rate = Σ edits / Σ reference length,   edits = substitutions + insertions + deletions
+
+Of several references, that of the lowest rate counts, the first among equals. Rates are jiwer's, on the 0..1
+scale (lower is better).
+
+Deviation: words are what str.split gives. jiwer divides at blanks only, so that a single tab or no-break
+space stays within a word.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from ..core.arrays import F64, I32, I64, Array
+from ..core.strings import Strings
+from .symbols import CHARACTERS, WORDS, Symbols, fill_rows
+
+EDITS, REF_LEN = 0, 1
+N_STATS = 2
+
+
+@njit(cache=True, nogil=True)
+def edit_distance(ids, begin, end, m, equal, plus, minus):  # type: ignore[no-untyped-def]
+    """Edit distance of ids[begin:end] and a reference of m > 0 symbols, 64 at once [Myers 1999; Hyyrö 2003].
+
+    IN equal[types, W] (see symbol_places). plus[W], minus[W] are for work: where a column of the matrix of
+    distances rises by one from a place to the next, and where it falls.
+    """
+    one, blocks = np.uint64(1), (m + 63) // 64
+    top = np.uint64((m - 1) & 63)
+    for w in range(blocks):
+        plus[w], minus[w] = ~np.uint64(0), np.uint64(0)
+    distance = m
+    for i in range(begin, end):
+        # what the row above the block does between this column and the next; the first rises
+        rises, falls = one, np.uint64(0)
+        for w in range(blocks):
+            eq = equal[ids[i], w] if ids[i] >= 0 else np.uint64(0)
+            up, down = plus[w], minus[w]
+            vertical = eq | down
+            eq |= falls
+            horizontal = (((eq & up) + up) ^ up) | eq
+            right_up = down | ~(horizontal | up)
+            right_down = up & horizontal
+            if w == blocks - 1:
+                distance += np.int64((right_up >> top) & one) - np.int64((right_down >> top) & one)
+            carry_up, carry_down = right_up >> np.uint64(63), right_down >> np.uint64(63)
+            right_up = (right_up << one) | rises
+            right_down = (right_down << one) | falls
+            plus[w] = right_down | ~(vertical | right_up)
+            minus[w] = right_up & vertical
+            rises, falls = carry_up, carry_down
+    return distance
+
+
+@njit(cache=True, nogil=True)
+def symbol_places(ref_ids, begin, m, n_types):  # type: ignore[no-untyped-def]
+    """equal[types, W] of ref_ids[begin:begin+m]: bit j of a symbol is set where the reference has it at j."""
+    equal = np.zeros((n_types, (m + 63) // 64), np.uint64)
+    for j in range(m):
+        equal[ref_ids[begin + j], j >> 6] |= np.uint64(1) << np.uint64(j & 63)
+    return equal
+
+
+@njit(cache=True, nogil=True)
+def _fill_edits(  # type: ignore[no-untyped-def]
+    hyp_ptr, ptr, ids, ref_ptr, ref_sym_ptr, ref_ids, n_types, out
+):
+    """IN Symbols; OUT out[H, 2]."""
+    longest = 0
+    for r in range(len(ref_sym_ptr) - 1):
+        longest = max(longest, ref_sym_ptr[r + 1] - ref_sym_ptr[r])
+    blocks = (longest + 63) // 64
+    plus, minus = np.empty(blocks, np.uint64), np.empty(blocks, np.uint64)
+    for s in range(len(hyp_ptr) - 1):
+        for r in range(ref_ptr[s], ref_ptr[s + 1]):
+            begin, m = ref_sym_ptr[r], ref_sym_ptr[r + 1] - ref_sym_ptr[r]
+            equal = symbol_places(ref_ids, begin, m, n_types[s])
+            for h in range(hyp_ptr[s], hyp_ptr[s + 1]):
+                edits = ptr[h + 1] - ptr[h]
+                if m:
+                    edits = edit_distance(ids, ptr[h], ptr[h + 1], m, equal, plus, minus)
+                if r == ref_ptr[s] or edits * max(1, out[h, 1]) < out[h, 0] * max(1, m):
+                    out[h, 0], out[h, 1] = edits, m
+
+
+def edit_stats(*, hyp_ptr: I64, text: Strings, ref_ptr: I64, refs: Strings, characters: bool = False, threads: int = 1) -> I32:
+    """Rows [H, 2] (edits, reference length), in words or characters, of hypotheses text [H] against refs [N].
+
+    Hypotheses of sentence s are ``hyp_ptr[s]:hyp_ptr[s+1]``, and likewise for references; every sentence has
+    at least one. Case counts; white space at both ends does not. The number of threads does not matter.
+    """
+
+    def fill(rows: I32, symbols: Symbols) -> None:
+        _fill_edits(*symbols, rows)
+
+    out = np.zeros((len(text), N_STATS), np.int32)
+    columns = {"hyp_ptr": hyp_ptr, "text": text, "ref_ptr": ref_ptr, "refs": refs}
+    return fill_rows(fill, out, **columns, kinds=(CHARACTERS if characters else WORDS,), threads=threads)
+
+
+def error_rate(rows: Array) -> F64:
+    """WER or CER [...] (0..1, or more) of rows [..., 2] or of their sums; of empty references, the edits."""
+    rows = np.asarray(rows, np.float64)
+    return rows[..., EDITS] / np.maximum(rows[..., REF_LEN], 1)

@@ -1,0 +1,411 @@
+"""A metric as an object: it knows its statistics, its corpus score, its gain of a hypothesis, its direction and its signature.
+
+    text -> a row of statistics per hypothesis -> the sum over the chosen ones -> score
+
+Rows add up, so corpus scores, bootstrap, randomisation, MERT's line search and gains in the context of a corpus all work on
+the same rows. No code asks for a metric by comparing names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from .. import __version__
+from ..core.arrays import F64, I32, I64, Array
+from ..core.errors import InputError, unknown_name
+from .bleu import corpus_bleu, corpus_rows, sentence_bleu
+from .chrf import chrf, chrf_stats
+from .edits import edit_stats, error_rate
+from .ter import ter, ter_stats
+
+
+class Columns(Protocol):
+    """Numbers that came with the hypotheses; see lists.nbest.Qualities."""
+
+    @property
+    def names(self) -> tuple[str, ...]: ...
+    @property
+    def lower(self) -> tuple[bool, ...]: ...
+    @property
+    def value(self) -> F64: ...
+    @property
+    def weight(self) -> F64: ...
+
+
+class Lists(Protocol):
+    """What a metric sees of n-best lists: texts, references, BLEU statistics and quality columns. NBest has all of it."""
+
+    @property
+    def hyp_ptr(self) -> I64: ...
+    @property
+    def text(self) -> Any: ...
+    @property
+    def ref_ptr(self) -> I64: ...
+    @property
+    def refs(self) -> Any: ...
+    @property
+    def stats(self) -> I32: ...
+    @property
+    def has_stats(self) -> bool: ...
+    @property
+    def quality(self) -> Columns: ...
+    @property
+    def tokenizer(self) -> str: ...
+
+
+class Metric:
+    """What all metrics have. S sentences, H hypotheses, n statistics."""
+
+    name: str
+    lower_is_better = False
+    needs_references = True
+    width: int  # n
+    size: int  # the statistic that says how much a row weighs in the corpus: its length, or 1
+
+    def rows(self, lists: Lists, hyps: I64 | None = None) -> Array:
+        """Statistics [len(hyps), n] of some hypotheses; without them, of all [H, n]."""
+        raise NotImplementedError
+
+    def empty_row(self, lists: Lists, s: int) -> Array:
+        """Statistics [n] of an empty line for a sentence."""
+        raise NotImplementedError
+
+    def score(self, sums: Array) -> F64:
+        """The metric itself [...] of sums of statistics [..., n], as a share: 0.3 is printed as 30.00."""
+        raise NotImplementedError
+
+    def gain(self, lists: Lists, *, alpha: float = 1.0) -> F64:
+        """[H] how good each hypothesis is on its own, higher is better. ``alpha`` smooths BLEU and nothing else."""
+        return self.higher(self.score(self.rows(lists)))
+
+    def signature(self, n_refs: int | str, tokenizer: str = "none") -> str:
+        """What a number of this metric means."""
+        return f"nrefs:{n_refs}|version:boostfeat-{__version__}"
+
+    def higher(self, scores: F64) -> F64:
+        """The same scores, better when higher."""
+        return -scores if self.lower_is_better else scores
+
+    def context_gain(self, rows: Array, rest: Array) -> F64:
+        """[...] the corpus score, better when higher, of rows [..., n] each added to statistics [..., n] of all others."""
+        return self.higher(self.score(rows + rest))
+
+    def slope(self, total: F64) -> F64:
+        """[n] derivatives of the score in corpus statistics, by differences: exact enough for a standard error."""
+        step = np.maximum(1.0, 1e-4 * np.abs(total))
+        up, down = (self.score(total + sign * np.diag(step)) for sign in (1, -1))
+        return np.asarray((up - down) / (2 * step))
+
+    def learnable_gain(self, lists: Lists, *, alpha: float = 1.0) -> F64:
+        """The gain [H] for a learner: raises where there is nothing to learn from."""
+        self.check(lists)
+        return self.gain(lists, alpha=alpha)
+
+    def check(self, lists: Lists) -> None:
+        """Raise where the lists lack what this metric is computed from."""
+        if self.needs_references and not lists.has_stats:
+            raise InputError(f"{self.name}: expected a list with references, found one without; import it with -r")
+
+
+@dataclass(frozen=True)
+class Bleu(Metric):
+    """Corpus BLEU as sacrebleu's, or with the strict brevity penalty of [C08]; its gain is BLEU+α [LO04]."""
+
+    name: str
+    strict: bool = False
+    width = 11
+    size = 9  # reference length
+
+    def rows(self, lists: Lists, hyps: I64 | None = None) -> Array:
+        return corpus_rows(lists.stats if hyps is None else lists.stats[hyps])
+
+    def empty_row(self, lists: Lists, s: int) -> Array:
+        refs = lists.refs.slice(lists.ref_ptr[s], lists.ref_ptr[s + 1] - lists.ref_ptr[s]).to_pylist()
+        split = tokenizer(lists.tokenizer)
+        shortest = min((len(split(ref).split()) for ref in refs), default=0)
+        return corpus_rows(np.array([0, 0, 0, 0, 0, shortest], np.int32))
+
+    def score(self, sums: Array) -> F64:
+        return corpus_bleu(sums, strict=self.strict)
+
+    def gain(self, lists: Lists, *, alpha: float = 1.0) -> F64:
+        return sentence_bleu(lists.stats, alpha=alpha)
+
+    def signature(self, n_refs: int | str, tokenizer: str = "none") -> str:
+        if not self.strict:
+            return _sacrebleu_signature("BLEU", n_refs, tokenize=tokenizer, force=True)
+        return f"nrefs:{n_refs}|case:mixed|eff:no|tok:{tokenizer}|smooth:exp|bp:strict|version:boostfeat-{__version__}"
+
+
+@dataclass(frozen=True)
+class SentenceBleu(Metric):
+    """The mean of smoothed sentence BLEU over sentences [LO04]; with ``fixed`` None, α is what the learner asks for."""
+
+    name: str
+    fixed: float | None = None
+    width = 2
+    size = 1
+
+    def rows(self, lists: Lists, hyps: I64 | None = None) -> Array:
+        value = sentence_bleu(lists.stats if hyps is None else lists.stats[hyps], alpha=1.0 if self.fixed is None else self.fixed)
+        return np.stack([value, np.ones(len(value))], axis=1)
+
+    def empty_row(self, lists: Lists, s: int) -> Array:
+        return np.array([0.0, 1.0])
+
+    def score(self, sums: Array) -> F64:
+        return _ratio(sums)
+
+    def gain(self, lists: Lists, *, alpha: float = 1.0) -> F64:
+        return sentence_bleu(lists.stats, alpha=alpha if self.fixed is None else self.fixed)
+
+    def signature(self, n_refs: int | str, tokenizer: str = "none") -> str:
+        return f"nrefs:{n_refs}|case:mixed|tok:{tokenizer}|smooth:add|orders:2-4|version:boostfeat-{__version__}"
+
+
+@dataclass(frozen=True)
+class TextMetric(Metric):
+    """A metric whose rows are counted on the texts: chrF, TER, WER, CER."""
+
+    name: str
+    count: Callable[..., Array]  # (hyp_ptr, text, ref_ptr, refs, threads) -> rows
+    of_sums: Callable[[Array], F64]
+    signed: Callable[[int | str], str]
+    width: int
+    lower_is_better: bool = False
+    size = 1  # of chrF the characters of the reference, of the others its length
+
+    def rows(self, lists: Lists, hyps: I64 | None = None) -> Array:
+        sents = np.arange(len(lists.hyp_ptr) - 1)
+        counts, text = np.diff(lists.hyp_ptr), lists.text
+        if hyps is not None:
+            order = np.argsort(hyps, kind="stable")
+            owner = np.searchsorted(lists.hyp_ptr, hyps[order], side="right") - 1
+            counts, text = np.bincount(owner, minlength=len(sents)), lists.text.take(hyps[order])
+        rows = self._count(lists, sents, np.concatenate([[0], np.cumsum(counts)]), text)
+        if hyps is None:
+            return rows
+        out = np.empty_like(rows)
+        out[order] = rows
+        return out
+
+    def empty_row(self, lists: Lists, s: int) -> Array:
+        import pyarrow as pa
+
+        return self._count(lists, np.array([s]), np.array([0, 1]), pa.array([""], pa.large_string()))[0]
+
+    def _count(self, lists: Lists, sents: I64, hyp_ptr: I64, text: Any) -> Array:
+        """Rows of texts of these sentences. A sentence without any reference is one whose reference is empty, as for BLEU."""
+        ref_ptr, refs = lists.ref_ptr, lists.refs
+        if len(sents) < len(ref_ptr) - 1 or (np.diff(ref_ptr) < 1).any():
+            ref_ptr, refs = _padded(ref_ptr, refs, sents)
+        return self.count(hyp_ptr=hyp_ptr, text=text, ref_ptr=ref_ptr, refs=refs)
+
+    def score(self, sums: Array) -> F64:
+        return self.of_sums(sums)
+
+    def signature(self, n_refs: int | str, tokenizer: str = "none") -> str:
+        return self.signed(n_refs)
+
+
+@dataclass(frozen=True)
+class Column(Metric):
+    """A quality column: Σ value / Σ weight of the chosen hypotheses."""
+
+    name: str
+    lower_is_better: bool = False
+    needs_references = False
+    width = 2
+    size = 1
+
+    def rows(self, lists: Lists, hyps: I64 | None = None) -> Array:
+        columns, k = lists.quality, lists.quality.names.index(self.name)
+        pick = slice(None) if hyps is None else hyps
+        return np.stack([columns.value[pick, k], columns.weight[pick, k]], axis=1)
+
+    def empty_row(self, lists: Lists, s: int) -> Array:
+        """An empty list counts as the worst hypothesis of the corpus: nobody scored an empty line."""
+        rows = self.rows(lists)
+        return rows[np.argmin(self.higher(_ratio(rows)))] if len(rows) else np.zeros(2)
+
+    def score(self, sums: Array) -> F64:
+        return _ratio(sums)
+
+    def gain(self, lists: Lists, *, alpha: float = 1.0) -> F64:
+        """Values beyond ±1 are divided by the largest of them, so that thresholds on gains mean what they mean for BLEU."""
+        scores = _ratio(self.rows(lists))
+        largest = float(np.abs(scores).max(initial=0.0))
+        return self.higher(scores / largest if largest > 1 else scores)
+
+    def signature(self, n_refs: int | str, tokenizer: str = "none") -> str:
+        return f"column:{self.name}|{'lower' if self.lower_is_better else 'higher'}-is-better|version:boostfeat-{__version__}"
+
+    def learnable_gain(self, lists: Lists, *, alpha: float = 1.0) -> F64:
+        gains = self.gain(lists, alpha=alpha)
+        if len(gains) and gains.min() == gains.max():
+            raise InputError(
+                f"{self.name}: expected a quality column that tells hypotheses apart, found the same number everywhere; "
+                "check the file it came from"
+            )
+        return gains
+
+    def check(self, lists: Lists) -> None:
+        if self.name not in lists.quality.names:
+            raise unknown_name("metric", self.name, [*METRICS, *lists.quality.names])
+
+
+@dataclass(frozen=True)
+class Combination(Metric):
+    """A weighted sum of metrics, such as (BLEU - TER) / 2."""
+
+    name: str
+    parts: tuple[tuple[float, Metric], ...]
+
+    @property
+    def needs_references(self) -> bool:  # type: ignore[override]
+        return any(part.needs_references for _, part in self.parts)
+
+    @property
+    def size(self) -> int:  # type: ignore[override]
+        return self.parts[0][1].size
+
+    @property
+    def width(self) -> int:  # type: ignore[override]
+        return sum(part.width for _, part in self.parts)
+
+    def rows(self, lists: Lists, hyps: I64 | None = None) -> Array:
+        return np.concatenate([part.rows(lists, hyps).astype(np.float64) for _, part in self.parts], axis=1)
+
+    def empty_row(self, lists: Lists, s: int) -> Array:
+        return np.concatenate([part.empty_row(lists, s).astype(np.float64) for _, part in self.parts])
+
+    def score(self, sums: Array) -> F64:
+        cuts = np.cumsum([part.width for _, part in self.parts])[:-1]
+        split = np.split(np.asarray(sums, np.float64), cuts, axis=-1)
+        return np.sum([w * part.score(s) for (w, part), s in zip(self.parts, split, strict=True)], axis=0)
+
+    def gain(self, lists: Lists, *, alpha: float = 1.0) -> F64:
+        gains = [(w, part, part.gain(lists, alpha=alpha)) for w, part in self.parts]
+        return np.asarray(np.sum([w * part.higher(gain) for w, part, gain in gains], axis=0))
+
+    def signature(self, n_refs: int | str, tokenizer: str = "none") -> str:
+        return "; ".join(f"{w:+g} * {part.name}|{part.signature(n_refs, tokenizer)}" for w, part in self.parts)
+
+    def check(self, lists: Lists) -> None:
+        for _, part in self.parts:
+            part.check(lists)
+
+
+def _ratio(sums: Array) -> F64:
+    """Σ value / Σ weight [...] of sums [..., 2]; 0 where nothing weighs."""
+    sums = np.asarray(sums, np.float64)
+    return np.divide(sums[..., 0], sums[..., 1], out=np.zeros(sums.shape[:-1]), where=sums[..., 1] != 0)
+
+
+def _padded(ref_ptr: I64, refs: Any, sents: I64) -> tuple[I64, Any]:
+    """References of some sentences; an empty one where there is none."""
+    import pyarrow as pa
+
+    every = [refs.slice(ref_ptr[s], ref_ptr[s + 1] - ref_ptr[s]).to_pylist() or [""] for s in sents.tolist()]
+    flat = [ref for some in every for ref in some]
+    return np.concatenate([[0], np.cumsum([len(some) for some in every])]).astype(np.int64), pa.array(flat, pa.large_string())
+
+
+def _sacrebleu_signature(kind: str, n_refs: int | str, **how: Any) -> str:
+    import sacrebleu
+
+    scorer = getattr(sacrebleu, kind)(**how)
+    scorer.num_refs = n_refs
+    return str(scorer.get_signature())
+
+
+def tokenizer(name: str) -> Callable[[str], str]:
+    """A tokeniser of sacrebleu by its name; ``none`` leaves the text as it is."""
+    if name == "none":
+        return str
+    from sacrebleu.metrics.bleu import BLEU
+
+    if name not in BLEU.TOKENIZERS:
+        raise unknown_name("tokenizer", name, sorted(n for n in BLEU.TOKENIZERS if n))
+    try:
+        return BLEU(tokenize=name, force=True).tokenizer
+    except (ImportError, OSError, RuntimeError) as error:
+        raise InputError(
+            f"--tokenize {name}: expected its package, found none ({str(error).splitlines()[0]}); install it"
+        ) from None
+
+
+def _edits(name: str, *, characters: bool) -> TextMetric:
+    unit = "char" if characters else "none"
+
+    def count(**columns: Any) -> Array:
+        return edit_stats(**columns, characters=characters)
+
+    def signed(n_refs: int | str) -> str:
+        return f"nrefs:{n_refs}|case:mixed|tok:{unit}|version:boostfeat-{__version__}"
+
+    return TextMetric(name, count, error_rate, signed, 2, True)
+
+
+def _chrf(name: str, word_order: int) -> TextMetric:
+    def count(**columns: Any) -> Array:
+        return chrf_stats(**columns, word_order=word_order)
+
+    return TextMetric(name, count, chrf, lambda n: _sacrebleu_signature("CHRF", n, word_order=word_order), 18 + 3 * word_order)
+
+
+METRICS: dict[str, Metric] = {
+    "bleu": Bleu("bleu"),
+    "bleu-sbp": Bleu("bleu-sbp", strict=True),
+    "chrf": _chrf("chrf", 0),
+    "chrf++": _chrf("chrf++", 2),
+    "ter": TextMetric("ter", ter_stats, ter, lambda n: _sacrebleu_signature("TER", n), 2, True),
+    "wer": _edits("wer", characters=False),
+    "cer": _edits("cer", characters=True),
+    "bleu+1": SentenceBleu("bleu+1", 1.0),
+    "bleu+alpha": SentenceBleu("bleu+alpha"),
+}
+
+
+def metric_of(name: str, lists: Lists | None = None) -> Metric:
+    """The metric of this name: built in, a quality column of the lists, or a combination such as ``bleu-ter``."""
+    columns = (
+        {c: Column(c, low) for c, low in zip(lists.quality.names, lists.quality.lower, strict=True)} if lists is not None else {}
+    )
+    known: dict[str, Metric] = {**METRICS, **columns}
+    if name in known:
+        return known[name]
+    parts = _parts(name, known)
+    if parts:
+        return Combination(name, parts)
+    raise unknown_name("metric", name, known)
+
+
+def _parts(name: str, known: dict[str, Metric]) -> tuple[tuple[float, Metric], ...]:
+    """(weight, metric) of the terms of a combination; equal weights where none are written. () where it is none."""
+    names = "|".join(re.escape(n) for n in sorted(known, key=len, reverse=True))
+    term = re.compile(rf"\s*([+-]?)\s*(?:(\d+(?:\.\d+)?)\s*\*\s*)?({names})\s*(?=[+-]|$)")
+    found: list[tuple[float, float | None, Metric]] = []
+    at = 0
+    while at < len(name):
+        match = term.match(name, at)
+        if match is None or (found and not match[1]):
+            return ()
+        found.append((-1.0 if match[1] == "-" else 1.0, float(match[2]) if match[2] else None, known[match[3]]))
+        at = match.end()
+    if len(found) < 2:
+        return ()
+    return tuple((sign * (1 / len(found) if weight is None else weight), metric) for sign, weight, metric in found)
+
+
+def metrics_of(text: str | Sequence[str], lists: Lists | None = None) -> list[Metric]:
+    """The metrics of names separated by commas."""
+    names = [name.strip() for name in (text.split(",") if isinstance(text, str) else text) if name.strip()]
+    if not names:
+        raise InputError(f"expected metric names separated by commas, found none; choose from {', '.join(METRICS)}")
+    return [metric_of(name, lists) for name in names]

@@ -1,0 +1,235 @@
+"""From text to numbers: the words or characters of hypotheses and references, numbered sentence by sentence.
+
+A symbol's number is its place among the distinct symbols of the sentence's references, in order of first
+appearance; -1 is one that no reference has. Edit distances and clipped counts need no more, tables stay
+small, and sentences can be numbered independently of each other.
+
+    S sentences, H hypotheses, N references, T symbols
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numba import njit
+
+from ..core.arrays import I32, I64, Array, in_threads
+from ..core.blocks import block_ptr
+from ..core.strings import Strings, string_buffers
+from .bleu import power_of_two, space_width, split_tokens, token_id
+
+# What a symbol is:
+WORDS = 0  # what str.split gives
+SEPARATED = 1  # the same, with punctuation at the end or else at the beginning of a word split off (chrF++)
+CHARACTERS = 2  # code points of the text, white space at both ends left out
+LETTERS = 3  # code points that are no white space
+
+
+class Symbols(NamedTuple):
+    """Hypotheses and references of some sentences as numbers."""
+
+    hyp_ptr: I64  # [S+1] hypotheses of sentence s are hyp_ptr[s]:hyp_ptr[s+1]
+    ptr: I64  # [H+1] symbols of hypothesis h are ids[ptr[h]:ptr[h+1]]
+    ids: I32  # [T] -1: in no reference
+    ref_ptr: I64  # [S+1] references of sentence s are ref_ptr[s]:ref_ptr[s+1]
+    ref_sym_ptr: I64  # [N+1] symbols of reference r are ref_ids[ref_sym_ptr[r]:ref_sym_ptr[r+1]]
+    ref_ids: I32
+    n_types: I64  # [S] distinct symbols of the sentence's references
+
+
+@njit(cache=True, nogil=True)
+def _hash(text, begin, end):  # type: ignore[no-untyped-def]
+    """FNV-1a, as split_tokens computes it."""
+    h = np.uint64(14695981039346656037)
+    for i in range(begin, end):
+        h = (h ^ np.uint64(text[i])) * np.uint64(1099511628211)
+    return h
+
+
+@njit(cache=True, nogil=True)
+def _is_punctuation(c):  # type: ignore[no-untyped-def]
+    """Whether a byte is one of Python's string.punctuation."""
+    return 33 <= c <= 47 or 58 <= c <= 64 or 91 <= c <= 96 or 123 <= c <= 126
+
+
+@njit(cache=True, nogil=True)
+def _width(c):  # type: ignore[no-untyped-def]
+    """Bytes of the UTF-8 character whose first byte is c."""
+    return 1 if c < 0x80 else 2 if c < 0xE0 else 3 if c < 0xF0 else 4
+
+
+@njit(cache=True, nogil=True)
+def _split_characters(text, begin, end, spaces, starts, ends, hashes):  # type: ignore[no-untyped-def]
+    """Characters of text[begin:end] into OUT starts, ends, hashes; returns their number.
+
+    With spaces, white space counts between the first and the last character that is none.
+    """
+    n = kept = 0
+    i = begin
+    while i < end:
+        width = space_width(text, i, end)
+        if width and (n == 0 or not spaces):
+            i += width
+            continue
+        starts[n] = i
+        ends[n] = i + (width if width else _width(text[i]))
+        hashes[n] = _hash(text, i, ends[n])
+        i = ends[n]
+        n += 1
+        if not width:
+            kept = n
+    return kept
+
+
+@njit(cache=True, nogil=True)
+def _separation(text, begin, end):  # type: ignore[no-untyped-def]
+    """Where chrF++ divides a word: before its last mark, or else behind its first; 0: nowhere."""
+    if begin + _width(text[begin]) >= end:
+        return 0  # a word of one character
+    if _is_punctuation(text[end - 1]):
+        return end - 1
+    return begin + 1 if _is_punctuation(text[begin]) else 0
+
+
+@njit(cache=True, nogil=True)
+def _separate_punctuation(text, n, starts, ends, hashes):  # type: ignore[no-untyped-def]
+    """Divide the n words of INOUT starts, ends, hashes at their punctuation; returns their number."""
+    at = n
+    for i in range(n):
+        if _separation(text, starts[i], ends[i]):
+            at += 1
+    total = at
+    for i in range(n - 1, -1, -1):  # from behind: what a word moves to has been moved already
+        begin, end = starts[i], ends[i]
+        cut = _separation(text, begin, end)
+        at -= 1
+        starts[at], ends[at], hashes[at] = begin, end, hashes[i]
+        if cut:
+            starts[at], hashes[at] = cut, _hash(text, cut, end)
+            at -= 1
+            starts[at], ends[at], hashes[at] = begin, cut, _hash(text, begin, cut)
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _split(text, begin, end, kind, starts, ends, hashes):  # type: ignore[no-untyped-def]
+    """Symbols of text[begin:end] into OUT starts, ends, hashes; returns their number."""
+    if kind in (CHARACTERS, LETTERS):
+        return _split_characters(text, begin, end, kind == CHARACTERS, starts, ends, hashes)
+    n = split_tokens(text, begin, end, starts, ends, hashes)
+    return _separate_punctuation(text, n, starts, ends, hashes) if kind == SEPARATED else n
+
+
+@njit(cache=True, nogil=True)
+def _number(  # type: ignore[no-untyped-def]
+    hyp_ptr, text_ptr, text, ref_ptr, ref_text_ptr, ref, kind, ptr, ids, ref_sym_ptr, ref_ids, n_types
+):
+    """IN hyp_ptr[S+1], text_ptr[H+1], text, ref_ptr[S+1], ref_text_ptr[N+1], ref; OUT the rest of Symbols.
+
+    hyp_ptr and ref_ptr begin at 0, text_ptr and ref_text_ptr anywhere in text and ref.
+    """
+    longest = 0
+    for h in range(len(text_ptr) - 1):
+        longest = max(longest, text_ptr[h + 1] - text_ptr[h])
+    for r in range(len(ref_text_ptr) - 1):
+        longest = max(longest, ref_text_ptr[r + 1] - ref_text_ptr[r])
+    starts, ends = np.empty(longest, np.int64), np.empty(longest, np.int64)
+    hashes = np.empty(longest, np.uint64)
+    ptr[0] = ref_sym_ptr[0] = 0
+    for s in range(len(hyp_ptr) - 1):
+        most = ref_text_ptr[ref_ptr[s + 1]] - ref_text_ptr[ref_ptr[s]]  # a symbol has a byte at least
+        table = np.full(power_of_two(2 * most), -1, np.int32)
+        type_start, type_end = np.empty(most, np.int64), np.empty(most, np.int64)
+        types = table, type_start, type_end
+        known = np.int64(0)  # not the literal, for which numba would compile token_id a second time
+        for r in range(ref_ptr[s], ref_ptr[s + 1]):
+            at = ref_sym_ptr[r]
+            n = _split(ref, ref_text_ptr[r], ref_text_ptr[r + 1], kind, starts, ends, hashes)
+            for i in range(n):
+                t, slot = token_id(ref, starts[i], ends[i], hashes[i], ref, *types, known)
+                if t < 0:
+                    t = np.int64(known)
+                    table[slot] = t
+                    type_start[t], type_end[t] = starts[i], ends[i]
+                    known += 1
+                ref_ids[at + i] = t
+            ref_sym_ptr[r + 1] = at + n
+        n_types[s] = known
+        for h in range(hyp_ptr[s], hyp_ptr[s + 1]):
+            at = ptr[h]
+            n = _split(text, text_ptr[h], text_ptr[h + 1], kind, starts, ends, hashes)
+            for i in range(n):
+                t, slot = token_id(text, starts[i], ends[i], hashes[i], ref, *types, known)
+                ids[at + i] = t
+            ptr[h + 1] = at + n
+
+
+def number_symbols(*, hyp_ptr: I64, text: Strings, ref_ptr: I64, refs: Strings, kind: int) -> Symbols:
+    """Symbols of hypotheses text [H] and references refs [N].
+
+    Hypotheses of sentence s are ``hyp_ptr[s]:hyp_ptr[s+1]``, and likewise for references; offsets begin at 0.
+    """
+    hyp_ptr, ref_ptr = np.array(hyp_ptr), np.array(ref_ptr)  # read-only ones would be compiled for once more
+    text_ptr, hyp_bytes = string_buffers(text)
+    ref_text_ptr, ref_bytes = string_buffers(refs)
+    symbols = Symbols(
+        hyp_ptr=hyp_ptr,
+        ptr=np.empty(len(text) + 1, np.int64),
+        ids=np.empty(text_ptr[-1] - text_ptr[0], np.int32),
+        ref_ptr=ref_ptr,
+        ref_sym_ptr=np.empty(len(refs) + 1, np.int64),
+        ref_ids=np.empty(ref_text_ptr[-1] - ref_text_ptr[0], np.int32),
+        n_types=np.empty(len(hyp_ptr) - 1, np.int64),
+    )
+    _number(
+        *(hyp_ptr, text_ptr, hyp_bytes, ref_ptr, ref_text_ptr, ref_bytes, kind),
+        *(symbols.ptr, symbols.ids, symbols.ref_sym_ptr, symbols.ref_ids, symbols.n_types),
+    )
+    return symbols
+
+
+def fill_rows(
+    fill: Callable[..., None],
+    out: Array,
+    *,
+    hyp_ptr: I64,
+    text: Strings,
+    ref_ptr: I64,
+    refs: Strings,
+    kinds: Sequence[int],
+    threads: int = 1,
+) -> Array:
+    """OUT out[H, ...], by fill(rows of some hypotheses, Symbols of each kind) on fixed blocks of sentences.
+
+    Kernels run in threads; the result does not depend on their number.
+    """
+    if (np.diff(ref_ptr) < 1).any():
+        s = int(np.argmin(np.diff(ref_ptr)))
+        raise ValueError(f"sentence {s}: expected at least one reference, found none")
+    cuts = block_ptr(len(hyp_ptr) - 1)
+
+    def work(k: int) -> None:
+        first, last = cuts[k], cuts[k + 1]
+        h0, h1, r0, r1 = hyp_ptr[first], hyp_ptr[last], ref_ptr[first], ref_ptr[last]
+        block = {
+            "hyp_ptr": hyp_ptr[first : last + 1] - h0,
+            "text": text.slice(h0, h1 - h0),
+            "ref_ptr": ref_ptr[first : last + 1] - r0,
+            "refs": refs.slice(r0, r1 - r0),
+        }
+        fill(out[h0:h1], *(number_symbols(**block, kind=kind) for kind in kinds))
+
+    in_threads(work, range(len(cuts) - 1), threads)
+    return out
+
+
+def lower(column: Strings) -> Strings:
+    """The texts as str.lower gives them. Beyond ASCII, pyarrow differs: of İ, and of Σ at a word's end."""
+    ptr, text = string_buffers(column)
+    if text[ptr[0] : ptr[-1]].max(initial=0) < 0x80:
+        return pc.ascii_lower(column)
+    return pa.array([line.lower() for line in column.to_pylist()], pa.large_string())
