@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 from ..core.errors import CANNOT_WRITE, InputError
 from . import compare, decode, demo, doctor, export, featurize, lists, loop, report, rescore, tune
 from . import induce as learn
+from .outputs import Command
 
 
 class Ended(BaseException):  # not an Exception: nothing on the way up may take it for an error
@@ -56,6 +57,8 @@ app = typer.Typer(
 )
 for module in (lists, featurize, tune, learn, decode, loop, compare, export, rescore, report, demo, doctor):
     module.register(app)
+for command in app.registered_commands:
+    command.cls = Command
 
 # typer has the class of all usage errors (unknown option, missing argument, bad value) only as this one's base
 _UsageError: Any = typer.BadParameter.__mro__[1]
