@@ -1,0 +1,62 @@
+"""Lists that are used together have the same features, tokenisation and references, or it is said."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from synthetic import SyntheticOptions, synthetic_nbest
+
+from boostfeat.core.errors import InputError
+from boostfeat.lists.agreement import check_agreement, shared_sentences
+from boostfeat.lists.nbest import NBest, strings
+
+LISTS = synthetic_nbest(SyntheticOptions(sentences=12, hyps=4, features=3), seed=1)
+
+
+def renamed(nbest: NBest, **names: str) -> NBest:
+    return replace(nbest, unit_names=tuple(names.get(n, n) for n in nbest.unit_names))
+
+
+def with_sparse(nbest: NBest, *names: str) -> NBest:
+    return replace(nbest, sparse_names=strings(names))
+
+
+def test_lists_of_one_kind_agree() -> None:
+    assert check_agreement({"dev": LISTS, "select": LISTS[:5], "test": LISTS[5:]}) == []
+
+
+def test_a_dense_feature_that_is_missing_is_named() -> None:
+    other = renamed(LISTS, **{LISTS.unit_names[1]: "other"})
+    with pytest.raises(InputError, match=f"select: expected the features of dev, found none of {LISTS.unit_names[1]}; featurize"):
+        check_agreement({"dev": LISTS, "select": other})
+    assert check_agreement({"dev": LISTS, "select": other}, allow_missing=True) == []
+
+
+@pytest.mark.parametrize(("there", "fails"), [((), True), (("x:9",), True), (("x:1", "x:9"), False)])
+def test_some_sparse_features_may_be_missing_but_not_all(there: tuple[str, ...], fails: bool) -> None:
+    dev, select = with_sparse(LISTS, *(f"x:{k}" for k in range(7))), with_sparse(LISTS, *there)
+    if fails:
+        with pytest.raises(InputError, match=r"found none of x:0, x:1, x:2, x:3, x:4 and 2 more"):
+            check_agreement({"dev": dev, "select": select})
+    else:
+        assert check_agreement({"dev": dev, "select": select}) == []
+
+
+def test_other_tokenisation_is_refused_and_other_references_are_named() -> None:
+    with pytest.raises(InputError, match="test: expected BLEU statistics by --tokenize none, as dev has them, found 13a"):
+        check_agreement({"dev": LISTS, "test": replace(LISTS, meta={"tokenize": "13a"})})
+    n = len(LISTS)
+    two = replace(LISTS, ref_ptr=2 * np.arange(n + 1), refs=strings(["a", "b"] * n))
+    assert check_agreement({"dev": LISTS, "test": two}) == ["dev has 1 references a sentence, test has 2"]
+
+
+def test_shared_sentences_are_counted() -> None:
+    lines = shared_sentences({"dev": LISTS[:8], "select": LISTS[6:], "test": LISTS[10:]})
+    assert lines == [
+        "dev and select share 2 sentences (33% of select)",
+        "select and test share 2 sentences (100% of test)",
+    ]
+    bare = replace(LISTS, source=strings([""] * len(LISTS)), refs=strings([""] * len(LISTS)))
+    assert shared_sentences({"dev": bare, "select": bare}) == []
