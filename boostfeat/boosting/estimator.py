@@ -90,7 +90,7 @@ class BoostReranker(BaseEstimator):
         self.model_ = boost(X, select, self.options(), seed=self.random_state, threads=self.n_jobs, init=init)
         self.history_ = list(self.model_.history)
         self.n_trees_ = len(self.model_.trees)
-        self.feature_names_in_ = np.array([*X.global_names, *X.sparse_names.to_pylist()], dtype=object)
+        self.feature_names_in_ = np.array(X.feature_names, dtype=object)
         self.n_features_in_ = len(self.feature_names_in_)
         return self
 

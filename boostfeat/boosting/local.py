@@ -70,14 +70,14 @@ class Local:
         return grown.tree, grown.gain
 
     def _make_grower(self) -> Grower:
-        space = self.space.for_trees(self.options.tree_features)
+        table = self.space.for_trees(self.options.tree_features)
         return Grower(
-            space.names,
-            space.x,
+            table.names,
+            table.x,
             self.counts,
             self.options.tree,
-            sparse=space.sparse,
-            sparse_names=space.sparse_names,
+            sparse=table.sparse,
+            sparse_names=table.sparse_names,
             threads=self.threads,
             seed=self.seed,
         )

@@ -213,7 +213,7 @@ def _tree_features(dev: NBest, options: BoostOptions, *, static_only: bool, name
     from ..export.kinds import static_features
 
     named = {name.strip() for name in names.split(",") if name.strip()} if names is not None else None
-    features = static_features(dev) if static_only else (*dev.global_names, *dev.sparse_names.to_pylist())
+    features = static_features(dev) if static_only else dev.feature_names
     if named is not None and (unknown := sorted(named - set(features))):
         raise InputError(f"--tree-features: expected features of the list that trees may test, found {unknown[0]!r}")
     found = tuple(name for name in features if named is None or name in named)

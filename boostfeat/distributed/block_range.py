@@ -19,6 +19,7 @@ import pyarrow as pa
 from ..boosting.round_loss import RoundLoss
 from ..boosting.stopping import scores_of, tree_scores
 from ..core.arrays import F64, I64, first_use_order
+from ..core.feature_table import FeatureTable
 from ..lists.choices import Scorer, best_choice
 from ..lists.nbest import NBest, SparseRows, Units
 from ..losses.pairs import PairOptions, Pairs, pairs_for, sample_pairs, split_pairs
@@ -26,7 +27,7 @@ from ..metrics.metric import metric_of
 from ..model.effects import squares_within_lists
 from ..model.model import Model
 from ..model.units import Space
-from ..trees.tree import DenseTable, Tree
+from ..trees.tree import Tree
 from ..tuners.linear import LinearPart
 
 if TYPE_CHECKING:
@@ -184,7 +185,7 @@ class Part:
         own = np.ones(len(self.counts), np.bool_) if host is None else host == self.number
         self._guests, self._hosts = np.flatnonzero(~own), np.zeros(0, np.int64) if host is None else host[~own]
         self._own = np.flatnonzero(own) if len(self._guests) else None
-        self._table = DenseTable(self.space.names, self.space.x[self._guests]) if len(self._guests) else None
+        self._table = FeatureTable(self.space.table.names, self.space.table.x[self._guests]) if len(self._guests) else None
 
     def guests(self) -> list[tuple[I64, I64]]:
         """Units that are rows elsewhere: where, and which."""

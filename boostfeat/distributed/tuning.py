@@ -64,7 +64,7 @@ class _Log(EpochLog):
     """The 1-best of the tuning list is chosen by the workers, and its metric computed here."""
 
     def __init__(self, fleet: Fleet, dev: NBest, select: NBest | None, run: Run) -> None:
-        names = dev.global_names + tuple(dev.sparse_names.to_pylist())
+        names = dev.feature_names
         super().__init__(Features(names, np.zeros((0, len(dev.global_names))), SparseRows.empty(0)), dev, select, run)
         self.fleet = fleet
 

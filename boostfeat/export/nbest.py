@@ -74,7 +74,7 @@ def verify(model: Model, written: list[Path], context: Context) -> Check:
         raise InputError(
             f"--to nbest: expected {expected.n_hyps:,} hypotheses with their words, found others; use another format"
         )
-    names = (*expected.global_names, *expected.sparse_names.to_pylist())
+    names = expected.feature_names
     random = dict(zip(names, np.random.default_rng(0).standard_normal(len(names)).tolist(), strict=True))
     worst = max(
         difference(found.sum_units(*found.weigh(weights)), expected.sum_units(*expected.weigh(weights)))

@@ -340,7 +340,7 @@ def _side_by_side(parts: list[SparseRows]) -> SparseRows:
 
 
 def _check_names(nbest: NBest, parts: list[_Part]) -> None:
-    known = {*nbest.global_names, *nbest.sparse_names.to_pylist()}
+    known = set(nbest.feature_names)
     for part in parts:
         for name in part.names:
             if name in known:

@@ -55,7 +55,7 @@ def _template_of(nbest: NBest) -> I64:
 
 
 def _by_name(nbest: NBest, values: list[Any]) -> dict[str, Any]:
-    names = [*nbest.global_names, *nbest.sparse_names.to_pylist()]
+    names = nbest.feature_names
     return {name: values[k] for name, k in zip(names, _template_of(nbest).tolist(), strict=True)}
 
 

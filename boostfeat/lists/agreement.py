@@ -25,7 +25,7 @@ def check_agreement(lists: Mapping[str, NBest], *, allow_missing: bool = False) 
                 f"found {nbest.tokenizer}; import it again"
             )
         sparse = base.sparse_names.to_pylist()
-        known = {*nbest.global_names, *nbest.sparse_names.to_pylist()}
+        known = set(nbest.feature_names)
         missing = [feature for feature in base.global_names if feature not in known]
         if sparse and not known.intersection(sparse):
             missing += sparse

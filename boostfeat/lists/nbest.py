@@ -29,6 +29,7 @@ from ..core.arrays import (
     owners,
     segment_positions,
 )
+from ..core.feature_table import linear_scores
 from ..core.strings import Strings
 
 if TYPE_CHECKING:
@@ -270,6 +271,11 @@ class NBest:
         return self.units.sparse.matrix(len(self.sparse_names))
 
     @cached_property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of all features of hypotheses: the dense ones, then the sparse ones."""
+        return (*self.global_names, *self.sparse_names.to_pylist())
+
+    @cached_property
     def global_names(self) -> tuple[str, ...]:
         """Names of the columns of global_features: the unit features, then the extras that are not among them."""
         known = set(self.unit_names)
@@ -314,15 +320,10 @@ class NBest:
 
     def weigh(self, weights: dict[str, float]) -> tuple[F64, F64]:
         """Linear scores under named weights: of units [V], and of hypotheses' own extras [H]. Unnamed features weigh 0."""
-        dense = np.array([weights.get(n, 0.0) for n in self.unit_names])
-        unit_scores = np.einsum("vd,d->v", self.units.x, dense)  # not BLAS: its sums depend on its threads
-        own = np.array([weights.get(n, 0.0) for n in self.extra_names])
-        hyp_scores = np.einsum("he,e->h", self.extra, own)
-        if len(self.sparse_names):
-            w = np.array([weights.get(n, 0.0) for n in self.sparse_names.to_pylist()])
-            unit_scores = unit_scores + self.X_sparse @ w
-            hyp_scores = hyp_scores + self.extra_sparse.matrix(len(w)) @ w
-        return unit_scores, hyp_scores
+        names = self.sparse_names.to_pylist()
+        units, own = (np.array([weights.get(n, 0.0) for n in (*dense, *names)]) for dense in (self.unit_names, self.extra_names))
+        extra_sparse = self.extra_sparse.matrix(len(names)) if names else None
+        return linear_scores(self.X, self.X_sparse if names else None, units), linear_scores(self.extra, extra_sparse, own)
 
     def sum_units(self, unit_scores: F64, hyp_scores: F64 | None = None) -> F64:
         """Hypothesis scores [H]: A F (plus the hypotheses' own)."""

@@ -47,7 +47,7 @@ class Learner(Protocol):
 
 
 def known_names(nbest: NBest) -> set[str]:
-    return {*nbest.global_names, *nbest.sparse_names.to_pylist()}
+    return set(nbest.feature_names)
 
 
 def tune(tuner: Tuner, dev: NBest, select: NBest | None, start: Model, run: Run) -> Model:

@@ -14,11 +14,12 @@ import numpy as np
 
 from ..core.arrays import F64, I64
 from ..core.errors import FormatError, InputError, clip, clip_json, repeated
+from ..core.feature_table import FeatureTable
 from ..core.files import decode, open_output, read_chunks
 from ..core.strict_json import no_constant, parse_json
 from ..lists.choices import best_choice
 from ..lists.nbest import NBest
-from ..trees.tree import DenseTable, Table, Tree
+from ..trees.tree import Table, Tree
 
 VERSION = 1
 LEVELS = ("local", "global")
@@ -158,16 +159,16 @@ def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return out
 
 
-def unit_table(nbest: NBest) -> Table:
+def unit_table(nbest: NBest) -> FeatureTable:
     """The units' features by name: what local trees see."""
     sparse = bool(len(nbest.sparse_names))
-    return DenseTable(nbest.unit_names, nbest.X, nbest.X_sparse if sparse else None, nbest.sparse_names.to_pylist())
+    return FeatureTable(nbest.unit_names, nbest.X, nbest.X_sparse if sparse else None, nbest.sparse_names.to_pylist())
 
 
-def hypothesis_table(nbest: NBest) -> Table:
+def hypothesis_table(nbest: NBest) -> FeatureTable:
     """The hypotheses' features by name: what global trees see."""
     sparse = bool(len(nbest.sparse_names))
-    return DenseTable(
+    return FeatureTable(
         nbest.global_names, nbest.global_features, nbest.global_sparse if sparse else None, nbest.sparse_names.to_pylist()
     )
 

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..core.arrays import F64, I32, I64, add_segment_sums, occurrences, offsets, scatter_segments, segment_positions
 from ..core.errors import InputError
+from ..core.feature_table import FeatureTable
 from ..lists.nbest import NBest
-from ..trees.tree import Table
 from .model import Level, hypothesis_table, unit_table
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_matrix
 
 
 @dataclass(frozen=True)
@@ -24,28 +20,19 @@ class Space:
 
     unit_ptr: I64  # [H+1]
     unit_idx: I32  # [R]
-    names: tuple[str, ...]
-    x: F64  # [V, D]
-    sparse: csr_matrix | None
-    sparse_names: tuple[str, ...]
-    table: Table
+    table: FeatureTable  # X [V, D], and the sparse features
     threads: int = 1  # of sums; they do not depend on it
 
     @classmethod
     def of(cls, nbest: NBest, level: Level, *, threads: int = 1) -> Space:
         n = nbest.n_hyps
-        sparse_names = tuple(nbest.sparse_names.to_pylist())
         if level == "global":
-            sparse = nbest.global_sparse if sparse_names else None
-            ptr, idx = np.arange(n + 1), np.arange(n, dtype=np.int32)
-            table = hypothesis_table(nbest)
-            return cls(ptr, idx, nbest.global_names, nbest.global_features, sparse, sparse_names, table, threads)
+            return cls(np.arange(n + 1), np.arange(n, dtype=np.int32), hypothesis_table(nbest), threads)
         if n and not nbest.n_occurrences:
             raise InputError(
                 "expected a list with units (phrases) for level local, found none; import one that has them, or use level global"
             )
-        sparse = nbest.X_sparse if sparse_names else None
-        return cls(nbest.unit_ptr, nbest.unit_idx, nbest.unit_names, nbest.X, sparse, sparse_names, unit_table(nbest), threads)
+        return cls(nbest.unit_ptr, nbest.unit_idx, unit_table(nbest), threads)
 
     def sum(self, unit_values: F64) -> F64:
         """A F [H]: hypothesis scores of unit scores [V]."""
@@ -54,30 +41,29 @@ class Space:
 
     def spread(self, hyp_values: F64) -> F64:
         """A' g [V]: what hypotheses [H] ask of each unit."""
-        return scatter_segments(self.unit_ptr, self.unit_idx, hyp_values, len(self.x))
+        return scatter_segments(self.unit_ptr, self.unit_idx, hyp_values, len(self.table))
 
     def part(self, hyps: I64) -> Space:
         """The same units with these hypotheses only."""
         at = segment_positions(self.unit_ptr, hyps)
         return replace(self, unit_ptr=offsets(self.unit_ptr[1:][hyps] - self.unit_ptr[:-1][hyps]), unit_idx=self.unit_idx[at])
 
-    def for_trees(self, names: Collection[str]) -> Space:
-        """The same units with these features only; where none are named, the dense ones, or the sparse ones of a list without."""
-        if not names:
-            return replace(self, sparse=None, sparse_names=()) if self.names else self
-        wanted = set(names)
-        if unknown := sorted(wanted - set(self.names) - set(self.sparse_names)):
+    def for_trees(self, names: Collection[str]) -> FeatureTable:
+        """Of its features these; where none are named, the dense ones, or the sparse ones of a list without."""
+        table, wanted = self.table, set(names)
+        if not wanted:
+            return FeatureTable(table.names, table.x) if len(table.names) else table
+        if unknown := sorted(wanted - set(table.all_names)):
             raise InputError(f"tree features: expected features of the list, found {unknown[0]!r}; see 'boostfeat info'")
-        dense = [j for j, name in enumerate(self.names) if name in wanted]
-        sparse = [j for j, name in enumerate(self.sparse_names) if name in wanted]
-        return replace(
-            self,
-            names=tuple(self.names[j] for j in dense),
-            x=self.x[:, dense],
-            sparse=self.sparse[:, sparse] if self.sparse is not None and sparse else None,
-            sparse_names=tuple(self.sparse_names[j] for j in sparse),
+        dense = [j for j, name in enumerate(table.names) if name in wanted]
+        sparse = [j for j, name in enumerate(table.sparse_names) if name in wanted]
+        return FeatureTable(
+            [table.names[j] for j in dense],
+            table.x[:, dense],
+            table.sparse[:, sparse] if sparse else None,
+            [table.sparse_names[j] for j in sparse],
         )
 
     def counts(self) -> F64:
         """c [V]: occurrences of each unit."""
-        return occurrences(self.unit_idx, len(self.x))
+        return occurrences(self.unit_idx, len(self.table))

@@ -6,9 +6,9 @@ Node 0 is the root and children come after their parents. ``x <= threshold`` goe
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from math import isfinite
 from sys import float_info
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
@@ -20,7 +20,7 @@ from ..core.arrays import F64, I32
 from ..core.errors import FormatError, clip, clip_json
 
 if TYPE_CHECKING:
-    from scipy.sparse import csc_matrix
+    pass
 
 LeafKind = Literal["constant", "linear", "affine"]
 LEAF_KINDS: tuple[LeafKind, ...] = get_args(LeafKind)
@@ -35,46 +35,6 @@ class Table(Protocol):
     def column(self, name: str) -> F64:
         """[n] the values of a feature; zeros where the table has no such feature."""
         ...
-
-
-@dataclass(frozen=True, eq=False)
-class DenseTable:
-    """Dense features x [n, D] and, beside them, sparse ones [n, N]; no name occurs twice."""
-
-    names: Sequence[str]
-    x: F64
-    sparse: Any = None  # any scipy.sparse matrix [n, N]
-    sparse_names: Sequence[str] = ()
-
-    def __post_init__(self) -> None:
-        width = 0 if self.sparse is None else self.sparse.shape[1]
-        for what, found, expected in (
-            ("names", len(self.names), self.x.shape[1]),
-            ("sparse names", len(self.sparse_names), width),
-            ("rows of sparse", len(self.x) if self.sparse is None else self.sparse.shape[0], len(self.x)),
-            ("distinct names", len(self._position), self.x.shape[1] + width),
-        ):
-            if found != expected:
-                raise ValueError(f"{what}: expected {expected}, found {found}")
-
-    @cached_property
-    def _position(self) -> dict[str, int]:
-        return {name: j for j, name in enumerate((*self.names, *self.sparse_names))}
-
-    @cached_property
-    def _by_column(self) -> csc_matrix:
-        return self.sparse.tocsc()
-
-    def __len__(self) -> int:
-        return len(self.x)
-
-    def column(self, name: str) -> F64:
-        j, d = self._position.get(name, -1), self.x.shape[1]
-        if 0 <= j < d:
-            return np.ascontiguousarray(self.x[:, j], np.float64)
-        if j < 0:
-            return np.zeros(len(self))
-        return np.asarray(self._by_column[:, [j - d]].toarray().ravel(), np.float64)
 
 
 class Remembered:

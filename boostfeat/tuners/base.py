@@ -18,6 +18,7 @@ import numpy as np
 
 from ..core.arrays import F64, I64, Bool
 from ..core.errors import InputError, clip_json
+from ..core.feature_table import linear_scores
 from ..core.files import decode, read_chunks
 from ..lists.choices import Scorer, best_choice
 from ..lists.learnable import learnable, range_warnings
@@ -36,8 +37,7 @@ class Features:
 
     @classmethod
     def of(cls, nbest: NBest) -> Features:
-        names = nbest.global_names + tuple(nbest.sparse_names.to_pylist())
-        nbest = learnable(nbest)
+        names, nbest = nbest.feature_names, learnable(nbest)
         return cls(names, np.ascontiguousarray(nbest.global_features), SparseRows.from_matrix(nbest.global_sparse))
 
     @property
@@ -49,10 +49,7 @@ class Features:
 
     def scores(self, w: F64) -> F64:
         """[H] w·f of every hypothesis."""
-        out: F64 = np.einsum("hd,d->h", self.dense, w[: self.n_dense])  # not BLAS: its sums depend on its threads
-        if len(self.sparse.idx):
-            out = out + self.sparse.matrix(len(self) - self.n_dense) @ w[self.n_dense :]
-        return out
+        return linear_scores(self.dense, self.sparse.matrix(len(self) - self.n_dense), w)
 
     def vector(self, weights: Mapping[str, float]) -> F64:
         """Weights by name as a vector; a weight whose feature the list lacks is an error, since it would be lost."""

@@ -12,6 +12,7 @@ from scipy.optimize import minimize
 from ..core.arrays import F64, I64, Bool, in_threads
 from ..core.blocks import Each, block_ptr
 from ..core.errors import InputError
+from ..core.feature_table import linear_scores
 from ..lists.nbest import NBest
 from ..losses.loss import Loss
 from ..losses.pairs import SAMPLERS, PairOptions, Pairs, pairs_for, split_pairs
@@ -89,7 +90,7 @@ def fit_linear(
 
     return fit_parts(
         each,
-        [*nbest.global_names, *nbest.sparse_names.to_pylist()],
+        nbest.feature_names,
         n_dense=len(nbest.global_names),
         l2=l2,
         init=init,
@@ -214,9 +215,6 @@ class LinearPart:
 
 def objective(w: F64, dense: F64, sparse: csr_matrix, loss: Loss) -> tuple[float, F64]:
     """Ψ(G w) and its gradient G' dΨ/dscores, hypotheses with features [U, D] and [U, N] and weights [D + N]."""
-    d = dense.shape[1]
-    scores: F64 = np.einsum("hd,d->h", dense, w[:d])  # not BLAS: its sums depend on its threads
-    if sparse.nnz:
-        scores = scores + sparse @ w[d:]
+    scores = linear_scores(dense, sparse, w)
     g = loss.gradient(scores)
     return loss.value(scores), np.concatenate([np.einsum("hd,h->d", dense, g), sparse.T @ g])

@@ -93,7 +93,7 @@ def rounds(nbest: NBest, pairs: Pairs, scores: Any, max_leaves: int = 2) -> Any:
     training = replace(training, hyps=np.arange(len(scores)))
 
     def of(leaves: Any) -> Any:
-        grower = Grower(space.names, space.x, counts, TreeOptions(leaves=leaves, max_leaves=max_leaves))
+        grower = Grower(space.table.names, space.table.x, counts, TreeOptions(leaves=leaves, max_leaves=max_leaves))
 
         def one() -> None:
             grown = grower.grow(training.target(scores))
@@ -111,7 +111,7 @@ def lightgbm_tree(nbest: NBest, pairs: Pairs, scores: Any, max_leaves: int) -> A
     loss = PairwiseLogLoss(pairs, nbest.n_hyps)
     space = Space.of(nbest, "local")
     params = {"objective": "none", "num_leaves": max_leaves, "verbosity": -1, "num_threads": 1, "min_data_in_leaf": 1}
-    data = lgb.Dataset(space.x, params=params).construct()
+    data = lgb.Dataset(space.table.x, params=params).construct()
     grad, hess = -space.spread(-loss.gradient(scores)), space.counts()
     booster = lgb.Booster(params, data)
     return lambda: booster.update(fobj=lambda *_: (grad, hess))

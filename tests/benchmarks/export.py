@@ -16,13 +16,14 @@ import numpy as np
 from harness import REAL, cpu, report
 
 from boostfeat.core.arrays import F64
+from boostfeat.core.feature_table import FeatureTable
 from boostfeat.export import Context, c, exporter, python
 from boostfeat.export.treelite import combined
 from boostfeat.export.verify import inputs_of
 from boostfeat.formats import read
 from boostfeat.lists.build import ReadOptions
 from boostfeat.model.model import Model, tree_scores
-from boostfeat.trees.tree import DenseTable, Tree
+from boostfeat.trees.tree import Tree
 
 GOAL = 20e6  # units a second and core, for 25 two-leaf trees
 NAMES = tuple(f"f{j:02d}" for j in range(14))
@@ -69,7 +70,7 @@ def trees(rng: np.random.Generator, x: F64, n_leaves: int, leaf: str) -> Iterato
 def bench(model: Model, x: F64, folder: Path, *, goal: float | None) -> None:
     """Every contender's scores are checked before it is timed: a fast wrong answer is no figure."""
     weights = np.array([model.weights[name] for name in NAMES])
-    linear, table = x @ weights, DenseTable(NAMES, x)
+    linear, table = x @ weights, FeatureTable(NAMES, x)
     expected = linear + tree_scores(model.trees, table)
     alone = replace(model, weights={})
     own = np.ascontiguousarray(x[:, [NAMES.index(name) for name in inputs_of(alone, "c")]])

@@ -23,6 +23,7 @@ from toy_systems import (
 )
 
 from boostfeat.core.errors import InputError
+from boostfeat.core.feature_table import FeatureTable
 from boostfeat.decoder import Decoder, SearchOptions, System, collect, graph_names, read_ini, write_nbest, write_search_graph
 from boostfeat.decoder import trees as kernel
 from boostfeat.decoder.features import EXTRAS
@@ -33,7 +34,6 @@ from boostfeat.formats.moses import enriched as moses_enriched
 from boostfeat.formats.moses import search_graph as moses_osgx
 from boostfeat.lists.build import ReadOptions, attach
 from boostfeat.model.model import Model, tree_scores, unit_table
-from boostfeat.trees.tree import DenseTable
 
 Run = Callable[..., tuple[int, str, str]]
 Small = tuple[Decoder, list[str], dict[str, Path]]
@@ -148,7 +148,7 @@ def test_terms_of_trees(small: Small) -> None:
         for derivation in result.nbest(50, distinct=False):
             x = np.array([unit.features for unit in derivation.units]).reshape(-1, len(names))
             context = np.ascontiguousarray(x[:, [names.index(name) for name in CONTEXT]])
-            expected = tree_scores(model_trees, DenseTable(names, x))
+            expected = tree_scores(model_trees, FeatureTable(names, x))
             np.testing.assert_allclose(kernel.tree_scores(trees, context, x), expected, atol=1e-12)
             for row, c, true in zip(x, context, expected, strict=True):
                 fixed, _ = kernel.tree_terms(trees.fixed, trees.nodes, c, row, True)

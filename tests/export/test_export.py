@@ -22,6 +22,7 @@ from synthetic import SyntheticOptions, synthetic_nbest
 from boostfeat.boosting.boost import boost
 from boostfeat.boosting.options import BoostOptions
 from boostfeat.core.errors import InputError
+from boostfeat.core.feature_table import FeatureTable
 from boostfeat.core.files import read_chunks
 from boostfeat.export import EXPORTERS, Context, ExportOptions, c, export, exporter, python
 from boostfeat.export.json_model import SCHEMA
@@ -32,7 +33,7 @@ from boostfeat.lists.build import ReadOptions, attach
 from boostfeat.lists.store import write_store
 from boostfeat.model.model import Model, tree_scores
 from boostfeat.trees.growing import TreeOptions
-from boostfeat.trees.tree import DenseTable, Tree
+from boostfeat.trees.tree import Tree
 
 HAS_CC = any(shutil.which(name) for name in (os.environ.get("CC", "cc").split() or ["cc"])[:1])
 needs_cc = pytest.mark.skipif(not HAS_CC, reason="no C compiler")
@@ -88,12 +89,12 @@ def twin(model: Model, names: tuple[str, ...], x: np.ndarray) -> np.ndarray:
     linear = np.zeros(len(x))
     for j, name in enumerate(names):
         linear += model.weights.get(name, 0.0) * x[:, j]
-    return linear + tree_scores(model.trees, DenseTable(names, x))
+    return linear + tree_scores(model.trees, FeatureTable(names, x))
 
 
 def magnitude(model: Model, names: tuple[str, ...], x: np.ndarray) -> np.ndarray:
     """Σ |terms| of each row: what rounding errors of sums in any order are relative to."""
-    table = DenseTable(names, x)
+    table = FeatureTable(names, x)
     total = sum((abs(model.weights.get(name, 0.0) * x[:, j]) for j, name in enumerate(names)), np.zeros(len(x)))
     for tree in model.trees:
         at = tree.leaf_of(table)
@@ -126,7 +127,7 @@ def test_c_equals_python_bit_by_bit(tmp_path_factory, drawn):
         trees.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_void_p]
         trees(x.ctypes.data, len(x), x.shape[1], out.ctypes.data)
         for m, tree in enumerate(model.trees):
-            np.testing.assert_array_equal(out[:, m], tree.predict(DenseTable(names, x)))
+            np.testing.assert_array_equal(out[:, m], tree.predict(FeatureTable(names, x)))
 
 
 def odd_model() -> Model:
@@ -222,7 +223,7 @@ def test_python_module_equals_the_library_bit_by_bit(model):
     np.testing.assert_array_equal(by_name, twin(model, names, x))
     for tree in model.trees:
         found = [module.trees(row)[tree.name] for row in x.tolist()]
-        np.testing.assert_array_equal(found, tree.predict(DenseTable(names, x)))
+        np.testing.assert_array_equal(found, tree.predict(FeatureTable(names, x)))
 
 
 def test_python_module_alone(tmp_path):

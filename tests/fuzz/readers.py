@@ -24,6 +24,7 @@ from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat import formats
 from boostfeat.core.errors import InputError
+from boostfeat.core.feature_table import FeatureTable
 from boostfeat.core.files import read_bytes, read_chunks, read_lines
 from boostfeat.core.strict_json import read_json
 from boostfeat.decoder.ini import read_ini
@@ -47,7 +48,6 @@ from boostfeat.loop.online import State
 from boostfeat.loop.weights import read_start
 from boostfeat.model.model import Model
 from boostfeat.report import run
-from boostfeat.trees.tree import DenseTable
 from boostfeat.tuners.base import Groups
 
 from .mutate import BINARY, JSON, TEXT, VALUE, Mutation
@@ -135,7 +135,7 @@ def good_store(nbest: NBest) -> None:
 def good_model(model: Model) -> None:
     names = sorted(set(chain.from_iterable(tree.features() for tree in model.trees)))
     for tree in model.trees:
-        tree.predict(DenseTable(names, np.zeros((2, len(names)))))
+        tree.predict(FeatureTable(names, np.zeros((2, len(names)))))
         tree.rules()
     assert Model.from_json(model.to_json(), "again").signature == model.signature
     writable(model.to_json())

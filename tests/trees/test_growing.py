@@ -14,8 +14,8 @@ from scipy import sparse
 
 import boostfeat.trees.growing
 from boostfeat.core.errors import InputError
+from boostfeat.core.feature_table import FeatureTable
 from boostfeat.trees.growing import Grower, TreeOptions
-from boostfeat.trees.tree import DenseTable
 
 KINDS = ["constant", "linear", "affine"]
 
@@ -40,7 +40,7 @@ def grower(x, c, sparse=None, **options):
 
 def check(grown, x, c, g, *, least=1, sparse=None):
     """What must hold of every grown tree."""
-    table = DenseTable(names(x.shape[1]), x, sparse, [f"s{k}" for k in range(0 if sparse is None else sparse.shape[1])])
+    table = FeatureTable(names(x.shape[1]), x, sparse, [f"s{k}" for k in range(0 if sparse is None else sparse.shape[1])])
     np.testing.assert_array_equal(grown.tree.leaf_of(table), grown.leaf_of)
     np.testing.assert_array_equal(grown.tree.predict(table), grown.h)  # bit for bit
     assert grown.gain == pytest.approx((2 * g * grown.h - c * grown.h**2).sum(), rel=1e-9)
@@ -410,7 +410,7 @@ def test_extreme_values_give_finite_trees(leaves):
         g = rng.normal(size=300) * scale
         grown = grower(x, np.ones(300), leaves=leaves, max_leaves=4).grow(g)
         assert np.isfinite(grown.h).all()
-        np.testing.assert_array_equal(grown.tree.leaf_of(DenseTable(names(4), x)), grown.leaf_of)
+        np.testing.assert_array_equal(grown.tree.leaf_of(FeatureTable(names(4), x)), grown.leaf_of)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from boostfeat.core.errors import FormatError
-from boostfeat.trees.tree import DenseTable, Tree
+from boostfeat.core.feature_table import FeatureTable
+from boostfeat.trees.tree import Tree
 
 
 def stump(leaf="linear", on="lex", *, feature="count", threshold=2.0, values=(2.0, 1.0), intercepts=(0.0, 0.0), weight=1.0):
@@ -84,7 +85,7 @@ def test_json_round_trip_is_exact(tree):
 @given(trees(small), st.lists(st.tuples(small, small, small), max_size=6))
 @settings(max_examples=60, deadline=None)
 def test_prediction_equals_the_naive_walk(tree, rows):
-    table = DenseTable(["a", "b", "c"], np.array(rows).reshape(-1, 3))
+    table = FeatureTable(["a", "b", "c"], np.array(rows).reshape(-1, 3))
     expected = [naive(tree, dict(zip("abc", row, strict=True))) for row in rows]
     np.testing.assert_allclose(tree.predict(table), expected, rtol=1e-15, atol=0)
     assert set(tree.leaf_of(table).tolist()) <= set(tree.leaves.tolist())
@@ -94,7 +95,7 @@ def test_prediction_equals_the_naive_walk(tree, rows):
 def test_figure_1_local_values_sum_to_the_printed_global_ones():
     """[TA13 Figure 1]: P1 and P2, their sums, h1 (the left tree of Figure 2) and h2 (only its two values are printed)."""
     x = np.array([[-1.2, -5.3, 1.0, -7.6], [-0.8, -1.3, 3.0, -10.2]])
-    table = DenseTable(["f0", "f1", "f2", "f3"], x)
+    table = FeatureTable(["f0", "f1", "f2", "f3"], x)
     np.testing.assert_allclose(x.sum(axis=0), [-2.0, -6.6, 4.0, -17.8])
     h1 = stump(on="f1", feature="f2").predict(table)
     h2 = stump("constant", None, feature="f2", values=(0.5, 0.8)).predict(table)
@@ -182,22 +183,22 @@ def test_equal_trees_have_equal_json():
 
 def test_a_single_leaf_multiplies_its_feature():
     tree = Tree("t", 0.5, "linear", "a", ("",), np.zeros(1), np.array([-1]), np.array([-1]), np.array([3.0]))
-    np.testing.assert_array_equal(tree.predict(DenseTable(["a"], np.array([[2.0], [0.0]]))), [6.0, 0.0])
+    np.testing.assert_array_equal(tree.predict(FeatureTable(["a"], np.array([[2.0], [0.0]]))), [6.0, 0.0])
     assert tree.rules() == "3.0 * a, weight 0.5"
 
 
 def test_table_of_dense_and_sparse_features():
     x = np.array([[1.0], [2.0], [3.0]])
     indicator = sparse.csr_matrix(np.array([[0, 1.0], [0, 0], [5.0, 0]]))
-    table = DenseTable(["d"], x, indicator, ["w:a|b", "w=c"])
+    table = FeatureTable(["d"], x, indicator, ["w:a|b", "w=c"])
     np.testing.assert_array_equal(table.column("w:a|b"), [0, 0, 5])
     np.testing.assert_array_equal(table.column("w=c"), [1, 0, 0])
     np.testing.assert_array_equal(table.column("absent"), [0, 0, 0])
     np.testing.assert_array_equal(stump(on="d", feature="w:a|b").predict(table), [2, 4, 3])
     with pytest.raises(ValueError, match="distinct names: expected 3, found 2"):
-        DenseTable(["w=c"], x, indicator, ["w:a|b", "w=c"])
+        FeatureTable(["w=c"], x, indicator, ["w:a|b", "w=c"])
     assert len(table) == 3
-    assert DenseTable(["d"], x.astype(np.float32)).column("d").dtype == np.float64
+    assert FeatureTable(["d"], x.astype(np.float32)).column("d").dtype == np.float64
     for message, arguments in (
         ("names: expected 1, found 2", (["d", "e"], x)),
         ("sparse names: expected 2, found 1", (["d"], x, indicator, ["w=c"])),
@@ -205,7 +206,7 @@ def test_table_of_dense_and_sparse_features():
         ("rows of sparse: expected 2, found 3", (["d"], x[:2], indicator, ["w:a|b", "w=c"])),
     ):
         with pytest.raises(ValueError, match=f"^{message}"):
-            DenseTable(*arguments)
+            FeatureTable(*arguments)
 
 
 def with_(obj, path, value):
