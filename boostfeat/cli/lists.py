@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..core.text_table import table
-from ..lists.choices import texts
 from .common import ALL_CORES, AsJson, Quiet, Seed, Threads, emit, reading, say, say_missing
 from .graphs import MANY
 
@@ -219,7 +218,7 @@ def rerank(
     from ..core.errors import unknown_name
     from ..core.files import open_output
     from ..formats import write
-    from ..lists.choices import best_choice
+    from ..lists.choices import best_choice, texts
     from ..lists.store import read_store
 
     formats = ("text", "moses", "jsonl")

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..lists.choices import texts
 from .common import ALL_CORES, AsJson, Quiet, Seed, Threads, emit, reading, say, say_missing
 
 if TYPE_CHECKING:
@@ -79,7 +78,7 @@ def rescore(
     from ..formats import write
     from ..formats.graphs import read_graphs
     from ..lists.build import ReadOptions
-    from ..lists.choices import Score, Scorer, first_choice, oracle_choice
+    from ..lists.choices import Score, Scorer, first_choice, oracle_choice, texts
     from ..rerank.oracle_path import OracleOptions, corpus_oracle, oracle_paths
     from ..rerank.rescore import EdgeScorer, RescoreOptions, rescored_lists
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -93,3 +95,10 @@ def name(path: Path) -> str:
 
 
 MODULES = {name(path) for path in PACKAGE.rglob("*.py")}
+
+
+def test_the_command_line_imports_nothing_heavy() -> None:
+    """``boostfeat --help`` answers at once: numpy, numba and pyarrow are for the commands that need them."""
+    program = "import sys, boostfeat.cli; print(*sorted({'numpy', 'numba', 'pyarrow', 'scipy', 'lightgbm'} & set(sys.modules)))"
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=PACKAGE.parent)
+    assert found.stdout.strip() == ""
