@@ -127,6 +127,7 @@ def featurize(
             gradient_of=partial(first_gradient, seed=seed, threads=threads),
             threads=threads,
             report=lambda name, k, n: bar.update(k, n, name),
+            left_out=lambda line: say(line, quiet=quiet),
         )
     if vocab_out:
         learnt.save(vocab_out)

@@ -218,15 +218,18 @@ def featurize(
     threads: int = 1,
     report: Callable[[str, int, int], None] | None = None,
     gradient_of: Gradient | None = None,
+    left_out: Callable[[str], None] = lambda line: None,
 ) -> tuple[NBest, Vocab]:
     """The list with the features of the vocab's templates after its own, and the vocab with all that this list taught.
 
     A frozen vocab teaches nothing: lists featurized with it have the same columns in the same order. Products of features are
-    chosen by the gradient that ``gradient_of`` gives (boosting.first_gradient).
+    chosen by the gradient that ``gradient_of`` gives (boosting.first_gradient). Of a set, templates that read what the list does
+    not carry are left out, and ``left_out`` gets a line for each.
     """
     resources = resources or Resources()
     if vocab.posterior is not None:
         resources = replace(resources, posterior=vocab.posterior)
+    vocab = _without_lacking(nbest, vocab, registry, resources, left_out)
     _check(nbest, vocab, registry, resources)
     if vocab.posterior is None and any("list" in registry[e.name].reads for e in vocab.entries):
         vocab = replace(vocab, posterior=learn_posterior(nbest, resources.posterior, threads=threads))
@@ -255,6 +258,22 @@ def featurize(
     out = add_products(out, products)
     vocab = replace(vocab, clusters=clusters or Clusters(), products=products, n_products=len(products))
     return replace(out, meta=_meta(out, vocab, parts, registry)), vocab
+
+
+def _without_lacking(
+    nbest: NBest, vocab: Vocab, registry: Mapping[str, Template], resources: Resources, left_out: Callable[[str], None]
+) -> Vocab:
+    """The plan without those members of sets that the list cannot have; at least one is left, else the error names the first."""
+    lacking = {
+        e.name: found
+        for e in vocab.entries
+        if e.optional and e.features is None and e.name in registry and (found := registry[e.name].lacks(nbest, resources))
+    }
+    if len(lacking) == len(vocab.entries):
+        return vocab
+    for name, what in lacking.items():
+        left_out(f"template {name!r} is left out: it needs {what}")
+    return replace(vocab, entries=tuple(e for e in vocab.entries if e.name not in lacking))
 
 
 def _check(nbest: NBest, vocab: Vocab, registry: Mapping[str, Template], resources: Resources) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import consensus, dense, lexical, neighbours, sparse
+from . import consensus, dense, lexical, neighbours, sparse, word_units
 from .registry import Template
 
 TEMPLATES: dict[str, Template] = {
@@ -32,6 +32,12 @@ TEMPLATES: dict[str, Template] = {
     "agreement": consensus.agreement,
     "support": consensus.support,
     "mbr": consensus.mbr,
+    "word": word_units.word,
+    "frequency": word_units.frequency,
+    "place": word_units.place,
+    "repeat": word_units.repeat,
+    "slot": word_units.slot,
+    "source_words": word_units.source_words,
     "pt": sparse.pt,
     "id": sparse.rule_id,
     "shape": sparse.shape,
@@ -71,5 +77,6 @@ SETS: dict[str, tuple[str, ...]] = {
     "sparse": ("pt", "id", "shape", "al", "del", "wp", "ins", "un", "bi", "lo", "cx"),
     "neighbours": ("previous", "following", "neighbour_sizes"),
     "consensus": ("agreement", "support", "mbr"),
+    "words": ("word", "frequency", "place", "repeat", "slot", "source_words", "agreement", "mbr", "hypothesis", "un", "bi"),
 }
-ON_REQUEST = ("phrase table", "bitext")  # a set leaves out templates that read these where they are not given
+ON_REQUEST = ("phrase table", "bitext")  # a set leaves out templates that read these where they are not given, without a word

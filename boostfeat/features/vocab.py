@@ -30,6 +30,7 @@ class Entry:
     min_count: int = MIN_COUNT  # sentences whose lists must have a sparse feature
     hash_bits: int = 0  # sparse names become one of 2^bits; 0: they stay readable
     features: tuple[str, ...] | None = None
+    optional: bool = False  # one of a set: left out where the list lacks what it reads
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ class Vocab:
             for member in SETS[name]:
                 reads = registry[member].reads
                 if all(resources.has(what) for what in ON_REQUEST if what in reads):
-                    entries[member] = _entry(member, {}, common, registry, where)
+                    entries[member] = replace(_entry(member, {}, common, registry, where), optional=True)
         for name, options in table.get("templates", {}).items():
             entries[name] = _entry(name, options, common, registry, where)
         return cls(
