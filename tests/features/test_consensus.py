@@ -6,6 +6,7 @@ import json
 import time
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 from strategies import build
 from synthetic import SyntheticOptions, synthetic_nbest
 
+from boostfeat.boosting.first_gradient import first_gradient
 from boostfeat.core.errors import InputError
 from boostfeat.features import TEMPLATES, Posterior, Resources, Vocab, feature_kinds, feature_states, featurize
 from boostfeat.features.consensus import SCALES, STEP
@@ -193,7 +195,8 @@ def test_declared_as_of_the_list(nbest):
 def test_products_of_list_features_are_of_the_list():
     nbest = synthetic_nbest(SyntheticOptions(sentences=40, hyps=12, features=2), seed=3)
     vocab = Vocab.of("agreement+previous", TEMPLATES, products=12)
-    out, learnt = featurize(nbest, vocab, resources=Resources(posterior=Posterior(1.0)))
+    gradient = partial(first_gradient, seed=0)
+    out, learnt = featurize(nbest, vocab, resources=Resources(posterior=Posterior(1.0)), gradient_of=gradient)
     kinds, states = feature_kinds(out), feature_states(out)
     assert learnt.products
     for a, b in learnt.products:

@@ -251,7 +251,7 @@ EVERYTHING = "large,sparse,hypothesis"
 
 
 def learnt(nbest: NBest, what: str = EVERYTHING, **options: object) -> tuple[NBest, Vocab]:
-    return featurize(nbest, Vocab.of(what, TEMPLATES, **options))  # type: ignore[arg-type]
+    return featurize(nbest, Vocab.of(what, TEMPLATES, **options), gradient_of=partial(first_gradient, seed=0))  # type: ignore[arg-type]
 
 
 def test_base_changes_nothing():
@@ -476,7 +476,9 @@ def test_products_that_are_alike_are_taken_once():
         units=replace(nbest.units, x=np.hstack([nbest.X, -2 * nbest.X])),
         unit_names=(*nbest.unit_names, *(f"minus.{n}" for n in nbest.unit_names)),
     )
-    chosen = [{name.removeprefix("minus.") for name in pair} for pair in choose_products(doubled, 4, seed=0)]
+    chosen = [
+        {name.removeprefix("minus.") for name in pair} for pair in choose_products(doubled, 4, partial(first_gradient, seed=0))
+    ]
     assert all(chosen.count(pair) == 1 for pair in chosen)
 
 
@@ -523,7 +525,7 @@ def test_a_list_without_units():
 @pytest.mark.parametrize(
     ("what", "message"),
     [
-        ("largest", "unknown template 'largest': expected one of base, large, sparse, neighbours, consensus, length"),
+        ("largest", "unknown template 'largest': expected one of base, large, sparse, neighbours, consensus, words, length"),
         ("length,xx", "unknown template 'xx'"),
     ],
 )

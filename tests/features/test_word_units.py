@@ -54,7 +54,7 @@ def test_marks_of_words() -> None:
 
 def test_frequencies_are_of_first_hypotheses_and_references_of_the_dev_list() -> None:
     dev = words([["a a b", "z z z z"], ["a c", "q"]])  # the references are a b, twice
-    out, vocab = featurize(dev, Vocab.of("frequency", TEMPLATES))
+    _, vocab = featurize(dev, Vocab.of("frequency", TEMPLATES))
     assert dict(vocab.entries[0].options["frequencies"]) == {"a": 5, "b": 3, "c": 1}
     other, _ = featurize(words([["b z"]]), vocab)
     row = {name: other.X[other.unit_idx, j].tolist() for j, name in enumerate(other.unit_names)}
