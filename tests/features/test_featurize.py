@@ -211,14 +211,15 @@ def test_a_list_that_lacks_alignments(boostfeat, tmp_path):
     )
     assert boostfeat("import", tmp_path / "list.jsonl", "-o", tmp_path / "list.nbest", "-q")[0] == 0
     code, _, err = boostfeat("featurize", tmp_path / "list.nbest", "--templates", "large", "-o", tmp_path / "out.nbest")
+    assert code == 0
+    assert "template 'unaligned' is left out: it needs word alignments; have the decoder write them" in err
+    code, _, err = boostfeat("featurize", tmp_path / "list.nbest", "--templates", "unaligned", "-o", tmp_path / "out.nbest")
     assert code == 2
     assert "template 'unaligned' needs word alignments" in err
     works = err.partition("templates that work on this list: ")[2].strip()
     assert {"length", "jump", "pt", "bi"} <= set(works.split(", "))
-    assert (
-        boostfeat("featurize", tmp_path / "list.nbest", "--templates", works.replace(" ", ""), "-o", tmp_path / "out.nbest")[0]
-        == 0
-    )
+    named = works.replace(" ", "")
+    assert boostfeat("featurize", tmp_path / "list.nbest", "--templates", named, "-o", tmp_path / "out.nbest")[0] == 0
 
 
 @pytest.mark.slow
