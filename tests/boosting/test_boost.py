@@ -22,7 +22,6 @@ from boostfeat.lists.nbest import NBest, Units
 from boostfeat.losses.pairs import PairOptions, pairs_for
 from boostfeat.losses.pairwise import PairwiseLogLoss
 from boostfeat.model.model import Model
-from boostfeat.model.tree_columns import augment, augmented_weights, folded
 from boostfeat.model.units import Space
 from boostfeat.trees.growing import TreeOptions
 from boostfeat.tuners.linear import fit_linear
