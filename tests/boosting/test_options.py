@@ -144,7 +144,7 @@ def test_sparse_features_have_a_penalty_of_their_own(dev, worded):
 def test_trees_look_at_dense_features(worded):
     """Indicators of phrases are the first weights' matter; where there is nothing else, or they are named, trees take them."""
     names = set(worded.sparse_names.to_pylist())
-    once = {**QUICK, "min_occurrences": 1, "sparse_l2": 1e6}
+    once = {**QUICK, "min_occurrences": 1, "sparse_l2": 1e4}
 
     def tested(nbest: NBest, **changes: object) -> set[str]:
         trees = boost(nbest, None, recipe("default", **once, **changes)).trees

@@ -17,14 +17,16 @@ import pytest
 
 pytest.importorskip("distributed")
 
+from engines import Told
 from synthetic import SyntheticOptions, synthetic_nbest
 
-from boostfeat.boosting.boost import boost
+from boostfeat.boosting.boost import boost, run_rounds
+from boostfeat.boosting.local import Local
 from boostfeat.boosting.options import recipe
 from boostfeat.core.blocks import block_ptr
 from boostfeat.core.errors import InputError
 from boostfeat.distributed.block_range import cut_part
-from boostfeat.distributed.boosting import boost_on
+from boostfeat.distributed.boosting import Cluster, boost_on, check_options
 from boostfeat.distributed.growing import ClusterGrower
 from boostfeat.distributed.tuning import tune_on
 from boostfeat.distributed.worker_data import Source
@@ -43,13 +45,13 @@ SMALL = {"draws": 200, "keep": 20, "min_occurrences": 50}
 OPTIONS = {
     "paper": recipe("paper", rounds=4, max_leaves=4, **SMALL),
     "global": recipe("paper", rounds=2, level="global", **{**SMALL, "min_occurrences": 20}),
-    "subsample": recipe("paper", rounds=2, max_leaves=3, subsample=0.5, columns=0.6, min_sentences=20, metric="bleu", **SMALL),
+    "fresh pairs": recipe("paper", rounds=3, max_leaves=3, resample_pairs=1, metric="bleu", **SMALL),
     "linear": recipe("paper", rounds=2, max_leaves=3, leaves="linear", **SMALL),
     "affine": recipe("paper", rounds=2, max_leaves=3, leaves="affine", candidates=2, **SMALL),
     "default": recipe("default", rounds=7, **SMALL),
 }
 RUN = Run(seed=5, init={"LM0": 0.3, "RelFreq": 0.1})
-EXACT = ("paper", "global", "subsample")  # every bit; the sums of slopes and of refits are over units, and round otherwise
+EXACT = ("paper", "global", "fresh pairs")  # every bit; sums of slopes are over units, the mean weight in context over blocks
 
 
 @pytest.fixture(scope="module")
@@ -100,6 +102,33 @@ def test_any_number_of_workers_gives_the_model_of_one_machine(lists, stores, fle
         if name in EXACT:
             assert found.to_json() == local.to_json()
         assert_same(found, local)
+
+
+def test_both_engines_are_asked_the_same(lists, stores, fleet):
+    """One loop: the same lines, in the same order, for rounds from the start and for rounds that go on."""
+    options, seen = replace(OPTIONS["fresh pairs"], resample_pairs=2), []
+    whole = boost(*lists, options, seed=3, callback=lambda row, model: seen.append(model))
+    for so_far in (None, seen[1]):
+        engines = [Told(Local(lists[0], options, seed=3, threads=1)),
+                   Told(Cluster(fleet(2), Source.of(stores[0]), lists[0], options, seed=3))]  # fmt: skip
+        for engine in engines:
+            assert run_rounds(engine, lists[1], options, seed=3, so_far=so_far).to_json() == whole.to_json()
+        assert engines[0].asked == engines[1].asked
+        assert len(engines[0].asked) > 9
+    assert [call for call in engines[0].asked if call[0] in ("train", "add", "grow")] == [
+        ("train", 0), ("add",), ("grow", 2), ("train", 2), ("grow", 3)]  # fmt: skip
+
+
+def test_trees_over_sparse_features_are_refused(lists):
+    worded = featurize(lists[0].truncate(2), Vocab.of("pt", TEMPLATES, min_count=1))[0]
+    sparse = worded.sparse_names[0].as_py()
+    line = "--engine dask: expected trees over dense features only, found sparse ones; name dense ones with --tree-features"
+    bare = replace(worded, units=replace(worded.units, x=worded.X[:, :0]), unit_names=())
+    for nbest, names in ((worded, ("LM0", sparse)), (bare, ())):
+        with pytest.raises(InputError, match=line):
+            check_options(recipe("paper", tree_features=names), nbest)
+    check_options(recipe("paper"), worded)
+    check_options(recipe("paper", tree_features=("LM0",)), worded)
 
 
 def test_sparse_features_are_penalised_as_on_one_machine(lists, fleet, tmp_path):
@@ -249,11 +278,7 @@ def test_an_interrupted_round_ends_at_once_and_leaves_no_process(stores, tmp_pat
 @pytest.mark.parametrize(
     ("flags", "line"),
     [
-        (["induce", "--bags", 2], "expected --bags 1, found 2; use --engine local"),
-        (["induce", "--curvature"], "expected trees without curvature"),
-        (["induce", "--refit", "trees"], "expected --refit none or linear, found trees"),
-        (["induce", "--refit-every", 5], "expected --refit-every 0, found 5"),
-        (["induce", "--folds", 2], "--folds: expected --engine local, found --engine dask"),
+        (["induce", "--graphs", "sg.gz"], "--graphs: expected --engine local, found --engine dask"),
         (["induce", "--engine", "local", "--workers", 2], "--workers: expected --engine dask, found --engine local"),
         (["induce", "--engine", "spark"], "unknown engine 'spark': expected one of local, dask"),
         (["induce", "--scheduler", "127.0.0.1:1", "--timeout", 1], "--scheduler: expected the address of a Dask scheduler"),
