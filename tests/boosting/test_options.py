@@ -86,12 +86,18 @@ def test_limits(name, fine, refused, expected):
     [
         ("level", "unknown level 'soup': expected one of local, global"),
         ("rule", "unknown rule 'soup': expected one of best, last-se"),
-        ("metric", "unknown metric 'soup'"),
     ],
 )
 def test_unknown_names_are_refused(name, line):
     with pytest.raises(InputError, match=line):
         BoostOptions(**{name: "soup"})
+
+
+def test_an_unknown_metric_is_refused_where_lists_are(dev, select):
+    """A metric may be a quality column: only lists know."""
+    for lists in ((dev, None), (dev, select)):
+        with pytest.raises(InputError, match="unknown metric 'soup': expected one of bleu, bleu-sbp"):
+            boost(*lists, recipe("paper", **QUICK, metric="soup"))
 
 
 @pytest.mark.parametrize(
