@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_graphs import OSGX, write
+from toy_graphs import OSGX, write
 
 from boostfeat.core import files
 from boostfeat.core.errors import InputError

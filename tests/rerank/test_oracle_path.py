@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from test_graphs import OSGX, build, enumerate_all, hypergraphs, write
+from toy_graphs import OSGX, build, enumerate_all, hypergraphs, write
 
 from boostfeat.formats.graphs import read_graphs
 from boostfeat.lists.build import Builder, HypRecord, attach
