@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 from synthetic import SyntheticOptions, synthetic_nbest
 
-from boostfeat.compare.runner import CompareOptions, Folder, compare
+from boostfeat.compare.runner import METRICS, CompareOptions, Folder, compare
 from boostfeat.compare.systems import GRIDS, METHODS, SYSTEMS, FitOptions, fit, parse_systems, search, stages
 from boostfeat.compare.table import latex_table, markdown_table
 from boostfeat.core.errors import InputError
 from boostfeat.core.processes import in_child
-from boostfeat.lists.choices import METRICS, Scorer, decoder_choice, oracle_choice
+from boostfeat.lists.choices import Scorer, decoder_choice, oracle_choice
 from boostfeat.lists.store import read_store, write_store
 from boostfeat.model.model import Model
 from boostfeat.tuners import tuner_class
@@ -317,3 +317,10 @@ def test_a_folder_that_cannot_be_made(lists, tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="expected a folder to write, found"):
         compare(lists, tmp_path / "file", OPTIONS)
+
+
+@pytest.mark.parametrize(("option", "low"), [("runs", 1), ("rounds", 0), ("trials", 1), ("seed", 0)])
+def test_limits_of_compare(option, low):
+    assert getattr(CompareOptions(**{option: low}), option) == low
+    with pytest.raises(InputError, match=f"--{option}: expected at least {low}, found {low - 1}; give a larger one"):
+        CompareOptions(**{option: low - 1})

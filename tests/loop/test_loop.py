@@ -130,7 +130,7 @@ def pools() -> dict[str, NBest]:
 
 @pytest.mark.parametrize("method", TUNERS)
 def test_every_tuner_is_the_same_as_by_hand_on_the_merged_lists(pools, tmp_path, method):
-    """Twin: decode, NBest.merge of all lists at once, fit from the weights before; seeds rise by one an iteration."""
+    """Twin: decode, merge of all lists at once, fit from the weights before; seeds rise by one an iteration."""
     pools = {"dev": pools["dev"].take(np.arange(10))}
     decoder, corpora = PoolDecoder(pools), corpora_of(pools)
     tuner = make_tuner(method, {} if method in ("pro", "mert") else {"epochs": 2})

@@ -24,7 +24,7 @@ LISTS = ["dev.nbest", "--select", "select.nbest"]
 COMMANDS: dict[str, list[Any]] = {
     **{f"induce {recipe}": ["induce", *LISTS, "--recipe", recipe, *FEW] for recipe in ("default", "fast", "paper")},
     "induce linear leaves": ["induce", *LISTS, "--recipe", "paper", "--leaves", "linear", *FEW],
-    "induce bags": ["induce", *LISTS, "--recipe", "fast", "--bags", 2, *FEW],
+    "induce affine leaves": ["induce", *LISTS, "--recipe", "fast", "--leaves", "affine", *FEW],
     "induce global": ["induce", *LISTS, "--level", "global", *FEW],
     **{f"tune {method}": ["tune", *LISTS, "--method", method] for method in TUNERS},
     "featurize large+sparse": ["featurize", "dev.nbest", "--templates", "large+sparse"],
