@@ -45,7 +45,7 @@ def synthetic_nbest(options: SyntheticOptions, *, seed: int = 0) -> NBest:
     rng = np.random.default_rng(seed)
     s, h, p, o = options.sentences, options.hyps, options.slots, options.choices
     n_units = s * p * o
-    x = _features(rng, n_units, options.features)
+    x = features(rng, n_units, options.features)
     score = (worth(x) + options.noise * rng.standard_normal(n_units)).reshape(s, p, o)
     best = score.argmax(axis=2)  # [S, P] what the reference takes
     # like a decoder: hypotheses mostly take options that an untuned model likes, the first one its favourites
@@ -97,7 +97,7 @@ def synthetic_nbest(options: SyntheticOptions, *, seed: int = 0) -> NBest:
     return with_stats(assemble(draft))
 
 
-def _features(rng: np.random.Generator, n: int, width: int) -> F64:
+def features(rng: np.random.Generator, n: int, width: int) -> F64:
     x = np.empty((n, max(width, len(NAMES))))
     count = np.minimum(rng.zipf(1.7, n), 100)  # one scale with the other features: MIRA takes them raw
     x[:, 1] = -rng.gamma(2.0, 1.0, n)

@@ -54,9 +54,9 @@ def both(path: Path) -> tuple[list[Any], str]:
 
 def test_lines_are_understood() -> None:
     regular = OSGX.replace(" d_a=1", "").encode()
-    _, lines = moses_osgx_fast._scanned(regular)
+    _, lines = moses_osgx_fast.scanned(regular)
     assert lines.is_read.all()
-    assert not moses_osgx_fast._scanned(OSGX.encode())[1].is_read[1]  # a sparse feature is for the plain reader
+    assert not moses_osgx_fast.scanned(OSGX.encode())[1].is_read[1]  # a sparse feature is for the plain reader
 
 
 @pytest.mark.parametrize(

@@ -317,10 +317,10 @@ def test_places_are_filled_after_splitting(world, tmp_path):
     decoder = CommandDecoder("prog 'a b' {weights} x{size}y {{size}} '$HOME; ls' {input}", weights_format="cdec")
     assert decoder.arguments()[1:] == ["a b", "{weights}", "x{size}y", "{{size}}", "$HOME; ls", "{input}"]
     assert decoder.places() == {"weights", "size", "input"}
-    from boostfeat.loop.decoders import _filled
+    from boostfeat.loop.decoders import filled
 
     values = {"weights": "/a b/{size}", "size": 7}
-    assert [_filled(word, values) for word in ("{weights}", "x{size}y", "{{size}}")] == ["/a b/{size}", "x7y", "{size}"]
+    assert [filled(word, values) for word in ("{weights}", "x{size}y", "{{size}}")] == ["/a b/{size}", "x7y", "{size}"]
 
 
 SH = "sh -c {!r} sh {{weights}} {{nbest}}"

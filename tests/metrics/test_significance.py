@@ -172,7 +172,7 @@ def test_defaults_are_sacrebleus_seed_and_ten_thousand_trials_of_bleu_sbp():
 @pytest.mark.parametrize(("trials", "n", "sizes"), [(100, 1, [100]), (100, 3, [64, 36]), (64, 3, [64]), (70, 99, [32, 32, 6])])
 def test_batches_are_multiples_of_32_trials(monkeypatch, trials, n, sizes):
     monkeypatch.setattr(significance, "BATCH", 200)
-    batches = list(significance._batches(trials, n))
+    batches = list(significance.batches(trials, n))
     assert [last - first for first, last in batches] == sizes
     assert [first for first, _ in batches] == [0, *itertools.accumulate(sizes[:-1])]
 

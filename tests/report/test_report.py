@@ -31,7 +31,7 @@ from boostfeat.model.units import Space
 from boostfeat.report import gather, load_run, write_report
 from boostfeat.report.features import response_curves, used_together
 from boostfeat.report.figures import intervals
-from boostfeat.report.overview import _buckets
+from boostfeat.report.overview import bucket_of
 from boostfeat.report.page import packed, render, script_json
 from boostfeat.report.run import sha256
 from boostfeat.report.trees import drawing, leaf_output
@@ -350,8 +350,8 @@ def test_buckets_hold_every_sentence(run_folder, data):
 
 def test_small_buckets_join_a_neighbour():
     values = np.repeat([3, 7, 12, 50], [1, 60, 38, 1])  # a fiftieth of 100 is 2
-    assert np.unique(_buckets(values, (1, 6, 11, 41)), return_counts=True)[1].tolist() == [61, 39]
-    assert (_buckets(np.array([5]), (1, 6)) == 0).all()
+    assert np.unique(bucket_of(values, (1, 6, 11, 41)), return_counts=True)[1].tolist() == [61, 39]
+    assert (bucket_of(np.array([5]), (1, 6)) == 0).all()
 
 
 def test_intervals_are_to_scale():
