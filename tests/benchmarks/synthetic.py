@@ -7,7 +7,9 @@ every slot, and BLEU is computed from the words: what can be learnt is known, wh
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +19,7 @@ from boostfeat.core.arrays import F64, Array
 from boostfeat.core.strings import Strings
 from boostfeat.lists.build import assemble, with_stats
 from boostfeat.lists.nbest import NBest, SparseRows, Units, strings
+from boostfeat.lists.store import write_store
 
 # [TA13] Figure 1: a channel score, a lexical weight, the joint count of the phrase pair, a language model score
 NAMES = ("RelFreq", "LexWeight", "PhraseCount", "LM0")
@@ -95,6 +98,14 @@ def synthetic_nbest(options: SyntheticOptions, *, seed: int = 0) -> NBest:
         meta={"synthetic": f"{options}, seed {seed}"},
     )
     return with_stats(assemble(draft))
+
+
+def write_lists(folder: Path, options: SyntheticOptions, names: Sequence[str] = ("dev", "select", "test")) -> dict[str, str]:
+    """Stores NAME.nbest of lists of these sizes, seeds 0, 1, ...; their paths by name."""
+    paths = {name: str(folder / f"{name}.nbest") for name in names}
+    for seed, path in enumerate(paths.values()):
+        write_store(synthetic_nbest(options, seed=seed), path)
+    return paths
 
 
 def features(rng: np.random.Generator, n: int, width: int) -> F64:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from synthetic import SyntheticOptions, synthetic_nbest
+from synthetic import SyntheticOptions, write_lists
 
 from boostfeat.boosting.options import ABLATION, RECIPES, recipe
 from boostfeat.compare.runner import CompareOptions, compare, write_featurized
@@ -16,7 +16,7 @@ from boostfeat.compare.systems import SYSTEMS, FitOptions, System, ablation_syst
 from boostfeat.compare.table import markdown_table
 from boostfeat.lists.choices import Scorer
 from boostfeat.lists.mbr import mbr_gains
-from boostfeat.lists.store import read_store, write_store
+from boostfeat.lists.store import read_store
 from boostfeat.model.model import Model
 from boostfeat.tuners.linear import fit_pro
 
@@ -26,11 +26,7 @@ OPTIONS = CompareOptions(runs=2, search="none", rounds=2, trials=50, baseline="b
 
 @pytest.fixture(scope="module")
 def lists(tmp_path_factory) -> dict[str, str]:
-    folder = tmp_path_factory.mktemp("lists")
-    paths = {which: str(folder / f"{which}.nbest") for which in ("dev", "select", "test")}
-    for seed, path in enumerate(paths.values()):
-        write_store(synthetic_nbest(SMALL, seed=seed), path)
-    return paths
+    return write_lists(tmp_path_factory.mktemp("lists"), SMALL)
 
 
 @pytest.fixture(scope="module")

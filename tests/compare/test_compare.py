@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from synthetic import SyntheticOptions, synthetic_nbest
+from synthetic import SyntheticOptions, write_lists
 
 from boostfeat.compare.runner import METRICS, CompareOptions, Folder, compare
 from boostfeat.compare.systems import GRIDS, METHODS, SYSTEMS, FitOptions, fit, parse_systems, search, stages
@@ -34,11 +34,7 @@ PART = replace(OPTIONS, systems="decoder,base-PRO")
 
 @pytest.fixture(scope="module")
 def lists(tmp_path_factory) -> dict[str, str]:
-    folder = tmp_path_factory.mktemp("lists")
-    paths = {which: str(folder / f"{which}.nbest") for which in ("dev", "select", "test")}
-    for seed, path in enumerate(paths.values()):
-        write_store(synthetic_nbest(SMALL, seed=seed), path)
-    return paths
+    return write_lists(tmp_path_factory.mktemp("lists"), SMALL)
 
 
 @pytest.fixture(scope="module")
