@@ -24,6 +24,13 @@ def real() -> Path:
     return REAL
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """``-m quick`` does not even import the files without a quick test: many make their lists when imported."""
+    if config.option.markexpr == "quick" and collection_path.match("test_*.py"):
+        return True if "pytest.mark.quick" not in collection_path.read_text(encoding="utf-8") else None
+    return None
+
+
 SMALL = SyntheticOptions(sentences=40, hyps=30, features=6)
 
 

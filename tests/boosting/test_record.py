@@ -16,6 +16,8 @@ from boostfeat.losses.pairs import PairOptions
 from boostfeat.model.model import Model
 from boostfeat.trees.growing import TreeOptions
 
+pytestmark = pytest.mark.quick
+
 FAST = BoostOptions(rounds=4, tree=TreeOptions(min_occurrences=20), pairs=PairOptions(draws=500, keep=50))
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from boostfeat.cli.common import progress
 from boostfeat.core.text_table import table
+
+pytestmark = pytest.mark.quick
 
 
 def test_a_bar_is_shown_on_a_terminal_after_half_a_second(capsys, monkeypatch):

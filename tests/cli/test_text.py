@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from toy_trees import stump
 
 from boostfeat.cli.text import described_text
 from boostfeat.model.describe import describe
 from boostfeat.model.model import Model
+
+pytestmark = pytest.mark.quick
 
 
 def test_weights_beyond_the_first_are_counted():

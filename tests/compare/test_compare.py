@@ -16,7 +16,7 @@ import pytest
 from synthetic import SyntheticOptions, write_lists
 
 from boostfeat.compare.runner import METRICS, CompareOptions, Folder, compare
-from boostfeat.compare.systems import GRIDS, METHODS, SYSTEMS, FitOptions, fit, parse_systems, search, stages
+from boostfeat.compare.systems import SYSTEMS, FitOptions, fit, parse_systems, search
 from boostfeat.compare.table import latex_table, markdown_table
 from boostfeat.core.errors import InputError
 from boostfeat.core.processes import in_child
@@ -193,33 +193,6 @@ def test_force_forgets_what_was_made_otherwise(whole):
 # -- systems and hyper-parameters ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("text", "names"),
-    [
-        (None, list(SYSTEMS)),
-        ("boost-local, base-PRO,boost-local", ["boost-local", "base-PRO"]),
-        ("base/mira", [*SYSTEMS, "base/mira"]),
-        ("base-PRO,base/boost-global:affine", ["base-PRO", "base/boost-global:affine"]),
-    ],
-)
-def test_systems_by_name(text, names):
-    assert [system.name for system in parse_systems(text)] == names
-
-
-def test_every_method_has_a_grid_that_it_takes():
-    for method in METHODS:
-        (system,) = [s for s in parse_systems(f"base-PRO,base/{method}") if s.method == method and "/" in s.name]
-        for stage in stages(system):
-            if method in GRIDS and system.level is None:
-                for point in stage.points({}):
-                    if method == "mbr":  # PRO's, and a scale
-                        point.pop("scale", None)
-                    tuner_class("pro" if method == "mbr" else method)(**point)
-    assert set(GRIDS) == {*METHODS, "decoder"}
-    assert any("leaves" in stage.grid for stage in stages(SYSTEMS["boost-local:paper"]))
-    assert not any("leaves" in stage.grid for stage in stages(replace(SYSTEMS["boost-local:paper"], leaves="linear")))
-
-
 def test_grid_chooses_the_best_on_select_and_halving_spends_less(lists):
     dev, select = read_store(lists["dev"]), read_store(lists["select"])
     system = parse_systems("base-PRO")[0]
@@ -313,10 +286,3 @@ def test_a_folder_that_cannot_be_made(lists, tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="expected a folder to write, found"):
         compare(lists, tmp_path / "file", OPTIONS)
-
-
-@pytest.mark.parametrize(("option", "low"), [("runs", 1), ("rounds", 0), ("trials", 1), ("seed", 0)])
-def test_limits_of_compare(option, low):
-    assert getattr(CompareOptions(**{option: low}), option) == low
-    with pytest.raises(InputError, match=f"--{option}: expected at least {low}, found {low - 1}; give a larger one"):
-        CompareOptions(**{option: low - 1})

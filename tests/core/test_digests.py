@@ -9,6 +9,8 @@ import pytest
 from boostfeat.core.digests import digest
 from boostfeat.core.errors import InputError
 
+pytestmark = pytest.mark.quick
+
 
 def test_the_digest_of_a_folder_is_of_names_and_contents(tmp_path: Path):
     seen = set()

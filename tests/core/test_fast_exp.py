@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from boostfeat.core.fast_exp import exp_nonpositive
+
+pytestmark = pytest.mark.quick
 
 
 def test_exp_nonpositive_is_exact_to_the_last_place():

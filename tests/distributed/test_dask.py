@@ -10,7 +10,6 @@ import sys
 import time
 from dataclasses import replace
 from itertools import pairwise
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -27,14 +26,12 @@ from boostfeat.core.blocks import block_ptr
 from boostfeat.core.errors import InputError
 from boostfeat.distributed.block_range import cut_part
 from boostfeat.distributed.boosting import Cluster, boost_on, check_options
-from boostfeat.distributed.growing import ClusterGrower
 from boostfeat.distributed.tuning import tune_on
 from boostfeat.distributed.worker_data import Source
-from boostfeat.distributed.workers import Fleet, WorkerLostError, connected
+from boostfeat.distributed.workers import Fleet, connected
 from boostfeat.features import TEMPLATES, Vocab, featurize
 from boostfeat.lists.store import write_store
 from boostfeat.model.model import Model
-from boostfeat.trees.growing import TreeOptions
 from boostfeat.tuners.adagrad import Adagrad
 from boostfeat.tuners.base import Run
 from boostfeat.tuners.mira import Mira
@@ -308,15 +305,6 @@ def test_a_store_that_workers_do_not_see(lists, stores, fleet, change, line):
         boost_on(fleet(2), Source.of(stores[0])._replace(**change), *lists, OPTIONS["paper"])
 
 
-def test_workers_that_grow_different_trees_are_named(monkeypatch):
-    answers = [([(0, 1, -1, -1)], None), ([(0, 2, -1, -1)], None)]
-    grower = object.__new__(ClusterGrower)
-    grower.options = TreeOptions()
-    grower.fleet = SimpleNamespace(members={"tcp://a": None, "tcp://b": None}, shards=lambda *_: answers)
-    with pytest.raises(InputError, match=r"found .*\(0, 1.* on tcp://a and .*\(0, 2.* on tcp://b"):
-        grower._agreed("constant")
-
-
 def test_blocks_are_the_sentences_of_the_corpus(lists):
     dev, _ = lists
     ptr = block_ptr(len(dev))
@@ -324,28 +312,6 @@ def test_blocks_are_the_sentences_of_the_corpus(lists):
     parts = [cut_part(dev, a, b)[0] for a, b in pairwise(ptr)]
     assert np.array_equal(np.concatenate([weights.decision_function(part) for part in parts]), weights.decision_function(dev))
     assert np.array_equal(np.concatenate([part.stats for part in parts]), dev.stats)
-
-
-@pytest.mark.parametrize("gave", [OSError("closed"), 1])  # its connection broke, or it died after it had answered
-def test_an_error_in_the_network_is_the_loss_of_the_other(monkeypatch, gave):
-    """LightGBM on the worker that is left may say so first."""
-    monkeypatch.setattr(Fleet, "_wait_for", lambda *_: {"a": {}, "b": {}})
-    monkeypatch.setattr(Fleet, "_present", lambda _: {"a": {"last_seen": 1.0}})
-    fleet = Fleet(SimpleNamespace(run=lambda *_, **__: {"a": RuntimeError("socket"), "b": gave}), timeout=5)
-    with pytest.raises(WorkerLostError, match="worker b: its process or machine is gone"):
-        fleet.shards("sequence")
-
-
-@pytest.mark.parametrize("gone", ["run", "sync"])
-def test_a_scheduler_that_is_gone_is_one_line(monkeypatch, gone):
-    def fails(*_, **how):
-        raise OSError if gone == "run" else TimeoutError(how["callback_timeout"])
-
-    monkeypatch.setattr(Fleet, "_wait_for", lambda *_: {"a": {}})
-    client = SimpleNamespace(run=fails, sync=fails, scheduler=SimpleNamespace(identity=None))
-    fleet = Fleet(client, timeout=5)
-    with pytest.raises(InputError, match="expected the scheduler to answer, found it gone"):
-        fleet.shards("row") if gone == "run" else fleet._check()
 
 
 GONE = "worker {}: its process or machine is gone; workers start again"

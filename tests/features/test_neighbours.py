@@ -17,6 +17,8 @@ from boostfeat.lists.build import HypRecord, ReadOptions, UnitRecord, attach
 from boostfeat.lists.nbest import NBest
 from boostfeat.lists.store import read_store, write_store
 
+pytestmark = pytest.mark.quick
+
 SOURCE = ["se on iso talo ."]
 NAMES = ("LM0", "tm")
 

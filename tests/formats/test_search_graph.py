@@ -21,6 +21,8 @@ from boostfeat.formats.moses import search_graph_fast as moses_osgx_fast
 from boostfeat.lists.build import ReadOptions
 from boostfeat.lists.graph import Graph
 
+pytestmark = pytest.mark.quick
+
 
 def content(graph: Graph) -> dict[str, Any]:
     def plain(value: Any) -> Any:

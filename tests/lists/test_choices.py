@@ -22,6 +22,8 @@ from boostfeat.lists.nbest import NBest
 from boostfeat.metrics.bleu import sentence_bleu
 from boostfeat.metrics.metric import METRICS, metric_of, metrics_of
 
+pytestmark = pytest.mark.quick
+
 ORACLES: dict[str, Callable[[], Any]] = {
     "bleu": lambda: sacrebleu.BLEU(tokenize="none", force=True),
     "chrf": sacrebleu.CHRF,

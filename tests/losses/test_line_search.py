@@ -14,6 +14,8 @@ from boostfeat.losses.line_search import minimise_ray
 from boostfeat.losses.pairs import PairOptions, sample_pairs
 from boostfeat.losses.pairwise import PairwiseLogLoss
 
+pytestmark = pytest.mark.quick
+
 HYP_PTR = np.array([0, 7, 7, 8, 20, 22])  # lists of 7, 0, 1, 12 and 2
 N = int(HYP_PTR[-1])
 GAINS = np.random.default_rng(0).random(N)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from boostfeat.metrics.metric import METRICS
+
+pytestmark = pytest.mark.quick
 
 
 def test_the_slope_of_bleu_is_its_derivative():

@@ -10,6 +10,8 @@ from boostfeat.model.describe import describe
 from boostfeat.model.effects import within_list_sd
 from boostfeat.model.model import Model
 
+pytestmark = pytest.mark.quick
+
 
 @settings(max_examples=50, deadline=None)
 @given(containers().map(sparsely))

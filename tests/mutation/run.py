@@ -57,7 +57,7 @@ GROUPS: dict[str, dict[str, str]] = {  # group: its modules and the tests of eac
         "boosting/boost": "boosting/boost boosting/record",
         "boosting/local": "boosting/boost boosting/record",
         "boosting/record": "boosting/record boosting/boost",
-        "boosting/options": "boosting/options",
+        "boosting/options": "boosting/boost_options",
         "boosting/round_loss": "boosting/boost",
         "boosting/stopping": "boosting/stopping",
     },

@@ -31,6 +31,8 @@ from boostfeat.rerank.oracle_path import (
 )
 from boostfeat.rerank.rescore import EdgeScorer
 
+pytestmark = pytest.mark.quick
+
 words = st.lists(st.sampled_from("abc"), max_size=7).map(" ".join)
 references = st.lists(words, min_size=1, max_size=3)
 

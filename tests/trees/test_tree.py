@@ -15,6 +15,8 @@ from boostfeat.core.errors import FormatError
 from boostfeat.core.feature_table import FeatureTable
 from boostfeat.trees.tree import Tree
 
+pytestmark = pytest.mark.quick
+
 
 @given(trees())
 @settings(max_examples=60, deadline=None)

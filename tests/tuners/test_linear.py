@@ -22,6 +22,8 @@ from boostfeat.losses.pairwise import PairwiseLogLoss
 from boostfeat.metrics.bleu import corpus_bleu, sum_stats
 from boostfeat.tuners.linear import ProOptions, fit_linear, fit_pro, objective
 
+pytestmark = pytest.mark.quick
+
 S, J, D = 60, 20, 5
 
 
