@@ -8,8 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat.cli import run as run_command
+from boostfeat.lists.nbest import NBest
 
 REAL = Path(os.environ.get("BOOSTFEAT_REAL_DATA", Path(__file__).parents[2] / "shared" / "real"))
 
@@ -20,6 +22,28 @@ def real() -> Path:
     if not REAL.is_dir():
         pytest.skip("no real data: set BOOSTFEAT_REAL_DATA to the folder that holds it")
     return REAL
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """``-m quick`` does not even import the files without a quick test: many make their lists when imported."""
+    if config.option.markexpr == "quick" and collection_path.match("test_*.py"):
+        return True if "pytest.mark.quick" not in collection_path.read_text(encoding="utf-8") else None
+    return None
+
+
+SMALL = SyntheticOptions(sentences=40, hyps=30, features=6)
+
+
+@pytest.fixture(scope="session")
+def dev() -> NBest:
+    """A small list to learn from."""
+    return synthetic_nbest(SMALL, seed=1)
+
+
+@pytest.fixture(scope="session")
+def select() -> NBest:
+    """Another of its kind, held out."""
+    return synthetic_nbest(SMALL, seed=2)
 
 
 @pytest.fixture

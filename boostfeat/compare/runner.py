@@ -247,12 +247,12 @@ def _prepared(
     if not (Path(path).exists() and read_json(mark) == made_from):
         report(f"{feature_set}: features of {which}")
         Path(path).parent.mkdir(parents=True, exist_ok=True)
-        in_child(_featurize, inputs[which]["path"], path, feature_set, which, options.seed, threads, report=report)
+        in_child(write_featurized, inputs[which]["path"], path, feature_set, which, options.seed, threads, report=report)
         write_json(mark, made_from)
     return path
 
 
-def _featurize(source: str, path: str, feature_set: str, which: str, seed: int, threads: int, *, report: Report) -> None:
+def write_featurized(source: str, path: str, feature_set: str, which: str, seed: int, threads: int, *, report: Report) -> None:
     """dev teaches the vocab, which gives the other lists the same columns."""
     templates = feature_templates()
     vocab = Path(path).with_name("vocab.json")

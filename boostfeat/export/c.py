@@ -93,7 +93,7 @@ def _preamble(model: Model, names: tuple[str, ...]) -> list[str]:
         " * plus $_linear of the features that no unit carries.",
         "global": "x holds the features of a whole hypothesis.",
     }[model.level]
-    wide = max(map(len, idents := _identifiers(names)), default=0)
+    wide = max(map(len, idents := identifiers(names)), default=0)
     places = [f"    {ident:<{wide}} = {j}," for j, ident in enumerate(idents)]
     return [
         "/* A boostfeat model as C99 or C++, made by 'boostfeat export --to c'. Not meant to be edited.",
@@ -218,7 +218,7 @@ def _comment(text: str) -> str:
     return re.sub(r"[^ -~]|[\\?$]|(?<=/)\*|(?<=\*)/", "_", text)
 
 
-def _identifiers(names: tuple[str, ...]) -> list[str]:
+def identifiers(names: tuple[str, ...]) -> list[str]:
     """A name for each feature's place in x: distinct, and short enough for every compiler."""
     out: dict[str, None] = {}
     for j, name in enumerate(names):

@@ -38,12 +38,15 @@ def _learner(column: str) -> Any:
             raise InputError(f"neighbours: expected bins of at least 0 (0: exact values), found {bins!r}; correct the TOML file")
         some = unit != NONE
         values = {name: nbest.X[unit[some], nbest.unit_names.index(name)] for name in chosen}
-        return {"features": chosen, "quantiles": {n: _bins(x, counts[some], bins) for n, x in values.items()} if bins else {}}
+        return {
+            "features": chosen,
+            "quantiles": {n: quantile_bins(x, counts[some], bins) for n, x in values.items()} if bins else {},
+        }
 
     return learn
 
 
-def _bins(x: F64, counts: I64, n: int) -> dict[str, list[float]]:
+def quantile_bins(x: F64, counts: I64, n: int) -> dict[str, list[float]]:
     """Cuts of x [m] into at most n bins of equally many occurrences, and each bin's mean. Bin k is cut[k-1] < x <= cut[k]."""
     if not len(x):
         return {"cuts": [], "means": [0.0]}

@@ -175,7 +175,7 @@ class CommandDecoder:
             "nbest": attempt / "nbest",
         }
         values = {**files, "size": self.size, "iteration": place.iteration, "seed": place.seed}
-        self._run([_filled(word, values) for word in self.arguments()], files, attempt)
+        self._run([filled(word, values) for word in self.arguments()], files, attempt)
         listed = files["nbest"] if "nbest" in self.places() else attempt / "stdout"
         nbest = self._read(listed, corpus, attempt, threads=place.threads)
         for log in ("stdout", "stderr"):
@@ -221,7 +221,7 @@ class CommandDecoder:
         )
 
 
-def _filled(word: str, values: dict[str, Any]) -> str:
+def filled(word: str, values: dict[str, Any]) -> str:
     return PLACE.sub(lambda m: str(values[m[1]]) if m[1] is not None else m[0][0], word)
 
 

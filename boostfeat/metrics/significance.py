@@ -94,7 +94,7 @@ def bootstrap_sums(rows: Array, *, trials: int = TRIALS, seed: int = SEED) -> F6
     rng, n = np.random.default_rng(seed), len(rows)
     out = np.empty((trials, rows.shape[1]))
     values = rows.astype(np.float64)
-    for first, last in _batches(trials, n):
+    for first, last in batches(trials, n):
         drawn = rng.choice(n, size=(last - first, n), replace=True)
         drawn += np.arange(last - first)[:, None] * n
         counts = np.bincount(drawn.ravel(), minlength=drawn.size).reshape(drawn.shape)
@@ -107,7 +107,7 @@ def shuffle_sums(a: Array, b: Array, *, trials: int = TRIALS, seed: int = SEED) 
     rng, n = np.random.default_rng(seed), len(a)
     one = np.empty((trials, a.shape[1]))
     gained = (np.asarray(a) - b).astype(np.float64)
-    for first, last in _batches(trials, n):
+    for first, last in batches(trials, n):
         one[first:last] = rng.integers(2, size=(last - first, n), dtype=bool).astype(np.float64) @ gained
     one += np.sum(b, axis=0)
     return one, np.sum(a, axis=0) + np.sum(b, axis=0) - one
@@ -119,7 +119,7 @@ def stratified_sums(a: Array, b: Array, *, trials: int = TRIALS, seed: int = SEE
     runs, n = len(pool), pool.shape[1]
     rng = np.random.default_rng(seed)
     one = np.zeros((trials, pool.shape[2]))
-    for first, last in _batches(trials, n):
+    for first, last in batches(trials, n):
         needed = np.full((last - first, n), len(a), np.uint16)
         for r, rows in enumerate(pool):  # row r is taken with probability needed / left: every subset is as likely
             taken = rng.integers(runs - r, size=needed.shape, dtype=np.uint16) < needed
@@ -128,7 +128,7 @@ def stratified_sums(a: Array, b: Array, *, trials: int = TRIALS, seed: int = SEE
     return one, pool.sum(axis=(0, 1)) - one
 
 
-def _batches(trials: int, n: int) -> Iterator[tuple[int, int]]:
+def batches(trials: int, n: int) -> Iterator[tuple[int, int]]:
     """Batches of at most about BATCH draws. 32 trials at a time: numpy takes 32 coins from a word and forgets the rest at the end
     of a call, so batches of a multiple draw what one call for all trials would.
     """

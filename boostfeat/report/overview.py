@@ -131,7 +131,7 @@ def buckets(run: Run) -> dict[str, Any]:
 
 
 def _bucketed(run: Run, systems: list[System], values: Array, starts: tuple[int, ...]) -> dict[str, Any]:
-    bucket = _buckets(values, starts)
+    bucket = bucket_of(values, starts)
     used = [k for k in range(len(starts)) if (bucket == k).any()]
     base = chosen_stats(run.test, run.decoder)
     rows = []
@@ -144,7 +144,7 @@ def _bucketed(run: Run, systems: list[System], values: Array, starts: tuple[int,
     return {"labels": labels, "count": [int((bucket == k).sum()) for k in used], "rows": rows}
 
 
-def _buckets(values: Array, starts: tuple[int, ...]) -> I64:
+def bucket_of(values: Array, starts: tuple[int, ...]) -> I64:
     """The bucket of each value; those of less than a fiftieth of all join a neighbour: alone they are noise."""
     kept = list(range(len(starts)))
     while True:

@@ -114,7 +114,7 @@ def _add_columns(x, d, out):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _log_bleu(sums, strict):  # type: ignore[no-untyped-def]
+def log_bleu(sums, strict):  # type: ignore[no-untyped-def]
     """ln ``corpus_bleu`` of integer statistics [11]: the same definition, with a single logarithm."""
     length = sums[10] if strict else sums[8]
     if sums[0] + sums[1] + sums[2] + sums[3] == 0 or sums[7] == 0 or length == 0:
@@ -150,7 +150,7 @@ def _best_interval(at, order, old, new, rows, sums, strict, reach, narrow):  # t
                 continue  # another winner of the same statistics does not end the interval
         width = min(high - low, 2 * reach)
         if width > narrow:  # not where several lists change winners at one point, before all of them have
-            value = _log_bleu(sums, strict)
+            value = log_bleu(sums, strict)
             if value > best or (value == best and width > widest):
                 best, widest = value, width
                 where = low + width / 2 if width < 2 * reach else min(max(0.0, low + reach), high - reach)
@@ -186,7 +186,7 @@ class Corpus:
 
     def log_bleu(self, scores: F64) -> float:
         """ln BLEU of the winners."""
-        return float(_log_bleu(self._sums(segment_argmax(self.hyp_ptr, scores)), self.strict))
+        return float(log_bleu(self._sums(segment_argmax(self.hyp_ptr, scores)), self.strict))
 
     def line_search(self, a: F64, b: F64, *, reach: float = 1.0, narrow: float = 0.0) -> tuple[float, float]:
         """(γ, ln BLEU) of the best point of the line of scores a + γ b; see ``_best_interval`` for which of many."""
@@ -248,7 +248,7 @@ class Mert:
                 if r:
                     starts = [self._shaken(best, rng) for rng in streams]
                 else:
-                    starts = [start, *(_direction(len(start), rng) for rng in streams[1:])]
+                    starts = [start, *(random_direction(len(start), rng) for rng in streams[1:])]
                 for w, value, n in pool.map(lambda w, rng: self._climb(corpus, w, rng), starts, streams):
                     searches += n
                     if value > best_bleu:
@@ -262,7 +262,7 @@ class Mert:
         return log.model(self, "mert")
 
     def _shaken(self, w: F64, rng: np.random.Generator) -> F64:
-        return w + self.shake * rng.random() * (float(np.linalg.norm(w)) or 1.0) * _direction(len(w), rng)
+        return w + self.shake * rng.random() * (float(np.linalg.norm(w)) or 1.0) * random_direction(len(w), rng)
 
     def _climb(self, corpus: Corpus, w: F64, rng: np.random.Generator) -> tuple[F64, float, int]:
         """(weights, ln BLEU, number of line searches) of a local optimum."""
@@ -270,7 +270,7 @@ class Mert:
         bleu = corpus.log_bleu(a)
         order, n, idle = np.eye(len(w))[rng.permutation(len(w))], 0, 0
         while idle < len(w) + self.directions:
-            d = order[n % len(w)] if idle < len(w) else _direction(len(w), rng)
+            d = order[n % len(w)] if idle < len(w) else random_direction(len(w), rng)
             reach = float(np.linalg.norm(w)) or 1.0
             b = corpus.slopes(d)
             step, promised = corpus.line_search(a, b, reach=reach, narrow=NARROW * reach)
@@ -312,7 +312,7 @@ class Mert:
         return moves, scale, corpus
 
 
-def _direction(n: int, rng: np.random.Generator) -> F64:
+def random_direction(n: int, rng: np.random.Generator) -> F64:
     """[n] a random vector of length 1."""
     v = rng.normal(size=n)
     return v / (float(np.linalg.norm(v)) or 1.0)

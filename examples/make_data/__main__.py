@@ -22,6 +22,7 @@ from boostfeat.decoder import Decoder, SearchOptions, System, collect, read_ini
 from boostfeat.decoder.train import TrainOptions, align, train_system, write_ini
 from boostfeat.formats import write
 from boostfeat.lists.build import attach
+from boostfeat.lists.merging import merge
 from boostfeat.lists.nbest import NBest
 from boostfeat.model.model import Model
 from boostfeat.tuners.base import Run
@@ -86,7 +87,7 @@ def tune(decoder: Decoder, source: list[str], refs: list[list[str]]) -> Model:
     for _ in range(TUNE_ROUNDS):
         found = collect(decoder.with_model(model).decode_all(source, threads=2), SIZE)
         lists.append(attach(found, source=source, refs=refs, name="tune"))
-        learnt = Kbmira().fit(lists[0] if len(lists) == 1 else NBest.merge(lists), None, Run()).weights
+        learnt = Kbmira().fit(lists[0] if len(lists) == 1 else merge(lists), None, Run()).weights
         total = sum(map(abs, learnt.values()))
         model = Model({name: round(weight / total, 4) for name, weight in learnt.items()})
     return model

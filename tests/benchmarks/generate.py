@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 from numba import njit
 from store_writer import StoreWriter
-from synthetic import NAMES, _features, worth
+from synthetic import NAMES, features, worth
 
 from boostfeat.core.arrays import F64, I32, I64, Array, offsets, owners, segment_argmax, segment_positions
 from boostfeat.core.strings import Strings
@@ -76,7 +76,7 @@ class Options:
     def draw(cls, rng: np.random.Generator, n_slots: int, sizes: Sizes) -> Options:
         n = n_slots * OPTIONS
         x = np.empty((n, sizes.features))
-        x[:, :4] = _features(rng, n, 4)
+        x[:, :4] = features(rng, n, 4)
         length = 1 + rng.binomial(3, 0.32, n)
         better = worth(x) + 0.25 * rng.standard_normal(n)
         for j, name in enumerate(sizes.names()[4:], 4):

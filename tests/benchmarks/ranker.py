@@ -11,7 +11,7 @@ import numpy as np
 
 from boostfeat.boosting.boost import boost
 from boostfeat.boosting.options import BoostOptions
-from boostfeat.boosting.record import gain_of
+from boostfeat.boosting.record import score_of
 from boostfeat.lists.choices import Scorer
 from boostfeat.lists.nbest import NBest
 from boostfeat.metrics.bleu import sentence_bleu
@@ -40,7 +40,7 @@ def boosted(dev: NBest, held: NBest, rounds: int) -> list[Step]:
     )
     scorer = Scorer(held)
     later = [
-        gain_of(scorer, Model(model.weights, model.trees[:m], "global").decision_function(held), METRIC)
+        score_of(scorer, Model(model.weights, model.trees[:m], "global").decision_function(held), METRIC)
         for m in range(len(seconds))
     ]
     return [Step(s, row["dev"], gain) for s, row, gain in zip(seconds, model.history, later, strict=True)]
@@ -68,7 +68,7 @@ def _gains(booster: lgb.Booster, nbest: NBest, trees: int) -> list[float]:
     scorer, scores, out = Scorer(nbest), np.zeros(nbest.n_hyps), []
     for m in range(trees):
         scores += booster.predict(nbest.global_features, start_iteration=m, num_iteration=1, raw_score=True, num_threads=1)
-        out.append(gain_of(scorer, scores, METRIC))
+        out.append(score_of(scorer, scores, METRIC))
     return out
 
 

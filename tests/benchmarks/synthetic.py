@@ -7,7 +7,9 @@ every slot, and BLEU is computed from the words: what can be learnt is known, wh
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +19,7 @@ from boostfeat.core.arrays import F64, Array
 from boostfeat.core.strings import Strings
 from boostfeat.lists.build import assemble, with_stats
 from boostfeat.lists.nbest import NBest, SparseRows, Units, strings
+from boostfeat.lists.store import write_store
 
 # [TA13] Figure 1: a channel score, a lexical weight, the joint count of the phrase pair, a language model score
 NAMES = ("RelFreq", "LexWeight", "PhraseCount", "LM0")
@@ -45,7 +48,7 @@ def synthetic_nbest(options: SyntheticOptions, *, seed: int = 0) -> NBest:
     rng = np.random.default_rng(seed)
     s, h, p, o = options.sentences, options.hyps, options.slots, options.choices
     n_units = s * p * o
-    x = _features(rng, n_units, options.features)
+    x = features(rng, n_units, options.features)
     score = (worth(x) + options.noise * rng.standard_normal(n_units)).reshape(s, p, o)
     best = score.argmax(axis=2)  # [S, P] what the reference takes
     # like a decoder: hypotheses mostly take options that an untuned model likes, the first one its favourites
@@ -97,7 +100,15 @@ def synthetic_nbest(options: SyntheticOptions, *, seed: int = 0) -> NBest:
     return with_stats(assemble(draft))
 
 
-def _features(rng: np.random.Generator, n: int, width: int) -> F64:
+def write_lists(folder: Path, options: SyntheticOptions, names: Sequence[str] = ("dev", "select", "test")) -> dict[str, str]:
+    """Stores NAME.nbest of lists of these sizes, seeds 0, 1, ...; their paths by name."""
+    paths = {name: str(folder / f"{name}.nbest") for name in names}
+    for seed, path in enumerate(paths.values()):
+        write_store(synthetic_nbest(options, seed=seed), path)
+    return paths
+
+
+def features(rng: np.random.Generator, n: int, width: int) -> F64:
     x = np.empty((n, max(width, len(NAMES))))
     count = np.minimum(rng.zipf(1.7, n), 100)  # one scale with the other features: MIRA takes them raw
     x[:, 1] = -rng.gamma(2.0, 1.0, n)

@@ -1,4 +1,4 @@
-"""Boosting: planted truth, the paper's algorithm step by step, invariances, interrupt and resume, real lists."""
+"""Boosting: planted truth, the paper's algorithm step by step, what the loop asks of an engine, invariances, real lists."""
 
 from __future__ import annotations
 
@@ -7,14 +7,11 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from boostfeat.boosting.bagging import best_so_far
-from sklearn.base import clone
+from engines import Spoken, one_leaf
 from synthetic import SyntheticOptions, synthetic_nbest, worth
 
-from boostfeat.boosting.boost import boost
-from boostfeat.boosting.estimator import BoostReranker, SentenceKFold
+from boostfeat.boosting.boost import boost, run_rounds
 from boostfeat.boosting.options import BoostOptions
-from boostfeat.boosting.stopping import best_round
 from boostfeat.core.arrays import owners
 from boostfeat.core.errors import InputError
 from boostfeat.formats import read
@@ -22,26 +19,14 @@ from boostfeat.lists.build import ReadOptions, attach
 from boostfeat.lists.choices import Scorer, first_choice, oracle_choice
 from boostfeat.lists.merging import concat
 from boostfeat.lists.nbest import NBest, Units
-from boostfeat.losses import ExpectedBleu, PairwiseLogLoss
 from boostfeat.losses.pairs import PairOptions, pairs_for
+from boostfeat.losses.pairwise import PairwiseLogLoss
 from boostfeat.model.model import Model
-from boostfeat.model.tree_columns import augment, augmented_weights, folded
 from boostfeat.model.units import Space
 from boostfeat.trees.growing import TreeOptions
 from boostfeat.tuners.linear import fit_linear
 
-SMALL = SyntheticOptions(sentences=40, hyps=30, features=6)
 FAST = BoostOptions(rounds=4, tree=TreeOptions(min_occurrences=20), pairs=PairOptions(draws=500, keep=50))
-
-
-@pytest.fixture(scope="module")
-def dev() -> NBest:
-    return synthetic_nbest(SMALL, seed=1)
-
-
-@pytest.fixture(scope="module")
-def select() -> NBest:
-    return synthetic_nbest(SMALL, seed=2)
 
 
 def with_gains(nbest: NBest, gains: np.ndarray) -> NBest:
@@ -77,7 +62,7 @@ def test_planted_truth():
 
 
 def test_first_round_by_the_formulas(dev):
-    """Figure 3 line by line, with METHOD's three matrices: y = A' P' σ(-z), h by least squares, ρ by a grid around it."""
+    """Figure 3 line by line, with the three matrices: y = A' P' σ(-z), h by least squares, ρ by a grid around it."""
     model = boost(dev, None, replace(FAST, rounds=1), seed=3)
     pairs = pairs_for(dev, FAST.pairs, seed=3)
     fit = fit_linear(dev, pairs, l2=FAST.l2)
@@ -119,8 +104,53 @@ def test_zero_rounds_is_the_pro_model(dev, select):
     assert model.trees == ()
 
 
+# -- what the loop asks of an engine --------------------------------------------------------------------------------------
+
+
+def round_of(m: int, rho: float) -> list[tuple]:
+    return [("grow", m), ("line_search",), ("move", rho, m), ("row",)]
+
+
+def test_the_loop_asks_for_the_lines_of_figure_3_in_their_order():
+    """Pairs are drawn at the start and after every second round; ρ is shrunk before the engine moves by it."""
+    engine = Spoken([one_leaf()] * 3)
+    model = run_rounds(engine, None, BoostOptions(rounds=3, resample_pairs=2, shrinkage=0.25), seed=0)
+    start = [("first_weights",), ("load", 0), ("train", 0), ("row",), ("effects",)]
+    assert engine.asked == [*start, *round_of(1, 0.5), *round_of(2, 0.5), ("train", 2), *round_of(3, 0.5)]
+    assert [(tree.name, tree.weight) for tree in model.trees] == [(f"tree.{k:03d}", 0.5) for k in range(3)]
+    assert model.history[0] == {"round": 0, "loss": 0.5, "effects": {"LM0": 0.125}, "dev": 30.0}
+    for m, row in enumerate(model.history[1:], start=1):
+        about = {"rho": 0.5, "tree": f"tree.{m - 1:03d}", "fit": 10.0 * m, "effect": 0.25, "fires": [7]}
+        assert row == {"round": m, "loss": 0.5, **about, "dev": 30.0}
+
+
+@pytest.mark.parametrize(("trees", "rho", "last"), [([None], 2.0, ("grow", 1)), ([one_leaf()], 0.0, ("line_search",))])
+def test_no_tree_and_no_step_end_the_rounds(trees, rho, last):
+    engine = Spoken(trees, rho)
+    model = run_rounds(engine, None, BoostOptions(rounds=9), seed=0)
+    assert (engine.asked[-1], model.trees, len(model.history)) == (last, (), 1)
+
+
+@pytest.mark.parametrize(("done", "drawn", "left"), [(0, 0, [1, 2, 3]), (1, 0, [2, 3]), (2, 2, [3]), (3, 2, [])])
+def test_a_resumed_engine_draws_where_the_pairs_were_drawn_and_adds_the_trees_since(done, drawn, left):
+    """Nothing that is known is asked again: no first weights, no row of the start."""
+    options, seen = BoostOptions(rounds=3, resample_pairs=2), []
+    whole = run_rounds(Spoken([one_leaf()] * 3), None, options, seed=0, callback=lambda row, model: seen.append(model))
+    engine = Spoken([one_leaf()] * 3)
+    assert run_rounds(engine, None, options, seed=0, so_far=seen[done]).to_json() == whole.to_json()
+    start = [("load", drawn), ("train", drawn), *(("add", f"tree.{k:03d}") for k in range(drawn, done))]
+    assert engine.asked[: len(start)] == start
+    draws = [("train", 2)] if done < 2 else []
+    assert engine.asked[len(start) :] == [
+        call for m in left for call in ((draws if m == 3 else []) + round_of(m, 2.0))
+    ]  # fmt: skip
+
+
+# -- invariances ----------------------------------------------------------------------------------------------------------
+
+
 def test_one_row_per_occurrence_gives_the_same(dev):
-    """Merging equal units is exact (METHOD section 1): every occurrence as its own unit gives the same trees and scores."""
+    """Merging equal units is exact: every occurrence as its own unit gives the same trees and scores."""
     spread = units_apart(dev)
     assert spread.n_units == spread.n_occurrences > 3 * dev.n_units
     a, b = (boost(nb, None, FAST, seed=1) for nb in (dev, spread))
@@ -166,78 +196,6 @@ def test_a_constant_added_to_a_lists_scores_changes_nothing(dev):
     np.testing.assert_allclose(loss.gradient(scores + shift), loss.gradient(scores), atol=1e-12)
 
 
-def test_stops_by_select_and_keeps_the_best_round(dev, select):
-    model = boost(dev, select, replace(FAST, rounds=30, patience=3))
-    gains = [row["select"] for row in model.history]
-    assert len(model.trees) == int(np.argmax(gains)) == best_round(list(model.history)) == model.config["best_round"]
-    assert len(gains) <= 31
-    if len(gains) < 31:
-        assert len(gains) - 1 - int(np.argmax(gains)) == 3
-    staged = list(BoostRerankerOf(model).staged_score(select))
-    np.testing.assert_allclose(staged, gains[: len(staged)])
-
-
-def BoostRerankerOf(model: Model) -> BoostReranker:  # noqa: N802
-    reranker = BoostReranker()
-    reranker.model_ = model
-    return reranker
-
-
-EVERYTHING = {"context": True, "resample_pairs": 3, "subsample": 0.7, "refit_leaves": True, "shrinkage": 0.5, "length": True,
-              "tree": TreeOptions(max_leaves=3, min_occurrences=20, min_sentences=5, columns=0.6, curvature=True)}  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("options", "stop"),
-    [
-        ({}, 0),
-        ({"resample_pairs": 2}, 1),
-        ({"resample_pairs": 2}, 2),
-        ({"level": "global"}, 3),
-        *(({**EVERYTHING, "refit": "trees", "refit_every": 2}, stop) for stop in (0, 1, 2, 3, 4)),
-        ({**EVERYTHING, "refit": "leaves", "refit_every": 2, "refit_loss": "same"}, 3),
-        ({**EVERYTHING, "refit": "linear", "rule": "one-se"}, 4),
-        ({"loss": "expected-bleu", "anneal": 1.2, "refit": "ensemble", "refit_every": 3}, 2),
-        ({"tree_features": ("LexWeight", "PhraseCount")}, 2),
-    ],
-)
-def test_interrupted_and_resumed_is_the_same_model(dev, select, options, stop):
-    options = replace(FAST, rounds=5, **options)
-    whole = boost(dev, select, options, seed=4)
-    kept = []
-
-    def interrupt(row, model):
-        kept.append(model)
-        if row["round"] == stop:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        boost(dev, select, options, seed=4, callback=interrupt)
-    half = Model.from_json(kept[-1].to_json(), "half")
-    resumed = boost(dev, select, options, seed=4, so_far=half)
-    assert resumed.to_json() == whole.to_json()
-
-
-@pytest.mark.parametrize("stop", [(0, 2), (1, 0), (1, 3), (2, 3)])
-def test_interrupted_bags_resume_to_the_same_model(dev, select, stop):
-    options = replace(FAST, rounds=3, bags=3, **EVERYTHING, refit="linear")
-    whole, kept = boost(dev, select, options, seed=4), []
-
-    def interrupt(row, model):
-        kept.append(model)
-        if (row["bag"], row["round"]) == stop:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        boost(dev, select, options, seed=4, callback=interrupt)
-    half = Model.from_json(kept[-1].to_json(), "half")
-    assert len(half.config["finished"]) == stop[0]
-    assert boost(dev, select, options, seed=4, so_far=half).to_json() == whole.to_json()
-    so_far = best_so_far(half, select=select)
-    assert np.isfinite(so_far.decision_function(select)).all()
-    assert len(so_far.trees) >= sum(len(done["trees"]) for done in half.config["finished"])
-
-
 def test_trees_look_only_at_the_features_they_may(dev):
     options = replace(FAST, tree_features=("PhraseCount", "Noise_0"))
     model = boost(dev, None, options)
@@ -249,30 +207,7 @@ def test_trees_look_only_at_the_features_they_may(dev):
         boost(dev, None, replace(FAST, tree_features=("Nope",)))
 
 
-def test_leaves_of_enough_sentences(dev):
-    """By counting, for every leaf of every tree, the sentences with a hypothesis that has a unit in it."""
-    model = boost(dev, None, replace(FAST, tree=TreeOptions(max_leaves=4, min_occurrences=1, min_sentences=35)))
-    sentence, table = dev.sent_of_hyp[owners(dev.unit_ptr)], Space.of(dev, "local").table
-    assert len(model.trees) == 4
-    for tree in model.trees:
-        leaf = tree.leaf_of(table)[dev.unit_idx]
-        assert min(len(set(sentence[leaf == node])) for node in tree.leaves) >= 35
-
-
-def test_a_refit_of_weights_lowers_the_loss_it_is_made_for(dev):
-    """Expected BLEU after the start: no lower than after PRO alone, on the list it is fitted to."""
-    loss = ExpectedBleu(dev.hyp_ptr, dev.stats, 3.0)
-    plain, refitted = (boost(dev, None, replace(FAST, rounds=0, refit=refit)) for refit in ("none", "linear"))
-    assert loss.value(refitted.decision_function(dev)) < loss.value(plain.decision_function(dev))
-
-
-def test_resuming_with_other_options_is_refused(dev):
-    half = boost(dev, None, replace(FAST, rounds=1))
-    with pytest.raises(InputError, match="shrinkage"):
-        boost(dev, None, replace(FAST, shrinkage=0.5), so_far=half)
-
-
-@pytest.mark.parametrize("more", [{}, {**EVERYTHING, "refit": "leaves", "refit_every": 2, "bags": 2}])
+@pytest.mark.parametrize("more", [{}, {"context": True, "resample_pairs": 3, "shrinkage": 0.5, "level": "global"}])
 def test_threads_do_not_matter(dev, select, more):
     one, two = (boost(dev, select, replace(FAST, **more), seed=2, threads=t).to_json() for t in (1, 2))
     assert one == two
@@ -285,25 +220,6 @@ def test_init_continues_from_another_model(dev):
     assert more.history[0]["loss"] == pytest.approx(first.history[-1]["loss"], rel=1e-12)
     with pytest.raises(InputError, match="level"):
         boost(dev, None, replace(FAST, level="global"), init=first)
-
-
-@pytest.mark.parametrize("loss", ["expected-gain", "lambda", "expected-bleu"])
-def test_other_losses_learn_too(dev, loss):
-    model = boost(dev, None, replace(FAST, loss=loss))
-    losses = [row["loss"] for row in model.history]
-    assert len(losses) == 5
-    assert losses[-1] < losses[0]
-
-
-@pytest.mark.parametrize("level", ["local", "global"])
-def test_augmented_list_has_the_models_scores(dev, level):
-    model = boost(dev, None, replace(FAST, level=level))
-    wider = augment(dev, model)
-    linear = Model(augmented_weights(model)).decision_function(wider)
-    np.testing.assert_allclose(linear, model.decision_function(dev), rtol=0, atol=1e-6)
-    assert folded(augmented_weights(model), model).to_json() == model.to_json()
-    with pytest.raises(InputError, match=r"tree\.000"):
-        augment(wider, model)
 
 
 def test_level_local_needs_units(dev):
@@ -336,31 +252,6 @@ def test_lists_with_nothing_to_learn():
         model = boost(nbest, nbest, FAST)
         assert model.trees == ()
         assert set(model.weights.values()) == {0.0}
-
-
-# -- scikit-learn's conventions -----------------------------------------------------------------------------------------
-
-
-def test_reranker(dev, select):
-    reranker = BoostReranker("paper", max_leaves=3, n_rounds=3, min_occurrences=20, n_draws=500)
-    again = clone(reranker).set_params(n_rounds=2)
-    assert (reranker.get_params()["n_rounds"], again.n_rounds) == (3, 2)
-    assert reranker.fit(dev, select=select) is reranker
-    chosen = reranker.predict(select)
-    best = reranker.decision_function(select)[select.hyp_ptr[:-1] + chosen]
-    assert (best == np.maximum.reduceat(reranker.decision_function(select), select.hyp_ptr[:-1])).all()
-    assert reranker.score(select) == pytest.approx(max(row["select"] for row in reranker.history_))
-
-
-def test_folds_over_sentences(dev):
-    folds = list(SentenceKFold(4, random_state=1).split(dev))
-    assert sorted(np.concatenate([held for _, held in folds])) == list(range(len(dev)))
-    for train, held in folds:
-        assert not set(train) & set(held)
-        assert len(dev.take(train)) + len(dev.take(held)) == len(dev)
-    train, held = folds[0]
-    reranker = BoostReranker("fast", n_rounds=1, min_occurrences=20, n_draws=500).fit(dev.take(train))
-    assert 0 < reranker.score(dev.take(held)) < 100
 
 
 # -- real lists ---------------------------------------------------------------------------------------------------------

@@ -17,6 +17,8 @@ from sklearn.utils import estimator_checks as checks
 from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat import BoostReranker, read_store, write_store
+from boostfeat.boosting.estimator import SentenceKFold
+from boostfeat.boosting.options import RECIPES, recipe
 from boostfeat.tuners import TUNERS, tuner_class
 from boostfeat.tuners.base import Run
 
@@ -114,3 +116,37 @@ def test_tuners_are_options_with_fit(method):
     if method in ("pro", "kbmira"):  # the quick ones
         assert tuner.fit(DEV, None, Run()).to_json() == tuner.fit(DEV, None, Run()).to_json()
         assert tuner == tuner_class(method)()
+
+
+# -- what it learns -----------------------------------------------------------------------------------------------------
+
+
+def test_estimator_takes_a_recipe():
+    options = BoostReranker("fast", n_rounds=3, n_pairs=9, more={"candidates": 2}).options()
+    assert options == recipe("fast", rounds=3, keep=9, candidates=2)
+    assert BoostReranker().options() == RECIPES["default"]
+
+
+def test_reranker(dev, select):
+    reranker = BoostReranker("paper", max_leaves=3, n_rounds=3, min_occurrences=20, n_draws=500)
+    again = clone(reranker).set_params(n_rounds=2)
+    assert (reranker.get_params()["n_rounds"], again.n_rounds) == (3, 2)
+    assert reranker.fit(dev, select=select) is reranker
+    chosen = reranker.predict(select)
+    best = reranker.decision_function(select)[select.hyp_ptr[:-1] + chosen]
+    assert (best == np.maximum.reduceat(reranker.decision_function(select), select.hyp_ptr[:-1])).all()
+    gains = [row["select"] for row in reranker.history_]
+    assert reranker.score(select) == pytest.approx(max(gains))
+    staged = list(reranker.staged_score(select))
+    np.testing.assert_allclose(staged, gains[: len(staged)])
+
+
+def test_folds_over_sentences(dev):
+    folds = list(SentenceKFold(4, random_state=1).split(dev))
+    assert sorted(np.concatenate([held for _, held in folds])) == list(range(len(dev)))
+    for train, held in folds:
+        assert not set(train) & set(held)
+        assert len(dev.take(train)) + len(dev.take(held)) == len(dev)
+    train, held = folds[0]
+    reranker = BoostReranker("fast", n_rounds=1, min_occurrences=20, n_draws=500).fit(dev.take(train))
+    assert 0 < reranker.score(dev.take(held)) < 100

@@ -314,3 +314,38 @@ def test_graphs_are_searched_with_weights_from_text_or_model(boostfeat, real, tm
     Model(read_weights([folder / "dense.weights", folder / "sparse.weights"])).save(tmp_path / "m.json")
     assert boostfeat("import", folder / "hg.gz", "--weights", tmp_path / "m.json", "--size", 1, "-o", tmp_path / "y")[0] == 0
     assert read_store(tmp_path / "y").differences(read_store(tmp_path / "x")) == []
+
+
+def test_one_input_at_most_comes_from_standard_input(boostfeat, tmp_path: Path):
+    code, out, err = boostfeat("import", "-", "-s", "-", "-o", tmp_path / "x.nbest")
+    assert (code, out) == (2, "")
+    assert err == "boostfeat: '-': expected one input from standard input, found more; name files\n"
+
+
+def test_lists_without_references_hypotheses_or_with_sparse_features(boostfeat, tmp_path: Path):
+    """import, info and convert, each told in JSON and to a person."""
+    header = '{"boostfeat": "nbest/1", "unit_features": ["tm"]}\n'
+    sentence = '{"id": 0, "hyps": [{"text": "a", "features": {"own": 2.0}, "units": [{"src": [0, 1], "tgt": [0, 1], "x": [1], "sparse": {"pt:x|a": 1}}]}]}\n'
+    for name, text, hyps in (("some", header + sentence, 1), ("none", header + '{"id": 0, "hyps": []}\n', 0)):
+        (tmp_path / f"{name}.jsonl").write_text(text)
+        store = tmp_path / f"{name}.nbest"
+        code, out, err = boostfeat("import", tmp_path / f"{name}.jsonl", "-o", store, "--json")
+        assert code == 0, err
+        made = json.loads(out)
+        assert (made["sentences"], made["hypotheses"], made["output"]) == (1, hyps, str(store))
+        _, out, _ = boostfeat("info", store, "--json")
+        told = json.loads(out)
+        assert (told["first"], told["mean"], told["oracle"], told["signature"]) == (None, None, None, None)
+        assert told["features"] == ([{"name": "tm", "mean": 1.0, "sd": 0.0, "nonzero": 1.0}, {"name": "own", "mean": 2.0, "sd": 0.0, "nonzero": 1.0}] if hyps else [])  # fmt: skip
+        _, text, _ = boostfeat("info", store)
+        assert "BLEU" not in text
+        assert ("decoder state" in text) == bool(hyps)  # features by group, where there are sparse ones
+        code, out, _ = boostfeat("convert", store, "--format", "jsonl", "-o", tmp_path / "again.jsonl", "--json")
+        assert (code, json.loads(out)["hypotheses"]) == (0, hyps)
+
+
+def test_the_demo_needs_a_folder(boostfeat, tmp_path: Path):
+    (tmp_path / "file").write_text("")
+    code, _, err = boostfeat("demo", "-o", tmp_path / "file" / "x")
+    assert code == 2
+    assert "expected a folder to write, found: Not a directory; choose another with -o" in err

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from synthetic import SyntheticOptions, synthetic_nbest
+from synthetic import SyntheticOptions, synthetic_nbest, write_lists
 
 from boostfeat.boosting.boost import boost
 from boostfeat.boosting.options import BoostOptions
@@ -33,8 +33,7 @@ SMALL = SyntheticOptions(sentences=30, hyps=20, features=5)
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("lists")
-    for seed, name in enumerate(("dev", "select")):
-        write_store(synthetic_nbest(SMALL, seed=seed), folder / f"{name}.nbest")
+    write_lists(folder, SMALL, ("dev", "select"))
     return folder
 
 

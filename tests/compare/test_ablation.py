@@ -8,15 +8,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from synthetic import SyntheticOptions, synthetic_nbest
+from synthetic import SyntheticOptions, write_lists
 
 from boostfeat.boosting.options import ABLATION, RECIPES, recipe
-from boostfeat.compare.runner import CompareOptions, _featurize, compare
+from boostfeat.compare.runner import CompareOptions, compare, write_featurized
 from boostfeat.compare.systems import SYSTEMS, FitOptions, System, ablation_systems, boost_options
 from boostfeat.compare.table import markdown_table
 from boostfeat.lists.choices import Scorer
 from boostfeat.lists.mbr import mbr_gains
-from boostfeat.lists.store import read_store, write_store
+from boostfeat.lists.store import read_store
 from boostfeat.model.model import Model
 from boostfeat.tuners.linear import fit_pro
 
@@ -26,11 +26,7 @@ OPTIONS = CompareOptions(runs=2, search="none", rounds=2, trials=50, baseline="b
 
 @pytest.fixture(scope="module")
 def lists(tmp_path_factory) -> dict[str, str]:
-    folder = tmp_path_factory.mktemp("lists")
-    paths = {which: str(folder / f"{which}.nbest") for which in ("dev", "select", "test")}
-    for seed, path in enumerate(paths.values()):
-        write_store(synthetic_nbest(SMALL, seed=seed), path)
-    return paths
+    return write_lists(tmp_path_factory.mktemp("lists"), SMALL)
 
 
 @pytest.fixture(scope="module")
@@ -143,7 +139,7 @@ def test_the_command(boostfeat, lists, run, tmp_path, monkeypatch):
 def test_consensus_in_compare_is_under_pro_as_learnt_on_dev(lists, tmp_path):
     """The vocab keeps the model for select and test."""
     for which in ("dev", "select"):
-        _featurize(lists[which], str(tmp_path / f"{which}.nbest"), "length+consensus", which, 0, 1, report=print)
+        write_featurized(lists[which], str(tmp_path / f"{which}.nbest"), "length+consensus", which, 0, 1, report=print)
     kept = json.loads((tmp_path / "vocab.json").read_text())["posterior"]
     dev, select = (read_store(lists[which]) for which in ("dev", "select"))
     pro = Model(fit_pro(dev, seed=0).weights)

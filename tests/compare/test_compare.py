@@ -13,14 +13,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from synthetic import SyntheticOptions, synthetic_nbest
+from synthetic import SyntheticOptions, write_lists
 
-from boostfeat.compare.runner import CompareOptions, Folder, compare
-from boostfeat.compare.systems import GRIDS, METHODS, SYSTEMS, FitOptions, fit, parse_systems, search, stages
+from boostfeat.compare.runner import METRICS, CompareOptions, Folder, compare
+from boostfeat.compare.systems import SYSTEMS, FitOptions, fit, parse_systems, search
 from boostfeat.compare.table import latex_table, markdown_table
 from boostfeat.core.errors import InputError
 from boostfeat.core.processes import in_child
-from boostfeat.lists.choices import METRICS, Scorer, decoder_choice, oracle_choice
+from boostfeat.lists.choices import Scorer, decoder_choice, oracle_choice
 from boostfeat.lists.store import read_store, write_store
 from boostfeat.model.model import Model
 from boostfeat.tuners import tuner_class
@@ -34,11 +34,7 @@ PART = replace(OPTIONS, systems="decoder,base-PRO")
 
 @pytest.fixture(scope="module")
 def lists(tmp_path_factory) -> dict[str, str]:
-    folder = tmp_path_factory.mktemp("lists")
-    paths = {which: str(folder / f"{which}.nbest") for which in ("dev", "select", "test")}
-    for seed, path in enumerate(paths.values()):
-        write_store(synthetic_nbest(SMALL, seed=seed), path)
-    return paths
+    return write_lists(tmp_path_factory.mktemp("lists"), SMALL)
 
 
 @pytest.fixture(scope="module")
@@ -195,33 +191,6 @@ def test_force_forgets_what_was_made_otherwise(whole):
 
 
 # -- systems and hyper-parameters ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("text", "names"),
-    [
-        (None, list(SYSTEMS)),
-        ("boost-local, base-PRO,boost-local", ["boost-local", "base-PRO"]),
-        ("base/mira", [*SYSTEMS, "base/mira"]),
-        ("base-PRO,base/boost-global:affine", ["base-PRO", "base/boost-global:affine"]),
-    ],
-)
-def test_systems_by_name(text, names):
-    assert [system.name for system in parse_systems(text)] == names
-
-
-def test_every_method_has_a_grid_that_it_takes():
-    for method in METHODS:
-        (system,) = [s for s in parse_systems(f"base-PRO,base/{method}") if s.method == method and "/" in s.name]
-        for stage in stages(system):
-            if method in GRIDS and system.level is None:
-                for point in stage.points({}):
-                    if method == "mbr":  # PRO's, and a scale
-                        point.pop("scale", None)
-                    tuner_class("pro" if method == "mbr" else method)(**point)
-    assert set(GRIDS) == {*METHODS, "decoder"}
-    assert any("leaves" in stage.grid for stage in stages(SYSTEMS["boost-local:paper"]))
-    assert not any("leaves" in stage.grid for stage in stages(replace(SYSTEMS["boost-local:paper"], leaves="linear")))
 
 
 def test_grid_chooses_the_best_on_select_and_halving_spends_less(lists):

@@ -23,7 +23,6 @@ COMMANDS = [
     [*INDUCE, "--leaves", "linear", "-o", "linear.json"],
     [*INDUCE, "--leaves", "affine", "-o", "affine.json"],
     [*INDUCE, "--level", "global", "-o", "global.json"],
-    [*INDUCE, "--bags", 2, "-o", "bagged.json"],
     ["tune", "list.nbest", "--method", "kbmira", "--epochs", 3, "-o", "tuned.json"],
     ["tune", "more.nbest", "--method", "adagrad", "--epochs", 2, "-o", "sparse.json"],
     ["compare", "list.nbest", "--select", "list.nbest", "--test", "list.nbest", "--systems", "decoder,kbmira", "--search", "none",
@@ -31,7 +30,7 @@ COMMANDS = [
     ["loop", "few.src", "-r", "few.ref", "--ini", DATA / "system" / "moses.ini", "--method", "kbmira", "--set", "epochs=2",
      "--nbest", 5, "--stack", 10, "--max-iterations", 1, "-o", "loop"],
 ]  # fmt: skip
-MODELS = ("constant", "linear", "affine", "global", "bagged", "tuned", "sparse")
+MODELS = ("constant", "linear", "affine", "global", "tuned", "sparse")
 
 
 def main(target: Path) -> None:

@@ -35,6 +35,8 @@ from boostfeat.formats.moses import search_graph as moses_osgx
 from boostfeat.lists.build import ReadOptions, attach
 from boostfeat.model.model import Model, tree_scores, unit_table
 
+pytestmark = pytest.mark.quick
+
 Run = Callable[..., tuple[int, str, str]]
 Small = tuple[Decoder, list[str], dict[str, Path]]
 

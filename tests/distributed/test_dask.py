@@ -10,29 +10,28 @@ import sys
 import time
 from dataclasses import replace
 from itertools import pairwise
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 pytest.importorskip("distributed")
 
+from engines import Told
 from synthetic import SyntheticOptions, synthetic_nbest
 
-from boostfeat.boosting.boost import boost
+from boostfeat.boosting.boost import boost, run_rounds
+from boostfeat.boosting.local import Local
 from boostfeat.boosting.options import recipe
 from boostfeat.core.blocks import block_ptr
 from boostfeat.core.errors import InputError
 from boostfeat.distributed.block_range import cut_part
-from boostfeat.distributed.boosting import boost_on
-from boostfeat.distributed.growing import ClusterGrower
+from boostfeat.distributed.boosting import Cluster, boost_on, check_options
 from boostfeat.distributed.tuning import tune_on
 from boostfeat.distributed.worker_data import Source
-from boostfeat.distributed.workers import Fleet, WorkerLostError, connected
+from boostfeat.distributed.workers import Fleet, connected
 from boostfeat.features import TEMPLATES, Vocab, featurize
 from boostfeat.lists.store import write_store
 from boostfeat.model.model import Model
-from boostfeat.trees.growing import TreeOptions
 from boostfeat.tuners.adagrad import Adagrad
 from boostfeat.tuners.base import Run
 from boostfeat.tuners.mira import Mira
@@ -43,13 +42,13 @@ SMALL = {"draws": 200, "keep": 20, "min_occurrences": 50}
 OPTIONS = {
     "paper": recipe("paper", rounds=4, max_leaves=4, **SMALL),
     "global": recipe("paper", rounds=2, level="global", **{**SMALL, "min_occurrences": 20}),
-    "subsample": recipe("paper", rounds=2, max_leaves=3, subsample=0.5, columns=0.6, min_sentences=20, metric="bleu", **SMALL),
+    "fresh pairs": recipe("paper", rounds=3, max_leaves=3, resample_pairs=1, metric="bleu", **SMALL),
     "linear": recipe("paper", rounds=2, max_leaves=3, leaves="linear", **SMALL),
     "affine": recipe("paper", rounds=2, max_leaves=3, leaves="affine", candidates=2, **SMALL),
     "default": recipe("default", rounds=7, **SMALL),
 }
 RUN = Run(seed=5, init={"LM0": 0.3, "RelFreq": 0.1})
-EXACT = ("paper", "global", "subsample")  # every bit; the sums of slopes and of refits are over units, and round otherwise
+EXACT = ("paper", "global", "fresh pairs")  # every bit; sums of slopes are over units, the mean weight in context over blocks
 
 
 @pytest.fixture(scope="module")
@@ -100,6 +99,33 @@ def test_any_number_of_workers_gives_the_model_of_one_machine(lists, stores, fle
         if name in EXACT:
             assert found.to_json() == local.to_json()
         assert_same(found, local)
+
+
+def test_both_engines_are_asked_the_same(lists, stores, fleet):
+    """One loop: the same lines, in the same order, for rounds from the start and for rounds that go on."""
+    options, seen = replace(OPTIONS["fresh pairs"], resample_pairs=2), []
+    whole = boost(*lists, options, seed=3, callback=lambda row, model: seen.append(model))
+    for so_far in (None, seen[1]):
+        engines = [Told(Local(lists[0], options, seed=3, threads=1)),
+                   Told(Cluster(fleet(2), Source.of(stores[0]), lists[0], options, seed=3))]  # fmt: skip
+        for engine in engines:
+            assert run_rounds(engine, lists[1], options, seed=3, so_far=so_far).to_json() == whole.to_json()
+        assert engines[0].asked == engines[1].asked
+        assert len(engines[0].asked) > 9
+    assert [call for call in engines[0].asked if call[0] in ("train", "add", "grow")] == [
+        ("train", 0), ("add",), ("grow", 2), ("train", 2), ("grow", 3)]  # fmt: skip
+
+
+def test_trees_over_sparse_features_are_refused(lists):
+    worded = featurize(lists[0].truncate(2), Vocab.of("pt", TEMPLATES, min_count=1))[0]
+    sparse = worded.sparse_names[0].as_py()
+    line = "--engine dask: expected trees over dense features only, found sparse ones; name dense ones with --tree-features"
+    bare = replace(worded, units=replace(worded.units, x=worded.X[:, :0]), unit_names=())
+    for nbest, names in ((worded, ("LM0", sparse)), (bare, ())):
+        with pytest.raises(InputError, match=line):
+            check_options(recipe("paper", tree_features=names), nbest)
+    check_options(recipe("paper"), worded)
+    check_options(recipe("paper", tree_features=("LM0",)), worded)
 
 
 def test_sparse_features_are_penalised_as_on_one_machine(lists, fleet, tmp_path):
@@ -249,11 +275,7 @@ def test_an_interrupted_round_ends_at_once_and_leaves_no_process(stores, tmp_pat
 @pytest.mark.parametrize(
     ("flags", "line"),
     [
-        (["induce", "--bags", 2], "expected --bags 1, found 2; use --engine local"),
-        (["induce", "--curvature"], "expected trees without curvature"),
-        (["induce", "--refit", "trees"], "expected --refit none or linear, found trees"),
-        (["induce", "--refit-every", 5], "expected --refit-every 0, found 5"),
-        (["induce", "--folds", 2], "--folds: expected --engine local, found --engine dask"),
+        (["induce", "--graphs", "sg.gz"], "--graphs: expected --engine local, found --engine dask"),
         (["induce", "--engine", "local", "--workers", 2], "--workers: expected --engine dask, found --engine local"),
         (["induce", "--engine", "spark"], "unknown engine 'spark': expected one of local, dask"),
         (["induce", "--scheduler", "127.0.0.1:1", "--timeout", 1], "--scheduler: expected the address of a Dask scheduler"),
@@ -283,15 +305,6 @@ def test_a_store_that_workers_do_not_see(lists, stores, fleet, change, line):
         boost_on(fleet(2), Source.of(stores[0])._replace(**change), *lists, OPTIONS["paper"])
 
 
-def test_workers_that_grow_different_trees_are_named(monkeypatch):
-    answers = [([(0, 1, -1, -1)], None), ([(0, 2, -1, -1)], None)]
-    grower = object.__new__(ClusterGrower)
-    grower.options = TreeOptions()
-    grower.fleet = SimpleNamespace(members={"tcp://a": None, "tcp://b": None}, shards=lambda *_: answers)
-    with pytest.raises(InputError, match=r"found .*\(0, 1.* on tcp://a and .*\(0, 2.* on tcp://b"):
-        grower._agreed("constant")
-
-
 def test_blocks_are_the_sentences_of_the_corpus(lists):
     dev, _ = lists
     ptr = block_ptr(len(dev))
@@ -299,28 +312,6 @@ def test_blocks_are_the_sentences_of_the_corpus(lists):
     parts = [cut_part(dev, a, b)[0] for a, b in pairwise(ptr)]
     assert np.array_equal(np.concatenate([weights.decision_function(part) for part in parts]), weights.decision_function(dev))
     assert np.array_equal(np.concatenate([part.stats for part in parts]), dev.stats)
-
-
-@pytest.mark.parametrize("gave", [OSError("closed"), 1])  # its connection broke, or it died after it had answered
-def test_an_error_in_the_network_is_the_loss_of_the_other(monkeypatch, gave):
-    """LightGBM on the worker that is left may say so first."""
-    monkeypatch.setattr(Fleet, "_wait_for", lambda *_: {"a": {}, "b": {}})
-    monkeypatch.setattr(Fleet, "_present", lambda _: {"a": {"last_seen": 1.0}})
-    fleet = Fleet(SimpleNamespace(run=lambda *_, **__: {"a": RuntimeError("socket"), "b": gave}), timeout=5)
-    with pytest.raises(WorkerLostError, match="worker b: its process or machine is gone"):
-        fleet.shards("sequence")
-
-
-@pytest.mark.parametrize("gone", ["run", "sync"])
-def test_a_scheduler_that_is_gone_is_one_line(monkeypatch, gone):
-    def fails(*_, **how):
-        raise OSError if gone == "run" else TimeoutError(how["callback_timeout"])
-
-    monkeypatch.setattr(Fleet, "_wait_for", lambda *_: {"a": {}})
-    client = SimpleNamespace(run=fails, sync=fails, scheduler=SimpleNamespace(identity=None))
-    fleet = Fleet(client, timeout=5)
-    with pytest.raises(InputError, match="expected the scheduler to answer, found it gone"):
-        fleet.shards("row") if gone == "run" else fleet._check()
 
 
 GONE = "worker {}: its process or machine is gone; workers start again"

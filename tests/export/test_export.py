@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -27,9 +28,10 @@ from boostfeat.core.files import read_chunks
 from boostfeat.export import EXPORTERS, Context, ExportOptions, c, export, exporter, python
 from boostfeat.export.json_model import SCHEMA
 from boostfeat.export.treelite import combined
-from boostfeat.export.verify import MAX_INPUTS, inputs_of
+from boostfeat.export.verify import MAX_INPUTS, difference, expected_scores, inputs_of
 from boostfeat.formats import read
-from boostfeat.lists.build import ReadOptions, attach
+from boostfeat.lists.build import Builder, HypRecord, ReadOptions, attach
+from boostfeat.lists.nbest import NBest
 from boostfeat.lists.store import write_store
 from boostfeat.model.model import Model, tree_scores
 from boostfeat.trees.growing import TreeOptions
@@ -545,3 +547,60 @@ def test_real_units(real, tmp_path):
         assert check is not None
         assert check.rows == nbest.n_units > 1000
         assert check.difference <= 1e-13
+
+
+# -- refusals ---------------------------------------------------------------------------------------------------------------
+
+STUMP = Tree(
+    "tree.000", 1.0, "constant", None, ("a", "", ""), np.zeros(3), np.array([1, -1, -1]), np.array([2, -1, -1]), np.arange(3.0)
+)
+
+
+def without_units() -> NBest:
+    builder = Builder()
+    builder.add(HypRecord(0, "a b", "here", 0.0, {"a": 2.0}))
+    return builder.finish()
+
+
+def test_verification_needs_a_list_with_rows_of_the_models_level():
+    with pytest.raises(ValueError, match="expected a list to verify on, found none"):
+        _ = Context().rows
+    with pytest.raises(InputError, match="expected a list with units"):
+        expected_scores(Model({"a": 1.0}, (STUMP,)), without_units())
+    scores, what = expected_scores(Model({"a": 1.5}), without_units())  # a linear one scores hypotheses
+    assert (scores.tolist(), what) == ([3.0], "hypotheses")
+    with pytest.raises(ValueError, match=r"scores: expected shape \(2,\), found \(1,\)"):
+        difference(np.zeros(1), np.zeros(2))
+    assert difference(np.array([1.5, -30.0]), np.array([1.0, -20.0])) == 0.5  # absolute up to 1, relative beyond
+    assert difference(np.zeros(0), np.zeros(0)) == 0.0
+
+
+def test_a_folder_of_files_needs_a_folder(tmp_path: Path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="expected a folder for --to moses, found a file; name a folder"):
+        export(Model({"LM0": 1.0}), "moses", tmp_path / "file")
+    with pytest.raises(InputError, match="-o -: expected a folder for --to moses, found a stream"):
+        export(Model({"LM0": 1.0}), "moses", "-")
+    assert [p.name for p in tmp_path.iterdir()] == ["file"]
+
+
+def test_names_in_c_are_distinct():
+    names = c.identifiers(("a b", "a_b", "a.b", "x" * 50, "x" * 60))
+    assert names == ["$$_X_a_b", "$$_X_a_b_1", "$$_X_a_b_2", "$$_X_" + "x" * 40, "$$_X_" + "x" * 40 + "_4"]
+    assert len(set(c.identifiers(("a_b_2", "a_b", "a b")))) == 3
+
+
+def test_a_compiler_that_fails_and_a_module_that_does_not_run_are_said(tmp_path: Path, monkeypatch):
+    monkeypatch.setenv("CC", "false")
+    with pytest.raises(InputError, match=r"false: expected it to compile the header, found: .*; try another CC"):
+        c.compiled("", tmp_path, [])
+    (tmp_path / "model.py").write_text("raise SystemExit('no')")
+    with pytest.raises(InputError, match=r"--to python: expected a module that runs, found: .*no"):
+        python.score_rows(tmp_path / "model.py", np.zeros((1, 1)))
+
+
+def test_onnx_needs_an_input(tmp_path: Path):
+    pytest.importorskip("onnx")
+    with pytest.raises(InputError, match="--to onnx: expected a model with an input feature, found none"):
+        export(Model({}), "onnx", tmp_path / "m.onnx")
+    assert not list(tmp_path.iterdir())

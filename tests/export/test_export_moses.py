@@ -25,6 +25,7 @@ from boostfeat.export.kinds import kinds_of, static_features
 from boostfeat.export.moses import table as table_module
 from boostfeat.export.moses.ini import Ini
 from boostfeat.export.moses.numbers import DIGITS, number_rows
+from boostfeat.export.moses.writing import table_name
 from boostfeat.features import TEMPLATES, Resources, Vocab, featurize
 from boostfeat.lists.build import Builder, HypRecord, ReadOptions, UnitRecord, attach
 from boostfeat.lists.nbest import NBest, strings
@@ -643,3 +644,12 @@ def test_a_feature_function_gives_the_trees_values(
     late = subprocess.run([driver, name, "late"], input=script(listed), capture_output=True, text=True)
     assert late.returncode == 1
     assert "before it in [feature]" in late.stderr
+
+
+def test_the_table_of_a_model_is_one():
+    assert table_name(Model({"LM0": 1.0}), None, "pt.gz") == "TranslationModel0"
+    assert table_name(Model({"LM0": 1.0, "PhraseDictionaryMemory3_1": 1.0}), None, "pt.gz") == "PhraseDictionaryMemory3"
+    with pytest.raises(
+        InputError, match="expected one table, found features of TranslationModel0, TranslationModel1; give --ini"
+    ):
+        table_name(Model({"TranslationModel0_0": 1.0, "TranslationModel1_0": 1.0}), None, "pt.gz")

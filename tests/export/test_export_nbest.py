@@ -24,6 +24,8 @@ from boostfeat.model.model import Level, Model
 from boostfeat.model.tree_columns import augment, augmented_weights
 from boostfeat.trees.tree import Tree
 
+pytestmark = pytest.mark.quick
+
 
 def stump(name: str, feature: str, weight: float = 2.0, *, on: str | None = None) -> Tree:
     children = np.array([1, -1, -1], np.int32), np.array([2, -1, -1], np.int32)

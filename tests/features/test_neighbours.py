@@ -11,11 +11,13 @@ from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat.core.errors import InputError
 from boostfeat.features import SETS, TEMPLATES, Vocab, feature_kinds, feature_states, featurize, template
-from boostfeat.features.neighbours import _bins
+from boostfeat.features.neighbours import quantile_bins
 from boostfeat.features.registry import STATES
 from boostfeat.lists.build import HypRecord, ReadOptions, UnitRecord, attach
 from boostfeat.lists.nbest import NBest
 from boostfeat.lists.store import read_store, write_store
+
+pytestmark = pytest.mark.quick
 
 SOURCE = ["se on iso talo ."]
 NAMES = ("LM0", "tm")
@@ -73,10 +75,10 @@ def test_exact_values_by_hand(nbest, tmp_path):
 def test_bins_are_quantiles_of_occurrences():
     """Values 1 2 3 4 seen 1 1 1 5 times: the first half of the eight occurrences ends in 4, which no cut can part."""
     x, counts = np.array([3.0, 1.0, 4.0, 2.0]), np.array([1, 1, 5, 1])
-    assert _bins(x, counts, 2) == {"cuts": [], "means": [26 / 8]}
-    assert _bins(x, counts, 4) == {"cuts": [2.0], "means": [1.5, 23 / 6]}
-    assert _bins(x, np.ones(4, np.int64), 4) == {"cuts": [1.0, 2.0, 3.0], "means": [1.0, 2.0, 3.0, 4.0]}
-    assert _bins(x[:0], counts[:0], 4) == {"cuts": [], "means": [0.0]}
+    assert quantile_bins(x, counts, 2) == {"cuts": [], "means": [26 / 8]}
+    assert quantile_bins(x, counts, 4) == {"cuts": [2.0], "means": [1.5, 23 / 6]}
+    assert quantile_bins(x, np.ones(4, np.int64), 4) == {"cuts": [1.0, 2.0, 3.0], "means": [1.0, 2.0, 3.0, 4.0]}
+    assert quantile_bins(x[:0], counts[:0], 4) == {"cuts": [], "means": [0.0]}
 
 
 def naive(nbest: NBest, vocab: Vocab) -> dict[str, list[float]]:

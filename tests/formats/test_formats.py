@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fuzz.samples import CDEC, ENRICHED, FOREST, WEIGHTS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -553,3 +554,18 @@ def test_real_lists_round_trip(real: Path, tmp_path: Path, name: str) -> None:
     nbest = formats.read(real / name, OPTIONS)
     for format in ("moses", "jsonl"):
         assert read(tmp_path, written(nbest, format), format=format).differences(nbest) == []
+
+
+def test_a_named_format_gives_way_to_its_richer_form(tmp_path: Path):
+    for name, text in (("enriched", ENRICHED), ("forest", FOREST), ("cdec", CDEC)):
+        (tmp_path / name).write_text(text)
+    options = ReadOptions(weights=WEIGHTS)
+    assert (
+        formats.read(tmp_path / "enriched", options, format="moses").n_units
+        == formats.read(tmp_path / "enriched", options).n_units
+        > 0
+    )
+    assert formats.read(tmp_path / "forest", options, format="cdec").text == formats.read(tmp_path / "forest", options).text
+    assert formats.read(tmp_path / "cdec", options, format="cdec").n_hyps == CDEC.count("\n")
+    with pytest.raises(InputError, match="unknown format 'soup': expected one of auto, jsonl"):
+        formats.read(tmp_path / "cdec", options, format="soup")

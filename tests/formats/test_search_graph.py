@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_graphs import OSGX, write
+from toy_graphs import OSGX, write
 
 from boostfeat.core import files
 from boostfeat.core.errors import InputError
@@ -20,6 +20,8 @@ from boostfeat.formats.moses import search_graph as moses_osgx
 from boostfeat.formats.moses import search_graph_fast as moses_osgx_fast
 from boostfeat.lists.build import ReadOptions
 from boostfeat.lists.graph import Graph
+
+pytestmark = pytest.mark.quick
 
 
 def content(graph: Graph) -> dict[str, Any]:
@@ -54,9 +56,9 @@ def both(path: Path) -> tuple[list[Any], str]:
 
 def test_lines_are_understood() -> None:
     regular = OSGX.replace(" d_a=1", "").encode()
-    _, lines = moses_osgx_fast._scanned(regular)
+    _, lines = moses_osgx_fast.scanned(regular)
     assert lines.is_read.all()
-    assert not moses_osgx_fast._scanned(OSGX.encode())[1].is_read[1]  # a sparse feature is for the plain reader
+    assert not moses_osgx_fast.scanned(OSGX.encode())[1].is_read[1]  # a sparse feature is for the plain reader
 
 
 @pytest.mark.parametrize(

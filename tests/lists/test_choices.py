@@ -14,26 +14,15 @@ from hypothesis import strategies as st
 from strategies import build, containers, plain, quick
 
 from boostfeat import __version__
-from boostfeat.boosting.options import BoostOptions
 from boostfeat.core.errors import InputError
 from boostfeat.lists.build import HypRecord, attach
-from boostfeat.lists.choices import (
-    GAINS,
-    METRICS,
-    Scorer,
-    best_choice,
-    chosen_stats,
-    first_choice,
-    gain_metric,
-    mean_bleu,
-    oracle_choice,
-    parse_metrics,
-    signature,
-)
+from boostfeat.lists.choices import Scorer, best_choice, chosen_stats, first_choice, mean_score, oracle_choice
 from boostfeat.lists.merging import concat
 from boostfeat.lists.nbest import NBest
 from boostfeat.metrics.bleu import sentence_bleu
-from boostfeat.tuners.base import Run
+from boostfeat.metrics.metric import METRICS, metric_of, metrics_of
+
+pytestmark = pytest.mark.quick
 
 ORACLES: dict[str, Callable[[], Any]] = {
     "bleu": lambda: sacrebleu.BLEU(tokenize="none", force=True),
@@ -103,29 +92,26 @@ def test_bleu_sbp_signature() -> None:
     score = Scorer(NB).score(np.array([0, -1, 3]), "bleu-sbp")
     assert score.signature == f"nrefs:2|case:mixed|eff:no|tok:none|smooth:exp|bp:strict|version:boostfeat-{__version__}"
     assert 0 < score.score < Scorer(NB).score(np.array([0, -1, 3]), "bleu").score + 1e-9
-    assert signature("bleu+1", 1) == f"nrefs:1|case:mixed|tok:none|smooth:add|orders:2-4|version:boostfeat-{__version__}"
+    assert METRICS["bleu+1"].signature(1) == f"nrefs:1|case:mixed|tok:none|smooth:add|orders:2-4|version:boostfeat-{__version__}"
 
 
-@pytest.mark.parametrize("metric", ["chrf", "ter"])
+@pytest.mark.parametrize("metric", ["bleu", "chrf", "ter", "wer"])
 def test_statistics_are_computed_once_per_hypothesis(monkeypatch: pytest.MonkeyPatch, metric: str) -> None:
-    kind = type(ORACLES[metric]())
-    counted, compute = [], kind._extract_corpus_statistics
-
-    def count(self: Any, hyps: list[str], refs: Any) -> Any:
-        counted.extend(hyps)
-        return compute(self, hyps, refs)
-
-    monkeypatch.setattr(kind, "_extract_corpus_statistics", count)
+    kind, counted, empty = type(METRICS[metric]), list[int](), list[int]()
+    rows, empty_row = kind.rows, kind.empty_row
+    monkeypatch.setattr(kind, "rows", lambda self, nb, hyps=None: counted.extend(hyps) or rows(self, nb, hyps))
+    monkeypatch.setattr(kind, "empty_row", lambda self, nb, s: empty.append(s) or empty_row(self, nb, s))
     scorer = Scorer(NB)
     scores = [scorer.score(np.array(chosen), metric).score for chosen in [*CHOICES, [0, -1, 5], *CHOICES]]
-    assert sorted(counted) == sorted([*NB.text.to_pylist(), ""])  # each hypothesis, and the empty line, once
+    assert sorted(counted) == list(range(NB.n_hyps))
+    assert empty == [1]
     assert scores[:3] == scores[4:]
     assert scores == [Scorer(NB).score(np.array(chosen), metric).score for chosen in [*CHOICES, [0, -1, 5], *CHOICES]]
 
 
 def test_lists_without_references_are_refused() -> None:
     with pytest.raises(InputError, match="expected a list with references, found one without; import it with -r"):
-        Scorer(build([HypRecord(0, "a", "list")]))
+        Scorer(build([HypRecord(0, "a", "list")])).score(np.zeros(1, np.int64), "bleu")
 
 
 def test_a_gap_without_any_reference_scores_as_nothing() -> None:
@@ -172,7 +158,7 @@ def test_mean_bleu_is_bleu_of_mean_counts(nb: NBest) -> None:
     if c.any() and t.all():
         matches = [c[n] or 0.5 ** (1 + sum(c[:n] == 0)) for n in range(4)]
         expected = 100 * np.exp(np.mean(np.log(matches / t)) + min(0, 1 - ref_len / hyp_len))
-    assert mean_bleu(nb) == pytest.approx(expected, rel=1e-9)
+    assert mean_score(nb) == pytest.approx(expected, rel=1e-9)
 
 
 def test_chosen_statistics_of_an_empty_list() -> None:
@@ -182,40 +168,36 @@ def test_chosen_statistics_of_an_empty_list() -> None:
 
 def test_oracle_prefers_the_better_translation() -> None:
     assert oracle_choice(NB).tolist() == [0, -1, 3]
-    assert mean_bleu(NB) < Scorer(NB).score(oracle_choice(NB), "bleu").score
+    assert mean_score(NB) < Scorer(NB).score(oracle_choice(NB), "bleu").score
 
 
 # -- names ------------------------------------------------------------------------------------------------------------
 
 
 def test_names() -> None:
-    assert parse_metrics(" bleu, ter ,chrf,") == ["bleu", "ter", "chrf"]
-    stats = NB.stats
-    np.testing.assert_array_equal(gain_metric("bleu+1", alpha=0.1)(stats), sentence_bleu(stats))
-    np.testing.assert_array_equal(gain_metric("bleu+alpha", alpha=0.1)(stats), sentence_bleu(stats, alpha=0.1))
+    assert [metric.name for metric in metrics_of(" bleu, ter ,chrf,")] == ["bleu", "ter", "chrf"]
+    for alpha in (1.0, 0.1):
+        np.testing.assert_array_equal(METRICS["bleu+1"].gain(NB, alpha=alpha), sentence_bleu(NB.stats))
+        np.testing.assert_array_equal(METRICS["bleu+alpha"].gain(NB, alpha=alpha), sentence_bleu(NB.stats, alpha=alpha))
 
 
-@pytest.mark.parametrize("call", [lambda: parse_metrics("bleu,Meteor"), lambda: Scorer(NB).score(first_choice(NB), "Meteor")])
+@pytest.mark.parametrize("call", [lambda: metrics_of("bleu,Meteor"), lambda: Scorer(NB).score(first_choice(NB), "Meteor")])
 def test_unknown_metrics_list_the_known(call: Callable[[], Any]) -> None:
     with pytest.raises(InputError, match=re.escape(f"unknown metric 'Meteor': expected one of {', '.join(METRICS)}")):
         call()
 
 
-def test_unknown_sentence_metrics_list_the_known() -> None:
-    with pytest.raises(InputError, match=re.escape("unknown sentence metric 'bleu': expected one of bleu+1, bleu+alpha")):
-        gain_metric("bleu")
-
-
 def test_no_metrics_is_an_error() -> None:
     with pytest.raises(InputError, match="expected metric names"):
-        parse_metrics(" , ")
+        metrics_of(" , ")
 
 
-@pytest.mark.parametrize("make", [lambda m: BoostOptions(metric=m), lambda m: Run(metric=m)])
-def test_nothing_is_chosen_by_a_metric_that_is_better_when_lower(make):
-    for metric in GAINS:
-        make(metric)
-    with pytest.raises(InputError, match="expected one that is better when higher"):
-        make("ter")
-    with pytest.raises(InputError, match="unknown metric 'bleurt'"):
-        make("bleurt")
+def test_gains_are_better_when_higher() -> None:
+    """The best translation has the highest gain and the best score, whichever way a metric is printed."""
+    chosen = np.array([0, -1, 3])
+    for name in ("bleu", "bleu-sbp", "chrf", "ter", "wer", "bleu-ter"):
+        metric = metric_of(name)
+        assert np.argmax(metric.gain(NB)[:3]) == 0
+        scores = [Scorer(NB).gain(np.array([h, -1, 3]), metric) for h in range(3)]
+        assert scores[0] == max(scores) > min(scores)
+        assert Scorer(NB).gain(chosen, name) == (-1 if metric.lower_is_better else 1) * Scorer(NB).score(chosen, name).score

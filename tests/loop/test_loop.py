@@ -130,7 +130,7 @@ def pools() -> dict[str, NBest]:
 
 @pytest.mark.parametrize("method", TUNERS)
 def test_every_tuner_is_the_same_as_by_hand_on_the_merged_lists(pools, tmp_path, method):
-    """Twin: decode, NBest.merge of all lists at once, fit from the weights before; seeds rise by one an iteration."""
+    """Twin: decode, merge of all lists at once, fit from the weights before; seeds rise by one an iteration."""
     pools = {"dev": pools["dev"].take(np.arange(10))}
     decoder, corpora = PoolDecoder(pools), corpora_of(pools)
     tuner = make_tuner(method, {} if method in ("pro", "mert") else {"epochs": 2})
@@ -317,10 +317,10 @@ def test_places_are_filled_after_splitting(world, tmp_path):
     decoder = CommandDecoder("prog 'a b' {weights} x{size}y {{size}} '$HOME; ls' {input}", weights_format="cdec")
     assert decoder.arguments()[1:] == ["a b", "{weights}", "x{size}y", "{{size}}", "$HOME; ls", "{input}"]
     assert decoder.places() == {"weights", "size", "input"}
-    from boostfeat.loop.decoders import _filled
+    from boostfeat.loop.decoders import filled
 
     values = {"weights": "/a b/{size}", "size": 7}
-    assert [_filled(word, values) for word in ("{weights}", "x{size}y", "{{size}}")] == ["/a b/{size}", "x7y", "{size}"]
+    assert [filled(word, values) for word in ("{weights}", "x{size}y", "{{size}}")] == ["/a b/{size}", "x7y", "{size}"]
 
 
 SH = "sh -c {!r} sh {{weights}} {{nbest}}"

@@ -12,6 +12,8 @@ from boostfeat.formats.moses.hypergraph import read_weights
 from boostfeat.loop.weights import WEIGHT_FORMATS, read_start, write_ini
 from boostfeat.model.model import Model
 
+pytestmark = pytest.mark.quick
+
 INI = """\
 # a system
 [input-factors]

@@ -66,7 +66,7 @@ def bleu(sums: np.ndarray, metric: str) -> float:
     return float(corpus_bleu(sums, strict=metric == "bleu-sbp"))
 
 
-@pytest.mark.parametrize("metric", significance.METRICS)
+@pytest.mark.parametrize("metric", ["bleu", "bleu-sbp"])
 def test_sums_are_those_of_naive_loops(metric):
     a, b = rows(1), rows(2)
     rng = np.random.default_rng(7)
@@ -112,7 +112,7 @@ def test_optimiser_variance_takes_significance_away():
     assert lucky < 0.2 < mixed
 
 
-@pytest.mark.parametrize("metric", significance.METRICS)
+@pytest.mark.parametrize("metric", ["bleu", "bleu-sbp"])
 def test_identical_systems_have_p_1(metric):
     a = rows(1)
     for test in (paired_bootstrap, approximate_randomisation):
@@ -130,7 +130,7 @@ def test_systems_that_differ_in_one_sentence():
 @pytest.mark.parametrize("test", [paired_bootstrap, approximate_randomisation])
 def test_symmetry_and_calibration(test):
     a, b = rows(1), rows(4)
-    for metric in significance.METRICS:
+    for metric in ["bleu", "bleu-sbp"]:
         assert test(a, b, metric=metric, trials=500) == test(b, a, metric=metric, trials=500)
     better = a.copy()
     better[:, :4] = a[:, 4:8]  # every n-gram matches
@@ -155,7 +155,7 @@ def test_confidence_interval_cuts_both_ends(trials, level, cut):
     sums = np.tile(np.array([10, 9, 8, 7, 10, 9, 8, 7, 10, 0, 10.0]), (trials, 1))
     sums[:, 9] = rng.permutation(np.arange(11, 11 + trials))
     scores = 100 * np.exp(1 - np.arange(11, 11 + trials) / 10)[::-1]
-    for metric in significance.METRICS:
+    for metric in ["bleu", "bleu-sbp"]:
         found = confidence_interval(sums, metric, level=level)
         assert found == pytest.approx((scores[cut], scores[trials - cut - 1]), rel=1e-12)
     if level == 0.95:
@@ -172,7 +172,7 @@ def test_defaults_are_sacrebleus_seed_and_ten_thousand_trials_of_bleu_sbp():
 @pytest.mark.parametrize(("trials", "n", "sizes"), [(100, 1, [100]), (100, 3, [64, 36]), (64, 3, [64]), (70, 99, [32, 32, 6])])
 def test_batches_are_multiples_of_32_trials(monkeypatch, trials, n, sizes):
     monkeypatch.setattr(significance, "BATCH", 200)
-    batches = list(significance._batches(trials, n))
+    batches = list(significance.batches(trials, n))
     assert [last - first for first, last in batches] == sizes
     assert [first for first, _ in batches] == [0, *itertools.accumulate(sizes[:-1])]
 

@@ -12,6 +12,8 @@ from boostfeat.lists.build import Builder, HypRecord, UnitRecord
 from boostfeat.model.model import Model
 from boostfeat.trees.tree import Tree
 
+pytestmark = pytest.mark.quick
+
 DESIGN = {  # the example of the contract
     "boostfeat": "model/1",
     "signature": "...",

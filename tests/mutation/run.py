@@ -46,16 +46,20 @@ from cpu_limit import late as skip_test  # noqa: E402
 from mutants import Mutant, functions_of, mutants_of  # noqa: E402
 
 GROUPS: dict[str, dict[str, str]] = {  # group: its modules and the tests of each
-    "losses": dict.fromkeys(
-        ["losses/loss", "losses/__init__", "losses/pairwise", "losses/expected", "losses/line_search"], "losses/losses"
-    )
-    | {"losses/corpus_weights": "losses/corpus_weights"},
+    "losses": {
+        "losses/pairwise": "losses/pairwise losses/line_search",
+        "losses/line_search": "losses/line_search",
+        "losses/corpus_weights": "losses/corpus_weights",
+    },
     "metrics": {"lists/choices": "lists/choices", "metrics/bleu": "metrics/bleu", "metrics/significance": "metrics/significance"},
     "trees": {
         "trees/tree": "trees/tree",
-        "boosting/refit": "boosting/refit",
-        "boosting/stopping": "boosting/recipes boosting/refit",
-        "boosting/length": "boosting/length",
+        "boosting/boost": "boosting/boost boosting/record",
+        "boosting/local": "boosting/boost boosting/record",
+        "boosting/record": "boosting/record boosting/boost",
+        "boosting/options": "boosting/boost_options",
+        "boosting/round_loss": "boosting/boost",
+        "boosting/stopping": "boosting/stopping",
     },
     "growing": dict.fromkeys(["trees/growing", "trees/growing_kernels", "trees/slope_search", "trees/binning"], "trees/growing"),
     "tuners": {

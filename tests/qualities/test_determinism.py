@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from synthetic import SyntheticOptions, synthetic_nbest
+from synthetic import SyntheticOptions, write_lists
 
-from boostfeat.lists.store import write_store
 from boostfeat.tuners import TUNERS
 
 FEW = ["--rounds", 3, "--draws", 300]
@@ -24,7 +23,7 @@ LISTS = ["dev.nbest", "--select", "select.nbest"]
 COMMANDS: dict[str, list[Any]] = {
     **{f"induce {recipe}": ["induce", *LISTS, "--recipe", recipe, *FEW] for recipe in ("default", "fast", "paper")},
     "induce linear leaves": ["induce", *LISTS, "--recipe", "paper", "--leaves", "linear", *FEW],
-    "induce bags": ["induce", *LISTS, "--recipe", "fast", "--bags", 2, *FEW],
+    "induce affine leaves": ["induce", *LISTS, "--recipe", "fast", "--leaves", "affine", *FEW],
     "induce global": ["induce", *LISTS, "--level", "global", *FEW],
     **{f"tune {method}": ["tune", *LISTS, "--method", method] for method in TUNERS},
     "featurize large+sparse": ["featurize", "dev.nbest", "--templates", "large+sparse"],
@@ -50,8 +49,7 @@ for words in json.loads(sys.stdin.read()):
 def outputs(tmp_path_factory) -> dict[str, dict[str, bytes]]:
     """Of each run: the bytes of every file by name."""
     folder = tmp_path_factory.mktemp("determinism")
-    for seed, name in enumerate(("dev", "select", "test")):
-        write_store(synthetic_nbest(SyntheticOptions(sentences=25, hyps=10, slots=4), seed=seed), folder / f"{name}.nbest")
+    write_lists(folder, SyntheticOptions(sentences=25, hyps=10, slots=4))
     runs = {"first": ("1", "0"), "again": ("1", "0"), "two threads": ("2", "7")}
     for hash_seed in ("0", "7"):
         todo = []
@@ -88,8 +86,7 @@ def test_comparison(boostfeat, tmp_path, monkeypatch):
     finally:
         sys.path.pop(0)
     monkeypatch.chdir(tmp_path)
-    for seed, name in enumerate(("dev", "select", "test")):
-        write_store(synthetic_nbest(SyntheticOptions(sentences=25, hyps=12, slots=4), seed=seed), tmp_path / f"{name}.nbest")
+    write_lists(tmp_path, SyntheticOptions(sentences=25, hyps=12, slots=4))
     for threads in (1, 2):
         monkeypatch.setenv("PYTHONHASHSEED", str(threads))  # of the processes that the systems run in
         assert boostfeat(*COMPARE, "--threads", threads, "-o", f"run{threads}", "-q")[0] == 0

@@ -7,12 +7,11 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from synthetic import SyntheticOptions, synthetic_nbest
+from synthetic import SyntheticOptions, write_lists
 from world import World
 
 from boostfeat.formats import read
 from boostfeat.lists.build import ReadOptions
-from boostfeat.lists.store import write_store
 from boostfeat.tuners import TUNERS
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -29,10 +28,7 @@ def load(name: str) -> ModuleType:
 
 @pytest.fixture(scope="module")
 def lists(tmp_path_factory) -> list[str]:
-    folder = tmp_path_factory.mktemp("lists")
-    for seed, name in enumerate(("dev", "select", "test")):
-        write_store(synthetic_nbest(SyntheticOptions(sentences=200, hyps=50), seed=seed), folder / name)
-    return [str(folder / name) for name in ("dev", "select", "test")]
+    return list(write_lists(tmp_path_factory.mktemp("lists"), SyntheticOptions(sentences=200, hyps=50)).values())
 
 
 def test_local_beats_linear_where_the_truth_is_local(lists, capsys):

@@ -13,13 +13,12 @@ import threading
 from pathlib import Path
 
 import pytest
-from synthetic import SyntheticOptions, synthetic_nbest
+from synthetic import SyntheticOptions, write_lists
 
 from boostfeat import cli
 from boostfeat.core.files import atomic_path, temporary_folder
 from boostfeat.export import EXPORTERS
 from boostfeat.lists import store
-from boostfeat.lists.store import write_store
 from boostfeat.model.model import Model
 
 FAULTS = Path(__file__).parents[1] / "faults"
@@ -29,8 +28,7 @@ COMMAND = [sys.executable, "-m", "boostfeat"]
 @pytest.fixture(scope="module")
 def inputs(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("inputs")
-    for seed, name in enumerate(("dev", "select", "test")):
-        write_store(synthetic_nbest(SyntheticOptions(sentences=20, hyps=12), seed=seed), folder / f"{name}.nbest")
+    write_lists(folder, SyntheticOptions(sentences=20, hyps=12))
     Model({"LM0": 2 / 3, "LexWeight": 1 / 3}).save(folder / "model.json")
     return folder
 

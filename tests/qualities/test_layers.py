@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.quick
+
 PACKAGE = Path(__file__).parents[2] / "boostfeat"
 
 MAY_IMPORT: dict[str, set[str]] = {

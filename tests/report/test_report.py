@@ -31,7 +31,7 @@ from boostfeat.model.units import Space
 from boostfeat.report import gather, load_run, write_report
 from boostfeat.report.features import response_curves, used_together
 from boostfeat.report.figures import intervals
-from boostfeat.report.overview import _buckets
+from boostfeat.report.overview import bucket_of
 from boostfeat.report.page import packed, render, script_json
 from boostfeat.report.run import sha256
 from boostfeat.report.trees import drawing, leaf_output
@@ -348,12 +348,14 @@ def test_buckets_hold_every_sentence(run_folder, data):
         assert gain == pytest.approx(_scores(run.test, run.system(name).chosen)["bleu-sbp"] - first, abs=0.001)
 
 
+@pytest.mark.quick
 def test_small_buckets_join_a_neighbour():
     values = np.repeat([3, 7, 12, 50], [1, 60, 38, 1])  # a fiftieth of 100 is 2
-    assert np.unique(_buckets(values, (1, 6, 11, 41)), return_counts=True)[1].tolist() == [61, 39]
-    assert (_buckets(np.array([5]), (1, 6)) == 0).all()
+    assert np.unique(bucket_of(values, (1, 6, 11, 41)), return_counts=True)[1].tolist() == [61, 39]
+    assert (bucket_of(np.array([5]), (1, 6)) == 0).all()
 
 
+@pytest.mark.quick
 def test_intervals_are_to_scale():
     rows = [
         {"name": n, "test": {"bleu-sbp": s}, "confidence": i}
@@ -404,6 +406,7 @@ def test_examples_reach_their_leaf(run_folder, data):
             assert {(x["src"], x["tgt"]) for x in leaf["examples"]} <= there
 
 
+@pytest.mark.quick
 def test_drawing_has_a_box_a_node_and_an_edge_a_child():
     drawn = drawing(STUMP, {1: 0.25, 2: 0.75})
     assert [n["title"] for n in drawn["nodes"]] == ["f", "+2", "−6"]
@@ -416,6 +419,7 @@ def test_drawing_has_a_box_a_node_and_an_edge_a_child():
     assert leaf_output(replace(STUMP, leaf="affine", on="g", intercept=np.array([0, 0.5, 0])), 1) == "+1 +2 × g"
 
 
+@pytest.mark.quick
 def test_response_is_weight_plus_steps():
     """On f: slope 2 and a step of 2 · (-3 - 1) at 0.5, by hand; g, which no tree tests, is a line."""
     nb = synthetic_nbest(SyntheticOptions(sentences=20, hyps=10, features=4))
@@ -431,6 +435,7 @@ def test_response_is_weight_plus_steps():
     assert on_g["trees"] == 0
 
 
+@pytest.mark.quick
 def test_pairs_used_together():
     two = replace(STUMP, leaf="linear", on="g")
     found = used_together(Model({}, (two, two, STUMP)))

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from test_graphs import OSGX, build, enumerate_all, hypergraphs, write
+from toy_graphs import OSGX, build, enumerate_all, hypergraphs, write
 
 from boostfeat.formats.graphs import read_graphs
 from boostfeat.lists.build import Builder, HypRecord, attach
@@ -30,6 +30,8 @@ from boostfeat.rerank.oracle_path import (
     oracle_paths,
 )
 from boostfeat.rerank.rescore import EdgeScorer
+
+pytestmark = pytest.mark.quick
 
 words = st.lists(st.sampled_from("abc"), max_size=7).map(" ".join)
 references = st.lists(words, min_size=1, max_size=3)

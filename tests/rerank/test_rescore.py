@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from test_graphs import FI_EN_CORE, FOREST, HYPERGRAPH, OSGX, Edges, enumerate_all, fi_en_weights, hypergraphs, write
-from test_tree import naive, small, stump, trees
+from toy_graphs import FI_EN_CORE, FOREST, HYPERGRAPH, OSGX, Edges, enumerate_all, fi_en_weights, hypergraphs, write
+from toy_trees import naive, small, stump, trees
 
 from boostfeat.core.errors import FormatError, InputError
 from boostfeat.features import TEMPLATES, Vocab, featurize

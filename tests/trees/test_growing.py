@@ -112,46 +112,6 @@ def test_equals_greedy_growth_by_numpy(leaves, n_leaves, least, seed):
     np.testing.assert_allclose(grown.h, twins[int(np.argmax(gains))], rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_second_order_growth_by_numpy(seed):
-    """With curvature in place of occurrences: the twin's splits by Σg² / Σq, leaves the Newton step Σg / Σq."""
-    x, c, g = make(150, 3, seed=seed)
-    q = c * np.random.default_rng(seed).random(150)
-    grown = grower(x, c, max_leaves=4).grow(g, curvature=q)
-    np.testing.assert_allclose(grown.h, twin(x, q, np.ones(150), g, 4, 0.0), rtol=1e-9, atol=1e-12)
-
-
-@pytest.mark.parametrize("least", [0, 10, 25])
-@pytest.mark.parametrize("leaves", KINDS)
-def test_enough_sentences_in_every_leaf(leaves, least):
-    """Rows of 40 sentences, some of two, most gradient in three of them: a limit of 0 makes leaves of these alone."""
-    x, c, g = make(seed=2)
-    rng = np.random.default_rng(0)
-    own = [sorted({int(k), int(k) if rng.random() < 0.8 else int(rng.integers(40))}) for k in rng.integers(0, 40, len(x))]
-    few = np.array([k[0] < 3 for k in own])
-    x[few, 0], g[few] = 9.0, 40.0
-    owners = (np.concatenate([[0], np.cumsum([len(k) for k in own])]), np.array([k for o in own for k in o], np.int32))
-    options = TreeOptions(leaves=leaves, max_leaves=4, min_occurrences=1, min_sentences=least)
-    grown = Grower(names(4), x, c, options, owners=owners).grow(g)
-    counts = [len({k for o, at in zip(own, grown.leaf_of, strict=True) if at == leaf for k in o}) for leaf in grown.tree.leaves]
-    assert grown.tree.n_leaves > 1  # of single splits the bins offer only those that leave enough: there is always a tree
-    assert min(counts) >= least
-    if not least and leaves == "constant":
-        assert min(counts) < 10
-
-
-def test_a_share_of_the_columns():
-    """Each draw is of half the features, by the seed and its number alone: the order of draws does not matter."""
-    x, c, g = make(d=8)
-    first = [grower(x, c, columns=0.5, max_leaves=8).grow(g, draw=k).tree.to_json() for k in (0, 1, 2)]
-    one = grower(x, c, columns=0.5, max_leaves=8)
-    again = {k: one.grow(g, draw=k).tree.to_json() for k in (2, 0, 1)}
-    assert first == [again[k] for k in (0, 1, 2)]
-    tested = [{node["feature"] for node in tree["nodes"] if "feature" in node} for tree in first]
-    assert max(map(len, tested)) <= 4
-    assert len(set(map(frozenset, tested))) > 1
-
-
 @pytest.mark.parametrize("leaves", KINDS)
 def test_leaves_are_least_squares(leaves):
     x, c, g = make(seed=3)
@@ -170,7 +130,7 @@ def test_leaves_are_least_squares(leaves):
 @pytest.mark.parametrize("max_bin", [255, 16])
 @pytest.mark.parametrize("leaves", KINDS)
 def test_merging_equal_rows_is_exact(leaves, max_bin):
-    """METHOD section 1. More distinct values than bins: the bins, too, must not see how rows are merged."""
+    """More distinct values than bins: the bins, too, must not see how rows are merged."""
     rng = np.random.default_rng(5)
     x = rng.normal(size=(700, 3)).round(3)
     c = rng.integers(1, 5, 700).astype(float)
@@ -296,7 +256,7 @@ def test_every_leaf_has_enough_occurrences(leaves, n_leaves):
 PROGRAM = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
-from test_grow import every_kind
+from test_growing import every_kind
 print(json.dumps(every_kind(threads=2)))
 """
 
@@ -318,7 +278,7 @@ def test_result_does_not_depend_on_threads_or_hash_seed():
     one = every_kind(threads=1)
     assert one[0] == one[1]  # nothing is left from the tree before
     run = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(Path(__file__).parents[1])],
+        [sys.executable, "-c", PROGRAM, str(Path(__file__).parent)],
         env={**os.environ, "PYTHONHASHSEED": "7", "OMP_WAIT_POLICY": "passive"},
         cwd=Path(__file__).parents[2],
         capture_output=True,
@@ -360,15 +320,6 @@ def test_booster_is_renewed(monkeypatch):
     b = grower(x, c)
     assert [b.grow(g).tree for g in gradients] == expected
     assert next(iter(b._boosters.values())).num_trees() <= 3
-
-
-def test_leaf_l2_shrinks_like_occurrences_without_gradient():
-    x, c, g = make()
-    plain, shrunk = (grower(x, c, leaf_l2=l2).grow(g) for l2 in (0.0, 50.0))
-    for leaf in shrunk.tree.leaves:
-        rows = shrunk.leaf_of == leaf
-        assert shrunk.tree.value[leaf] == pytest.approx(g[rows].sum() / (c[rows].sum() + 50))
-    assert shrunk.gain < plain.gain
 
 
 @pytest.mark.parametrize("leaves", KINDS)
@@ -420,7 +371,7 @@ def test_extreme_values_give_finite_trees(leaves):
         ({"max_leaves": 1}, ValueError, "max_leaves: expected a number from 2"),
         ({"min_occurrences": 0}, ValueError, "min_occurrences: expected a number from 1"),
         ({"max_bin": 256}, ValueError, "max_bin: expected a number from 2 to 255, found 256"),
-        ({"leaf_l2": float("nan")}, ValueError, "leaf_l2: expected a number from 0"),
+        ({"candidates": 0}, ValueError, "candidates: expected a number from 1"),
     ],
 )
 def test_options_are_checked(change, error, match):

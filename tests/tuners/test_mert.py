@@ -21,7 +21,7 @@ from boostfeat.lists.choices import Scorer
 from boostfeat.metrics.bleu import corpus_bleu, corpus_rows, sum_stats
 from boostfeat.tuners import tuner_class
 from boostfeat.tuners.base import Groups, Run
-from boostfeat.tuners.mert import Corpus, Mert, _direction, _log_bleu
+from boostfeat.tuners.mert import Corpus, Mert, log_bleu, random_direction
 
 QUICK = Mert(restarts=2, rounds=2, directions=1)
 
@@ -130,7 +130,7 @@ def test_log_bleu_equals_corpus_bleu():
     for strict in (False, True):
         for n in (1, 1, 1, 2, 3, 50) * 40:
             sums = sum_stats(random_stats(rng, n) // rng.integers(1, 4))
-            assert np.exp(_log_bleu(sums, strict)) == pytest.approx(float(corpus_bleu(sums, strict=strict)), rel=1e-12)
+            assert np.exp(log_bleu(sums, strict)) == pytest.approx(float(corpus_bleu(sums, strict=strict)), rel=1e-12)
 
 
 # -- the tuner ----------------------------------------------------------------------------------------------------------
@@ -244,10 +244,10 @@ def test_a_shake_is_a_random_step_beside_the_weights(w):
         moved = Mert(shake=0.3)._shaken(np.array(w), np.random.default_rng(seed)) - w
         share = np.random.default_rng(seed).random()
         assert np.linalg.norm(moved) == pytest.approx(0.3 * share * (np.linalg.norm(w) or 1.0), rel=1e-12)
-    directions = [_direction(3, np.random.default_rng(seed)) for seed in range(20)]
+    directions = [random_direction(3, np.random.default_rng(seed)) for seed in range(20)]
     assert np.linalg.norm(directions, axis=1) == pytest.approx(1.0)
     assert (np.abs(np.mean(directions, axis=0)) < 0.5).all()
-    assert _direction(0, np.random.default_rng(0)).shape == (0,)
+    assert random_direction(0, np.random.default_rng(0)).shape == (0,)
 
 
 def test_features_that_differ_by_rounding_stay_and_the_limit_is_of_those_not_frozen():

@@ -174,18 +174,18 @@ def blocks(path: str | Path) -> Iterator[Block]:
     rest, first = b"", 1
     for chunk in read_chunks(path):
         chunk = rest + (chunk.removeprefix(codecs.BOM_UTF8) if first == 1 and not rest else chunk)
-        ends, lines = _scanned(chunk)
+        ends, lines = scanned(chunk)
         starts = [0, *np.flatnonzero(np.diff(lines.sent, prepend=lines.sent[0])).tolist()]
         for a, b in pairwise(starts):
             yield Block(chunk, ends, lines, a, b, first + a)
         rest = chunk[int(ends[starts[-1] - 1]) + 1 if starts[-1] else 0 :]
         first += starts[-1]
     if rest:
-        ends, lines = _scanned(rest)
+        ends, lines = scanned(rest)
         yield Block(rest, ends, lines, 0, len(ends), first)
 
 
-def _scanned(chunk: bytes) -> tuple[I64, Lines]:
+def scanned(chunk: bytes) -> tuple[I64, Lines]:
     buf = np.frombuffer(chunk, np.uint8)
     ends = np.flatnonzero(buf == ord("\n"))
     n = len(ends)

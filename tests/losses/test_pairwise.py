@@ -1,0 +1,109 @@
+"""The log-loss of pairs by naive formulas and finite differences, its invariances and limits."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from math import isfinite
+
+import numpy as np
+import pytest
+from scipy.optimize import approx_fprime
+from scipy.special import expit
+
+from boostfeat.losses.line_search import minimise_ray
+from boostfeat.losses.pairs import PairOptions, Pairs, sample_pairs
+from boostfeat.losses.pairwise import PairwiseLogLoss, add_up
+
+pytestmark = pytest.mark.quick
+
+HYP_PTR = np.array([0, 7, 7, 8, 20, 22])  # lists of 7, 0, 1, 12 and 2
+N = int(HYP_PTR[-1])
+GAINS = np.random.default_rng(0).random(N)
+PAIRS = sample_pairs(HYP_PTR, GAINS, PairOptions(draws=100, keep=15), seed=0)
+WEIGHT = np.linspace(0.5, 2, len(PAIRS))  # one of them 1 as without weights: it is added up in another way
+WEIGHT[3] = 1.0
+SCORES, DIRECTION = np.random.default_rng(1).normal(size=(2, N)) * 2
+LOSSES = {"plain": PairwiseLogLoss(PAIRS, N), "weighted": PairwiseLogLoss(PAIRS, N, WEIGHT)}
+
+both = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+
+
+@both
+def test_the_formula_of_the_method(loss):
+    """Ψ = Σ w log(1 + exp(-z)), dΨ/dscores = -P' w σ(-z), z = P scores"""
+    p = PAIRS.matrix(N)
+    z = p @ SCORES
+    assert loss.value(SCORES) == pytest.approx(loss.weight @ np.log(1 + np.exp(-z)), rel=1e-13)
+    assert loss.gradient(SCORES) == pytest.approx(-p.T @ (loss.weight * expit(-z)), rel=1e-13)
+
+
+@both
+def test_gradient_by_finite_differences(loss):
+    numeric = approx_fprime(SCORES, loss.value, 1e-7)  # error about 1e-7 · |Ψ''| + 1e-16 · |Ψ| / 1e-7
+    assert loss.gradient(SCORES) == pytest.approx(numeric, abs=2e-6)
+
+
+@both
+@pytest.mark.parametrize("rho", [-1.3, 0.0, 0.4, 5.0])
+def test_ray_by_finite_differences(loss, rho):
+    direction = np.where(np.arange(N) < 5, 0.0, DIRECTION)  # some pairs do not move
+    ray, h = loss.ray(SCORES, direction), 1e-5
+    value, first, second = ray(rho)
+    assert value == pytest.approx(loss.value(SCORES + rho * direction), rel=1e-13)
+    assert first == pytest.approx(loss.gradient(SCORES + rho * direction) @ direction, rel=1e-10, abs=1e-12)
+    assert first == pytest.approx((ray(rho + h)[0] - ray(rho - h)[0]) / (2 * h), abs=1e-7)
+    assert second == pytest.approx((ray(rho + h)[1] - ray(rho - h)[1]) / (2 * h), abs=1e-7)
+
+
+@both
+@pytest.mark.parametrize("cuts", [[0, 5, 5, 20], [0, 1, 2]])
+def test_blocks_add_up_to_the_whole(loss, cuts):
+    """Each block is the loss of its own pairs; the sum, in their order, is the ray of all."""
+    cuts = np.array([*cuts, len(PAIRS)])
+    cut = PairwiseLogLoss(PAIRS, N, loss.weight, cuts=cuts)
+    found = cut.block_rays(SCORES, DIRECTION)(0.7)
+    assert add_up(found) == cut.ray(SCORES, DIRECTION)(0.7) == pytest.approx(loss.ray(SCORES, DIRECTION)(0.7), rel=1e-13)
+    for (a, b), own in zip(pairwise(cuts), found, strict=True):
+        part = Pairs(PAIRS.better[a:b], PAIRS.worse[a:b], PAIRS.delta[a:b], np.array([0, b - a]))
+        assert own == pytest.approx(PairwiseLogLoss(part, N, loss.weight[a:b]).ray(SCORES, DIRECTION)(0.7), rel=1e-13)
+
+
+# -- invariances and limits -------------------------------------------------------------------------------------------
+
+
+@both
+def test_a_constant_added_to_a_list_changes_nothing(loss):
+    shifted = SCORES + np.repeat([3.0, 0.0, -50.0, 1e3, 0.25], np.diff(HYP_PTR))
+    assert loss.value(shifted) == pytest.approx(loss.value(SCORES), rel=1e-12)
+    assert loss.gradient(shifted) == pytest.approx(loss.gradient(SCORES), rel=1e-10, abs=1e-13)
+    for a, b in pairwise(HYP_PTR):
+        assert loss.gradient(SCORES)[a:b].sum() == pytest.approx(0, abs=1e-12)
+
+
+@both
+@pytest.mark.parametrize("size", [0.0, 1e-308, 750.0, 1e16, 1e200, 1e308])
+def test_no_overflow(loss, size):
+    scores, direction = np.sign(SCORES) * size, np.sign(DIRECTION) * size
+    assert isfinite(loss.value(scores))
+    assert np.isfinite(loss.gradient(scores)).all()
+    for rho in (0.0, 1.0, -1e10, 1e308):
+        assert np.isfinite(loss.ray(scores, direction)(rho)).all()
+    assert isfinite(minimise_ray(loss.ray(scores, direction), l2=1.0))
+
+
+@pytest.mark.parametrize("rest", [True, False])
+def test_more_pairs_than_the_product_of_their_factors_can_hold(rest):
+    """2000 pairs of margin 0 are 2000 log 2, whether the direction moves them or not; their factors' product is 2^2000."""
+    order = np.arange(2000)
+    pairs = Pairs(better=2 * order, worse=2 * order + 1, delta=np.ones(2000), sent_ptr=np.array([0, 2000]))
+    value, first, second = PairwiseLogLoss(pairs, 4000).ray(np.zeros(4000), np.tile([0.0 if rest else 1.0, 0.0], 2000))(0.0)
+    assert value == pytest.approx(2000 * np.log(2), rel=1e-13)
+    assert (first, second) == ((0, 0) if rest else pytest.approx((-1000, 500)))
+
+
+def test_no_pairs_no_hypotheses():
+    none = np.zeros(0)
+    loss = PairwiseLogLoss(sample_pairs(np.array([0, 0]), none, PairOptions(), seed=0), 0)
+    assert loss.value(none) == 0
+    assert loss.gradient(none).shape == (0,)
+    assert minimise_ray(loss.ray(none, none), l2=1.0) == 0

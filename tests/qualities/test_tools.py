@@ -1,0 +1,64 @@
+"""The tools beside the suite name what exists: mutation groups and equivalent mutants, the kernels of coverage.sh, what CI runs."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.quick
+
+TESTS = Path(__file__).parents[1]
+ROOT = TESTS.parent
+
+
+@pytest.fixture(scope="module")
+def groups() -> dict[str, dict[str, str]]:
+    """Of tests/mutation/run.py, without running anything of it."""
+    text = (TESTS / "mutation" / "run.py").read_text()
+    found: dict[str, dict[str, dict[str, str]]] = {}
+    exec(re.search(r"^GROUPS.*?^}", text, re.DOTALL | re.MULTILINE)[0], found)
+    return found["GROUPS"]
+
+
+def test_mutation_groups_name_modules_and_their_tests(groups):
+    for modules in groups.values():
+        for module, tests in modules.items():
+            assert (ROOT / "boostfeat" / f"{module}.py").is_file(), module
+            for name in tests.split():
+                folder, _, of = name.rpartition("/")
+                assert (TESTS / folder / f"test_{of}.py").is_file(), name
+
+
+def test_equivalent_mutants_are_of_lines_that_exist(groups):
+    known = {module for modules in groups.values() for module in modules}
+    for mutant in tomllib.loads((TESTS / "mutation" / "equivalent.toml").read_text())["mutant"]:
+        assert mutant["module"] in known
+        assert mutant["line"] in (ROOT / "boostfeat" / f"{mutant['module']}.py").read_text(), mutant["line"]
+
+
+@pytest.mark.parametrize("script", [".ci/run", "tests/coverage.sh"])
+def test_scripts_name_files_that_exist(script):
+    text = (ROOT / script).read_text()
+    kernels = re.search(r"^kernels=\((.*?)\)", text, re.DOTALL | re.MULTILINE)
+    named = {f"tests/{name}" for name in kernels[1].split()} if kernels else set()
+    named |= set(re.findall(r"\btests/[\w./-]+", text))
+    assert named
+    for name in named:
+        assert (ROOT / name).exists(), name
+
+
+def test_no_two_test_files_have_the_same_name():
+    """Folders of tests are no packages: pytest tells files apart by their names."""
+    names = [path.name for path in TESTS.rglob("test_*.py")]
+    assert len(names) == len(set(names))
+
+
+def test_tests_mirror_packages():
+    """Every folder of test files is a package's, or holds what crosses them."""
+    packages = {path.parent.name for path in (ROOT / "boostfeat").glob("*/__init__.py")}
+    folders = {path.parent.name for path in TESTS.rglob("test_*.py")}
+    assert folders - packages == {"qualities"}
+    assert packages - folders == set()
