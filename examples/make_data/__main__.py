@@ -18,7 +18,7 @@ import numpy as np
 from world import World
 
 from boostfeat.core.files import open_output, read_bytes
-from boostfeat.decoder import Decoder, SearchOptions, System, collect, read_ini
+from boostfeat.decoder import Decoder, SearchOptions, System, collect, read_setup
 from boostfeat.decoder.train import TrainOptions, align, train_system, write_ini
 from boostfeat.formats import write
 from boostfeat.lists.build import attach
@@ -74,7 +74,7 @@ def train(pair: Pair, folder: Path, alignments: list[str]) -> Path:
 
 
 def load_decoder(ini: Path, extra: tuple[str, ...] = EXTRA) -> Decoder:
-    given = read_ini(ini)
+    given = read_setup(ini)
     system = System.load(phrase_table=given.phrase_table, lm=given.lm, reordering_table=given.reordering_table, only=None)
     options = SearchOptions(distortion_limit=given.distortion_limit)
     return Decoder(system, Model(given.weights), options, extra, unknown_weight=1.0)

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from ...core.files import open_output
+from ...formats.moses.ini import Ini
 from ...formats.moses.labels import format_features, group_names
 from .align import align
 from .bitext import make_bitext
@@ -88,7 +89,5 @@ def write_ini(folder: Path, options: TrainOptions, weights: Mapping[str, float] 
         "feature": features,
         "weight": ["UnknownWordPenalty0= 1", *(format_features([group], values) for group in group_names(list(weights)))],
     }
-    text = "\n".join(f"[{name}]\n" + "".join(f"{line}\n" for line in lines) for name, lines in sections.items())
-    with open_output(folder / "moses.ini") as stream:
-        stream.write(text.encode())
+    Ini.of(sections).write(folder / "moses.ini")
     return folder / "moses.ini"
