@@ -29,6 +29,7 @@ from boostfeat.tuners.kbmira import Kbmira
 
 WORLD, TRAIN_LINES, TRAIN_SEED = World(), 20_000, 2
 OPTIONS = TrainOptions(compression=".xz")
+PREFIX = "data/system/"  # of the files in moses.ini: Moses is run in the folder that holds data/
 SIZE, TUNE_ROUNDS = 100, 3  # hypotheses a list; rounds of decoding and kb-MIRA on the accumulated lists
 EXTRA = ("count.log",)  # how often a phrase pair was seen: in the lists, with no weight
 DIGITS, SCORE_DIGITS = 4, 6  # decimals of features and scores in the lists
@@ -126,6 +127,7 @@ def main(folder: Path) -> None:
             stream.write("".join(f"{line}\n" for line in align(*bitext())).encode())
     alignments = read_bytes(stored).decode().split("\n")[:-1]
     make(MAIN, folder, stored.parent, alignments)
+    write_ini(stored.parent, OPTIONS, Model.load(folder / "weights.json").weights, prefix=PREFIX)
     with tempfile.TemporaryDirectory() as system:
         make(FOUR, folder, Path(system), alignments)
     for path in sorted(folder.rglob("*.xz")):
