@@ -43,7 +43,7 @@ def read_setup(path: str | Path) -> Setup:
     features = ini.features()
     for name, feature in features.items():
         _check_known(name, ini.place(feature.line))
-        if "path" in feature.arguments:
+        if feature.arguments.get("path"):
             files[name] = ini.locate(feature.arguments["path"])
     entries = ini.require("weight").weights()
     for name, values in entries.items():

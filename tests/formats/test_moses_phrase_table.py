@@ -83,6 +83,7 @@ LAYOUT = r"'source \|\|\| target \|\|\| scores \[\|\|\| alignment \[\|\|\| count
         ("a ||| x ||| 1 one\n", PHRASES, "pt:1: expected probabilities or counts, none negative, found '1 one'"),
         ("a ||| x ||| 1 nan\n", PHRASES, "pt:1: expected probabilities or counts, none negative, found '1 nan'"),
         ("a ||| x ||| 1 1e400\n", PHRASES, "pt:1: expected probabilities or counts, none negative"),
+        ("a ||| x ||| 1e39\n", PHRASES, "pt:1: expected numbers that fit Moses' single precision, found '1e39'"),
         ("a ||| x ||| 1_0\n", PHRASES, "pt:1: expected probabilities or counts, none negative, found '1_0'"),
         ("a ||| x ||| １\n", PHRASES, "pt:1: expected probabilities or counts, none negative, found '１'"),
         ("a ||| x ||| 1\nb ||| \0 ||| 1\n", PHRASES, "pt:2: expected text, found 'a byte 0'"),

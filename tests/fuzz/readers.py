@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import contextlib
 import gzip
 import io
 import json
@@ -38,9 +39,10 @@ from boostfeat.features.vocab import Entry, Vocab
 from boostfeat.formats.moses import enriched as moses_enriched
 from boostfeat.formats.moses import search_graph as moses_osgx
 from boostfeat.formats.moses.ini import Ini
+from boostfeat.formats.moses.phrase_table import COUNTS, Entries, read_entries, spliced
 from boostfeat.formats.moses.weights import read_weights
 from boostfeat.lists.build import ReadOptions, attach
-from boostfeat.lists.nbest import NBest
+from boostfeat.lists.nbest import NBest, strings
 from boostfeat.lists.store import read_store, write_store
 from boostfeat.loop.online import State
 from boostfeat.loop.weights import read_start
@@ -153,6 +155,19 @@ def good_ini(ini: Ini) -> None:
     """What it says reads on: written again, it says the same."""
     again = Ini("again", tuple(ini.with_weights(ini.weights()).text.split("\n")[:-1]))
     assert (again.features(), again.weights()) == (ini.features(), ini.weights())
+
+
+def good_entries(parts: list[Entries]) -> None:
+    """Every field can be asked for, and lines that get nothing more keep their fields."""
+    for entries in parts:
+        with contextlib.suppress(InputError):
+            assert np.isfinite(entries.logs(np.float32)).all()
+        with contextlib.suppress(InputError):
+            entries.joint_counts(needed=False)
+        lines = spliced(entries, COUNTS, strings([""] * len(entries))).split(b"\n")[:-1]
+        assert len(lines) == len(entries)
+        for row, line in enumerate(lines):
+            assert [field.strip(b" \t\r") for field in line.split(b"|||", 3)[:3]] == [entries.raw(row, f) for f in range(3)]
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -347,6 +362,7 @@ READERS: dict[str, Reader] = {
     "phrase-table": Reader(
         text(TABLE), lambda path: (read_phrase_table(path), read_phrase_table(path, ["das haus"])), real="fi-en/system/phrase*.xz"
     ),
+    "table-entries": Reader(text(TABLE), lambda path: list(read_entries(path)), good_entries, real="fi-en/system/phrase*.xz"),
     "reordering-table": Reader(
         text(REORDERING), beside("table", TABLE, lambda path, table: with_reordering(read_phrase_table(table), path)),
         real="fi-en/system/reord*.xz",

@@ -28,6 +28,7 @@ SOURCE, TARGET, SCORES, ALIGNMENT, COUNTS, SPARSE = range(6)
 N_FIELDS = 6  # that are told apart; what follows stays with the last
 CHUNK = 1 << 20
 FLOOR = -100.0  # Moses' smallest logarithm
+LARGEST = float(np.finfo(np.float32).max)
 N_REORDERING = 6  # monotone, swap, discontinuous: of the phrase after the previous one, and of the next after the phrase
 LAYOUT = "'source ||| target ||| scores [||| alignment [||| counts]]'"
 COUNTED = "'source ||| target ||| scores ||| alignment ||| n(t) n(s) n(s,t)'"
@@ -140,10 +141,10 @@ class Entries:
         while row < len(self):
             out[row] = _python_numbers(self.raw(row, field), n, expected, self.place(row), whole=whole)
             row = _read_numbers(self.text, begin, end, out, row + 1, whole)
-        negative = (out < 0).any(axis=1)
-        if negative.any():
-            row = int(np.argmax(negative))
-            raise _error(self.place(row), NUMBERS, self.raw(row, field))
+        for wrong, expected in ((out < 0, NUMBERS), (out > LARGEST, "numbers that fit Moses' single precision")):
+            if wrong.any():
+                row = int(np.argmax(wrong.any(axis=1)))
+                raise _error(self.place(row), expected, self.raw(row, field))
         return out
 
 
