@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from boostfeat.core.files import open_output, read_lines
-from boostfeat.decoder import Decoder, SearchOptions, System, read_ini, write_nbest
+from boostfeat.decoder import Decoder, SearchOptions, System, read_setup, write_nbest
 from boostfeat.decoder.train import read_bitext, train_system
 from boostfeat.model.model import Model
 
@@ -20,7 +20,7 @@ from boostfeat.model.model import Model
 def main(source: str, target: str, to_translate: str, folder: str) -> list[str]:
     started = time.monotonic()
     sentences = [line for _, line in read_lines(to_translate)]
-    ini = read_ini(train_system(*read_bitext(source, target), folder, only=sentences))
+    ini = read_setup(train_system(*read_bitext(source, target), folder, only=sentences))
     print(f"system in {folder}: {time.monotonic() - started:.0f} s")
     system = System.load(phrase_table=ini.phrase_table, lm=ini.lm, reordering_table=ini.reordering_table, only=sentences)
     decoder = Decoder(system, Model(ini.weights), SearchOptions(distortion_limit=ini.distortion_limit), extra=("count.log",))

@@ -61,8 +61,17 @@ def decode(
 
     from ..core.errors import InputError
     from ..core.files import is_writable_target, open_output, read_lines
-    from ..decoder import Decoder, SearchOptions, System, check_bars, graph_names, read_ini, write_nbest, write_search_graph
-    from ..decoder.ini import Ini
+    from ..decoder import (
+        Decoder,
+        SearchOptions,
+        Setup,
+        System,
+        check_bars,
+        graph_names,
+        read_setup,
+        write_nbest,
+        write_search_graph,
+    )
     from ..model.model import Model
 
     if model is None and ini is None:
@@ -72,7 +81,7 @@ def decode(
         raise InputError("'-': expected one output on standard output, found more; name files")
     for path in outputs:
         is_writable_target(path)
-    given = read_ini(ini) if ini else Ini({})
+    given = read_setup(ini) if ini else Setup({})
     weights = Model.load(model) if model else Model(given.weights)
     phrase_table, lm = phrase_table or given.phrase_table, lm or given.lm
     if phrase_table is None or lm is None:

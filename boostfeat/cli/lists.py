@@ -105,7 +105,7 @@ def import_(
 def _graph_weights(paths: list[str]) -> Mapping[str, float]:
     """Weights of a model file, or of text files as Moses' hgdecode takes them."""
     from ..core.files import read_head
-    from ..formats.moses.hypergraph import read_weights
+    from ..formats.moses.weights import read_weights
     from ..model.model import Model
 
     if len(paths) == 1 and read_head(paths[0]).lstrip().startswith(b"{"):

@@ -190,11 +190,11 @@ def _reference(
 ) -> ReferenceDecoder:
     """The reference decoder, with what the ini says where no flag does."""
     from ..core.errors import InputError
-    from ..decoder import SearchOptions, read_ini
+    from ..decoder import SearchOptions, read_setup
     from ..loop.reference import ReferenceDecoder
 
     if ini is not None:
-        said = read_ini(ini)
+        said = read_setup(ini)
         tables = {name: path or getattr(said, name) for name, path in tables.items()}
         if given["distortion_limit"] is None:
             given["distortion_limit"] = said.distortion_limit

@@ -139,7 +139,7 @@ def rescore(
 
 def core_names(given: str | None) -> list[str] | None:
     """Names of the values of an osgx: a list with commas, or an ini, whose feature functions come in the order of the values."""
-    from ..export.moses.ini import Ini
+    from ..formats.moses.ini import Ini
 
     if given is None or "," in given or not os.path.isfile(given):
         return None if given is None else [name.strip() for name in given.split(",")]
@@ -148,7 +148,7 @@ def core_names(given: str | None) -> list[str] | None:
 
 def _model(model: str | None, weights: list[str] | None) -> Model | None:
     from ..core.errors import InputError
-    from ..formats.moses.hypergraph import read_weights
+    from ..formats.moses.weights import read_weights
     from ..model.model import Model
 
     if model and weights:

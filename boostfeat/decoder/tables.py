@@ -1,8 +1,4 @@
-"""Moses' phrase table and msd reordering table as columns, streamed and filtered to the input's phrases.
-
-source ||| target ||| p(s|t) lex(s|t) p(t|s) lex(t|s) ||| 0-0 1-1 ||| n(t) n(s) n(s,t) |||
-source ||| target ||| backward m s d, forward m s d
-"""
+"""Moses' phrase table and msd reordering table as columns for search, filtered to the input's phrases."""
 
 from __future__ import annotations
 
@@ -12,14 +8,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from ..core.arrays import F64, I32, I64, offsets, segment_positions
 from ..core.errors import FormatError, clip
-from ..core.files import decode, read_chunks
+from ..formats.moses.phrase_table import ALIGNMENT, N_REORDERING, REORDERING, SOURCE, TARGET, Entries, log_scores, read_entries
+from ..lists.words import flags
 
-FLOOR = -100.0  # Moses' smallest log-score
-N_REORDERING = 6  # monotone, swap, discontinuous: of the phrase after the previous one, and of the next after the phrase
-LAYOUT = "'source ||| target ||| scores [||| alignment [||| counts]]'"
+LINKS = r"^([0-9]+-[0-9]+([ \t]+[0-9]+-[0-9]+)*)?$"
 
 
 @dataclass(frozen=True)
@@ -55,83 +52,72 @@ class _Wanted:
             self.by_length[n] = {b" ".join(s[i : i + n]) for s, i in spans}
         return phrase in self.by_length[n]
 
+    def of(self, entries: Entries) -> Entries:
+        """Those whose source is one of the phrases."""
+        src = entries.contents(SOURCE).dictionary_encode()
+        is_wanted = np.array([phrase in self for phrase in src.dictionary.to_pylist()], bool)
+        return entries.take(np.flatnonzero(is_wanted[src.indices.to_numpy(zero_copy_only=False)]))
+
 
 def read_phrase_table(path: str | Path, only: Iterable[str] | None = None) -> PhraseTable:
     """Read a table; with ``only``, the pairs whose source is in one of these sentences."""
     wanted = None if only is None else _Wanted(only)
-    number, n_scores = 0, 0
-    phrases: dict[bytes, int] = {b"": 0}
+    phrases: dict[str, int] = {"": 0}
     vocab: dict[bytes, int] = {b"": 0}
-    of_phrase, words, n_words, scores, count = array("i", [0]), array("i", [0]), array("i", [1]), array("d"), array("d", [0.0])
-    tgt, align = [""], ["0-0"]
-    for chunk in read_chunks(path):
-        for line in chunk[:-1].split(b"\n"):
-            number += 1
-            cut = line.find(b" |||")
-            src = line[:cut].strip()
-            if cut < 0 or not src:
-                if line.strip():
-                    raise _bad(path, number, LAYOUT, line)
-                continue
-            if n_scores and wanted is not None and src not in wanted:
-                continue
-            fields = line[cut + 4 :].split(b"|||")
-            if len(fields) < 2:
-                raise _bad(path, number, LAYOUT, line)
-            values = _numbers(fields[1], path, number)
-            n_scores = n_scores or len(values)
-            if not values or len(values) != n_scores:
-                raise _bad(path, number, f"{n_scores or 'some'} scores, as on the lines before", fields[1].strip())
-            if wanted is not None and src not in wanted:
-                continue
-            counts = _numbers(fields[3], path, number) if len(fields) > 3 else []
-            tokens = fields[0].split()
-            of_phrase.append(phrases.setdefault(src, len(phrases)))
-            tgt.append(decode(b" ".join(tokens), f"{path}:{number}"))
-            align.append(b" ".join(fields[2].split()).decode("ascii", "replace") if len(fields) > 2 else "")
-            scores.extend(values)
-            count.append(counts[2] if len(counts) > 2 else np.nan)
+    of_phrase, words, n_words = array("i", [0]), array("i", [0]), array("i", [1])
+    tgt, align, scores, count = [""], ["0-0"], [], [np.zeros(1)]
+    for entries in read_entries(path):
+        if wanted is not None:
+            entries = wanted.of(entries)
+        scores.append(entries.scores)
+        count.append(entries.joint_counts(needed=False))
+        of_phrase.extend([phrases.setdefault(src, len(phrases)) for src in entries.texts(SOURCE).to_pylist()])
+        align += [" ".join(links.split()) for links in _links(entries)]
+        for text in entries.texts(TARGET).view(pa.large_binary()).to_pylist():
+            tokens = text.split()  # as bytes: Unicode's other blanks are parts of words
+            tgt.append(b" ".join(tokens).decode())
             words.extend([vocab.setdefault(word, len(vocab)) for word in tokens])
             n_words.append(len(tokens))
-    if not n_scores:
-        raise FormatError(str(path), expected="a phrase table", found="an empty file", fix="check what wrote it")
     order = np.argsort(np.array(of_phrase, np.int64), kind="stable")  # a table need not be sorted
     ptr = offsets(np.bincount(np.array(of_phrase, np.int64)))
     word_ptr = offsets(np.array(n_words, np.int64))
-    probabilities = np.vstack([np.ones((1, n_scores)), np.array(scores, np.float64).reshape(-1, n_scores)])
+    probabilities = np.concatenate([np.ones((1, scores[0].shape[1])), *scores])
     return PhraseTable(
-        rows={decode(p, str(path)): range(ptr[i], ptr[i + 1]) for p, i in phrases.items() if p},
-        longest=max(p.count(b" ") + 1 for p in phrases),
+        rows={phrase: range(ptr[i], ptr[i + 1]) for phrase, i in phrases.items() if phrase},
+        longest=max(phrase.count(" ") + 1 for phrase in phrases),
         tgt=[tgt[r] for r in order],
         align=[align[r] for r in order],
-        scores=_logs(probabilities[order]),
-        count=np.array(count, np.float64)[order],
-        vocab={decode(word, str(path)): i for word, i in vocab.items()},
+        scores=log_scores(probabilities[order]),
+        count=np.concatenate(count)[order],
+        vocab={word.decode(): i for word, i in vocab.items()},
         word_ptr=offsets(np.diff(word_ptr)[order]),
         words=np.array(words, np.int32)[segment_positions(word_ptr, order)],
     )
+
+
+def _links(entries: Entries) -> list[str]:
+    """[n] the alignments, "" where a line has none."""
+    texts = entries.texts(ALIGNMENT)
+    is_good = flags(pc.match_substring_regex(texts, LINKS))
+    if not is_good.all():
+        row = int(np.argmin(is_good))
+        expected, fix = "an alignment like 0-0 1-1 in the fourth field", "give a table in Moses' text format"
+        raise FormatError(entries.place(row), expected=expected, found=clip(texts[row].as_py()), fix=fix)
+    return texts.to_pylist()
 
 
 def with_reordering(table: PhraseTable, path: str | Path) -> PhraseTable:
     """The table with the orientation scores of its pairs."""
     # of a pair that the table has twice, the last
     row_of = {(src.encode(), table.tgt[r].encode()): r for src, rows in table.rows.items() for r in rows}
-    scores, n_found, number = np.ones((len(table), N_REORDERING)), 0, 0
-    for chunk in read_chunks(path):
-        for line in chunk[:-1].split(b"\n"):
-            number += 1
-            fields = line.split(b"|||")
-            if len(fields) != 3:
-                if line.strip():
-                    raise _bad(path, number, "'source ||| target ||| six probabilities'", line)
-                continue
-            r = row_of.get((fields[0].strip(), fields[1].strip()))
-            if r is not None:
-                values = _numbers(fields[2], path, number)
-                if len(values) != N_REORDERING:
-                    raise _bad(path, number, f"{N_REORDERING} probabilities (msd-bidirectional-fe)", fields[2].strip())
-                scores[r] = values
-                n_found += 1
+    scores, n_found = np.ones((len(table), N_REORDERING)), 0
+    for entries in read_entries(path, REORDERING):
+        pairs = zip(entries.contents(SOURCE).to_pylist(), entries.contents(TARGET).to_pylist(), strict=True)
+        at = np.array([row_of.get(pair, -1) for pair in pairs], np.int64)
+        found = np.flatnonzero(at >= 0)
+        for row, values in zip(at[found].tolist(), entries.take(found).scores, strict=True):
+            scores[row] = values
+        n_found += len(found)
     if row_of and not n_found:
         raise FormatError(
             str(path),
@@ -139,22 +125,4 @@ def with_reordering(table: PhraseTable, path: str | Path) -> PhraseTable:
             found=f"none of its {len(row_of)}",
             fix="give the reordering table of this system",
         )
-    return replace(table, reordering=_logs(scores))
-
-
-def _logs(probabilities: F64) -> F64:
-    return np.log(np.maximum(probabilities, np.exp(FLOOR))) + 0.0
-
-
-def _numbers(field: bytes, path: str | Path, number: int) -> list[float]:
-    try:
-        values = [float(x) for x in field.split()]
-    except ValueError:
-        values = [-1.0]
-    if not all(0 <= v < np.inf for v in values):
-        raise _bad(path, number, "probabilities or counts, none negative", field.strip())
-    return values
-
-
-def _bad(path: str | Path, number: int, expected: str, found: bytes) -> FormatError:
-    return FormatError(f"{path}:{number}", expected=expected, found=clip(found), fix="give a table in Moses' text format")
+    return replace(table, reordering=log_scores(scores))

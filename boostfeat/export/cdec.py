@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..core.errors import FormatError, InputError, clip, repeated
-from ..core.files import open_output, read_lines
-from ..formats.fields import number
-from ..formats.moses.labels import format_number
+from ..core.errors import InputError, clip, repeated
+from ..formats.moses.weights import read_weights, weight_lines, write_lines
 from ..model.model import Model
 from ..model.tree_columns import augment, augmented_weights
 from . import Check, Context, Exporter
@@ -37,9 +35,7 @@ def write(model: Model, out: Path, context: Context) -> list[Path]:
             f"# {model.trees[0].name} ... {model.trees[-1].name} ({len(model.trees)}) are trees: cdec cannot compute them."
         )
         note.append("# Their values come with the lists that `boostfeat augment` and `boostfeat export --to nbest` write.")
-    with open_output(out) as stream:
-        lines = [*note, *(f"{name} {format_number(weight)}" for name, weight in weights.items())]
-        stream.write("".join(f"{line}\n" for line in lines).encode())
+    write_lines([*note, *weight_lines(weights, out.name)], out)
     return [out]
 
 
@@ -47,22 +43,10 @@ def _fits(name: str) -> bool:
     return name.split() == [name] and not name.startswith("#") and not set("=;") & set(name)
 
 
-def read_weights(path: str | Path) -> dict[str, float]:
-    out = {}
-    for at, line in read_lines(path):
-        if line and not line.startswith("#"):
-            try:
-                name, value = line.split()
-                out[name] = number(value, f"{path}:{at}", f"weight {name}")
-            except ValueError:
-                raise FormatError(f"{path}:{at}", expected="'name value'", found=clip(line), fix="repair this line") from None
-    return out
-
-
 def verify(model: Model, written: list[Path], context: Context) -> Check:
     """The scores of hypotheses whose lists carry the trees' values."""
     augmented = augment(context.rows, model)
-    found = augmented.sum_units(*augmented.weigh(read_weights(written[0])))
+    found = augmented.sum_units(*augmented.weigh(read_weights(written)))
     worst = difference(found, model.decision_function(context.rows))
     return Check(augmented.n_hyps, "hypotheses", worst, 1e-6, "of lists that carry the trees' values" if model.trees else "")
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from ..core.errors import InputError, clip
-from ..core.files import open_output, read_head
-from ..decoder.ini import HEADER, feature_names, named_weights, read_entries, sections
-from ..formats.moses.hypergraph import read_weights
+from ..core.files import read_head
+from ..formats.moses.ini import Ini, looks_like_ini, weight_line
+from ..formats.moses.labels import score_names
+from ..formats.moses.weights import read_weights, weight_lines, write_lines
 from ..model.model import Model
-
-NAMED = re.compile(r"\bname=(\S+)")
 
 
 def read_start(path: str | Path) -> Model:
@@ -20,13 +18,7 @@ def read_start(path: str | Path) -> Model:
     head = read_head(path).decode("utf-8", "replace")
     if head.lstrip().startswith("{"):
         return Model.load(path)
-    is_ini = any(HEADER.match(line) for line in head.splitlines())
-    return Model(named_weights(read_entries(path)) if is_ini else read_weights([path]))
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Moses ini: ``TranslationModel0= 0.2 0.1`` are the weights of TranslationModel0_0 and _1, ``LM0= 0.5`` that of LM0
-# ---------------------------------------------------------------------------------------------------------------------
+    return Model(Ini.read(path).require("weight").named_weights() if looks_like_ini(head) else read_weights([path]))
 
 
 def write_ini(weights: Mapping[str, float], path: Path, base: str | Path | None) -> None:
@@ -36,54 +28,43 @@ def write_ini(weights: Mapping[str, float], path: Path, base: str | Path | None)
     """
     if base is None:
         raise InputError("--weights-format moses: expected --ini FILE whose [weight] section is replaced, found none; give it")
-    entries, left = read_entries(base), {name: w for name, w in weights.items() if w != 0}
-    lines = ["[weight]"]
+    ini = Ini.read(base).require("weight")
+    entries, left = ini.weights(), {name: w for name, w in weights.items() if w != 0}
+    lines = []
     for name, values in entries.items():
-        features = feature_names(name, len(values))
-        lines.append(f"{name}= " + " ".join(repr(weights.get(f, v)) for f, v in zip(features, values, strict=True)))
+        features = score_names(name, len(values))
+        new = (weights.get(feature, value) for feature, value in zip(features, values, strict=True))
+        lines.append(weight_line(name, new, style=repr))
         for feature in features:
             left.pop(feature, None)
-    named = {match[1] for section, _, line in sections(base) if section == "feature" for match in NAMED.finditer(line)}
-    for name in left:  # sparse features are named Function_anything; a number would be a dense one that the ini lacks
-        rest = next((name[len(f) + 1 :] for f in (*entries, *named) if name.startswith(f + "_")), "")
+    _check_sparse(left, (*entries, *ini.features()), base)
+    if left:
+        sparse = path.with_name("sparse-weights.txt")
+        write_cdec(left, sparse, None)
+        ini = ini.without("weight", "weight-file").with_section("weight", *lines).with_section("weight-file", str(sparse))
+    else:
+        ini = ini.without("weight").with_section("weight", *lines)
+    ini.write(path)
+
+
+def _check_sparse(names: Mapping[str, float], functions: Sequence[str], base: str | Path) -> None:
+    """Sparse features are named Function_anything; a number would be a dense one that the ini lacks."""
+    for name in names:
+        rest = next((name[len(f) + 1 :] for f in functions if name.startswith(f + "_")), "")
         if not rest or rest.isdigit():
             raise InputError(
                 f"{base}: expected a weight for the model's feature {clip(name)}, found none; add it to [weight] and [feature]"
             )
-    replaced = {"weight"}
-    if left:
-        sparse = path.with_name("sparse-weights.txt")
-        write_cdec(left, sparse, None)
-        lines += ["", "[weight-file]", str(sparse)]
-        replaced.add("weight-file")
-    kept = [line for section, _, line in sections(base) if section not in replaced]
-    _write_lines([*kept, "", *lines], path)
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# A line a weight
-# ---------------------------------------------------------------------------------------------------------------------
 
 
 def write_cdec(weights: Mapping[str, float], path: Path, base: str | Path | None) -> None:
     """``name value`` lines, as cdec and Joshua read them."""
-    _write_lines([f"{_word(name, path)} {w!r}" for name, w in weights.items()], path)
+    write_lines(weight_lines(weights, path.name, style=repr), path)
 
 
 def write_name_value(weights: Mapping[str, float], path: Path, base: str | Path | None) -> None:
     """``name= value`` lines, as Moses' own tools read them."""
-    _write_lines([f"{_word(name, path)}= {w!r}" for name, w in weights.items()], path)
-
-
-def _word(name: str, path: Path) -> str:
-    if name.split() != [name] or name.startswith("#"):
-        raise InputError(f"{path.name}: expected feature names without spaces or a leading '#', found {clip(name)}; rename it")
-    return name
-
-
-def _write_lines(lines: list[str], path: Path) -> None:
-    with open_output(path) as stream:
-        stream.write("".join(line + "\n" for line in lines).encode())
+    write_lines(weight_lines(weights, path.name, equals="=", style=repr), path)
 
 
 # name of the format: (name of the file, writer)

@@ -18,7 +18,7 @@ import numpy as np
 from world import World
 
 from boostfeat.core.files import open_output, read_bytes
-from boostfeat.decoder import Decoder, SearchOptions, System, collect, read_ini
+from boostfeat.decoder import Decoder, SearchOptions, System, collect, read_setup
 from boostfeat.decoder.train import TrainOptions, align, train_system, write_ini
 from boostfeat.formats import write
 from boostfeat.lists.build import attach
@@ -30,6 +30,7 @@ from boostfeat.tuners.kbmira import Kbmira
 
 WORLD, TRAIN_LINES, TRAIN_SEED = World(), 20_000, 2
 OPTIONS = TrainOptions(compression=".xz")
+PREFIX = "data/system/"  # of the files in moses.ini: Moses is run in the folder that holds data/
 SIZE, TUNE_ROUNDS = 100, 3  # hypotheses a list; rounds of decoding and kb-MIRA on the accumulated lists
 EXTRA = ("count.log",)  # how often a phrase pair was seen: in the lists, with no weight
 DIGITS, SCORE_DIGITS = 4, 6  # decimals of features and scores in the lists
@@ -75,7 +76,7 @@ def train(pair: Pair, folder: Path, alignments: list[str]) -> Path:
 
 
 def load_decoder(ini: Path, extra: tuple[str, ...] = EXTRA) -> Decoder:
-    given = read_ini(ini)
+    given = read_setup(ini)
     system = System.load(phrase_table=given.phrase_table, lm=given.lm, reordering_table=given.reordering_table, only=None)
     options = SearchOptions(distortion_limit=given.distortion_limit)
     return Decoder(system, Model(given.weights), options, extra, unknown_weight=1.0)
@@ -127,6 +128,7 @@ def main(folder: Path) -> None:
             stream.write("".join(f"{line}\n" for line in align(*bitext())).encode())
     alignments = read_bytes(stored).decode().split("\n")[:-1]
     make(MAIN, folder, stored.parent, alignments)
+    write_ini(stored.parent, OPTIONS, Model.load(folder / "weights.json").weights, prefix=PREFIX)
     with tempfile.TemporaryDirectory() as system:
         make(FOUR, folder, Path(system), alignments)
     for path in sorted(folder.rglob("*.xz")):

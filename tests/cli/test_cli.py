@@ -15,7 +15,7 @@ import pytest
 import sacrebleu
 
 from boostfeat.core.files import read_bytes
-from boostfeat.formats.moses.hypergraph import read_weights
+from boostfeat.formats.moses.weights import read_weights
 from boostfeat.lists.store import read_store
 from boostfeat.model.model import Model
 

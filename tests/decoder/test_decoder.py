@@ -31,7 +31,7 @@ from toy_systems import (
 )
 
 from boostfeat.core.errors import FormatError, InputError
-from boostfeat.decoder import Decoder, Derivation, LanguageModel, SearchOptions, System, read_ini
+from boostfeat.decoder import Decoder, Derivation, LanguageModel, SearchOptions, System, read_setup
 from boostfeat.model.model import Model
 from boostfeat.trees.tree import Tree
 
@@ -279,7 +279,7 @@ def moses(real: Path) -> tuple[Decoder, list[str], list[tuple[float, list[tuple[
         for key, name in (("phrase_table", "phrase-table.test"), ("lm", "lm.arpa"), ("reordering_table", "reordering-table.test"))
     }
     system = System.load(**files, only=sentences)
-    ini = read_ini(folder / "moses.ini")
+    ini = read_setup(folder / "moses.ini")
     derivations = []
     with lzma.open(folder / "test.200.enriched.xz", "rt", encoding="utf-8") as lines:
         for line in lines:

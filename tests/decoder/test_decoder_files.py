@@ -24,7 +24,7 @@ from toy_systems import (
 
 from boostfeat.core.errors import InputError
 from boostfeat.core.feature_table import FeatureTable
-from boostfeat.decoder import Decoder, SearchOptions, System, collect, graph_names, read_ini, write_nbest, write_search_graph
+from boostfeat.decoder import Decoder, SearchOptions, System, collect, graph_names, read_setup, write_nbest, write_search_graph
 from boostfeat.decoder import trees as kernel
 from boostfeat.decoder.features import EXTRAS
 from boostfeat.decoder.names import CONTEXT
@@ -197,6 +197,7 @@ def test_reordering_weights_need_the_table(small: Small) -> None:
 
 
 ARPA = "\\data\\\nngram 1=4\nngram 2=1\n\n\\1-grams:\n-1 <unk>\n-1 <s> -1\n-1 </s>\n-1 x -1\n\n\\2-grams:\n-1 <s> x\n\n\\end\\\n"
+INI = "[weight]\nTranslationModel0= 1 1\nLM0= 1\n"
 
 
 @pytest.mark.parametrize(
@@ -226,22 +227,33 @@ ARPA = "\\data\\\nngram 1=4\nngram 2=1\n\n\\1-grams:\n-1 <unk>\n-1 <s> -1\n-1 </
         ("lm", "", ":1: expected \\data\\ at the start, found the end of the file"),
         ("lm", ARPA.replace("</s>", "end"), "expected a unigram </s>, found none"),
         ("pt", "", "expected a phrase table, found an empty file"),
-        ("pt", "a ||| x\n", ":1: expected 'source ||| target ||| scores [||| alignment [||| counts]]', found 'a ||| x'"),
-        ("pt", "a ||| x ||| 1 1\n\nb ||| y ||| 1\n", ":3: expected 2 scores, as on the lines before, found '1'"),
-        ("pt", "a ||| x ||| 1 -1\n", ":1: expected probabilities or counts, none negative, found '1 -1'"),
-        ("pt", "a ||| x ||| 1 one\n", ":1: expected probabilities or counts, none negative, found '1 one'"),
-        ("rt", "a ||| x\n", ":1: expected 'source ||| target ||| six probabilities', found 'a ||| x'"),
+        ("pt", "a ||| x ||| 1 1\n\nb ||| y ||| 1\n", ":3: expected 2 scores as in the first line, found '1'"),
+        ("pt", "a ||| x ||| 1 1 ||| 0:0\n", ":1: expected an alignment like 0-0 1-1 in the fourth field, found '0:0'"),
+        ("pt", "a ||| x ||| 1 1 ||| 0-0 ||| 7 x\n", ":1: expected probabilities or counts, none negative, found '7 x'"),
         ("rt", "a ||| x ||| 1 1 1\n", ":1: expected 6 probabilities (msd-bidirectional-fe), found '1 1 1'"),
         ("rt", "q ||| x ||| 1 1 1 1 1 1\n", "expected pairs of the phrase table, found none of its 2"),
         ("ini", "[weight]\nTranslationModel0= 1 1 1\nLM0= 1\n", "expected 2 weights for TranslationModel0, found 3"),
-        ("ini", "[weight]\nLM0= one\n", ":2: expected a finite number for weight LM0, found 'one'"),
         ("ini", "[feature]\nOpSequenceModel name=OSM0\n", ":2: expected the features UnknownWordPenalty0, "),
-        ("ini", "LM0= 1\n", "expected a [weight] section, found none with weights"),
+        ("ini", "LM0= 1\n", ":1: expected a [section] before the first line, found 'LM0= 1'"),
+        ("ini", "[weight]\nLM0= 1\nLM0_0= 1\n", "expected the features UnknownWordPenalty0, "),
+        ("ini", f"{INI}[weight-file]\nsparse\n", ":5: expected no sparse features, which this decoder does not have"),
+        ("ini", f"{INI}[feature]\nKENLM name=LM0 num-features=2\n", ":5: expected num-features=1, as LM0 has weights, found '2'"),
+        *(
+            ("ini", f"{INI}[distortion-limit]\n{text}\n", f":5: expected a whole number of words from -1 to 10000, found {found}")
+            for text, found in (
+                ("6.5", "'6.5'"),
+                ("-2", "'-2'"),
+                ("1e400", "'1e400'"),
+                ("9" * 30, f"'{'9' * 30}'"),
+                ("６", "'６'"),
+                ("6\n7", "2 lines"),
+            )
+        ),
     ],
 )
 def test_bad_files(tmp_path: Path, boostfeat: Run, file: str, text: str, message: str) -> None:
     files = {"lm": ARPA, "pt": "a ||| x ||| 1 1\nb ||| x ||| 1 0.5 ||| 0-0\n", "rt": "a ||| x ||| 1 1 1 1 1 1\n"}
-    files |= {"ini": "[weight]\nTranslationModel0= 1 1\nLM0= 1\n", "in": "a b\n", file: text}
+    files |= {"ini": INI, "in": "a b\n", file: text}
     for name, content in files.items():
         (tmp_path / name).write_bytes(content.encode("utf-8", "surrogateescape"))
     flags = (
@@ -276,7 +288,7 @@ def test_command(small: Small, tmp_path: Path, boostfeat: Run) -> None:
     (tmp_path / "moses.ini").write_text(
         f"[distortion-limit]\n1\n[feature]\n{features}[weight]\nUnknownWordPenalty0= 1\n{weights}"
     )
-    ini = read_ini(tmp_path / "moses.ini")
+    ini = read_setup(tmp_path / "moses.ini")
     assert ini.distortion_limit == 1
     assert ini.reordering_table is None
     system = System.load(phrase_table=tmp_path / "pt.gz", lm=tmp_path / "lm.arpa")

@@ -22,11 +22,11 @@ from boostfeat import formats
 from boostfeat.core.errors import InputError
 from boostfeat.export import Context, ExportOptions, export
 from boostfeat.export.kinds import kinds_of, static_features
-from boostfeat.export.moses import table as table_module
-from boostfeat.export.moses.ini import Ini
 from boostfeat.export.moses.numbers import DIGITS, number_rows
 from boostfeat.export.moses.writing import table_name
 from boostfeat.features import TEMPLATES, Resources, Vocab, featurize
+from boostfeat.formats.moses import phrase_table as table_module
+from boostfeat.formats.moses.ini import Ini, weight_line
 from boostfeat.lists.build import Builder, HypRecord, ReadOptions, UnitRecord, attach
 from boostfeat.lists.nbest import NBest, strings
 from boostfeat.model.model import Model, unit_table
@@ -426,9 +426,8 @@ def test_an_ini_is_rewritten_in_its_place(tmp_path: Path) -> None:
         (("LM0= 0.5\n", ""), {"LM0": 1.0}, r"LM0: expected 1 weights, found weights of UnknownWordPenalty0, WordPenalty0"),
         (("LM0= 0.5", "LM0= 0.5"), {"LM0_1": 1.0}, r"LM0: expected 2 weights, found 1; give the ini"),
         ((".1 .2 .3 .4", ".1 .2"), {TM[0]: 1.0}, r"pt.gz: expected 2 scores of TranslationModel0, found 4"),
-        (("LM0= 0.5", "LM0= x"), {"LM0": 1.0}, r"moses.ini:11: expected 'Name= number number ...', found 'LM0= x'"),
         (("KENLM name=LM0", "PhraseDictionaryMemory name=T1"), {}, r"expected one phrase table, .* found TranslationModel0, T1"),
-        (("[feature]", "[features]"), {}, r"moses.ini: expected an ini of Moses with \[feature\] and \[weight\], found none"),
+        (("[feature]", "[features]"), {}, r"moses.ini: expected a \[feature\] section, found none"),
     ],
 )
 def test_inis_that_do_not_fit(change: tuple[str, str], weights: dict[str, float], message: str, tmp_path: Path) -> None:
@@ -460,7 +459,8 @@ def test_weights_alone_are_an_ini(tmp_path: Path) -> None:
 def test_a_wrong_weight_in_an_ini_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nbest, lines = entries_of(decoded(seed=5))
     table = str(write_lines(tmp_path / "pt.gz", lines))
-    monkeypatch.setattr("boostfeat.export.moses.ini.format_number", lambda w: repr(w + 1e-4))
+    wrong = lambda name, values: weight_line(name, [w + 1e-4 for w in values])  # noqa: E731
+    monkeypatch.setattr("boostfeat.export.moses.writing.weight_line", wrong)
     for model, options in ((Model(WEIGHTS), {}), (Model(WEIGHTS, STATIC[:1]), {"phrase_table": table})):
         with pytest.raises(InputError, match=r"expected the same scores within 1e-06, found a difference of 0\.000"):
             to_moses(model, tmp_path / "out", nbest, **options)
@@ -482,12 +482,8 @@ FITS = "a b ||| c ||| 0.5 0.5 0.5 0.5 ||| 0-0 ||| 4 4 4 ||| |||"
         ((stump(0, "lex.tgt|src", -1, 0, 1),), [FITS], {"static": ("lex.tgt|src",)}, r"feature 'lex.tgt\|src'"),
         ((stump(0, TM[0], -1, 0, -90.0),), [FITS], {}, r"pt.gz:1: tree.000: expected a value from -87.3 to 88.7.*found -90; use --columns leaves"),
         ((stump(0, TM[0], -1, 0, 200.0, on=TM[1]),), [FITS, FITS], {}, r"pt.gz:1: tree.000: .*found -138"),
-        ((stump(0, "count.log", 1, 0, 1),), [FITS, "a ||| b ||| 1 1 1 1 ||| 0-0 ||| 4 4"], {}, r"pt.gz:2: expected counts, n\(t\)"),
-        ((stump(0, TM[0], -1, 0, 1),), [FITS, "a ||| b"], {}, r"pt.gz:2: expected 'source \|\|\| target \|\|\| scores \|\|\| ...', found 'a \|\|\| b'"),
+        ((stump(0, "count.log", 1, 0, 1),), [FITS, "a ||| b ||| 1 1 1 1 ||| 0-0 ||| 4 4"], {}, r"pt.gz:2: expected '.* n\(t\) n\(s\) n\(s,t\)', found '4 4'"),
         ((stump(0, TM[0], -1, 0, 1),), [FITS, "a ||| b ||| 1 1 1"], {}, r"pt.gz:2: expected 4 scores as in the first line, found '1 1 1'"),
-        ((stump(0, TM[0], -1, 0, 1),), [FITS, "a ||| b ||| 1 1 1 x"], {}, r"pt.gz:2: expected 4 scores"),
-        ((stump(0, TM[0], -1, 0, 1),), [FITS, "a ||| b ||| 1 1 1 nan"], {}, r"pt.gz:2: expected 4 scores"),
-        ((stump(0, TM[0], -1, 0, 1),), [FITS, "a ||| b ||| 1 1 1 -1"], {}, r"pt.gz:2: expected probabilities, found '1 1 1 -1'"),
         ((stump(0, TM[0], -1, 0, 1),), [], {}, r"pt.gz: expected a phrase table, found an empty file"),
         ((stump(0, TM[0], -1, 0, 1),), [FITS], {"columns": "rows"}, r"unknown --columns 'rows': expected one of trees, sum, leaves"),
         ((stump(0, TM[0], -1, 0, 1),), None, {"columns": "sum"}, r"--columns: expected --phrase-table FILE"),

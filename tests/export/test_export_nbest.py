@@ -15,8 +15,8 @@ from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat.core.errors import InputError
 from boostfeat.export import Context, export
-from boostfeat.export.cdec import read_weights
 from boostfeat.formats.moses import nbest as moses
+from boostfeat.formats.moses.weights import read_weights
 from boostfeat.lists.build import HypRecord, ReadOptions, UnitRecord
 from boostfeat.lists.nbest import NBest, strings
 from boostfeat.lists.store import write_store
@@ -141,7 +141,7 @@ def test_cdec_has_the_weights_of_features_and_trees(tmp_path: Path) -> None:
     _, check = export(MODEL, "cdec", tmp_path / "weights.gz", Context(nbest))
     assert check is not None
     assert check.difference < 1e-12
-    assert read_weights(tmp_path / "weights.gz") == {"LM0": 0.5, "RelFreq": 1.0, "tree.000": 2.0, "tree.001": 2.0}
+    assert read_weights([tmp_path / "weights.gz"]) == {"LM0": 0.5, "RelFreq": 1.0, "tree.000": 2.0, "tree.001": 2.0}
     assert (tmp_path / "weights.gz").read_bytes()[:2] == b"\x1f\x8b"
     export(MODEL, "cdec", tmp_path / "weights")
     text = (tmp_path / "weights").read_text()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import contextlib
 import gzip
 import io
 import json
@@ -27,12 +28,10 @@ from boostfeat.core.errors import InputError
 from boostfeat.core.feature_table import FeatureTable
 from boostfeat.core.files import read_bytes, read_chunks, read_lines
 from boostfeat.core.strict_json import read_json
-from boostfeat.decoder.ini import read_ini
+from boostfeat.decoder import read_setup
 from boostfeat.decoder.lm import LanguageModel
 from boostfeat.decoder.tables import read_phrase_table, with_reordering
 from boostfeat.decoder.train.bitext import make_bitext, read_bitext
-from boostfeat.export.cdec import read_weights as read_cdec_weights
-from boostfeat.export.moses.ini import Ini
 from boostfeat.features.clusters import read_clusters
 from boostfeat.features.lexicon import read_lexicon
 from boostfeat.features.phrase_table import read_phrase_counts
@@ -40,9 +39,11 @@ from boostfeat.features.sets import TEMPLATES
 from boostfeat.features.vocab import Entry, Vocab
 from boostfeat.formats.moses import enriched as moses_enriched
 from boostfeat.formats.moses import search_graph as moses_osgx
-from boostfeat.formats.moses.hypergraph import read_weights
+from boostfeat.formats.moses.ini import Ini
+from boostfeat.formats.moses.phrase_table import COUNTS, Entries, read_entries, spliced
+from boostfeat.formats.moses.weights import read_weights
 from boostfeat.lists.build import ReadOptions, attach
-from boostfeat.lists.nbest import NBest
+from boostfeat.lists.nbest import NBest, strings
 from boostfeat.lists.store import read_store, write_store
 from boostfeat.loop.online import State
 from boostfeat.loop.weights import read_start
@@ -148,6 +149,25 @@ def writable(found: Any) -> None:
 
 def good_numbers(found: dict[str, float]) -> None:
     assert all(np.isfinite(value) for value in found.values())
+
+
+def good_ini(ini: Ini) -> None:
+    """What it says reads on: written again, it says the same."""
+    again = Ini("again", tuple(ini.with_weights(ini.weights()).text.split("\n")[:-1]))
+    assert (again.features(), again.weights()) == (ini.features(), ini.weights())
+
+
+def good_entries(parts: list[Entries]) -> None:
+    """Every field can be asked for, and lines that get nothing more keep their fields."""
+    for entries in parts:
+        with contextlib.suppress(InputError):
+            assert np.isfinite(entries.logs(np.float32)).all()
+        with contextlib.suppress(InputError):
+            entries.joint_counts(needed=False)
+        lines = spliced(entries, COUNTS, strings([""] * len(entries))).split(b"\n")[:-1]
+        assert len(lines) == len(entries)
+        for row, line in enumerate(lines):
+            assert [field.strip(b" \t\r") for field in line.split(b"|||", 3)[:3]] == [entries.raw(row, f) for f in range(3)]
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -335,16 +355,14 @@ READERS: dict[str, Reader] = {
     "templates-toml": Reader(text(TEMPLATES_TOML), lambda path: Vocab.of(path, TEMPLATES), name="input.toml"),
     "groups-toml": Reader(text(GROUPS), Groups.load, lambda groups: groups.frozen(("LM0", "TM0_1"))),
     "start": Reader(text(INI, SPARSE, CDEC_WEIGHTS, json.dumps(MODEL)), read_start, good_model, JSON),
-    "weights": Reader(text(SPARSE), lambda path: read_weights([path]), good_numbers),
-    "cdec-weights": Reader(text(CDEC_WEIGHTS), read_cdec_weights, good_numbers),
-    "ini": Reader(text(INI), read_ini, lambda ini: good_numbers(ini.weights), real="fi-en/moses.ini"),
-    "ini-export": Reader(
-        text(INI), Ini.read, lambda ini: (ini.features(), ini.weights()), real="fi-en/moses.ini"  # type: ignore[return-value]
-    ),
+    "weights": Reader(text(SPARSE, CDEC_WEIGHTS), lambda path: read_weights([path]), good_numbers),
+    "setup": Reader(text(INI), read_setup, lambda ini: good_numbers(ini.weights), real="fi-en/moses.ini"),
+    "ini": Reader(text(INI), Ini.read, good_ini, real="fi-en/moses.ini"),
     "arpa": Reader(text(ARPA), LanguageModel.load, lambda lm: lm.score("this is is x")),
     "phrase-table": Reader(
         text(TABLE), lambda path: (read_phrase_table(path), read_phrase_table(path, ["das haus"])), real="fi-en/system/phrase*.xz"
     ),
+    "table-entries": Reader(text(TABLE), lambda path: list(read_entries(path)), good_entries, real="fi-en/system/phrase*.xz"),
     "reordering-table": Reader(
         text(REORDERING), beside("table", TABLE, lambda path, table: with_reordering(read_phrase_table(table), path)),
         real="fi-en/system/reord*.xz",

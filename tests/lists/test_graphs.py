@@ -23,6 +23,7 @@ from boostfeat.core.errors import FormatError, InputError
 from boostfeat.formats import cdec_forest
 from boostfeat.formats.moses import hypergraph as moses_hypergraph
 from boostfeat.formats.moses import search_graph as moses_osgx
+from boostfeat.formats.moses.weights import read_weights
 from boostfeat.lists import graph as graph_module
 from boostfeat.lists.build import ReadOptions
 
@@ -269,7 +270,7 @@ def test_hypergraph_best_path_is_that_of_moses(real: Path, case: str, files: lis
     printed = [line.partition("=")[2] for line in (folder / "truth.txt").read_text(encoding="utf-8").splitlines() if "=" in line]
     words = [w for w in printed[0].split() if w not in ("<s>", "</s>")]
     truth = {name: float(value) for name, _, value in (item.rpartition("=") for item in printed[1:]) if name}
-    weights = moses_hypergraph.read_weights([folder / f for f in files])
+    weights = read_weights([folder / f for f in files])
     nbest = moses_hypergraph.read(folder / "hg.gz", ReadOptions(weights=weights, size=1))
     mine = dict(zip(nbest.global_names, nbest.global_features[0], strict=True))
     mine |= dict(zip(nbest.sparse_names.to_pylist(), nbest.global_sparse.toarray()[0], strict=True))
@@ -284,24 +285,12 @@ def test_hypergraphs_of_the_same_search(real: Path, tmp_path: Path) -> None:
         moses_hypergraph.read(archive, ReadOptions())
     with tarfile.open(archive) as tar:
         tar.extractall(tmp_path, filter="data")
-    weights = moses_hypergraph.read_weights([tmp_path / "hg.test" / "weights"])
+    weights = read_weights([tmp_path / "hg.test" / "weights"])
     lists = enriched(real / "fi-en" / "sg.test300.nbest100.enriched.xz", 10)
     for s in range(10):
         nbest = moses_hypergraph.read(tmp_path / "hg.test" / f"{s}.gz", ReadOptions(weights=weights, size=1))
         assert (nbest.ids[0], nbest.text[0].as_py()) == (s, lists[s][0][0])
         assert nbest.score[0] == pytest.approx(lists[s][0][3], rel=5e-6)
-
-
-def test_weight_files(tmp_path: Path) -> None:
-    dense = write(tmp_path, "dense", "LM0= 0.5\nTM0= 1\nTM0= 2\n\nLR= 1 2\n")
-    sparse = write(tmp_path, "sparse", "WT_=~= -1e-3\n")
-    weights = moses_hypergraph.read_weights([dense, sparse])
-    assert weights == {"LM0": 0.5, "TM0_1": 1.0, "TM0_2": 2.0, "LR_1": 1.0, "LR_2": 2.0, "WT_=~": -1e-3}
-    for text in ("LM0=\n", "a b\n", "a 1 2\n", "a 1\na 2\n", "LM0= nan\n", "a= 1\na= 2\na_1 3\n"):
-        with pytest.raises(FormatError, match=r"bad:\d: expected"):
-            moses_hypergraph.read_weights([write(tmp_path, "bad", text)])
-    with pytest.raises(FormatError, match="each name once"):
-        moses_hypergraph.read_weights([dense, dense])
 
 
 # ---------------------------------------------------------------------------------------------------------------------

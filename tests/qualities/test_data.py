@@ -60,8 +60,23 @@ def test_texts_are_made_again(make_data, which):
 def test_the_system_is_made_again_from_its_alignments(make_data, tmp_path):
     """Phrase table, reordering table and language model, every byte; Python's and numpy's arithmetic alone decide them."""
     make_data.train(make_data.MAIN, tmp_path, alignments())
-    for name in ("phrase-table.xz", "reordering-table.xz", "lm.arpa.xz"):
+    for name in ("phrase-table.xz", "reordering-table.gz", "lm.arpa.xz"):
         assert read_bytes(tmp_path / name) == read_bytes(DATA / "system" / name), name
+
+
+def test_the_ini_is_made_again(make_data, tmp_path):
+    """With paths for Moses in the folder that holds data/; the decoder finds the files from anywhere."""
+    weights = make_data.Model.load(DATA / "weights.json").weights
+    path = make_data.write_ini(tmp_path, make_data.OPTIONS, weights, prefix=make_data.PREFIX)
+    assert path.read_bytes() == (DATA / "system" / "moses.ini").read_bytes()
+
+
+@pytest.mark.parametrize("folder", [ROOT, DATA, DATA / "system", ROOT.parent])
+def test_the_inis_files_are_found_from_any_folder(make_data, folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    setup = make_data.read_setup(DATA / "system" / "moses.ini")
+    for file in (setup.phrase_table, setup.reordering_table, setup.lm):
+        assert Path(file).resolve().parent == (DATA / "system").resolve()
 
 
 def check_lists(make_data, pair, ini, n):

@@ -10,6 +10,7 @@ import numpy as np
 from numba import njit
 
 from ...core.arrays import F64, I64, Array, offsets, unique_rows
+from ...formats.moses.phrase_table import format_scores, write_entry
 from ...lists.words import Words
 from .bitext import Bitext
 from .extract import LONGEST, Occurrences, extract
@@ -45,13 +46,12 @@ class PhraseTable:
         """``source ||| target ||| p(s|t) lex(s|t) p(t|s) lex(t|s) ||| 0-0 1-1 ||| n(t) n(s) n(s,t) ||| |||``"""
         rows = zip(self.src, self.tgt, self.scores.tolist(), self.links.tolist(), self.counts.tolist(), strict=True)
         for src, tgt, scores, links, counts in rows:
-            line = f"{src} ||| {tgt} ||| {_numbers(scores)} ||| {link_text(links)} ||| {_numbers(counts)} ||| |||\n"
-            stream.write(line.encode())
+            write_entry(stream, src, tgt, scores, link_text(links), format_scores(counts))
 
     def write_orientation(self, stream: IO[bytes]) -> None:
         """``source ||| target ||| mono swap other mono swap other`` (wbe-msd-bidirectional-fe)"""
         for src, tgt, orientation in zip(self.src, self.tgt, self.orientation.tolist(), strict=True):
-            stream.write(f"{src} ||| {tgt} ||| {_numbers(orientation)}\n".encode())
+            write_entry(stream, src, tgt, orientation)
 
 
 def _phrases_of(words: Sequence[str], longest: int) -> Iterator[str]:
@@ -63,10 +63,6 @@ def _phrases_of(words: Sequence[str], longest: int) -> Iterator[str]:
 def link_text(mask: int) -> str:
     """'0-0 1-2' of links as bits, in the order of target words, as Moses has it."""
     return " ".join(f"{bit % LONGEST}-{bit // LONGEST}" for bit in range(mask.bit_length()) if mask >> bit & 1)
-
-
-def _numbers(values: Iterable[float]) -> str:
-    return " ".join(f"{value:.6g}" for value in values)
 
 
 def make_phrase_table(bitext: Bitext, *, max_length: int = 7) -> PhraseTable:

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from ...core.files import open_output
+from ...formats.moses.ini import Ini
 from ...formats.moses.labels import format_features, group_names
 from .align import align
 from .bitext import make_bitext
@@ -33,7 +34,13 @@ class TrainOptions:
     order: int = 3  # of the language model
     iterations: int = 5  # of EM, for each word alignment model
     distortion_limit: int = 6
-    compression: str = ".gz"  # of the tables: .gz, .xz, .zst, .bz2 or none
+    compression: str = ".gz"  # of phrase table and language model: .gz, .xz, .zst, .bz2 or none
+
+    def files(self) -> dict[str, str]:
+        """The names of the system's files; Moses reads a reordering table plain or as .gz, whatever it does with the others."""
+        end = self.compression
+        names = {"phrase_table": f"phrase-table{end}", "lm": f"lm.arpa{end}"}
+        return {**names, "reordering_table": f"reordering-table{'.gz' if end else ''}"}
 
 
 def train_system(
@@ -57,28 +64,33 @@ def train_system(
     table = make_phrase_table(make_bitext(source, target, alignments), max_length=options.max_length)
     if only is not None:
         table = table.keep(only)
+    files = options.files()
     for name, write in (
-        ("phrase-table", table.write),
-        ("reordering-table", table.write_orientation),
-        ("lm.arpa", partial(write_arpa, estimate(target, order=options.order))),
+        ("phrase_table", table.write),
+        ("reordering_table", table.write_orientation),
+        ("lm", partial(write_arpa, estimate(target, order=options.order))),
     ):
-        with open_output(folder / f"{name}{options.compression}") as stream:
+        with open_output(folder / files[name]) as stream:
             write(stream)
     return write_ini(folder, options)
 
 
-def write_ini(folder: Path, options: TrainOptions, weights: Mapping[str, float] = START) -> Path:
-    """moses.ini of a folder that train_system has written; paths are relative to it."""
-    end = options.compression
+def write_ini(folder: Path, options: TrainOptions, weights: Mapping[str, float] = START, *, prefix: str = "") -> Path:
+    """moses.ini of a folder that train_system has written.
+
+    Its paths are relative to the folder. Moses takes paths from where it runs: ``prefix`` is the way from there to the folder.
+    """
+    path = {name: prefix + file for name, file in options.files().items()}
     features = [
         "UnknownWordPenalty",
         "WordPenalty",
         "PhrasePenalty",
-        f"PhraseDictionaryMemory name=TranslationModel0 num-features=4 path=phrase-table{end} input-factor=0 output-factor=0",
+        f"PhraseDictionaryMemory name=TranslationModel0 num-features=4 path={path['phrase_table']} "
+        "input-factor=0 output-factor=0",
         "LexicalReordering name=LexicalReordering0 num-features=6 type=wbe-msd-bidirectional-fe-allff input-factor=0 "
-        f"output-factor=0 path=reordering-table{end}",
+        f"output-factor=0 path={path['reordering_table']}",
         "Distortion",
-        f"KENLM name=LM0 factor=0 path=lm.arpa{end} order={options.order}",
+        f"KENLM name=LM0 factor=0 path={path['lm']} order={options.order}",
     ]
     values = list(weights.values())
     sections = {
@@ -88,7 +100,5 @@ def write_ini(folder: Path, options: TrainOptions, weights: Mapping[str, float] 
         "feature": features,
         "weight": ["UnknownWordPenalty0= 1", *(format_features([group], values) for group in group_names(list(weights)))],
     }
-    text = "\n".join(f"[{name}]\n" + "".join(f"{line}\n" for line in lines) for name, lines in sections.items())
-    with open_output(folder / "moses.ini") as stream:
-        stream.write(text.encode())
+    Ini.of(sections).write(folder / "moses.ini")
     return folder / "moses.ini"

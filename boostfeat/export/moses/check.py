@@ -10,8 +10,10 @@ import numpy as np
 
 from ...core.arrays import F64, I64, Bool
 from ...core.errors import InputError
-from ...core.files import read_lines
 from ...core.strings import Strings
+from ...formats.moses.ini import Ini
+from ...formats.moses.phrase_table import SOURCE, SPARSE, TARGET, Entries, count_scores, read_entries
+from ...formats.moses.weights import read_weights
 from ...lists.nbest import NBest
 from ...lists.words import concat, positions
 from ...model.model import Model, tree_scores, unit_table
@@ -21,8 +23,6 @@ from ..c import PREFIX, compiled, scorer
 from ..kinds import tested_features
 from ..verify import compare_scores
 from .columns import EntryFeatures
-from .ini import Ini
-from .table import SOURCE, SPARSE, TARGET, Entries, count_scores, read_entries
 from .weights import MosesWeights
 from .writing import TABLE, WEIGHTS, beside_trees, known_features, linear_value, table_columns, table_name
 
@@ -52,7 +52,7 @@ def linear_difference(model: Model, written: list[Path], context: Context) -> fl
     files = {path.name: path for path in written}
     own = MosesWeights.of(model, known_features(context))
     ini = Ini.read(files["moses.ini" if context.options.ini else "moses.ini.lines"]).weights()
-    sparse = _read_weights(files[WEIGHTS]) if WEIGHTS in files else {}
+    sparse = read_weights([files[WEIGHTS]]) if WEIGHTS in files else {}
     pairs = [(a, b) for name, values in own.dense.items() for a, b in zip(ini.get(name, []), values, strict=False)]
     pairs += [(sparse[name], weight) for name, weight in own.sparse.items()]
     return max((abs(a - b) for a, b in pairs), default=0.0)
@@ -96,7 +96,7 @@ def check_table(model: Model, written: list[Path], context: Context) -> Check:
     n_scores = count_scores(files[TABLE]) - n_added
     features = EntryFeatures.of((*tested_features(model), *linear), producer, n_scores, known.vocab)
     weights = np.array(ini.weights()[producer][n_scores:])
-    sparse = _read_weights(files[WEIGHTS]) if WEIGHTS in files else {}
+    sparse = read_weights([files[WEIGHTS]]) if WEIGHTS in files else {}
     other = linear_value(linear)
     tested = [name for name in tested_features(model) if name in nbest.unit_names]
     pairs = _Pairs.of(nbest, len(tested))
@@ -110,20 +110,15 @@ def check_table(model: Model, written: list[Path], context: Context) -> Check:
         at, table = at[rows], features.table(entries)
         by_leaf = np.array([_sparse_score(entries, row, producer, sparse) for row in rows.tolist()])
         pairs.added[at] = np.log(entries.scores[rows, n_scores:]) @ weights + by_leaf
-        pairs.single[at] = entries.logs()[rows, n_scores:] @ weights + by_leaf
+        pairs.single[at] = entries.logs(np.float32)[rows, n_scores:] @ weights + by_leaf
         pairs.expected[at] = score(table)[rows]
         for k, name in enumerate(tested):
             pairs.x[at, k] = table.column(name)[rows]
-        context.on_progress(entries.first + len(entries) - 1, None, "verifying")
+        context.on_progress(int(entries.number[-1]), None, "verifying")
     _check_unknown(nbest, pairs)
     _check_features(nbest, pairs, tested)
     difference = float(np.nanmax(np.abs(pairs.added - pairs.expected), initial=linear_difference(model, written, context)))
     return Check(nbest.n_units, "distinct units", difference, 1e-6, _note(nbest, pairs, score(unit_table(nbest))))
-
-
-def _read_weights(path: Path) -> dict[str, float]:
-    pairs = (line.split() for _, line in read_lines(path))
-    return {name: float(weight) for name, weight in pairs}
 
 
 def _sparse_score(entries: Entries, row: int, producer: str, weights: dict[str, float]) -> float:

@@ -22,13 +22,13 @@ from ...core.arrays import F64
 from ...core.errors import InputError
 from ...core.strings import Strings
 from ...features.dense import count_features
+from ...formats.moses.labels import score_names
+from ...formats.moses.phrase_table import ALIGNMENT, SCORES, SOURCE, SPARSE, TARGET, Entries, read_entries, spliced
 from ...lists.nbest import strings
 from ...model.model import unit_table
 from ...trees.tree import Table, Tree
 from ..phrase_pairs import PairFeatures, factors
-from .ini import score_names
 from .numbers import number_rows
-from .table import ALIGNMENT, SCORES, SOURCE, SPARSE, TARGET, Entries, read_entries, spliced
 
 if TYPE_CHECKING:
     from ...features import Vocab
@@ -58,7 +58,7 @@ class EntryFeatures:
         """Rows of features; one row more than there are entries, see PairFeatures.compute."""
         own = self.pairs.own[self.n_scores :]
         x = np.empty((len(entries), len(self.pairs.own)))
-        x[:, : self.n_scores] = entries.logs()[:, : self.n_scores]
+        x[:, : self.n_scores] = entries.logs(np.float32)[:, : self.n_scores]
         counts = count_features(entries.joint_counts()) if COUNT_NAMES & set(own) else {}
         for k, name in enumerate(own, self.n_scores):
             x[:, k] = counts[name] if name in counts else _penalty(name, entries)

@@ -14,11 +14,11 @@ from string import Template
 
 from ...core.errors import InputError
 from ...features.products import product_name
+from ...formats.moses.labels import component
 from ...model.model import Model
 from ..c import header
 from ..kinds import Known
 from ..verify import inputs_of
-from .ini import component
 
 # Template features in C++, as boostfeat.features.dense defines them. `back` is words between the previous phrase and this one.
 FROM_PHRASE: dict[str, str] = {

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...core.errors import InputError
+from ...formats.moses.ini import Ini
+from ...formats.moses.labels import component
 from ...model.model import Model
 from ..kinds import Known
-from .ini import Ini, component
 
 
 @dataclass(frozen=True)

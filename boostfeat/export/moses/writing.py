@@ -18,9 +18,12 @@ from string import Template
 import numpy as np
 
 from ...core.arrays import F64
-from ...core.errors import FormatError, InputError, unknown_name
+from ...core.errors import InputError, unknown_name
 from ...features import Vocab
-from ...formats.moses.labels import format_number
+from ...formats.moses.ini import MEMORY, Ini, weight_line
+from ...formats.moses.labels import component
+from ...formats.moses.phrase_table import count_scores
+from ...formats.moses.weights import weight_lines
 from ...model.model import Model, tree_scores
 from ...trees.tree import Table
 from .. import Context
@@ -28,8 +31,6 @@ from ..c import PREFIX
 from ..kinds import Known, not_static, tested_features
 from .columns import Columns, EntryFeatures, Leaves, Scores, Value, augment_table
 from .feature_function import class_name, sources
-from .ini import MEMORY, Ini, component, ini_lines
-from .table import count_scores
 from .weights import MosesWeights
 
 COLUMNS = ("trees", "sum", "leaves")
@@ -70,12 +71,7 @@ def given_ini(context: Context) -> Ini | None:
     """The user's ini, if any."""
     if not context.options.ini:
         return None
-    ini = Ini.read(context.options.ini)
-    if not ini.section("feature") or not ini.section("weight"):
-        raise FormatError(
-            ini.where, expected="an ini of Moses with [feature] and [weight]", found="none", fix="name the decoder's moses.ini"
-        )
-    return ini
+    return Ini.read(context.options.ini).require("feature", "weight")
 
 
 def known_features(context: Context) -> Known:
@@ -170,8 +166,9 @@ def _check_static(model: Model, other: Iterable[str], known: Known) -> None:
 def table_name(model: Model, ini: Ini | None, path: str) -> str:
     """The feature function whose scores a table holds: by the ini, else by the model's features, else Moses' first."""
     if ini is not None:
-        tables = {name: i for name, i in ini.features().items() if ini.lines[i].split()[0].startswith("PhraseDictionary")}
-        same = [name for name, i in tables.items() if f"/{os.path.basename(path)}" in ini.lines[i]]
+        tables = {name: f for name, f in ini.features().items() if f.kind.startswith("PhraseDictionary")}
+        files = {name: os.path.basename(f.arguments.get("path", "")) for name, f in tables.items()}
+        same = [name for name, file in files.items() if file.startswith(os.path.basename(path))]
         if len(tables) == 1 or len(same) == 1:
             return same[0] if len(same) == 1 else next(iter(tables))
         found = ", ".join(tables) or "none"
@@ -221,12 +218,18 @@ def _kept(ini: Ini | None, dense: dict[str, list[float]]) -> str:
     return f"\nWeights that the model does not have stay as they were: {', '.join(kept)}.\n" if kept else ""
 
 
+def ini_lines(feature: str | None, weights: Mapping[str, list[float]]) -> Ini:
+    """Only the lines that a model says something about, for the user's own ini."""
+    lines = [weight_line(name, values) for name, values in weights.items()]
+    return Ini.of({**({} if feature is None else {"feature": [feature]}), "weight": lines})
+
+
 def _ini_files(ini: Ini, sparse: dict[str, float], folder: Path, *, is_whole: bool) -> dict[str, str]:
     """The ini, or only lines of it, and the weights of sparse features, if any, in a file of their own."""
     name = "moses.ini" if is_whole else "moses.ini.lines"
     if not sparse:
         return {name: ini.text}
-    weights = "".join(f"{feature} {format_number(weight)}\n" for feature, weight in sparse.items())
+    weights = "".join(f"{line}\n" for line in weight_lines(sparse, WEIGHTS))
     return {name: ini.with_weight_file(str(folder / WEIGHTS)).text, WEIGHTS: weights}
 
 

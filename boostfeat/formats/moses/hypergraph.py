@@ -13,7 +13,7 @@ covered so far, not where they are: source spans are unknown. The file carries n
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from ...core.errors import FormatError, clip
@@ -121,37 +121,3 @@ def _add_edge(builder: GraphBuilder, node: int, text: str, where: str) -> None:
         tgt=" ".join(words),
         is_unit=bool(words or values),
     )
-
-
-def read_weights(paths: Sequence[str | Path]) -> dict[str, float]:
-    """Weights of hypergraph features from files of ``Name= value`` and ``name value`` lines.
-
-    A dense name with several values, on one line or on several, becomes Name_1, Name_2, ... as in the hypergraphs; one with a
-    single value stays as it is.
-    """
-    groups: dict[str, list[float]] = {}
-    where_of: dict[str, tuple[int, str]] = {}  # which file, and the last place in it
-    for f, path in enumerate(paths):
-        for n, line in read_lines(path):
-            where, parts = f"{path}:{n}", line.split()
-            if not parts or parts[0].startswith("#"):
-                continue
-            name, dense = parts[0].removesuffix("="), parts[0].endswith("=")
-            if len(parts) < 2 or not name or (not dense and len(parts) > 2):
-                raise FormatError(
-                    where, expected="'Name= value' or 'name value'", found=clip(line), fix="repair or remove this line"
-                )
-            if name in groups and (not dense or where_of[name][0] != f):
-                raise FormatError(where, expected="each name once", found=f"{clip(name)} again", fix="repair or remove this line")
-            where_of[name] = f, where
-            groups.setdefault(name, []).extend(number(value, where, f"weight {name}") for value in parts[1:])
-    weights: dict[str, float] = {}
-    for name, values in groups.items():
-        for i, value in enumerate(values, 1):
-            key = name if len(values) == 1 else f"{name}_{i}"
-            if key in weights:
-                raise FormatError(
-                    where_of[name][1], expected="each name once", found=f"{clip(key)} again", fix="repair or remove this line"
-                )
-            weights[key] = value
-    return weights

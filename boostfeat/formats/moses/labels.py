@@ -64,3 +64,14 @@ def format_number(value: float) -> str:
     """The shortest text that reads back as the same number; whole numbers without ``.0``."""
     text = repr(float(value))
     return text.removesuffix(".0")
+
+
+def component(name: str) -> tuple[str, int]:
+    """(feature function, which of its values) of a feature as lists name it: TranslationModel0_2, LM0."""
+    found = _NUMBERED.fullmatch(name)
+    return (found[1], int(found[2])) if found else (name, 0)
+
+
+def score_names(producer: str, n: int) -> tuple[str, ...]:
+    """Of a feature function's values, as lists name them: one with a single value keeps its name."""
+    return (producer,) if n == 1 else tuple(f"{producer}_{i}" for i in range(n))

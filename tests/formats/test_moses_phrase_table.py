@@ -1,0 +1,116 @@
+"""Phrase tables and reordering tables in Moses' text format: what the one reader finds, keeps and refuses."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from boostfeat.core.errors import FormatError
+from boostfeat.formats.moses import phrase_table
+from boostfeat.formats.moses.phrase_table import (
+    ALIGNMENT,
+    FLOOR,
+    PHRASES,
+    REORDERING,
+    SOURCE,
+    TARGET,
+    Entries,
+    Kind,
+    count_scores,
+    format_scores,
+    log_scores,
+    read_entries,
+    write_entry,
+)
+
+TABLE = """\
+das ||| the ||| 0.5 0 ||| 0-0 ||| 9 8 3 ||| |||
+
+das haus|||the  house ||| 1e-60 .25
+
+ä\u00a0ö ||| ||| 1 0.1234567890123456789 ||| ||| 9 8
+"""
+
+
+def read(path: Path, text: str | bytes, kind: Kind = PHRASES) -> list[Entries]:
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return list(read_entries(path, kind))
+
+
+@pytest.mark.parametrize("chunk", [1, 1 << 20])
+def test_fields_of_lines(chunk: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blank lines are skipped and yet counted; fields may be missing, or have no blanks around them."""
+    monkeypatch.setattr(phrase_table, "CHUNK", chunk)
+    parts = read(tmp_path / "pt", TABLE)
+    assert count_scores(tmp_path / "pt") == 2
+    assert [n for part in parts for n in part.number.tolist()] == [1, 3, 5]
+    assert [s for part in parts for s in part.texts(SOURCE).to_pylist()] == ["das", "das haus", "ä\u00a0ö"]
+    assert [t for part in parts for t in part.texts(TARGET).to_pylist()] == ["the", "the  house", ""]
+    assert [a for part in parts for a in part.texts(ALIGNMENT).to_pylist()] == ["0-0", "", ""]
+    assert [n for part in parts for n in part.words(TARGET).tolist()] == [1, 2, 0]
+    scores = np.concatenate([part.scores for part in parts])
+    assert scores.tolist() == [[0.5, 0.0], [1e-60, 0.25], [1.0, 0.1234567890123456789]]
+    counts = np.concatenate([part.joint_counts(needed=False) for part in parts])
+    np.testing.assert_array_equal(counts, [3, np.nan, np.nan])
+
+
+def test_logarithms_in_both_precisions() -> None:
+    """Moses' are in single precision: what is too small for it falls on the floor; in double precision it does not."""
+    scores = np.array([1.0, 0.0, 1e-60, 0.1])
+    assert log_scores(scores).tolist() == [0.0, FLOOR, FLOOR, np.log(0.1)]
+    assert log_scores(np.array([1e-40])).tolist() == [np.log(1e-40)]
+    assert log_scores(scores, np.float32).tolist() == [0.0, FLOOR, FLOOR, float(np.log(np.float32(0.1)))]
+
+
+LAYOUT = r"'source \|\|\| target \|\|\| scores \[\|\|\| alignment \[\|\|\| counts\]\]'"
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "message"),
+    [
+        ("", PHRASES, "pt: expected a phrase table, found an empty file"),
+        ("\n\n", PHRASES, "pt: expected a phrase table, found an empty file"),
+        ("a ||| x\n", PHRASES, rf"pt:1: expected {LAYOUT}, found 'a \|\|\| x'"),
+        ("a ||| x ||| 1\n\nb\n", PHRASES, rf"pt:3: expected {LAYOUT}, found 'b'"),
+        ("a ||| x ||| 1\n ||| x ||| 1\n", PHRASES, rf"pt:2: expected {LAYOUT}, found ' \|\|\| x"),
+        ("a ||| x |||\n", PHRASES, f"pt:1: expected {LAYOUT}"),
+        ("a ||| x ||| 1 1\nb ||| y ||| 1\n", PHRASES, "pt:2: expected 2 scores as in the first line, found '1'"),
+        ("a ||| x ||| 1\nb ||| y ||| 1 1\n", PHRASES, "pt:2: expected 1 scores as in the first line, found '1 1'"),
+        ("a ||| x ||| 1 -1\n", PHRASES, "pt:1: expected probabilities or counts, none negative, found '1 -1'"),
+        ("a ||| x ||| 1 one\n", PHRASES, "pt:1: expected probabilities or counts, none negative, found '1 one'"),
+        ("a ||| x ||| 1 nan\n", PHRASES, "pt:1: expected probabilities or counts, none negative, found '1 nan'"),
+        ("a ||| x ||| 1 1e400\n", PHRASES, "pt:1: expected probabilities or counts, none negative"),
+        ("a ||| x ||| 1e39\n", PHRASES, "pt:1: expected numbers that fit Moses' single precision, found '1e39'"),
+        ("a ||| x ||| 1_0\n", PHRASES, "pt:1: expected probabilities or counts, none negative, found '1_0'"),
+        ("a ||| x ||| １\n", PHRASES, "pt:1: expected probabilities or counts, none negative, found '１'"),
+        ("a ||| x ||| 1\nb ||| \0 ||| 1\n", PHRASES, "pt:2: expected text, found 'a byte 0'"),
+        (b"a ||| x ||| 1\nb ||| \xff ||| 1\n", PHRASES, "pt:2: expected UTF-8 text, found byte 0xff"),
+        ("a ||| x\n", REORDERING, r"pt:1: expected 'source \|\|\| target \|\|\| six probabilities', found 'a \|\|\| x'"),
+        ("a ||| x ||| 1 1 1 1 1 1 ||| y\n", REORDERING, r"pt:1: expected 'source \|\|\| target \|\|\| six probabilities'"),
+        ("a ||| x ||| 1 1 1\n", REORDERING, r"pt:1: expected 6 probabilities \(msd-bidirectional-fe\), found '1 1 1'"),
+    ],
+)
+def test_bad_tables(text: str | bytes, kind: Kind, message: str, tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match=message):
+        all([(entries.scores, entries.texts(TARGET)) for entries in read(tmp_path / "pt", text, kind)])
+
+
+@pytest.mark.parametrize("counts", ["", "1 2", "1 2 x", "1 2 -3", "1 2 nan"])
+def test_counts_that_are_needed(counts: str, tmp_path: Path) -> None:
+    (entries,) = read(tmp_path / "pt", f"a ||| x ||| 1 ||| 0-0 ||| {counts}\n")
+    with pytest.raises(FormatError, match="pt:1: expected "):
+        entries.joint_counts()
+
+
+def test_entries_are_written_as_they_are_read(tmp_path: Path) -> None:
+    stream = io.BytesIO()
+    write_entry(stream, "a b", "x", [0.5, 1 / 3], "0-0 1-0", format_scores([3, 2, 1]))
+    write_entry(stream, "a", "y", [1e-7, 1])
+    assert stream.getvalue() == b"a b ||| x ||| 0.5 0.333333 ||| 0-0 1-0 ||| 3 2 1 ||| |||\na ||| y ||| 1e-07 1\n"
+    (entries,) = read(tmp_path / "pt", stream.getvalue())
+    assert entries.scores.tolist() == [[0.5, 0.333333], [1e-7, 1.0]]
+    assert entries.take(np.array([1])).texts(TARGET).to_pylist() == ["y"]
+    assert entries.take(np.array([1])).place(0).endswith("pt:2")
