@@ -217,7 +217,7 @@ def test_lists_without_references_hypotheses_or_with_sparse_features(boostfeat, 
 @pytest.mark.parametrize(("option", "low"), [("runs", 1), ("rounds", 0), ("trials", 1), ("seed", 0)])
 def test_limits_of_compare(option, low):
     assert getattr(CompareOptions(**{option: low}), option) == low
-    with pytest.raises(InputError, match=f"--{option}: expected at least {low}, found {low - 1}; give a larger one"):
+    with pytest.raises(InputError, match=f"{option}: expected {low} or more, found {low - 1}"):
         CompareOptions(**{option: low - 1})
 
 
