@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -10,6 +11,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.arrays import F64, I64
+from ..core.options import named, options_of
+from ..core.threads import usable_cores
 from ..lists.choices import Scorer, best_choice
 from ..lists.nbest import NBest
 from ..model.model import Model
@@ -19,8 +22,23 @@ from .options import BoostOptions, recipe
 from .record import score_of
 from .stopping import tree_scores
 
-_FIELDS = {"n_rounds": "rounds", "n_draws": "draws", "n_pairs": "keep"}  # scikit-learn's names for counts
-_NOT_FIELDS = ("recipe", "more", "random_state", "n_jobs")
+_PARAMETERS = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)] + [
+    inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default)
+    for name, default in {
+        "recipe": "default",
+        **{o.name: None for o in options_of(BoostOptions)},
+        "random_state": 0,
+        "n_jobs": 1,
+    }.items()
+]
+
+
+def _current(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters by the names of today: release 0.1 said n_rounds, n_draws, n_pairs, and put rare ones into ``more``."""
+    known = named(BoostOptions)
+    given = {**params, **(params.get("more") or {})}
+    short = {name: name.removeprefix("n_") for name in given if name != "more"}
+    return {known[s].name if s in known else name: given[name] for name, s in short.items()}
 
 
 class BoostReranker(BaseEstimator):
@@ -28,66 +46,37 @@ class BoostReranker(BaseEstimator):
 
     An estimator by scikit-learn's conventions, but for its input: ``X`` is an NBest, whose references are the ``y``.
 
-    ``recipe`` sets all options; those given (not None) change it. Parameters are fields of BoostOptions, PairOptions and
-    TreeOptions, the ones that are not parameters go into ``more`` by name. After ``fit``, ``model_`` is the model,
-    ``history_`` what happened in each round, and ``feature_names_in_`` what the lists had.
+    ``recipe`` sets all options; those given (not None) change it. The parameters are the options of BoostOptions, PairOptions and
+    TreeOptions, by the names of the flags of ``boostfeat induce``. After ``fit``, ``model_`` is the model, ``history_`` what
+    happened in each round, and ``feature_names_in_`` what the lists had.
 
-    >>> reranker = BoostReranker(max_leaves=8, n_rounds=40).fit(dev, select=select)   # doctest: +SKIP
+    >>> reranker = BoostReranker(max_leaves=8, rounds=40).fit(dev, select=select)     # doctest: +SKIP
     >>> reranker.score(test)                                                          # doctest: +SKIP
     """
 
-    def __init__(
-        self,
-        recipe: str = "default",
-        level: str | None = None,
-        leaves: str | None = None,
-        max_leaves: int | None = None,
-        n_rounds: int | None = None,
-        shrinkage: float | None = None,
-        l2: float | None = None,
-        patience: int | None = None,
-        metric: str | None = None,
-        resample_pairs: int | None = None,
-        sampler: str | None = None,
-        n_draws: int | None = None,
-        threshold: float | None = None,
-        n_pairs: int | None = None,
-        alpha: float | None = None,
-        min_occurrences: int | None = None,
-        more: Mapping[str, Any] | None = None,
-        random_state: int = 0,
-        n_jobs: int = 1,
-    ) -> None:
-        self.recipe = recipe
-        self.level = level
-        self.leaves = leaves
-        self.max_leaves = max_leaves
-        self.n_rounds = n_rounds
-        self.shrinkage = shrinkage
-        self.l2 = l2
-        self.patience = patience
-        self.metric = metric
-        self.resample_pairs = resample_pairs
-        self.sampler = sampler
-        self.n_draws = n_draws
-        self.threshold = threshold
-        self.n_pairs = n_pairs
-        self.alpha = alpha
-        self.min_occurrences = min_occurrences
-        self.more = more
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    def __init__(self, *args: Any, **params: Any) -> None:
+        given = inspect.Signature(_PARAMETERS).bind(self, *args, **_current(params))
+        given.apply_defaults()
+        for name, value in given.arguments.items():
+            if name != "self":
+                setattr(self, name, value)
+
+    __init__.__signature__ = inspect.Signature(_PARAMETERS)  # type: ignore[attr-defined]  # what scikit-learn reads
+
+    def set_params(self, **params: Any) -> BoostReranker:
+        super().set_params(**_current(params))
+        return self
 
     def options(self) -> BoostOptions:
         """The parameters as the options of boost()."""
         params = self.get_params(deep=False)
-        given = {_FIELDS.get(k, k): v for k, v in params.items() if v is not None and k not in _NOT_FIELDS}
-        return recipe(self.recipe, **{**given, **(self.more or {})})
+        return recipe(params.pop("recipe"), **{k: v for k, v in params.items() if v is not None and k in named(BoostOptions)})
 
     def fit(self, X: NBest, y: None = None, *, select: NBest | None = None, init: Model | None = None) -> BoostReranker:  # noqa: N803
         """Learn on lists with references; ``select`` chooses the number of trees."""
         _check_lists(X)
-        self.model_ = boost(X, select, self.options(), seed=self.random_state, threads=self.n_jobs, init=init)
+        threads = min(self.n_jobs, usable_cores())
+        self.model_ = boost(X, select, self.options(), seed=self.random_state, threads=threads, init=init)
         self.history_ = list(self.model_.history)
         self.n_trees_ = len(self.model_.trees)
         self.feature_names_in_ = np.array(X.feature_names, dtype=object)

@@ -1,48 +1,54 @@
-"""Options of boosting, and recipes: settings that belong together, by name. Every value can be overridden."""
+"""Options of boosting, and recipes: settings that belong together, by name. Every value can be overridden.
+
+Standard library only: the command line reads them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..core.errors import InputError, unknown_name
-from ..losses.pairs import SAMPLERS, PairOptions
-from ..model.model import LEVELS, Level
-from ..trees.growing import TreeOptions
-from .stopping import RULES
+from ..core.options import changed, check, named, option, options_of
+from ..losses.options import PAIRS, SAMPLERS, PairOptions
+from ..model.levels import LEVELS, Level
+from ..trees.options import TREES, TreeOptions
+
+RULES = ("best", "last-se")
+# Options of release 0.1 that no paper of ours describes and that did not help: examples/results.md has their figures.
+GONE = (
+    *("loss", "scale", "anneal", "subsample", "columns", "curvature", "leaf_l2", "min_sentences", "bags", "folds", "length"),
+    *("refit", "refit_every", "refit_loss", "refit_scale", "refit_l2", "refit_leaves", "sparse_trees"),
+)
 
 
 @dataclass(frozen=True)
 class BoostOptions:
-    """How features are induced; the defaults are Figure 3 of [TA13]. RECIPES has better ones."""
+    """How features are induced; the defaults are Figure 3 of [TA13]. RECIPES has better ones.
 
-    level: Level = "local"
-    rounds: int = 25  # M, at most so many trees
-    shrinkage: float = 1.0  # factor of every ρ; 1 is the paper's
-    l2: float = 1.0  # penalty on the initial weights (standardised) and on each ρ
-    sparse_l2: float | None = None  # penalty on the initial weights of sparse features; None: l2
-    patience: int = 10  # rounds without a better select gain before it stops
-    gain: str = "bleu"  # what pairs are drawn and weighed by
-    metric: str = "bleu-sbp"  # what the stopping point is chosen by on select
-    rule: str = "best"  # round kept: of the best select gain, or last-se: the last within a standard error of it
-    resample_pairs: int = 0  # draw pairs anew every so many rounds; 0: never, as in the paper
-    context: bool = False  # weigh pairs by their difference in corpus BLEU, in the context of the 1-best when they are drawn
-    tree_features: tuple[str, ...] = ()  # the features that trees may look at; none named: the dense ones
+    ``l2`` is the penalty on the initial weights (standardised) and on each ρ. ``context`` weighs pairs by their difference
+    in corpus BLEU, in the context of the 1-best when they are drawn. ``rule`` is the round kept: that of the best select
+    gain, or the last within a standard error of it.
+    """
+
+    level: Level = option("local", "local (units are phrases) or global (hypotheses)", choices=LEVELS, group=TREES)
+    rounds: int = option(25, "Trees, at most", least=0, symbol="M", group=TREES)
+    shrinkage: float = option(1.0, "Factor of every tree's weight; 1 is the paper's", above=0, most=1, group=TREES)
+    l2: float = option(1.0, "L2 penalty on weights and steps", least=0, group=TREES)
+    sparse_l2: float | None = option(None, "The same on weights of sparse features", least=0, group=TREES, rare=True)
+    patience: int = option(10, "Rounds without a better select before it stops", least=0, group=TREES)
+    gain: str = option("bleu", "What is learnt: bleu, chrf, ter, wer or a column", group=PAIRS)
+    metric: str = option("bleu-sbp", "Chooses the round: bleu-sbp, or that of the gain", group=TREES)
+    rule: str = option("best", "Round kept: best, or last-se (last within an error)", choices=RULES, group=TREES, rare=True)
+    resample_pairs: int = option(0, "Draw anew every N rounds; 0: never", least=0, group=PAIRS, rare=True)
+    context: bool = option(False, "Weigh by corpus BLEU in context", flag="context/no_context", group=PAIRS, rare=True)
+    tree_features: tuple[str, ...] = option((), "Trees look at these only; default: dense ones", group=TREES, rare=True)
     pairs: PairOptions = field(default_factory=PairOptions)
     tree: TreeOptions = field(default_factory=TreeOptions)
 
     def __post_init__(self) -> None:
-        for name, known in (("level", LEVELS), ("rule", RULES)):
-            if getattr(self, name) not in known:
-                raise unknown_name(name, getattr(self, name), known)
-        for name in ("rounds", "l2", "patience", "resample_pairs"):
-            if not getattr(self, name) >= 0:
-                raise InputError(f"{name}: expected 0 or more, found {getattr(self, name)}")
-        if self.sparse_l2 is not None and not self.sparse_l2 >= 0:
-            raise InputError(f"sparse_l2: expected 0 or more, found {self.sparse_l2}")
-        if not 0 < self.shrinkage <= 1:
-            raise InputError(f"shrinkage: expected a number above 0 up to 1, found {self.shrinkage}")
+        check(self)
 
     def penalties(self, n_dense: int, n_sparse: int) -> list[float]:
         """[D + N] the penalty on each initial weight."""
@@ -96,28 +102,23 @@ ABLATION: dict[str, dict[str, Any]] = {
 
 
 def recipe(name: str = "default", **changes: Any) -> BoostOptions:
-    """The recipe of this name, with changes by the names of the fields of BoostOptions, PairOptions and TreeOptions."""
+    """The recipe of this name, with changes by the names of the options of BoostOptions, PairOptions and TreeOptions."""
     if name not in RECIPES:
         raise unknown_name("recipe", name, RECIPES)
     return with_changes(RECIPES[name], changes)
 
 
 def with_changes(options: BoostOptions, changes: Mapping[str, Any]) -> BoostOptions:
-    """Options with some fields changed, those of pairs and trees too. Another sampler comes with its own numbers."""
-    left = dict(changes)
-
-    def own(part: Any) -> dict[str, Any]:
-        return {f.name: left.pop(f.name) for f in fields(part) if f.name in left}
-
-    sampler = left.get("sampler", options.pairs.sampler)
+    """Options with some changed, those of pairs and trees too. Another sampler comes with its own numbers."""
+    for name in changes:
+        if name not in named(BoostOptions):
+            known = ", ".join(sorted(o.name for o in options_of(BoostOptions)))
+            raise InputError(f"unknown option {name!r} of boosting: expected one of {known}")
+    sampler = changes.get("sampler", options.pairs.sampler)
     if sampler not in SAMPLERS:
         raise unknown_name("sampler", sampler, SAMPLERS)
-    start = options.pairs if sampler == options.pairs.sampler else replace(SAMPLERS[sampler], alpha=options.pairs.alpha)
-    pairs, tree = replace(start, **own(start)), replace(options.tree, **own(options.tree))
-    if left.get("gain", "bleu") not in ("bleu", options.gain) and "metric" not in left:
-        left["metric"] = left["gain"]  # choose by what is learnt
-    here = own(options)
-    if left:
-        known = sorted({f.name for part in (options, options.pairs, options.tree) for f in fields(part)} - {"pairs", "tree"})
-        raise InputError(f"unknown option {next(iter(left))!r} of boosting: expected one of {', '.join(known)}")
-    return replace(options, **{"pairs": pairs, "tree": tree, **here})
+    if sampler != options.pairs.sampler:
+        options = replace(options, pairs=replace(SAMPLERS[sampler], alpha=options.pairs.alpha))
+    if changes.get("gain", "bleu") not in ("bleu", options.gain) and "metric" not in changes:
+        changes = {**changes, "metric": changes["gain"]}  # choose by what is learnt
+    return changed(options, changes)

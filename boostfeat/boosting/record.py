@@ -13,7 +13,8 @@ from ..core.errors import InputError
 from ..lists.choices import Scorer, best_choice
 from ..lists.nbest import NBest
 from ..metrics.metric import metric_of
-from ..model.model import Level, Model
+from ..model.levels import Level
+from ..model.model import Model
 from ..model.units import Space
 from ..trees.tree import Tree
 from .options import BoostOptions

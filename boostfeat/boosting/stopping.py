@@ -16,7 +16,6 @@ from ..model.model import Model
 from ..model.units import Space
 from ..trees.tree import Tree
 
-RULES = ("best", "last-se")
 Row = Mapping[str, Any]
 
 

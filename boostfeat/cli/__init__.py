@@ -12,10 +12,11 @@ from typing import Any, TextIO
 import typer
 from typer.core import TyperGroup
 
+from ..boosting.options import GONE
 from ..core.errors import CANNOT_WRITE, InputError
-from . import compare, decode, demo, doctor, export, featurize, lists, loop, report, rescore, tune
+from ..core.options import OptionError
+from . import compare, decode, demo, doctor, export, featurize, lists, loop, models, report, rescore, tune
 from . import induce as learn
-from .outputs import Command
 
 
 class Ended(BaseException):  # not an Exception: nothing on the way up may take it for an error
@@ -55,10 +56,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Rerank n-best lists with gradient-boosted local features, beside the classic tuners.",
 )
-for module in (lists, featurize, tune, learn, decode, loop, compare, export, rescore, report, demo, doctor):
+for module in (lists, featurize, tune, learn, models, decode, loop, compare, export, rescore, report, demo, doctor):
     module.register(app)
-for command in app.registered_commands:
-    command.cls = Command
 
 # typer has the class of all usage errors (unknown option, missing argument, bad value) only as this one's base
 _UsageError: Any = typer.BadParameter.__mro__[1]
@@ -104,7 +103,12 @@ def run() -> int:
         return result if isinstance(result, int) else 0
     except _UsageError as error:
         command = error.ctx.command_path if getattr(error, "ctx", None) else "boostfeat"
+        flag = getattr(error, "option_name", "")
+        if flag.strip("-").replace("-", "_").removeprefix("no_") in GONE:
+            return _fail(f"{command}: {flag}: expected none, found one of release 0.1 that did not help; leave it out")
         return _fail(f"{command}: {error.format_message().rstrip('.')}; see '{command} --help'".replace("\n", " "))
+    except OptionError as error:
+        return _fail(f"boostfeat: --{error.option.name.replace('_', '-')}: {error.problem}")
     except InputError as error:
         return _fail(f"boostfeat: {error}")
     except Ended as end:

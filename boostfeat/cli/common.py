@@ -12,12 +12,30 @@ from typing import Annotated, Any
 
 import typer
 
-Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of all random choices.")]
-Threads = Annotated[int, typer.Option("--threads", min=1, help="Threads to use; results do not depend on it.")]
-Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No progress, no messages.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Machine-readable results on standard output.")]
+from ..core.threads import usable_cores
 
-ALL_CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+_LAST = {"rich_help_panel": "Common", "show_default": False}
+Seed = Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Seed of all random choices [0]", **_LAST)]
+Threads = Annotated[
+    int,
+    typer.Option("--threads", min=1, metavar="N", help="At most all cores, the default; results do not depend on it.", **_LAST),
+]
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No progress, no messages.", **_LAST)]
+AsJson = Annotated[bool, typer.Option("--json", help="Results for programs, on standard output.", **_LAST)]
+
+FILES, LEARNING = "Files", "Learning"  # headings of --help
+Store = Annotated[str, typer.Argument(metavar="LIST.nbest", help="A list imported with 'boostfeat import'.", show_default=False)]
+ModelFile = Annotated[
+    str | None, typer.Option("-m", "--model", metavar="MODEL", help="A model file; without it, the decoder's own score.")
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="NAME=VALUE", help="An option by name, rare ones too: see --help-all.", rich_help_panel=LEARNING
+    ),
+]
+
+ALL_CORES = usable_cores()
 
 
 def emit(result: Any, text: str, *, as_json: bool) -> None:

@@ -3,61 +3,35 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
 
 import typer
 
+from ..compare.options import CompareOptions
 from ..core.text_table import table
-from .common import ALL_CORES, AsJson, Quiet, Seed, Threads, emit, progress, say
-from .lists import Store
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from .common import Store, emit, progress, say
+from .flags import Given, add
 
 
 def register(app: typer.Typer) -> None:
-    app.command()(compare)
+    add(app, compare)
 
 
 def compare(
     store: Store,
+    *,
     select: Annotated[str, typer.Option("--select", help="The list that chooses hyper-parameters.", show_default=False)],
     output: Annotated[str, typer.Option("-o", "--output", help="A folder for results, models and choices.", show_default=False)],
     test: Annotated[
         str | None, typer.Option("--test", help="The list that results are reported on; an ablation can do without.")
     ] = None,
-    systems: Annotated[
-        str | None,
-        typer.Option(
-            "--systems",
-            help="Of decoder, base-MERT, base-PRO, kbmira, mbr, boost-global, boost-local, boost-local:paper (default: all). "
-            "Names like large/pro, large+neighbours/boost-local or large/boost-local:linear (features/method[:leaves or recipe]) "
-            "go with these; given alone, they are added to all.",
-        ),
-    ] = None,
-    ablation: Annotated[
-        bool,
-        typer.Option(
-            "--ablation",
-            help="Rows of the default recipe with one ingredient changed at a time, and of the paper's. Without --test they are "
-            "reported on select; p-values are against boost-local.",
-        ),
-    ] = False,
-    runs: Annotated[int, typer.Option("--runs", min=1, help="Repeat with other seeds: mean, sd and the stratified test.")] = 1,
-    search: Annotated[str, typer.Option("--search", help="Of hyper-parameters: grid, halving or none.")] = "grid",
-    metric: Annotated[str, typer.Option("--metric", help="What they are chosen by: bleu or bleu-sbp.")] = "bleu-sbp",
-    rounds: Annotated[
-        int | None, typer.Option("--rounds", min=0, help="Trees of boosting, at most (default: as the recipe says).")
-    ] = None,
-    trials: Annotated[int, typer.Option("--trials", min=1, help="Of the significance tests.")] = 10_000,
-    baseline: Annotated[
-        str | None, typer.Option("--baseline", help="The system that p-values are against (default: base-PRO).")
-    ] = None,
+    given: Annotated[Mapping[str, Any], Given(CompareOptions)],
     force: Annotated[bool, typer.Option("--force", help="Replace what other lists or options left in the folder.")] = False,
-    seed: Seed = 0,
-    threads: Threads = ALL_CORES,
-    quiet: Quiet = False,
-    as_json: AsJson = False,
+    seed: int,
+    threads: int,
+    quiet: bool,
+    as_json: bool,
 ) -> None:
     """Train systems on LIST, choose on --select, report on --test: a table with significance.
 
@@ -69,15 +43,14 @@ def compare(
       boostfeat compare dev.nbest --select select.nbest --test test.nbest --systems large/pro --runs 3 -o run3
       boostfeat compare dev.nbest --select select.nbest --ablation --runs 3 -o ablation
     """
-    from ..compare.runner import CompareOptions
     from ..compare.runner import compare as run_comparison
     from ..compare.table import table_rows
     from ..core.errors import InputError
 
-    if test is None and not ablation:
+    ablation = {"baseline": "boost-local"} if given.get("ablation") else {}
+    options = CompareOptions(**{**ablation, **given, "seed": seed})
+    if test is None and not options.ablation:
         raise InputError("--test: expected a list to report on, found none; give one, or --ablation to look at select only")
-    against = baseline or ("boost-local" if ablation else CompareOptions.baseline)
-    options = CompareOptions(systems, runs, search, metric, rounds, trials, against, seed, ablation)
     paths = {"dev": store, "select": select, **({} if test is None else {"test": test})}
     with progress("comparing", quiet=quiet) as bar:
         steps = 0

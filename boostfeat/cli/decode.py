@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .common import ALL_CORES, AsJson, Quiet, Seed, Threads, emit, progress, reading, say
+from ..core.options import comma_list
+from ..decoder.options import SearchOptions
+from .common import emit, progress, reading, say
+from .flags import Given, add
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..decoder import Decoded
+    from ..decoder.decoder import Decoded
 
 
 def register(app: typer.Typer) -> None:
-    app.command()(decode)
+    add(app, decode)
 
 
 def decode(
     source: Annotated[
         str, typer.Argument(metavar="INPUT", help="Sentences, one a line; '-' is standard input.", show_default=False)
     ],
+    *,
     phrase_table: Annotated[str | None, typer.Option("--phrase-table", help="Moses' text format.")] = None,
     lm: Annotated[str | None, typer.Option("--lm", help="An ARPA language model.")] = None,
     reordering_table: Annotated[str | None, typer.Option("--reordering-table", help="Of type msd-bidirectional-fe.")] = None,
@@ -31,24 +36,20 @@ def decode(
         str | None,
         typer.Option("--ini", help="A moses.ini: files, weights, distortion limit; what is given besides overrides it."),
     ] = None,
-    nbest: Annotated[int, typer.Option("--nbest", min=1, help="Translations a sentence in --nbest-output.")] = 100,
+    nbest: Annotated[int, typer.Option("--nbest", "--size", min=1, help="Translations a sentence in --nbest-output.")] = 100,
     nbest_output: Annotated[str | None, typer.Option("--nbest-output", help="Moses' list with scores of every phrase.")] = None,
-    distinct: Annotated[bool, typer.Option("--distinct/--no-distinct", help="n-best: different strings, or derivations.")] = True,
+    distinct: Annotated[
+        bool, typer.Option("--distinct/--derivations", " /--no-distinct", help="n-best: strings, or derivations.")
+    ] = True,
     search_graph: Annotated[str | None, typer.Option("--search-graph", help="Moses' osgx format.")] = None,
     extra: Annotated[
         str | None, typer.Option("--extra", help="Features to list besides the model's: any of count.log,count.0,count.1,len.*.")
     ] = None,
-    stack: Annotated[int, typer.Option("--stack", min=0, help="Hypotheses a stack; 0: all.")] = 200,
-    beam: Annotated[float, typer.Option("--beam", min=0, max=1, help="Least ratio to the stack's best; 0: none.")] = 1e-5,
-    table_limit: Annotated[int, typer.Option("--table-limit", min=0, help="Translations of a phrase; 0: all.")] = 20,
-    distortion_limit: Annotated[
-        int | None, typer.Option("--distortion-limit", min=-1, help="Words to jump; -1: any; default: the ini's, or 6.")
-    ] = None,
+    given: Annotated[Mapping[str, Any], Given(SearchOptions)],
     output: Annotated[str, typer.Option("-o", "--output", help="The best translations; '-' is standard output.")] = "-",
-    seed: Seed = 0,
-    threads: Threads = ALL_CORES,
-    quiet: Quiet = False,
-    as_json: AsJson = False,
+    threads: int,
+    quiet: bool,
+    as_json: bool,
 ) -> None:
     """Translate with phrase-based beam search; a model's trees are scored inside search.
 
@@ -61,17 +62,10 @@ def decode(
 
     from ..core.errors import InputError
     from ..core.files import is_writable_target, open_output, read_lines
-    from ..decoder import (
-        Decoder,
-        SearchOptions,
-        Setup,
-        System,
-        check_bars,
-        graph_names,
-        read_setup,
-        write_nbest,
-        write_search_graph,
-    )
+    from ..decoder.decoder import Decoder
+    from ..decoder.output import check_bars, graph_names, write_nbest, write_search_graph
+    from ..decoder.setup import Setup, read_setup
+    from ..decoder.system import System
     from ..model.model import Model
 
     if model is None and ini is None:
@@ -81,25 +75,25 @@ def decode(
         raise InputError("'-': expected one output on standard output, found more; name files")
     for path in outputs:
         is_writable_target(path)
-    given = read_setup(ini) if ini else Setup({})
-    weights = Model.load(model) if model else Model(given.weights)
-    phrase_table, lm = phrase_table or given.phrase_table, lm or given.lm
+    said = read_setup(ini) if ini else Setup({})
+    weights = Model.load(model) if model else Model(said.weights)
+    phrase_table, lm = phrase_table or said.phrase_table, lm or said.lm
     if phrase_table is None or lm is None:
         missing = "--phrase-table" if phrase_table is None else "--lm"
         raise InputError(f"{missing}: expected a file, here or in the --ini, found none; give it")
-    limit = distortion_limit if distortion_limit is not None else given.distortion_limit
-    options = SearchOptions(stack=stack, beam=beam, table_limit=table_limit, distortion_limit=6 if limit is None else limit)
+    limit = {} if said.distortion_limit is None else {"distortion_limit": said.distortion_limit}
+    options = SearchOptions(**{**limit, **given})
     sentences = [line for _, line in read_lines(source)]
     if nbest_output or search_graph:  # told now, not after hours
         for number, sentence in enumerate(sentences, 1):
             check_bars(sentence.split(), f"{source}:{number}")
     with reading("loading", quiet=quiet):
         system = System.load(
-            phrase_table=phrase_table, lm=lm, reordering_table=reordering_table or given.reordering_table, only=sentences
+            phrase_table=phrase_table, lm=lm, reordering_table=reordering_table or said.reordering_table, only=sentences
         )
     if ini and not model:
-        given.check(system.names, ini)
-    extras = tuple(name.strip() for name in extra.split(",")) if extra else ()
+        said.check(system.names, ini)
+    extras = comma_list(extra)
     unknown_weight = 0.0 if model else 1.0  # an ini means what Moses makes of it
     decoder = Decoder(system, weights, options, extras, unknown_weight)
     translations: list[str] = []  # where they go into the JSON

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from .common import ALL_CORES, AsJson, Quiet, Seed, Threads
+from .flags import add
 
 # Of the lists' 100 hypotheses and of compare's systems as much as fits into about a minute
 SIZE = ("--size", "30")
@@ -16,13 +16,13 @@ SYSTEMS = ("--systems", "decoder,base-MERT,base-PRO,kbmira,boost-local:paper,bas
 
 
 def register(app: typer.Typer) -> None:
-    @app.command()
     def demo(
         output: Annotated[str, typer.Option("-o", "--output", help="A folder for what the commands write.")] = "boostfeat-demo",
-        seed: Seed = 0,
-        threads: Threads = ALL_CORES,
-        quiet: Quiet = False,
-        as_json: AsJson = False,
+        *,
+        seed: int,
+        threads: int,
+        quiet: bool,
+        as_json: bool,
     ) -> None:
         """Run the whole job on the lists in data/, printing each command: import, featurize, compare, show, report.
 
@@ -56,6 +56,8 @@ def register(app: typer.Typer) -> None:
                 sys.stderr.flush()
                 print(f"\n$ boostfeat {' '.join(job)}", flush=True)
             app([*job, *common, *(["--json"] if as_json else [])], standalone_mode=False)
+
+    add(app, demo)
 
 
 def data_folder() -> Path:

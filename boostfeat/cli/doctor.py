@@ -5,14 +5,15 @@ from __future__ import annotations
 import typer
 
 from ..core.text_table import table
-from .common import ALL_CORES, AsJson, Quiet, Seed, Threads, emit
+from .common import emit
+from .flags import add
 
 
 def register(app: typer.Typer) -> None:
-    app.command()(doctor)
+    add(app, doctor)
 
 
-def doctor(seed: Seed = 0, threads: Threads = ALL_CORES, quiet: Quiet = False, as_json: AsJson = False) -> int:
+def doctor(*, as_json: bool) -> int:
     """Show versions, threads, caches and optional parts, and test in seconds that learning works; exit code 1 if it does not.
 
     \b

@@ -4,45 +4,47 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import typer
-
+from ..core.options import check, option
 from .common import say
 
 if TYPE_CHECKING:
     from ..distributed.worker_data import Source
     from ..distributed.workers import Fleet
 
-Engine = Annotated[str, typer.Option("--engine", help="local, or dask: sentences are spread over the workers of a cluster.")]
-Scheduler = Annotated[
-    str | None, typer.Option("--scheduler", help="dask: address of the scheduler, or local: processes here.", show_default=False)
-]
-Workers = Annotated[
-    int | None, typer.Option("--workers", min=1, help="dask: so many workers; default: all there are.", show_default=False)
-]
-Timeout = Annotated[
-    float | None,
-    typer.Option(
-        "--timeout", min=1, help="dask: seconds without a sign of a worker before it is given up (60).", show_default=False
-    ),
-]
+_GROUP = "Graphs and clusters"
 
 
-def on_cluster(
-    engine: str, *, scheduler: str | None, timeout: float | None, workers: int | None = None, **without: object
-) -> bool:
-    """Is it the Dask engine? Raises for flags that do not go with the engine; ``without`` are those that go with local only."""
-    from ..core.errors import InputError, unknown_name
+@dataclass(frozen=True)
+class EngineOptions:
+    """Where a command learns."""
 
-    if engine not in ("local", "dask"):
-        raise unknown_name("engine", engine, ("local", "dask"))
-    wrong = {"scheduler": scheduler, "timeout": timeout, "workers": workers} if engine == "local" else without
-    other = "dask" if engine == "local" else "local"
-    for name, value in wrong.items():
-        if value:
-            raise InputError(f"--{name.replace('_', '-')}: expected --engine {other}, found --engine {engine}; give the other")
-    return engine == "dask"
+    engine: str = option("local", "Or dask: spread sentences over a cluster", choices=("local", "dask"), group=_GROUP)
+    scheduler: str | None = option(None, "Address of Dask's scheduler; local: processes here", group=_GROUP)
+    workers: int | None = option(None, "So many of its workers; default: all", least=1, most=2**16, group=_GROUP, rare=True)
+    timeout: float | None = option(
+        None, "Seconds without a sign of a worker before it is given up (60)", least=1, group=_GROUP, rare=True
+    )
+
+    def __post_init__(self) -> None:
+        check(self)
+
+    @property
+    def is_dask(self) -> bool:
+        return self.engine == "dask"
+
+    def refuse(self, **without: object) -> None:
+        """Raise for flags that do not go with the engine; ``without`` are those that go with local only."""
+        from ..core.errors import InputError
+
+        own = {"scheduler": self.scheduler, "timeout": self.timeout, "workers": self.workers}
+        other = "local" if self.is_dask else "dask"
+        for name, value in (without if self.is_dask else own).items():
+            if value:
+                flag = name.replace("_", "-")
+                raise InputError(f"--{flag}: expected --engine {other}, found --engine {self.engine}; give the other")
 
 
 def source_of(store: str) -> Source:
@@ -56,13 +58,15 @@ def source_of(store: str) -> Source:
 
 
 @contextlib.contextmanager
-def fleet_of(scheduler: str | None, *, workers: int | None, timeout: float | None, threads: int, quiet: bool) -> Iterator[Fleet]:
+def fleet_of(options: EngineOptions, *, threads: int, quiet: bool) -> Iterator[Fleet]:
     """The workers of a cluster; says where its dashboard is."""
     from ..distributed.workers import Fleet, connected
 
-    with connected(scheduler or "local", workers=workers, threads=threads, timeout=min(timeout or 20.0, 20.0)) as client:
+    timeout = options.timeout or 60.0
+    where = options.scheduler or "local"
+    with connected(where, workers=options.workers, threads=threads, timeout=min(timeout, 20.0)) as client:
         say(f"dask dashboard: {client.dashboard_link}", quiet=quiet)
-        fleet = Fleet(client, workers=workers, timeout=timeout or 60.0)
+        fleet = Fleet(client, workers=options.workers, timeout=timeout)
         try:
             yield fleet
         except BaseException:

@@ -7,18 +7,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .common import ALL_CORES, AsJson, Quiet, Seed, Threads, emit, progress, say, say_missing
+from ..export import ExportOptions
+from .common import emit, progress, say, say_missing
+from .flags import add
 
 if TYPE_CHECKING:
     from ..export import Check
 
 
 def register(app: typer.Typer) -> None:
-    app.command()(export)
+    add(app, export)
 
 
 def export(
     model: Annotated[str, typer.Argument(metavar="MODEL.json", help="A model file.", show_default=False)],
+    *,
     to: Annotated[str, typer.Option("--to", help="c, moses, json, onnx, treelite, python, cdec or nbest.", show_default=False)],
     output: Annotated[str, typer.Option("-o", "--output", help="The file to write; a folder for moses.", show_default=False)],
     verify: Annotated[
@@ -31,18 +34,9 @@ def export(
         ),
     ] = None,
     no_verify: Annotated[bool, typer.Option("--no-verify", help="Do not score the list both ways.")] = False,
-    prefix: Annotated[str | None, typer.Option("--prefix", help="c, moses: of all C names; default boostfeat.")] = None,
-    static: Annotated[
-        str | None, typer.Option("--static", help="c, moses: comma-separated features to take for static (phrase pair alone).")
-    ] = None,
-    phrase_table: Annotated[str | None, typer.Option("--phrase-table", help="moses: the phrase table to augment.")] = None,
-    ini: Annotated[str | None, typer.Option("--ini", help="moses: the moses.ini to rewrite.")] = None,
-    columns: Annotated[str | None, typer.Option("--columns", help="moses: trees, sum or leaves.")] = None,
-    vocab: Annotated[str | None, typer.Option("--vocab", help="moses: the vocabulary that featurize wrote.")] = None,
-    seed: Seed = 0,
-    threads: Threads = ALL_CORES,
-    quiet: Quiet = False,
-    as_json: AsJson = False,
+    options: ExportOptions,
+    quiet: bool,
+    as_json: bool,
 ) -> None:
     """Write a model for other programs, and check that it scores the same there.
 
@@ -55,7 +49,7 @@ def export(
       boostfeat export model.json --to moses --phrase-table phrase-table.gz --ini moses.ini -o moses/ --verify test.nbest
     """
     from ..core.errors import InputError
-    from ..export import Context, ExportOptions, exporter
+    from ..export import Context, exporter
     from ..export import export as write
     from ..lists.store import read_store
     from ..model.model import Model
@@ -70,14 +64,6 @@ def export(
     nbest = read_store(name) if name else None
     if nbest is not None and name:
         say_missing(f"{Path(name).name} lacks", loaded.missing_features(nbest), quiet=quiet)
-    options = ExportOptions(
-        prefix=prefix,
-        static=tuple(n.strip() for n in static.split(",")) if static else (),
-        phrase_table=phrase_table,
-        ini=ini,
-        columns=columns,
-        vocab=vocab,
-    )
     with progress(f"export to {to}", quiet=quiet) as bar:
         files, check = write(loaded, to, output, Context(nbest, options, on_progress=bar.update), verify=not no_verify)
     found = _found(check)

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..core.text_table import table
-from .common import ALL_CORES, AsJson, Quiet, Seed, Threads, emit, progress, reading, say
-from .lists import Store, group_table
+from .common import Store, emit, progress, reading, say
+from .flags import add
+from .lists import group_table
 
 if TYPE_CHECKING:
     from ..features import Posterior, Resources, Vocab
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 
 
 def register(app: typer.Typer) -> None:
-    app.command()(featurize)
-    app.command()(templates)
+    add(app, featurize)
+    add(app, templates)
 
 
 def featurize(
@@ -67,10 +68,11 @@ def featurize(
     hash_bits: Annotated[
         int, typer.Option("--hash", min=0, max=30, help="Hash each template's sparse names to 2^BITS; 0: keep them.")
     ] = 0,
-    seed: Seed = 0,
-    threads: Threads = ALL_CORES,
-    quiet: Quiet = False,
-    as_json: AsJson = False,
+    *,
+    seed: int,
+    threads: int,
+    quiet: bool,
+    as_json: bool,
 ) -> None:
     """Add features computed from what the list carries: phrases, alignments, spans, neighbours.
 
@@ -213,7 +215,7 @@ def _posterior(model: str | None, scale: float | None) -> Posterior:
     return Posterior(scale, replace(Model.load(model), config={}, history=()).to_json() if model else None)
 
 
-def templates(seed: Seed = 0, threads: Threads = ALL_CORES, quiet: Quiet = False, as_json: AsJson = False) -> None:
+def templates(*, as_json: bool) -> None:
     """List the feature templates: their sets, kind, and what a decoder must keep to compute them while it searches.
 
     \b

@@ -1,37 +1,41 @@
-"""What ``tune`` and ``induce`` share: options for fresh lists from search graphs between fits."""
+"""What ``tune`` and ``induce`` share: options for fresh lists from search graphs between fits; graphs in ``info``."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..core.options import comma_list
 from ..core.text_table import table
+from ..loop.options import GRAPHS
 from .common import emit, reading, say
 
 if TYPE_CHECKING:
     from ..lists.nbest import NBest
-    from ..loop.graphs import GraphOptions
+    from ..loop.options import GraphOptions
     from ..model.model import Model
     from ..tuners.base import Run
 
 Graphs = Annotated[
-    list[str] | None, typer.Option("--graphs", help="Search graphs of the list's sentences: add their k-best between fits.")
+    list[str] | None,
+    typer.Option("--graphs", metavar="FILE", help="Of the list: add their k-best between fits.", rich_help_panel=GRAPHS),
 ]
-GraphIterations = Annotated[int, typer.Option("--graph-iterations", min=1, help="Fits and fresh lists before the last fit.")]
-GraphSize = Annotated[int, typer.Option("--graph-size", min=1, help="k of the k-best of a graph.")]
-GraphNames = Annotated[str | None, typer.Option("--graph-names", help="osgx: comma-separated names of the values in core=(...).")]
-GraphVocab = Annotated[
-    str | None, typer.Option("--graph-vocab", help="The vocab of 'featurize' that gave the list its features.")
-]
+_NAMES: dict[str, Any] = {"metavar": "A,B,...", "help": "osgx: what core=(...) holds, or the moses.ini that says it."}
+CoreNames = Annotated[str | None, typer.Option("--names", "--graph-names", **_NAMES)]
+RareCoreNames = Annotated[str | None, typer.Option("--names", "--graph-names", **_NAMES, rich_help_panel=GRAPHS, hidden=True)]
 
 
-def graph_options(paths: list[str], iterations: int, size: int, names: str | None, vocab: str | None) -> GraphOptions:
-    from ..loop.graphs import GraphOptions
+def core_names(given: str | None) -> tuple[str, ...] | None:
+    """Names of the values of an osgx: a list with commas, or an ini, whose feature functions come in the order of the values."""
+    from ..formats.moses.ini import Ini
 
-    return GraphOptions(tuple(paths), iterations, size, tuple(n.strip() for n in names.split(",")) if names else None, vocab)
+    if given is None or "," in given or not os.path.isfile(given):
+        return None if given is None else comma_list(given)
+    return tuple(Ini.read(given).score_names())
 
 
 def tuned_on_graphs(

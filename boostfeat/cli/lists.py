@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..core.text_table import table
-from .common import ALL_CORES, AsJson, Quiet, Seed, Threads, emit, reading, say, say_missing
-from .graphs import MANY
+from .common import ModelFile, Store, emit, reading, say, say_missing
+from .flags import add
+from .graphs import MANY, CoreNames, core_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,14 +19,11 @@ if TYPE_CHECKING:
     from ..core.arrays import F64
     from ..lists.nbest import NBest
 
-Store = Annotated[str, typer.Argument(metavar="LIST.nbest", help="A list imported with 'boostfeat import'.", show_default=False)]
-ModelFile = Annotated[str | None, typer.Option("-m", "--model", help="A model file; without it, the decoder's own score.")]
-
 
 def register(app: typer.Typer) -> None:
-    app.command("import")(import_)
+    add(app, import_, "import")
     for command in (info, convert, rerank, score):
-        app.command()(command)
+        add(app, command)
 
 
 def import_(
@@ -39,7 +37,8 @@ def import_(
     source: Annotated[str | None, typer.Option("-s", "--source", help="Source sentences, one a line.")] = None,
     format: Annotated[str, typer.Option("--format", help="auto looks at the content.")] = "auto",
     size: Annotated[
-        int | None, typer.Option("--size", min=1, help="At most N hypotheses a sentence; for graphs, N-best (default 100).")
+        int | None,
+        typer.Option("--size", "--nbest", min=1, help="At most N hypotheses a sentence; for graphs, N-best (default 100)."),
     ] = None,
     distinct: Annotated[bool, typer.Option("--distinct/--derivations", help="Graphs: N-best strings, or derivations.")] = True,
     weights: Annotated[
@@ -48,14 +47,14 @@ def import_(
             "--weights", help="Graphs: what ranks the paths; a model file, or files of 'Name= value' lines; repeatable."
         ),
     ] = None,
-    names: Annotated[str | None, typer.Option("--names", help="osgx: comma-separated names of the values in core=(...).")] = None,
+    names: CoreNames = None,
     allow_mismatch: Annotated[
         bool, typer.Option("--allow-mismatch", help="Keep what units and totals disagree on as a feature of the hypothesis.")
     ] = False,
-    seed: Seed = 0,
-    threads: Threads = ALL_CORES,
-    quiet: Quiet = False,
-    as_json: AsJson = False,
+    *,
+    threads: int,
+    quiet: bool,
+    as_json: bool,
 ) -> None:
     """Read n-best lists or search graphs of any decoder into a store.
 
@@ -83,7 +82,7 @@ def import_(
         distinct=distinct,
         allow_mismatch=allow_mismatch,
         weights=_graph_weights(weights) if weights else None,
-        names=[n.strip() for n in names.split(",")] if names else None,
+        names=core_names(names),
         threads=threads,
     )
     with reading("importing", quiet=quiet):
@@ -117,10 +116,9 @@ def info(
     store: Annotated[
         str, typer.Argument(metavar="LIST.nbest|GRAPH", help="An imported list, or a search graph.", show_default=False)
     ],
-    seed: Seed = 0,
-    threads: Threads = ALL_CORES,
-    quiet: Quiet = False,
-    as_json: AsJson = False,
+    *,
+    quiet: bool,
+    as_json: bool,
 ) -> None:
     """Show what a list holds: sizes, features, and BLEU of its first, mean and oracle hypotheses.
 
@@ -171,10 +169,8 @@ def convert(
         str, typer.Option("-o", "--output", help="The file to write; .gz .xz .bz2 .zst compress; '-' is standard output.")
     ] = "-",
     format: Annotated[str, typer.Option("--format", help="moses, moses-enriched or jsonl.")] = "jsonl",
-    seed: Seed = 0,
-    threads: Threads = ALL_CORES,
-    quiet: Quiet = False,
-    as_json: AsJson = False,
+    *,
+    as_json: bool,
 ) -> None:
     """Write a store as an n-best list in another format.
 
@@ -200,10 +196,9 @@ def rerank(
         str, typer.Option("--format", help="text: the best, one line a sentence; moses, jsonl: the list, best first.")
     ] = "text",
     output: Annotated[str, typer.Option("-o", "--output", help="'-' is standard output.")] = "-",
-    seed: Seed = 0,
-    threads: Threads = ALL_CORES,
-    quiet: Quiet = False,
-    as_json: AsJson = False,
+    *,
+    quiet: bool,
+    as_json: bool,
 ) -> None:
     """Sort each list by a model's score, or the decoder's own.
 
@@ -239,10 +234,9 @@ def score(
     store: Store,
     model: ModelFile = None,
     metrics: Annotated[str, typer.Option("--metrics", help="Any of bleu,bleu-sbp,chrf,ter.")] = "bleu,bleu-sbp",
-    seed: Seed = 0,
-    threads: Threads = ALL_CORES,
-    quiet: Quiet = False,
-    as_json: AsJson = False,
+    *,
+    quiet: bool,
+    as_json: bool,
 ) -> None:
     """Score the reranked 1-best against the references.
 

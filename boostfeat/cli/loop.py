@@ -3,147 +3,209 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..core.options import comma_list, typed
 from ..core.text_table import table
-from .common import ALL_CORES, AsJson, Quiet, Seed, Threads, emit, progress, say
+from ..decoder.options import SearchOptions
+from ..loop.options import LoopOptions
+from .common import FILES, LEARNING, Settings, emit, progress, say
+from .flags import Given, add
+from .graphs import RareCoreNames, core_names
+from .tune import make_tuner, methods
 
 if TYPE_CHECKING:
-    from ..loop import Corpus, Decoder
+    from ..loop.decoders import Corpus, Decoder
+    from ..loop.driver import Result
+    from ..loop.learners import Learner
     from ..loop.reference import ReferenceDecoder
     from ..model.model import Model
 
+DECODER = "Decoder: a command, or the reference decoder (default), or graphs"
+
 
 def register(app: typer.Typer) -> None:
-    app.command()(loop)
+    add(app, loop, more=methods)
 
 
 def loop(
     source: Annotated[str, typer.Argument(metavar="INPUT", help="Sentences to decode, one a line.", show_default=False)],
-    ref: Annotated[list[str], typer.Option("-r", "--ref", help="References; repeat for more than one.", show_default=False)],
-    output: Annotated[str, typer.Option("-o", "--output", help="A folder for all iterations.", show_default=False)],
-    method: Annotated[str, typer.Option("--method", help="A tuner (see 'boostfeat tune') or induce.")] = "pro",
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", help="NAME=VALUE: an option of the method, as epochs=20; repeatable.")
-    ] = None,
-    online: Annotated[
-        str | None, typer.Option("--online", help="mira or adagrad: learn from each sentence as it is decoded.")
-    ] = None,
-    recipe: Annotated[
-        str, typer.Option("--recipe", help="induce: fast, default or paper; search pays for every tree, so fast has few.")
-    ] = "fast",
-    reweigh: Annotated[
-        bool, typer.Option("--reweigh/--no-reweigh", help="induce: fit all weights anew before trees are added.")
-    ] = True,
-    groups: Annotated[str | None, typer.Option("--groups", help="A TOML file that freezes or scales weights.")] = None,
+    *,
+    ref: Annotated[
+        list[str],
+        typer.Option("-r", "--ref", metavar="FILE", help="References; repeat for more than one.", rich_help_panel=FILES),
+    ],
+    output: Annotated[str, typer.Option("-o", "--output", metavar="FOLDER", help="Of all iterations.", rich_help_panel=FILES)],
     init: Annotated[
-        str | None, typer.Option("--init", help="Weights to start from: a model, an ini, or 'name value' lines; default: --ini.")
+        str | None,
+        typer.Option("--init", metavar="FILE", help="Weights: a model, an ini, 'name value' lines.", rich_help_panel=FILES),
     ] = None,
-    select_input: Annotated[str | None, typer.Option("--select-input", help="Held-out sentences, decoded as well.")] = None,
-    select_ref: Annotated[list[str] | None, typer.Option("--select-ref", help="Their references; repeatable.")] = None,
+    ini: Annotated[
+        str | None,
+        typer.Option("--ini", metavar="FILE", help="A moses.ini: weights, and files of the decoder.", rich_help_panel=FILES),
+    ] = None,
+    select_input: Annotated[
+        str | None,
+        typer.Option("--select-input", metavar="FILE", help="Held-out sentences, decoded as well.", rich_help_panel=FILES),
+    ] = None,
+    select_ref: Annotated[
+        list[str] | None,
+        typer.Option("--select-ref", metavar="FILE", help="Their references; repeatable.", rich_help_panel=FILES),
+    ] = None,
+    method: Annotated[
+        str, typer.Option("--method", help="A tuner (see 'boostfeat tune') or induce", rich_help_panel=LEARNING)
+    ] = "pro",
+    settings: Settings = None,
+    online: Annotated[
+        str | None,
+        typer.Option("--online", help="mira or adagrad: learn as sentences are decoded.", rich_help_panel=LEARNING),
+    ] = None,
+    recipe: Annotated[str, typer.Option("--recipe", help="Of induce, or default, paper", rich_help_panel=LEARNING)] = "fast",
+    reweigh: Annotated[
+        bool,
+        typer.Option(
+            "--reweigh/--no-reweigh",
+            help="induce: fit all weights anew before trees are added.",
+            rich_help_panel=LEARNING,
+            hidden=True,
+        ),
+    ] = True,
+    groups: Annotated[
+        str | None,
+        typer.Option("--groups", metavar="TOML", help="Freezes or scales weights.", rich_help_panel=LEARNING, hidden=True),
+    ] = None,
+    limits: LoopOptions,
     decoder: Annotated[
         str | None,
         typer.Option(
             "--decoder",
-            help="A command with places {weights} (or {ini}, {model}), {input}, {nbest}, {size}, {iteration}, {seed}; run "
-            "without a shell. Default: the reference decoder.",
+            metavar="COMMAND",
+            help="With {ini}, {model} or {weights}, {input}, {nbest}, {size}, {iteration}, {seed}; no shell.",
+            rich_help_panel=DECODER,
         ),
     ] = None,
-    weights_format: Annotated[str, typer.Option("--weights-format", help="Of {weights}: moses, cdec or name-value.")] = "moses",
-    ini: Annotated[str | None, typer.Option("--ini", help="A moses.ini: its [weight] section is replaced.")] = None,
-    format: Annotated[str, typer.Option("--format", help="Of the command's list; auto looks at the content.")] = "auto",
-    timeout: Annotated[float | None, typer.Option("--timeout", help="Seconds a decoding may take.")] = None,
-    phrase_table: Annotated[str | None, typer.Option("--phrase-table", help="Reference decoder: a Moses phrase table.")] = None,
-    lm: Annotated[str | None, typer.Option("--lm", help="Reference decoder: an ARPA file.")] = None,
-    reordering_table: Annotated[str | None, typer.Option("--reordering-table", help="Reference decoder: an msd table.")] = None,
-    stack: Annotated[int | None, typer.Option("--stack", min=0, help="Reference decoder: hypotheses a stack.")] = None,
-    beam: Annotated[float | None, typer.Option("--beam", min=0, help="Reference decoder: threshold of a stack.")] = None,
-    table_limit: Annotated[int | None, typer.Option("--table-limit", min=0, help="Reference decoder: options a phrase.")] = None,
-    distortion_limit: Annotated[int | None, typer.Option("--distortion-limit", help="Reference decoder: longest jump.")] = None,
+    weights_format: Annotated[
+        str,
+        typer.Option("--weights-format", help="Of {weights}, or cdec, name-value", rich_help_panel=DECODER, hidden=True),
+    ] = "moses",
+    format: Annotated[str, typer.Option("--format", help="Of the command's list", rich_help_panel=DECODER, hidden=True)] = "auto",
+    timeout: Annotated[
+        float | None,
+        typer.Option("--timeout", help="Seconds a decoding may take.", rich_help_panel=DECODER, hidden=True),
+    ] = None,
+    phrase_table: Annotated[
+        str | None, typer.Option("--phrase-table", metavar="FILE", help="In Moses' format.", rich_help_panel=DECODER)
+    ] = None,
+    lm: Annotated[str | None, typer.Option("--lm", metavar="FILE", help="In ARPA format.", rich_help_panel=DECODER)] = None,
+    reordering_table: Annotated[
+        str | None,
+        typer.Option(
+            "--reordering-table", metavar="FILE", help="Of type msd-bidirectional-fe.", rich_help_panel=DECODER, hidden=True
+        ),
+    ] = None,
+    search: Annotated[Mapping[str, Any], Given(SearchOptions, rare=True)],
     extra: Annotated[
-        str | None, typer.Option("--extra", help="Reference decoder: more features to list, as count.log,len.tgt.")
+        str | None,
+        typer.Option(
+            "--extra",
+            metavar="A,B,...",
+            help="Reference decoder: more features to list, as count.log,len.tgt.",
+            rich_help_panel=DECODER,
+            hidden=True,
+        ),
     ] = None,
     graphs: Annotated[
-        list[str] | None, typer.Option("--graphs", help="Take k-best lists from these search graphs in place of decoding.")
+        list[str] | None,
+        typer.Option("--graphs", metavar="FILE", help="Take their k-best in place of decoding.", rich_help_panel=DECODER),
     ] = None,
-    select_graphs: Annotated[list[str] | None, typer.Option("--select-graphs", help="Those of --select-input.")] = None,
-    names: Annotated[str | None, typer.Option("--names", help="osgx: comma-separated names of the values in core=(...).")] = None,
-    nbest_size: Annotated[int, typer.Option("--nbest-size", "--nbest", min=1, help="Hypotheses a sentence.")] = 100,
-    max_iterations: Annotated[
-        int, typer.Option("--max-iterations", "--maximum-iterations", min=1, help="Of learning and decoding, at most.")
-    ] = 10,
-    accumulate: Annotated[
+    select_graphs: Annotated[
+        list[str] | None,
+        typer.Option("--select-graphs", metavar="FILE", help="Those of --select-input.", rich_help_panel=DECODER, hidden=True),
+    ] = None,
+    names: RareCoreNames = None,
+    nbest: Annotated[
         int,
-        typer.Option(
-            "--accumulate", "--prev-aggregate-nbestlist", min=-1, help="Learn from the newest list and N before it; -1: all."
-        ),
-    ] = -1,
-    min_weight_change: Annotated[
-        float,
-        typer.Option("--min-weight-change", "--minimum-required-change-in-weights", min=0, help="Less than this ends the loop."),
-    ] = 1e-5,
-    patience: Annotated[int, typer.Option("--patience", min=1, help="Iterations without a better select metric.")] = 3,
-    metric: Annotated[str, typer.Option("--metric", help="What iterations are chosen by: bleu, bleu-sbp or chrf.")] = "bleu-sbp",
-    pick: Annotated[str, typer.Option("--pick", help="Which model is given: auto, select, dev or last.")] = "auto",
-    rescale: Annotated[
-        bool, typer.Option("--rescale/--no-rescale", help="Decode at the scale of the first weights, which pruning is set for.")
-    ] = True,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on where the same command was interrupted.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace an earlier run in the folder.")] = False,
-    seed: Seed = 0,
-    threads: Threads = ALL_CORES,
-    quiet: Quiet = False,
-    as_json: AsJson = False,
+        typer.Option("--nbest", "--nbest-size", "--size", min=1, help="Hypotheses a sentence", rich_help_panel=DECODER),
+    ] = 100,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on where the same command stopped.", rich_help_panel=FILES)
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an earlier run in the folder.", rich_help_panel=FILES)] = False,
+    seed: int,
+    threads: int,
+    quiet: bool,
+    as_json: bool,
 ) -> None:
-    """Tune or induce with a decoder in the loop: learn, decode, accumulate the lists, and again.
+    """Learn, decode, accumulate the lists, and again: a decoder in the loop.
 
-    Every row of the table is of real decoding. The folder keeps each iteration; after any interruption --resume goes on to the
-    same model.
+    Every row of the table is of real decoding; after any interruption --resume goes on to the same model.
 
     \b
     Example:
-      boostfeat loop dev.fi -r dev.en --ini moses.ini -o run --method kbmira \\
+      boostfeat loop dev.fi -r dev.en --ini moses.ini --method kbmira -o run \\
         --decoder 'moses -f {ini} -i {input} -n-best-list {nbest} {size} distinct'
-      boostfeat loop dev.fi -r dev.en --phrase-table pt.gz --lm lm.arpa.gz --init start.json --method induce \\
-        --select-input sel.fi --select-ref sel.en -o run
     """
-    from dataclasses import replace
-
     from ..core.errors import InputError
-    from ..loop import CommandDecoder, Corpus, DecoderError, GraphDecoder, LoopOptions, run_loop
-    from ..loop.driver import table_rows
     from ..loop.weights import read_start
 
-    options = LoopOptions(max_iterations, accumulate, min_weight_change, patience, metric, pick, rescale, seed)
     if (select_input is None) != (not select_ref):
         raise InputError("--select-input, --select-ref: expected both or none, found one; give the other")
+    if (start_file := init or ini) is None:
+        raise InputError("--init: expected weights to start from, found none; give --init MODEL or --ini FILE")
+    if sum(x is not None for x in (decoder, graphs, phrase_table or lm)) > 1:
+        raise InputError("expected one of --decoder, --graphs and --phrase-table with --lm, found more; choose one")
+    corpora = _corpora(source, ref, select_input, select_ref)
+    start = read_start(start_file)
+    used: Decoder
+    if decoder is not None:
+        from ..loop.decoders import CommandDecoder
+
+        used = CommandDecoder(decoder, nbest, weights_format, ini, format, timeout)
+    elif graphs:
+        used = _graph_decoder(corpora, graphs, select_graphs, nbest, names)
+    else:
+        tables = {"phrase_table": phrase_table, "lm": lm, "reordering_table": reordering_table}
+        used = _reference(tables, ini, search, comma_list(extra), nbest, corpora)
+        if start_file == ini:  # what Moses takes where an ini does not say it
+            start = replace(start, weights={"UnknownWordPenalty0": 1.0, **start.weights})
+    if online is not None:
+        learner = _online(online, settings or (), groups, used, corpora[0], start)
+    else:
+        learner = _learner(method, settings or (), recipe, groups, limits.metric, reweigh=reweigh)
+    limits = replace(limits, seed=seed)
+    result = _run(corpora, used, learner, start, output, limits, threads=threads, resume=resume, force=force, quiet=quiet)
+    _show(result, output, quiet=quiet, as_json=as_json)
+
+
+def _corpora(source: str, ref: list[str], select_input: str | None, select_ref: list[str] | None) -> list[Corpus]:
+    from ..loop.decoders import Corpus
+
     corpora = [Corpus.read("dev", source, ref)]
     if select_input is not None:
         corpora.append(Corpus.read("select", select_input, select_ref or []))
-    if (start_file := init or ini) is None:
-        raise InputError("--init: expected weights to start from, found none; give --init MODEL or --ini FILE")
-    start = read_start(start_file)
-    if sum(x is not None for x in (decoder, graphs, phrase_table or lm)) > 1:
-        raise InputError("expected one of --decoder, --graphs and --phrase-table with --lm, found more; choose one")
-    used: Decoder
-    if decoder is not None:
-        used = CommandDecoder(decoder, nbest_size, weights_format, ini, format, timeout)
-    elif graphs:
-        if len(corpora) > 1 and not select_graphs:
-            raise InputError("--select-graphs: expected the search graphs of --select-input, found none; give them")
-        files = {"dev": tuple(graphs), "select": tuple(select_graphs or ())}
-        used = GraphDecoder(
-            {c.name: files[c.name] for c in corpora}, nbest_size, tuple(n.strip() for n in names.split(",")) if names else None
-        )
-    else:
-        given = {"stack": stack, "beam": beam, "table_limit": table_limit, "distortion_limit": distortion_limit}
-        tables = {"phrase_table": phrase_table, "lm": lm, "reordering_table": reordering_table}
-        used = _reference(tables, ini, given, extra, nbest_size, corpora)
-        if start_file == ini:  # what Moses takes where an ini does not say it
-            start = replace(start, weights={"UnknownWordPenalty0": 1.0, **start.weights})
-    learner = _learner(method, settings or [], online, recipe, reweigh, groups, metric, used, corpora[0], start)
+    return corpora
+
+
+def _run(
+    corpora: list[Corpus],
+    decoder: Decoder,
+    learner: Learner,
+    start: Model,
+    output: str,
+    limits: LoopOptions,
+    *,
+    threads: int,
+    resume: bool,
+    force: bool,
+    quiet: bool,
+) -> Result:
+    """The loop, with progress; the last lines of a decoder that fails are shown."""
+    from ..loop.decoders import DecoderError
+    from ..loop.driver import run_loop
 
     with progress("loop", quiet=quiet) as bar:
         note = ""
@@ -163,7 +225,7 @@ def loop(
 
         try:
             how: dict[str, Any] = {"threads": threads, "resume": resume, "force": force}
-            result = run_loop(corpora, used, learner, start, output, options, **how, report=report, warn=warn, tick=tick)
+            return run_loop(corpora, decoder, learner, start, output, limits, **how, report=report, warn=warn, tick=tick)
         except DecoderError as error:
             for line in error.tail:
                 sys.stderr.write(f"decoder| {line}\n")
@@ -171,6 +233,11 @@ def loop(
         except KeyboardInterrupt as error:
             error.args = (f"{output} keeps all that is finished; go on with --resume",)
             raise
+
+
+def _show(result: Result, output: str, *, quiet: bool, as_json: bool) -> None:
+    from ..loop.driver import table_rows
+
     if as_json:
         what = {"rows": result.rows, "picked": result.picked, "reason": result.reason, "signature": result.model.signature}
         emit({"output": output, **what}, "", as_json=True)
@@ -180,75 +247,75 @@ def loop(
     say(f"ended: {result.reason}; iteration {result.picked} -> {output}/model.json", quiet=quiet)
 
 
+def _graph_decoder(
+    corpora: list[Corpus], graphs: list[str], select_graphs: list[str] | None, size: int, names: str | None
+) -> Decoder:
+    """Search graphs in place of a decoder."""
+    from ..core.errors import InputError
+    from ..loop.decoders import GraphDecoder
+
+    if len(corpora) > 1 and not select_graphs:
+        raise InputError("--select-graphs: expected the search graphs of --select-input, found none; give them")
+    files = {"dev": tuple(graphs), "select": tuple(select_graphs or ())}
+    return GraphDecoder({c.name: files[c.name] for c in corpora}, size, core_names(names))
+
+
 def _reference(
-    tables: dict[str, str | None],
+    tables: Mapping[str, str | None],
     ini: str | None,
-    given: dict[str, Any],
-    extra: str | None,
+    search: Mapping[str, Any],
+    extra: tuple[str, ...],
     size: int,
     corpora: list[Corpus],
 ) -> ReferenceDecoder:
     """The reference decoder, with what the ini says where no flag does."""
     from ..core.errors import InputError
-    from ..decoder import SearchOptions, read_setup
+    from ..decoder.setup import read_setup
     from ..loop.reference import ReferenceDecoder
 
     if ini is not None:
         said = read_setup(ini)
         tables = {name: path or getattr(said, name) for name, path in tables.items()}
-        if given["distortion_limit"] is None:
-            given["distortion_limit"] = said.distortion_limit
+        if said.distortion_limit is not None:
+            search = {"distortion_limit": said.distortion_limit, **search}
     if tables["phrase_table"] is None or tables["lm"] is None:
         raise InputError("expected a decoder, found none; give --decoder COMMAND, --graphs FILE, or --phrase-table and --lm")
     return ReferenceDecoder(
         phrase_table=tables["phrase_table"],
         lm=tables["lm"],
         reordering_table=tables["reordering_table"],
-        search=SearchOptions(**{name: value for name, value in given.items() if value is not None}),
+        search=SearchOptions(**search),
         sentences=tuple(line for corpus in corpora for line in corpus.source),
-        extra=tuple(n.strip() for n in extra.split(",")) if extra else (),
+        extra=extra,
         size=size,
     )
 
 
-def _learner(
-    method: str,
-    settings: list[str],
-    online: str | None,
-    recipe: str,
-    reweigh: bool,
-    groups: str | None,
-    metric: str,
-    decoder: Any,
-    corpus: Corpus,
-    start: Model,
-) -> Any:
-    from dataclasses import replace
-
+def _online(name: str, settings: Sequence[str], groups: str | None, decoder: Decoder, corpus: Corpus, start: Model) -> Learner:
+    """What learns from each sentence as it is decoded."""
     from ..core.errors import InputError, unknown_name
-    from ..loop import TreeLearner, TunerLearner
+    from ..loop.online import OnlineLearner
     from ..loop.reference import ReferenceDecoder
-    from ..loop.settings import typed
-    from ..tuners import TUNERS, tuner_class
     from ..tuners.base import Groups
 
-    pairs = [text.partition("=") for text in settings]
-    for name, equals, value in pairs:
-        if not name or not equals or not value:
-            raise InputError(f"--set: expected NAME=VALUE, found {name + equals + value!r}")
-    given = {name: value for name, _, value in pairs}
+    if name not in ("mira", "adagrad"):
+        raise unknown_name("online method", name, ("mira", "adagrad"))
+    if not isinstance(decoder, ReferenceDecoder):
+        raise InputError("--online: expected the reference decoder, found another; give --phrase-table and --lm")
+    if any(text.partition("=")[0] == "epochs" for text in settings):
+        raise InputError("--set epochs: an iteration is an epoch here; give --max-iterations")
     grouped = Groups.load(groups) if groups else Groups()
-    if online is not None:
-        from ..loop.online import OnlineLearner
+    return OnlineLearner(make_tuner(name, {}, settings), decoder, corpus, start, grouped)
 
-        if online not in ("mira", "adagrad"):
-            raise unknown_name("online method", online, ("mira", "adagrad"))
-        if not isinstance(decoder, ReferenceDecoder):
-            raise InputError("--online: expected the reference decoder, found another; give --phrase-table and --lm")
-        if "epochs" in given:
-            raise InputError("--set epochs: an iteration is an epoch here; give --max-iterations")
-        tuner = tuner_class(online)()
-        return OnlineLearner(replace(tuner, **typed(tuner, given)), decoder, corpus, start, grouped)
+
+def _learner(method: str, settings: Sequence[str], recipe: str, groups: str | None, metric: str, *, reweigh: bool) -> Learner:
+    """What learns from the lists so far: boosting or a tuner."""
+    from ..core.errors import InputError, unknown_name
+    from ..loop.learners import TreeLearner, TunerLearner
+    from ..tuners import TUNERS
+    from ..tuners.base import Groups
+
+    grouped = Groups.load(groups) if groups else Groups()
     if method == "induce":
         if grouped.rules:
             raise InputError("--groups: expected a tuner, found --method induce; it has no groups")
@@ -256,8 +323,7 @@ def _learner(
         from ..boosting.options import with_changes
 
         options = options_of(recipe, metric=metric)
-        return TreeLearner(with_changes(options, typed(options, given)), reweigh)
+        return TreeLearner(with_changes(options, typed(type(options), settings)), reweigh)
     if method not in TUNERS:
         raise unknown_name("method", method, [*TUNERS, "induce"])
-    tuner = tuner_class(method)()
-    return TunerLearner(method, replace(tuner, **typed(tuner, given)), grouped, metric)
+    return TunerLearner(method, make_tuner(method, {}, settings), grouped, metric)

@@ -6,21 +6,21 @@ from typing import Annotated
 
 import typer
 
-from .common import ALL_CORES, AsJson, Quiet, Seed, Threads, emit, say
+from .common import emit, say
+from .flags import add
 
 
 def register(app: typer.Typer) -> None:
-    app.command()(report)
+    add(app, report)
 
 
 def report(
     run: Annotated[str, typer.Argument(metavar="RUN/", help="The folder that compare wrote.", show_default=False)],
     output: Annotated[str, typer.Option("-o", "--output", help="The page to write.")] = "report.html",
     test: Annotated[str | None, typer.Option("--test", help="Where the test list is now, if it was moved.")] = None,
-    seed: Seed = 0,
-    threads: Threads = ALL_CORES,
-    quiet: Quiet = False,
-    as_json: AsJson = False,
+    *,
+    quiet: bool,
+    as_json: bool,
 ) -> None:
     """Write a comparison as one HTML page that works offline: results, curves, trees, features, sentences.
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import time
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .common import ALL_CORES, AsJson, Quiet, Seed, Threads, emit, reading, say, say_missing
+from .common import emit, reading, say, say_missing
+from .flags import add
+from .graphs import CoreNames, core_names
 
 if TYPE_CHECKING:
     from ..model.model import Model
@@ -17,7 +18,7 @@ FORMATS = ("text", "moses", "moses-enriched", "jsonl")
 
 
 def register(app: typer.Typer) -> None:
-    app.command()(rescore)
+    add(app, rescore)
 
 
 def rescore(
@@ -34,7 +35,7 @@ def rescore(
         list[str] | None,
         typer.Option("--weights", help="In place of -m: a file of 'Name= value' or 'name value' lines; repeatable."),
     ] = None,
-    nbest: Annotated[int, typer.Option("--nbest", min=1, help="The N best of each graph, exactly.")] = 1,
+    nbest: Annotated[int, typer.Option("--nbest", "--size", min=1, help="The N best of each graph, exactly.")] = 1,
     distinct: Annotated[bool, typer.Option("--distinct/--derivations", help="N best strings, or derivations.")] = True,
     format: Annotated[
         str | None,
@@ -50,18 +51,18 @@ def rescore(
     oracle: Annotated[
         bool, typer.Option("--oracle", help="The paths nearest to the references instead (BLEU, approximately).")
     ] = False,
-    names: Annotated[
-        str | None,
-        typer.Option("--names", help="osgx: names of the values in core=(...), by commas, or the moses.ini that tells them."),
-    ] = None,
+    names: CoreNames = None,
     vocab: Annotated[
-        str | None, typer.Option("--vocab", help="What featurize learnt: makes the template features of the model on edges.")
+        str | None,
+        typer.Option(
+            "--vocab", "--graph-vocab", help="What featurize learnt: makes the template features of the model on edges."
+        ),
     ] = None,
     graph_format: Annotated[str, typer.Option("--graph-format", help="auto looks at the content.")] = "auto",
-    seed: Seed = 0,
-    threads: Threads = ALL_CORES,
-    quiet: Quiet = False,
-    as_json: AsJson = False,
+    *,
+    threads: int,
+    quiet: bool,
+    as_json: bool,
 ) -> None:
     """Find the best paths of whole search graphs under a model: weights and local trees decompose over edges.
 
@@ -135,15 +136,6 @@ def rescore(
     say_missing("the graphs lack", scorer.missing(), hint=hint, quiet=quiet)
     for name, score in bleu.items():
         say(f"BLEU of the {name}: {score.score:.2f} ({score.signature})", quiet=quiet)
-
-
-def core_names(given: str | None) -> list[str] | None:
-    """Names of the values of an osgx: a list with commas, or an ini, whose feature functions come in the order of the values."""
-    from ..formats.moses.ini import Ini
-
-    if given is None or "," in given or not os.path.isfile(given):
-        return None if given is None else [name.strip() for name in given.split(",")]
-    return Ini.read(given).score_names()
 
 
 def _model(model: str | None, weights: list[str] | None) -> Model | None:

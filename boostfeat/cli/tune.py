@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import fields, replace
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..core.options import describe, named, options_of, typed
 from ..core.text_table import table
-from .common import ALL_CORES, AsJson, Quiet, Seed, Threads, emit, progress, say
-from .engine import Engine, Scheduler, Timeout, fleet_of, on_cluster, source_of
-from .graphs import GraphIterations, GraphNames, Graphs, GraphSize, GraphVocab, graph_options, tuned_on_graphs
-from .induce import Init, Select
-from .lists import Store
+from ..loop.options import GraphOptions
+from ..tuners.options import TUNER_OPTIONS
+from .common import FILES, LEARNING, Settings, Store, emit, progress, say
+from .engine import EngineOptions, fleet_of, source_of
+from .flags import Given, add
+from .graphs import Graphs, RareCoreNames, core_names, tuned_on_graphs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
     from typing import TypeAlias
 
     from ..lists.nbest import NBest
@@ -26,131 +29,98 @@ if TYPE_CHECKING:
 
     Fit: TypeAlias = Callable[..., Model]
 
+PICKS = {"auto": "auto", "select": "select", "dev": "train", "train": "train", "last": "last"}
+
 
 def register(app: typer.Typer) -> None:
-    app.command()(tune)
+    add(app, tune, more=methods)
 
 
-def _option(flag: str, kind: Any, help: str, **more: Any) -> Any:
-    return Annotated[kind | None, typer.Option(flag, help=help, show_default=False, **more)]
+def methods() -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    for method, options in TUNER_OPTIONS.items():
+        yield f"{method} (--set NAME=VALUE, or the name as a flag)", describe(options)
 
 
 def tune(
     store: Store,
-    method: Annotated[str, typer.Option("--method", help="pro, mert, mira, kbmira, rm, adagrad, rampion or arow.")] = "pro",
-    output: Annotated[str | None, typer.Option("-o", "--output", help="The model file to write.", show_default=False)] = None,
-    select: Select = None,
-    init: Init = None,
-    metric: Annotated[
-        str, typer.Option("--metric", help="What epochs are chosen by (and MERT climbs): bleu, bleu-sbp or chrf.")
-    ] = "bleu",
-    pick: Annotated[
-        str, typer.Option("--pick", help="Epoch: auto (best on --select, else the method's own), select, train or last.")
-    ] = "auto",
+    *,
+    output: Annotated[
+        str | None, typer.Option("-o", "--output", metavar="MODEL", help="The model to write.", rich_help_panel=FILES)
+    ] = None,
+    select: Annotated[
+        str | None,
+        typer.Option("--select", metavar="LIST", help="A held-out list that chooses the epoch.", rich_help_panel=FILES),
+    ] = None,
+    init: Annotated[
+        str | None, typer.Option("--init", metavar="MODEL", help="A model to start from.", rich_help_panel=FILES)
+    ] = None,
     groups: Annotated[
-        str | None, typer.Option("--groups", help="A TOML file that freezes weights or scales L1, L2, C by name pattern.")
+        str | None,
+        typer.Option(
+            "--groups",
+            metavar="TOML",
+            help="Freezes weights or scales L1, L2, C by name pattern.",
+            rich_help_panel=FILES,
+            hidden=True,
+        ),
     ] = None,
+    method: Annotated[
+        str, typer.Option("--method", help="Or mert, mira, kbmira, rm, adagrad, rampion, arow", rich_help_panel=LEARNING)
+    ] = "pro",
+    settings: Settings = None,
+    gain: Annotated[
+        str,
+        typer.Option("--gain", help="What is learnt, or chrf, ter, wer, a quality column", rich_help_panel=LEARNING),
+    ] = "bleu",
+    metric: Annotated[
+        str | None,
+        typer.Option("--metric", help="Chooses epochs (mert climbs it); default: that of the gain", rich_help_panel=LEARNING),
+    ] = None,
+    pick: Annotated[
+        str,
+        typer.Option("--pick", help="Epoch: auto (select, or its own), select, dev, last", rich_help_panel=LEARNING),
+    ] = "auto",
     runs: Annotated[
-        int,
-        typer.Option("--runs", min=1, help="Repeat with other seeds: mean and sd; the best on --select, or the first, is kept."),
+        int, typer.Option("--runs", min=1, help="Of other seeds; the best on select is kept", rich_help_panel=LEARNING)
     ] = 1,
+    strategy_grid: Annotated[
+        bool,
+        typer.Option(
+            "--strategy-grid", help="mira: all oracles x predictions, with curves.", rich_help_panel=LEARNING, hidden=True
+        ),
+    ] = False,
+    given: Annotated[Mapping[str, Any], Given(TUNER_OPTIONS)],
     graphs: Graphs = None,
-    graph_iterations: GraphIterations = 5,
-    graph_size: GraphSize = 100,
-    graph_names: GraphNames = None,
-    graph_vocab: GraphVocab = None,
-    strategy_grid: Annotated[bool, typer.Option("--strategy-grid", help="mira: all oracles x predictions, with curves.")] = False,
-    epochs: _option("--epochs", int, "Passes over the list.", min=1) = None,  # type: ignore[valid-type]
-    rounds: _option("--rounds", int, "pro: fits that are averaged; mert: rounds of starts.", min=1) = None,  # type: ignore[valid-type]
-    c: _option("--c", float, "mira, rm, kbmira, rampion, arow: largest step, or pull to the start (C).") = None,  # type: ignore[valid-type]
-    k: _option("--k", int, "mira, rm: of the model's best that local update looks at (k).", min=1) = None,  # type: ignore[valid-type]
-    oracle: _option("--oracle", str, "mira, rm: lu, hope or max-bleu.") = None,  # type: ignore[valid-type]
-    prediction: _option("--prediction", str, "mira, rm: pb, mc or fear.") = None,  # type: ignore[valid-type]
-    average: Annotated[
-        bool | None, typer.Option("--average/--last", help="mira, rm: averaged or last weights.", show_default=False)
-    ] = None,
-    shards: _option("--shards", int, "mira, rm: learners mixed after each epoch (n).", min=1) = None,  # type: ignore[valid-type]
-    context_scale: _option("--context-scale", float, "mira, rm: scale of BLEU in context.") = None,  # type: ignore[valid-type]
-    b: _option("--b", float, "rm: bound of the spread (B).") = None,  # type: ignore[valid-type]
-    d: _option("--d", float, "rm: largest bound step (D).") = None,  # type: ignore[valid-type]
-    solver: _option("--solver", str, "rm: pa or cp.") = None,  # type: ignore[valid-type]
-    max_iter: _option("--max-iter", int, "rm: cutting planes (MaxIter); pro: L-BFGS iterations.", min=1) = None,  # type: ignore[valid-type]
-    decay: _option("--decay", float, "kbmira: of the background corpus.") = None,  # type: ignore[valid-type]
-    background: _option("--background", str, "kbmira: what enters the background, hope or model.") = None,  # type: ignore[valid-type]
-    shuffle: Annotated[
-        bool | None, typer.Option("--shuffle/--no-shuffle", help="kbmira: a new order each epoch.", show_default=False)
-    ] = None,
-    passes: _option("--passes", int, "rampion: over the sentences an epoch (T'').", min=1) = None,  # type: ignore[valid-type]
-    alpha: _option("--alpha", float, "rampion: scale of the cost; pro: smoothing of sentence BLEU.") = None,  # type: ignore[valid-type]
-    eta: _option("--eta", float, "adagrad, arow, rampion: learning rate (eta).") = None,  # type: ignore[valid-type]
-    dense_eta: _option("--dense-eta", float, "adagrad, arow: learning rate of dense features.") = None,  # type: ignore[valid-type]
-    standardise: Annotated[
-        bool | None, typer.Option("--standardise/--raw", help="adagrad, arow: scale dense features.", show_default=False)
-    ] = None,
-    l1: _option("--l1", float, "adagrad, arow: L1 penalty (lambda).") = None,  # type: ignore[valid-type]
-    l2: _option("--l2", float, "pro: L2 penalty.") = None,  # type: ignore[valid-type]
-    loss: _option("--loss", str, "adagrad, arow: logistic or hinge.") = None,  # type: ignore[valid-type]
-    pairs: _option("--pairs", int, "adagrad, arow: pairs a sentence (s).", min=1) = None,  # type: ignore[valid-type]
-    batch: _option("--batch", int, "adagrad, arow: sentences a mini-batch.", min=1) = None,  # type: ignore[valid-type]
-    workers: _option("--workers", int, "Of --engine dask; else adagrad, arow: stale gradients of so many.", min=1) = None,  # type: ignore[valid-type]
-    asynchronous: Annotated[
-        bool | None, typer.Option("--async", help="adagrad, arow: real threads, not reproducible.", show_default=False)
-    ] = None,
-    variant: _option("--variant", str, "arow: linear or exact.") = None,  # type: ignore[valid-type]
-    variance: _option("--variance", float, "arow: of the weights to start with.") = None,  # type: ignore[valid-type]
-    r: _option("--r", float, "arow: the higher, the slower variances fall.") = None,  # type: ignore[valid-type]
-    sampler: _option("--sampler", str, "pro: ta13 or hm11.") = None,  # type: ignore[valid-type]
-    draws: _option("--draws", int, "pro, adagrad, arow: pairs drawn a sentence (Gamma).", min=1) = None,  # type: ignore[valid-type]
-    threshold: _option("--threshold", float, "pro, adagrad, arow: least BLEU difference of a pair.") = None,  # type: ignore[valid-type]
-    keep: _option("--keep", int, "pro: pairs kept a sentence (Xi).", min=1) = None,  # type: ignore[valid-type]
-    restarts: _option("--restarts", int, "mert: random starts.", min=0) = None,  # type: ignore[valid-type]
-    shakes: _option("--shakes", int, "mert: starts of each further round.", min=0) = None,  # type: ignore[valid-type]
-    shake: _option("--shake", float, "mert: length of their random step.") = None,  # type: ignore[valid-type]
-    directions: _option("--directions", int, "mert: random lines tried.", min=0) = None,  # type: ignore[valid-type]
-    tol: _option("--tol", float, "mert: least gain; pro: of the gradient.") = None,  # type: ignore[valid-type]
-    max_features: _option("--max-features", int, "mert: refuse to tune more.", min=1) = None,  # type: ignore[valid-type]
-    engine: Engine = "local",
-    scheduler: Scheduler = None,
-    timeout: Timeout = None,
-    seed: Seed = 0,
-    threads: Threads = ALL_CORES,
-    quiet: Quiet = False,
-    as_json: AsJson = False,
+    taken: GraphOptions,
+    names: RareCoreNames = None,
+    where: EngineOptions,
+    seed: int,
+    threads: int,
+    quiet: bool,
+    as_json: bool,
 ) -> None:
-    """Tune linear weights with a classic method. An option that the method does not have is an error.
+    """Tune linear weights with a classic method.
 
-    With --init MODEL that has trees, on a list made by 'augment', the trees' weights are tuned too. With --graphs the list grows
-    by fresh k-best lists of search graphs, under the weights so far, as it would by decoding again. With --engine dask pro gives
-    the same weights; mira, rm and adagrad mix the weights of the workers after each epoch, which is another algorithm.
+    With --init MODEL that has trees, on a list of 'augment', their weights are tuned too. On a cluster pro gives the same
+    weights; mira, rm and adagrad mix those of the workers after each epoch.
 
     \b
     Example:
       boostfeat tune dev.nbest --method kbmira --select select.nbest -o kbmira.json
+      boostfeat tune dev.nbest --method mira --set oracle=max-bleu -o mira.json
     """
-    given = {name: value for name, value in locals().items() if name in _METHOD_OPTIONS and value is not None}
-    from ..core.errors import InputError
-    from ..core.files import is_writable_target
     from ..lists.store import read_store
     from ..model.model import Model
     from ..model.tree_columns import augmented_weights, folded
-    from ..tuners.base import Features, Groups, Run, feature_warnings
+    from ..tuners.base import Groups, Run
 
-    cluster = on_cluster(engine, scheduler=scheduler, timeout=timeout, graphs=graphs, strategy_grid=strategy_grid)
-    n_workers = given.pop("workers", None) if cluster else None
-    tuner = make_tuner(method, given)
-    if cluster:
-        from ..distributed.tuning import check_tuner
-
-        check_tuner(tuner, method)
-        source = source_of(store)
-    if output is None and not strategy_grid:
-        raise InputError("-o: expected a model file to write, found none; give -o MODEL.json")
-    if output is not None:
-        is_writable_target(output)
-    if pick not in ("auto", "select", "train", "last"):
-        raise InputError(f"--pick: expected auto, select, train or last, found {pick!r}")
-    if strategy_grid and method != "mira":
-        raise InputError(f"--strategy-grid: expected --method mira, found {method}")
+    started = time.monotonic()
+    if not where.is_dask and where.workers:  # before --set under_way had its name
+        given, where = {**given, "workers": where.workers}, replace(where, workers=None)
+    where.refuse(graphs=graphs, strategy_grid=strategy_grid)
+    tuner = make_tuner(method, given, settings or ())
+    _check(output, pick, method, tuner, where, strategy_grid=strategy_grid)
+    source = source_of(store) if where.is_dask else None
     start = Model.load(init) if init else None
     nbest = read_store(store)
     held_out = read_store(select) if select else None
@@ -159,105 +129,81 @@ def tune(
         threads=threads,
         init=augmented_weights(start) if start else None,
         groups=Groups.load(groups) if groups else Groups(),
-        metric=metric,
-        pick=pick,
+        gain=gain,
+        metric=metric or gain,
+        pick=PICKS[pick],
     )
     if graphs:
-        taken = graph_options(graphs, graph_iterations, graph_size, graph_names, graph_vocab)
+        taken = replace(taken, paths=tuple(graphs), names=core_names(names))
         nbest, run = tuned_on_graphs(tuner, nbest, held_out, run, taken, quiet=quiet)
-    features = Features.of(nbest if not cluster else nbest[:0])  # the driver of a cluster looks at names only
-    zeros_matter = method != "pro"  # its objective is convex: where it starts does not matter
-    seen = nbest if not cluster else nbest[:0]
-    for warning in feature_warnings(features, seen, features.vector(run.init or {}) if zeros_matter else None):
-        say(f"warning: {warning}", quiet=quiet)
-
+    _warn(nbest if not where.is_dask else nbest[:0], run, method, quiet=quiet)  # the driver of a cluster looks at names only
     if strategy_grid:
         result, text, model = _grid(tuner, nbest, held_out, run, quiet=quiet)
     else:
-        with contextlib.ExitStack() as stack:
-            fit = _fit_here
-            if cluster:
-                from ..distributed.tuning import tune_on
-
-                fleet = stack.enter_context(fleet_of(scheduler, workers=n_workers, timeout=timeout, threads=threads, quiet=quiet))
-                fit = partial(tune_on, fleet, source, say=lambda what: say(what, quiet=False))
-            models = []
-            for n in range(runs):
-                again = replace(run, seed=seed + n)
-                models.append(_one_run(fit, tuner, method, nbest, held_out, again, quiet=quiet))
-                if method == "rm":
-                    models[-1] = _beside_mira(fit, models[-1], tuner, nbest, again, quiet=quiet)
-        result, text, model = _summary(models, metric)
+        with _fitting(source, where, threads=threads, quiet=quiet) as fit:
+            again = [replace(run, seed=seed + n) for n in range(runs)]
+            models = [_one_run(fit, tuner, method, nbest, held_out, one, quiet=quiet) for one in again]
+        result, text, model = _summary(models, run.metric)
     if start is not None and start.trees:
         model = replace(folded(model.weights, start), config=model.config, history=model.history)
     if output is not None:
         model.save(output)
     emit({**result, "output": output, "signature": model.signature}, text, as_json=as_json)
+    say(f"{method} -> {output or 'no file'} in {time.monotonic() - started:.1f} s", quiet=quiet)
 
 
-# flags that are fields of some tuner's dataclass; the others are tune's own
-_METHOD_OPTIONS = frozenset(
-    {
-        "epochs",
-        "rounds",
-        "c",
-        "k",
-        "oracle",
-        "prediction",
-        "average",
-        "shards",
-        "context_scale",
-        "b",
-        "d",
-        "solver",
-        "max_iter",
-        "decay",
-        "background",
-        "shuffle",
-        "passes",
-        "alpha",
-        "eta",
-        "dense_eta",
-        "standardise",
-        "l1",
-        "l2",
-        "loss",
-        "pairs",
-        "batch",
-        "workers",
-        "asynchronous",
-        "variant",
-        "variance",
-        "r",
-        "sampler",
-        "draws",
-        "threshold",
-        "keep",
-        "restarts",
-        "shakes",
-        "shake",
-        "directions",
-        "tol",
-        "max_features",
-    }
-)
-
-
-def make_tuner(method: str, given: Mapping[str, Any]) -> Any:
-    """A tuner with the given options; one that it does not have is an error that lists its own."""
+def make_tuner(method: str, given: Mapping[str, Any], settings: Iterable[str] = ()) -> Any:
+    """A tuner with these options by name, and settings NAME=VALUE; one that it does not have is an error that lists its own."""
     from ..core.errors import InputError
     from ..tuners import tuner_class
 
     kind = tuner_class(method)
-    own = [f.name for f in fields(kind)]
+    known = named(kind)
     for name in given:
-        if name not in own:
-            raise InputError(f"--{_flag(name)}: {method} has no such option; it has {', '.join('--' + _flag(n) for n in own)}")
-    return kind(**given)
+        if name not in known:
+            own = ", ".join("--" + o.name.replace("_", "-") for o in options_of(kind))
+            raise InputError(f"--{name.replace('_', '-')}: {method} has no such option; it has {own}")
+    return kind(**{**{known[name].field: value for name, value in given.items()}, **typed(kind, settings)})
 
 
-def _flag(name: str) -> str:
-    return {"asynchronous": "async"}.get(name, name.replace("_", "-"))
+def _check(output: str | None, pick: str, method: str, tuner: Any, where: EngineOptions, *, strategy_grid: bool) -> None:
+    """Raise for what does not go together, before anything is read."""
+    from ..core.errors import InputError
+    from ..core.files import is_writable_target
+
+    if where.is_dask:
+        from ..distributed.tuning import check_tuner
+
+        check_tuner(tuner, method)
+    if output is None and not strategy_grid:
+        raise InputError("-o: expected a model file to write, found none; give -o MODEL.json")
+    if output is not None:
+        is_writable_target(output)
+    if pick not in PICKS:
+        raise InputError(f"--pick: expected auto, select, train or last, found {pick!r}")
+    if strategy_grid and method != "mira":
+        raise InputError(f"--strategy-grid: expected --method mira, found {method}")
+
+
+def _warn(nbest: NBest, run: Run, method: str, *, quiet: bool) -> None:
+    from ..tuners.base import Features, feature_warnings
+
+    features = Features.of(nbest)
+    zeros_matter = method != "pro"  # its objective is convex: where it starts does not matter
+    for warning in feature_warnings(features, nbest, features.vector(run.init or {}) if zeros_matter else None):
+        say(f"warning: {warning}", quiet=quiet)
+
+
+@contextlib.contextmanager
+def _fitting(source: Any, where: EngineOptions, *, threads: int, quiet: bool) -> Iterator[Fit]:
+    """What fits a tuner: this process, or a cluster."""
+    if source is None:
+        yield _fit_here
+        return
+    from ..distributed.tuning import tune_on
+
+    with fleet_of(where, threads=threads, quiet=quiet) as fleet:
+        yield partial(tune_on, fleet, source, say=lambda what: say(what, quiet=False))
 
 
 def _fit_here(tuner: Any, nbest: NBest, held_out: NBest | None, run: Run) -> Model:
@@ -266,6 +212,11 @@ def _fit_here(tuner: Any, nbest: NBest, held_out: NBest | None, run: Run) -> Mod
 
 
 def _one_run(fit: Fit, tuner: Any, method: str, nbest: NBest, held_out: NBest | None, run: Run, *, quiet: bool) -> Model:
+    model = _fitted(fit, tuner, method, nbest, held_out, run, quiet=quiet)
+    return _beside_mira(fit, model, tuner, nbest, run, quiet=quiet) if method == "rm" else model
+
+
+def _fitted(fit: Fit, tuner: Any, method: str, nbest: NBest, held_out: NBest | None, run: Run, *, quiet: bool) -> Model:
     total = getattr(tuner, "epochs", getattr(tuner, "rounds", None))
     with progress(f"tuning ({method})", quiet=quiet) as bar:
 
@@ -284,8 +235,8 @@ def _beside_mira(fit: Fit, model: Model, tuner: Any, nbest: NBest, run: Run, *, 
     from ..tuners import tuner_class
 
     mira = tuner_class("mira")
-    same = mira(**{f.name: getattr(tuner, f.name) for f in fields(mira)})
-    rows = _one_run(fit, same, "mira, for its spread", nbest, None, replace(run, pick="last"), quiet=quiet).history
+    same = mira(**{o.field: getattr(tuner, o.field) for o in options_of(mira)})
+    rows = _fitted(fit, same, "mira, for its spread", nbest, None, replace(run, pick="last"), quiet=quiet).history
     beside = {row["epoch"]: {f"mira_{name}": row[name] for name in ("spread_mean", "spread_sd")} for row in rows}
     return replace(model, history=tuple({**row, **beside.get(row["epoch"], {})} for row in model.history))
 
@@ -339,15 +290,9 @@ def _curve(model: Model, most: int = 30) -> str:
     ]
 
     def cell(value: Any) -> str:
-        return (
-            ""
-            if value is None
-            else f"{value:.3g}"
-            if isinstance(value, float) and abs(value) < 1
-            else f"{value:.2f}"
-            if isinstance(value, float)
-            else str(value)
-        )
+        if isinstance(value, float):
+            return f"{value:.3g}" if abs(value) < 1 else f"{value:.2f}"
+        return "" if value is None else str(value)
 
     rows = [[*(cell(row.get(name)) for name in columns), "*" if row["epoch"] == model.config["epoch"] else ""] for row in kept]
     return table(rows, header=[*columns, ""], right=tuple(range(len(columns))))

@@ -34,9 +34,10 @@ from ..lists.learnable import range_warnings
 from ..lists.store import read_store, write_store
 from ..metrics.bleu import HYP_LEN, REF_LEN, corpus_rows
 from ..metrics.metric import metrics_of
-from ..metrics.significance import SEED, TRIALS
+from ..metrics.significance import SEED
 from ..model.model import Model
 from ..tuners.linear import fit_pro
+from .options import CompareOptions
 from .systems import (
     FitOptions,
     Report,
@@ -57,42 +58,16 @@ METRICS = ("bleu", "bleu-sbp", "chrf", "ter")
 VERSIONS = ("numpy", "scipy", "lightgbm", "sacrebleu", "numba")
 
 
-@dataclass(frozen=True)
-class CompareOptions:
-    """What is compared, and how."""
+def fit_options(options: CompareOptions, *, threads: int = 1) -> FitOptions:
+    return FitOptions(options.search, options.metric, options.rounds, options.seed, threads)
 
-    systems: str | None = None  # see systems.parse_systems
-    runs: int = 1  # with other seeds: mean and standard deviation
-    search: str = "grid"  # of hyper-parameters: grid, halving or none
-    metric: str = "bleu-sbp"  # what they are chosen by
-    rounds: int | None = None  # of boosting, at most; None: as the recipe says
-    trials: int = TRIALS  # of the significance tests
-    baseline: str = "base-PRO"  # what p-values are against
-    seed: int = 0
-    ablation: bool = False  # the default recipe with one ingredient changed at a time, beside the systems that are named
 
-    def __post_init__(self) -> None:
-        for name, low in (("runs", 1), ("rounds", 0), ("trials", 1), ("seed", 0)):
-            if getattr(self, name) is not None and getattr(self, name) < low:
-                raise InputError(f"--{name}: expected at least {low}, found {getattr(self, name)}; give a larger one")
-        self.fitting(threads=1)
-
-    def fitting(self, *, threads: int) -> FitOptions:
-        return FitOptions(self.search, self.metric, self.rounds, self.seed, threads)
-
-    def all_systems(self) -> tuple[System, ...]:
-        """The systems by name; with an ablation its rows, after those that are named."""
-        if not self.ablation:
-            return parse_systems(self.systems)
-        named = parse_systems(self.systems) if self.systems else ()
-        return tuple({system.name: system for system in (*named, *ablation_systems())}.values())
-
-    def flags(self) -> list[str]:
-        """The options as the command line takes them."""
-        given = {name: value for name, value in asdict(self).items() if value is not None and value is not False}
-        return [
-            part for name, value in given.items() for part in ((f"--{name}",) if value is True else (f"--{name}", str(value)))
-        ]
+def all_systems(options: CompareOptions) -> tuple[System, ...]:
+    """The systems by name; with an ablation its rows, after those that are named."""
+    if not options.ablation:
+        return parse_systems(options.systems)
+    named = parse_systems(options.systems) if options.systems else ()
+    return tuple({system.name: system for system in (*named, *ablation_systems())}.values())
 
 
 @dataclass(frozen=True)
@@ -148,7 +123,7 @@ def compare(
     script that calls this needs the usual ``if __name__ == "__main__"``. ``warn`` gets a line for each feature that is left out.
     """
     options, folder = options or CompareOptions(), Folder(Path(run))
-    systems = options.all_systems()
+    systems = all_systems(options)
     names = [system.name for system in systems]
     if options.baseline not in (*names, CompareOptions.baseline):  # the default may be missing: then there are no p-values
         raise InputError(f"--baseline: expected one of the compared systems ({', '.join(names)}), found {options.baseline!r}")
@@ -207,7 +182,7 @@ def _train(
     if system.method == "decoder":
         features = len(dev.global_names) + len(dev.sparse_names)
         return {"chosen": {}, "tried": [], "models": [], "features": features, "trees": 0, "seconds": 0.0}
-    fitting = options.fitting(threads=threads)
+    fitting = fit_options(options, threads=threads)
     found = search(system, dev, select, fitting, lambda note: report(f"{system.name}: {note}"))
     models = [found.model]
     for r in range(1, options.runs):
@@ -369,7 +344,7 @@ def _made_from(system: System, inputs: Mapping[str, Any], options: CompareOption
         **{which: inputs[which]["sha256"] for which in inputs},
         **{name: getattr(options, name) for name in ("runs", "search", "metric", "rounds", "seed")},
         "system": asdict(system),
-        "boosting": asdict(boost_options(system, options.fitting(threads=1), {})) if system.level else None,
+        "boosting": asdict(boost_options(system, fit_options(options), {})) if system.level else None,
         "grid": [asdict(stage) for stage in stages(system)],
         "version": __version__,
     }

@@ -14,11 +14,14 @@ from ..boosting.boost import boost
 from ..boosting.options import ABLATION, RECIPES, BoostOptions, recipe
 from ..core.arrays import I64
 from ..core.errors import InputError, unknown_name
+from ..core.options import check, same
 from ..lists.choices import Scorer
 from ..lists.nbest import NBest
-from ..model.model import Level, Model
-from ..trees.tree import LEAF_KINDS
+from ..model.levels import Level
+from ..model.model import Model
+from ..trees.options import LEAF_KINDS
 from ..tuners import TUNERS, tuner_class
+from .options import CompareOptions
 
 BOOSTERS: dict[str, Level] = {"boost-local": "local", "boost-global": "global"}
 METHODS = (*TUNERS, "mbr", *BOOSTERS)
@@ -75,10 +78,12 @@ def _system(name: str) -> System:
     if name in SYSTEMS:
         return SYSTEMS[name]
     feature_set, slash, rest = name.partition("/")
+    if not slash and name.partition(":")[0] in BOOSTERS:
+        feature_set, slash, rest = "base", "/", name
     method, colon, how = rest.partition(":")
     if not slash:
         raise InputError(
-            f"unknown system {name!r}: expected one of {', '.join(SYSTEMS)}, or features/method[:leaves] as in 'large/pro'"
+            f"unknown system {name!r}: expected one of {', '.join(SYSTEMS)}, or [features/]method[:leaves or recipe]"
         )
     if method not in METHODS:
         raise unknown_name(f"method of {name!r}", method, METHODS)
@@ -150,7 +155,6 @@ GRIDS: dict[str, tuple[Stage, ...]] = {
     "boost-local": (),  # a recipe is complete
     "boost-global": (),
 }
-SEARCHES = ("grid", "halving", "none")
 
 
 def stages(system: System) -> tuple[Stage, ...]:
@@ -165,17 +169,14 @@ def stages(system: System) -> tuple[Stage, ...]:
 class FitOptions:
     """What all systems of a comparison share."""
 
-    search: str = "grid"
-    metric: str = "bleu-sbp"  # what MERT climbs, epochs and rounds stop by, and hyper-parameters are chosen by
-    rounds: int | None = None  # of boosting, at most; None: the recipe's. The held-out list chooses how many
-    seed: int = 0
+    search: str = same(CompareOptions, "search")
+    metric: str = same(CompareOptions, "metric")  # MERT climbs it, epochs and rounds stop by it
+    rounds: int | None = same(CompareOptions, "rounds")  # the held-out list chooses how many
+    seed: int = same(CompareOptions, "seed")
     threads: int = 1
 
     def __post_init__(self) -> None:
-        if self.search not in SEARCHES:
-            raise unknown_name("search", self.search, SEARCHES)
-        if self.metric not in ("bleu", "bleu-sbp"):
-            raise unknown_name("metric of compare", self.metric, ("bleu", "bleu-sbp"))
+        check(self)
 
 
 def boost_options(system: System, options: FitOptions, params: Mapping[str, Any]) -> BoostOptions:

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from .decoder import Decoded, Decoder, SearchOptions
-from .lattice import Derivation, Unit
-from .lm import LanguageModel
-from .output import check_bars, collect, graph_names, write_nbest, write_search_graph
-from .setup import Setup, read_setup
-from .system import System
+from importlib import import_module
+from typing import Any
 
-__all__ = [
-    "Decoded",
-    "Decoder",
-    "Derivation",
-    "LanguageModel",
-    "SearchOptions",
-    "Setup",
-    "System",
-    "Unit",
-    "check_bars",
-    "collect",
-    "graph_names",
-    "read_setup",
-    "write_nbest",
-    "write_search_graph",
-]
+# What others use, imported when first asked for: the command line reads ``decoder.options`` and must not wait for numba.
+_EXPORTS = {
+    "Decoded": "decoder",
+    "Decoder": "decoder",
+    "Derivation": "lattice",
+    "Setup": "setup",
+    "LanguageModel": "lm",
+    "SearchOptions": "options",
+    "System": "system",
+    "Unit": "lattice",
+    "check_bars": "output",
+    "collect": "output",
+    "graph_names": "output",
+    "read_setup": "setup",
+    "write_nbest": "output",
+    "write_search_graph": "output",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _EXPORTS:
+        return getattr(import_module(f".{_EXPORTS[name]}", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -20,28 +20,8 @@ from ..model.model import Model
 from . import search as kernel
 from .features import Scorer, scorer
 from .lattice import Derivation, Lattice
+from .options import WINDOW, SearchOptions
 from .system import System
-from .trees import WINDOW
-
-
-@dataclass(frozen=True)
-class SearchOptions:
-    """Pruning, with Moses' defaults. 0 means no limit, for distortion -1."""
-
-    stack: int = 200  # hypotheses a stack
-    beam: float = 1e-5  # hypotheses worse than the stack's best by more than -ln of this go
-    table_limit: int = 20  # translations of a source phrase
-    distortion_limit: int = 6
-
-    def __post_init__(self) -> None:
-        for name, least, most in (
-            ("stack", 0, inf),
-            ("beam", 0, 1),
-            ("table_limit", 0, inf),
-            ("distortion_limit", -1, WINDOW),
-        ):
-            if not least <= getattr(self, name) <= most:
-                raise InputError(f"{name}: expected a number from {least} to {most:g}, found {getattr(self, name)}")
 
 
 @dataclass(frozen=True)
@@ -54,7 +34,7 @@ class Decoder:
 
     system: System
     model: Model
-    options: SearchOptions = SearchOptions()
+    options: SearchOptions = SearchOptions()  # noqa: RUF009 (frozen)
     extra: tuple[str, ...] = ()
     unknown_weight: float = 0.0
 

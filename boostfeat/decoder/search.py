@@ -19,6 +19,7 @@ from numba import njit
 
 from ..core.arrays import F64, I32, I64
 from .lm import Automaton, extend, extend_all
+from .options import WINDOW
 from .trees import (
     DISTORTION,
     FIXED,
@@ -26,7 +27,6 @@ from .trees import (
     FREE_B,
     LM,
     N_CONTEXT,
-    WINDOW,
     Trees,
     context_number,
     fill_slot,

@@ -14,9 +14,9 @@ from numba import njit
 
 from ..core.arrays import F64, I64, offsets
 from ..trees.tree import Tree
+from .options import WINDOW
 
 DISTORTION, LM, N_CONTEXT = 6, 7, 8  # columns of context features; 0-5 are reordering
-WINDOW = 60  # the longest jump
 N_SLOTS = 1 << 15  # of the cache: what does not fit is computed again
 
 COLUMN, THRESHOLD, LEFT, RIGHT, A, B_LOW, B_HIGH, N_COLUMNS = range(8)  # of nodes

@@ -11,8 +11,9 @@ import numpy as np
 from ..core.arrays import F64, I64
 from ..core.errors import InputError
 from ..trees.binning import Borders, Scale, borders_of, scale_of
-from ..trees.growing import LEAST_ENERGY, TreeOptions, fit_leaves
+from ..trees.growing import LEAST_ENERGY, fit_leaves
 from ..trees.growing_kernels import grid_step
+from ..trees.options import TreeOptions
 from ..trees.slope_search import SlopeSearch, sample_size
 from ..trees.tree import Tree
 from .block_range import in_order

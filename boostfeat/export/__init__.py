@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from ..core.errors import InputError, unknown_name
 from ..core.files import is_writable_target, temporary_folder
+from ..core.options import option
 
 if TYPE_CHECKING:
     from ..lists.nbest import NBest
@@ -39,12 +40,12 @@ EXPORTERS: dict[str, str] = {  # modules of this package, each with an EXPORTER
 class ExportOptions:
     """What the command line can say; each exporter names those it uses, and the others are errors for it."""
 
-    prefix: str | None = None  # c, moses: of every name in the header, so that several headers coexist
-    static: tuple[str, ...] = ()  # c, moses: features to take for static
-    phrase_table: str | None = None  # moses: the table to augment
-    ini: str | None = None  # moses: the ini to rewrite
-    columns: str | None = None  # moses: trees, sum or leaves
-    vocab: str | None = None  # moses: the words and clusters that featurize learnt
+    prefix: str | None = option(None, "c, moses: of all C names (boostfeat)")
+    static: tuple[str, ...] = option((), "c, moses: features to take for static (phrase pair alone)")
+    phrase_table: str | None = option(None, "moses: the phrase table (a file) to augment")
+    ini: str | None = option(None, "moses: the moses.ini (a file) to rewrite")
+    columns: str | None = option(None, "moses: trees, sum or leaves")
+    vocab: str | None = option(None, "moses: the file that featurize wrote", was=("graph_vocab",))
 
     def given(self) -> list[str]:
         """The options that are not at their default."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from ..core.digests import digest_lines
-from ..core.errors import InputError, unknown_name
+from ..core.errors import InputError
 from ..core.strict_json import write_json
 from ..lists.choices import Scorer, decoder_choice
 from ..lists.learnable import range_warnings
@@ -19,38 +19,10 @@ from ..model.model import Model
 from .decoders import Corpus, Decoder, Place
 from .folder import Folder
 from .learners import Learner, Task, Tick, no_tick
+from .options import LoopOptions
 from .scale import rescaled, scale_to, share_change
 
-PICKS = ("auto", "select", "dev", "last")
-METRICS = ("bleu", "bleu-sbp", "chrf")  # higher is better
 REPORTED = ("bleu", "bleu-sbp")
-
-
-@dataclass(frozen=True)
-class LoopOptions:
-    """When the loop ends, what it learns from, and which iteration's model it gives."""
-
-    max_iterations: int = 10  # of learning; the start is decoded besides
-    accumulate: int = -1  # lists that are learnt from: the newest and so many before it; -1: all
-    min_weight_change: float = 1e-5  # it ends when no weight's share of all changes by so much
-    patience: int = 3  # or after so many iterations without a better metric on select
-    metric: str = "bleu-sbp"
-    pick: str = "auto"  # the model given: the best on select or dev, or the last; auto: select where there is one, else the last
-    rescale: bool = True  # decode at the scale of the start's weights
-    seed: int = 0
-
-    STOPPING = ("max_iterations", "min_weight_change", "patience", "pick")  # a run may go on with other ones
-
-    def __post_init__(self) -> None:
-        for name, known in (("pick", PICKS), ("metric", METRICS)):
-            if getattr(self, name) not in known:
-                raise unknown_name(name, getattr(self, name), known)
-        for name, low in (("max_iterations", 1), ("accumulate", -1), ("min_weight_change", 0), ("patience", 1), ("seed", 0)):
-            if not getattr(self, name) >= low:
-                raise InputError(f"{name}: expected at least {low}, found {getattr(self, name)}; give a larger one")
-
-    def made_from(self) -> dict[str, Any]:
-        return {name: value for name, value in asdict(self).items() if name not in self.STOPPING}
 
 
 @dataclass(frozen=True)

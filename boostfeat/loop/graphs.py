@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -13,17 +13,7 @@ from ..lists.merging import merge
 from ..lists.nbest import NBest, SparseRows, strings
 from ..model.model import Model
 from .learners import known_names
-
-
-@dataclass(frozen=True)
-class GraphOptions:
-    """Which graphs, and how often and how much is taken from them."""
-
-    paths: tuple[str, ...]
-    iterations: int = 5  # fits and fresh lists before the last fit
-    size: int = 100  # k of k-best
-    names: tuple[str, ...] | None = None  # of the values of core=(...) in osgx files
-    vocab: str | None = None  # the templates that gave the list its features
+from .options import GraphOptions
 
 
 def grown(

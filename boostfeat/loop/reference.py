@@ -15,7 +15,8 @@ from .decoders import Corpus, Place
 from .scale import UNKNOWN
 
 if TYPE_CHECKING:
-    from ..decoder import Decoded, Decoder, SearchOptions
+    from ..decoder.decoder import Decoded, Decoder
+    from ..decoder.options import SearchOptions
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,8 @@ class ReferenceDecoder:
 
     @cached_property
     def decoder(self) -> Decoder:
-        from ..decoder import Decoder, System
+        from ..decoder.decoder import Decoder
+        from ..decoder.system import System
 
         only = list(dict.fromkeys(self.sentences))
         system = System.load(phrase_table=self.phrase_table, lm=self.lm, reordering_table=self.reordering_table, only=only)
@@ -76,7 +78,7 @@ class ReferenceDecoder:
         self, model: Model, sentences: Sequence[str], *, threads: int = 1, tick: Callable[[int], None] = lambda done: None
     ) -> NBest:
         """n-best lists without references of some sentences, numbered from 0."""
-        from ..decoder import collect
+        from ..decoder.output import collect
 
         def counted() -> Iterator[Decoded]:
             for done, result in enumerate(self.with_model(model).decode_all(sentences, threads=threads), 1):

@@ -14,37 +14,14 @@ from numba import njit
 from scipy import sparse
 
 from ..core.arrays import F64, I64, offsets
-from ..core.errors import InputError, unknown_name
 from ..lists.nbest import NBest
 from ..metrics.metric import metric_of
+from .options import SAMPLERS, PairOptions
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-
-@dataclass(frozen=True)
-class PairOptions:
-    """How pairs are drawn. See ``sample_pairs`` for what the two samplers do."""
-
-    sampler: str = "ta13"
-    draws: int = 10_000  # random pairs a sentence (Γ in [HM11])
-    threshold: float = 0.04  # of the difference in gain
-    keep: int = 100  # pairs a sentence, those of largest difference (K in [TA13], Ξ in [HM11])
-    alpha: float = 1.0  # of the sentence BLEU that is the gain
-    distinct: bool = False  # keep a pair once, however often it was drawn; the papers do not
-
-    def __post_init__(self) -> None:
-        if self.sampler not in ("ta13", "hm11"):
-            raise unknown_name("sampler", self.sampler, SAMPLERS)
-        for name, low in (("draws", 0), ("threshold", 0), ("keep", 1), ("alpha", 0)):
-            if not getattr(self, name) >= low:
-                raise InputError(f"pairs: expected {name} of at least {low}, found {getattr(self, name)}; give a larger one")
-
-
-SAMPLERS: dict[str, PairOptions] = {
-    "ta13": PairOptions("ta13", draws=10_000, threshold=0.04, keep=100),
-    "hm11": PairOptions("hm11", draws=5_000, threshold=0.05, keep=50),
-}
+__all__ = ["SAMPLERS", "PairOptions", "Pairs", "pairs_for", "sample_pairs", "split_pairs"]
 
 
 @dataclass(frozen=True)

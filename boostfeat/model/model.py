@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import isfinite
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -20,10 +20,9 @@ from ..core.strict_json import no_constant, parse_json
 from ..lists.choices import best_choice
 from ..lists.nbest import NBest
 from ..trees.tree import Table, Tree
+from .levels import LEVELS, Level
 
 VERSION = 1
-LEVELS = ("local", "global")
-Level = Literal["local", "global"]
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ from ..core.arrays import F64, I32, I64, add_segment_sums, occurrences, offsets,
 from ..core.errors import InputError
 from ..core.feature_table import FeatureTable
 from ..lists.nbest import NBest
-from .model import Level, hypothesis_table, unit_table
+from .levels import Level
+from .model import hypothesis_table, unit_table
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..core.arrays import F64, I32, I64, Array
-from ..core.errors import unknown_name
 from .binning import Bins
 from .growing_kernels import descend, divide, slope_sums, sums, to_grid
+from .options import LeafKind, TreeOptions
 from .slope_search import SlopeSearch
-from .tree import LEAF_KINDS, LeafKind, Tree, leaf_outputs
+from .tree import Tree, leaf_outputs
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -29,29 +29,6 @@ LEAST_ENERGY = 1e-3  # of a linear leaf, Σ c x_j² with x_j scaled to a mean sq
 _CACHED_BINS = 16_384  # 16 bytes each
 _COPIED_CODES = 1 << 28  # bytes
 _TREES_A_BOOSTER = 256  # LightGBM keeps its trees; taking one back costs as much as a third of growing it
-
-
-@dataclass(frozen=True)
-class TreeOptions:
-    """How trees are grown."""
-
-    leaves: LeafKind = "constant"  # constant, linear (b x_j) or affine (a + b x_j)
-    max_leaves: int = 2  # N, at most so many leaves [TA13: 2 to 8; its best models have 2]
-    min_occurrences: int = 200  # in every leaf: about what a unit in all hypotheses of one list has, so that no list makes a leaf
-    max_bin: int = 255  # bins of a feature: thresholds are sought at their borders
-    candidates: int = 4  # features j of linear and affine leaves that are grown fully: the best of a search over all
-
-    def __post_init__(self) -> None:
-        if self.leaves not in LEAF_KINDS:
-            raise unknown_name("kind of leaves", self.leaves, LEAF_KINDS)
-        for name, least, most in (
-            ("max_leaves", 2, 2**16),
-            ("min_occurrences", 1, float("inf")),
-            ("max_bin", 2, 255),
-            ("candidates", 1, float("inf")),
-        ):
-            if not least <= (value := getattr(self, name)) <= most:
-                raise ValueError(f"{name}: expected a number from {least} to {most}, found {value}")
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,19 +11,18 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from math import isfinite
 from sys import float_info
-from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numba import njit
 
 from ..core.arrays import F64, I32
 from ..core.errors import FormatError, clip, clip_json
+from .options import LEAF_KINDS, LeafKind
 
 if TYPE_CHECKING:
     pass
 
-LeafKind = Literal["constant", "linear", "affine"]
-LEAF_KINDS: tuple[LeafKind, ...] = get_args(LeafKind)
 _ZERO = 1e-30  # LightGBM writes 1e-35 for a threshold at 0
 
 

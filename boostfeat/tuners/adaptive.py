@@ -10,21 +10,19 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from math import isfinite
 from threading import Lock
-from typing import ClassVar
 
 import numpy as np
 from numba import njit
 
 from ..core.arrays import F64, I64, Array, segment_positions
-from ..core.errors import InputError, unknown_name
+from ..core.errors import InputError
 from ..lists.nbest import NBest, SparseRows
 from ..losses.pairs import PairOptions, Pairs, sample_pairs
 from ..metrics.bleu import sentence_bleu
 from .base import EpochLog, Features, Run, step_factors
+from .options import OnlineOptions
 
-LOSSES = ("logistic", "hinge")
 Hyps = Iterator[tuple[I64, I64]]
 """(better, worse) hypotheses of the pairs of each mini-batch."""
 
@@ -252,38 +250,14 @@ class Weights:
 
 
 @dataclass(frozen=True)
-class OnlineRanker:
-    """Options of [G13] Algorithms 1 and 2, and their loop. ``Adagrad`` and ``Arow`` are its kinds.
+class OnlineRanker(OnlineOptions):
+    """The loop of [G13] Algorithms 1 and 2. ``Adagrad`` and ``Arow`` are its kinds.
 
     Deviation: a step of η moves any weight by about η, whatever the feature's scale, so raw dense features (a distance in
     words beside a log-probability) each need an η of their own, and [G13]'s 0.02 for indicators is ten times too small for the
     14 of a Moses system. Dense features therefore are taken in units of their typical difference, with their own rate.
     ``dense_eta=0.02, standardise=False`` is the paper's.
     """
-
-    eta: float = 0.02  # learning rate of sparse features (η)
-    dense_eta: float = 1.0  # learning rate of dense features
-    l1: float = 0.1  # penalty of a weight's size (λ), beside the loss summed over a batch
-    pairs: int = 15  # a sentence and epoch (s)
-    draws: int = 5000  # random pairs they are the best of (Γ of [HM11])
-    threshold: float = 0.05  # of their difference in BLEU+1
-    batch: int = 20  # sentences
-    epochs: int = 10
-    loss: str = "logistic"  # or hinge
-    standardise: bool = True  # dense features in units of their typical difference over the pairs
-    workers: int = 1  # gradients under way at a time: each is workers - 1 steps stale when applied
-    asynchronous: bool = False  # real threads: not reproducible with more than one worker
-
-    POSITIVE: ClassVar[tuple[str, ...]] = ("eta", "dense_eta", "pairs", "draws", "batch", "epochs", "workers")
-
-    def __post_init__(self) -> None:
-        if self.loss not in LOSSES:
-            raise unknown_name("loss", self.loss, LOSSES)
-        for name in (*self.POSITIVE, "l1", "threshold"):
-            value = getattr(self, name)
-            if not isfinite(value) or value < 0 or (value == 0 and name in self.POSITIVE):
-                kind = "a number above 0" if name in self.POSITIVE else "a number from 0"
-                raise InputError(f"{name}: expected {kind}, found {value}; give another")
 
     def draw(self, nbest: NBest, gains: F64, rng: np.random.Generator, run: Run) -> Pairs:
         """Pairs of every sentence by the sampler of [HM11]."""

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from numba import njit
 
 from ..core.arrays import I64
-from ..core.errors import unknown_name
 from ..lists.nbest import NBest
 from ..metrics.bleu import sentence_bleu
 from ..model.model import Model
 from .adaptive import OnlineRanker, append_difference
 from .base import EpochLog, Features, Run, step_factors
-
-VARIANTS = ("linear", "exact")
+from .options import ArowOptions
 
 
 @njit(cache=True, nogil=True)
@@ -65,7 +62,7 @@ def _exact_pass(order, hyp_ptr, gains, dense, ptr, idx, val, floor, unit, c, r, 
 
 
 @dataclass(frozen=True)
-class Arow(OnlineRanker):
+class Arow(ArowOptions, OnlineRanker):
     """Weights ~ N(w, Σ), Σ diagonal: stay close to what was, lower the loss, grow surer of what was seen [G13 eq. 7].
 
     linear: the loss replaced by its tangent; pairs, mini-batches and L1 as in AdaGrad       [G13 eq. 10-11, β² = 1/r]
@@ -78,19 +75,6 @@ class Arow(OnlineRanker):
     A feature group's ``c`` multiplies the learning rate (linear) or the variance to start with (exact).
     Deviation: [C12] takes several hypotheses a side and measures BLEU in the context of recent ones; here it is one, and BLEU+1.
     """
-
-    eta: float = 0.01
-    variant: str = "linear"
-    variance: float = 1.0  # of the weights to start with (the diagonal of Σ_0)
-    c: float = 0.03  # exact: the largest step (C)
-    r: float = 100.0  # the higher, the slower variances fall
-
-    POSITIVE: ClassVar[tuple[str, ...]] = (*OnlineRanker.POSITIVE, "variance", "c", "r")
-
-    def __post_init__(self) -> None:
-        if self.variant not in VARIANTS:
-            raise unknown_name("variant", self.variant, VARIANTS)
-        super().__post_init__()
 
     def fit(self, nbest: NBest, select: NBest | None = None, run: Run = Run()) -> Model:  # noqa: B008 (frozen)
         if self.variant == "linear":

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf
 
 import numpy as np
 from numba import njit
 
-from ..core.errors import unknown_name
 from ..lists.nbest import NBest
 from ..model.model import Model
 from .base import EpochLog, Features, Run, step_factors
-from .margin import N_SUMS, Lists, add_stats, check_options, context_gain, health, margin_step, score_of, start_weights
-
-BACKGROUNDS = ("hope", "model")
+from .margin import N_SUMS, Lists, add_stats, context_gain, health, margin_step, score_of, start_weights
+from .options import KbmiraOptions
 
 
 @dataclass(frozen=True)
-class Kbmira:
+class Kbmira(KbmiraOptions):
     """Hope and fear by model score ± BLEU of the background corpus plus the hypothesis, a PA-I step between them.
 
     Like Moses: the background starts as a count of 1 each; BLEU is multiplied by the reference length of the background plus
@@ -28,22 +25,6 @@ class Kbmira:
     Deviations: double precision; the mean is over the start and n updates, n + 1 weights, where Moses divides by n (the same
     ranking); all hypotheses are kept, where Moses' duplicate test drops most (see the data's README).
     """
-
-    c: float = 0.01  # (C) largest step
-    decay: float = 0.999  # (γ) of the background corpus
-    epochs: int = 60  # (J)
-    background: str = "hope"  # what enters the background: hope, or the model's best
-    shuffle: bool = True  # a new order of the sentences in each epoch
-
-    def __post_init__(self) -> None:
-        check_options(
-            "kbmira",
-            c=(self.c, 0 < self.c < inf, "above 0"),
-            decay=(self.decay, 0 <= self.decay <= 1, "from 0 to 1"),
-            epochs=(self.epochs, self.epochs >= 1, "of at least 1"),
-        )
-        if self.background not in BACKGROUNDS:
-            raise unknown_name("kbmira background", self.background, BACKGROUNDS)
 
     def fit(self, nbest: NBest, select: NBest | None = None, run: Run = Run()) -> Model:  # noqa: B008 (frozen)
         features = Features.of(nbest)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,33 +11,18 @@ from scipy.optimize import minimize
 
 from ..core.arrays import F64, I64, Bool, in_threads
 from ..core.blocks import Each, block_ptr
-from ..core.errors import InputError
 from ..core.feature_table import linear_scores
 from ..lists.nbest import NBest
 from ..losses.loss import Loss
-from ..losses.pairs import SAMPLERS, PairOptions, Pairs, pairs_for, split_pairs
+from ..losses.pairs import Pairs, pairs_for, split_pairs
 from ..losses.pairwise import PairwiseLogLoss
+from .options import ProOptions
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
 CHUNK = 1 << 16  # pairs whose feature differences are held at a time
 FLOOR = 1e-12  # a difference this small beside the feature's largest value is the rounding of sums
-
-
-@dataclass(frozen=True)
-class ProOptions:
-    """PRO as a tuner."""
-
-    pairs: PairOptions = field(default_factory=lambda: SAMPLERS["ta13"])
-    l2: float = 1.0  # penalty l2/2 |λ|², λ the weights of standardised features
-    max_iter: int = 1000
-    tol: float = 1e-6  # on the largest entry of the gradient of the mean objective
-
-    def __post_init__(self) -> None:
-        for name, low in (("l2", 0), ("max_iter", 0), ("tol", 0)):
-            if not getattr(self, name) >= low:
-                raise InputError(f"pro: expected {name} of at least {low}, found {getattr(self, name)}; give a larger one")
 
 
 @dataclass(frozen=True)
@@ -56,7 +41,7 @@ def fit_pro(
 ) -> LinearFit:
     """Draw pairs and fit. The result does not depend on the number of threads."""
     options = options or ProOptions()
-    pairs = pairs_for(nbest, options.pairs, seed=seed, threads=threads)
+    pairs = pairs_for(nbest, options.pair_options(), seed=seed, threads=threads)
     return fit_linear(nbest, pairs, l2=options.l2, init=init, max_iter=options.max_iter, tol=options.tol, threads=threads)
 
 

@@ -60,13 +60,6 @@ def start_weights(features: Features, run: Run) -> F64:
     return features.vector(run.init) if run.init else np.zeros(len(features))
 
 
-def check_options(method: str, **rules: tuple[float, bool, str]) -> None:
-    """Each rule is (value, whether it is fine, what was expected)."""
-    for name, (value, fine, expected) in rules.items():
-        if not fine:
-            raise InputError(f"{method}: expected {name} {expected}, found {value}; give another")
-
-
 def health(epoch: int, w: F64, *, started: bool, moves: int) -> dict[str, str]:
     """A note for the history where the weights have collapsed or cannot move; an error where they have blown up."""
     if not (np.abs(w).max(initial=0.0) < HUGE):  # not >=, which NaN passes

@@ -21,6 +21,7 @@ from ..lists.nbest import NBest
 from ..metrics.bleu import corpus_rows, sum_stats
 from ..model.model import Model
 from .base import EpochLog, Features, Run
+from .options import MertOptions
 
 METRICS = ("bleu", "bleu-sbp")
 NARROW = 1e-9  # an interval this narrow beside the length of the weights may be the rounding of scores: it is not entered
@@ -206,7 +207,7 @@ class Corpus:
 
 
 @dataclass(frozen=True)
-class Mert:
+class Mert(MertOptions):
     """Climb from the initial weights and from random ones; then, in each further round, from shaken copies of the best so far.
 
     A climb searches the line of each feature in turn, then random lines, and moves at once where BLEU is higher, until none
@@ -215,20 +216,6 @@ class Mert:
     Features are divided by their spread within lists first, so that random weights and directions treat them alike.
     Weights are returned at the scale (Σ|λ|) of the initial ones, or 1 if these are 0, unless frozen weights set the scale.
     """
-
-    restarts: int = 5  # random starts, beside the initial weights: the first round
-    rounds: int = 11
-    shakes: int = 2  # starts of each further round
-    directions: int = 10  # random lines tried where no feature's helps
-    shake: float = 0.3  # the random step from the best weights is at most this long beside them
-    tol: float = 1e-3  # gain (0..100) of a line search below which it does not help
-    max_features: int = 100  # refuse to tune more
-
-    def __post_init__(self) -> None:
-        least = {"restarts": 0, "rounds": 1, "shakes": 0, "directions": 0, "shake": 0, "tol": 0, "max_features": 1}
-        for name, low in least.items():
-            if not getattr(self, name) >= low:
-                raise InputError(f"mert: expected {name} of at least {low}, found {getattr(self, name)}; give a larger one")
 
     def fit(self, nbest: NBest, select: NBest | None = None, run: Run = Run()) -> Model:  # noqa: B008 (frozen)
         """The best weights on the list, or the round whose weights are best on the held-out one."""

@@ -12,7 +12,6 @@ import numpy as np
 from numba import njit
 
 from ..core.arrays import F64, I64
-from ..core.errors import unknown_name
 from ..lists.nbest import NBest
 from ..metrics.bleu import sentence_bleu
 from ..model.model import Model
@@ -23,7 +22,6 @@ from .margin import (
     Lists,
     add_stats,
     bound_step,
-    check_options,
     context_gain,
     cutting_plane,
     health,
@@ -31,14 +29,13 @@ from .margin import (
     score_of,
     start_weights,
 )
+from .options import ORACLES, PREDICTIONS, MiraOptions
 
-# (γ, β): y+ = argmax γ w·f - β cost, y- = argmax γ w·f + β cost [E12 eq. 3, algorithms 2 and 3]
-ORACLES: dict[str, tuple[float, float]] = {"lu": (0.0, 1.0), "hope": (1.0, 1.0), "max-bleu": (0.0, 1.0)}
-PREDICTIONS: dict[str, tuple[float, float]] = {"pb": (1.0, 0.0), "mc": (0.0, 1.0), "fear": (1.0, 1.0)}
+__all__ = ["ORACLES", "PREDICTIONS", "Mira", "strategy_grid", "train"]
 
 
 @dataclass(frozen=True)
-class Mira:
+class Mira(MiraOptions):
     """MIRA [E12].
 
     cost = 1 - BLEU: smoothed sentence BLEU in epoch 1, then BLEU in the context of the other sentences' current 1-best.
@@ -47,38 +44,11 @@ class Mira:
     multiplied by S (``context_scale``), which makes a sentence of average length count as in epoch 1.
     """
 
-    c: float = 0.01  # (C) largest step
-    k: int = 500  # (k) the model's best k are what local update chooses its oracle from
-    oracle: str = "hope"  # lu, hope or max-bleu
-    prediction: str = "fear"  # pb, mc or fear
-    epochs: int = 20
-    average: bool = True  # the mean of the weights after each sentence so far, else the last
-    shards: int = 1  # (n) learners, mixed after each epoch
-    context_scale: float | None = None  # of BLEU in context; None: the number of lists
-
-    def __post_init__(self) -> None:
-        check_training("mira", self)
-
     def fit(self, nbest: NBest, select: NBest | None = None, run: Run = Run()) -> Model:  # noqa: B008 (frozen)
         return train(self, self.limits(), nbest, select, run, "mira")
 
     def limits(self) -> Limits:
         return Limits(c=self.c, bound=inf, d=0.0, max_iter=0)
-
-
-def check_training(method: str, t: Any) -> None:
-    """Check the options that MIRA and relative margin share."""
-    for kind, name, known in (("oracle", t.oracle, ORACLES), ("prediction", t.prediction, PREDICTIONS)):
-        if name not in known:
-            raise unknown_name(f"{method} {kind}", name, known)
-    check_options(
-        method,
-        c=(t.c, 0 < t.c < inf, "above 0"),
-        k=(t.k, t.k >= 1, "of at least 1"),
-        epochs=(t.epochs, t.epochs >= 1, "of at least 1"),
-        shards=(t.shards, t.shards >= 1, "of at least 1"),
-        context_scale=(t.context_scale, t.context_scale is None or 0 < t.context_scale < inf, "above 0"),
-    )
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -2,46 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
-from ..core.errors import InputError, unknown_name
+from ..core.errors import InputError
 from ..lists.learnable import learnable
 from ..lists.nbest import NBest
-from ..losses.pairs import SAMPLERS, PairOptions, pairs_for
+from ..losses.pairs import PairOptions, pairs_for
 from ..model.model import Model
 from .base import EpochLog, Features, Run
 from .linear import fit_linear
+from .options import ProOptions
 
 
 @dataclass(frozen=True)
-class Pro:
+class Pro(ProOptions):
     """One fit; or several, each on new pairs, whose weights are averaged: the pairs are random, and so is a single fit."""
-
-    sampler: str = "ta13"  # or hm11; what is None below is the sampler's own
-    draws: int | None = None  # random pairs a sentence (Γ in [HM11])
-    threshold: float | None = None  # of the difference in gain
-    keep: int | None = None  # pairs a sentence, those of largest difference (Ξ in [HM11])
-    alpha: float = 1.0  # of the sentence BLEU that is the gain
-    l2: float = 1.0  # penalty l2/2 |λ|², λ the weights of standardised features
-    max_iter: int = 1000
-    tol: float = 1e-6  # on the largest entry of the gradient of the mean objective
-    rounds: int = 1
-
-    def __post_init__(self) -> None:
-        for name, low in (("l2", 0), ("max_iter", 0), ("tol", 0), ("rounds", 1)):
-            if not getattr(self, name) >= low:
-                raise InputError(f"pro: expected {name} of at least {low}, found {getattr(self, name)}; give a larger one")
-        self.pair_options()
-
-    def pair_options(self) -> PairOptions:
-        """How pairs are drawn: the sampler's preset, changed where an option is given."""
-        if self.sampler not in SAMPLERS:
-            raise unknown_name("sampler", self.sampler, SAMPLERS)
-        given: dict[str, Any] = {name: getattr(self, name) for name in ("draws", "threshold", "keep")}
-        return replace(SAMPLERS[self.sampler], alpha=self.alpha, **{k: v for k, v in given.items() if v is not None})
 
     def fit(self, nbest: NBest, select: NBest | None = None, run: Run = Run()) -> Model:  # noqa: B008 (frozen)
         """The mean of the rounds' weights, up to the last round or the one that is best on the held-out list.

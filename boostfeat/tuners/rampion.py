@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf
 
 import numpy as np
 from numba import njit
@@ -12,11 +11,12 @@ from ..lists.nbest import NBest
 from ..metrics.bleu import sentence_bleu
 from ..model.model import Model
 from .base import EpochLog, Features, Run, step_factors
-from .margin import Lists, check_options, difference, health, score_of, start_weights
+from .margin import Lists, difference, health, score_of, start_weights
+from .options import RampionOptions
 
 
 @dataclass(frozen=True)
-class Rampion:
+class Rampion(RampionOptions):
     """min_w Σ_i [ -max_y (w·f(y) - α cost(y)) + max_y (w·f(y) + α cost(y)) ] + C/2 |w - w0|²,  cost = 1 - BLEU+1   [GS12]
 
     The first maximum (hope) makes it concave: an epoch fixes the hopes at the epoch's weights and minimises the convex rest by
@@ -25,22 +25,6 @@ class Rampion:
     Deviation: the pull towards w0, a factor 1 - η C / n a step, is applied once a pass, to the n-th power: no step touches more
     features than it must, and the difference is of the order of η C.
     """
-
-    epochs: int = 10  # (T') rounds of hope
-    passes: int = 5  # (T'') over the sentences a round
-    eta: float = 1e-4  # (η) step size
-    c: float = 1.0  # (C) strength of the pull towards the initial weights
-    alpha: float = 10.0  # (α) scale of the cost
-
-    def __post_init__(self) -> None:
-        check_options(
-            "rampion",
-            epochs=(self.epochs, self.epochs >= 1, "of at least 1"),
-            passes=(self.passes, self.passes >= 1, "of at least 1"),
-            eta=(self.eta, 0 < self.eta < inf, "above 0"),
-            c=(self.c, 0 <= self.c < inf, "from 0"),
-            alpha=(self.alpha, 0 <= self.alpha < inf, "from 0"),
-        )
 
     def fit(self, nbest: NBest, select: NBest | None = None, run: Run = Run()) -> Model:  # noqa: B008 (frozen)
         features = Features.of(nbest)

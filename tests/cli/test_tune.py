@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
 import subprocess
@@ -13,11 +12,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from synthetic import SyntheticOptions, synthetic_nbest, write_lists
+from typer.main import get_command
 
 from boostfeat.boosting.boost import boost
 from boostfeat.boosting.options import BoostOptions
-from boostfeat.cli.tune import _METHOD_OPTIONS, tune
+from boostfeat.cli import app
 from boostfeat.core.errors import InputError
+from boostfeat.core.options import options_of
 from boostfeat.lists.nbest import NBest
 from boostfeat.lists.store import read_store, write_store
 from boostfeat.model.model import Model
@@ -26,6 +27,7 @@ from boostfeat.trees.growing import TreeOptions
 from boostfeat.tuners import TUNERS, tuner_class
 from boostfeat.tuners.base import Features, Groups, Run, feature_warnings
 from boostfeat.tuners.linear import fit_pro
+from boostfeat.tuners.options import TUNER_OPTIONS
 
 SMALL = SyntheticOptions(sentences=30, hyps=20, features=5)
 
@@ -38,10 +40,12 @@ def folder(tmp_path_factory) -> Path:
 
 
 def test_every_option_of_every_method_is_a_flag():
-    """A new option of a tuner cannot be forgotten: the flags are the fields of all dataclasses, no more and no fewer."""
-    own = {f.name for name in TUNERS for f in fields(tuner_class(name))}
-    assert own == _METHOD_OPTIONS
-    assert own <= set(inspect.signature(tune).parameters)
+    """A new option of a tuner cannot be forgotten: the flags are the options of all dataclasses, by their names."""
+    flags = {flag for parameter in get_command(app).commands["tune"].params for flag in parameter.opts}
+    for method in TUNERS:
+        assert TUNER_OPTIONS[method] in tuner_class(method).__mro__
+        assert [f.name for f in fields(tuner_class(method))] == [o.field for o in options_of(tuner_class(method))]
+        assert {f"--{o.name.replace('_', '-')}" for o in options_of(tuner_class(method))} <= flags
 
 
 @pytest.mark.parametrize("method", TUNERS)

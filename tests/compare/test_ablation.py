@@ -11,7 +11,7 @@ import pytest
 from synthetic import SyntheticOptions, write_lists
 
 from boostfeat.boosting.options import ABLATION, RECIPES, recipe
-from boostfeat.compare.runner import CompareOptions, compare, write_featurized
+from boostfeat.compare.runner import CompareOptions, all_systems, compare, write_featurized
 from boostfeat.compare.systems import SYSTEMS, FitOptions, System, ablation_systems, boost_options
 from boostfeat.compare.table import markdown_table
 from boostfeat.lists.choices import Scorer
@@ -107,7 +107,7 @@ def test_without_a_test_list_it_reports_on_select(lists, run):
 
 
 def test_named_systems_come_first():
-    names = [system.name for system in replace(OPTIONS, systems="decoder,base-PRO").all_systems()]
+    names = [system.name for system in all_systems(replace(OPTIONS, systems="decoder,base-PRO"))]
     assert names[:3] == ["decoder", "base-PRO", "boost-local"]
     assert len({system.slug for system in ablation_systems()}) == len(ablation_systems())
     assert not set("/: ") & set("".join(system.slug for system in ablation_systems()))

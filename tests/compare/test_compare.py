@@ -259,7 +259,7 @@ def test_help(boostfeat):
         (["--systems", "huge/pro"], "unknown features of 'huge/pro' 'huge': expected one of base, large"),
         (["--systems", ","], "--systems: expected names separated by commas, found none"),
         (["--search", "luck"], "unknown search 'luck': expected one of grid, halving, none"),
-        (["--metric", "ter"], "unknown metric of compare 'ter': expected one of bleu, bleu-sbp"),
+        (["--metric", "ter"], "unknown metric 'ter': expected one of bleu, bleu-sbp"),
         (["--systems", "decoder", "--baseline", "x"], "--baseline: expected one of the compared systems (decoder), found 'x'"),
         (["--runs", "0"], "--runs"),
         (["--frob"], "No such option: --frob"),

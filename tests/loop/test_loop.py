@@ -22,22 +22,24 @@ from boostfeat.boosting.boost import boost
 from boostfeat.boosting.options import BoostOptions
 from boostfeat.cli.tune import make_tuner
 from boostfeat.core.errors import InputError
+from boostfeat.core.options import typed
 from boostfeat.formats import write
 from boostfeat.lists.choices import Scorer
 from boostfeat.lists.merging import merge
 from boostfeat.lists.nbest import NBest
 from boostfeat.lists.store import read_store
-from boostfeat.loop import CommandDecoder, Corpus, LoopOptions, TreeLearner, TunerLearner, run_loop
-from boostfeat.loop.driver import decoded_gains, pick, stop_reason
-from boostfeat.loop.learners import tune
+from boostfeat.loop.decoders import CommandDecoder, Corpus
+from boostfeat.loop.driver import decoded_gains, pick, run_loop, stop_reason
+from boostfeat.loop.learners import TreeLearner, TunerLearner, tune
+from boostfeat.loop.options import LoopOptions
 from boostfeat.loop.scale import rescaled, scale_to, share_change
-from boostfeat.loop.settings import typed
 from boostfeat.losses.pairs import PairOptions
 from boostfeat.model.model import Model
 from boostfeat.trees.growing import TreeOptions
 from boostfeat.trees.tree import Tree
 from boostfeat.tuners import TUNERS
 from boostfeat.tuners.base import Run
+from boostfeat.tuners.options import ProOptions
 
 SIZES = SyntheticOptions(sentences=30, hyps=50, features=5)
 START = Model({"RelFreq": 0.2, "LexWeight": 0.3, "LM0": 0.5})
@@ -248,15 +250,7 @@ def test_rescaling_is_exact_and_near_the_start():
 
 def test_options_by_name():
     """Types are those that the fields declare, of nested options too."""
-    given = {
-        "rounds": "7",
-        "max-leaves": "4",
-        "leaves": "linear",
-        "keep": "9",
-        "l2": "0.5",
-        "context": "yes",
-        "tree_features": "a, b",
-    }
+    given = ["rounds=7", "max-leaves=4", "leaves=linear", "pairs=9", "l2=0.5", "context=yes", "tree_features=a, b"]
     expected = {
         "rounds": 7,
         "max_leaves": 4,
@@ -266,11 +260,11 @@ def test_options_by_name():
         "context": True,
         "tree_features": ("a", "b"),
     }
-    assert typed(BoostOptions(), given) == expected
-    assert typed(make_tuner("pro", {}), {"draws": "none"}) == {"draws": None}
+    assert typed(BoostOptions, given) == expected
+    assert typed(ProOptions, ["draws=none"]) == {"draws": None}
     for name, text, message in (("nosuch", "1", "expected one of"), ("rounds", "x", "expected int"), ("context", "2", "bool")):
         with pytest.raises(InputError, match=message):
-            typed(BoostOptions(), {name: text})
+            typed(BoostOptions, [f"{name}={text}"])
 
 
 # -- any command --------------------------------------------------------------------------------------------------------

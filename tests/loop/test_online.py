@@ -17,9 +17,10 @@ from boostfeat.core.errors import InputError
 from boostfeat.decoder import SearchOptions
 from boostfeat.lists.choices import first_choice
 from boostfeat.lists.store import read_store
-from boostfeat.loop import Corpus, LoopOptions, run_loop
-from boostfeat.loop.decoders import Place
+from boostfeat.loop.decoders import Corpus, Place
+from boostfeat.loop.driver import run_loop
 from boostfeat.loop.online import Fresh, OnlineLearner, State, There, adagrad_epoch, batch_gradient
+from boostfeat.loop.options import LoopOptions
 from boostfeat.loop.reference import ReferenceDecoder
 from boostfeat.model.model import Model
 from boostfeat.trees.tree import Tree

@@ -171,8 +171,8 @@ def test_pairs_of_a_container_use_its_bleu():
     ("options", "message"),
     [
         ({"sampler": "best"}, "unknown sampler 'best': expected one of ta13, hm11"),
-        ({"keep": 0}, "expected keep of at least 1, found 0"),
-        ({"threshold": float("nan")}, "expected threshold of at least 0, found nan"),
+        ({"keep": 0}, "keep: expected 1 or more, found 0"),
+        ({"threshold": float("nan")}, "threshold: expected 0 or more, found nan"),
     ],
 )
 def test_bad_options(options, message):

@@ -367,9 +367,9 @@ def test_extreme_values_give_finite_trees(leaves):
 @pytest.mark.parametrize(
     ("change", "error", "match"),
     [
-        ({"leaves": "cubic"}, InputError, "unknown kind of leaves 'cubic': expected one of constant, linear, affine"),
+        ({"leaves": "cubic"}, InputError, "unknown leaves 'cubic': expected one of constant, linear, affine"),
         ({"max_leaves": 1}, ValueError, "max_leaves: expected a number from 2"),
-        ({"min_occurrences": 0}, ValueError, "min_occurrences: expected a number from 1"),
+        ({"min_occurrences": 0}, ValueError, "min_occurrences: expected 1 or more"),
         ({"max_bin": 256}, ValueError, "max_bin: expected a number from 2 to 255, found 256"),
         ({"candidates": 0}, ValueError, "candidates: expected a number from 1"),
     ],

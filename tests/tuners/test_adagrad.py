@@ -266,8 +266,8 @@ def test_blow_up_and_collapse_are_said(options, message):
     [
         ({"loss": "ramp"}, "unknown loss 'ramp': expected one of logistic, hinge"),
         ({"eta": 0.0}, "eta: expected a number above 0, found 0.0"),
-        ({"l1": -1.0}, "l1: expected a number from 0, found -1.0"),
-        ({"batch": 0}, "batch: expected a number above 0"),
+        ({"l1": -1.0}, "l1: expected 0 or more, found -1.0"),
+        ({"batch": 0}, "batch: expected 1 or more, found 0"),
     ],
 )
 def test_bad_options_are_refused(options, message):

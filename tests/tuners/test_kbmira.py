@@ -104,10 +104,10 @@ def test_lists_that_teach_nothing():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"c": -1.0}, "kbmira: expected c above 0, found -1.0"),
-        ({"decay": 1.5}, "kbmira: expected decay from 0 to 1, found 1.5"),
-        ({"epochs": 0}, "kbmira: expected epochs of at least 1, found 0"),
-        ({"background": "fear"}, "unknown kbmira background 'fear': expected one of hope, model"),
+        ({"c": -1.0}, "c: expected a number above 0, found -1.0"),
+        ({"decay": 1.5}, "decay: expected a number from 0 to 1, found 1.5"),
+        ({"epochs": 0}, "epochs: expected 1 or more, found 0"),
+        ({"background": "fear"}, "unknown background 'fear': expected one of hope, model"),
     ],
 )
 def test_options_are_checked(options, message):

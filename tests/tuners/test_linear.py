@@ -17,10 +17,11 @@ from boostfeat.core.files import read_lines
 from boostfeat.formats import read
 from boostfeat.lists.build import Builder, HypRecord, ReadOptions, attach
 from boostfeat.lists.nbest import NBest, SparseRows, strings
-from boostfeat.losses.pairs import SAMPLERS, PairOptions, Pairs, sample_pairs
+from boostfeat.losses.pairs import PairOptions, Pairs, sample_pairs
 from boostfeat.losses.pairwise import PairwiseLogLoss
 from boostfeat.metrics.bleu import corpus_bleu, sum_stats
-from boostfeat.tuners.linear import ProOptions, fit_linear, fit_pro, objective
+from boostfeat.tuners.linear import fit_linear, fit_pro, objective
+from boostfeat.tuners.options import ProOptions
 
 pytestmark = pytest.mark.quick
 
@@ -163,7 +164,7 @@ def test_stops_when_told(planted):
 
 
 def test_bad_options():
-    with pytest.raises(InputError, match="pro: expected l2 of at least 0, found -1"):
+    with pytest.raises(InputError, match="l2: expected 0 or more, found -1"):
         ProOptions(l2=-1)
 
 
@@ -177,11 +178,11 @@ def test_pro_on_text():
             features = {"house": text.count("house"), "wrong": text.count("wrong"), "words": 4.0}
             builder.add(HypRecord(s, " ".join(text), "here", features=features))
     nbest = attach(builder.finish(), source=None, refs=[["the house is small"] * 30], name="test")
-    fit = fit_pro(nbest, ProOptions(pairs=SAMPLERS["hm11"]), seed=1)
+    fit = fit_pro(nbest, ProOptions(sampler="hm11"), seed=1)
     assert fit.weights["house"] > 0 > fit.weights["wrong"]
     assert fit.weights["words"] == 0
-    assert fit == fit_pro(nbest, ProOptions(pairs=SAMPLERS["hm11"]), seed=1, threads=2)
-    assert fit != fit_pro(nbest, ProOptions(pairs=SAMPLERS["hm11"]), seed=2)
+    assert fit == fit_pro(nbest, ProOptions(sampler="hm11"), seed=1, threads=2)
+    assert fit != fit_pro(nbest, ProOptions(sampler="hm11"), seed=2)
 
 
 def real_lists(real: Path, name: str) -> NBest:

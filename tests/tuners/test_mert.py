@@ -209,7 +209,7 @@ def test_what_is_refused():
     assert set(QUICK.fit(random_lists(n_sparse=100), None, Run(groups=groups)).weights) == {"f0", "f1", "f2"}
     with pytest.raises(InputError, match="unknown metric of mert 'chrf': expected one of bleu, bleu-sbp"):
         Mert().fit(random_lists(), None, Run(metric="chrf"))
-    with pytest.raises(InputError, match="expected rounds of at least 1, found 0"):
+    with pytest.raises(InputError, match="rounds: expected 1 or more, found 0"):
         Mert(rounds=0)
 
 

@@ -338,13 +338,13 @@ def test_frozen_weights_keep_every_bit(options):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"oracle": "best"}, "unknown mira oracle 'best': expected one of lu, hope, max-bleu"),
-        ({"prediction": "hope"}, "unknown mira prediction 'hope': expected one of pb, mc, fear"),
-        ({"c": 0.0}, "mira: expected c above 0, found 0.0"),
-        ({"c": float("nan")}, "mira: expected c above 0, found nan"),
-        ({"k": 0}, "mira: expected k of at least 1, found 0"),
-        ({"shards": 0}, "mira: expected shards of at least 1, found 0"),
-        ({"epochs": 0}, "mira: expected epochs of at least 1, found 0"),
+        ({"oracle": "best"}, "unknown oracle 'best': expected one of lu, hope, max-bleu"),
+        ({"prediction": "hope"}, "unknown prediction 'hope': expected one of pb, mc, fear"),
+        ({"c": 0.0}, "c: expected a number above 0, found 0.0"),
+        ({"c": float("nan")}, "c: expected a number above 0, found nan"),
+        ({"k": 0}, "k: expected 1 or more, found 0"),
+        ({"shards": 0}, "shards: expected 1 or more, found 0"),
+        ({"epochs": 0}, "epochs: expected 1 or more, found 0"),
     ],
 )
 def test_options_are_checked(options, message):

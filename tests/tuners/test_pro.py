@@ -10,10 +10,11 @@ from test_mira import matrix, planted_lists, random_lists
 
 from boostfeat.core.errors import InputError
 from boostfeat.lists.choices import Scorer
-from boostfeat.losses.pairs import SAMPLERS, PairOptions, pairs_for
+from boostfeat.losses.pairs import SAMPLERS, pairs_for
 from boostfeat.tuners import tuner_class
 from boostfeat.tuners.base import Features, Groups, Run
-from boostfeat.tuners.linear import ProOptions, fit_pro
+from boostfeat.tuners.linear import fit_pro
+from boostfeat.tuners.options import ProOptions
 from boostfeat.tuners.pro import Pro
 
 LISTS = random_lists(seed=1, counts=(12,) * 15 + (0, 1))
@@ -23,8 +24,8 @@ INIT = {"f0": 0.5, "f2": -1.5, "s3": 0.25}
 def test_one_round_is_fit_pro():
     for tuner, options in (
         (Pro(), ProOptions()),
-        (Pro(sampler="hm11", l2=3.0), ProOptions(SAMPLERS["hm11"], l2=3.0)),
-        (Pro(keep=7, alpha=0.1, max_iter=4), ProOptions(PairOptions(keep=7, alpha=0.1), max_iter=4)),
+        (Pro(sampler="hm11", l2=3.0), ProOptions(sampler="hm11", l2=3.0)),
+        (Pro(keep=7, alpha=0.1, max_iter=4), ProOptions(keep=7, alpha=0.1, max_iter=4)),
     ):
         model = tuner.fit(LISTS, None, Run(seed=5, init=INIT, threads=2))
         fit = fit_pro(LISTS, options, seed=5, init=INIT)
@@ -96,7 +97,7 @@ def test_what_is_refused():
         Pro().fit(equal)
     with pytest.raises(InputError, match="unknown sampler 'xx': expected one of ta13, hm11"):
         Pro(sampler="xx")
-    with pytest.raises(InputError, match="expected rounds of at least 1, found 0"):
+    with pytest.raises(InputError, match="rounds: expected 1 or more, found 0"):
         Pro(rounds=0)
     with pytest.raises(InputError, match="initial weight of 'nowhere'"):
         Pro().fit(LISTS, None, Run(init={"nowhere": 1.0}))

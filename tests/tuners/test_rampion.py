@@ -105,10 +105,10 @@ def test_the_epoch_is_chosen_on_select():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"eta": 0.0}, "rampion: expected eta above 0, found 0.0"),
-        ({"c": -1.0}, "rampion: expected c from 0, found -1.0"),
-        ({"alpha": float("nan")}, "rampion: expected alpha from 0, found nan"),
-        ({"passes": 0}, "rampion: expected passes of at least 1, found 0"),
+        ({"eta": 0.0}, "eta: expected a number above 0, found 0.0"),
+        ({"c": -1.0}, "c: expected 0 or more, found -1.0"),
+        ({"alpha": float("nan")}, "alpha: expected 0 or more, found nan"),
+        ({"passes": 0}, "passes: expected 1 or more, found 0"),
     ],
 )
 def test_options_are_checked(options, message):

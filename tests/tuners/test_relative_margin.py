@@ -143,12 +143,12 @@ def test_a_model_without_a_bound_can_be_saved(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"solver": "qp"}, "unknown rm solver 'qp': expected one of pa, cp"),
-        ({"b": 0.0}, "rm: expected b above 0, found 0.0"),
-        ({"d": -1.0}, "rm: expected d from 0, found -1.0"),
-        ({"d": inf}, "rm: expected d from 0"),
-        ({"max_iter": 0}, "rm: expected max_iter of at least 1, found 0"),
-        ({"oracle": "x"}, "unknown rm oracle"),
+        ({"solver": "qp"}, "unknown solver 'qp': expected one of pa, cp"),
+        ({"b": 0.0}, "b: expected a number above 0, found 0.0"),
+        ({"d": -1.0}, "d: expected 0 or more, found -1.0"),
+        ({"d": inf}, "d: expected a finite number, found inf"),
+        ({"max_iter": 0}, "max_iter: expected 1 or more, found 0"),
+        ({"oracle": "x"}, "unknown oracle"),
     ],
 )
 def test_options_are_checked(options, message):

@@ -1,0 +1,80 @@
+"""Commands on models: augment, show."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from .common import Store, emit, say
+from .flags import add
+
+
+def register(app: typer.Typer) -> None:
+    for command in (augment, show):
+        add(app, command)
+
+
+def augment(
+    store: Store,
+    model: Annotated[str, typer.Option("-m", "--model", help="A model with trees.", show_default=False)],
+    output: Annotated[str, typer.Option("-o", "--output", help="The store to write.", show_default=False)],
+    leaves: Annotated[bool, typer.Option("--leaves", help="A feature for every leaf, in place of one for every tree.")] = False,
+    *,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Write the list with a model's trees as named features that any tuner can weigh.
+
+    \b
+    Example:
+      boostfeat augment dev.nbest -m model.json -o dev+trees.nbest
+      boostfeat tune dev+trees.nbest --method pro --init model.json -o retuned.json
+    """
+    from ..core.files import is_writable_target
+    from ..lists.store import read_store, write_store
+    from ..model.model import Model
+    from ..model.tree_columns import augment as add_trees
+    from ..model.tree_columns import leaf_names
+
+    is_writable_target(output)
+    loaded = Model.load(model)
+    nbest = add_trees(read_store(store), loaded, leaves=leaves)
+    write_store(nbest, output)
+    names = list(leaf_names(loaded)) if leaves else [tree.name for tree in loaded.trees]
+    if as_json:
+        emit({"output": output, "features": names}, "", as_json=True)
+    say(f"{len(names)} tree features -> {output}", quiet=quiet)
+
+
+def show(
+    model: Annotated[str, typer.Argument(metavar="MODEL.json", help="A model file.", show_default=False)],
+    on: Annotated[
+        str | None, typer.Option("--on", help="A list to count leaves and effects on; default: what training saw.")
+    ] = None,
+    top: Annotated[
+        int,
+        typer.Option(
+            "--top", min=0, help="Sparse features to show, those of the largest effect (of the largest weight without --on)."
+        ),
+    ] = 20,
+    trees: Annotated[int, typer.Option("--trees", min=0, help="Trees to show, those of the largest effect; 0: all.")] = 25,
+    *,
+    as_json: bool,
+) -> None:
+    """Print a model as a person reads it: features by effect, trees as rules, how often each leaf fires.
+
+    The effect of a feature or tree is the standard deviation within lists of what it adds to the score.
+
+    \b
+    Example:
+      boostfeat show model.json
+    """
+    from ..lists.store import read_store
+    from ..model.describe import describe
+    from ..model.model import Model
+    from .text import described_text
+
+    loaded = Model.load(model)
+    what = describe(loaded, read_store(on) if on else None)
+    emit(what, described_text(what, top=top, most_trees=trees), as_json=as_json)

@@ -1,0 +1,156 @@
+"""The options of all tuners, a dataclass each. Standard library only: the command line reads them.
+
+What several methods have is declared with the first of them. Where the papers give one letter two meanings, the flag says which.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Any
+
+from ..core.options import check, option, same
+from ..losses.options import SAMPLERS, PairOptions
+
+# (γ, β): y+ = argmax γ w·f - β cost, y- = argmax γ w·f + β cost [E12 eq. 3, algorithms 2 and 3]
+ORACLES: dict[str, tuple[float, float]] = {"lu": (0.0, 1.0), "hope": (1.0, 1.0), "max-bleu": (0.0, 1.0)}
+PREDICTIONS: dict[str, tuple[float, float]] = {"pb": (1.0, 0.0), "mc": (0.0, 1.0), "fear": (1.0, 1.0)}
+METHOD = "Of the method (defaults, and what is rare: --help-all)"
+
+
+class _Checked:
+    def __post_init__(self) -> None:
+        check(self)
+
+
+@dataclass(frozen=True)
+class MiraOptions(_Checked):
+    c: float = option(0.01, "Largest step", above=0, symbol="C", group=METHOD)
+    k: int = option(500, "The model's best that local update chooses its oracle from", least=1, symbol="k", rare=True)
+    oracle: str = option("hope", "What a step goes towards", choices=ORACLES, rare=True)
+    prediction: str = option("fear", "What a step goes away from; rm: of solver pa", choices=PREDICTIONS, rare=True)
+    epochs: int = option(20, "Passes; pro: fits averaged, mert: rounds of starts", least=1, group=METHOD)
+    average: bool = option(True, "The mean of the weights after each sentence, or the last", flag="average/last", rare=True)
+    shards: int = option(1, "Learners, mixed after each epoch", least=1, symbol="n", rare=True)
+    context_scale: float | None = option(None, "Scale of BLEU in context; none: the number of lists", above=0, rare=True)
+
+
+@dataclass(frozen=True)
+class RelativeMarginOptions(_Checked):
+    c: float = same(MiraOptions, "c")
+    b: float = option(1.0, "Bound of the spread", above=0, most=inf, symbol="B", rare=True)
+    d: float = option(0.01, "Largest bound step; [EMR13] takes 0.1 with sparse features", least=0, symbol="D", rare=True)
+    solver: str = option("pa", "One margin and one bound step a sentence, or cutting planes", choices=("pa", "cp"), rare=True)
+    max_iter: int = option(100, "Rounds of cutting planes", least=1, symbol="MaxIter", flag="planes", rare=True)
+    k: int = same(MiraOptions, "k")
+    oracle: str = same(MiraOptions, "oracle")
+    prediction: str = same(MiraOptions, "prediction")
+    epochs: int = same(MiraOptions, "epochs")
+    average: bool = same(MiraOptions, "average")
+    shards: int = same(MiraOptions, "shards")
+    context_scale: float | None = same(MiraOptions, "context_scale")
+
+
+@dataclass(frozen=True)
+class KbmiraOptions(_Checked):
+    c: float = same(MiraOptions, "c")
+    decay: float = option(0.999, "Of the background corpus", least=0, most=1, symbol="γ", rare=True)
+    epochs: int = same(MiraOptions, "epochs", 60, symbol="J")
+    background: str = option("hope", "What enters the background", choices=("hope", "model"), rare=True)
+    shuffle: bool = option(True, "A new order of the sentences in each epoch", rare=True)
+
+
+@dataclass(frozen=True)
+class ProOptions(_Checked):
+    """What is None is the sampler's own."""
+
+    sampler: str = same(PairOptions, "sampler", group="")
+    draws: int | None = same(PairOptions, "draws", None, group=METHOD, rare=False)
+    threshold: float | None = same(PairOptions, "threshold", None, group=METHOD, rare=False)
+    keep: int | None = same(PairOptions, "keep", None, group=METHOD)
+    alpha: float = same(PairOptions, "alpha", group=METHOD)
+    l2: float = option(1.0, "L2 penalty l2/2 |λ|², of standardised features", least=0, group=METHOD)
+    max_iter: int = option(1000, "L-BFGS iterations, at most", least=0, rare=True)
+    tol: float = option(1e-6, "Largest entry of the gradient of the mean objective at the end", least=0, rare=True)
+    rounds: int = same(MiraOptions, "epochs", 1, flag="epochs")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.pair_options()
+
+    def pair_options(self) -> PairOptions:
+        """How pairs are drawn: the sampler's preset, changed where an option is given."""
+        given: dict[str, Any] = {name: getattr(self, name) for name in ("draws", "threshold", "keep")}
+        return replace(SAMPLERS[self.sampler], alpha=self.alpha, **{k: v for k, v in given.items() if v is not None})
+
+
+@dataclass(frozen=True)
+class MertOptions(_Checked):
+    restarts: int = option(5, "Random starts, beside the initial weights: the first epoch", least=0, rare=True)
+    rounds: int = same(MiraOptions, "epochs", 11, flag="epochs")
+    shakes: int = option(2, "Starts of each further epoch", least=0, rare=True)
+    directions: int = option(10, "Random lines tried where no feature's helps", least=0, rare=True)
+    shake: float = option(0.3, "Length of the random step from the best weights, at most, beside them", least=0, rare=True)
+    tol: float = option(
+        1e-3, "Gain (0..100) of a line search below which it does not help", least=0, flag="least_gain", rare=True
+    )
+    max_features: int = option(100, "Refuse to tune more", least=1, rare=True)
+
+
+@dataclass(frozen=True)
+class RampionOptions(_Checked):
+    epochs: int = same(MiraOptions, "epochs", 10, symbol="T'")
+    passes: int = option(5, "Over the sentences an epoch", least=1, symbol="T''", rare=True)
+    eta: float = option(1e-4, "Learning rate", above=0, symbol="η", group=METHOD)
+    c: float = option(1.0, "Pull towards the initial weights", least=0, symbol="C", flag="pull", rare=True)
+    alpha: float = option(10.0, "Scale of the cost", least=0, symbol="α", flag="cost_scale", rare=True)
+
+
+@dataclass(frozen=True)
+class OnlineOptions(_Checked):
+    """Of [G13] Algorithms 1 and 2: adagrad and arow."""
+
+    eta: float = same(RampionOptions, "eta", 0.02)
+    dense_eta: float = option(1.0, "Learning rate of dense features", above=0, rare=True)
+    l1: float = option(0.1, "L1 penalty beside the loss of a batch", least=0, symbol="λ", group=METHOD)
+    pairs: int = same(PairOptions, "keep", 15, symbol="s", flag="", group=METHOD)
+    draws: int = same(PairOptions, "draws", 5000, least=1, group=METHOD, rare=False)
+    threshold: float = same(PairOptions, "threshold", 0.05, group=METHOD, rare=False)
+    batch: int = option(20, "Sentences a mini-batch", least=1, rare=True)
+    epochs: int = same(MiraOptions, "epochs", 10)
+    loss: str = option("logistic", "Of a pair", choices=("logistic", "hinge"), rare=True)
+    standardise: bool = option(
+        True, "Dense features in units of their typical difference over the pairs", flag="standardise/raw", rare=True
+    )
+    workers: int = option(
+        1,
+        "Gradients under way at a time: each is so many steps less one stale when applied",
+        least=1,
+        most=256,
+        flag="under_way",
+        rare=True,
+    )
+    asynchronous: bool = option(
+        False, "Real threads: not reproducible with more than one gradient under way", flag="async", rare=True
+    )
+
+
+@dataclass(frozen=True)
+class ArowOptions(OnlineOptions):
+    eta: float = same(RampionOptions, "eta", 0.01)
+    variant: str = option("linear", "The loss by its tangent, or hope and fear exactly", choices=("linear", "exact"), rare=True)
+    variance: float = option(1.0, "Of the weights to start with (the diagonal of Σ_0)", above=0, rare=True)
+    c: float = same(MiraOptions, "c", 0.03)
+    r: float = option(100.0, "The higher, the slower variances fall", above=0, symbol="r", rare=True)
+
+
+TUNER_OPTIONS: dict[str, type] = {
+    "pro": ProOptions,
+    "mert": MertOptions,
+    "mira": MiraOptions,
+    "kbmira": KbmiraOptions,
+    "rm": RelativeMarginOptions,
+    "adagrad": OnlineOptions,
+    "rampion": RampionOptions,
+    "arow": ArowOptions,
+}
