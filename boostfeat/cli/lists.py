@@ -35,13 +35,26 @@ def import_(
     ],
     output: Annotated[str, typer.Option("-o", "--output", help="The store to write.", show_default=False)],
     ref: Annotated[
-        list[str] | None, typer.Option("-r", "--ref", help="References, one sentence a line; repeat for more than one.")
+        list[str] | None,
+        typer.Option(
+            "-r", "--ref", help="References, one sentence a line; repeat for more than one, or quote a pattern: 'ref.*'."
+        ),
     ] = None,
     source: Annotated[str | None, typer.Option("-s", "--source", help="Source sentences, one a line.")] = None,
     format: Annotated[str, typer.Option("--format", help="auto looks at the content.")] = "auto",
     size: Annotated[
         int | None, typer.Option("--size", min=1, help="At most N hypotheses a sentence; for graphs, N-best (default 100).")
     ] = None,
+    first: Annotated[int | None, typer.Option("--first", min=1, help="Only the first N sentences.")] = None,
+    subwords: Annotated[
+        str,
+        typer.Option(
+            "--subwords", help="Neural lists: join pieces of words: auto, spm (▁), bpe (@@), wordpiece (##), bytelevel (Ġ), none."
+        ),
+    ] = "auto",
+    units: Annotated[
+        str, typer.Option("--units", help="Neural lists: units are words, or the tokens scored: word, token.")
+    ] = "word",
     distinct: Annotated[bool, typer.Option("--distinct/--derivations", help="Graphs: N-best strings, or derivations.")] = True,
     weights: Annotated[
         list[str] | None,
@@ -62,25 +75,31 @@ def import_(
 
     Several FILEs are one corpus: lists of the same sentence are accumulated and duplicates removed.
 
+    Features have the decoder's names. Lists of neural decoders also get what their tools print beside features: the decoder's
+    score (DecoderScore), and counts of Words and Pieces. A word has, of each model, the sum (NAME), NAME.min, NAME.first and
+    NAME.mean of its pieces' log-probabilities; that of the end of the sentence is the unit </s>.
+
     \b
     Example:
       boostfeat import dev.nbest.gz -s dev.fi -r dev.en -o dev.nbest
     """
-    from ..core.errors import InputError
-    from ..core.files import is_writable_target, read_lines
-    from ..formats import read_all
-    from ..lists.build import ReadOptions, attach
+    from ..core.errors import unknown_name
+    from ..core.files import is_writable_target
+    from ..formats.importing import Corpus, import_corpus
+    from ..lists.build import UNITS, ReadOptions
+    from ..lists.pieces import SUBWORDS
     from ..lists.store import write_store
 
     started = time.monotonic()
     is_writable_target(output)
-    if files.count("-") + [source, *(ref or [])].count("-") > 1:
-        raise InputError("'-': expected one input from standard input, found more; name files")
-    sentences = [line for _, line in read_lines(source)] if source else None
-    references = [[line for _, line in read_lines(path)] for path in ref or []]
+    for kind, name, known in (("kind of subwords", subwords, SUBWORDS), ("kind of units", units, UNITS)):
+        if name not in known:
+            raise unknown_name(kind, name, known)
     options = ReadOptions(
-        source=sentences,
         size=size,
+        subwords=subwords,
+        units=units,
+        warn=lambda message: say(message, quiet=quiet),
         distinct=distinct,
         allow_mismatch=allow_mismatch,
         weights=_graph_weights(weights) if weights else None,
@@ -88,8 +107,7 @@ def import_(
         threads=threads,
     )
     with reading("importing", quiet=quiet):
-        nbest = read_all(files, options, format=format)
-    nbest = attach(nbest, source=sentences, refs=references, name=", ".join(files), threads=threads)
+        nbest = import_corpus(Corpus(files, ref or (), source, format, first), options)
     write_store(nbest, output)
     result = {**_sizes(nbest), "seconds": round(time.monotonic() - started, 3), "output": output}
     if as_json and output != "-":

@@ -67,6 +67,9 @@ from .samples import (
     JSONL,
     LINES,
     MARIAN,
+    MARIAN_PIECES,
+    MARIAN_PLAIN,
+    MARIAN_RESCORED,
     MKCLS,
     MODEL,
     OSGX,
@@ -82,7 +85,7 @@ from .samples import (
 )
 
 REAL = Path(os.environ.get("BOOSTFEAT_REAL_DATA", Path(__file__).parents[3] / "shared" / "real"))
-OPTIONS = ReadOptions(size=8)
+OPTIONS = ReadOptions(size=8, warn=lambda message: None)
 TWINS = 1  # of so many inputs of a compiled reader one is given to its plain twin too
 
 
@@ -320,10 +323,15 @@ READERS: dict[str, Reader] = {
     "joshua": a_list("joshua", JOSHUA),
     "phrasal": a_list("phrasal", PHRASAL, real="phrasal/*.test"),
     "travatar": a_list("travatar", TRAVATAR),
-    "marian": a_list("marian", MARIAN),
+    "marian": a_list("marian", MARIAN, MARIAN_RESCORED, MARIAN_PIECES, MARIAN_PLAIN, real="marian/*.txt"),
+    "marian-tokens": a_list(
+        "marian", MARIAN, MARIAN_RESCORED, MARIAN_PIECES,
+        options=ReadOptions(size=8, units="token", source=["das haus"] * 2, warn=lambda message: None),
+    ),
+    "marian-spm": a_list("marian", MARIAN_PIECES, MARIAN_PLAIN, options=ReadOptions(subwords="spm", warn=lambda message: None)),
     "fairseq": a_list("fairseq", FAIRSEQ),
     "jsonl": a_list("jsonl", JSONL, writer="jsonl", mutations=VALUE),
-    "auto": a_list("auto", PLAIN, ENRICHED, CDEC, JOSHUA, PHRASAL, TRAVATAR, MARIAN, FAIRSEQ, JSONL, OSGX, mutations=JSON),
+    "auto": a_list("auto", PLAIN, ENRICHED, CDEC, JOSHUA, PHRASAL, TRAVATAR, MARIAN, MARIAN_PLAIN, FAIRSEQ, JSONL, OSGX, mutations=JSON),
     "moses-osgx": Reader(text(OSGX), read_graph_twice, good_list, real="fi-en/sg.*.osgx.xz"),
     "moses-hypergraph": a_list(
         "moses-hypergraph", HYPERGRAPH, options=ReadOptions(size=8, weights=WEIGHTS),

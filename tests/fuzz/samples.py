@@ -21,13 +21,20 @@ TRAVATAR = "0 ||| the house ||| -4.5 ||| lm=-3 unk=1\n0 ||| house ||| -5 ||| lm=
 MARIAN = """0 ||| the house ||| WordScores= -1 -0.5 -0.25 ||| F0= -1.75 F1= -1.5 ||| -0.5
 0 ||| house ||| 0-0 1-1 ||| WordScores= -1 -0.5 ||| F0= -1.5 F1= -1 ||| -0.75
 """
+MARIAN_RESCORED = """0 ||| the house ||| 0-0 1-1 ||| WordScores= -1 -0.5 ||| WordScores= -1 -0.25 R2L= -1.5 ||| F0= -1.5 ||| -0.5
+0 ||| house ||| 0.9,0.1 0.2,0.8 ||| WordScores= -1 -0.5 ||| WordScores= -1 -0.5 R2L= -1 ||| F0= -1.5 ||| -0.75
+"""
+MARIAN_PIECES = "0 ||| ▁the ▁ho use <0xE2> ||| WordScores= -1 -0.5 -0.25 -1 -2 ||| F0= -4.75 Score= 1 ||| -0.5\n"
+MARIAN_PLAIN = "the hou@@ se ||| WordScores= -1 -0.5 -0.25 -1\n12 ||| WordScores= -1 -0.5\n"
 FAIRSEQ = """| INFO | log
 S-1\tdas haus
 H-1\t-0.5\tthe house
 D-1\t-0.5\tthe house
 P-1\t-1.0000 -2.0000 -0.5000
+A-1\t0-0 1-1
 H-1\t-0.75\thou@@ se
 D-1\t-0.75\thouse
+A-1\t0.5,0.5 0.25,0.75
 P-1\t-3.0000 -0.2500 -1
 S-0\thallo
 H-0\t-0.25\thello
