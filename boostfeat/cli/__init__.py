@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from ..core.errors import CANNOT_WRITE, InputError
-from . import compare, decode, demo, doctor, export, featurize, lists, loop, report, rescore, tune
+from . import compare, decode, demo, doctor, export, featurize, join, lists, loop, report, rescore, tune
 from . import induce as learn
 
 
@@ -54,7 +54,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Rerank n-best lists with gradient-boosted local features, beside the classic tuners.",
 )
-for module in (lists, featurize, tune, learn, decode, loop, compare, export, rescore, report, demo, doctor):
+for module in (lists, join, featurize, tune, learn, decode, loop, compare, export, rescore, report, demo, doctor):
     module.register(app)
 
 # typer has the class of all usage errors (unknown option, missing argument, bad value) only as this one's base

@@ -30,10 +30,15 @@ def register(app: typer.Typer) -> None:
 
 
 def import_(
-    files: Annotated[
-        list[str], typer.Argument(metavar="FILE...", help="n-best lists or graphs; '-' is standard input.", show_default=False)
-    ],
     output: Annotated[str, typer.Option("-o", "--output", help="The store to write.", show_default=False)],
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="FILE...", help="n-best lists or graphs; '-' is standard input.", show_default=False),
+    ] = None,
+    system: Annotated[
+        list[str] | None,
+        typer.Option("--system", help="NAME=FILE: instead of lists, the output of one system, a line a sentence; repeatable."),
+    ] = None,
     ref: Annotated[
         list[str] | None,
         typer.Option(
@@ -41,7 +46,15 @@ def import_(
         ),
     ] = None,
     source: Annotated[str | None, typer.Option("-s", "--source", help="Source sentences, one a line.")] = None,
-    format: Annotated[str, typer.Option("--format", help="auto looks at the content.")] = "auto",
+    format: Annotated[
+        str,
+        typer.Option("--format", help="auto looks at the content; lines: text, a hypothesis a line, with -n or --counts."),
+    ] = "auto",
+    n: Annotated[int | None, typer.Option("-n", min=1, help="lines: so many lines a source.")] = None,
+    counts: Annotated[str | None, typer.Option("--counts", help="lines: a file with the number of lines of each source.")] = None,
+    scores: Annotated[
+        list[str] | None, typer.Option("--scores", help="lines: FILE or NAME=FILE, a number a hypothesis; repeatable.")
+    ] = None,
     size: Annotated[
         int | None, typer.Option("--size", min=1, help="At most N hypotheses a sentence; for graphs, N-best (default 100).")
     ] = None,
@@ -99,6 +112,9 @@ def import_(
         size=size,
         subwords=subwords,
         units=units,
+        n=n,
+        counts=counts,
+        scores=scores or (),
         warn=lambda message: say(message, quiet=quiet),
         distinct=distinct,
         allow_mismatch=allow_mismatch,
@@ -107,7 +123,7 @@ def import_(
         threads=threads,
     )
     with reading("importing", quiet=quiet):
-        nbest = import_corpus(Corpus(files, ref or (), source, format, first), options)
+        nbest = import_corpus(Corpus(files or (), ref or (), source, format, first, system or ()), options)
     write_store(nbest, output)
     result = {**_sizes(nbest), "seconds": round(time.monotonic() - started, 3), "output": output}
     if as_json and output != "-":

@@ -12,10 +12,11 @@ import numpy as np
 from ..core.errors import InputError
 from ..core.files import read_lines
 from ..lists.build import ReadOptions, attach
-from ..lists.nbest import NBest, strings
+from ..lists.nbest import NBest
 from ..lists.pieces import MARKS, scheme_of, scheme_of_lines
 from ..lists.words import tokenise
 from . import read_all
+from .systems import read_systems
 
 
 @dataclass(frozen=True)
@@ -27,20 +28,23 @@ class Corpus:
     source: str | None = None
     format: str = "auto"
     first: int | None = None  # sentences to keep
+    systems: Sequence[str] = ()  # instead of files: NAME=FILE, one a system
 
 
 def import_corpus(corpus: Corpus, options: ReadOptions) -> NBest:
     """The lists of a corpus with source, references and BLEU statistics."""
     ref_files = expand(corpus.refs)
-    if [*corpus.files, corpus.source, *ref_files].count("-") > 1:
+    if [*corpus.files, *corpus.systems, corpus.source, *ref_files].count("-") > 1:
         raise InputError("'-': expected one input from standard input, found more; name files")
     source = _lines(corpus.source, corpus.first) if corpus.source else None
     refs = [_lines(path, corpus.first) for path in ref_files]
     options = replace(options, source=source, subwords=_subwords(refs, options))
-    nbest = read_all(corpus.files, options, format=corpus.format)
+    if bool(corpus.files) == bool(corpus.systems):
+        raise InputError("import: expected lists, or --system files, found both or none; name one kind")
+    nbest = read_systems(corpus.systems, options) if corpus.systems else read_all(corpus.files, options, format=corpus.format)
     if corpus.first is not None:
         nbest = nbest.take(nbest.ids < corpus.first)
-    nbest = attach(nbest, source=source, refs=refs, name=", ".join(corpus.files), threads=options.threads)
+    nbest = attach(nbest, source=source, refs=refs, name=", ".join(corpus.files or ("--system",)), threads=options.threads)
     warn_of_pieces(nbest, options.warn)
     return nbest
 
@@ -87,17 +91,3 @@ def warn_of_pieces(nbest: NBest, warn: Callable[[str], None]) -> None:
             f"{share:.0%} of the texts have {MARKS[scheme]!r}: they are in pieces ({scheme}) and the references are not, so that "
             f"scores mean nothing; import with --subwords {scheme}, or join the pieces of this list before"
         )
-
-
-def own_lines(nbest: NBest, source: Sequence[str], refs: Sequence[Sequence[str]]) -> NBest:
-    """A list with the source and references that its own file holds, a sentence each."""
-    from ..core.arrays import offsets
-    from ..lists.build import with_stats
-
-    nbest = replace(
-        nbest,
-        source=strings([" ".join(line.split()) for line in source]),
-        ref_ptr=offsets(np.array([len(r) for r in refs], np.int64)),
-        refs=strings([" ".join(ref.split()) for own in refs for ref in own]),
-    )
-    return with_stats(nbest) if refs and all(refs) else nbest

@@ -80,6 +80,9 @@ class ReadOptions:
     names: Sequence[str] | None = None  # names of the values of core=(...) in a Moses search graph, in order
     subwords: str = "auto"  # neural lists: the kind of pieces that texts are in, see lists.pieces
     units: str = "word"  # neural lists: units are words, or the tokens that the decoder scored
+    n: int | None = None  # plain text: lines a source
+    counts: str | None = None  # plain text: a file with the number of lines of each source
+    scores: Sequence[str] = ()  # plain text: files of numbers beside it, FILE or NAME=FILE
     warn: Callable[[str], None] = _warn  # told what a reader could not use, by name
     threads: int = 1
 
@@ -450,3 +453,14 @@ def with_stats(nbest: NBest, *, threads: int = 1) -> NBest:
         threads=threads,
     )
     return replace(nbest, stats=stats)
+
+
+def with_own_lines(nbest: NBest, *, source: Sequence[str], refs: Sequence[Sequence[str]], threads: int = 1) -> NBest:
+    """A list with the source and the references of each sentence that its own file holds."""
+    nbest = replace(
+        nbest,
+        source=strings([" ".join(line.split()) for line in source]),
+        ref_ptr=offsets(np.array([len(own) for own in refs], np.int64)),
+        refs=strings([" ".join(ref.split()) for own in refs for ref in own]),
+    )
+    return with_stats(nbest, threads=threads) if refs and all(refs) else nbest

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from ..core.arrays import HUGE, F64, I64, Array, Bool, offsets, owners
+from ..core.arrays import F64, HUGE, I64, Array, Bool, offsets, owners
 from ..core.errors import FormatError, clip
 from .build import NameTable, ReadOptions, Triples, assemble, check_order
 from .nbest import NBest, SparseRows, Strings, Units, strings, take_strings
@@ -187,7 +187,7 @@ class TokenBuilder:
             odd = np.flatnonzero((counts != tokens.counts) & (counts != tokens.counts + 1) & (counts > 0))
             if len(odd):
                 h = odd[0]
-                self.options.warn(f"{self._where[h]}: {counts[h]} values of {name} for {tokens.counts[h]} tokens; {name} is not kept")
+                self.options.warn(f"{self._where[h]}: {counts[h]} values of {name}, {tokens.counts[h]} tokens: it is not kept")
             else:
                 out[name] = (counts, values)
         return out
