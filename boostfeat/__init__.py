@@ -48,6 +48,9 @@ _EXPORTS = {
     "BoostReranker": "boosting.estimator",
     "SentenceKFold": "boosting.estimator",
     "template": "features",
+    "from_transformers": "formats.bridges",
+    "from_ctranslate2": "formats.bridges",
+    "from_vllm": "formats.bridges",
     "FormatError": "core.errors",
     "InputError": "core.errors",
 }

@@ -27,19 +27,45 @@ def register(app: typer.Typer) -> None:
 
 
 def import_(
-    files: Annotated[
-        list[str], typer.Argument(metavar="FILE...", help="n-best lists or graphs; '-' is standard input.", show_default=False)
-    ],
     output: Annotated[str, typer.Option("-o", "--output", help="The store to write.", show_default=False)],
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="FILE...", help="n-best lists or graphs; '-' is standard input.", show_default=False),
+    ] = None,
+    system: Annotated[
+        list[str] | None,
+        typer.Option("--system", help="NAME=FILE: instead of lists, the output of one system, a line a sentence; repeatable."),
+    ] = None,
     ref: Annotated[
-        list[str] | None, typer.Option("-r", "--ref", help="References, one sentence a line; repeat for more than one.")
+        list[str] | None,
+        typer.Option(
+            "-r", "--ref", help="References, one sentence a line; repeat for more than one, or quote a pattern: 'ref.*'."
+        ),
     ] = None,
     source: Annotated[str | None, typer.Option("-s", "--source", help="Source sentences, one a line.")] = None,
-    format: Annotated[str, typer.Option("--format", help="auto looks at the content.")] = "auto",
+    format: Annotated[
+        str,
+        typer.Option("--format", help="auto looks at the content; lines: text, a hypothesis a line, with -n or --counts."),
+    ] = "auto",
+    n: Annotated[int | None, typer.Option("-n", min=1, help="lines: so many lines a source.")] = None,
+    counts: Annotated[str | None, typer.Option("--counts", help="lines: a file with the number of lines of each source.")] = None,
+    scores: Annotated[
+        list[str] | None, typer.Option("--scores", help="lines: FILE or NAME=FILE, a number a hypothesis; repeatable.")
+    ] = None,
     size: Annotated[
         int | None,
         typer.Option("--size", "--nbest", min=1, help="At most N hypotheses a sentence; for graphs, N-best (default 100)."),
     ] = None,
+    first: Annotated[int | None, typer.Option("--first", min=1, help="Only the first N sentences.")] = None,
+    subwords: Annotated[
+        str,
+        typer.Option(
+            "--subwords", help="Neural lists: join pieces of words: auto, spm (▁), bpe (@@), wordpiece (##), bytelevel (Ġ), none."
+        ),
+    ] = "auto",
+    units: Annotated[
+        str, typer.Option("--units", help="Neural lists: units are words, or the tokens scored: word, token.")
+    ] = "word",
     distinct: Annotated[bool, typer.Option("--distinct/--derivations", help="Graphs: N-best strings, or derivations.")] = True,
     weights: Annotated[
         list[str] | None,
@@ -60,25 +86,34 @@ def import_(
 
     Several FILEs are one corpus: lists of the same sentence are accumulated and duplicates removed.
 
+    Features have the decoder's names. Lists of neural decoders also get what their tools print beside features: the decoder's
+    score (DecoderScore), and counts of Words and Pieces. A word has, of each model, the sum (NAME), NAME.min, NAME.first and
+    NAME.mean of its pieces' log-probabilities; that of the end of the sentence is the unit </s>.
+
     \b
     Example:
       boostfeat import dev.nbest.gz -s dev.fi -r dev.en -o dev.nbest
     """
-    from ..core.errors import InputError
-    from ..core.files import is_writable_target, read_lines
-    from ..formats import read_all
-    from ..lists.build import ReadOptions, attach
+    from ..core.errors import unknown_name
+    from ..core.files import is_writable_target
+    from ..formats.importing import Corpus, import_corpus
+    from ..lists.build import UNITS, ReadOptions
+    from ..lists.pieces import SUBWORDS
     from ..lists.store import write_store
 
     started = time.monotonic()
     is_writable_target(output)
-    if files.count("-") + [source, *(ref or [])].count("-") > 1:
-        raise InputError("'-': expected one input from standard input, found more; name files")
-    sentences = [line for _, line in read_lines(source)] if source else None
-    references = [[line for _, line in read_lines(path)] for path in ref or []]
+    for kind, name, known in (("kind of subwords", subwords, SUBWORDS), ("kind of units", units, UNITS)):
+        if name not in known:
+            raise unknown_name(kind, name, known)
     options = ReadOptions(
-        source=sentences,
         size=size,
+        subwords=subwords,
+        units=units,
+        n=n,
+        counts=counts,
+        scores=scores or (),
+        warn=lambda message: say(message, quiet=quiet),
         distinct=distinct,
         allow_mismatch=allow_mismatch,
         weights=_graph_weights(weights) if weights else None,
@@ -86,8 +121,7 @@ def import_(
         threads=threads,
     )
     with reading("importing", quiet=quiet):
-        nbest = read_all(files, options, format=format)
-    nbest = attach(nbest, source=sentences, refs=references, name=", ".join(files), threads=threads)
+        nbest = import_corpus(Corpus(files or (), ref or (), source, format, first, system or ()), options)
     write_store(nbest, output)
     result = {**_sizes(nbest), "seconds": round(time.monotonic() - started, 3), "output": output}
     if as_json and output != "-":

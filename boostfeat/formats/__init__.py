@@ -17,10 +17,16 @@ from ..core.files import read_head
 from ..lists.build import ReadOptions
 from ..lists.merging import merge
 from ..lists.nbest import NBest
+from . import espnet
 
 # The stricter ones first: the first that recognises the content reads it.
 READERS: dict[str, str] = {
     "jsonl": "jsonl",
+    "hyporadise": "hyporadise",
+    "mlm-scoring": "mlm_scoring",
+    "sockeye": "sockeye",
+    "vosk": "vosk",
+    "openai": "openai",
     "cdec-forest": "cdec_forest",
     "moses-hypergraph": "moses.hypergraph",
     "moses-osgx": "moses.search_graph",
@@ -32,6 +38,10 @@ READERS: dict[str, str] = {
     "cdec": "cdec",
     "phrasal": "phrasal",
     "moses": "moses.nbest",
+    "espnet": "espnet",  # a folder
+    "lines": "lines",  # these by name only: any text would do
+    "opennmt": "lines",
+    "nemo": "lines",
 }
 
 WRITERS: dict[str, str] = {"moses": "moses.nbest", "moses-enriched": "moses.enriched", "jsonl": "jsonl"}
@@ -49,6 +59,8 @@ def reader_module(name: str) -> ModuleType:
 
 def detect(path: str | Path) -> str:
     """The name of the format of a file, by looking at its first lines."""
+    if Path(path).is_dir() and espnet.is_folder(path):
+        return "espnet"
     head = read_head(path)
     if not head.strip():
         raise FormatError(str(path), expected="an n-best list", found="an empty file", fix="check what wrote it")
@@ -66,7 +78,7 @@ def detect(path: str | Path) -> str:
         str(path),
         expected="an n-best list in a known format",
         found=clip(text.strip().split("\n", 1)[0].rstrip()),
-        fix=f"name it with --format: {', '.join(READERS)}",
+        fix="name it with --format (references are given with -r, or -r 'ref.*'); formats: " + ", ".join(READERS),
     )
 
 

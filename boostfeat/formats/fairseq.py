@@ -2,30 +2,33 @@
 
     S-0  source          T-0  reference
     H-0  score  tokens   D-0  score  detokenised text   P-0  a score for each token, and for the end of the sentence
+    A-0  alignment, 0-0 1-2 or soft
 
-Fields are separated by tabs; log-probabilities are to base 2 and become natural ones. Tokens are units with the feature P.
-Batches are sorted by length: sentences come in any order, and are sorted by id. A hypothesis' text is its H line, for
-scores here take tokens as given; if H lines are in subwords (``@@`` or ``▁``), it is the D line, and units have no places
-in it. With ``--remove-bpe`` H has fewer tokens than P has scores; see token_units. Other lines (the log, S, T, A, ...) are
-not read.
+Fields are separated by tabs; log-probabilities are to base 2 and become natural ones. P gives the units, see lists.tokens; the
+score of H, normalised by length, is the decoder's and the feature DecoderScore. Batches are sorted by length: sentences come in
+any order, and are sorted by id. A hypothesis' text is its H line, for scores here take tokens as given; if H lines are in pieces
+(``@@`` or ``▁``), it is the D line, and without one its pieces are joined. Words of a D line get their tokens by characters. With
+``--remove-bpe`` H has fewer tokens than P has scores, and nobody can tell which belong to which. Other lines are not read.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import log
 from pathlib import Path
 
 from ..core.errors import FormatError, clip
-from ..lists.build import Builder, HypRecord, ReadOptions
+from ..lists.build import ReadOptions
 from ..lists.nbest import NBest
-from .fields import list_lines, number, sentence_id, token_units
+from ..lists.pieces import scheme_of_lines
+from ..lists.tokens import DECODER_SCORE, TokenBuilder, TokenHyp, attention
+from .fields import list_lines, number, sentence_id
+from .marian import parse_alignment
 
 FEATURE = "P"
 LN2 = log(2)  # ln p = log2 p · ln 2
 _TAGGED = re.compile(r"([A-Z])-(\d+)\t(.*)", re.DOTALL)
-_SUBWORD = re.compile(r"@@(?:\s|$)|▁")
 
 
 @dataclass
@@ -34,8 +37,8 @@ class _Hyp:
     where: str
     score: float
     tokens: str
-    detokenised: str | None = None
-    values: list[float] | None = None
+    lines: dict[str, str] = field(default_factory=dict)  # by tag: what the lines of D, P and A say, and where
+    places: dict[str, str] = field(default_factory=dict)
 
 
 def sniff(head: str) -> bool:
@@ -44,11 +47,22 @@ def sniff(head: str) -> bool:
 
 
 def read(path: str | Path, options: ReadOptions) -> NBest:
+    hyps = _hyps(path)
+    in_pieces = options.subwords != "none" and (
+        options.subwords != "auto" or scheme_of_lines([hyp.tokens for hyp in hyps]) != "none"
+    )
+    builder = TokenBuilder(options)
+    for hyp in sorted(hyps, key=lambda hyp: hyp.sent):
+        builder.add(_record(hyp, in_pieces=in_pieces))
+    return builder.finish()
+
+
+def _hyps(path: str | Path) -> list[_Hyp]:
     hyps: list[_Hyp] = []
     latest: dict[int, _Hyp] = {}
     for where, line in list_lines(path):
         tagged = _TAGGED.fullmatch(line)
-        if not tagged or tagged[1] not in "HDP":
+        if not tagged or tagged[1] not in "HDPA":
             continue
         tag, sent, rest = tagged[1], sentence_id(tagged[2], where), tagged[3]
         if tag == "H":
@@ -56,25 +70,28 @@ def read(path: str | Path, options: ReadOptions) -> NBest:
             hyps.append(latest[sent])
             continue
         hyp = latest.get(sent)
-        if hyp is None or (hyp.detokenised if tag == "D" else hyp.values) is not None:
+        if hyp is None or tag in hyp.lines:
             raise FormatError(where, expected=f"an H-{sent} line before this one", found=clip(line), fix="do not sort the output")
-        if tag == "D":
-            hyp.detokenised = _scored(rest, where)[1]
-        else:
-            hyp.values = [number(v, where, "a token's score") * LN2 for v in rest.split()]
+        hyp.lines[tag], hyp.places[tag] = rest, where
     if not hyps:
         raise FormatError(str(path), expected="H- lines", found="none", fix="run fairseq-generate without --quiet")
-    subwords = any(_SUBWORD.search(hyp.tokens) for hyp in hyps)
-    hyps.sort(key=lambda hyp: hyp.sent)
-    builder = Builder(options)
-    for hyp in hyps:
-        joined = subwords and hyp.detokenised is not None
-        units = (
-            token_units(FEATURE, hyp.values, hyp.tokens.split(), hyp.where, spans=not joined) if hyp.values is not None else ()
-        )
-        text = hyp.detokenised if joined and hyp.detokenised is not None else hyp.tokens
-        builder.add(HypRecord(hyp.sent, text, hyp.where, hyp.score, units=units))
-    return builder.finish()
+    return hyps
+
+
+def _record(hyp: _Hyp, *, in_pieces: bool) -> TokenHyp:
+    detokenised = _scored(hyp.lines["D"], hyp.places["D"])[1] if "D" in hyp.lines else None
+    scores = {}
+    if "P" in hyp.lines:
+        scores[FEATURE] = [number(v, hyp.places["P"], "a token's score") * LN2 for v in hyp.lines["P"].split()]
+    links, features = None, {DECODER_SCORE: hyp.score}
+    signals: dict[str, list[float]] = {}
+    if hyp.lines.get("A", "").strip():
+        links, soft = parse_alignment(hyp.lines["A"].strip(), hyp.places["A"])
+        if soft is not None:
+            links, signals, coverage = attention(soft)
+            features |= coverage
+    text = detokenised if in_pieces else None
+    return TokenHyp(hyp.sent, hyp.tokens, hyp.where, hyp.score, features, scores, signals, links, text)
 
 
 def _scored(rest: str, where: str) -> tuple[float, str]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..core.errors import FormatError, clip
 from ..core.files import read_lines
-from ..lists.build import Builder, HypRecord, ReadOptions, UnitRecord
+from ..lists.build import Builder, HypRecord, ReadOptions
 from ..lists.nbest import NBest
 
 
@@ -172,24 +172,3 @@ def read_list(path: str | Path, options: ReadOptions, layout: Layout) -> NBest:
             )
         )
     return builder.finish()
-
-
-END_OF_SENTENCE = "</s>"
-
-
-def token_units(name: str, values: list[float], tokens: list[str], where: str, *, spans: bool = True) -> list[UnitRecord]:
-    """A unit with one feature for each token a neural decoder scored.
-
-    A value a token, and one for the end of the sentence unless the search was cut off: units have the tokens' text and,
-    where ``spans`` (the tokens are those of the hypothesis' text), their places. More values than that: the decoder
-    joined its subwords in the text, so that units have a value only, and sums stay right. Fewer values are an error.
-    """
-    if len(values) < len(tokens):
-        raise FormatError(
-            where, expected=f"a score for each of {len(tokens)} tokens", found=str(len(values)), fix="repair or remove this line"
-        )
-    if len(values) > len(tokens) + 1:
-        return [UnitRecord({name: value}) for value in values]
-    places = [(i, i + 1) if spans and i < len(tokens) else None for i in range(len(values))]
-    texts = [*tokens, END_OF_SENTENCE]
-    return [UnitRecord({name: v}, tgt=at, tgt_text=text) for v, at, text in zip(values, places, texts, strict=False)]

@@ -1,47 +1,165 @@
-"""Marian's n-best lists: ``id ||| text [||| alignment] [||| WordScores= v v ...] ||| F0= v [F1= v ...] ||| score``.
+"""Marian's lists: ``id ||| text [||| alignment] [||| WordScores= v v ...] ||| F0= v [F1= v ...] ||| score``, and the like.
 
-With ``--word-scores`` tokens are units: their feature WordScores is the (weighted) log-probability, the last one that of
-the end of the sentence. SentencePiece models join their pieces in the text; see token_units for what becomes of these.
-F0, F1, ... are the sums of each scorer over the hypothesis, the score is normalised by length. The alignment is in
-subwords of the source and is not read.
+Without ``--n-best`` there is no id and a line is a sentence: ``text ||| WordScores= v v ...``. marian-scorer puts what it adds
+around the field after the text, which need not be the one with F0:
+
+    id ||| text ||| [alignment |||] [WordScores= of the new model |||] FIELD Name= v ||| ... ||| score
+
+so named features and alignments are read in any field. With ``--word-scores`` tokens have log-probabilities, see lists.tokens:
+those of the decoder are WordScores, those of a model that added the feature Name are Name.WordScores. F0, F1, ... are the
+sums of the scorers of an ensemble; the last field, which may be normalised by length, is the decoder's score and the feature
+DecoderScore. Alignments, hard (``0-0 1-2``) or soft (weights of source tokens, comma-separated, for each target token), give
+source spans; see lists.tokens for the features of them.
 """
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import NamedTuple
 
-from ..lists.build import Builder, HypRecord, ReadOptions
+from ..core.errors import FormatError, clip
+from ..core.files import read_head
+from ..lists.build import ReadOptions
 from ..lists.nbest import NBest
-from .fields import FeatureParser, first_fields, list_lines, number, optional_score, sentence_id, split_fields, token_units
+from ..lists.tokens import DECODER_SCORE, TokenBuilder, TokenHyp, attention, finite_numbers
+from .fields import is_number, label_groups, list_lines, name_values, optional_score, sentence_id, split_fields
 
 LAYOUT = "id ||| text ||| F0= v ||| score"
 WORD_SCORES = "WordScores"
-_SCORERS = re.compile(r"F0=\s*\S+(?:\s+F\d+=\s*\S+)*")
-_WORD_SCORES = re.compile(rf"(?:^|\s){WORD_SCORES}=((?:\s+[^\s=]+(?=\s|$))*)")
+_SIGNS = re.compile(rf"(?:^|\s){WORD_SCORES}=|^(?:\S+\s+)*?F0=\s*\S+(?:\s+[^\s=]+=\s*\S+)*$")
+_HARD = re.compile(r"(?:\d{1,9}-\d{1,9}(?:\s+|$))+")
+_SOFT = re.compile(r"(?:[\d.eE+-]+(?:,[\d.eE+-]+)*(?:\s+|$))+")
+_OF_SCORER = re.compile(r"F\d+")
 
 
 def sniff(head: str) -> bool:
-    fields = first_fields(head)
-    if fields is None or len(fields) < 4:
-        return False
-    return _SCORERS.fullmatch(fields[-2]) is not None or any(_WORD_SCORES.search(field) for field in fields[2:])
+    """Whether half of the lines of a head, or more, look like Marian's, with ids or without."""
+    lines = [line for line in head.split("\n") if line and not line.isspace()]
+    found = sum(_is_marian(line) for line in lines)
+    return found > 0 and 2 * found >= len(lines)
+
+
+def _is_marian(line: str) -> bool:
+    parts = [part.strip() for part in line.split("|||")]
+    if _is_id(parts[0]) and len(parts) >= 4:
+        return any(_SIGNS.search(part) for part in parts[2:-1])
+    return len(parts) >= 2 and any(part.startswith(f"{WORD_SCORES}=") for part in parts[1:])
+
+
+def _is_id(text: str) -> bool:
+    return text.isascii() and text.isdigit()
+
+
+def _has_ids(head: str) -> bool:
+    """Whether most lines start with a number and have fields enough for a list."""
+    lines = [line.split("|||") for line in head.split("\n") if line and not line.isspace()]
+    with_id = sum(_is_id(parts[0].strip()) and len(parts) >= 4 for parts in lines)
+    return 2 * with_id >= len(lines)
+
+
+class _Fields(NamedTuple):
+    """What the fields between a text and its score hold."""
+
+    features: dict[str, float]
+    scores: dict[str, list[float]]
+    links: list[tuple[int, int]] | None
+    attention: list[list[float]] | None
 
 
 def read(path: str | Path, options: ReadOptions) -> NBest:
-    builder, features = Builder(options), FeatureParser()
-    for where, line in list_lines(path):
-        ident, text, *between, scorers, score = split_fields(line, where, least=4, most=6, layout=LAYOUT)
-        words = next((found for field in (*between, scorers) if (found := _WORD_SCORES.search(field))), None)
-        values = [number(v, where, WORD_SCORES) for v in words[1].split()] if words else []
-        builder.add(
-            HypRecord(
-                sent=sentence_id(ident, where),
-                text=text,
-                where=where,
-                score=optional_score(score, where),
-                features=features(_WORD_SCORES.sub("", scorers), where),
-                units=token_units(WORD_SCORES, values, text.split(), where) if words else (),
+    builder = TokenBuilder(options)
+    ids = _has_ids(read_head(path).decode("utf-8", "replace"))
+    for n, (where, line) in enumerate(list_lines(path)):
+        if ids:
+            ident, text, *between, last = split_fields(line, where, least=4, layout=LAYOUT)
+            sent, score = sentence_id(ident, where), optional_score(last, where)
+        else:
+            text, *between = split_fields(line, where, least=1, layout=f"text ||| {WORD_SCORES}= v ...")
+            sent, score = n, optional_score(between.pop() if between and is_number(between[-1]) else "", where)
+        found = _fields(between, where)
+        links, features = found.links, found.features
+        signals: dict[str, list[float]] = {}
+        if found.attention is not None:
+            links, signals, coverage = attention(found.attention)
+            features |= coverage
+        if score == score and features.setdefault(DECODER_SCORE, score) != score:
+            raise FormatError(
+                where, expected="distinct feature names", found=f"{DECODER_SCORE!r} twice", fix="rename one of them"
             )
-        )
+        builder.add(TokenHyp(sent, " ".join(text.split(" ")), where, score, features, found.scores, signals, links))
     return builder.finish()
+
+
+def _fields(fields: list[str], where: str) -> _Fields:
+    features: dict[str, float] = {}
+    columns: list[tuple[int, list[float]]] = []  # (field, scores)
+    added: list[str] = [""] * len(fields)  # by field, the feature that a scorer put at its end
+    links, soft = None, None
+    for k, field in enumerate(fields):
+        aligned, labelled = _split_alignment(field, where)
+        if aligned and links is None and soft is None:  # the first is the latest model's
+            links, soft = parse_alignment(aligned, where)
+        if labelled.startswith(f"{WORD_SCORES}=") and "=" not in (rest := labelled[len(WORD_SCORES) + 1 :]):
+            columns.append((k, finite_numbers(rest, where, WORD_SCORES)))
+            continue
+        groups = label_groups(labelled, where)
+        columns += [(k, finite_numbers(" ".join(v), where, WORD_SCORES)) for name, v in groups if name == WORD_SCORES]
+        own = name_values([group for group in groups if group[0] != WORD_SCORES], where)
+        if twice := next((name for name in own if name in features), None):
+            raise FormatError(where, expected="distinct feature names", found=f"{twice!r} twice", fix="rename one of them")
+        features |= own
+        added[k] = next((name for name in reversed(own) if not _OF_SCORER.fullmatch(name)), "")
+    return _Fields(features, _named(columns, added, where), links, soft)
+
+
+def _named(columns: list[tuple[int, list[float]]], added: list[str], where: str) -> dict[str, list[float]]:
+    """Columns by model, the decoder's first. A scorer's is in a field of its own, before the field that got its feature."""
+    scores: dict[str, list[float]] = {}
+    for i, (k, values) in enumerate(columns):
+        model = added[k + 1] if k + 1 < len(added) else ""
+        name = f"{model}.{WORD_SCORES}" if model else WORD_SCORES if i == len(columns) - 1 else f"{i}.{WORD_SCORES}"
+        if name in scores:
+            raise FormatError(where, expected=f"one {WORD_SCORES} a model", found=f"{name!r} twice", fix="remove one of them")
+        scores[name] = values
+    return dict(reversed(scores.items()))
+
+
+def parse_alignment(text: str, where: str) -> tuple[list[tuple[int, int]] | None, list[list[float]] | None]:
+    """(links, None) of ``0-0 1-2``, (None, weights [target, source]) of ``0.9,0.1 0.2,0.8``."""
+    if _HARD.fullmatch(text):
+        return [(int(s), int(t)) for s, _, t in (point.partition("-") for point in text.split())], None
+    if not _SOFT.fullmatch(text):
+        raise FormatError(where, expected="an alignment like 0-0 1-2", found=clip(text), fix="repair or remove this line")
+    return None, _rows(text, where)
+
+
+def _split_alignment(field: str, where: str) -> tuple[str, str]:
+    """(alignment, named features) of a field."""
+    head = field.split(maxsplit=1)[0] if field else ""
+    if not field or "=" in head:
+        return "", field
+    hard = _HARD.match(field)
+    found = hard or _SOFT.match(field)
+    if found is None or ("=" not in field[found.end() :] and found.end() < len(field)):
+        raise FormatError(
+            where,
+            expected="an alignment or named features",
+            found=clip(field),
+            fix="is this a list of Marian's? name another with --format",
+        )
+    return found[0].strip(), field[found.end() :].strip()
+
+
+def _rows(aligned: str, where: str) -> list[list[float]]:
+    rows = [finite_numbers(row.replace(",", " "), where, "an alignment") for row in aligned.split()]
+    if odd := next((v for row in rows for v in row if not 0 <= v <= 1.01), None):
+        raise FormatError(where, expected="weights from 0 to 1", found=str(odd), fix="repair or remove this line")
+    if any(len(row) != len(rows[0]) for row in rows):
+        raise FormatError(
+            where,
+            expected=f"{len(rows[0])} weights for each target token",
+            found=str(next(len(row) for row in rows if len(row) != len(rows[0]))),
+            fix="repair or remove this line",
+        )
+    return rows

@@ -6,6 +6,7 @@ ones are numbered by first use, so that the same lists give the same container.
 
 from __future__ import annotations
 
+import warnings
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,6 +25,7 @@ from .nbest import NBest, SparseRows, Units, strings
 
 DENSE_SHARE = 0.1  # a feature that a reader has not declared dense is stored densely if this share of rows gives it
 MAX_DENSE = 4096  # and if it is among so many that most rows give: a short list with long rows stays sparse
+UNITS = ("word", "token")  # of lists of neural decoders
 ROUNDING = 1e-5  # decoders print 6 significant digits: relative error 5e-6 of each number that enters a comparison
 
 
@@ -64,6 +66,10 @@ class ListRecord(NamedTuple):
     tgt_start: Array  # [R]
 
 
+def _warn(message: str) -> None:
+    warnings.warn(message, stacklevel=3)
+
+
 @dataclass(frozen=True)
 class ReadOptions:
     """What every reader is told besides the path."""
@@ -74,6 +80,12 @@ class ReadOptions:
     allow_mismatch: bool = False  # keep what units and totals disagree on as a feature of the hypothesis
     weights: Mapping[str, float] | None = None  # graphs that carry no scores are searched with these
     names: Sequence[str] | None = None  # names of the values of core=(...) in a Moses search graph, in order
+    subwords: str = "auto"  # neural lists: the kind of pieces that texts are in, see lists.pieces
+    units: str = "word"  # neural lists: units are words, or the tokens that the decoder scored
+    n: int | None = None  # plain text: lines a source
+    counts: str | None = None  # plain text: a file with the number of lines of each source
+    scores: Sequence[str] = ()  # plain text: files of numbers beside it, FILE or NAME=FILE
+    warn: Callable[[str], None] = _warn  # told what a reader could not use, by name
     threads: int = 1
 
 
@@ -97,11 +109,11 @@ class Builder:
         self._unit_counts = array("q")
         self._unit_idx, self._src_start, self._tgt_start = array("i"), array("i"), array("i")
         self._unit_of: dict[tuple[object, ...], int] = {}
-        self._unit_rows = _Triples()
+        self._unit_rows = Triples()
         self._unit_text: tuple[list[str], list[str], list[str]] = ([], [], [])
         self._unit_len: tuple[array[int], array[int]] = (array("i"), array("i"))
         self._unit_score = array("d")
-        self._extra_rows = _Triples()
+        self._extra_rows = Triples()
         self._source: Sequence[str] | None = self.options.source
         self._source_tokens: tuple[int, list[str]] = (-1, [])
 
@@ -138,14 +150,7 @@ class Builder:
     def _begin(self, sent: int, where: str) -> None:
         """Open the list of a sentence, unless it is the open one."""
         if not self._ids or sent != self._ids[-1]:
-            last = self._ids[-1] if self._ids else self.first_id
-            if sent < last:
-                raise FormatError(
-                    where,
-                    expected=f"sentence id {last} or higher",
-                    found=str(sent),
-                    fix="sort the list by sentence id, or give accumulated lists as separate files",
-                )
+            check_order(sent, self._ids[-1] if self._ids else self.first_id, where)
             self._ids.append(sent)
             self._hyp_counts.append(0)
 
@@ -197,7 +202,7 @@ class Builder:
 
     def finish(self) -> NBest:
         names = list(self._names)
-        sparse_names = _NameTable(names)
+        sparse_names = NameTable(names)
         declared = [self._names[n] for n in self.declared_dense if n in self._names]
         # a name that is dense for units is dense for extras, and the other way round: it has one weight
         dense = np.union1d(self._unit_rows.often(len(names)), self._extra_rows.often(len(names)))
@@ -247,12 +252,23 @@ class Builder:
         )
 
 
+def check_order(sent: int, last: int, where: str) -> None:
+    """Sentence ids must not go back."""
+    if sent < last:
+        raise FormatError(
+            where,
+            expected=f"sentence id {last} or higher",
+            found=str(sent),
+            fix="sort the list by sentence id, or give accumulated lists as separate files",
+        )
+
+
 def ordered_union(groups: Iterable[Iterable[str]]) -> tuple[str, ...]:
     """Names of all groups, each once, in order of appearance."""
     return tuple(dict.fromkeys(name for group in groups for name in group))
 
 
-class _NameTable:
+class NameTable:
     """The sparse names in use, numbered in order of first use."""
 
     def __init__(self, names: list[str]) -> None:
@@ -272,7 +288,7 @@ class _NameTable:
         return strings([self.names[i] for i in self.used])
 
 
-class _Triples:
+class Triples:
     """Rows of (name, value) as they come, later split into a dense and a sparse part."""
 
     def __init__(self) -> None:
@@ -292,7 +308,7 @@ class _Triples:
         return np.sort(often[np.argsort(-given[often], kind="stable")[:MAX_DENSE]])
 
     def split(
-        self, names: list[str], table: _NameTable, declared: list[int], dense: I64
+        self, names: list[str], table: NameTable, declared: list[int], dense: I64
     ) -> tuple[np.ndarray, tuple[str, ...], SparseRows]:
         """Columns of the declared names, then of the dense ones that these rows give; the others as sparse rows."""
         n = len(self.counts)
@@ -446,3 +462,14 @@ def _tokenised(texts: Strings, split: Callable[[str], str]) -> Strings:
     """The texts as a tokeniser of sacrebleu splits them, each distinct one once."""
     codes = texts.dictionary_encode()
     return strings([split(text) for text in codes.dictionary.to_pylist()]).take(codes.indices)
+
+
+def with_own_lines(nbest: NBest, *, source: Sequence[str], refs: Sequence[Sequence[str]], threads: int = 1) -> NBest:
+    """A list with the source and the references of each sentence that its own file holds."""
+    nbest = replace(
+        nbest,
+        source=strings([" ".join(line.split()) for line in source]),
+        ref_ptr=offsets(np.array([len(own) for own in refs], np.int64)),
+        refs=strings([" ".join(ref.split()) for own in refs for ref in own]),
+    )
+    return with_stats(nbest, threads=threads) if refs and all(refs) else nbest

@@ -60,8 +60,11 @@ LINES = {
     "joshua %a": ("0 ||| the house ||| tm_pt_0=-1.5 lm_0=-3 ||| -4.5 ||| 0-0 1-1", {"tm_pt_0": -1.5, "lm_0": -3}, -4.5),
     "phrasal": ("0 ||| the house ||| LM: -3 TM:lex(f|t): -2.3407E1 ||| -4.5E0 ||| 0-0", {"LM": -3, "TM:lex(f|t)": -23.407}, -4.5),
     "travatar": ("0 ||| the house ||| -4.5 ||| lm=-3 unk=1", {"lm": -3, "unk": 1}, -4.5),
-    "marian": ("0 ||| the house ||| F0= -3 F1= -1.5 ||| -4.5", {"F0": -3, "F1": -1.5}, -4.5),
-    "marian 1.6": ("0 ||| the house ||| 0-0 1-1 ||| F0=-3 ||| -4.5", {"F0": -3}, -4.5),
+    "marian": ("0 ||| the house ||| F0= -3 F1= -1.5 ||| -4.5", {"Words": 2, "F0": -3, "F1": -1.5, "DecoderScore": -4.5}, -4.5),
+    "marian 1.6": (
+        "0 ||| the house ||| 0-0 1-1 ||| F0=-3 ||| -4.5",
+        {"Words": 2, "F0": -3, "DecoderScore": -4.5, "Alignment.covered": 2, "Alignment.unaligned": 0}, -4.5,
+    ),
 }  # fmt: skip
 
 
@@ -144,17 +147,29 @@ def test_marian_word_scores(tmp_path: Path) -> None:
     lines = [
         "0 ||| a b ||| WordScores= -0.5 -0.25 -0.125 ||| F0= -0.875 ||| -0.3",  # tokens and the end of the sentence
         "0 ||| a b ||| 0-0 1-1 ||| WordScores= -0.5 -0.25 ||| F0= -0.75 ||| -0.3",  # cut off at the longest length
-        "0 ||| a b ||| WordScores= -0.5 -0.25 -0.125 -1 -2 ||| F0= -3.875 ||| -0.3",  # more subwords than words
         "0 ||| a b ||| F0= -0.875 WordScores= -0.5 -0.25 -0.125 ||| -0.3",
     ]
     nbest = read(tmp_path, "\n".join(lines))
-    assert np.diff(nbest.unit_ptr).tolist() == [3, 2, 5, 3]
-    assert nbest.global_names == ("WordScores", "F0")
-    assert nbest.global_features[:, 0].tolist() == nbest.global_features[:, 1].tolist() == [-0.875, -0.75, -3.875, -0.875]
-    assert nbest.units.tgt.take(nbest.unit_idx).to_pylist() == ["a", "b", "</s>", "a", "b", "", "", "", "", "", "a", "b", "</s>"]
-    assert nbest.tgt_start.tolist() == [0, 1, -1, 0, 1, -1, -1, -1, -1, -1, 0, 1, -1]
+    assert np.diff(nbest.unit_ptr).tolist() == [3, 2, 3]
+    assert nbest.unit_names == ("WordScores", "Words")
+    assert nbest.global_column("WordScores").tolist() == nbest.global_column("F0").tolist() == [-0.875, -0.75, -0.875]
+    assert nbest.units.tgt.take(nbest.unit_idx).to_pylist() == ["a", "b", "</s>", "a", "b", "a", "b", "</s>"]
+    assert nbest.tgt_start.tolist() == [0, 1, 2, 0, 1, 0, 1, 2]
+    assert nbest.units.tgt_len[nbest.unit_idx].tolist() == [1, 1, 0, 1, 1, 1, 1, 0]
+    assert nbest.src_start.tolist() == [-1, -1, -1, 0, 1, -1, -1, -1]
     with pytest.raises(FormatError, match=r"list:1: expected a score for each of 3 tokens, found 2"):
         read(tmp_path, "0 ||| a b c ||| WordScores= -0.5 -0.25 ||| F0= -0.875 ||| -0.3")
+
+
+def test_marian_more_scores_than_words_are_units_without_words(tmp_path: Path) -> None:
+    """One line with joined pieces tells that those of the others may be joined, too."""
+    lines = [
+        "0 ||| a b ||| WordScores= -0.5 -0.25 -0.125 -1 ||| F0= -1.875 ||| -0.3",
+        "0 ||| a ||| WordScores= -1 -2 ||| F0= -3 ||| -0.3",
+    ]
+    nbest = read(tmp_path, "\n".join(lines))
+    assert (nbest.unit_names, nbest.tgt_start.tolist()) == (("WordScores",), [-1] * 6)
+    assert features(nbest) == {"WordScores": -1.875, "F0": -1.875, "DecoderScore": -0.3, "Pieces": 4, "Words": 2}
 
 
 FAIRSEQ = """2020-01-01 12:00:00 | INFO | fairseq_cli.generate | loading model(s) from m.pt
@@ -182,15 +197,29 @@ def test_fairseq(tmp_path: Path) -> None:
     np.testing.assert_allclose(nbest.score, np.array([-0.25, -0.5, -0.75]) * log(2), rtol=1e-15)
     np.testing.assert_allclose(nbest.global_features[:, 0], np.array([-0.3, -3.5, -3.25]) * log(2), rtol=1e-15)
     assert nbest.units.tgt.take(nbest.unit_idx).to_pylist() == ["hello", "</s>", "the", "house", "</s>", "house", "</s>"]
-    assert nbest.tgt_start.tolist() == [0, -1, 0, 1, -1, 0, -1]
+    assert nbest.tgt_start.tolist() == [0, 1, 0, 1, 2, 0, 1]
 
 
 def test_fairseq_subwords_take_the_detokenised_text(tmp_path: Path) -> None:
-    text = "H-0\t-1\tthe hou@@ se !\nD-0\t-1\tthe house!\nP-0\t-1 -1 -1 -1 -1\nH-0\t-2\tyes !\nD-0\t-2\tyes!\nP-0\t-1 -1 -1\n"
+    """Its words get their tokens by characters."""
+    text = "H-0\t-1\tthe hou@@ se !\nD-0\t-1\tthe house!\nP-0\t-1 -1 -2 -1 -1\nH-0\t-2\tyes !\nD-0\t-2\tyes!\nP-0\t-1 -1 -1\n"
     nbest = read(tmp_path, text)
     assert nbest.text.to_pylist() == ["the house!", "yes!"]
-    assert nbest.units.tgt.take(nbest.unit_idx).to_pylist() == ["the", "hou@@", "se", "!", "</s>", "yes", "!", "</s>"]
-    assert set(nbest.tgt_start.tolist()) == {-1}
+    assert nbest.units.tgt.take(nbest.unit_idx).to_pylist() == ["the", "house!", "</s>", "yes!", "</s>"]
+    assert nbest.tgt_start.tolist() == [0, 1, 2, 0, 1]
+    house = dict(zip(nbest.unit_names, nbest.X[nbest.unit_idx[1]].tolist(), strict=True))
+    assert house == pytest.approx(
+        {"P": -4 * log(2), "P.min": -2 * log(2), "P.first": -log(2), "P.mean": -4 / 3 * log(2), "Pieces": 3, "Words": 1}
+    )
+
+
+def test_fairseq_pieces_without_detokenised_text_are_joined(tmp_path: Path) -> None:
+    nbest = read(
+        tmp_path, "H-0\t-1\tthe hou@@ se\nP-0\t-1 -1 -2 -1\nA-0\t0-0 1-1 1-2\n", options=ReadOptions(source=["das haus"])
+    )
+    assert nbest.text.to_pylist() == ["the house"]
+    assert (nbest.units.src.to_pylist(), nbest.units.align.to_pylist()) == (["das", "haus", ""], ["0-0", "0-0", ""])
+    assert nbest.global_column("P").tolist() == pytest.approx([-5 * log(2)])
 
 
 # ---------------------------------------------------------------------------------------------------------------------

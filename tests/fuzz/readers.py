@@ -37,6 +37,7 @@ from boostfeat.features.lexicon import read_lexicon
 from boostfeat.features.phrase_table import read_phrase_counts
 from boostfeat.features.sets import TEMPLATES
 from boostfeat.features.vocab import Entry, Vocab
+from boostfeat.formats.join_files import read_tokens
 from boostfeat.formats.moses import enriched as moses_enriched
 from boostfeat.formats.moses import search_graph as moses_osgx
 from boostfeat.formats.moses.ini import Ini
@@ -44,6 +45,7 @@ from boostfeat.formats.moses.phrase_table import COUNTS, Entries, read_entries, 
 from boostfeat.formats.moses.weights import read_weights
 from boostfeat.lists.build import ReadOptions, attach
 from boostfeat.lists.nbest import NBest, strings
+from boostfeat.lists.number_files import read_numbers
 from boostfeat.lists.store import read_store, write_store
 from boostfeat.loop.online import State
 from boostfeat.loop.weights import read_start
@@ -57,33 +59,47 @@ from .samples import (
     BROWN,
     CDEC,
     CDEC_WEIGHTS,
+    COUNTED_LINES,
     ENRICHED,
     FAIRSEQ,
     FOREST,
     GROUPS,
     HYPERGRAPH,
+    HYPORADISE,
     INI,
     INLINE,
     JOSHUA,
     JSONL,
     LINES,
     MARIAN,
+    MARIAN_PIECES,
+    MARIAN_PLAIN,
+    MARIAN_RESCORED,
     MKCLS,
+    MLM_SCORING,
     MODEL,
+    NUMBERS,
+    NUMBERS_JSON,
+    NUMBERS_TSV,
+    OPENAI,
     OSGX,
     PHRASAL,
     PLAIN,
     REORDERING,
     RUN,
+    SOCKEYE,
     SPARSE,
+    TABBED,
     TABLE,
     TEMPLATES_TOML,
+    TOKENS_JSON,
     TRAVATAR,
+    VOSK,
     WEIGHTS,
 )
 
 REAL = Path(os.environ.get("BOOSTFEAT_REAL_DATA", Path(__file__).parents[3] / "shared" / "real"))
-OPTIONS = ReadOptions(size=8)
+OPTIONS = ReadOptions(size=8, warn=lambda message: None)
 TWINS = 1  # of so many inputs of a compiled reader one is given to its plain twin too
 
 
@@ -340,10 +356,24 @@ READERS: dict[str, Reader] = {
     "joshua": a_list("joshua", JOSHUA),
     "phrasal": a_list("phrasal", PHRASAL, real="phrasal/*.test"),
     "travatar": a_list("travatar", TRAVATAR),
-    "marian": a_list("marian", MARIAN),
+    "marian": a_list("marian", MARIAN, MARIAN_RESCORED, MARIAN_PIECES, MARIAN_PLAIN, real="marian/*.txt"),
+    "marian-tokens": a_list(
+        "marian", MARIAN, MARIAN_RESCORED, MARIAN_PIECES,
+        options=ReadOptions(size=8, units="token", source=["das haus"] * 2, warn=lambda message: None),
+    ),
+    "marian-spm": a_list("marian", MARIAN_PIECES, MARIAN_PLAIN, options=ReadOptions(subwords="spm", warn=lambda message: None)),
     "fairseq": a_list("fairseq", FAIRSEQ),
+    "hyporadise": a_list("hyporadise", HYPORADISE, mutations=VALUE),
+    "mlm-scoring": a_list("mlm-scoring", MLM_SCORING, mutations=VALUE),
+    "sockeye": a_list("sockeye", SOCKEYE, mutations=VALUE),
+    "vosk": a_list("vosk", VOSK, mutations=VALUE),
+    "openai": a_list("openai", OPENAI, mutations=VALUE),
+    "lines-list": a_list("lines", TABBED, COUNTED_LINES, options=ReadOptions(n=2, warn=lambda message: None)),
+    "numbers": Reader(text(NUMBERS, NUMBERS_TSV, NUMBERS_JSON), read_numbers, lambda found: good_numbers(dict(enumerate(found.values))), VALUE),
+    "numbers-column": Reader(text(NUMBERS_TSV, NUMBERS_JSON), lambda path: read_numbers(f"{path}:x,y"), mutations=VALUE),
+    "numbers-of-tokens": Reader(text(NUMBERS, "1 2\n\n-3 4 5\n", TOKENS_JSON), read_tokens, mutations=VALUE),
     "jsonl": a_list("jsonl", JSONL, writer="jsonl", mutations=VALUE),
-    "auto": a_list("auto", PLAIN, ENRICHED, CDEC, JOSHUA, PHRASAL, TRAVATAR, MARIAN, FAIRSEQ, JSONL, OSGX, mutations=JSON),
+    "auto": a_list("auto", PLAIN, ENRICHED, CDEC, JOSHUA, PHRASAL, TRAVATAR, MARIAN, MARIAN_PLAIN, FAIRSEQ, JSONL, OSGX, HYPORADISE, SOCKEYE, mutations=JSON),
     "moses-osgx": Reader(text(OSGX), read_graph_twice, good_list, real="fi-en/sg.*.osgx.xz"),
     "moses-hypergraph": a_list(
         "moses-hypergraph", HYPERGRAPH, options=ReadOptions(size=8, weights=WEIGHTS),

@@ -21,17 +21,42 @@ TRAVATAR = "0 ||| the house ||| -4.5 ||| lm=-3 unk=1\n0 ||| house ||| -5 ||| lm=
 MARIAN = """0 ||| the house ||| WordScores= -1 -0.5 -0.25 ||| F0= -1.75 F1= -1.5 ||| -0.5
 0 ||| house ||| 0-0 1-1 ||| WordScores= -1 -0.5 ||| F0= -1.5 F1= -1 ||| -0.75
 """
+MARIAN_RESCORED = """0 ||| the house ||| 0-0 1-1 ||| WordScores= -1 -0.5 ||| WordScores= -1 -0.25 R2L= -1.5 ||| F0= -1.5 ||| -0.5
+0 ||| house ||| 0.9,0.1 0.2,0.8 ||| WordScores= -1 -0.5 ||| WordScores= -1 -0.5 R2L= -1 ||| F0= -1.5 ||| -0.75
+"""
+MARIAN_PIECES = "0 ||| ▁the ▁ho use <0xE2> ||| WordScores= -1 -0.5 -0.25 -1 -2 ||| F0= -4.75 Score= 1 ||| -0.5\n"
+MARIAN_PLAIN = "the hou@@ se ||| WordScores= -1 -0.5 -0.25 -1\n12 ||| WordScores= -1 -0.5\n"
 FAIRSEQ = """| INFO | log
 S-1\tdas haus
 H-1\t-0.5\tthe house
 D-1\t-0.5\tthe house
 P-1\t-1.0000 -2.0000 -0.5000
+A-1\t0-0 1-1
 H-1\t-0.75\thou@@ se
 D-1\t-0.75\thouse
+A-1\t0.5,0.5 0.25,0.75
 P-1\t-3.0000 -0.2500 -1
 S-0\thallo
 H-0\t-0.25\thello
 """
+HYPORADISE = """[{"id": "a", "input": ["one two", "one too"], "output": "one two", "am_score": [-1, -2.5]},
+{"input": ["yes"], "output": "no", "am_score": [-0.5], "x": 1}]"""
+MLM_SCORING = '{"u": {"hyp_1": {"score": -1, "text": "a b"}, "hyp_2": {"score": -2, "text": "a"}, "ref": "a b"}}'
+SOCKEYE = """{"sentence_id": 0, "translations": ["a b", "a"], "scores": [[0.5, 1], [1, 2]], "text": "x", "reference": "a b"}
+{"sentence_id": 1, "translation": "a", "score": 0.5}
+"""
+VOSK = '{"alternatives": [{"confidence": 1.5, "text": "a b", "result": [{"start": 0, "end": 1, "word": "a"}, {"start": 1, "end": 2, "word": "b"}]}]}'
+OPENAI = """{"choices": [{"finish_reason": "stop", "message": {"content": "a bc"}, "logprobs": {"content": [{"token": "a", "logprob": -1, \
+"bytes": [97], "top_logprobs": [{"token": "a", "logprob": -1}]}, {"token": " b", "logprob": -2, "bytes": [32, 98], "top_logprobs": []}, \
+{"token": "c", "logprob": -2, "bytes": [195], "top_logprobs": []}]}}]}
+{"choices": [{"text": "a b", "logprobs": {"tokens": ["a", " b"], "token_logprobs": [-1, -2]}}]}
+"""
+TABBED = "the house\t-1\na hou@@ se\t-2\n\t-3\nyes\t1e-1\n"
+COUNTED_LINES = "NC=1\nthe house\nNC=2\nyes\n▁no ▁o ne\n"
+NUMBERS = "1\n-2.5\n1e-3\n"
+NUMBERS_TSV = "name\tx\ty\na\t1\t2\nb\t3\t4\n"
+NUMBERS_JSON = '{"hyp": [{"src": "a", "mt": "b", "COMET": 0.5}, {"src": "c", "mt": "d", "COMET": {"x": 1}}]}'
+TOKENS_JSON = '{"tokens": ["▁a", "b"], "logprobs": [-1, -2, -3]}\n{"tokens": [], "logprobs": []}\n'
 JSONL = """{"boostfeat": "nbest/1", "unit_features": ["tm0", "lm"], "hyp_features": ["n"], "sparse_features": ["pt:das|the"]}
 {"id": 0, "source": "das haus", "refs": ["the house"], "hyps": [{"text": "the house", "score": -4.4, "features": {"n": 1.0}, \
 "units": [{"src": [0, 1], "tgt": [0, 1], "x": [-0.3, -1.2], "sparse": {"pt:das|the": 1}}, {"src": [1, 2], "tgt": [1, 2], \

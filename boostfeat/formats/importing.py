@@ -1,0 +1,93 @@
+"""From the files of a corpus to one container: lists, references and source, cut and checked together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from glob import glob
+from pathlib import Path
+
+import numpy as np
+
+from ..core.errors import InputError
+from ..core.files import read_lines
+from ..lists.build import ReadOptions, attach
+from ..lists.nbest import NBest
+from ..lists.pieces import MARKS, scheme_of, scheme_of_lines
+from ..lists.words import tokenise
+from . import read_all
+from .systems import read_systems
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """The files of a corpus, by name."""
+
+    files: Sequence[str]
+    refs: Sequence[str] = ()
+    source: str | None = None
+    format: str = "auto"
+    first: int | None = None  # sentences to keep
+    systems: Sequence[str] = ()  # instead of files: NAME=FILE, one a system
+
+
+def import_corpus(corpus: Corpus, options: ReadOptions) -> NBest:
+    """The lists of a corpus with source, references and BLEU statistics."""
+    ref_files = expand(corpus.refs)
+    if [*corpus.files, *corpus.systems, corpus.source, *ref_files].count("-") > 1:
+        raise InputError("'-': expected one input from standard input, found more; name files")
+    source = _lines(corpus.source, corpus.first) if corpus.source else None
+    refs = [_lines(path, corpus.first) for path in ref_files]
+    options = replace(options, source=source, subwords=_subwords(refs, options))
+    if bool(corpus.files) == bool(corpus.systems):
+        raise InputError("import: expected lists, or --system files, found both or none; name one kind")
+    nbest = read_systems(corpus.systems, options) if corpus.systems else read_all(corpus.files, options, format=corpus.format)
+    if corpus.first is not None:
+        nbest = nbest.take(nbest.ids < corpus.first)
+    nbest = attach(nbest, source=source, refs=refs, name=", ".join(corpus.files or ("--system",)), threads=options.threads)
+    warn_of_pieces(nbest, options.warn)
+    return nbest
+
+
+def expand(patterns: Sequence[str]) -> list[str]:
+    """The files that names and patterns like ``ref.*`` stand for; a file of that very name comes first."""
+    out: list[str] = []
+    for pattern in patterns:
+        found = [pattern] if pattern == "-" or Path(pattern).exists() else sorted(glob(pattern))
+        if not found and any(c in pattern for c in "*?["):
+            raise InputError(f"{pattern}: expected files of this pattern, found none; check the path")
+        out += found or [pattern]
+    return out
+
+
+def _lines(path: str, first: int | None) -> list[str]:
+    lines = [line for _, line in read_lines(path)]
+    return lines if first is None else lines[:first]
+
+
+def _subwords(refs: Sequence[Sequence[str]], options: ReadOptions) -> str:
+    """What is told; texts stay in pieces where the references are in pieces."""
+    if options.subwords != "auto" or not refs:
+        return options.subwords
+    scheme = scheme_of_lines([line for file in refs for line in file])
+    if scheme == "none":
+        return "auto"
+    options.warn(
+        f"the references are in pieces ({scheme}, {MARKS[scheme]!r}): texts are kept in pieces, and scores are of pieces; "
+        f"--subwords {scheme} and references in words give those of words"
+    )
+    return "none"
+
+
+def warn_of_pieces(nbest: NBest, warn: Callable[[str], None]) -> None:
+    """Say so where texts are in pieces and the references are not: no metric can compare them."""
+    if not len(nbest.refs):
+        return
+    text, refs = tokenise(nbest.text, nbest.refs)
+    scheme = scheme_of(text)
+    if scheme != "none" and scheme_of(refs) == "none":
+        share = np.mean(text.per_row(text.matches(MARKS[scheme])) > 0)
+        warn(
+            f"{share:.0%} of the texts have {MARKS[scheme]!r}: they are in pieces ({scheme}) and the references are not, so that "
+            f"scores mean nothing; import with --subwords {scheme}, or join the pieces of this list before"
+        )

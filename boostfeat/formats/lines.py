@@ -1,0 +1,120 @@
+"""Plain text, a hypothesis a line: N lines a source (``-n N``), or as many as a file of counts says, or after ``NC=3`` lines.
+
+OpenNMT's ``-n_best``, mbrs, COMET's tools and NeMo write such files. Numbers after a tab (or before it) are scores: the
+first is the decoder's, and features are score, score_1, ... Others stand beside the text, ``--scores FILE`` or
+``--scores NAME=FILE``: one number a line in the order of the hypotheses, see lists.number_files. An empty line is an empty
+hypothesis. Words are units.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from math import nan
+from pathlib import Path
+
+import numpy as np
+
+from ..core.arrays import offsets
+from ..core.errors import FormatError, InputError, clip
+from ..core.files import read_lines
+from ..lists.build import ReadOptions
+from ..lists.nbest import NBest
+from ..lists.number_files import read_numbers
+from ..lists.tokens import TokenBuilder, TokenHyp
+from .fields import is_number, number
+
+_COUNT = re.compile(r"NC=(\d{1,9})")
+SCORE = "score"
+
+
+def sniff(head: str) -> bool:
+    return False  # any text would do: by name only
+
+
+def read(path: str | Path, options: ReadOptions) -> NBest:
+    lines = [line for _, line in read_lines(path)]
+    if not lines:
+        raise FormatError(str(path), expected="a hypothesis a line", found="an empty file", fix="check what wrote it")
+    places = list(range(1, len(lines) + 1))
+    counts = _marked(lines, str(path))
+    if counts is not None:
+        marks = set(offsets(np.array(counts) + 1)[:-1].tolist())
+        places = [n for n in places if n - 1 not in marks]
+        lines = [lines[n - 1] for n in places]
+    else:
+        counts = _counts(len(lines), str(path), options)
+    texts, columns = _scores_of(lines, places, str(path))
+    for spec in options.scores:
+        name, columns_of = _beside(spec, len(lines), str(path), first=not columns)
+        if name in columns:
+            raise InputError(f"--scores: expected distinct names, found {name!r} twice; give NAME=FILE")
+        columns[name] = columns_of
+    builder, at = TokenBuilder(options), 0
+    main = next(iter(columns.values()), [nan] * len(lines))
+    for sent, n in enumerate(counts):
+        builder.sentence(sent, str(path))
+        for k in range(at, at + n):
+            features = {name: column[k] for name, column in columns.items()}
+            builder.add(TokenHyp(sent, texts[k], f"{path}:{places[k]}", main[k], features))
+        at += n
+    return builder.finish()
+
+
+def _marked(lines: Sequence[str], path: str) -> list[int] | None:
+    """The counts of NC= lines, None if the file has none."""
+    if not _COUNT.fullmatch(lines[0]):
+        return None
+    counts, k = [], 0
+    while k < len(lines):
+        mark = _COUNT.fullmatch(lines[k])
+        if not mark or k + int(mark[1]) >= len(lines) + (not int(mark[1])):
+            found = clip(lines[k]) if not mark else f"{len(lines) - k - 1} lines after it"
+            expected = "a line like NC=3" if not mark else f"{mark[1]} lines after {mark[0]}"
+            raise FormatError(f"{path}:{k + 1}", expected=expected, found=found, fix="check what wrote it")
+        counts.append(int(mark[1]))
+        k += 1 + int(mark[1])
+    return counts
+
+
+def _counts(n: int, path: str, options: ReadOptions) -> list[int]:
+    if (options.n is None) == (options.counts is None):
+        raise InputError(f"{path}: expected how many lines a source has, found nothing or both; give -n N, or --counts FILE")
+    if options.n is not None:
+        if n % options.n:
+            raise InputError(f"{path}: expected a multiple of {options.n} lines (-n), found {n}; give the N that wrote it")
+        return [options.n] * (n // options.n)
+    counts = read_numbers(str(options.counts)).values
+    if (counts < 0).any() or (counts != np.floor(counts)).any():
+        raise InputError(f"{options.counts}: expected whole numbers, found others; one count a source")
+    if counts.sum() != n:
+        raise InputError(
+            f"{path}: expected {counts.sum():.0f} lines, the sum of {options.counts}, found {n}; give its own counts"
+        )
+    return [int(c) for c in counts]
+
+
+def _scores_of(lines: Sequence[str], places: Sequence[int], path: str) -> tuple[list[str], dict[str, list[float]]]:
+    """Texts, and the numbers beside them if every line has as many."""
+    parts = [line.split("\t") for line in lines]
+    width = len(parts[0]) - 1
+    if width and all(len(p) == width + 1 for p in parts):
+        for text, own in ((0, slice(1, None)), (width, slice(0, width))):
+            if all(is_number(v) for p in parts for v in p[own]):
+                names = [SCORE, *(f"{SCORE}_{k}" for k in range(1, width))]
+                rows = [[number(v, f"{path}:{n}", "the score") for v in p[own]] for n, p in zip(places, parts, strict=True)]
+                columns = {name: [row[k] for row in rows] for k, name in enumerate(names)}
+                return [" ".join(p[text].split(" ")).strip() for p in parts], columns
+    return [" ".join(line.replace("\t", " ").split(" ")).strip() for line in lines], {}
+
+
+def _beside(spec: str, n: int, path: str, *, first: bool) -> tuple[str, list[float]]:
+    name, equals, file = spec.partition("=")
+    if not equals or Path(spec).exists():
+        name, file = SCORE if first else Path(spec).name, spec
+    values = read_numbers(file).values
+    if len(values) != n:
+        raise InputError(
+            f"{file}: expected {n} numbers, one for each hypothesis of {path}, found {len(values)}; give its own scores"
+        )
+    return name, values.tolist()

@@ -1,0 +1,343 @@
+"""Other models' numbers beside a list: features of hypotheses, or of units from numbers of tokens.
+
+Numbers of tokens go to units by place where there are as many as units, words or pieces, else by characters: a token belongs
+to the unit in which its first character is. A unit gets, over its tokens, NAME = Σ, and NAME.min, NAME.first and NAME.mean
+where some have several. What no unit can take (the end of a sentence in a list without that unit) is a feature of the
+hypothesis of the same name: totals stay right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..core.arrays import F64, HUGE, I64, Array, first_use_order, offsets, owners, segment_positions, unique_rows
+from ..core.errors import InputError, clip
+from ..core.strings import Strings
+from .nbest import NBest, strings, take_strings
+from .number_files import Numbers
+from .pieces import join_pieces, scheme_of
+from .tokens import END_OF_SENTENCE, PIECES, WORDS
+from .words import flags, tokenise
+
+_BLANKS = r"\s+"
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Features of hypotheses
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def with_features(nbest: NBest, columns: Mapping[str, F64]) -> NBest:
+    """The list with more dense features of hypotheses [H]."""
+    _refuse_known(nbest, columns)
+    extra = np.column_stack([nbest.extra, *(column + 0.0 for column in columns.values())]) if columns else nbest.extra
+    return replace(nbest, extra=np.ascontiguousarray(extra), extra_names=(*nbest.extra_names, *columns))
+
+
+def _refuse_known(nbest: NBest, names: Mapping[str, object]) -> None:
+    known = {*nbest.global_names, *nbest.sparse_names.to_pylist()}
+    if twice := next((name for name in names if name in known), None):
+        raise InputError(f"{twice}: expected a name that the list does not have, found it there; choose another NAME")
+
+
+def join_column(nbest: NBest, name: str, numbers: Numbers, path: str) -> NBest:
+    """The list with a number a hypothesis, in its order. A file that shows its texts must show these."""
+    if numbers.denominators is not None:
+        raise InputError(f"{path}: expected one number a hypothesis, found two; name a column with FILE:COLUMN")
+    if len(numbers) != nbest.n_hyps:
+        raise InputError(
+            f"{path}: expected {nbest.n_hyps} numbers, one for each hypothesis in the order of the list, found {len(numbers)}; "
+            "give the file of this very list"
+        )
+    if numbers.texts is not None:
+        other = flags(pc.not_equal(squeezed(numbers.texts), squeezed(nbest.text)))
+        if other.any():
+            k = int(np.flatnonzero(other)[0])
+            raise InputError(
+                f"{path}: expected the texts of the list, found others in {other.sum()} of {len(other)} rows (row {k + 1}: "
+                f"{clip(numbers.texts[k].as_py())}, hypothesis: {clip(nbest.text[k].as_py())}); give the file of this very list"
+            )
+    return with_features(nbest, {name: numbers.values})
+
+
+def squeezed(texts: Strings) -> Strings:
+    """Texts without blanks."""
+    return pc.replace_substring_regex(texts, _BLANKS, "")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Features of units
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TokenNumbers:
+    """Numbers of the tokens of hypotheses, which may come with the tokens' texts."""
+
+    ptr: I64  # [H+1]
+    values: F64  # [T]
+    texts: Strings | None = None  # [T] plain, without marks of pieces; "" or </s> for the end of the sentence
+
+
+def join_tokens(nbest: NBest, name: str, tokens: TokenNumbers, path: str) -> NBest:
+    """The list with numbers of tokens as unit features."""
+    if len(tokens.ptr) - 1 != nbest.n_hyps:
+        raise InputError(
+            f"{path}: expected {nbest.n_hyps} lines, one for each hypothesis of the list, found {len(tokens.ptr) - 1}; "
+            "give the file of this very list"
+        )
+    if not nbest.n_occurrences:
+        raise InputError(f"{name}: expected a list with units to put numbers of tokens on, found none; import it with units")
+    if len(tokens.values) and not (np.abs(tokens.values) < HUGE).all():
+        raise InputError(
+            f"{path}: expected log-probabilities, found {tokens.values[np.abs(tokens.values) >= HUGE][0]}; repair the file"
+        )
+    unit = places_of(nbest, tokens, path)
+    return _with_unit_sums(nbest, name, tokens, unit)
+
+
+def places_of(nbest: NBest, tokens: TokenNumbers, path: str) -> I64:
+    """[T] the unit occurrence of each token; -1 for the end of a sentence that has no unit."""
+    if tokens.texts is not None:
+        return _by_characters(nbest, tokens, path)
+    counts, n_units = np.diff(tokens.ptr), np.diff(nbest.unit_ptr)
+    pieces = nbest.X[:, nbest.unit_names.index(PIECES)].astype(np.int64) if PIECES in nbest.unit_names else None
+    words = np.where(nbest.units.tgt_len >= 0, nbest.units.tgt_len, 1).astype(np.int64)
+    is_end = _is_end(nbest)[nbest.unit_idx]
+    for size in (np.ones(nbest.n_units, np.int64), pieces, words):
+        if size is None:
+            continue
+        own = size[nbest.unit_idx]
+        total = np.diff(offsets(own)[nbest.unit_ptr])
+        ends = np.diff(offsets(is_end & (own > 0))[nbest.unit_ptr])
+        surplus = counts - total
+        if (surplus == 0).all():
+            return np.repeat(np.arange(nbest.n_occurrences), own)
+        if (surplus == 1).all() and not ends.any():  # numbers of ends, of which the list has no units, or none that count
+            return _with_own_ends(nbest, own, tokens, is_end)
+        if (surplus == -ends).all():  # ends of the list only
+            return np.repeat(np.arange(nbest.n_occurrences), np.where(is_end, 0, own))
+    h = int(np.argmax(counts != n_units))
+    n_words = len(nbest.text[h].as_py().split())
+    here = nbest.unit_idx[nbest.unit_ptr[h] : nbest.unit_ptr[h + 1]]
+    raise InputError(
+        f"{path}:{h + 1}: expected a number for each of {n_units[h]} units, {n_words} words"
+        + (f" or {pieces[here].sum()} pieces" if pieces is not None else "")
+        + f", found {counts[h]}; give numbers of these tokens, or JSON lines with tokens and logprobs"
+    )
+
+
+def _with_own_ends(nbest: NBest, own: I64, tokens: TokenNumbers, is_end: Array) -> I64:
+    """As many tokens as ``own`` says, and one for the end of each hypothesis: its unit if it has one."""
+    last = np.full(nbest.n_hyps, -1, np.int64)
+    at = np.flatnonzero(is_end)
+    last[owners(nbest.unit_ptr)[at]] = at
+    out = np.empty(len(tokens.values), np.int64)
+    ends = tokens.ptr[1:] - 1
+    is_last = np.zeros(len(out), bool)
+    is_last[ends] = True
+    out[~is_last] = np.repeat(np.arange(nbest.n_occurrences), own)
+    out[ends] = last
+    return out
+
+
+def _is_end(nbest: NBest) -> Array:
+    """[V] whether a unit is the end of a sentence."""
+    return flags(pc.equal(nbest.units.tgt, END_OF_SENTENCE)) & (nbest.units.tgt_len <= 0)
+
+
+def _by_characters(nbest: NBest, tokens: TokenNumbers, path: str) -> I64:
+    """Places by the characters before each token and unit, blanks not counted; all hypotheses at once."""
+    assert tokens.texts is not None
+    ours = _texts_of_units(nbest)
+    theirs = pc.if_else(pc.equal(tokens.texts, END_OF_SENTENCE), pa.scalar("", pa.large_string()), tokens.texts)
+    mine, other = squeezed(ours), squeezed(theirs)
+    _refuse_other_texts(nbest, other, tokens, path)
+    before_unit = _characters_before(mine, nbest.unit_ptr)
+    before_token = _characters_before(other, tokens.ptr)
+    lengths = pc.utf8_length(mine).to_numpy(zero_copy_only=False)
+    has_text = np.flatnonzero(lengths > 0)
+    width = int(max(before_unit.max(initial=0), before_token.max(initial=0))) + 2
+    keys = owners(nbest.unit_ptr)[has_text] * width + before_unit[has_text]  # increasing
+    wanted = owners(tokens.ptr) * width + before_token
+    row, out = owners(tokens.ptr), np.full(len(wanted), -1, np.int64)
+    if len(has_text):
+        out = has_text[np.maximum(np.searchsorted(keys, wanted, side="right") - 1, 0)]
+        out[owners(nbest.unit_ptr)[out] != row] = -1  # of a text without words
+    is_end = flags(pc.equal(pc.utf8_length(other), 0)) & (before_token == _totals(other, tokens.ptr)[owners(tokens.ptr)])
+    last = np.full(nbest.n_hyps, -1, np.int64)
+    ends = np.flatnonzero(_is_end(nbest)[nbest.unit_idx])
+    last[owners(nbest.unit_ptr)[ends]] = ends
+    out[is_end] = last[owners(tokens.ptr)[is_end]]
+    return out
+
+
+def _texts_of_units(nbest: NBest) -> Strings:
+    """[R] the texts of units; that of an end is empty."""
+    text = pc.if_else(pa.array(_is_end(nbest)), pa.scalar("", pa.large_string()), nbest.units.tgt)
+    return take_strings(text, nbest.unit_idx)
+
+
+def _joined(parts: Strings, ptr: I64) -> Strings:
+    return pc.binary_join(pa.LargeListArray.from_arrays(pa.array(ptr), parts), pa.scalar("", pa.large_string()))
+
+
+def _refuse_other_texts(nbest: NBest, other: Strings, tokens: TokenNumbers, path: str) -> None:
+    differ = flags(pc.not_equal(_joined(other, tokens.ptr), squeezed(nbest.text)))
+    if differ.any():
+        h = int(np.flatnonzero(differ)[0])
+        found = "".join(other[int(i)].as_py() for i in range(tokens.ptr[h], tokens.ptr[h + 1]))
+        raise InputError(
+            f"{path}: expected tokens that make the texts of the list, found {differ.sum()} of {len(differ)} that do not "
+            f"(line {h + 1}: {clip(found)}, hypothesis: {clip(nbest.text[h].as_py())}); give the file of this very list"
+        )
+
+
+def _characters_before(parts: Strings, ptr: I64) -> I64:
+    """[n] characters before each part in its row."""
+    at = offsets(pc.utf8_length(parts).to_numpy(zero_copy_only=False))
+    return at[:-1] - np.repeat(at[ptr[:-1]], np.diff(ptr))
+
+
+def _totals(parts: Strings, ptr: I64) -> I64:
+    """[rows] characters of each row."""
+    return np.diff(offsets(pc.utf8_length(parts).to_numpy(zero_copy_only=False))[ptr])
+
+
+def _with_unit_sums(nbest: NBest, name: str, tokens: TokenNumbers, unit: I64) -> NBest:
+    """Sums and so on of the numbers at each unit occurrence; those at -1 go to the hypothesis."""
+    r, at = nbest.n_occurrences, np.flatnonzero(unit >= 0)
+    own, values = unit[at], tokens.values[at]
+    n = np.bincount(own, minlength=r)
+    total = np.bincount(own, weights=values, minlength=r)
+    columns: dict[str, F64] = {name: total.astype(np.float64)}
+    if (n > 1).any():
+        least, first = np.full(r, np.inf), np.zeros(r)
+        np.minimum.at(least, own, values)
+        first[own[::-1]] = values[::-1]  # the first stays
+        columns |= {
+            f"{name}.min": np.where(n > 0, least, 0.0),
+            f"{name}.first": first,
+            f"{name}.mean": total / np.maximum(n, 1),
+        }
+    out = with_unit_features(nbest, columns)
+    rest = np.flatnonzero(unit < 0)
+    if len(rest):
+        left = np.bincount(owners(tokens.ptr)[rest], weights=tokens.values[rest], minlength=nbest.n_hyps)
+        out = replace(out, extra=np.ascontiguousarray(np.column_stack([out.extra, left])), extra_names=(*out.extra_names, name))
+    return out
+
+
+def with_unit_features(nbest: NBest, columns: Mapping[str, F64]) -> NBest:
+    """The list with more dense features of unit occurrences [R]; units that differ in them are divided."""
+    _refuse_known(nbest, columns)
+    values = np.column_stack(list(columns.values())) + 0.0
+    first, inverse = unique_rows(values, nbest.unit_idx.astype(np.int64)[:, None])
+    order, unit_idx = first_use_order(inverse, len(first))
+    kept = first[order]
+    units = nbest.units.take(nbest.unit_idx[kept])
+    x = np.ascontiguousarray(np.column_stack([units.x, values[kept]]))
+    return replace(nbest, units=replace(units, x=x), unit_idx=unit_idx, unit_names=(*nbest.unit_names, *columns))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Another list of the same texts
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def join_list(nbest: NBest, name: str, other: NBest, path: str) -> NBest:
+    """The list with the features of another, matched by sentence and text (blanks not counted): NAME is its score.
+
+    Its other features are NAME.feature, its unit features too; those of the same text k times are taken in order.
+    """
+    hyps = match_texts(nbest, other, path)
+    own = {f"{name}.{feature}": other.extra[hyps, j] for j, feature in enumerate(other.extra_names)}
+    if other.has_scores:
+        own = {name: other.score[hyps], **own}
+    own = {key: column for key, column in own.items() if key not in (f"{name}.{WORDS}", f"{name}.{PIECES}")}
+    if len(other.sparse_names):
+        raise InputError(f"{path}: expected dense features, found {len(other.sparse_names)} sparse ones; leave them out")
+    out = with_features(nbest, own)
+    unit_names = [n for n in other.unit_names if n not in (WORDS, PIECES)]
+    if not unit_names or not nbest.n_occurrences:
+        sums = {f"{name}.{n}": other.global_column(n)[hyps] for n in unit_names if f"{name}.{n}" not in own}
+        return with_features(out, sums)
+    at = segment_positions(other.unit_ptr, hyps)
+    ptr, idx = offsets(np.diff(other.unit_ptr)[hyps]), other.unit_idx[at]
+    texts = take_strings(_texts_of_units(other), at)
+    for n in unit_names:
+        values = np.ascontiguousarray(other.X[idx, other.unit_names.index(n)])
+        numbers = TokenNumbers(ptr, values, texts)
+        if flags(pc.equal(_joined(squeezed(texts), ptr), "")).all() and len(values):  # scores without words
+            out = with_features(out, {f"{name}.{n}": other.global_column(n)[hyps]} if f"{name}.{n}" not in own else {})
+        else:
+            out = join_tokens(_without_total(out, f"{name}.{n}"), f"{name}.{n}", numbers, path)
+    return out
+
+
+def _without_total(nbest: NBest, name: str) -> NBest:
+    """The list without a feature of hypotheses."""
+    if name not in nbest.extra_names:
+        return nbest
+    keep = [j for j, n in enumerate(nbest.extra_names) if n != name]
+    return replace(nbest, extra=np.ascontiguousarray(nbest.extra[:, keep]), extra_names=tuple(nbest.extra_names[j] for j in keep))
+
+
+def match_texts(nbest: NBest, other: NBest, path: str) -> I64:
+    """[H] the hypothesis of the other list with the sentence and text of each; the k-th of equal ones is the k-th there."""
+    ours, theirs = _keys(nbest), _keys(other)
+    codes = pc.index_in(ours, value_set=theirs.unique())
+    found = ~flags(codes.is_null())
+    if not found.all():
+        h = int(np.flatnonzero(~found)[0])
+        s = int(nbest.ids[nbest.sent_of_hyp[h]])
+        raise InputError(
+            f"{path}: expected the texts of {nbest.n_hyps} hypotheses, found {found.sum()}, {(~found).sum()} unmatched "
+            f"(first: sentence {s}, {clip(nbest.text[h].as_py())}); score this very list"
+        )
+    code = codes.to_numpy(zero_copy_only=False).astype(np.int64)
+    other_code = pc.index_in(theirs, value_set=theirs.unique()).to_numpy(zero_copy_only=False).astype(np.int64)
+    n = int(other_code.max(initial=-1)) + 1
+    have, want = np.bincount(other_code, minlength=n), np.bincount(code, minlength=n)
+    odd = (want > 0) & (have > 1) & (have != want)
+    by_code = np.argsort(other_code, kind="stable")
+    start = offsets(have)
+    rank = _rank_in_group(code)
+    if odd.any():
+        k = int(np.flatnonzero(odd)[0])
+        first = other.text[int(by_code[start[k]])].as_py()
+        raise InputError(
+            f"{path}: expected each text as often as in the list, found {int(odd.sum())} doubled texts in other numbers "
+            f"({have[k]} times, in the list {want[k]}: {clip(first)}); remove the doubled lines"
+        )
+    return by_code[start[code] + np.where(have[code] > 1, rank, 0)]
+
+
+def _keys(nbest: NBest) -> Strings:
+    """[H] sentence and text without blanks."""
+    ids = pa.array(nbest.ids[nbest.sent_of_hyp]).cast(pa.large_string())
+    return pc.binary_join_element_wise(ids, squeezed(nbest.text), pa.scalar("\t", pa.large_string()))
+
+
+def _rank_in_group(code: I64) -> I64:
+    """[n] how many equal ones come before each."""
+    order = np.argsort(code, kind="stable")
+    counts = np.bincount(code) if len(code) else np.zeros(0, np.int64)
+    rank = np.empty(len(code), np.int64)
+    rank[order] = np.arange(len(code)) - np.repeat(offsets(counts)[:-1], counts)
+    return rank
+
+
+def plain_tokens(rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Tokens without the marks of pieces, whichever they are in."""
+    words = tokenise(strings([" ".join(t.replace(" ", "▁") for t in row) for row in rows]))[0]
+    scheme = scheme_of(words)
+    if scheme == "none":
+        return [[t.strip() for t in row] for row in rows]
+    joined = {name: join_pieces(tokenise(strings([name]))[0], scheme).text.to_pylist() for name in words.names.to_pylist()}
+    return [["".join(joined.get(t.replace(" ", "▁"), [t])) for t in row] for row in rows]

@@ -1,0 +1,543 @@
+"""Containers from the lists of neural decoders and recognisers: texts in tokens, with a score a token from each model.
+
+A unit is a word with its text and place (or a token, ``ReadOptions.units``). Of each model it has, over the tokens of the word,
+
+    NAME = Σ log p     NAME.min     NAME.first     NAME.mean = Σ log p / Pieces          (only NAME where each word is one token)
+
+and ``Pieces``, its number of tokens (where texts are in pieces), and ``Words``, 1: sums over units count the hypothesis'
+length. The score of the end of the sentence is a unit of its own with the text ``</s>``, after the last word, with Words 0.
+Where a decoder has joined its pieces in the text, nobody can tell which scores belong to which word: units are the scores
+alone, and Pieces and Words are features of the hypothesis.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from html import unescape
+from math import isfinite, nan
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from ..core.arrays import F64, HUGE, I64, Array, Bool, offsets, owners
+from ..core.errors import FormatError, clip
+from ..core.strings import Strings
+from .build import NameTable, ReadOptions, Triples, assemble, check_order
+from .nbest import NBest, SparseRows, Units, strings, take_strings
+from .pieces import MARKS, Joined, join_pieces, marked_rows, match_characters, scheme_of
+from .words import Words, tokenise
+
+END_OF_SENTENCE = "</s>"
+PIECES, WORDS, DECODER_SCORE = "Pieces", "Words", "DecoderScore"
+RANK, FIRST = "Rank", "First"
+COVERED, UNALIGNED, COVERAGE = "Alignment.covered", "Alignment.unaligned", "Alignment.coverage"
+SHARPNESS, ENTROPY = "Alignment.max", "Alignment.entropy"
+
+
+class TokenHyp(NamedTuple):
+    """One hypothesis, as a reader found it; ``where`` is its place for error messages."""
+
+    sent: int
+    tokens: str  # separated by blanks, as the model has them
+    where: str
+    score: float = nan
+    features: Mapping[str, float] = {}
+    scores: Mapping[str, Sequence[float]] = {}  # by model: a log-probability a token, and one for the end of the sentence
+    signals: Mapping[str, Sequence[float]] = {}  # other numbers a token, of which a word has the mean
+    links: Iterable[tuple[int, int]] | None = None  # (source, target) tokens
+    text: str | None = None  # what the tool shows, if it is not the tokens joined
+
+
+def attention(rows: Sequence[Sequence[float]]) -> tuple[list[tuple[int, int]], dict[str, list[float]], dict[str, float]]:
+    """Links, numbers a token and features of a hypothesis from soft alignments [target tokens, source tokens].
+
+    A token is linked to its largest weight. Alignment.coverage = Σ_j log min(Σ_i a_ij, 1), Wu et al. (2016) eq. 14.
+    """
+    a = np.asarray(rows, np.float64)
+    if not a.size:
+        return [], {}, {}
+    best = a.argmax(axis=1)
+    p = np.clip(a, 1e-12, None)
+    signals = {SHARPNESS: a.max(axis=1).tolist(), ENTROPY: (-(a * np.log(p)).sum(axis=1)).tolist()}
+    coverage = float(np.log(np.clip(a.sum(axis=0), 1e-12, 1.0)).sum())
+    return [(int(j), i) for i, j in enumerate(best)], signals, {COVERAGE: coverage}
+
+
+@dataclass
+class _Column:
+    """A number a token: flat, with a count a hypothesis."""
+
+    counts: array[int] = field(default_factory=lambda: array("q"))
+    values: array[float] = field(default_factory=lambda: array("d"))
+
+    def add(self, values: Iterable[float], before: int) -> None:
+        """The numbers of the hypothesis after ``before`` others."""
+        self.counts.extend([0] * (before - len(self.counts)))
+        n = len(self.values)
+        self.values.extend(values)
+        self.counts.append(len(self.values) - n)
+
+    def arrays(self, n_hyps: int) -> tuple[I64, F64]:
+        self.counts.extend([0] * (n_hyps - len(self.counts)))
+        return np.array(self.counts, np.int64), np.array(self.values, np.float64) + 0.0  # -0.0 becomes 0.0
+
+
+class TokenBuilder:
+    """Takes hypotheses in the order of a list and makes a container of them; see the module's docstring.
+
+    ``ranked``: the tool lists its best first, which Rank (0, 1, ...) and First (1, 0, ...) keep.
+    """
+
+    def __init__(self, options: ReadOptions, *, ranked: bool = False) -> None:
+        self.options, self.ranked = options, ranked
+        self._ids: list[int] = []
+        self._hyp_counts: list[int] = []
+        self._where: list[str] = []
+        self._tokens: list[str] = []
+        self._shown: list[str | None] = []
+        self._score = array("d")
+        self._names: dict[str, int] = {}
+        self._extra = Triples()
+        self._models: dict[str, _Column] = {}
+        self._signals: dict[str, _Column] = {}
+        self._links: list[tuple[int, list[tuple[int, int]]]] = []  # (hypothesis, its links)
+
+    def add(self, hyp: TokenHyp) -> None:
+        """Append one hypothesis. Sentence ids must not go back; at most ``options.size`` a sentence are kept."""
+        self.sentence(hyp.sent, hyp.where)
+        rank = self._hyp_counts[-1]
+        if self.options.size is not None and rank >= self.options.size:
+            return
+        features = {**hyp.features, RANK: float(rank), FIRST: float(rank == 0)} if self.ranked else dict(hyp.features)
+        for kind, found in ((self._models, hyp.scores), (self._signals, hyp.signals)):
+            for name, values in found.items():
+                kind.setdefault(name, _Column()).add(values, len(self._where))
+        if hyp.links is not None:
+            links = sorted(set(hyp.links))
+            self._links.append((len(self._where), links))
+            features |= _coverage(links, hyp.tokens)
+        self._hyp_counts[-1] += 1
+        self._where.append(hyp.where)
+        self._tokens.append(hyp.tokens)
+        self._shown.append(hyp.text)
+        self._score.append(hyp.score)
+        known = self._names
+        self._extra.add(array("i", [known.setdefault(name, len(known)) for name in features]), features.values())
+
+    def sentence(self, sent: int, where: str) -> None:
+        """Open a list, which may stay empty."""
+        if not self._ids or sent != self._ids[-1]:
+            check_order(sent, self._ids[-1] if self._ids else 0, where)
+            self._ids.append(sent)
+            self._hyp_counts.append(0)
+
+    # -- columns to container ----------------------------------------------------------------------------------------
+
+    def finish(self) -> NBest:
+        tokens = tokenise(strings(self._tokens))[0] if self._tokens else Words(np.zeros(1, np.int64), _NO_INTS, strings([]))
+        scheme = self._scheme(tokens)
+        models = {name: column.arrays(len(self._where)) for name, column in self._models.items()}
+        for name, (counts, values) in models.items():
+            self._refuse_odd(name, counts, values)
+        signals = self._fitting_signals(tokens)
+        together = self._same_counts(models, tokens)
+        counts = next(iter(together.values()))[0] if together else np.zeros(len(self._where), np.int64)
+        self._refuse_few(counts, tokens)
+        if (counts > tokens.counts + 1).any():
+            return self._container(*self._bare(together, counts, tokens), join_pieces(tokens, "none").rows())
+        joined = join_pieces(tokens, scheme)
+        whole = self._regrouped(joined)
+        if self.options.units == "token":
+            place, draft = self._token_units(together, signals, tokens, joined)
+        else:
+            place, draft = self._word_units(together, signals, tokens, whole, pieces=scheme != "none")
+        return self._container(place, draft, whole.rows())
+
+    def _scheme(self, tokens: Words) -> str:
+        """The kind of pieces, as told or found; what looks like pieces here and there is said."""
+        told = self.options.subwords
+        found = scheme_of(tokens) if told in ("auto", "none") else told
+        if told == "auto" and found == "none":
+            for scheme, n in marked_rows(tokens).items():
+                self.options.warn(
+                    f"{n} of {len(tokens)} hypotheses have {MARKS[scheme]!r}, as pieces of words do, which are kept as they are; "
+                    f"--subwords {scheme} joins them"
+                )
+        return "none" if told == "none" else found
+
+    def _refuse_odd(self, name: str, counts: I64, values: F64) -> None:
+        odd = np.flatnonzero(~(np.abs(values) < HUGE))  # sums of a few larger ones are no numbers
+        if len(odd):
+            h = int(np.searchsorted(offsets(counts), odd[0], side="right")) - 1
+            raise FormatError(
+                self._where[h],
+                expected=f"a finite number for {name}",
+                found=str(values[odd[0]]),
+                fix="repair or remove this line",
+            )
+
+    def _fitting_signals(self, tokens: Words) -> dict[str, tuple[I64, F64]]:
+        """The other numbers of tokens, where there is one for each (and for the end)."""
+        out = {}
+        for name, column in self._signals.items():
+            counts, values = column.arrays(len(self._where))
+            self._refuse_odd(name, counts, values)
+            odd = np.flatnonzero((counts != tokens.counts) & (counts != tokens.counts + 1) & (counts > 0))
+            if len(odd):
+                h = odd[0]
+                self.options.warn(f"{self._where[h]}: {counts[h]} values of {name}, {tokens.counts[h]} tokens: it is not kept")
+            else:
+                out[name] = (counts, values)
+        return out
+
+    def _refuse_few(self, counts: I64, tokens: Words) -> None:
+        few = np.flatnonzero((counts < tokens.counts) & (counts > 0))
+        if len(few):
+            raise FormatError(
+                self._where[few[0]],
+                expected=f"a score for each of {tokens.counts[few[0]]} tokens",
+                found=str(counts[few[0]]),
+                fix="repair or remove this line",
+            )
+        without = int((counts == 0).sum())
+        if without and counts.any():
+            self.options.warn(f"{without} of {len(counts)} hypotheses have no scores of tokens, which count as 0")
+
+    def _same_counts(self, models: dict[str, tuple[I64, F64]], tokens: Words) -> dict[str, tuple[I64, F64]]:
+        """The models that score the same tokens as the first; of others the hypothesis keeps sum, minimum and count."""
+        together: dict[str, tuple[I64, F64]] = {}
+        for name, (counts, values) in models.items():
+            first = next(iter(together.values()))[0] if together else counts
+            if np.array_equal(counts, first):
+                together[name] = (counts, values)
+                continue
+            h = int(np.flatnonzero(counts != first)[0])
+            self.options.warn(
+                f"{name}: {counts[h]} scores at {self._where[h]} where {next(iter(together))} has {first[h]}: models with other "
+                f"pieces; kept as features of the hypothesis {name}, {name}.min, {name}.{PIECES}"
+            )
+            some, ptr = counts > 0, offsets(counts)
+            total, least = np.zeros(len(counts)), np.zeros(len(counts))
+            total[some] = np.add.reduceat(values, ptr[:-1][some]) if some.any() else 0
+            least[some] = np.minimum.reduceat(values, ptr[:-1][some]) if some.any() else 0
+            self._extra_columns({name: total, f"{name}.min": least, f"{name}.{PIECES}": counts.astype(np.float64)})
+        return together
+
+    def _extra_columns(self, columns: Mapping[str, F64]) -> None:
+        """More features of all hypotheses."""
+        for name in columns:
+            self._names.setdefault(name, len(self._names))
+        more = Triples()
+        ptr, old_idx, old_val = offsets(np.array(self._extra.counts, np.int64)), self._extra.idx, self._extra.val
+        new = array("i", [self._names[name] for name in columns])
+        for h in range(len(self._where)):
+            own = slice(int(ptr[h]), int(ptr[h + 1]))
+            more.add(old_idx[own] + new, [*old_val[own], *(float(c[h]) for c in columns.values())])
+        self._extra = more
+
+    def _regrouped(self, joined: Joined) -> Joined:
+        """Words of the texts that the tool showed, where those are others than the pieces make; matched by characters."""
+        if all(text is None for text in self._shown):
+            return joined
+        rows, texts, ptr = joined.rows().to_pylist(), joined.text.to_pylist(), joined.ptr.tolist()
+        out: list[tuple[str, int, int]] = []  # (text, words, first of the old words)
+        counts, unmatched = [], []
+        for h, shown in enumerate(self._shown):
+            own = range(ptr[h], ptr[h + 1])
+            words = rows[h].split() if shown is None else shown.split()
+            at = (
+                None
+                if shown is None or words == rows[h].split()
+                else match_characters([unescape(texts[w]).replace(" ", "") for w in own], words)
+            )
+            if shown is None or words == rows[h].split():
+                new = [(texts[w], int(joined.n_words[w]), w) for w in own]
+            elif at is None:
+                unmatched.append(h)
+                new = [(" ".join(words), len(words), ptr[h])] if len(own) else []
+            else:
+                starts = [k for k in range(len(at)) if k == 0 or at[k] != at[k - 1]]
+                bounds = [0, *(at[k] for k in starts[1:]), len(words)]
+                new = [
+                    (" ".join(words[bounds[i] : bounds[i + 1]]), bounds[i + 1] - bounds[i], ptr[h] + k)
+                    for i, k in enumerate(starts)
+                ]
+            out += new
+            counts.append(len(new))
+        if unmatched:
+            self.options.warn(
+                f"{len(unmatched)} of {len(rows)} texts have other characters than their tokens: each is one unit "
+                f"(first: {self._where[unmatched[0]]}, {clip(self._shown[unmatched[0]] or '')})"
+            )
+        first = joined.first[[w for _, _, w in out]] if out else _NO_INTS
+        total = int(joined.n_pieces.sum())
+        return Joined(
+            ptr=offsets(np.array(counts, np.int64)),
+            text=strings([text for text, _, _ in out]),
+            n_words=np.array([n for _, n, _ in out], np.int64),
+            first=first,
+            n_pieces=np.diff(np.append(first, total)),
+        )
+
+    # -- units -------------------------------------------------------------------------------------------------------
+
+    def _bare(self, models: dict[str, tuple[I64, F64]], counts: I64, tokens: Words) -> tuple[_Places, _Draft]:
+        """Units that are scores without a word."""
+        self._extra_columns({PIECES: counts.astype(np.float64), WORDS: tokens.counts.astype(np.float64)})
+        n = int(counts.sum())
+        unknown = np.full(n, -1, np.int32)
+        places = _Places(offsets(counts), unknown, unknown)
+        x = np.stack([values for _, values in models.values()], axis=1)
+        return places, _Draft(tuple(models), x, take_strings(strings([""]), np.zeros(n, np.int64)), unknown, unknown)
+
+    def _word_units(
+        self,
+        models: dict[str, tuple[I64, F64]],
+        signals: dict[str, tuple[I64, F64]],
+        tokens: Words,
+        joined: Joined,
+        *,
+        pieces: bool,
+    ) -> tuple[_Places, _Draft]:
+        split = bool((joined.n_pieces > 1).any())
+        columns: dict[str, tuple[F64, F64]] = {}  # of words, and of ends of sentences
+        for name, (counts, values) in models.items():
+            words, ends = _token_values(counts, values, tokens)
+            total = _reduced(np.add, words, joined.first)
+            columns[name] = (total, ends)
+            if split:
+                columns[f"{name}.min"] = (_reduced(np.minimum, words, joined.first), ends)
+                columns[f"{name}.first"] = (words[joined.first], ends)
+                columns[f"{name}.mean"] = (total / joined.n_pieces, ends)
+        has_end = next(iter(models.values()))[0] == tokens.counts + 1 if models else np.zeros(len(tokens), bool)
+        for name, (counts, values) in signals.items():
+            words, ends = _token_values(counts, values, tokens)
+            columns[name] = (_reduced(np.add, words, joined.first) / joined.n_pieces, ends)
+        if pieces or split:
+            columns[PIECES] = (joined.n_pieces.astype(np.float64), np.ones(len(tokens)))
+        columns[WORDS] = (joined.n_words.astype(np.float64), np.zeros(len(tokens)))
+        src = self._source_spans(tokens, joined.first, joined.n_pieces)
+        return _with_ends(columns, joined.ptr, joined.text, joined.starts(), joined.n_words, src, has_end)
+
+    def _token_units(
+        self, models: dict[str, tuple[I64, F64]], signals: dict[str, tuple[I64, F64]], tokens: Words, joined: Joined
+    ) -> tuple[_Places, _Draft]:
+        """Tokens as units: the first of a word has its place, the others the empty place after it."""
+        n = len(tokens.ids)
+        columns = {name: _token_values(*column, tokens) for name, column in (models | signals).items()}
+        columns[PIECES] = (np.ones(n), np.ones(len(tokens)))
+        words = np.zeros(n, np.int64)
+        words[joined.first] = joined.n_words
+        columns[WORDS] = (words.astype(np.float64), np.zeros(len(tokens)))
+        before = offsets(words)
+        start = before[:-1] - np.repeat(before[tokens.ptr[:-1]], tokens.counts)
+        has_end = next(iter(models.values()))[0] == tokens.counts + 1 if models else np.zeros(len(tokens), bool)
+        src = self._source_spans(tokens, np.arange(n), np.ones(n, np.int64))
+        return _with_ends(columns, tokens.ptr, take_strings(tokens.names, tokens.ids), start, words, src, has_end)
+
+    def _source_spans(self, tokens: Words, first: I64, n_pieces: I64) -> _Spans:
+        """From the first to the last source token that pieces of each unit are linked to."""
+        n = len(first)
+        low, high = np.full(n, _FAR), np.full(n, -1, np.int64)
+        if self._links and self._links_fit(tokens):
+            unit = np.repeat(np.arange(n), n_pieces)
+            pairs = [(s, tokens.ptr[h] + t) for h, links in self._links for s, t in links if t < tokens.counts[h]]
+            if pairs:
+                src, at = np.array(pairs, np.int64).T
+                keep = src < self._source_lengths(tokens)[tokens.owner[at]]
+                src, at = src[keep], unit[at[keep]]
+                np.minimum.at(low, at, src)
+                np.maximum.at(high, at, src)
+                return _Spans(np.where(high < 0, -1, low), high + 1 - low, _alignments(at, src, low, n))
+        return _Spans(np.full(n, -1, np.int64), np.full(n, -1, np.int64), strings([""]).take(pa.array(np.zeros(n, np.int64))))
+
+    def _source_lengths(self, tokens: Words) -> I64:
+        """[H] tokens of each source sentence; beyond them is its end. Enormous where no source was given."""
+        source = self.options.source
+        if source is None:
+            return np.full(len(tokens), _FAR)
+        return np.repeat([len(source[s].split()) if s < len(source) else _FAR for s in self._ids], self._hyp_counts)
+
+    def _links_fit(self, tokens: Words) -> bool:
+        """Whether links are between these tokens and the words of the source that was given, if one was."""
+        lengths = self._source_lengths(tokens)
+        for h, links in self._links:
+            s, t = (max((link[k] for link in links), default=0) for k in (0, 1))
+            if t > tokens.counts[h] or s > lengths[h]:
+                side, at, n = ("target", t, tokens.counts[h]) if t > tokens.counts[h] else ("source", s, lengths[h])
+                fix = "; give -s in the model's pieces to have source spans" if side == "source" else ""
+                self.options.warn(
+                    f"{self._where[h]}: alignment to token {at} of a {side} of {n}: it is of pieces; "
+                    f"used for features of coverage only{fix}"
+                )
+                return False
+        return True
+
+    def _container(self, place: _Places, draft: _Draft, text: Strings) -> NBest:
+        names, s = list(self._names), len(self._ids)
+        table = NameTable(names)
+        dense = np.union1d(
+            self._extra.often(len(names)), np.array([self._names[n] for n in draft.names if n in self._names], np.int64)
+        )
+        extra, extra_names, extra_sparse = self._extra.split(names, table, [], dense)
+        units = Units(
+            x=np.ascontiguousarray(draft.x),
+            sparse=SparseRows.empty(len(draft.x)),
+            src=self._source_texts(place, draft),
+            tgt=draft.text,
+            align=draft.align if draft.align is not None else take_strings(strings([""]), np.zeros(len(draft.x), np.int64)),
+            src_len=draft.src_len.astype(np.int32),
+            tgt_len=draft.tgt_len.astype(np.int32),
+            score=np.full(len(draft.x), nan),
+        )
+        return assemble(
+            NBest(
+                ids=np.array(self._ids, np.int64),
+                source=strings([""] * s),
+                ref_ptr=np.zeros(s + 1, np.int64),
+                refs=strings([]),
+                hyp_ptr=offsets(np.array(self._hyp_counts, np.int64)),
+                text=text,
+                score=np.array(self._score, np.float64),
+                stats=np.zeros((0, 6), np.int32),
+                unit_ptr=place.ptr,
+                unit_idx=np.arange(len(draft.x), dtype=np.int32),
+                src_start=place.src_start.astype(np.int32),
+                tgt_start=place.tgt_start.astype(np.int32),
+                units=units,
+                unit_names=draft.names,
+                extra=extra,
+                extra_names=extra_names,
+                extra_sparse=extra_sparse,
+                sparse_names=table.column(),
+            )
+        )
+
+    def _source_texts(self, place: _Places, draft: _Draft) -> Strings:
+        """[R] the words of the source in each unit's span, where both are known."""
+        source, some = self.options.source, np.flatnonzero(place.src_start >= 0)
+        if source is None or not len(some):
+            return take_strings(strings([""]), np.zeros(len(draft.x), np.int64))
+        texts = [""] * len(draft.x)
+        sent = owners(offsets(np.array(self._hyp_counts, np.int64)))[owners(place.ptr)]
+        words = {s: source[s].split() if s < len(source) else [] for s in self._ids}
+        for r in some.tolist():
+            a = int(place.src_start[r])
+            texts[r] = " ".join(words[self._ids[sent[r]]][a : a + int(draft.src_len[r])])
+        return strings(texts)
+
+
+_NO_INTS = np.zeros(0, np.int64)
+_FAR = 1 << 29  # beyond any token, and sums fit into 32 bits
+
+
+class _Places(NamedTuple):
+    """Where the units of hypotheses are."""
+
+    ptr: I64  # [H+1]
+    src_start: Array  # [R]
+    tgt_start: Array  # [R]
+
+
+class _Draft(NamedTuple):
+    """Units, equal ones not yet merged."""
+
+    names: tuple[str, ...]  # [D]
+    x: F64  # [R, D]
+    text: Strings  # [R]
+    src_len: Array
+    tgt_len: Array
+    align: Strings | None = None
+
+
+class _Spans(NamedTuple):
+    start: I64  # [W] -1 where there is none
+    length: I64
+    align: Strings
+
+
+def _coverage(links: Sequence[tuple[int, int]], tokens: str) -> dict[str, float]:
+    n = tokens.count(" ") + 1 if tokens else 0
+    aligned = {t for _, t in links if t < n}
+    return {COVERED: float(len({s for s, t in links if t < n})), UNALIGNED: float(n - len(aligned))}
+
+
+def _alignments(unit: I64, src: I64, low: I64, n: int) -> Strings:
+    """[n] links inside units of one word, '0-0 2-0'; most have one."""
+    points: dict[int, set[int]] = {}
+    for u, s in zip(unit.tolist(), (src - low[unit]).tolist(), strict=True):
+        points.setdefault(u, set()).add(s)
+    out = [""] * n
+    for u, own in points.items():
+        out[u] = " ".join(f"{s}-0" for s in sorted(own))
+    return strings(out)
+
+
+def _token_values(counts: I64, values: F64, tokens: Words) -> tuple[F64, F64]:
+    """Values of tokens [T] and of the ends of hypotheses [H], 0 where there is none."""
+    ptr, some = offsets(counts), counts > 0
+    out = np.zeros(len(tokens.ids))
+    at = np.arange(len(tokens.ids)) - np.repeat(tokens.ptr[:-1] - ptr[:-1], tokens.counts)
+    own = np.repeat(some, tokens.counts)
+    out[own] = values[at[own]]
+    ends = np.zeros(len(tokens))
+    has_end = counts > tokens.counts
+    ends[has_end] = values[ptr[:-1][has_end] + tokens.counts[has_end]]
+    return out, ends
+
+
+def _reduced(operation: np.ufunc, values: F64, first: I64) -> F64:
+    """The operation over each word's pieces; every word has some."""
+    return operation.reduceat(values, first) if len(first) else np.zeros(0)
+
+
+def _with_ends(
+    columns: Mapping[str, tuple[F64, F64]], ptr: I64, text: Strings, start: I64, length: I64, src: _Spans, has_end: Bool
+) -> tuple[_Places, _Draft]:
+    """Units of words [W] and, where there is one, that of the end of each hypothesis, after its words."""
+    n, ends = len(text), np.flatnonzero(has_end)
+    counts = np.diff(ptr)
+    unit_ptr = offsets(counts + has_end)
+    row_of_word = np.arange(n) + np.repeat(unit_ptr[:-1] - ptr[:-1], counts)
+    row_of_end = unit_ptr[1:][ends] - 1
+    total = int(unit_ptr[-1])
+
+    def spread(words: Array, at_end: Array | int) -> Array:
+        out = np.zeros(total, np.result_type(words))
+        out[row_of_word] = words
+        out[row_of_end] = at_end
+        return out
+
+    x = np.empty((total, len(columns)))
+    for j, (words, at_end) in enumerate(columns.values()):
+        x[:, j] = spread(words, at_end[ends])
+    n_words = np.diff(offsets(length)[ptr])
+    texts = take_strings(pa.concat_arrays([text, strings([END_OF_SENTENCE])]), spread(np.arange(n), n))
+    aligned = take_strings(pa.concat_arrays([src.align, strings([""])]), spread(np.arange(n), n))
+    places = _Places(unit_ptr, spread(src.start, -1), spread(start, n_words[ends]))
+    draft = _Draft(tuple(columns), x, texts, spread(np.where(src.start < 0, -1, src.length), -1), spread(length, 0), aligned)
+    return places, draft
+
+
+def finite_numbers(text: str, where: str, what: str) -> list[float]:
+    """Numbers separated by blanks, all finite."""
+    try:
+        values = [float(v) for v in text.split()]
+    except ValueError:
+        values = [nan]
+    if "_" in text or not isfinite(sum(values)):
+        for token in text.split():
+            _refuse_word(token, where, what)
+    return values
+
+
+def _refuse_word(token: str, where: str, what: str) -> None:
+    try:
+        good = isfinite(float(token)) and "_" not in token
+    except ValueError:
+        good = False
+    if not good:
+        raise FormatError(where, expected=f"a finite number for {what}", found=clip(token), fix="repair or remove this line")

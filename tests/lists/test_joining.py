@@ -1,0 +1,227 @@
+"""Other models' numbers beside a list."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from boostfeat import formats
+from boostfeat.core.arrays import offsets
+from boostfeat.core.errors import InputError
+from boostfeat.formats.join_files import read_tokens
+from boostfeat.lists.build import ReadOptions
+from boostfeat.lists.joining import TokenNumbers, join_column, join_list, join_tokens, with_features
+from boostfeat.lists.nbest import NBest, strings
+from boostfeat.lists.number_files import read_numbers, read_rows
+
+REAL = Path(os.environ.get("BOOSTFEAT_REAL_DATA", Path(__file__).parents[3] / "shared" / "real"))
+PIECES = """0 ||| ▁the ▁ho use ||| WordScores= -1 -2 -3 -4 ||| F0= -10 ||| -2
+0 ||| ▁a ▁house ||| WordScores= -1 -2 -3 ||| F0= -6 ||| -3
+1 ||| ▁yes ||| WordScores= -1 -2 ||| F0= -3 ||| -1
+"""
+
+
+@pytest.fixture
+def nbest(tmp_path: Path) -> NBest:
+    (tmp_path / "list").write_text(PIECES)
+    return formats.read(tmp_path / "list", ReadOptions())
+
+
+def units(nbest: NBest, name: str) -> list[float]:
+    """A column by occurrence."""
+    return nbest.X[nbest.unit_idx, nbest.unit_names.index(name)].tolist()
+
+
+FILES = {  # name: content, column, values
+    "text": ("1\n-2.5\n3e-1\n", "", [1, -2.5, 0.3]),
+    "no last newline": ("1\n-2.5\r\n3e-1", "", [1, -2.5, 0.3]),
+    "TSV": ("src\tlm\tqe\nx\t1\t7\ny\t-2.5\t8\nz\t3e-1\t9\n", ":lm", [1, -2.5, 0.3]),
+    "TSV with one column of numbers": ("src\tlm\nx\t1\ny\t-2.5\nz\t3e-1\n", "", [1, -2.5, 0.3]),
+    "JSON array": ("[1, -2.5,\n 0.3]", "", [1, -2.5, 0.3]),
+    "JSON lines": ('{"a": {"b": 1}}\n{"a": {"b": -2.5}}\n{"a": {"b": 0.3}}\n', ":a.b", [1, -2.5, 0.3]),
+    "COMET": ('{"hyp.txt": [{"src": "x", "mt": "the house", "COMET": 1}, {"mt": "a house", "COMET": -2.5}, {"mt": "yes", "COMET": 0.3}]}', "", [1, -2.5, 0.3]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", FILES)
+def test_column(tmp_path: Path, nbest: NBest, case: str) -> None:
+    text, column, values = FILES[case]
+    (tmp_path / "file").write_text(text)
+    numbers = read_numbers(f"{tmp_path}/file{column}")
+    assert numbers.values.tolist() == values
+    joined = join_column(nbest, "new", numbers, "file")
+    assert joined.global_column("new").tolist() == values
+    assert joined.global_names == (*nbest.global_names, "new")
+
+
+def test_numerators_and_denominators(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("1 4\n0 3\n")
+    (tmp_path / "table").write_text("edits\twords\tx\n1\t4\t0\n0\t3\t0\n")
+    for spec in ("text", "table:edits,words"):
+        numbers = read_numbers(f"{tmp_path}/{spec}")
+        assert numbers.denominators is not None
+        assert (numbers.values.tolist(), numbers.denominators.tolist()) == ([1, 0], [4, 3])
+
+
+BAD_FILES = [
+    ("", "", "expected numbers, found an empty file"),
+    ("1\nx\n", "", r"file:2: expected a finite number, found 'x'"),
+    ("1\nnan\n", "", r"file:2: expected a finite number, found 'nan'"),
+    ("1\n1_0\n", "", r"file:2: expected a finite number, found '1_0'"),
+    ("1\n\n2\n", "", r"file:2: expected a number a line"),
+    ("1 2 3\n", "", "file:1: expected a number a line"),
+    ("1\n1 2\n", "", "file:2: expected a number a line"),
+    ("a\tb\n1\t2\n", "", "expected one column of numbers, found 2"),
+    ("a\tb\n1\n", ":a", "file:2: expected 2 columns"),
+    ("a\ta\n1\t2\n", ":a", "expected distinct names"),
+    ("a\n1\n", ":b", "expected a column 'b'"),
+    ("a\n1\nx\n", ":a", "row 2: expected a finite number for a, found '\"x\"'"),
+    ('{"a": 1}\n{"b": 2}\n', ":a", "row 2: expected a finite number for a, found 'null'"),
+    ('{"a": 1}\n{"a"\n', ":a", "file:2: expected JSON"),
+    ("[1, NaN]", "", "expected JSON"),
+    ("1 -4\n", "", "row 1: expected a denominator of 0 or more"),
+]
+
+
+@pytest.mark.parametrize(("text", "column", "message"), BAD_FILES)
+def test_bad_files(tmp_path: Path, text: str, column: str, message: str) -> None:
+    (tmp_path / "file").write_text(text)
+    with pytest.raises(InputError, match=message):
+        read_numbers(f"{tmp_path}/file{column}")
+
+
+def test_wrong_counts_and_texts(tmp_path: Path, nbest: NBest) -> None:
+    (tmp_path / "file").write_text("1\n2\n")
+    with pytest.raises(InputError, match=r"f: expected 3 numbers, one for each hypothesis .* found 2"):
+        join_column(nbest, "new", read_numbers(f"{tmp_path}/file"), "f")
+    (tmp_path / "file").write_text('[{"mt": "thehouse", "s": 1}, {"mt": "no", "s": 1}, {"mt": "yes", "s": 2}]')
+    with pytest.raises(
+        InputError, match=r"f: expected the texts of the list, found others in 1 of 3 rows \(row 2: 'no', hypothesis: 'a house'\)"
+    ):
+        join_column(nbest, "new", read_numbers(f"{tmp_path}/file"), "f")
+    with pytest.raises(InputError, match="F0: expected a name that the list does not have"):
+        with_features(nbest, {"F0": np.zeros(3)})
+
+
+TOKENS = {  # name: lines, sums by unit (the, house, </s>, a, house, </s>, yes, </s>)
+    "a number a unit": ("1 2 3\n4 5 6\n7 8\n", [1, 2, 3, 4, 5, 6, 7, 8]),
+    "no ends": ("1 2\n4 5\n7\n", [1, 2, 0, 4, 5, 0, 7, 0]),
+    "a number a piece": ("1 2 0.5 3\n4 5 6\n7 8\n", [1, 2.5, 3, 4, 5, 6, 7, 8]),
+    "other pieces": (
+        '{"tokens": ["▁th", "e", "▁", "house"], "logprobs": [1, 2, 3, 4, 5]}\n{"tokens": ["▁a▁ho", "use"], "logprobs": [1, 2, 3]}\n'
+        '{"tokens": ["▁yes", "</s>"], "logprobs": [7, 8]}\n', [3, 7, 5, 1, 2, 3, 7, 8],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", TOKENS)
+def test_tokens(tmp_path: Path, nbest: NBest, case: str) -> None:
+    text, sums = TOKENS[case]
+    (tmp_path / "file").write_text(text)
+    joined = join_tokens(nbest, "lm", read_tokens(f"{tmp_path}/file"), "f")
+    assert units(joined, "lm") == sums
+    if case == "a number a piece":
+        assert [units(joined, f"lm.{x}")[1] for x in ("min", "first", "mean")] == [0.5, 2, 1.25]
+    assert joined.text.equals(nbest.text)
+    for name in nbest.unit_names:
+        assert units(joined, name) == units(nbest, name)
+
+
+def test_ends_without_a_unit_are_features_of_the_hypothesis(tmp_path: Path) -> None:
+    (tmp_path / "list").write_text("a b\nc\n")
+    nbest = formats.read(tmp_path / "list", ReadOptions(n=2), format="lines")
+    joined = join_tokens(nbest, "lm", TokenNumbers(offsets(np.array([3, 2])), np.array([1.0, 2, 4, 8, 16])), "f")
+    assert units(joined, "lm") == [1, 2, 8]
+    assert joined.extra[:, joined.extra_names.index("lm")].tolist() == [4, 16]
+    assert joined.global_column("lm").tolist() == [7, 24]
+    by_text = TokenNumbers(offsets(np.array([4, 1])), np.array([1.0, 2, 4, 8, 16]), strings(["a", "", "b", "</s>", "c"]))
+    assert join_tokens(nbest, "lm", by_text, "f").global_column("lm").tolist() == [15, 16]
+
+
+BAD_TOKENS = [
+    ("1 2\n4 5\n", r"f: expected 3 lines, one for each hypothesis of the list, found 2"),
+    ("1 2 3\n4 5 6\n7 8 9 9\n", r"f:3: expected a number for each of 2 units, 1 words or 2 pieces, found 4"),
+    ("1 2 x\n", r"file:1: expected a finite number, found 'x'"),
+    ("1\n\n1 2 nan\n", r"file:3: expected a finite number, found 'nan'"),
+    ('{"tokens": ["no"], "logprobs": [1]}\n' * 3, r"found 3 of 3 that do not \(line 1: 'no', hypothesis: 'the house'\)"),
+    ('{"tokens": ["no"], "logprobs": []}\n', r"file:1: expected a number for each of 1 tokens, found 0"),
+    ('{"tokens": ["no"]}\n', r"file:1: expected the keys 'tokens' and one of"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), BAD_TOKENS)
+def test_bad_tokens(tmp_path: Path, nbest: NBest, text: str, message: str) -> None:
+    (tmp_path / "file").write_text(text)
+    with pytest.raises(InputError, match=message):
+        join_tokens(nbest, "lm", read_tokens(f"{tmp_path}/file"), "f")
+
+
+def test_another_list_in_another_order_and_other_pieces(tmp_path: Path, nbest: NBest) -> None:
+    other = """0 ||| ▁a ▁hou se ||| WordScores= -5 -6 -7 -8 ||| F0= -26 ||| -9
+0 ||| ▁the house ||| WordScores= -1 -2 -3 ||| F0= -6 ||| -4
+0 ||| ▁more ||| WordScores= -1 -3 ||| F0= -4 ||| -4
+1 ||| ▁yes ||| WordScores= -1 -2 ||| F0= -3 ||| -1
+"""
+    (tmp_path / "other").write_text(other)
+    joined = join_list(nbest, "r2l", formats.read(tmp_path / "other", ReadOptions()), "other")
+    assert joined.global_column("r2l").tolist() == [-4, -9, -1]
+    assert joined.global_column("r2l.F0").tolist() == [-6, -26, -3]
+    assert units(joined, "r2l.WordScores") == [-3, 0, -3, -5, -13, -8, -1, -2]  # 'thehouse' is one word there: it begins in 'the'
+    assert joined.global_column("r2l.WordScores").tolist() == [-6, -26, -3]
+
+
+def test_unmatched_and_doubled_texts(tmp_path: Path, nbest: NBest) -> None:
+    lines = ["0 ||| the house ||| F0= 1 ||| 1", "0 ||| a house ||| F0= 2 ||| 2", "1 ||| yes ||| F0= 3 ||| 3"]
+
+    def other(*lines: str) -> NBest:
+        (tmp_path / "other").write_text("\n".join(lines) + "\n")
+        return formats.read(tmp_path / "other", ReadOptions())
+
+    with pytest.raises(
+        InputError, match=r"o: expected the texts of 3 hypotheses, found 2, 1 unmatched \(first: sentence 0, 'a house'\)"
+    ):
+        join_list(nbest, "x", other(lines[0], lines[2]), "o")
+    with pytest.raises(InputError, match=r"o: .* found 1 doubled texts in other numbers \(2 times, in the list 1: 'a house'\)"):
+        join_list(nbest, "x", other(*lines[:2], lines[1], lines[2]), "o")
+    twice = other(lines[0], lines[1], "0 ||| a  house ||| F0= 5 ||| 5", lines[2])
+    assert join_list(twice, "x", twice, "o").global_column("x").tolist() == [1, 2, 5, 3]
+
+
+@pytest.mark.skipif(not (REAL / "marian").is_dir(), reason="needs the real lists: set BOOSTFEAT_REAL_DATA")
+def test_real_rescored_list_beside_its_pieces() -> None:
+    """The scorer's list has joined text and scores without words: its totals are joined."""
+    pieces = formats.read(REAL / "marian" / "pymarian.pieces.txt", ReadOptions())
+    rescored = formats.read(REAL / "marian" / "pymarian.rescored.txt", ReadOptions())
+    joined = join_list(pieces, "new", rescored, "rescored")
+    assert joined.global_column("new.R2L")[0] == -18.9048
+    np.testing.assert_allclose(joined.global_column("new.R2L.WordScores"), rescored.global_column("R2L"), atol=1e-3)
+
+
+@pytest.mark.slow
+def test_half_a_million_hypotheses(tmp_path: Path) -> None:
+    """Columns, tokens and another list beside 500,000 hypotheses; CPU time, the machine may be busy."""
+    n, rng = 500_000, np.random.default_rng(0)
+    words = [f"w{k}" for k in range(50)]
+    text = "\n".join(" ".join(words[j] for j in row) for row in rng.integers(0, 50, (n, 8)).tolist())
+    (tmp_path / "list").write_text(text + "\n")
+    nbest = formats.read(tmp_path / "list", ReadOptions(n=100), format="lines")
+    values = rng.normal(size=(n, 8)).round(4)
+    np.savetxt(tmp_path / "tokens", values, fmt="%.4f")
+    np.savetxt(tmp_path / "lm", values[:, 0], fmt="%.4f")
+    begin = time.process_time()
+    joined = join_column(nbest, "lm", read_numbers(f"{tmp_path}/lm"), "lm")
+    joined = join_tokens(joined, "tokens", TokenNumbers(*read_rows(f"{tmp_path}/tokens")), "tokens")
+    seconds = time.process_time() - begin
+    np.testing.assert_allclose(joined.global_column("tokens"), values.sum(axis=1), atol=1e-9)
+    begin = time.process_time()
+    both = join_list(nbest, "other", with_features(nbest, {"lm": values[:, 0]}), "o")
+    matched = time.process_time() - begin
+    assert both.global_column("other.lm").tolist() == values[:, 0].tolist()
+    print(json.dumps({"columns and tokens": seconds, "list": matched}))
+    assert seconds < 10
+    assert matched < 10

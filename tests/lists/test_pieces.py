@@ -1,0 +1,80 @@
+"""Words from pieces. The lines are as the tools of the four schemes print them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from boostfeat.lists.nbest import strings
+from boostfeat.lists.pieces import join_pieces, match_characters, scheme_of_lines
+from boostfeat.lists.words import tokenise
+
+JOINED = {  # scheme: pieces, words, pieces of each
+    "spm": ("▁A ▁pick ing .", ["A", "picking."], [1, 3]),
+    "spm, ▁ alone": ("▁ 日本 語 ▁ ▁the", ["日本語", "the"], [3, 2]),
+    "spm, ▁ at the end": ("▁a ▁", ["a"], [2]),
+    "spm, two words in a piece": ("▁in▁the ▁end", ["in the", "end"], [1, 1]),
+    "spm, bytes": ("▁a <0xE2> <0x82> <0xAC> ▁b", ["a€", "b"], [4, 1]),
+    "spm, a damaged character": ("▁a <0xE2> ▁b", ["a\ufffd", "b"], [2, 1]),
+    "spm, nothing but blanks": ("▁ ▁", [""], [2]),
+    "bpe": ("republi@@ kan@@ ische Strategie", ["republikanische", "Strategie"], [3, 1]),
+    "bpe, cut off": ("eine republi@@", ["eine", "republi"], [1, 1]),
+    "wordpiece": ("pick ##ing it ##", ["picking", "it", "##"], [2, 1, 1]),
+    "bytelevel": ("The Ġna ÃŃ ve Ġone", ["The", "naíve", "one"], [1, 3, 1]),
+    "bytelevel, half a character in each": ("Ġâ Ĥ ¬", ["€"], [3]),
+    "none": ("▁A pick@@ ing", ["▁A", "pick@@", "ing"], [1, 1, 1]),
+}
+
+
+@pytest.mark.parametrize("case", JOINED)
+def test_join(case: str) -> None:
+    pieces, words, counts = JOINED[case]
+    joined = join_pieces(tokenise(strings(["", pieces, ""]))[0], case.split(",")[0])
+    assert (joined.text.to_pylist(), joined.n_pieces.tolist(), joined.ptr.tolist()) == (
+        words,
+        counts,
+        [0, 0, len(words), len(words)],
+    )
+    assert joined.rows().to_pylist() == ["", " ".join(words), ""]
+    assert joined.starts().tolist() == np.cumsum([0, *(len(w.split()) for w in words[:-1])]).tolist()
+
+
+LOOKS = [
+    ("spm", ["▁A ▁group", "▁日本 語"]),
+    ("bpe", ["eine republi@@ kanische Strategie", "ja", "nein"]),
+    ("wordpiece", ["he is pick ##ing", "no"]),
+    ("bytelevel", ["The Ġcat Ġsat", "No Ġone"]),
+    ("none", ["the house", ""]),
+    ("none", []),
+    ("none", ["mail me @@ home", "a@@"]),  # @@ alone, and at the end
+    ("none", ["##Title of a page"]),
+    ("none", ["id-dar ta ' Ġanni hija fil-belt", "Ġorġ jgħix hawn ma ' ommu"]),  # Maltese
+    ("none", ["a line about ▁ in other text", "and another", "and a third"]),
+]
+
+
+@pytest.mark.parametrize(("scheme", "lines"), LOOKS)
+def test_looks_like(scheme: str, lines: list[str]) -> None:
+    assert scheme_of_lines(lines) == scheme
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.lists(st.sampled_from(["▁", "▁a", "b", "▁▁", "▁c▁", "<0xC3>", "é", "d▁e"]), max_size=6), max_size=4))
+def test_spm_is_what_a_plain_join_gives(rows: list[list[str]]) -> None:
+    """A naive twin: put all pieces in a row, ▁ is a blank."""
+    joined = join_pieces(tokenise(strings([" ".join(row) for row in rows]))[0], "spm")
+    plain = [
+        "".join(row).encode().replace("▁".encode(), b" ").replace(b"<0xC3>", b"\xc3").decode("utf-8", "replace") for row in rows
+    ]
+    assert joined.rows().to_pylist() == [" ".join(text.split()) for text in plain]
+    assert joined.n_pieces.sum() == sum(map(len, rows))
+
+
+def test_characters() -> None:
+    assert match_characters(["the", "hou", "se", "!"], ["the", "house!"]) == [0, 1, 1, 1]
+    assert match_characters(["thehouse", "!"], ["the", "house", "!"]) == [0, 2]
+    assert match_characters(["", "a", ""], ["a"]) == [0, 0, 0]
+    assert match_characters([], []) == []
+    assert match_characters(["a"], ["b"]) is None
