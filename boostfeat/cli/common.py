@@ -7,12 +7,15 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from typing import Annotated, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..core.threads import usable_cores
+
+if TYPE_CHECKING:
+    from ..lists.nbest import NBest
 
 _LAST = {"rich_help_panel": "Common", "show_default": False}
 Seed = Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Seed of all random choices [0]", **_LAST)]
@@ -35,6 +38,13 @@ Settings = Annotated[
     ),
 ]
 
+AllowMissing = Annotated[
+    bool,
+    typer.Option(
+        "--allow-missing", help="Features that another list or the model has count as 0.", rich_help_panel=FILES, hidden=True
+    ),
+]
+
 ALL_CORES = usable_cores()
 
 
@@ -47,6 +57,15 @@ def say(message: str, *, quiet: bool) -> None:
     """Messages go to standard error."""
     if not quiet:
         sys.stderr.write(f"boostfeat: {message}\n")
+
+
+def check_lists(lists: Mapping[str, NBest | None], *, allow_missing: bool, quiet: bool) -> None:
+    """Raise where lists that are used together do not go together; say what else differs."""
+    from ..lists.agreement import check_agreement
+
+    given = {name: nbest for name, nbest in lists.items() if nbest is not None}
+    for line in check_agreement(given, allow_missing=allow_missing):
+        say(f"warning: {line}", quiet=quiet)
 
 
 def say_missing(who: str, missing: Sequence[str], *, hint: str = "", quiet: bool) -> None:

@@ -17,7 +17,7 @@ from ..boosting.options import recipe as options_of
 from ..core.options import same, typed
 from ..core.text_table import table
 from ..loop.options import GraphOptions
-from .common import FILES, LEARNING, Settings, Store, emit, progress, say
+from .common import FILES, LEARNING, AllowMissing, Settings, Store, check_lists, emit, progress, say
 from .engine import EngineOptions, fleet_of, source_of
 from .flags import Given, add
 from .graphs import Graphs, RareCoreNames, core_names, induced_on_graphs
@@ -57,6 +57,7 @@ def induce(
     init: Annotated[
         str | None, typer.Option("--init", metavar="MODEL", help="A model to start from.", rich_help_panel=FILES)
     ] = None,
+    allow_missing: AllowMissing = False,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on where the same command was interrupted.", rich_help_panel=FILES)
     ] = False,
@@ -105,6 +106,7 @@ def induce(
     start = Model.load(init) if init else None
     dev = read_store(store)
     held_out = learnable(read_store(select)) if select else None
+    check_lists({"LIST": dev, "--select": held_out}, allow_missing=allow_missing, quiet=quiet)
     for warning in range_warnings(dev).values():
         say(f"warning: {warning}", quiet=quiet)
     dev = learnable(dev)

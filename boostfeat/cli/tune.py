@@ -15,7 +15,7 @@ from ..core.options import describe, named, options_of, typed
 from ..core.text_table import table
 from ..loop.options import GraphOptions
 from ..tuners.options import TUNER_OPTIONS
-from .common import FILES, LEARNING, Settings, Store, emit, progress, say
+from .common import FILES, LEARNING, AllowMissing, Settings, Store, check_lists, emit, progress, say
 from .engine import EngineOptions, fleet_of, source_of
 from .flags import Given, add
 from .graphs import Graphs, RareCoreNames, core_names, tuned_on_graphs
@@ -54,6 +54,7 @@ def tune(
     init: Annotated[
         str | None, typer.Option("--init", metavar="MODEL", help="A model to start from.", rich_help_panel=FILES)
     ] = None,
+    allow_missing: AllowMissing = False,
     groups: Annotated[
         str | None,
         typer.Option(
@@ -124,6 +125,7 @@ def tune(
     start = Model.load(init) if init else None
     nbest = read_store(store)
     held_out = read_store(select) if select else None
+    check_lists({"LIST": nbest, "--select": held_out}, allow_missing=allow_missing, quiet=quiet)
     run = Run(
         seed=seed,
         threads=threads,
