@@ -21,7 +21,6 @@ from ..core.arrays import F64, I64, Array, segment_positions
 from ..core.errors import InputError, unknown_name
 from ..lists.nbest import NBest, SparseRows
 from ..losses.pairs import PairOptions, Pairs, sample_pairs
-from ..metrics.bleu import sentence_bleu
 from .base import EpochLog, Features, Run, step_factors
 
 LOSSES = ("logistic", "hinge")
@@ -266,7 +265,7 @@ class OnlineRanker:
     l1: float = 0.1  # penalty of a weight's size (λ), beside the loss summed over a batch
     pairs: int = 15  # a sentence and epoch (s)
     draws: int = 5000  # random pairs they are the best of (Γ of [HM11])
-    threshold: float = 0.05  # of their difference in BLEU+1
+    threshold: float = 0.05  # of their difference in gain, BLEU+1
     batch: int = 20  # sentences
     epochs: int = 10
     loss: str = "logistic"  # or hinge
@@ -303,7 +302,7 @@ class OnlineRanker:
         run.groups.check(type(self).__name__.lower(), "l1", "c")
         features = Features.of(nbest)
         log = EpochLog(features, nbest, select, run)
-        gains = sentence_bleu(nbest.stats)
+        gains = run.gains(nbest)
         rng = np.random.default_rng(run.seed)
         differences = self.differences(features, nbest, gains, rng, run)
         start = features.vector(run.init or {}) * differences.unit
