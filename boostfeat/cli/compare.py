@@ -45,7 +45,13 @@ def compare(
     ] = False,
     runs: Annotated[int, typer.Option("--runs", min=1, help="Repeat with other seeds: mean, sd and the stratified test.")] = 1,
     search: Annotated[str, typer.Option("--search", help="Of hyper-parameters: grid, halving or none.")] = "grid",
-    metric: Annotated[str, typer.Option("--metric", help="What they are chosen by: bleu or bleu-sbp.")] = "bleu-sbp",
+    gain: Annotated[str, typer.Option("--gain", help="What is learnt: bleu, chrf, ter, wer, ..., a quality column.")] = "bleu",
+    metric: Annotated[
+        str, typer.Option("--metric", help="What they are chosen and tested by (default: bleu-sbp, or what is learnt).")
+    ] = "",
+    metrics: Annotated[
+        str | None, typer.Option("--metrics", help="Others to report, by commas (default: chrf,ter and quality columns).")
+    ] = None,
     rounds: Annotated[
         int | None, typer.Option("--rounds", min=0, help="Trees of boosting, at most (default: as the recipe says).")
     ] = None,
@@ -77,7 +83,7 @@ def compare(
     if test is None and not ablation:
         raise InputError("--test: expected a list to report on, found none; give one, or --ablation to look at select only")
     against = baseline or ("boost-local" if ablation else CompareOptions.baseline)
-    options = CompareOptions(systems, runs, search, metric, rounds, trials, against, seed, ablation)
+    options = CompareOptions(systems, runs, search, metric, rounds, trials, against, seed, ablation, gain, metrics)
     paths = {"dev": store, "select": select, **({} if test is None else {"test": test})}
     with progress("comparing", quiet=quiet) as bar:
         steps = 0

@@ -45,7 +45,7 @@ class Scorer:
     def gain(self, chosen: I64, metric: str | Metric) -> float:
         """The same number, better when higher."""
         found = self.metric(metric)
-        return float(found.higher(np.asarray(self.score(chosen, found).score)))
+        return found.sign * self.score(chosen, found).score
 
     def rows(self, chosen: I64, metric: str | Metric) -> Array:
         """Statistics [S, n] of the chosen hypotheses. Those of empty lists are kept behind those of all hypotheses."""

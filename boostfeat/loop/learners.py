@@ -84,7 +84,13 @@ class TunerLearner:
         return None
 
     def made_from(self) -> dict[str, Any]:
-        return {"method": self.method, **asdict(self.tuner), "groups": self.groups.rules, "metric": self.metric, **learnt(self.gain)}
+        return {
+            "method": self.method,
+            **asdict(self.tuner),
+            "groups": self.groups.rules,
+            "metric": self.metric,
+            **learnt(self.gain),
+        }
 
     def learn(self, task: Task) -> Model:
         task.name_left_out(task.dev)

@@ -92,13 +92,18 @@ class Metric:
         """What a number of this metric means."""
         return f"nrefs:{n_refs}|version:boostfeat-{__version__}"
 
+    @property
+    def sign(self) -> float:
+        """What scores are multiplied with to be better when higher."""
+        return -1.0 if self.lower_is_better else 1.0
+
     def higher(self, scores: F64) -> F64:
         """The same scores, better when higher."""
-        return -scores if self.lower_is_better else scores
+        return self.sign * scores
 
     def parts(self, lists: Lists) -> list[tuple[float, int, int]]:
         """(weight, kind, number of columns) of what adds up to the gain of sums of statistics; see metrics.sums."""
-        return [((-1.0 if self.lower_is_better else 1.0) / self.unit(lists), self.kind, self.width)]
+        return [(self.sign / self.unit(lists), self.kind, self.width)]
 
     def unit(self, lists: Lists) -> float:
         """What scores are divided by to be gains."""
@@ -165,7 +170,11 @@ class Bleu(Metric):
         return corpus_bleu(sums, strict=self.strict)
 
     def gain(self, lists: Lists, *, alpha: float = 1.0) -> F64:
-        return sentence_bleu(lists.stats, alpha=alpha)
+        return self.gain_of(lists.stats, alpha=alpha)
+
+    def gain_of(self, stats: Array, *, alpha: float = 1.0) -> F64:
+        """BLEU+α [...] of statistics [..., 6]."""
+        return sentence_bleu(stats, alpha=alpha)
 
     def signature(self, n_refs: int | str, tokenizer: str = "none") -> str:
         if not self.strict:

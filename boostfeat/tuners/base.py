@@ -175,7 +175,7 @@ class EpochLog:
             known = set(features.names)
             held_out = features.vector({n: v for n, v in self.features.named(w).items() if n in known})
             row["select"] = self.score(scorer, features.scores(held_out))
-        sign = -1.0 if self.metric.lower_is_better else 1.0
+        sign = self.metric.sign
         gain = {"select": sign * row.get("select", -inf), "train": sign * row["dev"], "last": epoch}[self.pick]
         if self.best is None or gain > self.best_gain:
             self.best, self.best_gain, self.best_epoch = w.copy(), gain, epoch

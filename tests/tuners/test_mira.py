@@ -7,15 +7,13 @@ from time import process_time
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy import sparse
 
 from boostfeat.core.arrays import offsets
 from boostfeat.core.errors import InputError
 from boostfeat.lists.build import Builder, HypRecord
 from boostfeat.lists.nbest import NBest, SparseRows, strings
-from boostfeat.metrics.bleu import context_bleu, corpus_bleu, corpus_rows, sentence_bleu, sum_stats
+from boostfeat.metrics.bleu import context_bleu, corpus_bleu, sentence_bleu, sum_stats
 from boostfeat.tuners.base import Features, Groups, Run
 from boostfeat.tuners.margin import Lists, difference, health
 from boostfeat.tuners.mira import ORACLES, PREDICTIONS, Mira, strategy_grid
