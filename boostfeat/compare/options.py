@@ -8,7 +8,6 @@ from math import inf
 from ..core.options import check, option
 
 SEARCHES = ("grid", "halving", "none")
-METRICS = ("bleu", "bleu-sbp")
 
 
 @dataclass(frozen=True)
@@ -23,21 +22,24 @@ class CompareOptions:
     )
     runs: int = option(1, "Repeat with other seeds: mean, sd and the stratified test", least=1)
     search: str = option("grid", "Of hyper-parameters, or halving, none", choices=SEARCHES)
-    metric: str = option("bleu-sbp", "What they are chosen by, or bleu", choices=METRICS)
+    metric: str = option("", "What they are chosen and tested by (bleu-sbp, or what is learnt)")
     rounds: int | None = option(None, "Trees of boosting, at most (as the recipe says)", least=0)
     trials: int = option(10_000, "Of the significance tests", least=1)
     baseline: str = option("base-PRO", "The system that p-values are against; of an ablation boost-local")
     seed: int = option(0, "Seed of all random choices", least=0, most=inf)
+    gain: str = option("bleu", "What is learnt: bleu, chrf, ter, wer or a column")
+    metrics: str | None = option(None, "Others to report, by commas (chrf,ter and quality columns)")
     ablation: bool = option(
         False, "Rows of the default recipe with one ingredient changed at a time, on select where there is no --test"
     )
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "metric", self.metric or ("bleu-sbp" if self.gain == "bleu" else self.gain))
         check(self)
 
     def flags(self) -> list[str]:
         """The options as the command line takes them."""
-        given = {name: value for name, value in asdict(self).items() if value is not None and value is not False}
+        given = {name: value for name, value in asdict(self).items() if value not in (None, False, "")}
         return [
             part for name, value in given.items() for part in ((f"--{name}",) if value is True else (f"--{name}", str(value)))
         ]
