@@ -70,6 +70,8 @@ class _Templates(ModuleType):
     """What plugins of release 0.1 import from: ``from boostfeat.templates import template``."""
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # asked of every module by whoever walks sys.modules: nothing is imported for it
+            raise AttributeError(name)
         return getattr(import_module(".features", __package__), name)
 
 

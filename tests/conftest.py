@@ -46,6 +46,19 @@ def select() -> NBest:
     return synthetic_nbest(SMALL, seed=2)
 
 
+@pytest.fixture(scope="session")
+def data_stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of data/'s dev, select and test as stores, 20 hypotheses a sentence so that commands are quick."""
+    folder, data = tmp_path_factory.mktemp("data"), Path(__file__).parents[1] / "data"
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("dev", "select", "test"):
+            files = (data / f"{name}.nbest.xz", "-s", data / f"{name}.src", "-r", data / f"{name}.ref")
+            words = ("boostfeat", "import", *files, "--size", 20, "-o", folder / f"{name}.nbest", "-q")
+            patch.setattr(sys, "argv", list(map(str, words)))
+            assert run_command() == 0
+    return folder
+
+
 @pytest.fixture
 def boostfeat(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[int, str, str]]:
     """Runs a command in this process; gives (exit code, standard output, standard error)."""

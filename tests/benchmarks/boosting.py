@@ -17,9 +17,9 @@ from boostfeat.boosting.options import BoostOptions
 from boostfeat.boosting.round_loss import RoundLoss
 from boostfeat.lists.nbest import NBest
 from boostfeat.lists.store import read_store, write_store
-from boostfeat.losses import PairwiseLogLoss
 from boostfeat.losses.line_search import minimise_ray
 from boostfeat.losses.pairs import PairOptions, Pairs, pairs_for
+from boostfeat.losses.pairwise import PairwiseLogLoss
 from boostfeat.metrics.bleu import sentence_bleu
 from boostfeat.model.model import Model
 from boostfeat.model.units import Space

@@ -35,10 +35,10 @@ def import_run(store: Path) -> dict[str, float]:
     return in_process(f"""
 import time
 from pathlib import Path
-from boostfeat.build import ReadOptions, attach
+from boostfeat.lists.build import ReadOptions, attach
 from boostfeat.formats import read
-from boostfeat.nbest import NBest
-from boostfeat.store import write_store
+from boostfeat.lists.nbest import NBest
+from boostfeat.lists.store import write_store
 fi_en = Path({str(FI_EN)!r})
 source, refs = ((fi_en / f"devtrain.{{x}}").read_text().splitlines() for x in ("fi", "en"))
 started, wall = time.process_time(), time.monotonic()

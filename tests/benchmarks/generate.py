@@ -7,7 +7,7 @@
 A sentence has slots (source phrases), each with options (phrase pairs) in the order in which an untuned decoder likes them. A
 hypothesis departs from the favourites in a few slots; no two of a list are equal, the best by the decoder's score come first. A
 unit is an option in the context of the option before it; those of the last slot come from a pool that all sentences share.
-An option's worth is known (boostfeat.synthetic.worth: linear, but for rare pairs): the reference takes the option worth most
+An option's worth is known (synthetic.worth: linear, but for rare pairs): the reference takes the option worth most
 among the first few of each slot, and BLEU is computed from the words. Sentences come in blocks with a seed each: a smaller store is the beginning
 of a larger one.
 """

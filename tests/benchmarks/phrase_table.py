@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from boostfeat.export import Context, ExportOptions, export
 from boostfeat.model import Model
-from boostfeat.tree import Tree
+from boostfeat.trees.tree import Tree
 table, out, names, on = {table!r}, {out!r}, {names!r}, {on!r}
 rng = np.random.default_rng(0)
 side = [np.array(c, np.int32) for c in ([1, -1, -1], [2, -1, -1])]

@@ -234,13 +234,24 @@ def test_head_is_whole_lines(tmp_path: Path, kind: str) -> None:
 
 READ_PIPE = """
 import sys
-from boostfeat.files import read_head, read_lines
+from boostfeat.core.files import read_head, read_lines
 heads = [read_head(sys.argv[1], 70_000) for _ in range(3)]
 lines = [line for _, line in read_lines(sys.argv[1])]
 assert heads[0] == heads[1] == heads[2] and len(heads[0]) > 69_000, [len(h) for h in heads]
 assert "\\n".join(lines).encode().startswith(heads[0])
 sys.stdout.buffer.write("\\n".join(lines).encode())
 """
+
+
+def opened(fifo: Path, reader: subprocess.Popen[bytes]) -> int:
+    """The writing end, once there is a reader; an error where the reader has ended. A plain open() would wait for ever."""
+    while reader.poll() is None:
+        with contextlib.suppress(OSError):
+            end = os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
+            os.set_blocking(end, True)
+            return end
+        time.sleep(0.01)
+    raise AssertionError(f"the reader has ended with {reader.returncode}")
 
 
 @pytest.mark.parametrize("where", ["-", "fifo"])
@@ -256,7 +267,7 @@ def test_pipes_can_be_looked_into(tmp_path: Path, kind: str, where: str) -> None
     data = compressed(kind, DATA)
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2]) as process:
         assert process.stdin
-        with process.stdin if where == "-" else open(fifo, "wb") as pipe:
+        with process.stdin if where == "-" else os.fdopen(opened(fifo, process), "wb") as pipe:
             pipe.write(data[:1])
             pipe.flush()
             time.sleep(0.02)

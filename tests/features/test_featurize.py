@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -14,25 +12,17 @@ import pytest
 
 from boostfeat.core.files import read_bytes
 from boostfeat.features import Vocab
-from boostfeat.lists.store import read_store
+from boostfeat.lists.store import read_store, write_store
 
 DATA = Path(__file__).parents[2] / "data"
 
 
 @pytest.fixture(scope="module")
-def stores(tmp_path_factory) -> Path:
+def stores(data_stores, tmp_path_factory) -> Path:
+    """Of 10 hypotheses a sentence."""
     folder = tmp_path_factory.mktemp("stores")
     for name in ("dev", "select", "test"):
-        files = [
-            DATA / f"{name}.nbest.xz",
-            "-s",
-            DATA / f"{name}.src",
-            "-r",
-            DATA / f"{name}.ref",
-            "-o",
-            folder / f"{name}.nbest",
-        ]
-        subprocess.run([sys.executable, "-m", "boostfeat", "import", *files, "--size", "10"], check=True, capture_output=True)
+        write_store(read_store(data_stores / f"{name}.nbest").truncate(10), folder / f"{name}.nbest")
     return folder
 
 

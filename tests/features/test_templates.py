@@ -619,3 +619,10 @@ def test_user_templates():
 def test_the_sets_are_in_the_registry():
     assert {name for names in SETS.values() for name in names} <= set(TEMPLATES)
     assert all(t.name == name and t.summary for name, t in TEMPLATES.items())
+
+
+def test_plugins_of_the_first_release_import_from_where_they_did():
+    import boostfeat.templates as old
+
+    assert old.template is template
+    assert not hasattr(old, "__file__")

@@ -39,6 +39,18 @@ def test_models_score_as_they_did(folder, name):
     np.testing.assert_allclose(scores, expected["scores"], rtol=1e-12, atol=1e-12)  # sums may come in another order
 
 
+@pytest.mark.parametrize(("folder", "name"), MODELS, ids=lambda p: getattr(p, "name", p))
+def test_models_are_shown_and_scored_with(boostfeat, folder, name):
+    """Options that have left since (bags) are recorded in the file, and nothing more."""
+    on = folder / f"{json.loads((folder / 'expected.json').read_text())[name]['on']}.nbest"
+    code, out, err = boostfeat("show", folder / f"{name}.json", "--on", on, "--trees", 0)
+    assert (code, err) == (0, "")
+    assert all(tree.name in out for tree in Model.load(folder / f"{name}.json").trees)
+    code, out, err = boostfeat("score", on, "-m", folder / f"{name}.json", "--json")
+    assert (code, err) == (0, "")
+    assert 0 < json.loads(out)["metrics"]["bleu"]["score"] < 100
+
+
 @released
 def test_lists_are_the_same_in_every_format(folder, tmp_path):
     nbest, lines = read_store(folder / "list.nbest"), read(folder / "list.jsonl.gz", ReadOptions())

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import sys
 import tomllib
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -48,6 +50,14 @@ def test_scripts_name_files_that_exist(script):
     assert named
     for name in named:
         assert (ROOT / name).exists(), name
+
+
+def test_imports_name_modules_that_exist():
+    """Those in strings too, which other processes run, and those of scripts that no test runs."""
+    scripts = [path for folder in (TESTS, ROOT / "examples") for path in folder.rglob("*") if path.suffix in (".py", ".md")]
+    for path in scripts:
+        for _, module in re.findall(r"\b(from|import) (boostfeat(?:\.\w+)+)\b", path.read_text(encoding="utf-8")):
+            assert module in sys.modules or find_spec(module) is not None, f"{path}: {module}"
 
 
 def test_no_two_test_files_have_the_same_name():
