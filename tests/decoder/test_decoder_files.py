@@ -173,7 +173,11 @@ GLOBAL = {"level": "global", "trees": [stump("LM0", 0.0, value=(0, 1)).to_json()
         ({"weights": {"LM0": 1e308, "WordPenalty0": -1e308}}, (), "LM0: expected a weight of at most 1e+100, found 1e+308"),
         ({"weights": {"TranslationModel0_4": 1.0}}, (), "'TranslationModel0_4', and the phrase table has 4 scores"),
         ({"weights": {"LM0": 1.0}}, ("--extra", "len.src,size.1x1"), "extra feature 'size.1x1': expected any of count.log"),
-        ({"weights": {"LM0": 1.0}}, ("--distortion-limit", "61"), "distortion_limit: expected a number from -1 to 60, found 61"),
+        (
+            {"weights": {"LM0": 1.0}},
+            ("--distortion-limit", "61"),
+            "--distortion-limit: expected a number from -1 to 60, found 61",
+        ),
     ],
 )
 def test_models_that_cannot_be_searched_with(

@@ -396,7 +396,7 @@ MISUSES = [
     (["--method", "nosuch"], "expected one of pro"),
     (["--method", "induce", "--recipe", "nosuch"], "unknown recipe"),
     (["--set", "epochs"], "NAME=VALUE"),
-    (["--set", "epochs=3"], "--set epochs: expected one of sampler"),
+    (["--set", "restarts=3"], "--set restarts: expected one of sampler"),
     (["--select-input", "x"], "expected both or none"),
     (["--graphs", "x"], "found more; choose one"),
     (["--online", "mira"], "reference decoder"),

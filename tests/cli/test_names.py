@@ -1,0 +1,53 @@
+"""The same names of options in all commands, the old ones accepted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from boostfeat.cli import app
+from boostfeat.cli.graphs import core_names
+from boostfeat.cli.tune import PICKS
+from boostfeat.compare.systems import parse_systems
+from boostfeat.core.errors import InputError
+
+DATA = Path(__file__).parents[2] / "data"
+SAME = {  # what is one thing, and the commands that have it
+    ("--nbest", "--size"): ("import", "decode", "rescore", "loop", "tune", "induce"),
+    ("--names", "--graph-names"): ("import", "rescore", "loop", "tune", "induce"),
+    ("--vocab", "--graph-vocab"): ("rescore", "tune", "induce", "export"),
+    ("--pairs", "--keep"): ("tune", "induce"),
+    ("--distinct", "--derivations"): ("import", "decode", "rescore"),
+}
+
+
+@pytest.mark.parametrize(("names", "commands"), SAME.items())
+def test_one_thing_has_the_same_names_everywhere(names, commands):
+    for command in commands:
+        own = [p for p in get_command(app).commands[command].params if {*names} <= {*p.opts, *p.secondary_opts}]
+        assert len(own) == 1, command
+
+
+def test_names_of_values_come_from_a_list_or_an_ini():
+    assert core_names(None) is None
+    assert core_names("a, b,c") == ("a", "b", "c")
+    found = core_names(str(DATA / "system" / "moses.ini"))
+    assert found is not None
+    assert {"LM0", "Distortion0", "TranslationModel0_0"} <= {*found}
+
+
+def test_a_recipe_of_a_system_needs_no_feature_set():
+    names = parse_systems("decoder,boost-local:fast,boost-global:linear,base/boost-local:fast")
+    assert [s.name for s in names] == ["decoder", "boost-local:fast", "boost-global:linear", "base/boost-local:fast"]
+    short, leaves, whole = names[1:]
+    assert (short.feature_set, short.method, short.recipe) == (whole.feature_set, whole.method, whole.recipe)
+    assert (leaves.level, leaves.leaves) == ("global", "linear")
+    with pytest.raises(InputError, match="unknown system 'kbmira:fast'"):
+        parse_systems("kbmira:fast")
+
+
+def test_picks_of_tune_are_those_of_loop():
+    assert {"auto", "select", "dev", "last"} <= set(PICKS)
+    assert PICKS["dev"] == PICKS["train"]
