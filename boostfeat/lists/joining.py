@@ -2,8 +2,8 @@
 
 Numbers of tokens go to units by place where there are as many as units, words or pieces, else by characters: a token belongs
 to the unit in which its first character is. A unit gets, over its tokens, NAME = Σ, and NAME.min, NAME.first and NAME.mean
-where some have several. What no unit can take (the end of a sentence in a list without that unit) is a feature of the
-hypothesis of the same name: totals stay right.
+where some have several or the list is of pieces. What no unit can take (the end of a sentence in a list without that unit) is
+a feature of the hypothesis of the same name: totals stay right.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from .tokens import END_OF_SENTENCE, PIECES, WORDS
 from .words import flags, tokenise
 
 _BLANKS = r"\s+"
+KINDS = ("", ".min", ".first", ".mean")  # of the numbers of a unit's tokens: the sum, ...
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -84,8 +85,8 @@ class TokenNumbers:
     texts: Strings | None = None  # [T] plain, without marks of pieces; "" or </s> for the end of the sentence
 
 
-def join_tokens(nbest: NBest, name: str, tokens: TokenNumbers, path: str) -> NBest:
-    """The list with numbers of tokens as unit features."""
+def join_tokens(nbest: NBest, name: str, tokens: TokenNumbers, path: str, *, kind: str | None = None) -> NBest:
+    """The list with numbers of tokens as unit features: sum, minimum, first and mean, or one of them, of KINDS."""
     if len(tokens.ptr) - 1 != nbest.n_hyps:
         raise InputError(
             f"{path}: expected {nbest.n_hyps} lines, one for each hypothesis of the list, found {len(tokens.ptr) - 1}; "
@@ -98,7 +99,7 @@ def join_tokens(nbest: NBest, name: str, tokens: TokenNumbers, path: str) -> NBe
             f"{path}: expected log-probabilities, found {tokens.values[np.abs(tokens.values) >= HUGE][0]}; repair the file"
         )
     unit = places_of(nbest, tokens, path)
-    return _with_unit_sums(nbest, name, tokens, unit)
+    return _with_unit_sums(nbest, name, tokens, unit, kind)
 
 
 def places_of(nbest: NBest, tokens: TokenNumbers, path: str) -> I64:
@@ -209,22 +210,19 @@ def _totals(parts: Strings, ptr: I64) -> I64:
     return np.diff(offsets(pc.utf8_length(parts).to_numpy(zero_copy_only=False))[ptr])
 
 
-def _with_unit_sums(nbest: NBest, name: str, tokens: TokenNumbers, unit: I64) -> NBest:
-    """Sums and so on of the numbers at each unit occurrence; those at -1 go to the hypothesis."""
+def _with_unit_sums(nbest: NBest, name: str, tokens: TokenNumbers, unit: I64, kind: str | None = None) -> NBest:
+    """Sums and so on (or one kind of these) of the numbers at each unit occurrence; those at -1 go to the hypothesis."""
     r, at = nbest.n_occurrences, np.flatnonzero(unit >= 0)
     own, values = unit[at], tokens.values[at]
     n = np.bincount(own, minlength=r)
     total = np.bincount(own, weights=values, minlength=r)
-    columns: dict[str, F64] = {name: total.astype(np.float64)}
-    if (n > 1).any():
+    columns: dict[str, F64] = {"": total.astype(np.float64)}
+    if kind or (n > 1).any() or PIECES in nbest.unit_names:  # the same columns for every list of one decoder
         least, first = np.full(r, np.inf), np.zeros(r)
         np.minimum.at(least, own, values)
         first[own[::-1]] = values[::-1]  # the first stays
-        columns |= {
-            f"{name}.min": np.where(n > 0, least, 0.0),
-            f"{name}.first": first,
-            f"{name}.mean": total / np.maximum(n, 1),
-        }
+        columns |= {".min": np.where(n > 0, least, 0.0), ".first": first, ".mean": total / np.maximum(n, 1)}
+    columns = {name: columns[kind]} if kind is not None else {name + suffix: column for suffix, column in columns.items()}
     out = with_unit_features(nbest, columns)
     rest = np.flatnonzero(unit < 0)
     if len(rest):
@@ -276,7 +274,8 @@ def join_list(nbest: NBest, name: str, other: NBest, path: str) -> NBest:
         if flags(pc.equal(_joined(squeezed(texts), ptr), "")).all() and len(values):  # scores without words
             out = with_features(out, {f"{name}.{n}": other.global_column(n)[hyps]} if f"{name}.{n}" not in own else {})
         else:
-            out = join_tokens(_without_total(out, f"{name}.{n}"), f"{name}.{n}", numbers, path)
+            kind = next((k for k in KINDS if k and n.endswith(k) and n.removesuffix(k) in other.unit_names), "")
+            out = join_tokens(_without_total(out, f"{name}.{n}"), f"{name}.{n}", numbers, path, kind=kind)
     return out
 
 

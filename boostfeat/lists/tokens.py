@@ -2,7 +2,7 @@
 
 A unit is a word with its text and place (or a token, ``ReadOptions.units``). Of each model it has, over the tokens of the word,
 
-    NAME = Σ log p     NAME.min     NAME.first     NAME.mean = Σ log p / Pieces          (only NAME where each word is one token)
+    NAME = Σ log p     NAME.min     NAME.first     NAME.mean = Σ log p / Pieces          (only NAME where texts are in words)
 
 and ``Pieces``, its number of tokens (where texts are in pieces), and ``Words``, 1: sums over units count the hypothesis'
 length. The score of the end of the sentence is a unit of its own with the text ``</s>``, after the last word, with Words 0.
@@ -302,7 +302,7 @@ class TokenBuilder:
         *,
         pieces: bool,
     ) -> tuple[_Places, _Draft]:
-        split = bool((joined.n_pieces > 1).any())
+        split = pieces or bool((joined.n_pieces > 1).any())  # the same columns for every list of one decoder
         columns: dict[str, tuple[F64, F64]] = {}  # of words, and of ends of sentences
         for name, (counts, values) in models.items():
             words, ends = _token_values(counts, values, tokens)
@@ -316,7 +316,7 @@ class TokenBuilder:
         for name, (counts, values) in signals.items():
             words, ends = _token_values(counts, values, tokens)
             columns[name] = (_reduced(np.add, words, joined.first) / joined.n_pieces, ends)
-        if pieces or split:
+        if split:
             columns[PIECES] = (joined.n_pieces.astype(np.float64), np.ones(len(tokens)))
         columns[WORDS] = (joined.n_words.astype(np.float64), np.zeros(len(tokens)))
         src = self._source_spans(tokens, joined.first, joined.n_pieces)

@@ -1,0 +1,93 @@
+"""boostfeat import and join of neural lists, as a user calls them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from boostfeat.cli import app
+from boostfeat.core.errors import InputError
+from boostfeat.lists.store import read_store
+
+LIST = """0 ||| ▁the ▁ho use ||| WordScores= -1 -2 -3 -4 ||| F0= -10 ||| -2
+0 ||| ▁a ▁house ||| WordScores= -1 -2 -3 ||| F0= -6 ||| -3
+1 ||| ▁yes ||| WordScores= -1 -2 ||| F0= -3 ||| -1
+"""
+
+
+def run(*arguments: object) -> str:
+    result = CliRunner().invoke(app, [str(a) for a in arguments])
+    if isinstance(result.exception, InputError):
+        raise result.exception
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name, text in (
+        ("list", LIST),
+        ("ref.0", "the house\nyes\n"),
+        ("ref.1", "a house\nyeah\n"),
+        ("lm", "-1\n-2\n-3\n"),
+        ("tok", "1 2 3\n4 5 6\n7 8\n"),
+    ):
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def test_import_and_join(folder: Path) -> None:
+    run("import", folder / "list", "-r", folder / "ref.*", "-o", folder / "dev.nbest", "-q")
+    nbest = read_store(folder / "dev.nbest")
+    assert (len(nbest.refs), nbest.text.to_pylist()) == (4, ["the house", "a house", "yes"])
+    out = run(
+        "join",
+        folder / "dev.nbest",
+        "--column",
+        f"lm={folder / 'lm'}",
+        "--tokens",
+        f"t={folder / 'tok'}",
+        "--nbest",
+        f"again={folder / 'list'}",
+        "-o",
+        folder / "out.nbest",
+        "--json",
+        "-q",
+    )
+    joined = read_store(folder / "out.nbest")
+    assert json.loads(out)["joined"] == [n for n in joined.global_names if n not in nbest.global_names]
+    assert joined.global_column("lm").tolist() == [-1, -2, -3]
+    assert joined.global_column("t").tolist() == [6, 15, 15]
+    assert joined.global_column("again").tolist() == [-2, -3, -1]
+    assert joined.global_column("again.WordScores").tolist() == [-10, -6, -3]
+    assert (joined.stats == nbest.stats).all()
+
+
+def test_import_of_a_part_and_of_tokens(folder: Path) -> None:
+    run("import", folder / "list", "-r", folder / "ref.0", "--first", 1, "--units", "token", "-o", folder / "dev.nbest", "-q")
+    nbest = read_store(folder / "dev.nbest")
+    assert (len(nbest), nbest.n_occurrences, nbest.unit_names) == (1, 7, ("WordScores", "Pieces", "Words"))
+
+
+REFUSED = [
+    (["import", "list", "--subwords", "x"], "unknown kind of subwords 'x': expected one of auto, spm"),
+    (["import", "list", "--units", "x"], "unknown kind of units 'x': expected one of word, token"),
+    (["import", "list", "-r", "no.*"], "expected files of this pattern, found none"),
+    (["import", "list", "--system", "a=lm"], "expected lists, or --system files, found both or none"),
+    (["import", "lm"], "references are given with -r"),
+    (["join", "dev.nbest"], "expected something to join, found nothing"),
+    (["join", "dev.nbest", "--column", "lm"], "expected NAME=FILE"),
+    (["join", "dev.nbest", "--column", "F0=lm"], "F0: expected a name that the list does not have"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), REFUSED)
+def test_refused(folder: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str) -> None:
+    monkeypatch.chdir(folder)
+    run("import", "list", "-o", "dev.nbest", "-q")
+    with pytest.raises(InputError, match=message.replace("(", r"\(")):
+        run(*arguments, "-o", "out.nbest")
+    assert not (folder / "out.nbest").exists()
