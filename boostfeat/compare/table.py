@@ -127,7 +127,7 @@ def table_rows(results: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[li
 
 
 def fitting(header: list[str], rows: list[list[str]], *, width: int) -> tuple[list[str], list[list[str]], list[str]]:
-    """(header, rows, names of what is left out): the columns of the table that fit into lines of this width, SPARED ones going."""
+    """(header, rows, names left out): the columns of the table that fit into lines of this width; SPARED ones go first."""
     kept, left_out = list(range(len(header))), []
     for name in SPARED:
         if sum(2 + max(len(row[c]) for row in (header, *rows)) for c in kept) - 2 <= width:
