@@ -97,7 +97,7 @@ def test_round_trip_is_exact(tmp_path):
         ({"weights": {"a": "b"}}, "weights['a']: expected a number"),
         ({"weights": []}, "weights: expected an object, found '[]'; correct it, or write the model again with 'boostfeat induce'"),
         ({"weights": {"a": True}}, "weights['a']"),
-        ({"trees": {}}, "trees: expected list"),
+        ({"trees": {}}, "trees: expected a list"),
         ({"trees": [{**DESIGN["trees"][0], "weight": "x"}]}, "trees[0].weight: expected a finite number"),
         (
             {"trees": [{**DESIGN["trees"][0], "nodes": [{"feature": "a", "threshold": 1, "left": 0, "right": 0}]}]},
