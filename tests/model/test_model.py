@@ -95,7 +95,10 @@ def test_round_trip_is_exact(tmp_path):
         ({"boostfeat": "model/2"}, "expected format version 1 or lower, found 2; upgrade boostfeat"),
         ({"level": "universal"}, "universal"),
         ({"weights": {"a": "b"}}, "weights['a']: expected a number"),
-        ({"weights": []}, "weights: expected an object, found '[]'; correct it, or write the model again with 'boostfeat induce'"),
+        (
+            {"weights": []},
+            "weights: expected an object, found '[]'; correct it, or write the model again with 'boostfeat induce'",
+        ),
         ({"weights": {"a": True}}, "weights['a']"),
         ({"trees": {}}, "trees: expected a list"),
         ({"trees": [{**DESIGN["trees"][0], "weight": "x"}]}, "trees[0].weight: expected a finite number"),
