@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from shutil import get_terminal_size
 from typing import Annotated, Any
 
 import typer
@@ -44,7 +45,7 @@ def compare(
       boostfeat compare dev.nbest --select select.nbest --ablation --runs 3 -o ablation
     """
     from ..compare.runner import compare as run_comparison
-    from ..compare.table import table_rows
+    from ..compare.table import fitting, table_rows
     from ..core.errors import InputError
 
     ablation = {"baseline": "boost-local"} if given.get("ablation") else {}
@@ -72,23 +73,9 @@ def compare(
             raise
     if as_json:
         emit({"output": output, "systems": results}, "", as_json=True)
-    elif sys.stdout.isatty():
-        _print_rich(*table_rows(results))
     else:
-        header, rows = table_rows(results)
+        header, rows, left_out = fitting(*table_rows(results), width=get_terminal_size().columns)
         emit(None, table(rows, header=header), as_json=False)
+        if left_out:
+            say(f"the columns {', '.join(left_out)} do not fit here: {output}/table.md has them", quiet=quiet)
     say(f"results, models and choices -> {output}", quiet=quiet)
-
-
-def _print_rich(header: list[str], rows: Sequence[Sequence[Any]]) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    drawn = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
-    for k, name in enumerate(header):
-        drawn.add_column(name, justify="right" if k else "left", overflow="fold")
-    for row in rows:
-        drawn.add_row(*(Text(cell) for cell in row))  # not markup: a name may have brackets
-    Console().print(drawn)

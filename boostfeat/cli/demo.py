@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from contextlib import chdir, redirect_stdout
+from io import StringIO
 from pathlib import Path
-from typing import Annotated
+from textwrap import wrap
+from typing import Annotated, Any
 
 import typer
 
+from .common import say
 from .flags import add
 
 # Of the lists' 100 hypotheses and of compare's systems as much as fits into about a minute
 SIZE = ("--size", "30")
-SYSTEMS = ("--systems", "decoder,base-MERT,base-PRO,kbmira,boost-local:paper,base/boost-local:fast")
+SYSTEMS = ("--systems", "decoder,base-MERT,base-PRO,kbmira,boost-global,boost-local")
+WIDTH = 80  # columns of a printed line, at most
+EXCERPT = {"info": ((0, 4), (8, 11)), "show": ((2, 6), (-10, -2))}  # ranges of the lines of long outputs that are printed
 
 
 def register(app: typer.Typer) -> None:
@@ -24,7 +31,7 @@ def register(app: typer.Typer) -> None:
         quiet: bool,
         as_json: bool,
     ) -> None:
-        """Run the whole job on the lists in data/, printing each command: import, featurize, compare, show, report.
+        """Run the whole job on the lists in data/, printing each command: import, info, compare, show, report.
 
         \b
         Example:
@@ -37,27 +44,73 @@ def register(app: typer.Typer) -> None:
             out.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InputError(f"{out}: expected a folder to write, found: {error.strerror}; choose another with -o") from None
-        common = ["--seed", str(seed), "--threads", str(threads)] + (["-q"] if quiet else [])
-        lists = {name: f"{out}/{name}.nbest" for name in ("dev", "select", "test")}
-        others = ("--select", lists["select"], "--test", lists["test"])
-        jobs = [
-            *(
-                ["import", f"{data}/{n}.nbest.xz", "-s", f"{data}/{n}.src", "-r", f"{data}/{n}.ref", *SIZE, "-o", path]
-                for n, path in lists.items()
-            ),
-            ["info", lists["dev"]],
-            ["featurize", lists["dev"], "--templates", "large", "-o", f"{out}/dev.large.nbest"],
-            ["compare", lists["dev"], *others, *SYSTEMS, "--force", "-o", f"{out}/run"],
-            ["show", f"{out}/run/models/base_boost-local_fast.json"],
-            ["report", f"{out}/run", "-o", f"{out}/report.html"],
-        ]
-        for job in jobs:
-            if not quiet:
-                sys.stderr.flush()
-                print(f"\n$ boostfeat {' '.join(job)}", flush=True)
-            app([*job, *common, *(["--json"] if as_json else [])], standalone_mode=False)
+        page = can_report(quiet=quiet)
+        common = ["--seed", str(seed), "--threads", str(threads), *(["--json"] if as_json else [])]
+        if not quiet:
+            print(f"$ cd {output}; DATA={data}")
+        with chdir(out):
+            for job in jobs(page=page):
+                if not quiet:
+                    sys.stderr.flush()
+                    gap = [] if job[0] == "import" else [""]
+                    print(*gap, *shell_lines(f"$ boostfeat {' '.join(job)}"), sep="\n", flush=True)
+                # a bar moves on a terminal while systems are compared; other messages would only fill the screen
+                hush = [] if job[0] == "compare" and sys.stderr.isatty() and not quiet else ["-q"]
+                run(app, [word.replace("$DATA", str(data)) for word in job] + common + hush, whole=as_json)
+        if page and not quiet:
+            print(f"Open {out / 'report.html'} in any browser.")
 
     add(app, demo)
+
+
+def jobs(*, page: bool) -> list[list[str]]:
+    """The commands, as they are printed; they run in the folder of the output."""
+    lists = ("dev", "select", "test")
+    return [
+        *(
+            ["import", f"$DATA/{n}.nbest.xz", "-s", f"$DATA/{n}.src", "-r", f"$DATA/{n}.ref", *SIZE, "-o", f"{n}.nbest"]
+            for n in lists
+        ),
+        ["info", "dev.nbest"],
+        ["compare", "dev.nbest", "--select", "select.nbest", "--test", "test.nbest", *SYSTEMS, "--force", "-o", "run"],
+        ["show", "run/models/boost-local.json", "--trees", "1"],
+        *([["report", "run", "-o", "report.html"]] if page else []),
+    ]
+
+
+def run(app: Any, job: list[str], *, whole: bool) -> None:
+    """Run a command, and print what it prints, an excerpt of long outputs."""
+    if whole or job[0] not in EXCERPT:
+        app(job, standalone_mode=False)
+        return
+    with redirect_stdout(StringIO()) as printed:
+        app(job, standalone_mode=False)
+    print(*excerpt(printed.getvalue().splitlines(), EXCERPT[job[0]]), sep="\n", flush=True)
+
+
+def excerpt(lines: list[str], ranges: tuple[tuple[int, int], ...]) -> list[str]:
+    """The lines of some ranges, with dots for what is left out between and after them."""
+    return [line for start, end in ranges for line in (*lines[start:end], "...")]
+
+
+def shell_lines(command: str) -> list[str]:
+    """A command in lines of at most WIDTH columns that a shell reads as one; a flag and its value stay together."""
+    bound = re.sub(r" (-\S+) (?!-)", " \\1\0", command)
+    lines = wrap(bound, WIDTH - 2, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
+    return [line.replace("\0", " ") + " \\" * (line is not lines[-1]) for line in lines]
+
+
+def can_report(*, quiet: bool) -> bool:
+    """Whether the page can be made; if not, what to install is said before the work and not after it."""
+    from ..core.errors import InputError
+    from ..report.page import check_packages
+
+    try:
+        check_packages()
+    except InputError as error:
+        say(f"{error}; the demo goes on without its page", quiet=quiet)
+        return False
+    return True
 
 
 def data_folder() -> Path:

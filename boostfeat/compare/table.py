@@ -22,6 +22,7 @@ from ..metrics.significance import (
 from .systems import System
 
 LISTS = ("dev", "select", "test")
+SPARED = ("MB", "p (boot)", "oracle gap", "length", "TER", "chrF", "dev", "seconds", "95%")  # first left out where space is short
 SHOWN = {"bleu": "BLEU", "bleu-sbp": "BLEU-SBP", "chrf": "chrF", "chrf++": "chrF++", "ter": "TER", "wer": "WER", "cer": "CER"}
 
 
@@ -154,6 +155,17 @@ def table_rows(results: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[li
             number(r["peak_mb"], 0),
         ])  # fmt: skip
     return header, rows
+
+
+def fitting(header: list[str], rows: list[list[str]], *, width: int) -> tuple[list[str], list[list[str]], list[str]]:
+    """(header, rows, names left out): the columns of the table that fit into lines of this width; SPARED ones go first."""
+    kept, left_out = list(range(len(header))), []
+    for name in SPARED:
+        if sum(2 + max(len(row[c]) for row in (header, *rows)) for c in kept) - 2 <= width:
+            break
+        kept.remove(header.index(name))
+        left_out.append(name)
+    return [header[c] for c in kept], [[row[c] for c in kept] for row in rows], left_out
 
 
 def markdown_table(results: Sequence[Mapping[str, Any]]) -> str:

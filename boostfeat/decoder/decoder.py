@@ -150,7 +150,7 @@ class Decoded:
         return nodes, used[np.argsort(number[arcs[used, 0]], kind="stable")]
 
     def nbest(self, k: int, distinct: bool = True) -> list[Derivation]:
-        """The k best translations of the graph, or derivations, best first; fewer if it has fewer [HC05, see kbest]."""
+        """The k best translations of the graph, or derivations, best first; fewer if it has fewer [HC05]."""
         if self.found is None:
             return [self.best]
         nodes, used = self.graph

@@ -1,6 +1,6 @@
 """Tuners on a cluster: PRO as on one machine, to the last bit; MIRA, RM and AdaGrad by iterative parameter mixing.
 
-Iterative parameter mixing [McDonald et al. 2010]: every epoch each worker runs the method over its own sentences, from the mixed
+Iterative parameter mixing [M10]: every epoch each worker runs the method over its own sentences, from the mixed
 weights; the mean of what they find is where the next epoch starts. One worker is the plain method; more are another algorithm,
 whose weights depend on their number.
 """

@@ -3,7 +3,7 @@
     p(h) = softmax(scale · score) over the list;   P(k) = Σ_{h has k} p(h) for an n-gram key k (see ``boostfeat.metrics.ngrams``)
 
 Σ P(k) over a hypothesis' keys of order n is its expected number of n-gram matches with a translation drawn from p, clipped as
-BLEU does; linear models of these are the linearised MBR of [Tromble et al. 2008]. They depend on the whole list: no decoder can
+BLEU does; linear models of these are the linearised MBR of [T08]. They depend on the whole list: no decoder can
 compute them while it searches, and a model that uses them can only rerank.
 """
 

@@ -202,5 +202,8 @@ def load_plugin(path: str | Path) -> dict[str, Template]:
         raise InputError(f"{path}: expected a Python file that runs, found {type(error).__name__}: {error}; correct it") from None
     found = {value.name: value for value in vars(module).values() if isinstance(value, Template)}
     if not found:
-        raise InputError(f"{path}: expected a function decorated with @template(...), found none; see the README")
+        raise InputError(
+            f"{path}: expected a function decorated with @template(...), found none; "
+            "write @template(name, kind=..., reads=(...)) above it"
+        )
     return found

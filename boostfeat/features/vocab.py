@@ -160,7 +160,10 @@ def _entry(name: str, options: Any, common: Mapping[str, Any], registry: Mapping
     if name not in registry:
         raise unknown_name("template", name, (*SETS, *registry))
     if not isinstance(options, dict):
-        raise InputError(f"{where}: templates.{name}: expected a table of options, found {clip_json(options)}; see the README")
+        raise InputError(
+            f"{where}: templates.{name}: expected a table of options, found {clip_json(options)}; "
+            f"write [templates.{name}] and name = value lines"
+        )
     known = {**registry[name].compute_options, **registry[name].learn_options}
     own = {key: value for key, value in options.items() if key not in ("min_count", "hash")}
     for key in own:
@@ -201,12 +204,14 @@ def _read_toml(path: str) -> dict[str, Any]:
     try:
         table = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise FormatError(path, expected="TOML", found=str(error), fix="see the README's example") from None
+        raise FormatError(
+            path, expected="TOML", found=str(error), fix='correct it; a file may be as short as: include = ["large"]'
+        ) from None
     if unknown := [key for key in table if key not in _TOML_KEYS]:
         raise FormatError(path, expected=f"only {', '.join(_TOML_KEYS)}", found=clip(unknown[0]), fix="remove it")
     include = table.get("include", [])
     table["include"] = [include] if isinstance(include, str) else include
     named = isinstance(table["include"], list) and all(isinstance(name, str) for name in table["include"])
     if not named or not isinstance(table.get("templates", {}), dict):
-        raise FormatError(path, expected="include = [...] and [templates.NAME] tables", found="others", fix="see the README")
+        raise FormatError(path, expected="include = [...] and [templates.NAME] tables", found="others", fix="write them so")
     return table

@@ -367,7 +367,7 @@ def mismatch(where: str, name: str, *, total: float, unit_sum: float) -> FormatE
 
 
 def assemble(draft: NBest) -> NBest:
-    """Merge the equal units of a draft over the whole corpus, exactly; see METHOD section 1.
+    """Merge the equal units of a draft over the whole corpus, exactly: examples/method.md, "Equal units".
 
     Equal means features, phrases, alignment and span lengths; the decoder's own score is its weighted sum of the features
     (printed with other rounding each time) and is kept as first seen. Readers have made -0.0 into 0.0.

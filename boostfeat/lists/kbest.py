@@ -1,7 +1,6 @@
 """Search in directed acyclic hypergraphs: the kernels under boostfeat.lists.graph.
 
 Viterbi, lazy exact k-best [HC05 algorithm 3] of derivations or of distinct strings, counts, topological order.
-Key: [HC05] is Huang and Chiang (2005), Better k-best parsing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Minimum Bayes risk [Kumar and Byrne 2004]: the hypothesis of the highest expected BLEU+1, the list taken for references.
+"""Minimum Bayes risk [KB04]: the hypothesis of the highest expected BLEU+1, the list taken for references.
 
     E(h) = Σ_{h'} p(h') BLEU+1(h, h'),   p = softmax(scale · score) over the list
 

@@ -1,4 +1,4 @@
-"""chrF and chrF++ [Popović 2015, 2017], from rows of n-gram counts per hypothesis.
+"""chrF and chrF++ [P15], [P17], from rows of n-gram counts per hypothesis.
 
 A row is ``(hyp, ref, match)`` of each order: characters 1 to 6, and for chrF++ also words 1 and 2. Of several
 references, that of the best score counts. Rows add up: the chrF of a corpus is that of their sum.

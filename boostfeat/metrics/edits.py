@@ -24,7 +24,7 @@ N_STATS = 2
 
 @njit(cache=True, nogil=True)
 def edit_distance(ids, begin, end, m, equal, plus, minus):  # type: ignore[no-untyped-def]
-    """Edit distance of ids[begin:end] and a reference of m > 0 symbols, 64 at once [Myers 1999; Hyyrö 2003].
+    """Edit distance of ids[begin:end] and a reference of m > 0 symbols, 64 at once [M99], [H03].
 
     IN equal[types, W] (see symbol_places). plus[W], minus[W] are for work: where a column of the matrix of
     distances rises by one from a place to the next, and where it falls.

@@ -32,7 +32,7 @@ def p_value(trials: F64, observed: float) -> float:
 
 def paired_bootstrap(a: Array, b: Array, *, metric: str | Metric = "bleu-sbp", trials: int = TRIALS, seed: int = SEED) -> float:
     """p-value of the difference between systems with rows a and b [S, 11]: of d_t = |a_t - b_t| on resamples, those with
-    d_t - mean(d) ≥ |a - b|   [Koehn 2004; sacrebleu's centring]
+    d_t - mean(d) ≥ |a - b|   [K04], with sacrebleu's centring
     """
     _check(a, b)
     return bootstrap_p(
@@ -50,7 +50,7 @@ def approximate_randomisation(
     a: Array, b: Array, *, metric: str | Metric = "bleu-sbp", trials: int = TRIALS, seed: int = SEED
 ) -> float:
     """p-value of the difference between systems with rows a and b [S, 11]: of shuffles that swap each sentence's two outputs
-    with probability 1/2, those that differ by at least as much   [Riezler & Maxwell 2005]
+    with probability 1/2, those that differ by at least as much   [RM05]
     """
     _check(a, b)
     one, other = shuffle_sums(a, b, trials=trials, seed=seed)
@@ -61,7 +61,7 @@ def stratified_randomisation(
     a: Array, b: Array, *, metric: str | Metric = "bleu-sbp", trials: int = TRIALS, seed: int = SEED
 ) -> float:
     """The same for systems with several optimiser runs, rows a [Q, S, 11] and b [R, S, 11]: a trial deals the Q + R outputs of
-    each sentence anew; a system's score is that of its runs' summed statistics [Clark et al. 2011].
+    each sentence anew; a system's score is that of its runs' summed statistics [C11].
 
     A difference that other seeds would undo is then not significant, however much two single runs differ.
     Deviation: multeval's text says that outputs are exchanged between systems and runs, which is what this does; its code swaps

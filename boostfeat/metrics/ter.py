@@ -1,4 +1,4 @@
-"""TER, translation edit rate [Snover et al. 2006], from rows of two numbers: edits, mean reference length.
+"""TER, translation edit rate [S06], from rows of two numbers: edits, mean reference length.
 
     TER = Σ edits / Σ reference length,   edits = min over references of (shifts + edit distance after them)
 

@@ -23,6 +23,7 @@ from ..trees.tree import Table, Tree
 from .levels import LEVELS, Level
 
 VERSION = 1
+_KINDS = {str(dict): "an object", str(list): "a list", str(str): "a string"}  # as JSON calls them
 
 
 @dataclass(frozen=True)
@@ -106,8 +107,9 @@ class Model:
     def from_json(cls, obj: Any, where: str) -> Model:
         def check(value: Any, kind: type | tuple[type, ...], what: str) -> Any:
             if not isinstance(value, kind) or isinstance(value, bool):
-                name = kind.__name__ if isinstance(kind, type) else "a number"
-                raise FormatError(f"{where}: {what}", expected=name, found=clip_json(value), fix="see DESIGN, 'Model file'")
+                name = _KINDS.get(str(kind), "a number")
+                fix = "correct it, or write the model again with 'boostfeat induce' or 'boostfeat tune'"
+                raise FormatError(f"{where}: {what}", expected=name, found=clip_json(value), fix=fix)
             return value
 
         check(obj, dict, "model")

@@ -257,7 +257,7 @@ def linear_gains(stats: Array) -> F64:
     """θ [2, 5]: the gradient of ln BLEU+1 at statistics [6] in (c_1..c_4, length), without and with the brevity penalty.
 
     ln BLEU+1 = 1/4 [ln c_1/t_1 + Σ_{n>1} ln (c_n + 1)/(t_n + 1)] + min(0, 1 - r/|y|): it has a corner at |y| = r, so that both
-    sides are tried wherever it is. [LO04]; linear BLEU as in Tromble et al. (2008).
+    sides are tried wherever it is. [LO04]; linear BLEU as in [T08].
     """
     c, t = stats[:ORDER].astype(np.float64), ngram_totals(stats[HYP_LEN]).astype(np.float64)
     add = np.array([0.0, 1.0, 1.0, 1.0])

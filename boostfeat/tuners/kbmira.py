@@ -1,4 +1,4 @@
-"""Batch k-best MIRA [CF12] as Moses runs it; METHOD section 6."""
+"""Batch k-best MIRA [CF12] as Moses runs it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MIRA: 1-best passive-aggressive training with every oracle and prediction of [E12]; METHOD section 3."""
+"""MIRA: 1-best passive-aggressive training with every oracle and prediction of [E12]."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RAMPION: the structured ramp loss by the concave-convex procedure [GS12]; METHOD section 6."""
+"""RAMPION: the structured ramp loss by the concave-convex procedure [GS12]."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Relative margin: MIRA that also bounds the spread of the scores [EMR13]; METHOD section 4."""
+"""Relative margin: MIRA that also bounds the spread of the scores [EMR13]."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import sacrebleu
 
+from boostfeat.cli import demo
 from boostfeat.core.files import read_bytes
 from boostfeat.formats.moses.weights import read_weights
 from boostfeat.lists.store import read_store
@@ -154,10 +155,42 @@ def test_interrupted_induce_resumes_to_the_same_file(stores, tmp_path):
     assert not partial.exists()
 
 
-def test_demo_runs(boostfeat, tmp_path):
+def test_demo_runs_and_fits_two_screens(boostfeat, tmp_path, monkeypatch):
+    """48 lines of 80 columns, but for the line with the path of the data; the two levels of boosting stand side by side."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    code, out, err = boostfeat("demo", "-o", "demo", "--threads", "1")
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[0] == f"$ cd demo; DATA={ROOT / 'data'}"
+    assert out.count("$ boostfeat") == 7
+    assert len(lines) <= 48
+    assert max(map(len, lines[1:])) <= 80
+    assert [line.split()[0] for line in lines if line.startswith("boost-")] == ["boost-global", "boost-local"]
+    assert (tmp_path / "demo" / "report.html").stat().st_size > 1e6
+    assert Path.cwd() == tmp_path
+
+
+def test_demo_says_first_what_its_page_lacks(boostfeat, tmp_path, monkeypatch):
+    """A run of minutes does not end in an error: without jinja2 there is no page, and what to install is the first line."""
+    monkeypatch.setattr("boostfeat.report.page.find_spec", lambda name: None)
+    monkeypatch.setattr(demo, "run", lambda app, job, whole: None)
     code, out, err = boostfeat("demo", "-o", tmp_path / "demo")
-    assert code == 0, err
-    assert out.count("$ boostfeat") == 8
+    assert code == 0
+    assert err == (
+        "boostfeat: report: expected the package jinja2, found none; pip install 'boostfeat[report]'; "
+        "the demo goes on without its page\n"
+    )
+    assert "$ boostfeat report" not in out
+
+
+def test_the_demos_commands_are_lines_that_a_shell_reads(tmp_path):
+    for job in demo.jobs(page=True):
+        lines = demo.shell_lines(" ".join(job))
+        read = subprocess.run(
+            ["bash", "-c", "printf '%s\n' " + "\n".join(lines)], capture_output=True, text=True, env={"DATA": "$DATA"}, check=True
+        )
+        assert read.stdout.splitlines() == job
 
 
 # -- what goes wrong ----------------------------------------------------------------------------------------------------

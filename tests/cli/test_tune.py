@@ -217,21 +217,6 @@ def test_same_seed_same_bytes_for_any_threads_and_hash_seed(folder, tmp_path):
         assert outputs[-1] == outputs[-2]
 
 
-def test_the_readmes_python_runs(tmp_path, monkeypatch):
-    """The code block of README.md, on lists with the names it uses."""
-    readme = (Path(__file__).parents[2] / "README.md").read_text()
-    code = next(block for block in readme.split("```python\n")[1:] if "BoostReranker" in block).split("```")[0]
-    (tmp_path / "boostfeat-demo").mkdir()
-    for seed, name in enumerate(("dev", "select", "test")):
-        write_store(
-            synthetic_nbest(SyntheticOptions(sentences=60, hyps=20), seed=seed), tmp_path / f"boostfeat-demo/{name}.nbest"
-        )
-    monkeypatch.chdir(tmp_path)
-    names: dict[str, object] = {}
-    exec(compile(code, "README.md", "exec"), names)
-    assert len(names["chosen"]) == 60
-
-
 @pytest.mark.parametrize(
     ("method", "known"),
     [("pro", "freeze, l2"), ("mert", "freeze"), ("mira", "freeze, c"), ("kbmira", "freeze, c"), ("rm", "freeze, c"),

@@ -117,7 +117,10 @@ def import_all() -> None:
     from boostfeat.core import processes
 
     processes.START = "fork"  # workers of compare: as warm as their parent
-    demo.SIZE, demo.SYSTEMS = ("--size", "2"), ("--systems", "decoder,base/boost-local:fast", "--trials", "9", "--search", "none")
+    demo.SIZE, demo.SYSTEMS = (
+        ("--size", "2"),
+        ("--systems", "decoder,boost-local", "--rounds", "3", "--trials", "9", "--search", "none"),
+    )
     for module in pkgutil.walk_packages(boostfeat.__path__, "boostfeat."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)

@@ -95,9 +95,12 @@ def test_round_trip_is_exact(tmp_path):
         ({"boostfeat": "model/2"}, "expected format version 1 or lower, found 2; upgrade boostfeat"),
         ({"level": "universal"}, "universal"),
         ({"weights": {"a": "b"}}, "weights['a']: expected a number"),
-        ({"weights": []}, "weights: expected dict"),
+        (
+            {"weights": []},
+            "weights: expected an object, found '[]'; correct it, or write the model again with 'boostfeat induce'",
+        ),
         ({"weights": {"a": True}}, "weights['a']"),
-        ({"trees": {}}, "trees: expected list"),
+        ({"trees": {}}, "trees: expected a list"),
         ({"trees": [{**DESIGN["trees"][0], "weight": "x"}]}, "trees[0].weight: expected a finite number"),
         (
             {"trees": [{**DESIGN["trees"][0], "nodes": [{"feature": "a", "threshold": 1, "left": 0, "right": 0}]}]},

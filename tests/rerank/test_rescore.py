@@ -61,7 +61,7 @@ def with_features(edges: Edges, values: list[list[float]]) -> Graph:
 @given(edges=hypergraphs(), some=st.lists(trees(small), max_size=3), data=st.data())
 @settings(max_examples=40, deadline=None)
 def test_kbest_under_trees_equals_enumeration(edges, some, data):
-    """The naive twin scores every edge by the definition in DESIGN and enumerates all derivations."""
+    """The naive twin scores every edge by the definition in examples/formats.md and enumerates all derivations."""
     assume(enumerate_all(edges, 300))
     values = [data.draw(st.lists(st.integers(-2, 2).map(float), min_size=3, max_size=3)) for _ in edges]
     model = Model({"a": 0.5, "c": -1.0, "unknown": 3.0}, tuple(some))

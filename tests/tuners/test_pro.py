@@ -46,7 +46,7 @@ def test_it_learns():
 
 
 def objective(nbest, pairs, w, penalty):
-    """Σ log(1 + exp(-z)) + ½ Σ penalty (scale λ)², as METHOD section 2 states it: the naive twin, on dense differences."""
+    """Σ log(1 + exp(-z)) + ½ Σ penalty (scale λ)², as examples/method.md states it: the naive twin, on dense differences."""
     diff = matrix(nbest)[pairs.better] - matrix(nbest)[pairs.worse]
     seen = (diff != 0).sum(axis=0)
     scale = np.sqrt((diff**2).sum(axis=0) / np.maximum(seen, 1))

@@ -30,7 +30,7 @@ MIRA = {
     "shards": 1,
     "context_scale": None,
 }
-DEFAULTS = {  # METHOD sections 3 to 6 where the papers have a value
+DEFAULTS = {  # examples/method.md, where the papers have a value
     "mira": MIRA,
     "rm": {**MIRA, "b": 1.0, "d": 0.01, "solver": "pa", "max_iter": 100},
     "kbmira": {"c": 0.01, "decay": 0.999, "epochs": 60, "background": "hope", "shuffle": True},

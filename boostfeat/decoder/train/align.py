@@ -71,7 +71,7 @@ def symmetrise(forward: Sequence[I64], backward: Sequence[I64]) -> list[str]:
 def grow_diag_final_and(forward, backward):  # type: ignore[no-untyped-def]
     """[source, target] links: the intersection, grown into the union, then pairs of words that both have none.
 
-    Koehn, Och and Marcu (2003) as Moses does it: a point of the union is added when it is beside a link (also diagonally) and
+    [K03] as Moses does it: a point of the union is added when it is beside a link (also diagonally) and
     one of its words has none, until there is no such point; then points of each direction whose words have none.
     """
     n_src, n_tgt = len(backward), len(forward)

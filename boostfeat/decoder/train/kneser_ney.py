@@ -1,7 +1,7 @@
 """N-gram language models: interpolated modified Kneser-Ney, written in ARPA's back-off form.
 
     p(w|h) = max(a(hw) − D(a(hw)), 0) / Σ_w a(hw)  +  γ(h) p(w|h')        h' is h without its first word
-    γ(h)   = Σ_w D(a(hw)) / Σ_w a(hw)                                     Chen and Goodman (1998)
+    γ(h)   = Σ_w D(a(hw)) / Σ_w a(hw)                                     [CG98]
 
 a(hw) is the count for the highest order and for n-grams that begin a sentence, otherwise the number of different words before hw.
 """
