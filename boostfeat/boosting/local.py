@@ -34,7 +34,7 @@ class Local:
         self.space = Space.of(dev, options.level, threads=threads)
         self.scorer = Scorer(dev)
         self.gains = metric_of(options.gain, dev).learnable_gain(dev, alpha=options.pairs.alpha)
-        self.context_metric = metric_of(options.context_metric, dev)
+        self.context_metric = metric_of(options.context_metric, dev).fixed(options.pairs.alpha)
         self.counts = self.space.counts()
         self._pairs: tuple[int, Pairs] | None = None  # the last pairs and their number
 
@@ -50,7 +50,7 @@ class Local:
 
     def train(self, m: int) -> None:
         pairs = self.pairs(m)
-        weight = pair_weights(self.dev, pairs, self.scores, self.context_metric) if self.options.context else None
+        weight = pair_weights(self.scorer, pairs, self.scores, self.context_metric) if self.options.context else None
         self.loss, self.drawn = RoundLoss.of(self.space, self.dev.hyp_ptr, pairs, weight=weight), m
 
     def pairs(self, m: int) -> Pairs:

@@ -139,7 +139,8 @@ def check_level(init: Model, level: Level) -> None:
 def check_same(found: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
     """Raise unless a run was begun with the options it is continued with."""
     for key in expected:
-        if key != "rounds" and found.get(key, inf) != expected[key]:
+        was = found.get(key, "bleu" if key == "gain" else inf)  # runs of release 0.1 learn BLEU and do not say so
+        if key != "rounds" and was != expected[key]:
             raise InputError(
                 f"resume: expected the run's own option {key} = {found.get(key)}, found {expected[key]}; give the same options"
             )

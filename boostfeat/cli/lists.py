@@ -73,6 +73,17 @@ def import_(
             "--weights", help="Graphs: what ranks the paths; a model file, or files of 'Name= value' lines; repeatable."
         ),
     ] = None,
+    quality: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--quality",
+            help="NAME=FILE[:COLUMN]: how good each hypothesis is, a number each or numerator and denominator; repeatable.",
+        ),
+    ] = None,
+    lower: Annotated[
+        list[str] | None, typer.Option("--lower-is-better", help="A quality column that is better when lower; repeatable.")
+    ] = None,
+    tokenize: Annotated[str, typer.Option("--tokenize", help="For BLEU, as sacrebleu: none, 13a, intl, zh, char, ...")] = "none",
     names: CoreNames = None,
     allow_mismatch: Annotated[
         bool, typer.Option("--allow-mismatch", help="Keep what units and totals disagree on as a feature of the hypothesis.")
@@ -84,7 +95,8 @@ def import_(
 ) -> None:
     """Read n-best lists or search graphs of any decoder into a store.
 
-    Several FILEs are one corpus: lists of the same sentence are accumulated and duplicates removed.
+    Several FILEs are one corpus: lists of the same sentence are accumulated and duplicates removed. A quality column (of text,
+    TSV with a header, JSON, or COMET's --to_json) is there for --gain and --metric; lists that have one need no references.
 
     Features have the decoder's names. Lists of neural decoders also get what their tools print beside features: the decoder's
     score (DecoderScore), and counts of Words and Pieces. A word has, of each model, the sum (NAME), NAME.min, NAME.first and
@@ -93,16 +105,20 @@ def import_(
     \b
     Example:
       boostfeat import dev.nbest.gz -s dev.fi -r dev.en -o dev.nbest
+      boostfeat import dev.nbest.gz -r dev.en --tokenize 13a --quality comet=dev.comet.json -o dev.nbest
     """
     from ..core.errors import unknown_name
     from ..core.files import is_writable_target
     from ..formats.importing import Corpus, import_corpus
     from ..lists.build import UNITS, ReadOptions
     from ..lists.pieces import SUBWORDS
+    from ..lists.quality import join_qualities
     from ..lists.store import write_store
+    from ..metrics.metric import tokenizer
 
     started = time.monotonic()
     is_writable_target(output)
+    tokenizer(tokenize)  # raises where there is none of this name
     for kind, name, known in (("kind of subwords", subwords, SUBWORDS), ("kind of units", units, UNITS)):
         if name not in known:
             raise unknown_name(kind, name, known)
@@ -121,7 +137,8 @@ def import_(
         threads=threads,
     )
     with reading("importing", quiet=quiet):
-        nbest = import_corpus(Corpus(files or (), ref or (), source, format, first, system or ()), options)
+        nbest = import_corpus(Corpus(files or (), ref or (), source, format, first, system or (), tokenize), options)
+    nbest = join_qualities(nbest, quality or (), lower or ())
     write_store(nbest, output)
     result = {**_sizes(nbest), "seconds": round(time.monotonic() - started, 3), "output": output}
     if as_json and output != "-":
@@ -150,22 +167,28 @@ def info(
     store: Annotated[
         str, typer.Argument(metavar="LIST.nbest|GRAPH", help="An imported list, or a search graph.", show_default=False)
     ],
+    metric: Annotated[
+        str | None, typer.Option("--metric", help="Of first, mean and oracle (default: bleu, or the first quality column).")
+    ] = None,
     *,
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Show what a list holds: sizes, features, and BLEU of its first, mean and oracle hypotheses.
+    """Show what a list holds: sizes, features, and BLEU or another metric of its first, mean and oracle hypotheses.
 
     Of search graphs (a file, or a folder of them): nodes, edges, how many paths, features.
 
     \b
     Example:
       boostfeat info dev.nbest
+      boostfeat info asr.nbest --metric wer
     """
     from ..features.groups import feature_groups
     from ..formats.graphs import is_graph
     from ..lists.choices import Scorer, first_choice, mean_score, oracle_choice
+    from ..lists.quality import default_metric
     from ..lists.store import read_store
+    from ..metrics.metric import shown
 
     if is_graph(store):
         from .graphs import show_graphs
@@ -177,18 +200,26 @@ def info(
     lines = [[name.replace("_", " "), f"{value:,}" if isinstance(value, int) else str(value)] for name, value in result.items()]
     gains: dict[str, Any] = {"first": None, "mean": None, "oracle": None}
     signature = None
-    if nbest.has_stats:
+    if metric is None and (nbest.has_stats or nbest.quality.names):
+        metric = default_metric(nbest)
+    if metric is not None:
         scorer = Scorer(nbest)
-        first = scorer.score(first_choice(nbest), "bleu")
-        gains = {"first": first.score, "mean": mean_score(nbest), "oracle": scorer.score(oracle_choice(nbest), "bleu").score}
+        by = scorer.metric(metric)
+        first, oracle = (scorer.score(chosen, by) for chosen in (first_choice(nbest), oracle_choice(nbest, by)))
+        gains = {"first": first.score, "mean": mean_score(nbest, by), "oracle": oracle.score}
         signature = first.signature
-        lines += [[f"BLEU, {name}", f"{value:.2f}"] for name, value in gains.items()]
+        lines += [[f"{shown(metric)}, {name}", f"{value:.2f}"] for name, value in gains.items()]
     features = _feature_rows(nbest)
     groups = feature_groups(nbest)
     result |= {**gains, "signature": signature, "features": features, "groups": [vars(g) for g in groups], "meta": nbest.meta}
+    if nbest.quality.names:
+        result["quality"] = dict(zip(nbest.quality.names, nbest.quality.lower, strict=True))
+        lines.append(["quality columns", quality_text(nbest)])
+    if metric not in (None, "bleu"):
+        result["metric"] = metric
     text = table(lines)
     if signature:
-        text += f"\n{signature} (oracle: the best BLEU+1 of each list)"
+        text += f"\n{signature} (oracle: the best {'BLEU+1' if metric == 'bleu' else shown(str(metric))} of each list)"
     if len(nbest.global_names) > MANY or len(nbest.sparse_names):
         text += "\n\n" + group_table(groups)
     elif features:
@@ -204,6 +235,7 @@ def convert(
     ] = "-",
     format: Annotated[str, typer.Option("--format", help="moses, moses-enriched or jsonl.")] = "jsonl",
     *,
+    quiet: bool,
     as_json: bool,
 ) -> None:
     """Write a store as an n-best list in another format.
@@ -217,6 +249,7 @@ def convert(
     from ..lists.store import read_store
 
     nbest = read_store(store)
+    say_unwritten(nbest, format, quiet=quiet)
     with open_output(output) as stream:
         write(nbest, stream, format=format)
     if as_json and output != "-":
@@ -260,6 +293,7 @@ def rerank(
         if format == "text":
             stream.write("".join(text + "\n" for text in texts(nbest, best_choice(nbest, scores))).encode())
             return
+        say_unwritten(nbest, format, quiet=quiet)
         order = np.lexsort((np.arange(len(scores)), -scores, nbest.sent_of_hyp))
         write(replace(nbest.take_hyps(order, nbest.hyp_ptr), score=scores[order]).compact(), stream, format=format)
 
@@ -267,12 +301,19 @@ def rerank(
 def score(
     store: Store,
     model: ModelFile = None,
-    metrics: Annotated[str, typer.Option("--metrics", help="Any of bleu,bleu-sbp,chrf,ter.")] = "bleu,bleu-sbp",
+    metrics: Annotated[
+        str | None,
+        typer.Option(
+            "--metrics",
+            help="Any of bleu, bleu-sbp, chrf, chrf++, ter, wer, cer, quality columns, and combinations such as bleu-ter, by "
+            "commas (default: bleu,bleu-sbp, and all quality columns).",
+        ),
+    ] = None,
     *,
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Score the reranked 1-best against the references.
+    """Score the reranked 1-best against the references, or by its quality columns, with 95% bootstrap intervals.
 
     \b
     Example:
@@ -281,20 +322,20 @@ def score(
     from ..lists.choices import Scorer, best_choice
     from ..lists.store import read_store
     from ..metrics.metric import metrics_of
+    from ..metrics.significance import bootstrap_sums, confidence_interval, exact_sums
 
     nbest = read_store(store)
-    wanted = metrics_of(metrics, nbest)
+    wanted = metrics_of(metrics if metrics is not None else default_metrics(nbest), nbest)
     chosen = best_choice(nbest, model_scores(nbest, model, store, quiet=quiet))
     scorer = Scorer(nbest)
-    results = {metric.name: scorer.score(chosen, metric) for metric in wanted}
-    emit(
-        {
-            "metrics": {name: {"score": r.score, "signature": r.signature} for name, r in results.items()},
-            "sentences": len(nbest),
-        },
-        table([[name, f"{r.score:.2f}", r.signature] for name, r in results.items()], right=(1,)),
-        as_json=as_json,
-    )
+    results: dict[str, dict[str, Any]] = {}
+    for metric in wanted:
+        found = scorer.score(chosen, metric)
+        sums = bootstrap_sums(exact_sums(scorer.rows(chosen, metric)), trials=1000) if len(nbest) else None
+        interval = list(confidence_interval(sums, metric)) if sums is not None else None
+        results[metric.name] = {"score": found.score, "signature": found.signature, "confidence": interval}
+    rows = [[name, f"{r['score']:.2f}", _interval(r["confidence"]), r["signature"]] for name, r in results.items()]
+    emit({"metrics": results, "sentences": len(nbest)}, table(rows, right=(1,)), as_json=as_json)
 
 
 def model_scores(nbest: NBest, model: str | None, store: str, *, quiet: bool) -> F64:
@@ -309,6 +350,32 @@ def model_scores(nbest: NBest, model: str | None, store: str, *, quiet: bool) ->
     loaded = Model.load(model)
     say_missing(f"{Path(store).name} lacks", loaded.missing_features(nbest), quiet=quiet)
     return loaded.decision_function(nbest)
+
+
+def _interval(low_high: list[float] | None) -> str:
+    return f"{low_high[0]:.1f}-{low_high[1]:.1f}" if low_high else ""
+
+
+def default_metrics(nbest: NBest) -> list[str]:
+    """What a list is scored by where nothing is said."""
+    from ..lists.quality import default_metric
+
+    default_metric(nbest)  # raises where there is nothing
+    return [*(("bleu", "bleu-sbp") if nbest.has_stats else ()), *nbest.quality.names]
+
+
+def quality_text(nbest: NBest) -> str:
+    own = nbest.quality
+    return ", ".join(f"{name} (lower is better)" if low else name for name, low in zip(own.names, own.lower, strict=True))
+
+
+def say_unwritten(nbest: NBest, format: str, *, quiet: bool) -> None:
+    """Warn of what a format has no place for."""
+    if nbest.quality.names and format != "jsonl":
+        columns = ", ".join(nbest.quality.names)
+        say(f"warning: quality columns are not written ({columns}): {format} has no place for them, jsonl has", quiet=quiet)
+    if nbest.tokenizer != "none":
+        say(f"warning: import the list again with --tokenize {nbest.tokenizer}: {format} does not say so", quiet=quiet)
 
 
 def group_table(groups: list[Any]) -> str:

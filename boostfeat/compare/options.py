@@ -8,7 +8,6 @@ from math import inf
 from ..core.options import check, option
 
 SEARCHES = ("grid", "halving", "none")
-METRICS = ("bleu", "bleu-sbp")
 
 
 @dataclass(frozen=True)
@@ -23,7 +22,9 @@ class CompareOptions:
     )
     runs: int = option(1, "Repeat with other seeds: mean, sd and the stratified test", least=1)
     search: str = option("grid", "Of hyper-parameters, or halving, none", choices=SEARCHES)
-    metric: str = option("bleu-sbp", "What they are chosen by, or bleu", choices=METRICS)
+    gain: str = option("bleu", "What is learnt, or chrf, ter, wer, a quality column")
+    metric: str = option("", "What they are chosen and tested by (bleu-sbp, or the gain if it is another)")
+    metrics: str | None = option(None, "Others to report, by commas (chrf,ter and quality columns)")
     rounds: int | None = option(None, "Trees of boosting, at most (as the recipe says)", least=0)
     trials: int = option(10_000, "Of the significance tests", least=1)
     baseline: str = option("base-PRO", "The system that p-values are against; of an ablation boost-local")
@@ -33,6 +34,7 @@ class CompareOptions:
     )
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "metric", self.metric or ("bleu-sbp" if self.gain == "bleu" else self.gain))
         check(self)
 
     def flags(self) -> list[str]:

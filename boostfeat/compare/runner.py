@@ -24,17 +24,18 @@ import numpy as np
 
 from .. import __version__
 from ..boosting.first_gradient import first_gradient
-from ..core.arrays import I64
+from ..core.arrays import I64, Array
 from ..core.errors import InputError, clip_json, refuse_newer
 from ..core.files import cannot_read, open_output
 from ..core.processes import in_child, in_children
 from ..core.strict_json import read_json, write_json
-from ..lists.choices import Scorer, chosen_stats, decoder_choice, oracle_choice
+from ..lists.choices import Scorer, decoder_choice, oracle_choice
 from ..lists.learnable import range_warnings
+from ..lists.nbest import NBest
 from ..lists.store import read_store, write_store
-from ..metrics.bleu import HYP_LEN, REF_LEN, corpus_rows
-from ..metrics.metric import metrics_of
-from ..metrics.significance import SEED
+from ..metrics.bleu import HYP_LEN, REF_LEN
+from ..metrics.metric import Metric, metric_of, metrics_of
+from ..metrics.significance import SEED, exact_sums
 from ..model.model import Model
 from ..tuners.linear import fit_pro
 from .options import CompareOptions
@@ -51,15 +52,24 @@ from .systems import (
     search,
     stages,
 )
-from .table import LISTS, latex_table, markdown_table, tabulate
+from .table import LISTS, Rows, latex_table, markdown_table, tabulate
 
 VERSION = 1
-METRICS = ("bleu", "bleu-sbp", "chrf", "ter")
+ALWAYS = ("bleu", "bleu-sbp")  # where there are references
+METRICS = (*ALWAYS, "chrf", "ter")  # where nothing is said
 VERSIONS = ("numpy", "scipy", "lightgbm", "sacrebleu", "numba")
 
 
 def fit_options(options: CompareOptions, *, threads: int = 1) -> FitOptions:
-    return FitOptions(options.search, options.metric, options.rounds, options.seed, threads)
+    return FitOptions(options.search, options.metric, options.gain, options.rounds, options.seed, threads)
+
+
+def reported(options: CompareOptions, nbest: NBest) -> list[Metric]:
+    """The metrics that are reported of a list, the one that chooses included."""
+    names = [*(ALWAYS if nbest.has_stats else ()), options.metric]
+    if options.metrics is None:
+        names += [*(METRICS if nbest.has_stats else ()), *nbest.quality.names]
+    return list({m.name: m for m in metrics_of([*names, *(options.metrics or "").split(",")], nbest)}.values())
 
 
 def all_systems(options: CompareOptions) -> tuple[System, ...]:
@@ -127,7 +137,7 @@ def compare(
     names = [system.name for system in systems]
     if options.baseline not in (*names, CompareOptions.baseline):  # the default may be missing: then there are no p-values
         raise InputError(f"--baseline: expected one of the compared systems ({', '.join(names)}), found {options.baseline!r}")
-    inputs = {which: _describe(paths[which]) for which in LISTS if which in paths}
+    inputs = {which: _describe(paths[which], options) for which in LISTS if which in paths}
     folder.make()
     if isinstance(earlier := read_json(folder.path / "config.json"), dict):
         refuse_newer(str(folder.path), earlier.get("boostfeat"), "compare", VERSION)
@@ -135,7 +145,8 @@ def compare(
     for system in systems:  # all leftovers are looked at before any work
         made_from = _made_from(system, inputs, options)
         states[system.name] = folder.finished(system, made_from, force=force) or {"made_from": made_from}
-    write_json(folder.path / "config.json", _config(paths, inputs, systems, folder, options))
+    config = _config(paths, inputs, systems, folder, options)
+    write_json(folder.path / "config.json", config)
     looked_at: set[str] = set()
     left_out: dict[str, str] = {}
     for system in systems:
@@ -153,14 +164,15 @@ def compare(
         state.update(_named_errors(system, _train, folder, system, lists, options, threads, report=report))
         write_json(folder.named("systems", system), state)
         report(f"{system.name}: trained in {state['seconds']:.1f} s")
-    todo = [s for s in systems if "scores" not in states[s.name] or not folder.named("choices", s).exists()]
+    wanted = set(config["signatures"])
+    todo = [s for s in systems if not _scored(states[s.name], wanted) or not folder.named("choices", s).exists()]
     if todo:
         report(f"scoring {', '.join(s.name for s in todo)}")
         _score_all(folder, todo, states, inputs, options, threads, report)
     report("significance")
-    reported = list(inputs)[-1]
-    rows = _choice_rows(folder, systems, states, reported, inputs[reported]["path"])
-    results = tabulate(systems, states, rows, baseline=options.baseline, trials=options.trials, seed=options.seed)
+    rows = _choice_rows(folder, systems, states, list(inputs)[-1], inputs, options)
+    how: dict[str, Any] = {"metric": options.metric, "baseline": options.baseline}
+    results = tabulate(systems, states, rows, **how, trials=options.trials, seed=options.seed)
     write_json(folder.path / "results.json", results)
     for name, text in (("table.md", markdown_table(results)), ("table.tex", latex_table(results))):
         with open_output(folder.path / name) as stream:
@@ -219,15 +231,19 @@ def _prepared(
         return path
     mark = Path(path).with_suffix(".json")
     made_from = {"inputs": [inputs[w]["sha256"] for w in ("dev", which)], "seed": options.seed, "version": __version__}
+    made_from |= {} if options.gain == "bleu" else {"gain": options.gain}
     if not (Path(path).exists() and read_json(mark) == made_from):
         report(f"{feature_set}: features of {which}")
         Path(path).parent.mkdir(parents=True, exist_ok=True)
-        in_child(write_featurized, inputs[which]["path"], path, feature_set, which, options.seed, threads, report=report)
+        how = (feature_set, which, options.gain, options.seed, threads)
+        in_child(write_featurized, inputs[which]["path"], path, *how, report=report)
         write_json(mark, made_from)
     return path
 
 
-def write_featurized(source: str, path: str, feature_set: str, which: str, seed: int, threads: int, *, report: Report) -> None:
+def write_featurized(
+    source: str, path: str, feature_set: str, which: str, gain: str, seed: int, threads: int, *, report: Report
+) -> None:
     """dev teaches the vocab, which gives the other lists the same columns."""
     templates = feature_templates()
     vocab = Path(path).with_name("vocab.json")
@@ -235,9 +251,9 @@ def write_featurized(source: str, path: str, feature_set: str, which: str, seed:
     dev = read_store(source)
     resources = templates.Resources()
     if which == "dev" and any(templates.TEMPLATES[entry.name].kind == "list" for entry in plan.entries):
-        linear = Model(fit_pro(dev, seed=seed, threads=threads).weights)  # a better judge of the list than its decoder
+        linear = Model(fit_pro(dev, gain=gain, seed=seed, threads=threads).weights)  # a better judge of the list than its decoder
         resources = templates.Resources(posterior=templates.Posterior(model=linear.to_json()))
-    gradient = partial(first_gradient, seed=seed, threads=threads)
+    gradient = partial(first_gradient, gain=gain, seed=seed, threads=threads)
     nbest, learnt = templates.featurize(dev, plan, resources=resources, seed=seed, threads=threads, gradient_of=gradient)
     if which == "dev":
         learnt.save(vocab)
@@ -247,6 +263,11 @@ def write_featurized(source: str, path: str, feature_set: str, which: str, seed:
 # ---------------------------------------------------------------------------------------------------------------------
 # Scoring: after all choices are final
 # ---------------------------------------------------------------------------------------------------------------------
+
+
+def _scored(state: Mapping[str, Any], metrics: set[str]) -> bool:
+    """Has a system been scored by these metrics?"""
+    return "scores" in state and all(metrics <= set(scores) for run in state["scores"] for scores in run.values())
 
 
 def _score_all(
@@ -259,7 +280,7 @@ def _score_all(
 
     models = [(s, [str(folder.path / m) for m in states[s.name]["models"]]) for s in systems]
     calls = [
-        (inputs[which]["path"], {s.feature_set: folder.list_of(s.feature_set, which, inputs) for s in systems}, models)
+        (inputs[which]["path"], {s.feature_set: folder.list_of(s.feature_set, which, inputs) for s in systems}, models, options)
         for which in inputs
     ]
     done = in_children(_score_list, calls, report=report, at_once=threads)
@@ -276,18 +297,21 @@ def _score_all(
         write_json(folder.named("systems", system), states[system.name])
 
 
-def _score_list(path: str, lists: Mapping[str, str], models: Any, *, report: Report) -> dict[str, list[dict[str, Any]]]:
+def _score_list(
+    path: str, lists: Mapping[str, str], models: Any, options: CompareOptions, *, report: Report
+) -> dict[str, list[dict[str, Any]]]:
     """For each system and run: all metrics on a list, and the chosen hypotheses, counted within their lists."""
     nbest = read_store(path)
     scorer = Scorer(nbest)  # keeps the segment statistics of hypotheses that several systems choose
-    decoder, oracle = (scorer.score(c, "bleu-sbp").score for c in (decoder_choice(nbest), oracle_choice(nbest)))
+    metrics, metric = reported(options, nbest), scorer.metric(options.metric)
+    ends = scorer.score(decoder_choice(nbest), metric).score, scorer.score(oracle_choice(nbest, metric), metric).score
     out: dict[str, list[dict[str, Any]]] = {}
     for system, files in models:
         featurized = nbest if system.feature_set == "base" else read_store(lists[system.feature_set])
         choices = [choose(system, Model.load(file), featurized) for file in files] or [decoder_choice(nbest)]
         out[system.name] = [
             {
-                "scores": _scores(scorer, chosen, decoder=decoder, oracle=oracle),
+                "scores": _scores(scorer, chosen, metrics, metric, ends),
                 "chosen": np.where(chosen >= 0, chosen - nbest.hyp_ptr[:-1], -1).tolist(),
             }
             for chosen in choices
@@ -296,24 +320,32 @@ def _score_list(path: str, lists: Mapping[str, str], models: Any, *, report: Rep
     return out
 
 
-def _scores(scorer: Scorer, chosen: I64, *, decoder: float, oracle: float) -> dict[str, float | None]:
-    """All metrics, the length ratio, and the share of the way from the decoder's BLEU-SBP to the oracle's."""
-    out: dict[str, float | None] = {m.name: scorer.score(chosen, m).score for m in metrics_of(METRICS, scorer.nbest)}
-    lengths = scorer.stats(chosen)[:, [HYP_LEN, REF_LEN]].sum(axis=0)
+def _scores(
+    scorer: Scorer, chosen: I64, metrics: Sequence[Metric], metric: Metric, ends: tuple[float, float]
+) -> dict[str, float | None]:
+    """All metrics, the length ratio, and the share of the way from the decoder's score by the metric to the oracle's."""
+    out: dict[str, float | None] = {m.name: scorer.score(chosen, m).score for m in metrics}
+    lengths = scorer.stats(chosen)[:, [HYP_LEN, REF_LEN]].sum(axis=0) if scorer.nbest.has_stats else (0, 0)
     out["length_ratio"] = float(lengths[0] / lengths[1]) if lengths[1] else None
-    out["oracle_gap"] = (out["bleu-sbp"] - decoder) / (oracle - decoder) if oracle > decoder else None  # type: ignore[operator]
+    way, gone = ends[1] - ends[0], scorer.score(chosen, metric).score - ends[0]
+    out["oracle_gap"] = gone / way if metric.sign * way > 0 else None
     return out
 
 
-def _choice_rows(folder: Folder, systems: Sequence[System], states: Any, which: str, path: str) -> dict[str, I64]:
-    """Statistics rows [runs, S, 11] of each system's choices on the list that is reported."""
-    nbest = read_store(path)
+def _choice_rows(
+    folder: Folder, systems: Sequence[System], states: Any, which: str, inputs: Any, options: CompareOptions
+) -> Rows:
+    """Statistics rows of each system's choices on the list that is reported, of all metrics."""
+    nbest = read_store(inputs[which]["path"])
+    scorer, metrics = Scorer(nbest), reported(options, nbest)
 
-    def rows(file: str) -> I64:
+    def rows(file: str) -> Array:
         within = np.array(json.loads((folder.path / file).read_bytes())[which])
-        return corpus_rows(chosen_stats(nbest, np.where(within >= 0, within + nbest.hyp_ptr[:-1], -1)))
+        chosen = np.where(within >= 0, within + nbest.hyp_ptr[:-1], -1)
+        return np.concatenate([exact_sums(scorer.rows(chosen, metric)) for metric in metrics], axis=1)
 
-    return {system.name: np.stack([rows(file) for file in states[system.name]["choices"]]) for system in systems}
+    found = {system.name: np.stack([rows(file) for file in states[system.name]["choices"]]) for system in systems}
+    return Rows(tuple(metrics), found)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -321,8 +353,8 @@ def _choice_rows(folder: Folder, systems: Sequence[System], states: Any, which: 
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _describe(path: str) -> dict[str, Any]:
-    """What identifies a list; it must have sentences and references."""
+def _describe(path: str, options: CompareOptions) -> dict[str, Any]:
+    """What identifies a list; it must have sentences, and what metrics need."""
     if path == "-":
         raise InputError("compare: expected files, found '-'; a list is read several times")
     try:
@@ -331,11 +363,21 @@ def _describe(path: str) -> dict[str, Any]:
     except OSError as error:
         raise cannot_read(path, error) from None
     nbest = read_store(path)
-    if not len(nbest) or not nbest.has_stats:
-        what = "sentences" if not len(nbest) else "references"
-        raise InputError(f"{path}: expected a list with {what}, found none; import it with -r REF")
+    if not len(nbest):
+        raise InputError(f"{path}: expected a list with sentences, found none; import it with -r REF")
+    for metric in (metric_of(options.gain, nbest), *reported(options, nbest)):
+        try:
+            metric.check(nbest)
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from None
     sizes = {"sentences": len(nbest), "hypotheses": nbest.n_hyps}
     return {"path": os.path.abspath(path), "sha256": digest, **sizes, "n_refs": Scorer(nbest).n_refs}
+
+
+def _signatures(path: str, options: CompareOptions) -> dict[str, str]:
+    """What the numbers of each metric mean that is reported of a list."""
+    nbest = read_store(path)
+    return {m.name: m.signature(Scorer(nbest).n_refs, nbest.tokenizer) for m in reported(options, nbest)}
 
 
 def _made_from(system: System, inputs: Mapping[str, Any], options: CompareOptions) -> dict[str, Any]:
@@ -343,6 +385,7 @@ def _made_from(system: System, inputs: Mapping[str, Any], options: CompareOption
     what = {
         **{which: inputs[which]["sha256"] for which in inputs},
         **{name: getattr(options, name) for name in ("runs", "search", "metric", "rounds", "seed")},
+        **({} if options.gain == "bleu" else {"gain": options.gain}),
         "system": asdict(system),
         "boosting": asdict(boost_options(system, fit_options(options), {})) if system.level else None,
         "grid": [asdict(stage) for stage in stages(system)],
@@ -371,7 +414,7 @@ def _config(
         "seeds": [options.seed + r for r in range(options.runs)],
         "test_seed": SEED,
         "inputs": inputs,
-        "signatures": {m.name: m.signature(inputs[list(inputs)[-1]]["n_refs"]) for m in metrics_of(METRICS)},
+        "signatures": _signatures(inputs[list(inputs)[-1]]["path"], options),
         "versions": {**{name: version(name) for name in VERSIONS}, "python": platform.python_version()},
         "grid": {system.name: [asdict(stage) for stage in stages(system)] for system in systems},
         "trials": options.trials,

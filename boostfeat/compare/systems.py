@@ -170,7 +170,8 @@ class FitOptions:
     """What all systems of a comparison share."""
 
     search: str = same(CompareOptions, "search")
-    metric: str = same(CompareOptions, "metric")  # MERT climbs it, epochs and rounds stop by it
+    metric: str = same(CompareOptions, "metric", "bleu-sbp")  # epochs and rounds stop by it; of the gain bleu, MERT climbs it
+    gain: str = same(CompareOptions, "gain")
     rounds: int | None = same(CompareOptions, "rounds")  # the held-out list chooses how many
     seed: int = same(CompareOptions, "seed")
     threads: int = 1
@@ -183,7 +184,7 @@ def boost_options(system: System, options: FitOptions, params: Mapping[str, Any]
     """The system's recipe with what its name, the comparison and the search change."""
     rounds = {} if options.rounds is None else {"rounds": options.rounds}
     leaves = {} if system.leaves is None else {"leaves": system.leaves}
-    own = {"level": system.level, "metric": options.metric}
+    own = {"level": system.level, "gain": options.gain, "metric": options.metric}
     return recipe(system.recipe, **{**own, **rounds, **leaves, **system.changes, **params})
 
 
@@ -193,7 +194,7 @@ def fit(system: System, dev: NBest, select: NBest, params: Mapping[str, Any], op
         return boost(dev, select, boost_options(system, options, params), seed=options.seed, threads=options.threads)
     from ..tuners.base import Run
 
-    run = Run(seed=options.seed, threads=options.threads, metric=options.metric)
+    run = Run(seed=options.seed, threads=options.threads, gain=options.gain, metric=options.metric)
     if system.method != "mbr":
         model: Model = tuner_class(system.method)(**params).fit(dev, select, run)
         return model
@@ -233,6 +234,7 @@ def search(system: System, dev: NBest, select: NBest, options: FitOptions, repor
     """
     scorer = Scorer(select)
     order = np.random.default_rng(options.seed).permutation(len(dev))
+    sign = scorer.metric(options.metric).sign
     memo: dict[str, tuple[float, Model]] = {}
     tried: list[dict[str, Any]] = []
 
@@ -241,11 +243,11 @@ def search(system: System, dev: NBest, select: NBest, options: FitOptions, repor
         if key not in memo:
             part = dev if share == 1.0 else dev.take(np.sort(order[: max(1, round(share * len(dev)))]))
             model = fit(system, part, select, params, options)
-            gain = scorer.score(choose(system, model, select, threads=options.threads), options.metric).score
-            memo[key] = gain, model
-            tried.append({"params": dict(params), "select": gain, **({} if share == 1.0 else {"dev": share})})
+            score = scorer.score(choose(system, model, select, threads=options.threads), options.metric).score
+            memo[key] = sign * score, model
+            tried.append({"params": dict(params), "select": score, **({} if share == 1.0 else {"dev": share})})
             what = ", ".join(f"{name} {params[name]}" for name in stage.grid) or "fitted"
-            report(f"{what}: {gain:.2f}" + ("" if share == 1.0 else f" ({share:.0%} of dev)"))
+            report(f"{what}: {score:.2f}" + ("" if share == 1.0 else f" ({share:.0%} of dev)"))
         return memo[key]
 
     chosen = {name: values[0] for stage in stages(system) for name, values in stage.grid.items()}

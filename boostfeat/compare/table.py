@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ..core.arrays import F64, I64
+from ..core.arrays import F64, Array
+from ..metrics.metric import Metric, shown
 from ..metrics.significance import (
     TRIALS,
     bootstrap_p,
@@ -20,31 +22,46 @@ from ..metrics.significance import (
 from .systems import System
 
 LISTS = ("dev", "select", "test")
-METRICS = ("bleu", "bleu-sbp")  # that are tested
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What systems chose on the reported list, as statistics of all metrics side by side: n columns together."""
+
+    metrics: tuple[Metric, ...]
+    of: Mapping[str, Array]  # [runs, S, n] of each system
+
+    def scored(self, sums: Array) -> dict[str, Array]:
+        """The columns of each metric of sums [..., n]."""
+        ends = np.cumsum([m.width for m in self.metrics])
+        return {m.name: sums[..., end - m.width : end] for m, end in zip(self.metrics, ends, strict=True)}
 
 
 def tabulate(
     systems: Sequence[System],
     states: Mapping[str, Mapping[str, Any]],
-    rows: Mapping[str, I64],
+    rows: Rows,
     *,
+    metric: str,
     baseline: str,
     trials: int = TRIALS,
     seed: int,
 ) -> list[dict[str, Any]]:
-    """results.json: an object for each system, from what is kept of it (``states``) and the statistics rows [runs, S, 11] of its
-    choices on the reported list: test, or select where there is no test list. Scores are means over runs; the interval and the
-    tests of single outputs are of the first run.
+    """results.json: an object for each system, from what is kept of it (``states``) and the statistics of its choices on the
+    reported list: test, or select where there is no test list. Scores are means over runs; the interval and the tests of single
+    outputs are of the first run. ``p_value`` and the interval are by the metric, ``p_values`` and ``confidences`` by all.
     """
-    sums = {system.name: bootstrap_sums(rows[system.name][0], trials=trials) for system in systems}
+    sums = {system.name: bootstrap_sums(rows.of[system.name][0], trials=trials) for system in systems}
     results = []
     for system in systems:
         name, state = system.name, states[system.name]
         p: dict[str, dict[str, float | None]] = {}
-        if baseline in rows and name != baseline:
-            p = p_values(rows[baseline], rows[name], sums[baseline], sums[name], trials=trials)
-        runs, of_first = state["scores"], p.get("bleu-sbp", {})
+        if baseline in rows.of and name != baseline:
+            p = p_values(rows, baseline, name, sums, trials=trials)
+        runs, of_first = state["scores"], p.get(metric, {})
         reported = "test" if "test" in runs[0] else "select"
+        own = rows.scored(sums[name])
+        intervals = {m.name: list(confidence_interval(own[m.name], m)) for m in rows.metrics}
         results.append({
             "name": name,
             "method": system.method,
@@ -52,37 +69,42 @@ def tabulate(
             "level": system.level,
             "features": state["features"],
             "trees": state["trees"],
+            "metric": metric,
             **{which: _mean([scores[which] for scores in runs]) if which in runs[0] else None for which in LISTS},
             "reported": reported,
             "p_value": of_first.get("randomisation"),
             "p_bootstrap": of_first.get("bootstrap"),
             "p_stratified": of_first.get("stratified"),
             "p_values": p,
-            "confidence": list(confidence_interval(sums[name], "bleu-sbp")),
+            "confidence": intervals[metric],
+            "confidences": intervals,
             "seconds": state["seconds"],
             "peak_mb": state["peak_mb"],
             "chosen": state["chosen"],
             "tried": state["tried"],
             "runs": [{"seed": seed + r, **scores} for r, scores in enumerate(runs)],
-            "sd": {m: float(np.std([s[reported][m] for s in runs], ddof=1)) for m in METRICS} if len(runs) > 1 else None,
+            "sd": {m: float(np.std([s[reported][m] for s in runs], ddof=1)) for m in intervals} if len(runs) > 1 else None,
             "model": state["models"][0] if state["models"] else None,
             "choice": state["choices"][0],
         })  # fmt: skip
     return results
 
 
-def p_values(a: I64, b: I64, sums_a: F64, sums_b: F64, *, trials: int) -> dict[str, dict[str, float | None]]:
-    """All tests for both metrics of systems with rows [runs, S, 11] and bootstrap sums [T, 11] of their first runs."""
-    shuffled = shuffle_sums(a[0], b[0], trials=trials)
-    dealt = stratified_sums(a, b, trials=trials) if max(len(a), len(b)) > 1 else None
-    return {
-        metric: {
-            "randomisation": shuffle_p(*shuffled, a=a[0], b=b[0], metric=metric),
-            "bootstrap": bootstrap_p(sums_a, sums_b, a=a[0], b=b[0], metric=metric),
-            "stratified": shuffle_p(*dealt, a=a, b=b, metric=metric) if dealt else None,
+def p_values(rows: Rows, one: str, other: str, sums: Mapping[str, F64], *, trials: int) -> dict[str, dict[str, float | None]]:
+    """All tests by all metrics of two systems; ``sums`` are bootstrap sums [T, n] of first runs. Trials are drawn once."""
+    a, b = rows.of[one], rows.of[other]
+    shuffled = [rows.scored(side) for side in shuffle_sums(a[0], b[0], trials=trials)]
+    dealt = [rows.scored(side) for side in stratified_sums(a, b, trials=trials)] if max(len(a), len(b)) > 1 else None
+    ours, theirs, of_a, of_b = (rows.scored(side) for side in (a, b, sums[one], sums[other]))
+    out: dict[str, dict[str, float | None]] = {}
+    for m in rows.metrics:
+        k, how = m.name, {"a": ours[m.name][0], "b": theirs[m.name][0], "metric": m}
+        out[k] = {
+            "randomisation": shuffle_p(shuffled[0][k], shuffled[1][k], **how),
+            "bootstrap": bootstrap_p(of_a[k], of_b[k], **how),
+            "stratified": shuffle_p(dealt[0][k], dealt[1][k], a=ours[k], b=theirs[k], metric=m) if dealt else None,
         }
-        for metric in METRICS
-    }
+    return out
 
 
 def _mean(runs: Sequence[Mapping[str, float | None]]) -> dict[str, float | None]:
@@ -93,13 +115,16 @@ def _mean(runs: Sequence[Mapping[str, float | None]]) -> dict[str, float | None]
 def table_rows(results: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
     """(header, cells) of the table that people read; all columns after dev and select are of the test list, if there is one."""
     tested = any(r["test"] for r in results)
+    metric = results[0].get("metric", "bleu-sbp") if results else "bleu-sbp"
+    seen = [m for r in results[:1] for m in r[r["reported"]] if m not in ("length_ratio", "oracle_gap", metric)]
+    title = shown(metric)
     several = any(len(r["runs"]) > 1 for r in results)
 
     def number(value: float | None, digits: int = 2) -> str:
         return "" if value is None else f"{value:.{digits}f}"
 
-    header = ["system", "features", "dev", *(["select", "BLEU-SBP"] if tested else ["select BLEU-SBP"]),
-              *(["sd"] if several else []), "95%", "BLEU", "chrF", "TER", "length", "oracle gap", "p (AR)", "p (boot)",
+    header = ["system", "features", "dev", *(["select", title] if tested else [f"select {title}"]),
+              *(["sd"] if several else []), "95%", *map(shown, seen), "length", "oracle gap", "p (AR)", "p (boot)",
               *(["p (strat)"] if several else []), "seconds", "MB"]  # fmt: skip
     rows = []
     for r in results:
@@ -108,12 +133,12 @@ def table_rows(results: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[li
         rows.append([
             r["name"],
             f"{r['features'] - r['trees']} + {r['trees']}" if r["trees"] else str(r["features"]),
-            number(r["dev"]["bleu-sbp"]),
-            *([number(r["select"]["bleu-sbp"])] if tested else []),
-            number(test["bleu-sbp"]),
-            *([number(r["sd"] and r["sd"]["bleu-sbp"])] if several else []),
+            number(r["dev"][metric]),
+            *([number(r["select"][metric])] if tested else []),
+            number(test[metric]),
+            *([number(r["sd"] and r["sd"][metric])] if several else []),
             f"{low_high[0]:.1f}-{low_high[1]:.1f}",
-            *(number(test[m]) for m in ("bleu", "chrf", "ter")),
+            *(number(test[m]) for m in seen),
             number(test["length_ratio"], 3),
             gap,
             number(r["p_value"], 4),

@@ -6,12 +6,15 @@ change a bit of what comes out.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import reduce
+from itertools import pairwise
+from operator import add
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from .arrays import I64
+from .arrays import I64, Array
 
 MOST = 64
 _SENTENCES = 64  # in a block, at least: the work of a block should dwarf the cost of calling it
@@ -24,3 +27,15 @@ def block_ptr(n: int) -> I64:
     """Offsets [B+1] of the blocks of n sentences."""
     blocks = max(1, min(MOST, n // _SENTENCES))
     return np.arange(blocks + 1) * n // blocks
+
+
+def sum_in_order(parts: Iterable[Array]) -> Array:
+    """Their sum, from left to right: from Python 3.12 on, sum() rounds in another way."""
+    first, *others = parts
+    return reduce(add, others, first)
+
+
+def sum_blocks(rows: Array) -> Array:
+    """Σ of rows [S, n], block by block: to the last bit what blocks give that are elsewhere."""
+    ptr = block_ptr(len(rows))
+    return sum_in_order(rows[a:b].sum(axis=0) for a, b in pairwise(ptr.tolist()))

@@ -18,11 +18,11 @@ import pyarrow as pa
 
 from ..boosting.round_loss import RoundLoss
 from ..boosting.stopping import scores_of, tree_scores
-from ..core.arrays import F64, I64, first_use_order
+from ..core.arrays import F64, I64, Array, first_use_order
 from ..core.feature_table import FeatureTable
 from ..lists.choices import Scorer, best_choice
 from ..lists.nbest import NBest, SparseRows, Units
-from ..losses.pairs import PairOptions, Pairs, pairs_for, sample_pairs, split_pairs
+from ..losses.pairs import PairOptions, Pairs, sample_pairs, split_pairs
 from ..metrics.metric import metric_of
 from ..model.effects import squares_within_lists
 from ..model.model import Model
@@ -99,7 +99,8 @@ class Part:
             self.space = Space.of(self.nbest, options.level)
             self.counts = self.space.counts()
             self.gains = metric_of(options.gain, self.nbest).gain(self.nbest, alpha=options.pairs.alpha)
-            self.metric = metric_of(options.context_metric, self.nbest)
+            self.metric = metric_of(options.context_metric, self.nbest).fixed(options.pairs.alpha)
+            self.scorer = Scorer(self.nbest)
 
     @property
     def _hyps(self) -> list[slice]:
@@ -127,29 +128,28 @@ class Part:
 
     # -- pairs and their weights ---------------------------------------------------------------------------------------
 
-    def draw(self, options: PairOptions, seed: int) -> list[int]:
+    def draw(self, options: PairOptions, seed: int, gain: str = "bleu") -> list[int]:
         """Draw pairs: those that these sentences have in the whole corpus. Gives their number."""
         if self._drawn != (options, seed):  # else the pairs of the linear weights are those of the first round, too
             self._drawn = options, seed
             how: dict[str, Any] = {"seed": seed, "first": self.first}
             if self.options is None:
-                self.pairs: Pairs = pairs_for(self.nbest, options, **how)
-            else:
-                self.pairs = sample_pairs(self.nbest.hyp_ptr, self.gains, options, **how)
+                self.gains = metric_of(gain, self.nbest).gain(self.nbest, alpha=options.alpha)
+            self.pairs: Pairs = sample_pairs(self.nbest.hyp_ptr, self.gains, options, **how)
         self.weight: F64 | None = None
         return [len(self.pairs)]
 
-    def context(self) -> list[I64]:
-        """What the 1-best adds to the statistics of the corpus."""
-        self._rows = Scorer(self.nbest).rows(best_choice(self.nbest, self.scores), self.metric)
-        return [self._rows.sum(axis=0)]
+    def context(self) -> list[Array]:
+        """What the 1-best of each block adds to the statistics of the corpus."""
+        self._rows = self.scorer.rows(best_choice(self.nbest, self.scores), self.metric)
+        return [self._rows[a:b].sum(axis=0) for a, b in pairwise(self.blocks.tolist())]
 
-    def weigh(self, total: I64) -> list[float]:
-        """Weights of pairs by their gain in the context of the corpus' 1-best; gives their sums. See gains.pair_weights."""
+    def weigh(self, total: Array) -> list[float]:
+        """Weights of pairs by their gain in the context of the corpus' 1-best, see corpus_weights; gives their sums."""
         gains = np.empty(self.nbest.n_hyps)
         for block in self._hyps:  # statistics as 64-bit rows are three times what the list holds
             rest = total - self._rows[self.nbest.sent_of_hyp[block]]
-            rows = self.metric.rows(self.nbest, np.arange(block.start, block.stop))
+            rows = self.scorer.rows_of(np.arange(block.start, block.stop), self.metric)
             gains[block] = self.metric.context_gain(rows, rest)
         gains = self.n * (gains - float(self.metric.higher(self.metric.score(total))))
         self.weight = np.maximum(gains[self.pairs.better] - gains[self.pairs.worse], 0.0)

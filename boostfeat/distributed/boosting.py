@@ -14,9 +14,11 @@ from ..boosting.boost import run_rounds
 from ..boosting.options import BoostOptions
 from ..boosting.record import Callback
 from ..core.arrays import I64
+from ..core.blocks import sum_in_order
 from ..core.errors import InputError
 from ..lists.choices import Scorer
 from ..lists.nbest import NBest
+from ..metrics.metric import metric_of
 from ..model.model import Model
 from ..trees.tree import Tree
 from ..tuners.linear import fit_parts
@@ -84,6 +86,7 @@ class Cluster:
         self.fleet, self.dev, self.options, self.seed = fleet, dev, options, seed
         self.scorer = Scorer(dev)
         self.n_pairs = 0
+        metric_of(options.gain, dev).check_learnable(dev)
         fleet.load(Shard, source, len(dev), options)
 
     def first_weights(self) -> dict[str, float]:
@@ -107,7 +110,7 @@ class Cluster:
         self.n_pairs = sum(each("draw", options.pairs, self.seed + options.draws_before(m)))
         mean = None
         if options.context:
-            mean = in_order(each("weigh", sum(each("context")))) / max(1, self.n_pairs)
+            mean = in_order(each("weigh", sum_in_order(each("context")))) / max(1, self.n_pairs)
         self.fleet.later("each", "agree", in_order(each("train", mean)))
         self.drawn, self._targets = m, None
 

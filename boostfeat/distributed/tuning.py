@@ -16,13 +16,14 @@ import numpy as np
 from ..core.arrays import F64, I64
 from ..core.errors import InputError
 from ..lists.nbest import NBest, SparseRows
-from ..metrics.bleu import sentence_bleu
+from ..metrics.metric import metric_of
+from ..metrics.significance import exact_sums
 from ..model.model import Model
 from ..tuners.adagrad import Adagrad
 from ..tuners.adaptive import ROUNDING, Differences, mean_squares, minibatches, typical_sizes
 from ..tuners.base import EpochLog, Features, Run, step_factors
 from ..tuners.linear import fit_parts
-from ..tuners.margin import N_SUMS, Limits, Lists, add_stats, health, start_weights
+from ..tuners.margin import Limits, Lists, health, start_weights
 from ..tuners.mira import Choice, Mira, Trace, first_choice, learner_pass, mix, summary
 from ..tuners.pro import Pro, no_pairs, seed_of
 from ..tuners.relative_margin import RelativeMargin
@@ -48,6 +49,7 @@ def tune_on(
     fleet: Fleet, source: Source, tuner: Any, dev: NBest, select: NBest | None, run: Run, *, say: Say = lambda _: None
 ) -> Model:
     """tuner.fit on a fleet. When a worker is lost, the epoch under way is begun again by the others."""
+    metric_of(run.gain, dev).check_learnable(dev)
     log = _Log(fleet, dev, select, run)
     kind = _Pro if isinstance(tuner, Pro) else _Adagrad if isinstance(tuner, Adagrad) else _Margin
     learner = kind(fleet, source, tuner, log)
@@ -68,7 +70,7 @@ class _Log(EpochLog):
         super().__init__(Features(names, np.zeros((0, len(dev.global_names))), SparseRows.empty(0)), dev, select, run)
         self.fleet = fleet
 
-    def dev_gain(self, w: F64) -> float:
+    def dev_score(self, w: F64) -> float:
         chosen = np.concatenate(self.fleet.each("linear_choice", self.features.named(w)))
         return self.scorer.score(chosen, self.run.metric).score
 
@@ -96,8 +98,8 @@ class _Pro(_Learner):
         done = len(log.history)
         start = self._fits[-1] if done else features.vector(self.run.init or {})
         for r in range(done, tuner.rounds):
-            if not sum(each("draw", options, seed_of(self.run.seed, r))):
-                raise no_pairs(options)
+            if not sum(each("draw", options, seed_of(self.run.seed, r), self.run.gain)):
+                raise no_pairs(options, self.run.gain)
             self.fleet.later("each", "prepare_linear")
             fit = fit_parts(
                 each,
@@ -135,7 +137,7 @@ class _Sentences(Shard):
         self.first_hyp = int(corpus.hyp_ptr[self.first])
         self.tuner, self.run, self.plain = tuner, run, plain
         self.features = Features.of(self.nbest)
-        self.gains = sentence_bleu(self.nbest.stats)
+        self.gains = metric_of(run.gain, self.nbest).gain(self.nbest)
 
     def generator(self, epoch: int) -> np.random.Generator:
         """The plain method's own for one worker, else one of the worker's and the epoch's."""
@@ -149,7 +151,7 @@ class MarginShard(_Sentences):
     def epoch(self, epoch: int, w: F64, best: I64, sums: F64, choice: Choice, limits: Limits) -> tuple[int, F64, F64, Trace]:
         """One pass from weights w; best [S] and sums are of the corpus' 1-bests in the epoch before."""
         n = len(self.nbest)
-        x = Lists.of(self.nbest, self.features)
+        x = Lists.of(self.nbest, self.features, self.run.gain)
         own = best[self.first : self.first + n]
         own = np.where(own >= 0, own - self.first_hyp, -1)
         trace = Trace(best=own, plus=np.full(n, -1), minus=np.full(n, -1), spread=np.full(n, np.nan))
@@ -186,9 +188,8 @@ class _Margin(_Learner):
         scale = tuner.context_scale or float(np.count_nonzero(np.diff(self.dev.hyp_ptr))) or 1.0
         for epoch in range(len(log.history) + 1, tuner.epochs + 1):
             choice = first_choice(tuner)._replace(scale=scale if epoch > 1 else 0.0)
-            sums = np.zeros(N_SUMS)
-            for h in self.best[self.best >= 0]:
-                add_stats(self.dev.stats[h], 1, sums)
+            rows = log.scorer.rows(self.best, self.run.gain)[self.best >= 0]
+            sums = exact_sums(rows).sum(axis=0, dtype=np.float64)
             found = self.fleet.shards("epoch", epoch, self.w, self.best, sums, choice, limits)
             moves, w, epoch_mean = mix(self.w, [part[:3] for part in found])
             mean = self.mean + (epoch_mean - self.mean) / epoch

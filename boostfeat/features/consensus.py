@@ -19,6 +19,7 @@ from ..core.errors import InputError
 from ..lists.choices import Scorer, best_choice
 from ..lists.mbr import expected_gains, mbr_gains
 from ..lists.nbest import NBest
+from ..lists.quality import default_metric
 from ..metrics.ngrams import key_masses, list_keys
 from .context import Corpus, Rows, list_scores
 from .registry import Dense, template
@@ -29,16 +30,16 @@ STEP = 1 / 64  # what a unit's features are rounded to: nearly equal probabiliti
 
 
 def learn_posterior(nbest: NBest, given: Posterior, *, threads: int = 1) -> Posterior:
-    """With the scale at which MBR's choice has the highest BLEU on the dev list, unless one is given.
+    """With the scale at which MBR's choice has the highest BLEU on the dev list (or quality column), unless one is given.
 
     Not BLEU-SBP, by which sharp posteriors, that say no more than the model's own order, are hardly worse.
     """
     if given.scale is not None:
         return given
-    if not nbest.has_stats:
+    if not nbest.has_stats and not nbest.quality.names:
         raise InputError("consensus: expected a list with references to choose the scale by, found none; give one with --scale")
     gains, scorer = mbr_gains(nbest, list_scores(nbest, given.model), SCALES, threads=threads), Scorer(nbest)
-    reached = [scorer.score(best_choice(nbest, g), "bleu").score for g in gains.T]
+    reached = [scorer.gain(best_choice(nbest, g), default_metric(nbest)) for g in gains.T]
     return replace(given, scale=SCALES[int(np.argmax(reached))])
 
 

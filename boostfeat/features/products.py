@@ -24,7 +24,7 @@ def choose_products(nbest: NBest, k: int, gradient_of: Gradient) -> tuple[tuple[
     y = g_v / c_v is the target of boosting's first round; β x_i x_j lowers the squared error by (Σ g x_i x_j)² / Σ c (x_i x_j)².
     Of products that are alike up to a factor, only the best is taken.
     """
-    if not nbest.has_stats:
+    if not nbest.has_stats and not nbest.quality.names:
         raise InputError("products: expected a list with references to choose them by, found one without; import it with -r")
     gradient, counts = gradient_of(nbest)
     x = nbest.X

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..core.errors import InputError
 from ..core.files import read_lines
-from ..lists.build import ReadOptions, attach
+from ..lists.build import ReadOptions, attach, with_tokenizer
 from ..lists.nbest import NBest
 from ..lists.pieces import MARKS, scheme_of, scheme_of_lines
 from ..lists.words import tokenise
@@ -29,6 +29,7 @@ class Corpus:
     format: str = "auto"
     first: int | None = None  # sentences to keep
     systems: Sequence[str] = ()  # instead of files: NAME=FILE, one a system
+    tokenize: str = "none"  # for BLEU, as sacrebleu
 
 
 def import_corpus(corpus: Corpus, options: ReadOptions) -> NBest:
@@ -44,6 +45,7 @@ def import_corpus(corpus: Corpus, options: ReadOptions) -> NBest:
     nbest = read_systems(corpus.systems, options) if corpus.systems else read_all(corpus.files, options, format=corpus.format)
     if corpus.first is not None:
         nbest = nbest.take(nbest.ids < corpus.first)
+    nbest = with_tokenizer(nbest, corpus.tokenize, threads=options.threads)
     nbest = attach(nbest, source=source, refs=refs, name=", ".join(corpus.files or ("--system",)), threads=options.threads)
     warn_of_pieces(nbest, options.warn)
     return nbest

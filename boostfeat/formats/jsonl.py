@@ -8,14 +8,19 @@
 Spans are half-open token offsets. A unit may also have ``src_text`` and ``tgt_text`` (else the words of its spans), ``align``
 and ``score``. ``x`` is dense and ``sparse`` is sparse, whatever the number of units that give it. The header may also list
 ``hyp_features`` (those of ``features`` that are dense; else the frequent ones are) and ``sparse_features`` (their order).
+
+A hypothesis may have ``"quality": {"comet": 0.83, "edits": [3, 20]}``: how good it is, a number or a numerator and a denominator;
+if any has a column, all have. The header says which are better when lower, ``"lower_is_better": ["edits"]``; ``quality_units``
+are the largest numbers of whole columns, where this file is a part.
 """
 
 from __future__ import annotations
 
 import json
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import isnan, nan
+from math import isfinite, isnan, nan
 from pathlib import Path
 from sys import float_info
 from typing import IO, Any, NoReturn
@@ -29,7 +34,8 @@ from ..core.errors import FormatError, clip_json, refuse_newer
 from ..core.files import read_lines
 from ..core.strings import Strings
 from ..lists.build import Builder, HypRecord, ReadOptions, UnitRecord, with_stats
-from ..lists.nbest import NBest, SparseRows, strings
+from ..lists.nbest import NBest, Qualities, SparseRows, strings
+from ..lists.quality import check_name
 
 VERSION = "nbest/1"
 _NO_FEATURES = msgspec.Raw(b"{}")
@@ -41,6 +47,8 @@ class _Header(msgspec.Struct, forbid_unknown_fields=True):
     unit_features: list[str] = []
     hyp_features: list[str] | None = None
     sparse_features: list[str] = []
+    lower_is_better: list[str] = []
+    quality_units: dict[str, float] = {}
 
 
 class _Unit(msgspec.Struct, forbid_unknown_fields=True):
@@ -59,6 +67,7 @@ class _Hyp(msgspec.Struct, forbid_unknown_fields=True):
     score: float | None = None
     features: msgspec.Raw = _NO_FEATURES
     units: list[msgspec.Raw] = []  # decoded once for each distinct text in a list
+    quality: dict[str, float | tuple[float, float]] = {}
 
 
 class _Sentence(msgspec.Struct, forbid_unknown_fields=True):
@@ -91,6 +100,7 @@ def read(path: str | Path, options: ReadOptions) -> NBest:
     sources: list[str] = []
     refs: list[list[str]] = []
     counts: list[int] = []
+    qualities = _Qualities()
     for number, line in read_lines(path):
         where = f"{path}:{number}"
         if not line or line.isspace():
@@ -117,6 +127,7 @@ def read(path: str | Path, options: ReadOptions) -> NBest:
         counts.append(len(records))
         for record in records:
             builder.add(record)
+        qualities.add(sentence.hyps[: options.size], where)
     if header is None:
         raise FormatError(str(path), expected="JSON lines", found="an empty file", fix="check what wrote it")
     nbest = _as_declared(builder.finish(), header)
@@ -127,8 +138,58 @@ def read(path: str | Path, options: ReadOptions) -> NBest:
         source=strings(sources),
         ref_ptr=offsets(np.array([len(r) for r in refs], np.int64)),
         refs=strings([ref for own in refs for ref in own]),
+        quality=qualities.finish(header, str(path)),
     )
     return with_stats(nbest, threads=options.threads) if refs and all(refs) else nbest
+
+
+class _Qualities:
+    """Quality columns as they come, a row a hypothesis."""
+
+    def __init__(self) -> None:
+        self.names: tuple[str, ...] | None = None
+        self.values = array("d")  # numerator and denominator of each column
+
+    def add(self, hyps: Sequence[_Hyp], where: str) -> None:
+        for h, hyp in enumerate(hyps):
+            if self.names is None:
+                self.names = tuple(hyp.quality)
+                for name in self.names:
+                    check_name(name)
+            if hyp.quality.keys() != set(self.names):
+                raise FormatError(
+                    f"{where}: hyps[{h}].quality",
+                    expected=", ".join(self.names) or "none, as before",
+                    found=", ".join(hyp.quality) or "none",
+                    fix="give every hypothesis the same columns",
+                )
+            for name in self.names:
+                value = hyp.quality[name]
+                pair = (value, 1.0) if isinstance(value, float) else value
+                if pair[1] < 0 or not (isfinite(pair[0]) and isfinite(pair[1])):
+                    raise FormatError(
+                        f"{where}: hyps[{h}].quality.{name}",
+                        expected="a finite number, or one with a denominator from 0",
+                        found=str(value),
+                        fix="repair or remove this line",
+                    )
+                self.values.extend(pair)
+
+    def finish(self, header: _Header, path: str) -> Qualities:
+        names = self.names or ()
+        for name in (*header.lower_is_better, *header.quality_units):
+            if self.names is not None and name not in names:
+                raise FormatError(
+                    f"{path}: header",
+                    expected="names of quality columns",
+                    found=repr(name),
+                    fix="no hypothesis has it: remove it",
+                )
+        out, both = Qualities(), np.array(self.values).reshape(-1, max(1, len(names)), 2)
+        for k, name in enumerate(names):
+            out = out.with_column(name, both[:, k, 0], both[:, k, 1], lower=name in header.lower_is_better)
+        unit = tuple(max(u, header.quality_units.get(name, 1.0)) for name, u in zip(out.names, out.unit, strict=True))
+        return replace(out, unit=unit)
 
 
 def _read_header(line: str, where: str) -> _Header:
@@ -279,10 +340,12 @@ def _rearranged(
 # with these; "key!" must be there, "kind?" may be null.
 _UNIT = {"src": "span?", "tgt": "span?", "x": ["number"], "sparse": {"*": "number"}, "src_text": "text?", "tgt_text": "text?",
          "align": "text", "score": "number?"}  # fmt: skip
-_HYP = {"text!": "text", "score": "number?", "features": {"*": "number"}, "units": [_UNIT]}
+_HYP = {"text!": "text", "score": "number?", "features": {"*": "number"}, "units": [_UNIT], "quality": {"*": "quality"}}
 _SENTENCE = {"id!": "whole", "source": "text", "refs": ["text"], "hyps": [_HYP]}
-_HEADER = {"boostfeat!": "text", "unit_features": ["text"], "hyp_features": ["text"], "sparse_features": ["text"]}
-_SHOWN = {"text": "a string", "whole": "a whole number", "number": "a finite number", "span": "[start, end]"}
+_HEADER = {"boostfeat!": "text", "unit_features": ["text"], "hyp_features": ["text"], "sparse_features": ["text"],
+           "lower_is_better": ["text"], "quality_units": {"*": "number"}}  # fmt: skip
+_SHOWN = {"text": "a string", "whole": "a whole number", "number": "a finite number", "span": "[start, end]",
+          "quality": "a finite number, or [numerator, denominator]"}  # fmt: skip
 
 
 def _explain(error: Exception, line: str, where: str, kind: Mapping[str, Any]) -> NoReturn:
@@ -329,6 +392,9 @@ def _fits(value: Any, kind: str) -> bool:
             return isinstance(value, int) and not isinstance(value, bool)
         case "number":
             return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= float_info.max
+        case "quality":
+            several = isinstance(value, list) and len(value) == 2
+            return all(_fits(v, "number") for v in value) if several else _fits(value, "number")
         case _:
             return isinstance(value, list) and len(value) == 2 and all(_fits(v, "whole") for v in value)
 
@@ -347,7 +413,14 @@ def write(nbest: NBest, stream: IO[bytes]) -> None:
     encode = msgspec.json.Encoder().encode
     sparse_names = nbest.sparse_names.to_pylist()
     header: dict[str, Any] = {"boostfeat": VERSION, "unit_features": nbest.unit_names, "hyp_features": nbest.extra_names}
-    stream.write(encode(header | ({"sparse_features": sparse_names} if sparse_names else {})) + b"\n")
+    if sparse_names:
+        header["sparse_features"] = sparse_names
+    qualities = nbest.quality
+    if any(qualities.lower):
+        header["lower_is_better"] = [name for name, low in zip(qualities.names, qualities.lower, strict=True) if low]
+    if any(unit > 1 for unit in qualities.unit):
+        header["quality_units"] = {name: unit for name, unit in zip(qualities.names, qualities.unit, strict=True) if unit > 1}
+    stream.write(encode(header) + b"\n")
     units = _UnitWriter(nbest, sparse_names)
     texts, sources, refs = nbest.text.to_pylist(), nbest.source.to_pylist(), nbest.refs.to_pylist()
     for s, ident in enumerate(nbest.ids.tolist()):
@@ -364,6 +437,9 @@ def write(nbest: NBest, stream: IO[bytes]) -> None:
                 hyp["features"] = features
             if nbest.unit_ptr[h] < nbest.unit_ptr[h + 1]:
                 hyp["units"] = units.of_hyp(h, source, texts[h].split())
+            if qualities.names:
+                pairs = zip(qualities.names, qualities.value[h].tolist(), qualities.weight[h].tolist(), strict=True)
+                hyp["quality"] = {name: value if weight == 1 else (value, weight) for name, value, weight in pairs}
             hyps.append(hyp)
         own_refs = refs[nbest.ref_ptr[s] : nbest.ref_ptr[s + 1]]
         stream.write(encode({"id": ident, "source": sources[s], "refs": own_refs, "hyps": hyps}) + b"\n")

@@ -441,6 +441,15 @@ def attach(nbest: NBest, *, source: Sequence[str] | None, refs: Sequence[Sequenc
     return with_stats(out, threads=threads)
 
 
+def with_tokenizer(nbest: NBest, name: str, *, threads: int = 1) -> NBest:
+    """The same lists, whose BLEU statistics are counted after a tokeniser of sacrebleu."""
+    tokenizer(name)  # raises where there is none
+    if name == nbest.tokenizer:
+        return nbest
+    out = replace(nbest, meta={**nbest.meta, "tokenize": name})
+    return with_stats(out, threads=threads) if nbest.has_stats else out
+
+
 def with_stats(nbest: NBest, *, threads: int = 1) -> NBest:
     """The same lists with BLEU statistics against their references."""
     split = tokenizer(nbest.tokenizer)

@@ -9,7 +9,10 @@ import numpy as np
 from ..core.arrays import I32, I64, Array, segment_argmax
 from ..metrics.bleu import N_STATS, REF_LEN
 from ..metrics.metric import Metric, metric_of, tokenizer
+from ..metrics.significance import exact_sums
 from .nbest import NBest
+
+_ROWS = 1 << 16  # hypotheses at a time whose statistics are 64-bit numbers
 
 
 @dataclass(frozen=True)
@@ -42,13 +45,20 @@ class Scorer:
     def gain(self, chosen: I64, metric: str | Metric) -> float:
         """The same number, better when higher."""
         found = self.metric(metric)
-        return float(found.higher(np.asarray(self.score(chosen, found).score)))
+        return found.sign * self.score(chosen, found).score
 
     def rows(self, chosen: I64, metric: str | Metric) -> Array:
         """Statistics [S, n] of the chosen hypotheses. Those of empty lists are kept behind those of all hypotheses."""
         found = self.metric(metric)
+        return self._kept(np.where(chosen >= 0, chosen, self.nbest.n_hyps + np.arange(len(chosen))), found)
+
+    def rows_of(self, hyps: I64, metric: str | Metric) -> Array:
+        """Statistics [len(hyps), n] of any hypotheses; those that take time to count are kept."""
+        found = self.metric(metric)
+        return self._kept(hyps, found) if found.counted else found.rows(self.nbest, hyps)
+
+    def _kept(self, at: I64, found: Metric) -> Array:
         h = self.nbest.n_hyps
-        at = np.where(chosen >= 0, chosen, h + np.arange(len(chosen)))
         if found.name not in self._rows:
             n, sample = h + len(self.nbest), found.rows(self.nbest, np.zeros(0, np.int64))
             self._rows[found.name] = np.zeros((n, found.width), sample.dtype), np.zeros(n, bool)
@@ -69,6 +79,19 @@ class Scorer:
     def n_refs(self) -> int | str:
         counts = set(np.diff(self.nbest.ref_ptr).tolist())
         return counts.pop() if len(counts) == 1 else "var"
+
+
+def all_rows(nbest: NBest, metric: Metric) -> Array:
+    """Statistics [H, n] of all hypotheses as kernels take them: counts in 32 bits, other numbers so that sums are exact."""
+    whole = metric.rows(nbest, np.zeros(0, np.int64)).dtype.kind in "iu"
+    if metric.counted or not whole:
+        rows = metric.rows(nbest)
+        return rows.astype(np.int32) if whole else exact_sums(rows)
+    out = np.empty((nbest.n_hyps, metric.width), np.int32)
+    for a in range(0, nbest.n_hyps, _ROWS):
+        part = np.arange(a, min(a + _ROWS, nbest.n_hyps))
+        out[part] = metric.rows(nbest, part)
+    return out
 
 
 def chosen_stats(nbest: NBest, chosen: I64) -> I32:

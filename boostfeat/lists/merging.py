@@ -100,7 +100,8 @@ def _joined_quality(lists: Sequence[NBest]) -> Qualities:
     if not first.names:
         return first
     value, weight = (np.concatenate([getattr(nb.quality, side) for nb in lists]) for side in ("value", "weight"))
-    return Qualities(first.names, first.lower, value, weight)
+    unit = tuple(max(own) for own in zip(*(nb.quality.unit for nb in lists), strict=True))
+    return Qualities(first.names, first.lower, unit, value, weight)
 
 
 def _dense_names(parts: Sequence[tuple[tuple[str, ...], int]]) -> tuple[str, ...]:

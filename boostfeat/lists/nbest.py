@@ -120,6 +120,7 @@ class Qualities:
 
     names: tuple[str, ...] = ()  # [Q]
     lower: tuple[bool, ...] = ()  # [Q] better when lower
+    unit: tuple[float, ...] = ()  # [Q] what gains are measured in: the largest number there was, if beyond ±1
     value: F64 = field(default_factory=lambda: np.zeros((0, 0)))  # [H, Q]
     weight: F64 = field(default_factory=lambda: np.zeros((0, 0)))  # [H, Q]
 
@@ -135,9 +136,16 @@ class Qualities:
         return Qualities(
             (*(self.names[k] for k in kept), name),
             (*(self.lower[k] for k in kept), lower),
+            (*(self.unit[k] for k in kept), largest_ratio(value, weight)),
             np.column_stack([*(self.value[:, k] for k in kept), value]),
             np.column_stack([*(self.weight[:, k] for k in kept), weight]),
         )
+
+
+def largest_ratio(value: F64, weight: F64) -> float:
+    """The largest |value / weight|, but at least 1: in this unit a column's numbers are within ±1, as BLEU's are."""
+    ratio = np.divide(value, weight, out=np.zeros(len(value)), where=weight != 0)
+    return max(1.0, float(np.abs(ratio).max(initial=0.0)))
 
 
 @dataclass(frozen=True)

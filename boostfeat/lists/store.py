@@ -16,6 +16,7 @@ import contextlib
 import json
 import os
 from collections.abc import Iterator
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,7 @@ def write_store(nbest: NBest, path: str | Path) -> None:
         "meta": json.dumps(nbest.meta),
     }
     if nbest.quality.names:
-        metadata["quality"] = json.dumps({"names": nbest.quality.names, "lower": nbest.quality.lower})
+        metadata["quality"] = json.dumps({k: getattr(nbest.quality, k) for k in ("names", "lower", "unit")})
     batch = pa.record_batch(row).replace_schema_metadata(metadata)
     with _sink(path) as sink, pa.ipc.new_file(sink, batch.schema) as writer:
         writer.write_batch(batch)
@@ -213,13 +214,14 @@ def _names(text: str) -> tuple[str, ...]:
 
 def _quality(hyps: pa.StructArray, n: int, text: str) -> Qualities:
     about = parse_json(text)
-    names, lower = _names(json.dumps(about["names"])), about["lower"]
-    if len(lower) != len(names) or not all(isinstance(low, bool) for low in lower) or len(set(names)) != len(names):
-        raise ValueError("expected a name and a direction of each quality column, found another value")
+    names, lower, unit = _names(json.dumps(about["names"])), about["lower"], about["unit"]
+    fine = all(isinstance(low, bool) for low in lower) and all(isinstance(u, float) and 1 <= u < inf for u in unit)
+    if not len(lower) == len(unit) == len(names) == len(set(names)) or not fine:
+        raise ValueError("expected a name, a direction and a unit of each quality column, found another value")
     both = _matrix(hyps, "quality", n, 2 * len(names), np.float64)
     if not np.isfinite(both).all():
         raise ValueError("expected finite numbers in quality columns, found others")
-    return Qualities(names, tuple(lower), both[:, : len(names)], both[:, len(names) :])
+    return Qualities(names, tuple(lower), tuple(unit), both[:, : len(names)], both[:, len(names) :])
 
 
 def _columns(columns: dict[str, Any]) -> tuple[list[pa.Array], list[str]]:

@@ -64,6 +64,11 @@ def tune(tuner: Tuner, dev: NBest, select: NBest | None, start: Model, run: Run)
     return replace(folded({**held, **tuned.weights}, start), config=tuned.config, history=tuned.history)
 
 
+def learnt(gain: str) -> dict[str, str]:
+    """What a folder says of the gain; nothing of BLEU, since folders of release 0.1 do not."""
+    return {} if gain == "bleu" else {"gain": gain}
+
+
 @dataclass(frozen=True)
 class TunerLearner:
     """A tuner that starts from the weights of the iteration before."""
@@ -72,13 +77,20 @@ class TunerLearner:
     tuner: Any  # one of boostfeat.tuners
     groups: Groups = Groups()  # noqa: RUF009 (frozen)
     metric: str = "bleu"
+    gain: str = "bleu"  # what is learnt
 
     @property
     def level(self) -> str | None:
         return None
 
     def made_from(self) -> dict[str, Any]:
-        return {"method": self.method, **asdict(self.tuner), "groups": self.groups.rules, "metric": self.metric}
+        return {
+            "method": self.method,
+            **asdict(self.tuner),
+            "groups": self.groups.rules,
+            "metric": self.metric,
+            **learnt(self.gain),
+        }
 
     def learn(self, task: Task) -> Model:
         task.name_left_out(task.dev)
@@ -87,6 +99,7 @@ class TunerLearner:
             seed=task.seed,
             threads=task.threads,
             groups=self.groups,
+            gain=self.gain,
             metric=self.metric,
             callback=lambda row: task.tick(row["epoch"], total),
         )
@@ -109,7 +122,8 @@ class TreeLearner:
         return str(self.options.level)
 
     def made_from(self) -> dict[str, Any]:
-        return {"method": "induce", **asdict(self.options), "reweigh": self.reweigh}
+        options = {name: value for name, value in asdict(self.options).items() if name != "gain"}
+        return {"method": "induce", **options, "reweigh": self.reweigh, **learnt(self.options.gain)}
 
     def learn(self, task: Task) -> Model:
         """Rounds are kept in partial.json as they come, so that an interruption loses no more than one."""
@@ -144,6 +158,6 @@ class TreeLearner:
 
         dev = augment(learnable(task.dev), task.start)
         known, weights = known_names(dev), augmented_weights(task.start)
-        pairs = pairs_for(dev, self.options.pairs, seed=task.seed, threads=task.threads)
+        pairs = pairs_for(dev, self.options.pairs, gain=self.options.gain, seed=task.seed, threads=task.threads)
         fit = fit_linear(dev, pairs, l2=self.options.l2, init={n: w for n, w in weights.items() if n in known})
         return folded({**{n: w for n, w in weights.items() if n not in known}, **fit.weights}, task.start)

@@ -18,21 +18,23 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..core.arrays import F64, I32, I64
+from ..core.arrays import F64, I64, Array
 from ..core.errors import FormatError, InputError
 from ..core.files import atomic_path
 from ..lists.learnable import learnable
 from ..lists.nbest import NBest, SparseRows
-from ..metrics.bleu import N_STATS, sentence_bleu
+from ..metrics.bleu import N_STATS, corpus_rows
+from ..metrics.metric import Metric, metric_of
+from ..metrics.sums import add_row
 from ..model.model import Model
 from ..model.tree_columns import augment, augmented_weights, folded
 from ..tuners.adagrad import Adagrad
 from ..tuners.adaptive import Differences, Weights
 from ..tuners.base import Features, Groups, Run, step_factors
-from ..tuners.margin import N_SUMS, Limits, Lists, add_stats, health
+from ..tuners.margin import Limits, Lists, health
 from ..tuners.mira import ORACLES, PREDICTIONS, Choice, Mira, Trace, learner_pass
 from .decoders import Corpus
-from .learners import Task, Tick, no_tick
+from .learners import Task, Tick, learnt, no_tick
 from .reference import ReferenceDecoder
 
 
@@ -78,7 +80,7 @@ class State:
 
     w: F64  # [D] the last weights
     total: F64  # [D] the sum of the epochs' mean weights less the start's: a weight nobody moves keeps every bit
-    rows: I32  # [S, 6] statistics of each sentence's 1-best when last decoded
+    rows: Array  # [S, n] statistics of each sentence's 1-best when last decoded
     seen: I64  # [S] whether it was
     squares: F64  # [D] Σ g² of AdaGrad
     last: I64  # [D]
@@ -86,12 +88,12 @@ class State:
     unit: F64  # [D] in which AdaGrad takes differences; empty before the first epoch
 
     @classmethod
-    def new(cls, w: F64, n_sentences: int) -> State:
+    def new(cls, w: F64, n_sentences: int, width: int = 11) -> State:
         d = len(w)
         return cls(
             w=w,
             total=np.zeros(d),
-            rows=np.zeros((n_sentences, N_STATS), np.int32),
+            rows=np.zeros((n_sentences, width)),
             seen=np.zeros(n_sentences, np.int64),
             squares=np.zeros(d),
             last=np.zeros(d, np.int64),
@@ -111,6 +113,8 @@ class State:
                 state = cls(**{f.name: np.asarray(columns[f.name]) for f in fields(cls)})  # bytes where it is no array
         except Exception as error:  # numpy and zipfile raise a dozen kinds for damaged data
             raise _bad_state(path, f"{type(error).__name__}: {error}") from None
+        if state.rows.shape == (len(new.rows), N_STATS):  # as release 0.1 kept them
+            state.rows = corpus_rows(state.rows).astype(np.float64)
         for f in fields(cls):
             found, expected = getattr(state, f.name), getattr(new, f.name)
             shapes = (expected.shape, new.w.shape) if f.name == "unit" else (expected.shape,)
@@ -132,6 +136,7 @@ class OnlineLearner:
     corpus: Corpus
     start: Model
     groups: Groups = Groups()  # noqa: RUF009 (frozen)
+    gain: str = "bleu"  # what is learnt
 
     def __post_init__(self) -> None:
         self.groups.check("mira", "c") if isinstance(self.tuner, Mira) else self.groups.check("adagrad", "l1", "c")
@@ -143,6 +148,11 @@ class OnlineLearner:
         return None
 
     @cached_property
+    def metric(self) -> Metric:
+        """Of the gain. Fresh lists have texts and references, and no quality columns."""
+        return metric_of(self.gain)
+
+    @cached_property
     def fresh(self) -> Fresh:
         return Fresh(self.decoder, self.corpus, self.start)
 
@@ -150,7 +160,7 @@ class OnlineLearner:
     def workers(self) -> list[Worker]:
         """Those of AdaGrad, for all epochs: each reads the decoder's tables once. A single one is this process."""
         assert isinstance(self.tuner, Adagrad)
-        n, job = self.tuner.workers, partial(batch_gradient, self.tuner, self.fresh)
+        n, job = self.tuner.workers, partial(batch_gradient, self.tuner, self.fresh, gain=self.gain)
         return [There(job) for _ in range(n)] if n > 1 else [Here(job)]
 
     def close(self) -> None:
@@ -159,22 +169,22 @@ class OnlineLearner:
 
     def made_from(self) -> dict[str, Any]:
         options = {name: value for name, value in asdict(self.tuner).items() if name != "epochs"}
-        return {"online": type(self.tuner).__name__.lower(), **options, "groups": self.groups.rules}
+        return {"online": type(self.tuner).__name__.lower(), **options, "groups": self.groups.rules, **learnt(self.gain)}
 
     def learn(self, task: Task) -> Model:
         task.name_left_out(augment(task.dev, task.start))
         before = task.folder.parent / f"iteration-{task.iteration - 1:02d}" / "online.npz"
         fresh = self.fresh
-        state = State.new(fresh.vector(), len(self.corpus.source))
+        state = State.new(fresh.vector(), len(self.corpus.source), self.metric.width)
         state = State.load(before, state) if task.iteration > 1 else state
         features = Features(fresh.names, np.zeros((0, len(state.w))), SparseRows.empty(0))
         factor = step_factors(features, Run(groups=self.groups))
         how: dict[str, Any] = {"epoch": task.iteration, "seed": task.seed, "tick": task.tick}
         if isinstance(self.tuner, Mira):
-            row = mira_epoch(self.tuner, fresh, state, factor, **how, threads=task.threads)
+            row = mira_epoch(self.tuner, fresh, state, factor, self.metric, **how, threads=task.threads)
         else:
             l1 = self.tuner.l1 * self.groups.factors(fresh.names, "l1")
-            row = adagrad_epoch(self.tuner, fresh, self.workers, state, factor, l1, **how)
+            row = adagrad_epoch(self.tuner, fresh, self.workers, state, factor, l1, **how, gain=self.gain)
         state.save(task.folder / "online.npz")
         average = isinstance(self.tuner, Mira) and self.tuner.average
         model = fresh.model(fresh.vector() + state.total / task.iteration if average else state.w)
@@ -188,7 +198,16 @@ class OnlineLearner:
 
 
 def mira_epoch(
-    tuner: Mira, fresh: Fresh, state: State, factor: F64, *, epoch: int, seed: int, threads: int = 1, tick: Tick = no_tick
+    tuner: Mira,
+    fresh: Fresh,
+    state: State,
+    factor: F64,
+    metric: Metric,
+    *,
+    epoch: int,
+    seed: int,
+    threads: int = 1,
+    tick: Tick = no_tick,
 ) -> dict[str, Any]:
     """[E12 algorithm 1] where each sentence is decoded when its turn comes. IN OUT state.
 
@@ -200,23 +219,21 @@ def mira_epoch(
     limits = Limits(c=tuner.c, bound=inf, d=0.0, max_iter=0)
     parts = np.array_split(np.random.default_rng([seed, epoch]).permutation(len(state.rows)), tuner.shards)
     first, done = fresh.vector(), list[int]()
-    before = np.zeros(N_SUMS)
-    for row in state.rows[state.seen == 1]:
-        add_stats(row, 1, before)
+    before = state.rows[state.seen == 1].sum(axis=0)
 
     def learn(order: I64) -> tuple[int, F64, F64]:
         w, total, sums, moves = state.w.copy(), np.zeros(len(state.w)), before.copy(), 0
         for s in order:
             nbest, features = fresh.lists(w, np.array([s]))
             if state.seen[s]:
-                add_stats(state.rows[s], -1, sums)
+                add_row(state.rows[s], -1, sums)
             if nbest.n_hyps:
-                x, gains = Lists.of(nbest, features), sentence_bleu(nbest.stats)
+                x, gains = Lists.of(nbest, features, metric.name), metric.gain(nbest)
                 trace = Trace(best=np.full(1, -1), plus=np.full(1, -1), minus=np.full(1, -1), spread=np.full(1, np.nan))
                 past = np.zeros(len(w))  # age 0: the mean is kept here
                 one = np.zeros(1, np.int64)
                 moves += learner_pass(x, one, gains, choice, limits, w, past, factor, sums, trace, x.longest, x.n_scratch)
-                state.rows[s], state.seen[s] = nbest.stats[trace.best[0]], 1
+                state.rows[s], state.seen[s] = x.rows[trace.best[0]], 1
             total += w - first
             done.append(s)
             tick(len(done), len(state.rows))
@@ -245,10 +262,12 @@ class Gradient:
     n_pairs: int
 
 
-def batch_gradient(tuner: Adagrad, fresh: Fresh, w: F64, unit: F64, sentences: I64, seed: Sequence[int]) -> Gradient:
+def batch_gradient(
+    tuner: Adagrad, fresh: Fresh, w: F64, unit: F64, sentences: I64, seed: Sequence[int], *, gain: str = "bleu"
+) -> Gradient:
     """Decode a mini-batch with raw weights w [D], draw pairs, and take the gradient of weights in units of ``unit`` [D]."""
     nbest, features = fresh.lists(w, sentences)
-    pairs = tuner.draw(nbest, sentence_bleu(nbest.stats), np.random.default_rng(seed), Run())
+    pairs = tuner.draw(nbest, metric_of(gain).gain(nbest), np.random.default_rng(seed), Run())
     batch = replace(Differences.of(features), unit=unit).batch(pairs.better, pairs.worse)
     values, loss = batch.gradient((w * unit)[batch.active], loss=tuner.loss)
     return Gradient(batch.active, values, loss, len(pairs))
@@ -264,6 +283,7 @@ def adagrad_epoch(
     *,
     epoch: int,
     seed: int,
+    gain: str = "bleu",
     tick: Tick = no_tick,
 ) -> dict[str, Any]:
     """[G13 algorithm 2] on a fixed schedule: the gradient of batch t is taken at the weights of step t - n. IN OUT state.
@@ -274,7 +294,7 @@ def adagrad_epoch(
     order = np.random.default_rng([seed, epoch]).permutation(len(state.rows))
     batches = [order[i : i + tuner.batch] for i in range(0, len(order), tuner.batch)]
     if not len(state.unit):
-        state.unit = _units(tuner, fresh, state.w, batches[0], seed)
+        state.unit = _units(tuner, fresh, gain, state.w, batches[0], seed)
     weights = Weights(state.w * state.unit, rate=tuner.dense_eta * factor, l1=l1, root=True)
     weights.squares, weights.last, weights.t = state.squares, state.last, int(state.t)
     total = n_pairs = 0.0
@@ -299,11 +319,11 @@ def adagrad_epoch(
     return {"loss": total / max(n_pairs, 1), "pairs": int(n_pairs)}
 
 
-def _units(tuner: Adagrad, fresh: Fresh, w: F64, sentences: I64, seed: int) -> F64:
+def _units(tuner: Adagrad, fresh: Fresh, gain: str, w: F64, sentences: I64, seed: int) -> F64:
     """[D] what differences are measured in: their typical size in the first mini-batch, as the start's weights decode it."""
     nbest, features = fresh.lists(w, sentences)
     rng = np.random.default_rng([seed, 0])
-    return tuner.differences(features, nbest, sentence_bleu(nbest.stats), rng, Run()).unit
+    return tuner.differences(features, nbest, metric_of(gain).gain(nbest), rng, Run()).unit
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -9,34 +9,34 @@ from __future__ import annotations
 import numpy as np
 
 from ..core.arrays import F64, I64
+from ..core.blocks import sum_blocks
 from ..lists.choices import Scorer, best_choice
-from ..lists.nbest import NBest
 from ..metrics.metric import Metric
 from .pairs import Pairs
 
 _ROWS = 1 << 16  # hypotheses at a time: their statistics as 64-bit rows are three times what the list holds
 
 
-def context_gains(nbest: NBest, chosen: I64, metric: Metric) -> F64:
+def context_gains(scorer: Scorer, chosen: I64, metric: Metric) -> F64:
     """[H] S · (score with the hypothesis in place of its sentence's chosen one - score of the chosen [S]), higher is better.
 
     In units of a sentence: over a corpus of S sentences the mean of such differences is about the change of the metric.
     """
-    rows = Scorer(nbest).rows(chosen, metric)
-    total = rows.sum(axis=0)
+    nbest, rows = scorer.nbest, scorer.rows(chosen, metric)
+    total = sum_blocks(rows)
     gains = np.empty(nbest.n_hyps)
     for a in range(0, nbest.n_hyps, _ROWS):
         part = np.arange(a, min(a + _ROWS, nbest.n_hyps))
-        gains[part] = metric.context_gain(metric.rows(nbest, part), total - rows[nbest.sent_of_hyp[part]])
+        gains[part] = metric.context_gain(scorer.rows_of(part, metric), total - rows[nbest.sent_of_hyp[part]])
     return len(nbest) * (gains - float(metric.higher(metric.score(total))))
 
 
-def pair_weights(nbest: NBest, pairs: Pairs, scores: F64, metric: Metric) -> F64:
+def pair_weights(scorer: Scorer, pairs: Pairs, scores: F64, metric: Metric) -> F64:
     """[K] max(0, Δ gain in the context of the 1-best under scores [H]), of mean 1; 0 where the corpus prefers the other one.
 
     1 for all where no pair's order agrees with the context.
     """
-    gains = context_gains(nbest, best_choice(nbest, scores), metric)
+    gains = context_gains(scorer, best_choice(scorer.nbest, scores), metric)
     weight = np.maximum(gains[pairs.better] - gains[pairs.worse], 0.0)
     mean = float(weight.mean()) if len(weight) else 0.0
     return weight / mean if mean > 0 else np.ones(len(pairs))

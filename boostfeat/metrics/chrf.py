@@ -23,7 +23,7 @@ BETA = 2  # recall weighs twice as much as precision
 
 
 @njit(cache=True, nogil=True)
-def _f_score(row):  # type: ignore[no-untyped-def]
+def f_score(row):  # type: ignore[no-untyped-def]
     """F_β = (1 + β²) P R / (β² P + R),  P, R = means of match / hyp and match / ref over orders with both."""
     precision = recall = 0.0
     orders = 0
@@ -42,7 +42,7 @@ def _f_score(row):  # type: ignore[no-untyped-def]
 @njit(cache=True, nogil=True)
 def _f_scores(rows, out):  # type: ignore[no-untyped-def]
     for h in range(len(rows)):
-        out[h] = _f_score(rows[h])
+        out[h] = f_score(rows[h])
 
 
 @njit(cache=True, nogil=True)
@@ -159,7 +159,7 @@ def _fill_chrf(  # type: ignore[no-untyped-def]
                 _put_counts(row, no_root, chars, end - begin, length, matches[r])
                 length = w_ref_ptr[r0 + r + 1] - w_ref_ptr[r0 + r]
                 _put_counts(row, chars, word_order, w_end - w_begin, length, matches[r])
-                score = _f_score(row) if r1 - r0 > 1 else 0.0
+                score = f_score(row) if r1 - r0 > 1 else 0.0
                 if score > best:
                     best = score
                     for k in range(len(row)):

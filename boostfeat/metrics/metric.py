@@ -21,6 +21,7 @@ from ..core.errors import InputError, unknown_name
 from .bleu import corpus_bleu, corpus_rows, sentence_bleu
 from .chrf import chrf, chrf_stats
 from .edits import edit_stats, error_rate
+from .sums import BLEU, CHRF, EDITS, RATIO, STRICT, TER, Recipe
 from .ter import ter, ter_stats
 
 
@@ -31,6 +32,8 @@ class Columns(Protocol):
     def names(self) -> tuple[str, ...]: ...
     @property
     def lower(self) -> tuple[bool, ...]: ...
+    @property
+    def unit(self) -> tuple[float, ...]: ...
     @property
     def value(self) -> F64: ...
     @property
@@ -66,6 +69,8 @@ class Metric:
     needs_references = True
     width: int  # n
     size: int  # the statistic that says how much a row weighs in the corpus: its length, or 1
+    kind: int  # what the score is of sums of statistics, see metrics.sums
+    counted = False  # are rows counted on the texts, which takes time, so that they are worth keeping?
 
     def rows(self, lists: Lists, hyps: I64 | None = None) -> Array:
         """Statistics [len(hyps), n] of some hypotheses; without them, of all [H, n]."""
@@ -87,9 +92,30 @@ class Metric:
         """What a number of this metric means."""
         return f"nrefs:{n_refs}|version:boostfeat-{__version__}"
 
+    @property
+    def sign(self) -> float:
+        """What scores are multiplied with to be better when higher."""
+        return -1.0 if self.lower_is_better else 1.0
+
     def higher(self, scores: F64) -> F64:
         """The same scores, better when higher."""
-        return -scores if self.lower_is_better else scores
+        return self.sign * scores
+
+    def parts(self, lists: Lists) -> list[tuple[float, int, int]]:
+        """(weight, kind, number of columns) of what adds up to the gain of sums of statistics; see metrics.sums."""
+        return [(self.sign / self.unit(lists), self.kind, self.width)]
+
+    def unit(self, lists: Lists) -> float:
+        """What scores are divided by to be gains."""
+        return 1.0
+
+    def recipe(self, lists: Lists) -> Recipe:
+        """The gain of sums of statistics as compiled loops take it, in units of ``gain``."""
+        return Recipe.of(self.parts(lists), self.size)
+
+    def fixed(self, alpha: float) -> Metric:
+        """The metric with this α, where it is one that smooths by what the learner asks for."""
+        return self
 
     def context_gain(self, rows: Array, rest: Array) -> F64:
         """[...] the corpus score, better when higher, of rows [..., n] each added to statistics [..., n] of all others."""
@@ -103,13 +129,19 @@ class Metric:
 
     def learnable_gain(self, lists: Lists, *, alpha: float = 1.0) -> F64:
         """The gain [H] for a learner: raises where there is nothing to learn from."""
-        self.check(lists)
+        self.check_learnable(lists)
         return self.gain(lists, alpha=alpha)
+
+    def check_learnable(self, lists: Lists) -> None:
+        """Raise where there is nothing to learn from."""
+        self.check(lists)
 
     def check(self, lists: Lists) -> None:
         """Raise where the lists lack what this metric is computed from."""
         if self.needs_references and not lists.has_stats:
-            raise InputError(f"{self.name}: expected a list with references, found one without; import it with -r")
+            columns = ", ".join(lists.quality.names)
+            instead = f", or take its quality column ({columns}) as --gain and --metric" if columns else ""
+            raise InputError(f"{self.name}: expected a list with references, found one without; import it with -r{instead}")
 
 
 @dataclass(frozen=True)
@@ -120,6 +152,10 @@ class Bleu(Metric):
     strict: bool = False
     width = 11
     size = 9  # reference length
+
+    @property
+    def kind(self) -> int:  # type: ignore[override]
+        return STRICT if self.strict else BLEU
 
     def rows(self, lists: Lists, hyps: I64 | None = None) -> Array:
         return corpus_rows(lists.stats if hyps is None else lists.stats[hyps])
@@ -134,7 +170,11 @@ class Bleu(Metric):
         return corpus_bleu(sums, strict=self.strict)
 
     def gain(self, lists: Lists, *, alpha: float = 1.0) -> F64:
-        return sentence_bleu(lists.stats, alpha=alpha)
+        return self.gain_of(lists.stats, alpha=alpha)
+
+    def gain_of(self, stats: Array, *, alpha: float = 1.0) -> F64:
+        """BLEU+α [...] of statistics [..., 6]."""
+        return sentence_bleu(stats, alpha=alpha)
 
     def signature(self, n_refs: int | str, tokenizer: str = "none") -> str:
         if not self.strict:
@@ -144,15 +184,16 @@ class Bleu(Metric):
 
 @dataclass(frozen=True)
 class SentenceBleu(Metric):
-    """The mean of smoothed sentence BLEU over sentences [LO04]; with ``fixed`` None, α is what the learner asks for."""
+    """The mean of smoothed sentence BLEU over sentences [LO04]; with ``alpha`` None, α is what the learner asks for."""
 
     name: str
-    fixed: float | None = None
+    alpha: float | None = None
     width = 2
     size = 1
+    kind = RATIO
 
     def rows(self, lists: Lists, hyps: I64 | None = None) -> Array:
-        value = sentence_bleu(lists.stats if hyps is None else lists.stats[hyps], alpha=1.0 if self.fixed is None else self.fixed)
+        value = sentence_bleu(lists.stats if hyps is None else lists.stats[hyps], alpha=1.0 if self.alpha is None else self.alpha)
         return np.stack([value, np.ones(len(value))], axis=1)
 
     def empty_row(self, lists: Lists, s: int) -> Array:
@@ -162,10 +203,14 @@ class SentenceBleu(Metric):
         return _ratio(sums)
 
     def gain(self, lists: Lists, *, alpha: float = 1.0) -> F64:
-        return sentence_bleu(lists.stats, alpha=alpha if self.fixed is None else self.fixed)
+        return sentence_bleu(lists.stats, alpha=alpha if self.alpha is None else self.alpha)
+
+    def fixed(self, alpha: float) -> Metric:
+        return self if self.alpha is not None else SentenceBleu(f"bleu+{alpha:g}", alpha)
 
     def signature(self, n_refs: int | str, tokenizer: str = "none") -> str:
-        return f"nrefs:{n_refs}|case:mixed|tok:{tokenizer}|smooth:add|orders:2-4|version:boostfeat-{__version__}"
+        how = f"smooth:add[{1.0 if self.alpha is None else self.alpha:g}]|orders:2-4"
+        return f"nrefs:{n_refs}|case:mixed|tok:{tokenizer}|{how}|version:boostfeat-{__version__}"
 
 
 @dataclass(frozen=True)
@@ -177,7 +222,9 @@ class TextMetric(Metric):
     of_sums: Callable[[Array], F64]
     signed: Callable[[int | str], str]
     width: int
+    kind: int
     lower_is_better: bool = False
+    counted = True
     size = 1  # of chrF the characters of the reference, of the others its length
 
     def rows(self, lists: Lists, hyps: I64 | None = None) -> Array:
@@ -222,6 +269,7 @@ class Column(Metric):
     needs_references = False
     width = 2
     size = 1
+    kind = RATIO
 
     def rows(self, lists: Lists, hyps: I64 | None = None) -> Array:
         columns, k = lists.quality, lists.quality.names.index(self.name)
@@ -237,22 +285,24 @@ class Column(Metric):
         return _ratio(sums)
 
     def gain(self, lists: Lists, *, alpha: float = 1.0) -> F64:
-        """Values beyond ±1 are divided by the largest of them, so that thresholds on gains mean what they mean for BLEU."""
-        scores = _ratio(self.rows(lists))
-        largest = float(np.abs(scores).max(initial=0.0))
-        return self.higher(scores / largest if largest > 1 else scores)
+        """In units of the largest number of the column where that is beyond ±1: thresholds mean what they mean for BLEU."""
+        return self.higher(_ratio(self.rows(lists)) / self.unit(lists))
+
+    def unit(self, lists: Lists) -> float:
+        return lists.quality.unit[lists.quality.names.index(self.name)]
 
     def signature(self, n_refs: int | str, tokenizer: str = "none") -> str:
         return f"column:{self.name}|{'lower' if self.lower_is_better else 'higher'}-is-better|version:boostfeat-{__version__}"
 
-    def learnable_gain(self, lists: Lists, *, alpha: float = 1.0) -> F64:
-        gains = self.gain(lists, alpha=alpha)
-        if len(gains) and gains.min() == gains.max():
+    def check_learnable(self, lists: Lists) -> None:
+        self.check(lists)
+        gains = self.gain(lists)
+        first = gains[lists.hyp_ptr[:-1].repeat(np.diff(lists.hyp_ptr))]
+        if len(gains) and (gains == first).all():
             raise InputError(
-                f"{self.name}: expected a quality column that tells hypotheses apart, found the same number everywhere; "
-                "check the file it came from"
+                f"{self.name}: expected a quality column that tells hypotheses of a list apart, found the same number for all "
+                "of each; check the file it came from"
             )
-        return gains
 
     def check(self, lists: Lists) -> None:
         if self.name not in lists.quality.names:
@@ -264,41 +314,57 @@ class Combination(Metric):
     """A weighted sum of metrics, such as (BLEU - TER) / 2."""
 
     name: str
-    parts: tuple[tuple[float, Metric], ...]
+    terms: tuple[tuple[float, Metric], ...]
 
     @property
     def needs_references(self) -> bool:  # type: ignore[override]
-        return any(part.needs_references for _, part in self.parts)
+        return any(part.needs_references for _, part in self.terms)
 
     @property
     def size(self) -> int:  # type: ignore[override]
-        return self.parts[0][1].size
+        return self.terms[0][1].size
+
+    @property
+    def counted(self) -> bool:  # type: ignore[override]
+        return any(part.counted for _, part in self.terms)
 
     @property
     def width(self) -> int:  # type: ignore[override]
-        return sum(part.width for _, part in self.parts)
+        return sum(part.width for _, part in self.terms)
 
     def rows(self, lists: Lists, hyps: I64 | None = None) -> Array:
-        return np.concatenate([part.rows(lists, hyps).astype(np.float64) for _, part in self.parts], axis=1)
+        return np.concatenate([part.rows(lists, hyps).astype(np.float64) for _, part in self.terms], axis=1)
 
     def empty_row(self, lists: Lists, s: int) -> Array:
-        return np.concatenate([part.empty_row(lists, s).astype(np.float64) for _, part in self.parts])
+        return np.concatenate([part.empty_row(lists, s).astype(np.float64) for _, part in self.terms])
 
     def score(self, sums: Array) -> F64:
-        cuts = np.cumsum([part.width for _, part in self.parts])[:-1]
+        cuts = np.cumsum([part.width for _, part in self.terms])[:-1]
         split = np.split(np.asarray(sums, np.float64), cuts, axis=-1)
-        return np.sum([w * part.score(s) for (w, part), s in zip(self.parts, split, strict=True)], axis=0)
+        return np.sum([w * part.score(s) for (w, part), s in zip(self.terms, split, strict=True)], axis=0)
 
     def gain(self, lists: Lists, *, alpha: float = 1.0) -> F64:
-        gains = [(w, part, part.gain(lists, alpha=alpha)) for w, part in self.parts]
-        return np.asarray(np.sum([w * part.higher(gain) for w, part, gain in gains], axis=0))
+        """The weights are of scores: what a gain has turned round or divided is taken back."""
+        scores = [w * term.unit(lists) * term.higher(term.gain(lists, alpha=alpha)) for w, term in self.terms]
+        return np.asarray(np.sum(scores, axis=0))
+
+    def parts(self, lists: Lists) -> list[tuple[float, int, int]]:
+        """Those of the terms, in units of scores as in ``gain``."""
+        return [(w, kind, width) for w, term in self.terms for _, kind, width in term.parts(lists)]
+
+    def fixed(self, alpha: float) -> Metric:
+        return Combination(self.name, tuple((w, term.fixed(alpha)) for w, term in self.terms))
 
     def signature(self, n_refs: int | str, tokenizer: str = "none") -> str:
-        return "; ".join(f"{w:+g} * {part.name}|{part.signature(n_refs, tokenizer)}" for w, part in self.parts)
+        return "; ".join(f"{w:+g} * {part.name}|{part.signature(n_refs, tokenizer)}" for w, part in self.terms)
 
     def check(self, lists: Lists) -> None:
-        for _, part in self.parts:
+        for _, part in self.terms:
             part.check(lists)
+
+    def check_learnable(self, lists: Lists) -> None:
+        for _, part in self.terms:
+            part.check_learnable(lists)
 
 
 def _ratio(sums: Array) -> F64:
@@ -349,14 +415,17 @@ def _edits(name: str, *, characters: bool) -> TextMetric:
     def signed(n_refs: int | str) -> str:
         return f"nrefs:{n_refs}|case:mixed|tok:{unit}|version:boostfeat-{__version__}"
 
-    return TextMetric(name, count, error_rate, signed, 2, True)
+    return TextMetric(name, count, error_rate, signed, 2, EDITS, True)
 
 
 def _chrf(name: str, word_order: int) -> TextMetric:
     def count(**columns: Any) -> Array:
         return chrf_stats(**columns, word_order=word_order)
 
-    return TextMetric(name, count, chrf, lambda n: _sacrebleu_signature("CHRF", n, word_order=word_order), 18 + 3 * word_order)
+    def signed(n_refs: int | str) -> str:
+        return _sacrebleu_signature("CHRF", n_refs, word_order=word_order)
+
+    return TextMetric(name, count, chrf, signed, 18 + 3 * word_order, CHRF)
 
 
 METRICS: dict[str, Metric] = {
@@ -364,12 +433,20 @@ METRICS: dict[str, Metric] = {
     "bleu-sbp": Bleu("bleu-sbp", strict=True),
     "chrf": _chrf("chrf", 0),
     "chrf++": _chrf("chrf++", 2),
-    "ter": TextMetric("ter", ter_stats, ter, lambda n: _sacrebleu_signature("TER", n), 2, True),
+    "ter": TextMetric("ter", ter_stats, ter, lambda n: _sacrebleu_signature("TER", n), 2, TER, True),
     "wer": _edits("wer", characters=False),
     "cer": _edits("cer", characters=True),
     "bleu+1": SentenceBleu("bleu+1", 1.0),
     "bleu+alpha": SentenceBleu("bleu+alpha"),
 }
+
+
+_SHOWN = {"bleu": "BLEU", "bleu-sbp": "BLEU-SBP", "chrf": "chrF", "chrf++": "chrF++", "ter": "TER", "wer": "WER", "cer": "CER"}
+
+
+def shown(name: str) -> str:
+    """The name of a metric as people write it."""
+    return _SHOWN.get(name, name)
 
 
 def metric_of(name: str, lists: Lists | None = None) -> Metric:
@@ -380,6 +457,8 @@ def metric_of(name: str, lists: Lists | None = None) -> Metric:
     known: dict[str, Metric] = {**METRICS, **columns}
     if name in known:
         return known[name]
+    if smoothed := re.fullmatch(r"bleu\+(\d*\.?\d+)", name):
+        return SentenceBleu(name, float(smoothed[1]))
     parts = _parts(name, known)
     if parts:
         return Combination(name, parts)

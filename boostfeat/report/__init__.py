@@ -13,11 +13,12 @@ __all__ = ["Run", "gather", "load_run", "write_report"]
 def gather(run: Run) -> dict[str, Any]:
     """Everything the page shows, as plain dicts and lists."""
     from .features import feature_panels
-    from .overview import buckets, curves, duels, experiments, headline, lengths, reproduction, results
+    from .overview import buckets, curves, duels, experiments, headline, lengths, metric, reproduction, results
     from .sentences import sentences
     from .trees import tree_panels
 
     return {
+        "metric": metric(run),
         "headline": headline(run),
         "results": results(run),
         "curves": curves(run),

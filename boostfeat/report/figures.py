@@ -25,16 +25,19 @@ def figures(data: dict[str, Any]) -> dict[str, Figure]:
         out |= {f"response-{k}-{j}": response(row, colour[panel["system"]]) for j, row in enumerate(panel["responses"])}
         if panel["pairs"]["any"]:
             out[f"pairs-{k}"] = used_together(panel["pairs"])
+    metric = data["metric"]
     for k, duel in enumerate(data["duels"]):
-        out[f"duel-{k}"] = duel_scatter(duel)
+        out[f"duel-{k}"] = duel_scatter(duel, metric["gain"])
         out[f"outcome-{k}"] = outcome(duel)
-        out[f"difference-{k}"] = differences(duel, colour)
+        out[f"difference-{k}"] = differences(duel, metric["gain"], colour)
+    over = f"{metric['title']} {'over' if metric['sign'] > 0 else 'below'} the decoder's"
     for name in ("length", "size"):
-        out[f"bucket-{name}"] = bucket_bars(data["buckets"][name], colour)
+        out[f"bucket-{name}"] = bucket_bars(data["buckets"][name], over, colour)
     out["rank-share"] = rank_bars(data["buckets"]["rank"], "share", "share of sentences (%)", colour)
-    out["rank-gain"] = rank_bars(data["buckets"]["rank"], "gain", "mean BLEU+1 over the decoder's", colour)
-    out["ratios"] = ratios(data["lengths"])
-    out["shifts"] = shifts(data["lengths"], colour)
+    out["rank-gain"] = rank_bars(data["buckets"]["rank"], "gain", f"mean {metric['gain']} over the decoder's", colour)
+    if metric["references"]:
+        out["ratios"] = ratios(data["lengths"])
+        out["shifts"] = shifts(data["lengths"], colour)
     if data["experiments"]["strategies"]:
         out |= strategies(data["experiments"]["strategies"])
     if data["experiments"]["spreads"]:
@@ -73,12 +76,12 @@ def _line(x: float, axis: str = "x", **more: Any) -> dict[str, Any]:
             "line": {"color": GREY, "width": 1, "dash": "dot"}, **more}  # fmt: skip
 
 
-def intervals(rows: list[dict[str, Any]], linear: str) -> dict[str, Any]:
-    """Test BLEU-SBP with its 95% interval: places in per cent of the width. The page opens on this one, so it needs no plotly."""
+def intervals(rows: list[dict[str, Any]], linear: str, metric: str) -> dict[str, Any]:
+    """The metric on test with its 95% interval: places in per cent of the width. The page opens on it: it needs no plotly."""
     shown = [
-        (row["name"], float(row["test"]["bleu-sbp"]), [float(v) for v in row["confidence"] or [row["test"]["bleu-sbp"]] * 2])
+        (row["name"], float(row["test"][metric]), [float(v) for v in row["confidence"] or [row["test"][metric]] * 2])
         for row in rows
-        if row["test"].get("bleu-sbp") is not None
+        if row["test"].get(metric) is not None
     ]
     if not shown:
         return {"rows": [], "ticks": [], "base": None}
@@ -191,8 +194,8 @@ def used_together(pairs: dict[str, Any]) -> Figure:
     )  # fmt: skip
 
 
-def duel_scatter(duel: dict[str, Any]) -> Figure:
-    """Each sentence: the two systems' BLEU+1 over the decoder's. Above the diagonal, the first one wins."""
+def duel_scatter(duel: dict[str, Any], gain: str) -> Figure:
+    """Each sentence: the two systems' gains over the decoder's. Above the diagonal, the first one wins."""
     colour = [UP if d > 0 else DOWN if d < 0 else GREY for d in duel["difference"]]
     limit = max([1.0, *(abs(v) for v in duel["x"] + duel["y"])]) * 1.05
     numbers = list(range(len(duel["x"])))
@@ -203,7 +206,7 @@ def duel_scatter(duel: dict[str, Any]) -> Figure:
           "marker": {"color": colour, "size": 7, "opacity": 0.6},
           "hovertemplate": hover}],
         height=460,
-        xaxis={"title": _title(f"{duel['b']} − decoder (BLEU+1)"), "range": [-limit, limit]},
+        xaxis={"title": _title(f"{duel['b']} − decoder ({gain})"), "range": [-limit, limit]},
         yaxis={"title": _title(f"{duel['a']} − decoder"), "range": [-limit, limit], "automargin": True},
         shapes=[diagonal],
         margin={"l": 10, "r": 12, "t": 12, "b": 48},
@@ -225,14 +228,14 @@ def outcome(duel: dict[str, Any]) -> Figure:
     )  # fmt: skip
 
 
-def differences(duel: dict[str, Any], colour: dict[str, str]) -> Figure:
+def differences(duel: dict[str, Any], gain: str, colour: dict[str, str]) -> Figure:
     """Distribution of the difference where there is one."""
     values = [d for d in duel["difference"] if d]
     return _figure(
         [{"type": "histogram", "x": values, "nbinsx": 41, "marker": {"color": colour[duel["a"]]},
           "hovertemplate": "%{x}: %{y}<extra></extra>"}],
         height=300,
-        xaxis={"title": _title(f"{duel['a']} − {duel['b']} (BLEU+1), ties left out")},
+        xaxis={"title": _title(f"{duel['a']} − {duel['b']} ({gain}), ties left out")},
         yaxis={"title": _title("sentences"), "automargin": True},
         shapes=[_line(0)],
         bargap=0.04,
@@ -240,9 +243,9 @@ def differences(duel: dict[str, Any], colour: dict[str, str]) -> Figure:
     )  # fmt: skip
 
 
-def bucket_bars(bucket: dict[str, Any], colour: dict[str, str]) -> Figure:
+def bucket_bars(bucket: dict[str, Any], title: str, colour: dict[str, str]) -> Figure:
     labels = [f"{label}<br>n = {n:,}" for label, n in zip(bucket["labels"], bucket["count"], strict=True)]
-    return _bars(labels, [(r["system"], r["gain"]) for r in bucket["rows"]], "BLEU-SBP over the decoder's", bucket["by"], colour)
+    return _bars(labels, [(r["system"], r["gain"]) for r in bucket["rows"]], title, bucket["by"], colour)
 
 
 def rank_bars(ranks: dict[str, Any], key: str, title: str, colour: dict[str, str]) -> Figure:

@@ -8,9 +8,12 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import F64, I64, Array
-from ..lists.choices import chosen_stats
-from ..metrics.bleu import HYP_LEN, REF_LEN, corpus_bleu, corpus_rows, sum_stats
-from ..metrics.significance import approximate_randomisation
+from ..core.errors import InputError
+from ..lists.choices import chosen_stats, texts
+from ..lists.nbest import strings
+from ..metrics.bleu import HYP_LEN, REF_LEN, corpus_bleu, sum_stats
+from ..metrics.metric import shown
+from ..metrics.significance import approximate_randomisation, exact_sums
 from .run import Run, System
 
 LENGTHS = (1, 6, 11, 16, 21, 31, 41)  # first value of each bucket; the last is open
@@ -19,17 +22,38 @@ RANKS = (1, 2, 6, 21, 101)
 SETS = ("dev", "select", "test")
 
 
+def metric(run: Run) -> dict[str, Any]:
+    """What the page is about, and what else there is."""
+    first = run.systems[0].row.get("test") or {}
+    names = [name for name in first if name not in (run.metric.name, "length_ratio", "oracle_gap")]
+    return {
+        "name": run.metric.name,
+        "title": shown(run.metric.name),
+        "gain": run.gain_name,
+        "sign": run.metric.sign,
+        "others": [{"name": name, "title": shown(name), "lower": _lower(run, name)} for name in names],
+        "references": run.test.has_stats,
+    }
+
+
+def _lower(run: Run, name: str) -> bool:
+    try:
+        return run.scorer.metric(name).lower_is_better
+    except InputError:  # of a folder from elsewhere
+        return False
+
+
 def headline(run: Run) -> dict[str, Any]:
     """Who wins, by how much, and whether it is real."""
     ours, linear = run.ours, run.linear
-    test = {s.name: _metric(s, "test", "bleu-sbp") for s in run.systems}
+    test = {s.name: _metric(s, "test", run.metric.name) for s in run.systems}
     numbered = {name: value for name, value in test.items() if value is not None}
     other = run.rival
     return {
         "ours": ours.name,
         "linear": linear.name,
         "score": test[ours.name],
-        "best": max(numbered, key=lambda n: numbered[n]) if numbered else None,
+        "best": max(numbered, key=lambda n: run.metric.sign * numbered[n]) if numbered else None,
         "gain": _difference(test[ours.name], test[linear.name]) if ours is not linear else None,
         "p": ours.row.get("p_value"),
         "gap": (ours.row.get("test") or {}).get("oracle_gap"),
@@ -43,13 +67,14 @@ def headline(run: Run) -> dict[str, Any]:
 
 def results(run: Run) -> list[dict[str, Any]]:
     """The table: what results.json holds, with the difference to the linear row."""
-    base = _metric(run.linear, "test", "bleu-sbp")
+    name = run.metric.name
+    base = _metric(run.linear, "test", name)
     keys = ("name", "method", "feature_set", "level", "features", "trees", "p_value", "p_bootstrap", "p_stratified", "confidence")
     return [
         {
             **{key: s.row.get(key) for key in (*keys, "seconds", "peak_mb", "sd")},
             **{which: dict(s.row.get(which) or {}) for which in SETS},
-            "gain": None if s is run.linear else _difference(_metric(s, "test", "bleu-sbp"), base),
+            "gain": None if s is run.linear else _difference(_metric(s, "test", name), base),
             "runs": len(s.row.get("runs") or ()) or 1,
         }
         for s in run.systems
@@ -111,20 +136,22 @@ def duels(run: Run) -> list[dict[str, Any]]:
 
 
 def randomisation_p(run: Run, a: System, b: System) -> float:
-    """p of the difference of test BLEU-SBP, by approximate randomisation."""
-    return approximate_randomisation(*(corpus_rows(chosen_stats(run.test, s.chosen)) for s in (a, b)))
+    """p of the difference by the metric on test, by approximate randomisation."""
+    rows = [exact_sums(run.scorer.rows(s.chosen, run.metric)) for s in (a, b)]
+    return approximate_randomisation(*rows, metric=run.metric)
 
 
 def buckets(run: Run) -> dict[str, Any]:
-    """BLEU-SBP over the decoder's by source length and list size; share and mean BLEU+1 gain by rank of the choice."""
+    """The metric over the decoder's by source length and list size; share and mean gain by rank of the choice."""
     nb = run.test
-    lengths = _word_counts(nb.source)
-    by_source = bool(lengths.any())
-    if not by_source:
-        lengths = chosen_stats(nb, run.decoder)[:, REF_LEN].astype(np.int64)
+    lengths, by = _word_counts(nb.source), "source words"
+    if not lengths.any() and nb.has_stats:
+        lengths, by = chosen_stats(nb, run.decoder)[:, REF_LEN].astype(np.int64), "reference words"
+    elif not lengths.any():
+        lengths, by = _word_counts(strings(texts(nb, run.decoder))), "words of the decoder's choice"
     others = [s for s in run.systems if not np.array_equal(s.chosen, run.decoder)]
     return {
-        "length": {"by": "source words" if by_source else "reference words", **_bucketed(run, others, lengths, LENGTHS)},
+        "length": {"by": by, **_bucketed(run, others, lengths, LENGTHS)},
         "size": {"by": "hypotheses in the list", **_bucketed(run, others, np.diff(nb.hyp_ptr), SIZES)},
         "rank": _ranks(run, others),
     }
@@ -133,12 +160,16 @@ def buckets(run: Run) -> dict[str, Any]:
 def _bucketed(run: Run, systems: list[System], values: Array, starts: tuple[int, ...]) -> dict[str, Any]:
     bucket = bucket_of(values, starts)
     used = [k for k in range(len(starts)) if (bucket == k).any()]
-    base = chosen_stats(run.test, run.decoder)
     rows = []
+
+    def scores(chosen: I64) -> F64:
+        own = run.scorer.rows(chosen, run.metric)
+        return np.array([100 * run.metric.sign * float(run.metric.score(own[bucket == k].sum(axis=0))) for k in used])
+
+    base = scores(run.decoder)
     for s in systems:
-        stats = chosen_stats(run.test, s.chosen)
-        gains = [100 * (_sbp(sum_stats(stats[bucket == k])) - _sbp(sum_stats(base[bucket == k]))) for k in used]
-        rows.append({"system": s.name, "gain": rounded(np.array(gains), 3)})
+        gains = scores(s.chosen) - base
+        rows.append({"system": s.name, "gain": rounded(gains, 3)})
     ranges = [(int(values[bucket == k].min()), int(values[bucket == k].max())) for k in used]
     labels = [str(low) if low == high else f"{low}–{high}" for low, high in ranges]
     return {"labels": labels, "count": [int((bucket == k).sum()) for k in used], "rows": rows}
@@ -175,7 +206,9 @@ def _ranks(run: Run, systems: list[System]) -> dict[str, Any]:
 
 
 def lengths(run: Run) -> dict[str, Any]:
-    """Where BLEU comes from: BLEU = BP · precision. A system that only got the length right shows here."""
+    """Where BLEU comes from: BLEU = BP · precision. A system that only got the length right shows here. It takes references."""
+    if not run.test.has_stats:
+        return {"systems": [], "sets": []}
     base = chosen_stats(run.test, run.decoder)[:, HYP_LEN].astype(np.int64)
     out = []
     for name, chosen in [*((s.name, s.chosen) for s in run.systems), ("oracle", run.oracle)]:
@@ -240,10 +273,6 @@ def reproduction(run: Run) -> dict[str, Any]:
 def rounded(values: Array, digits: int = 2) -> list[float]:
     """Numbers for the page: few digits, and no -0."""
     return (np.round(np.asarray(values, np.float64), digits) + 0.0).tolist()
-
-
-def _sbp(sums: Array) -> F64:
-    return corpus_bleu(sums, strict=True)
 
 
 def _label(starts: tuple[int, ...], k: int) -> str:

@@ -46,7 +46,7 @@ def render(data: dict[str, Any]) -> str:
         style=_resource("report.css"),
         script=script,
         colour=colours([row["name"] for row in data["results"]]),
-        intervals=intervals(data["results"], data["headline"]["linear"]),
+        intervals=intervals(data["results"], data["headline"]["linear"], data["metric"]["name"]),
         figures=script_json(figures(data)),
         plotly=packed(plotly.encode()),
         sentences=packed(json.dumps(data["sentences"], ensure_ascii=False, separators=(",", ":")).encode()),

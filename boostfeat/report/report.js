@@ -282,7 +282,7 @@
       const who = (name, ...facts) => make("div", { class: "who" }, make("b", {}, name), ...facts.map((f) => make("span", {}, f)));
       const facts = (hyp) => {
         const score = this.score(s, hyp);
-        return [`BLEU+1 ${hyp.gain.toFixed(1)}`, hyp.rank ? `rank ${hyp.rank} of ${s.size}` : "", score === null ? "" : `score ${signed(score, 3)}`].filter(Boolean);
+        return [`${this.data.gain} ${hyp.gain.toFixed(1)}`, hyp.rank ? `rank ${hyp.rank} of ${s.size}` : "", score === null ? "" : `score ${signed(score, 3)}`].filter(Boolean);
       };
       const a = this.pick(s, ours), b = this.pick(s, other), best = this.pick(s, "oracle");
       const parts = [make("h3", {}, `Sentence ${s.id}`, make("span", { class: "quiet" }, `${s.words} words, ${s.size} hypotheses`))];

@@ -18,10 +18,10 @@ from ..core.arrays import F64, I64, offsets
 from ..core.errors import FormatError, InputError, clip_json, refuse_newer
 from ..core.files import decode, read_bytes
 from ..core.strict_json import parse_json
-from ..lists.choices import best_choice, chosen_stats, first_choice, oracle_choice
+from ..lists.choices import Scorer, best_choice, first_choice, oracle_choice
 from ..lists.nbest import NBest
 from ..lists.store import read_store
-from ..metrics.bleu import sentence_bleu
+from ..metrics.metric import Bleu, Metric, shown
 from ..model.describe import describe
 from ..model.model import Model
 
@@ -44,6 +44,7 @@ class _Row(msgspec.Struct):
     p_value: float | None = None
     p_bootstrap: float | None = None
     p_stratified: float | None = None
+    metric: str | None = None
     confidence: tuple[float, float] | None = None
     seconds: float | None = None
     peak_mb: float | None = None
@@ -139,8 +140,23 @@ class Run:
         return best_choice(self.test, self.test.score) if self.test.has_scores else first_choice(self.test)
 
     @cached_property
+    def metric(self) -> Metric:
+        """What the comparison chose by, and is about: BLEU-SBP in runs of release 0.1, which do not say."""
+        return self.scorer.metric(str(self.systems[0].row.get("metric") or "bleu-sbp"))
+
+    @cached_property
+    def scorer(self) -> Scorer:
+        return Scorer(self.test)
+
+    @property
+    def gain_name(self) -> str:
+        """What sentences are compared by, higher is better: BLEU+1, since BLEU of a sentence means little, or the metric."""
+        name = "BLEU+1" if isinstance(self.metric, Bleu) else shown(self.metric.name)
+        return f"−{name}" if self.metric.lower_is_better else name
+
+    @cached_property
     def oracle(self) -> I64:
-        return oracle_choice(self.test)
+        return oracle_choice(self.test, self.metric)
 
     @cached_property
     def rank(self) -> I64:
@@ -153,8 +169,19 @@ class Run:
         return rank
 
     def gains(self, chosen: I64) -> F64:
-        """[S] BLEU+1 (0..100) of one hypothesis per sentence."""
-        return 100 * sentence_bleu(chosen_stats(self.test, chosen))
+        """[S] the gain (0..100) of one hypothesis per sentence, better when higher; of an empty list, that of an empty line."""
+        out = np.empty(len(chosen))
+        some = chosen >= 0
+        out[some] = self.hyp_gains[chosen[some]]
+        for s in np.flatnonzero(~some):
+            row = np.zeros(0) if isinstance(self.metric, Bleu) else self.metric.empty_row(self.test, int(s))
+            out[s] = 100 * self.metric.sign * float(self.metric.score(row)) if len(row) else 0.0
+        return out
+
+    @cached_property
+    def hyp_gains(self) -> F64:
+        """[H] the gain (0..100) of every hypothesis, better when higher."""
+        return 100 * self.metric.unit(self.test) * self.metric.gain(self.test)
 
 
 def load_run(folder: str | Path, *, test: str | Path | None = None) -> Run:
@@ -170,8 +197,6 @@ def load_run(folder: str | Path, *, test: str | Path | None = None) -> Run:
         raise _bad(folder / "results.json", "a list of systems", clip_json(rows))
     _shaped(rows, list[_Row], folder / "results.json", "a list of systems, each with a name")
     nbest = read_store(_test_path(folder, config, test))
-    if not nbest.has_stats:
-        raise InputError(f"{folder}: expected a test list with references, found one without; import it with -r")
     if not len(nbest):
         raise InputError(f"{folder}: expected a test list with sentences, found an empty one")
     systems = tuple(_system(folder, row, nbest) for row in rows)

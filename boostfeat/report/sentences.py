@@ -9,7 +9,6 @@ import numpy as np
 
 from ..core.arrays import F64, I64, offsets, unique_rows
 from ..lists.nbest import NBest
-from ..metrics.bleu import sentence_bleu
 from ..model.model import hypothesis_table, tree_scores, unit_table
 from .overview import rounded
 from .run import Run, System
@@ -28,7 +27,7 @@ def sentences(run: Run) -> dict[str, Any]:
     shown = np.unique(choices[choices >= 0])
     counts = np.bincount(nb.sent_of_hyp[shown], minlength=len(nb))
     part = nb.take_hyps(shown, offsets(counts))  # only what is shown: small
-    gains = 100 * sentence_bleu(part.stats)
+    gains = run.hyp_gains[shown]
     linear, trees, own = _contributions(scorers, part, shown)
     position = {int(h): k for k, h in enumerate(shown)}
     ranks = run.rank[shown]
@@ -61,6 +60,7 @@ def sentences(run: Run) -> dict[str, Any]:
     return {
         "systems": [s.name for s in run.systems],
         "scorers": [s.name for s in scorers],
+        "gain": run.gain_name,
         "ours": run.ours.name,
         "linear": run.linear.name,
         "sentences": out,

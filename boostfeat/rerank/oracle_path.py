@@ -25,9 +25,11 @@ from ..lists.choices import Score, Scorer, chosen_stats, first_choice, oracle_ch
 from ..lists.graph import Derivations, Graph, kbest_record
 from ..lists.kbest import grown, listed, unfold
 from ..lists.nbest import NBest
-from ..metrics.bleu import HYP_LEN, N_STATS, ORDER, REF_LEN, context_bleu, corpus_rows, ngram_totals, sentence_bleu, sum_stats
+from ..metrics.bleu import HYP_LEN, N_STATS, ORDER, REF_LEN, context_bleu, corpus_rows, ngram_totals, sum_stats
+from ..metrics.metric import Bleu
 from .rescore import EdgeScorer, in_order
 
+BLEU = Bleu("bleu")  # what paths are near to the references by: other metrics are not sums over edges
 MAX_YIELDS = 50_000_000  # words of all partial translations kept: of a huge graph, fewer a node
 SWEEPS = 10  # over the corpus at most; two or three change nothing any more
 
@@ -280,7 +282,7 @@ def oracle_candidates(graph: Graph, refs: Sequence[str], start: Derivations, opt
     every, stats = [start], stats_of(start)
     best, at = -1.0, stats[0]
     for _ in range(options.rounds):
-        gains = sentence_bleu(stats)
+        gains = BLEU.gain_of(stats)
         if gains.max() <= best:
             break
         best, at = float(gains.max()), stats[np.argmax(gains)]

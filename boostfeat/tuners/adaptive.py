@@ -19,7 +19,6 @@ from ..core.arrays import F64, I64, Array, segment_positions
 from ..core.errors import InputError
 from ..lists.nbest import NBest, SparseRows
 from ..losses.pairs import PairOptions, Pairs, sample_pairs
-from ..metrics.bleu import sentence_bleu
 from .base import EpochLog, Features, Run, step_factors
 from .options import OnlineOptions
 
@@ -277,7 +276,7 @@ class OnlineRanker(OnlineOptions):
         run.groups.check(type(self).__name__.lower(), "l1", "c")
         features = Features.of(nbest)
         log = EpochLog(features, nbest, select, run)
-        gains = sentence_bleu(nbest.stats)
+        gains = run.gains(nbest)
         rng = np.random.default_rng(run.seed)
         differences = self.differences(features, nbest, gains, rng, run)
         start = features.vector(run.init or {}) * differences.unit

@@ -9,7 +9,6 @@ from numba import njit
 
 from ..core.arrays import I64
 from ..lists.nbest import NBest
-from ..metrics.bleu import sentence_bleu
 from ..model.model import Model
 from .adaptive import OnlineRanker, append_difference
 from .base import EpochLog, Features, Run, step_factors
@@ -88,7 +87,7 @@ class Arow(ArowOptions, OnlineRanker):
         features = Features.of(nbest)
         log = EpochLog(features, nbest, select, run)
         rng = np.random.default_rng(run.seed)
-        gains = sentence_bleu(nbest.stats)
+        gains = run.gains(nbest)
         differences = self.differences(features, nbest, gains, rng, run)
         sigma = self.variance * step_factors(features, run)
         raw = features.vector(run.init or {})

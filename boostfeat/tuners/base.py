@@ -130,9 +130,12 @@ class Run:
     init: Mapping[str, float] | None = None  # start from these weights; features not named start at 0
     groups: Groups = field(default_factory=Groups)
     gain: str = "bleu"  # what is learnt
-    metric: str = "bleu"  # what the epoch is chosen by on --select
+    metric: str = ""  # what the epoch is chosen by on --select; not given: what is learnt
     pick: str = "auto"  # auto: the best epoch on select, else the last; train: the best on the tuning list; last
     callback: Callable[[Mapping[str, Any]], None] | None = None  # called with every history row
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "metric", self.metric or self.gain)
 
     def gains(self, nbest: NBest, *, alpha: float = 1.0) -> F64:
         """[H] what is learnt, of each hypothesis on its own: higher is better."""
@@ -172,7 +175,7 @@ class EpochLog:
             known = set(features.names)
             held_out = features.vector({n: v for n, v in self.features.named(w).items() if n in known})
             row["select"] = self.score(scorer, features.scores(held_out))
-        sign = -1.0 if self.metric.lower_is_better else 1.0
+        sign = self.metric.sign
         gain = {"select": sign * row.get("select", -inf), "train": sign * row["dev"], "last": epoch}[self.pick]
         if self.best is None or gain > self.best_gain:
             self.best, self.best_gain, self.best_epoch = w.copy(), gain, epoch
@@ -197,6 +200,7 @@ class EpochLog:
             "method": method,
             **asdict(tuner),
             "seed": self.run.seed,
+            "gain": self.run.gain,
             "metric": self.run.metric,
             "pick": self.pick,
             "epoch": self.best_epoch,

@@ -7,10 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
+from ..core.arrays import F64
 from ..lists.nbest import NBest
+from ..metrics.metric import metric_of
+from ..metrics.sums import STRICT, Recipe, add_row, context_gain
 from ..model.model import Model
 from .base import EpochLog, Features, Run, step_factors
-from .margin import N_SUMS, Lists, add_stats, context_gain, health, margin_step, score_of, start_weights
+from .margin import Lists, health, margin_step, score_of, start_weights
 from .options import KbmiraOptions
 
 
@@ -21,7 +24,8 @@ class Kbmira(KbmiraOptions):
     Like Moses: the background starts as a count of 1 each; BLEU is multiplied by the reference length of the background plus
     the sentence, so costs are in words; where hope and fear differ in BLEU the background decays and takes the hope
     hypothesis in; weights are averaged over the updates; the best epoch is that of the highest BLEU on the tuning list unless
-    there is a held-out one.
+    there is a held-out one. Other gains are multiplied by their own size of a corpus: words, characters, or hypotheses; their
+    background starts empty.
     Deviations: double precision; the mean is over the start and n updates, n + 1 weights, where Moses divides by n (the same
     ranking); all hypotheses are kept, where Moses' duplicate test drops most (see the data's README).
     """
@@ -29,10 +33,11 @@ class Kbmira(KbmiraOptions):
     def fit(self, nbest: NBest, select: NBest | None = None, run: Run = Run()) -> Model:  # noqa: B008 (frozen)
         features = Features.of(nbest)
         log = EpochLog(features, nbest, select, run, train_default=True)
-        x = Lists.of(nbest, features)
+        metric_of(run.gain, nbest).check_learnable(nbest)
+        x = Lists.of(nbest, features, run.gain)
         run.groups.check("kbmira", "c")
         w, factor = start_weights(features, run), step_factors(features, run)
-        started, past, background = bool(w.any()), np.zeros(len(w)), np.ones(N_SUMS)
+        started, past, background = bool(w.any()), np.zeros(len(w)), first_background(x.recipe)
         rng, order, age = np.random.default_rng(run.seed), np.arange(len(nbest)), 0
         model_background = self.background == "model"
         for epoch in range(1, self.epochs + 1):
@@ -45,11 +50,19 @@ class Kbmira(KbmiraOptions):
         return log.model(self, "kbmira")
 
 
+def first_background(recipe: Recipe) -> F64:
+    """[n] a count of 1 each for BLEU, which needs some of every order; nothing else."""
+    out = np.zeros(recipe.width)
+    for kind, start, stop in zip(recipe.kind, recipe.start, recipe.stop, strict=True):
+        out[start:stop] = kind <= STRICT
+    return out
+
+
 @njit(cache=True, nogil=True)
 def _epoch(x, order, c, decay, model_background, w, past, age, factor, background, scratch):  # type: ignore[no-untyped-def]
-    """One pass over the sentences. IN OUT w, past, background [10]. Returns the number of steps."""
-    idx, val = np.empty(scratch, np.int64), np.empty(scratch)
-    steps = 0
+    """One pass over the sentences. IN OUT w, past, background [n]. Returns the number of steps."""
+    idx, val, total = np.empty(scratch, np.int64), np.empty(scratch), np.empty(len(background))
+    steps, size = 0, x.recipe.size
     for s in order:
         start, end = x.hyp_ptr[s], x.hyp_ptr[s + 1]
         if end - start < 2:
@@ -59,7 +72,7 @@ def _epoch(x, order, c, decay, model_background, w, past, age, factor, backgroun
         hope_gain = fear_gain = hope_score = fear_score = 0.0
         for h in range(start, end):
             score = score_of(x, w, h)
-            gain = context_gain(x.stats[h], background) * (background[9] + x.stats[h, 5])
+            gain = context_gain(x.recipe, x.rows[h], background, total) * total[size]
             if score + gain > best_hope:
                 hope, best_hope, hope_gain, hope_score = h, score + gain, gain, score
             if score - gain > best_fear:
@@ -72,5 +85,5 @@ def _epoch(x, order, c, decay, model_background, w, past, age, factor, backgroun
         steps += margin_step(x, hope, fear, loss, w, past, age + steps + 1, factor, c, idx, val)
         for k in range(len(background)):
             background[k] *= decay
-        add_stats(x.stats[top if model_background else hope], 1, background)
+        add_row(x.rows[top if model_background else hope], 1, background)
     return steps

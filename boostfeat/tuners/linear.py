@@ -37,11 +37,17 @@ class LinearFit:
 
 
 def fit_pro(
-    nbest: NBest, options: ProOptions | None = None, *, seed: int, threads: int = 1, init: Mapping[str, float] | None = None
+    nbest: NBest,
+    options: ProOptions | None = None,
+    *,
+    gain: str = "bleu",
+    seed: int,
+    threads: int = 1,
+    init: Mapping[str, float] | None = None,
 ) -> LinearFit:
     """Draw pairs and fit. The result does not depend on the number of threads."""
     options = options or ProOptions()
-    pairs = pairs_for(nbest, options.pair_options(), seed=seed, threads=threads)
+    pairs = pairs_for(nbest, options.pair_options(), gain=gain, seed=seed, threads=threads)
     return fit_linear(nbest, pairs, l2=options.l2, init=init, max_iter=options.max_iter, tol=options.tol, threads=threads)
 
 

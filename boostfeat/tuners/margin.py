@@ -1,4 +1,6 @@
-"""What the margin methods share: lists as kernels see them, steps along feature differences, BLEU in context, working sets.
+"""What the margin methods share: lists as kernels see them, steps along feature differences, working sets.
+
+What a hypothesis is worth in the context of a corpus is in boostfeat.metrics.sums.
 
 A step is w += δ c∘(f(a) - f(b)), where c [D+N] are the factors of the features' groups (1 by default, 0 where frozen). It is the
 step of the same method in the metric Σ (w - w_t)²_j / c_j; so norms are |f|² = Σ c_j f_j², and a frozen weight never moves.
@@ -14,12 +16,14 @@ from numba import njit
 
 from ..core.arrays import F64, I32, I64, Array
 from ..core.errors import InputError
+from ..lists.choices import all_rows
 from ..lists.nbest import NBest
+from ..metrics.metric import metric_of
+from ..metrics.sums import Recipe
 from .base import Features, Run
 
 HUGE = 1e100  # weights beyond this are of no use, and their squares are not numbers
 EPSILON = 1e-6  # by how much a constraint must be violated to enter a working set [EMR13 algorithm 1]
-N_SUMS = 10  # (c1..c4, t1..t4, hyp_len, ref_len): statistics of a pseudo-corpus, possibly decayed
 
 
 class Lists(NamedTuple):
@@ -30,13 +34,15 @@ class Lists(NamedTuple):
     sp_ptr: I64  # [H+1]
     sp_idx: I32  # [nnz], increasing in a row; column D + idx of the weights
     sp_val: F64  # [nnz]
-    stats: I32  # [H, 6]
+    rows: Array  # [H, n] statistics of the gain's metric: of whole numbers, or of 64-bit floats
+    recipe: Recipe  # what they are worth
 
     @classmethod
-    def of(cls, nbest: NBest, features: Features) -> Lists:
-        sp = features.sparse
-        columns: tuple[Array, ...] = (nbest.hyp_ptr, features.dense, sp.ptr, sp.idx, sp.val, nbest.stats)
-        return cls(*map(_read_only, columns))
+    def of(cls, nbest: NBest, features: Features, gain: str = "bleu") -> Lists:
+        sp, metric = features.sparse, metric_of(gain, nbest)
+        rows = all_rows(nbest, metric)
+        columns: list[Array] = [nbest.hyp_ptr, features.dense, sp.ptr, sp.idx, sp.val, rows]
+        return cls._make([*map(_read_only, columns), metric.recipe(nbest)])
 
     @property
     def n_scratch(self) -> int:
@@ -139,44 +145,6 @@ def move(w, past, age, factor, step, idx, val, n):  # type: ignore[no-untyped-de
         change = step * factor[idx[i]] * val[i]
         w[idx[i]] += change
         past[idx[i]] += age * change
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# BLEU in the context of a pseudo-corpus
-# ---------------------------------------------------------------------------------------------------------------------
-
-
-@njit(cache=True, nogil=True, inline="always")
-def context_gain(row, sums):  # type: ignore[no-untyped-def]
-    """Corpus BLEU of one hypothesis [6] added to the statistics [10]: bleu.context_bleu, with roots in place of logarithms."""
-    matches = totals = smooth = 1.0
-    some = False
-    for k in range(4):
-        c, t = sums[k] + row[k], sums[4 + k] + max(row[4] - k, 0)
-        if t <= 0.0:
-            return 0.0
-        if c > 0.0:
-            some = True
-            matches *= c
-        else:
-            smooth *= 0.5  # the k-th zero count is taken as 1 / 2^k, as sacrebleu does
-            matches *= smooth
-        totals *= t
-    length, ref_len = sums[8] + row[4], sums[9] + row[5]
-    if not some or length <= 0.0:
-        return 0.0
-    gain = np.sqrt(np.sqrt(matches / totals))
-    return gain * np.exp(1.0 - ref_len / length) if length < ref_len else gain
-
-
-@njit(cache=True, nogil=True)
-def add_stats(row, sign, sums):  # type: ignore[no-untyped-def]
-    """sums += sign times the statistics of one hypothesis."""
-    for k in range(4):
-        sums[k] += sign * row[k]
-        sums[4 + k] += sign * max(row[4] - k, 0)
-    sums[8] += sign * row[4]
-    sums[9] += sign * row[5]
 
 
 # ---------------------------------------------------------------------------------------------------------------------

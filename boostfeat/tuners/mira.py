@@ -13,16 +13,13 @@ from numba import njit
 
 from ..core.arrays import F64, I64
 from ..lists.nbest import NBest
-from ..metrics.bleu import sentence_bleu
+from ..metrics.sums import add_row, context_gain
 from ..model.model import Model
 from .base import EpochLog, Features, Run, step_factors
 from .margin import (
-    N_SUMS,
     Limits,
     Lists,
-    add_stats,
     bound_step,
-    context_gain,
     cutting_plane,
     health,
     margin_step,
@@ -38,7 +35,8 @@ __all__ = ["ORACLES", "PREDICTIONS", "Mira", "strategy_grid", "train"]
 class Mira(MiraOptions):
     """MIRA [E12].
 
-    cost = 1 - BLEU: smoothed sentence BLEU in epoch 1, then BLEU in the context of the other sentences' current 1-best.
+    cost = 1 - BLEU: smoothed sentence BLEU in epoch 1, then BLEU in the context of the other sentences' current 1-best; and so
+    for every other gain.
     Deviation: [E12] does not say how the latter is scaled. One sentence of S moves corpus BLEU by about 1/S of what it moves its
     own, and with costs that small hope and fear are the 1-best and learning ends after epoch 1; so the gain in context is
     multiplied by S (``context_scale``), which makes a sentence of average length count as in epoch 1.
@@ -95,7 +93,7 @@ def _argmax(a, scores, b, gains, among):  # type: ignore[no-untyped-def]
 @njit(cache=True, nogil=True)
 def learner_pass(x, order, sentence_gains, choice, limits, w, past, factor, sums, trace, room, scratch):  # type: ignore[no-untyped-def]
     """[E12 algorithm 1] over the sentences of ``order``. IN OUT w, past, sums (statistics of trace.best). Returns steps taken."""
-    all_scores, all_gains, everything = np.empty(room), np.empty(room), np.arange(room)
+    all_scores, all_gains, everything, total = np.empty(room), np.empty(room), np.arange(room), np.empty(len(sums))
     idx, val = np.empty(scratch, np.int64), np.empty(scratch)
     moves = 0
     for age in range(len(order)):
@@ -106,17 +104,19 @@ def learner_pass(x, order, sentence_gains, choice, limits, w, past, factor, sums
             continue
         scores, gains, whole = all_scores[:n], all_gains[:n], everything[:n]
         if trace.best[s] >= 0:
-            add_stats(x.stats[trace.best[s]], -1, sums)
+            add_row(x.rows[trace.best[s]], -1, sums)
         top = worst = 0
         for y in range(n):
             scores[y] = score_of(x, w, start + y)
-            gains[y] = choice.scale * context_gain(x.stats[start + y], sums) if choice.scale else sentence_gains[start + y]
+            gains[y] = sentence_gains[start + y]
+            if choice.scale:
+                gains[y] = choice.scale * context_gain(x.recipe, x.rows[start + y], sums, total)
             if scores[y] > scores[top]:
                 top = y
             if scores[y] < scores[worst]:
                 worst = y
         trace.best[s] = start + top
-        add_stats(x.stats[start + top], 1, sums)
+        add_row(x.rows[start + top], 1, sums)
         among = whole
         if 0 < choice.top < n:
             among = np.sort(np.argsort(-scores, kind="mergesort")[: choice.top])
@@ -150,11 +150,10 @@ def train(tuner: Any, limits: Limits, nbest: NBest, select: NBest | None, run: R
     """
     features = Features.of(nbest)
     log = EpochLog(features, nbest, select, run)
-    x = Lists.of(nbest, features)
+    x, gains = Lists.of(nbest, features, run.gain), run.gains(nbest)
     run.groups.check(method, "c")
     w, factor = start_weights(features, run), step_factors(features, run)
     started, mean = bool(w.any()), np.zeros(len(w))
-    gains = sentence_bleu(nbest.stats)
     nobody = np.full(len(nbest), -1)
     trace = Trace(best=nobody.copy(), plus=nobody.copy(), minus=nobody.copy(), spread=np.full(len(nbest), np.nan))
     choice = first_choice(tuner)
@@ -169,9 +168,7 @@ def train(tuner: Any, limits: Limits, nbest: NBest, select: NBest | None, run: R
 
     with ThreadPoolExecutor(max(1, min(run.threads, tuner.shards))) as pool:
         for epoch in range(1, tuner.epochs + 1):
-            sums = np.zeros(N_SUMS)
-            for h in trace.best[trace.best >= 0]:
-                add_stats(x.stats[h], 1, sums)
+            sums = x.rows[trace.best[trace.best >= 0]].sum(axis=0, dtype=np.float64)
             moves, w, epoch_mean = mix(w, list(pool.map(learn, [rng.permutation(part) for part in parts])))
             mean += (epoch_mean - mean) / epoch
             kept = mean if tuner.average else w
@@ -191,11 +188,11 @@ def mix(w: F64, learned: list[tuple[int, F64, F64]]) -> tuple[int, F64, F64]:
 
 
 def summary(log: EpochLog, trace: Trace) -> dict[str, float]:
-    """Corpus BLEU of the epoch's oracles and predictions, and the spread of [EMR13 section 6]."""
+    """The corpus score of the epoch's oracles and predictions by what is learnt, and the spread of [EMR13 section 6]."""
     spread = trace.spread[~np.isnan(trace.spread)]
     return {
-        "oracle": log.scorer.score(trace.plus, "bleu").score,
-        "prediction": log.scorer.score(trace.minus, "bleu").score,
+        "oracle": log.scorer.score(trace.plus, log.run.gain).score,
+        "prediction": log.scorer.score(trace.minus, log.run.gain).score,
         "spread_mean": float(spread.mean()) if len(spread) else 0.0,
         "spread_sd": float(spread.std()) if len(spread) else 0.0,
     }

@@ -32,9 +32,9 @@ class Pro(ProOptions):
         start = features.vector(run.init or {})
         total, options = np.zeros(len(features)), self.pair_options()
         for r in range(self.rounds):
-            pairs = pairs_for(nbest, options, seed=seed_of(run.seed, r), threads=run.threads)
+            pairs = pairs_for(nbest, options, gain=run.gain, seed=seed_of(run.seed, r), threads=run.threads)
             if not len(pairs):
-                raise no_pairs(options)
+                raise no_pairs(options, run.gain)
             fit = fit_linear(
                 nbest,
                 pairs,
@@ -56,8 +56,9 @@ def seed_of(seed: int, r: int) -> int:
     return seed if r == 0 else int(np.random.SeedSequence([seed, r]).generate_state(1, np.uint64)[0])
 
 
-def no_pairs(options: PairOptions) -> InputError:
+def no_pairs(options: PairOptions, gain: str) -> InputError:
+    what = "sentence BLEU" if gain == "bleu" else gain
     return InputError(
-        f"pro: expected hypotheses whose sentence BLEU differs by more than {options.threshold}, found none; "
+        f"pro: expected hypotheses whose {what} differs by more than {options.threshold}, found none; "
         "lower --threshold, raise --draws or give longer lists"
     )

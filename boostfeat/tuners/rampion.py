@@ -8,7 +8,6 @@ import numpy as np
 from numba import njit
 
 from ..lists.nbest import NBest
-from ..metrics.bleu import sentence_bleu
 from ..model.model import Model
 from .base import EpochLog, Features, Run, step_factors
 from .margin import Lists, difference, health, score_of, start_weights
@@ -17,7 +16,7 @@ from .options import RampionOptions
 
 @dataclass(frozen=True)
 class Rampion(RampionOptions):
-    """min_w Σ_i [ -max_y (w·f(y) - α cost(y)) + max_y (w·f(y) + α cost(y)) ] + C/2 |w - w0|²,  cost = 1 - BLEU+1   [GS12]
+    """min_w Σ_i [ -max_y (w·f(y) - α cost(y)) + max_y (w·f(y) + α cost(y)) ] + C/2 |w - w0|²,  cost = 1 - gain, BLEU+1   [GS12]
 
     The first maximum (hope) makes it concave: an epoch fixes the hopes at the epoch's weights and minimises the convex rest by
     ``passes`` rounds of stochastic subgradient steps, with the fear of each sentence under the weights of the moment.
@@ -35,7 +34,7 @@ class Rampion(RampionOptions):
         n = max(int(np.count_nonzero(np.diff(nbest.hyp_ptr) > 1)), 1)
         pull = self.eta * self.c * run.groups.factors(features.names, "l2") / n
         keep = np.maximum(1 - pull, 0.0) ** n
-        gains = self.alpha * sentence_bleu(nbest.stats)
+        gains = self.alpha * run.gains(nbest)
         w, rng = w0.copy(), np.random.default_rng(run.seed)
         fear = np.full(len(nbest), -1)
         for epoch in range(1, self.epochs + 1):
@@ -45,7 +44,7 @@ class Rampion(RampionOptions):
                 moves += _pass(x, rng.permutation(len(nbest)), hope, gains, self.eta, w, factor, fear, x.n_scratch)
                 w = w0 + keep * (w - w0)
             note = health(epoch, w, started=bool(w0.any()), moves=moves)
-            choices = {"oracle": log.scorer.score(hope, "bleu").score, "prediction": log.scorer.score(fear, "bleu").score}
+            choices = {name: log.scorer.score(c, run.gain).score for name, c in (("oracle", hope), ("prediction", fear))}
             log.record(epoch, w, **choices, moves=moves, **note)
         return log.model(self, "rampion")
 

@@ -19,6 +19,7 @@ from boostfeat.formats import read
 from boostfeat.lists.build import ReadOptions, attach
 from boostfeat.lists.choices import Scorer
 from boostfeat.metrics.bleu import corpus_bleu, corpus_rows, sum_stats
+from boostfeat.metrics.sums import BLEU, STRICT, Recipe
 from boostfeat.tuners import tuner_class
 from boostfeat.tuners.base import Groups, Run
 from boostfeat.tuners.mert import Corpus, Mert, log_bleu, random_direction
@@ -28,7 +29,8 @@ QUICK = Mert(restarts=2, rounds=2, directions=1)
 
 def corpus_of(counts, stats, *, strict=False) -> Corpus:
     none = np.zeros(0)
-    return Corpus(offsets(np.array(counts)), none, none, corpus_rows(stats).astype(np.int32), np.zeros(11, np.int64), strict)
+    rows, recipe = corpus_rows(stats).astype(np.int32), Recipe.of([(1.0, STRICT if strict else BLEU, 11)], size=9)
+    return Corpus(offsets(np.array(counts)), none, none, rows, np.zeros(11, np.int64), recipe)
 
 
 # -- the line search ----------------------------------------------------------------------------------------------------
@@ -102,8 +104,8 @@ def test_line_search_equals_a_dense_grid():
     stats, a, b = random_stats(rng, n), rng.normal(size=n), rng.normal(size=n)
     corpus = corpus_of(counts, stats)
     gamma, value = corpus.line_search(a, b)
-    grid = [corpus.log_bleu(a + x * b) for x in np.linspace(-4, 4, 20001)]
-    assert max(grid) <= value == corpus.log_bleu(a + gamma * b)
+    grid = [corpus.value(a + x * b) for x in np.linspace(-4, 4, 20001)]
+    assert max(grid) <= value == corpus.value(a + gamma * b)
     assert max(grid) == pytest.approx(value, rel=1e-3)  # and the grid, fine enough, comes close
 
 
@@ -207,8 +209,8 @@ def test_what_is_refused():
         Mert().fit(random_lists(n_sparse=100))
     groups = Groups((("s*", {"freeze": True}),))
     assert set(QUICK.fit(random_lists(n_sparse=100), None, Run(groups=groups)).weights) == {"f0", "f1", "f2"}
-    with pytest.raises(InputError, match="unknown metric of mert 'chrf': expected one of bleu, bleu-sbp"):
-        Mert().fit(random_lists(), None, Run(metric="chrf"))
+    with pytest.raises(InputError, match="unknown metric 'nonsense': expected one of bleu, bleu-sbp"):
+        Mert().fit(random_lists(), None, Run(metric="nonsense"))
     with pytest.raises(InputError, match="rounds: expected 1 or more, found 0"):
         Mert(rounds=0)
 

@@ -7,17 +7,15 @@ from time import process_time
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy import sparse
 
 from boostfeat.core.arrays import offsets
 from boostfeat.core.errors import InputError
 from boostfeat.lists.build import Builder, HypRecord
 from boostfeat.lists.nbest import NBest, SparseRows, strings
-from boostfeat.metrics.bleu import context_bleu, corpus_bleu, corpus_rows, sentence_bleu, sum_stats
+from boostfeat.metrics.bleu import context_bleu, corpus_bleu, sentence_bleu, sum_stats
 from boostfeat.tuners.base import Features, Groups, Run
-from boostfeat.tuners.margin import Lists, context_gain, difference, health
+from boostfeat.tuners.margin import Lists, difference, health
 from boostfeat.tuners.mira import ORACLES, PREDICTIONS, Mira, strategy_grid
 
 # -- lists to train on --------------------------------------------------------------------------------------------------
@@ -200,18 +198,6 @@ def test_options_equal_the_twin(options, run):
     init = None if not options and not run.groups.rules else some_init(nbest, 2)
     model = check_against_twin(nbest, Mira(epochs=5, **options), replace(run, init=init))
     assert any(row["moves"] for row in model.history)
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.integers(0, 10_000), st.integers(0, 6), st.sampled_from([0.0, 0.3, 1.0]))
-def test_gain_in_context_is_corpus_bleu_of_the_sum(seed, n_others, decay):
-    """bleu.context_bleu is itself tested against sacrebleu. Short lists have the zero counts that are smoothed."""
-    rng = np.random.default_rng(seed)
-    rows = random_stats(rng, n_others + 1)
-    others = decay * corpus_rows(rows[1:]).sum(axis=0) if n_others else np.zeros(11)
-    assert context_gain(rows[0].astype(np.int32), others[:10].astype(float)) == pytest.approx(
-        context_bleu(rows[0], others), rel=1e-12
-    )
 
 
 def test_differences_of_rows_that_share_some_features_or_none():

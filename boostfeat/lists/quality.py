@@ -1,0 +1,82 @@
+"""Quality columns: numbers from elsewhere that say how good hypotheses are, put beside a list by name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..core.errors import InputError, clip
+from ..metrics.metric import METRICS
+from .nbest import NBest
+from .number_files import Numbers, read_numbers, split_spec
+
+_NAME = re.compile(r"[^\s,=*]+")
+
+
+def join_quality(nbest: NBest, name: str, numbers: Numbers, path: str, *, lower: bool = False) -> NBest:
+    """The list with a quality column: a number a hypothesis, in its order. A file that shows its texts must show these."""
+    check_name(name)
+    if len(numbers) != nbest.n_hyps:
+        raise InputError(
+            f"{path}: expected {nbest.n_hyps} numbers, one for each hypothesis in the order of the list, found {len(numbers)}; "
+            "give the file of this very list"
+        )
+    if numbers.texts is not None:
+        _check_texts(nbest, numbers.texts, path)
+    weight = np.ones(len(numbers)) if numbers.denominators is None else numbers.denominators
+    return replace(nbest, quality=nbest.quality.with_column(name, numbers.values, weight, lower=lower))
+
+
+def join_qualities(nbest: NBest, specs: Iterable[str], lower: Collection[str] = ()) -> NBest:
+    """The list with the columns of NAME=FILE[:COLUMN] each; those named in ``lower`` are better when lower."""
+    columns = [_named(spec) for spec in specs]
+    names = [name for name, _ in columns]
+    if twice := next((name for k, name in enumerate(names) if name in names[:k]), None):
+        raise InputError(f"--quality {twice}: expected each name once, found it twice; choose another")
+    known = (*names, *nbest.quality.names)
+    if unknown := next((name for name in lower if name not in known), None):
+        names_known = ", ".join(known) or "none is given"
+        raise InputError(f"--lower-is-better {unknown}: expected a quality column ({names_known}), found none of that name")
+    for name, spec in columns:
+        nbest = join_quality(nbest, name, read_numbers(spec), split_spec(spec)[0], lower=name in lower)
+    own = nbest.quality
+    turned = tuple(low or name in lower for name, low in zip(own.names, own.lower, strict=True))
+    return nbest if turned == own.lower else replace(nbest, quality=replace(own, lower=turned))
+
+
+def default_metric(nbest: NBest) -> str:
+    """What a list is judged by where nothing is said: BLEU, or without references its first quality column."""
+    if not nbest.has_stats and not nbest.quality.names:
+        raise InputError("expected a list with references or a quality column, found neither; import it with -r or --quality")
+    return "bleu" if nbest.has_stats else nbest.quality.names[0]
+
+
+def check_name(name: str) -> None:
+    """Raise for a name that means something else where metrics are named."""
+    if name in METRICS or re.fullmatch(r"bleu\+[\d.]+", name) or not _NAME.fullmatch(name):
+        raise InputError(
+            f"quality column {clip(name)}: expected a name that is no metric, without blanks, ',', '=' and '*'; choose another"
+        )
+
+
+def _check_texts(nbest: NBest, texts: pa.Array, path: str) -> None:
+    theirs, ours = (pc.replace_substring_regex(column, r"\s+", "") for column in (texts, nbest.text))
+    other = pc.not_equal(theirs, ours).to_numpy(zero_copy_only=False)
+    if other.any():
+        k = int(np.flatnonzero(other)[0])
+        raise InputError(
+            f"{path}: expected the texts of the list, found others in {other.sum()} of {len(other)} rows (row {k + 1}: "
+            f"{clip(texts[k].as_py())}, hypothesis: {clip(nbest.text[k].as_py())}); give the file of this very list"
+        )
+
+
+def _named(spec: str) -> tuple[str, str]:
+    name, equals, path = spec.partition("=")
+    if not (name and equals and path):
+        raise InputError(f"--quality {spec}: expected NAME=FILE, found no name or no file; give both")
+    return name, path
