@@ -95,7 +95,7 @@ class BoostReranker(BaseEstimator):
         return np.where(chosen >= 0, chosen - X.hyp_ptr[:-1], -1)
 
     def score(self, X: NBest, y: None = None) -> float:  # noqa: N803
-        """The metric (0..100) of the chosen hypotheses."""
+        """The metric (0..100) of the chosen hypotheses, better when higher: negative where it is an error rate."""
         scores = self.decision_function(X)
         return Scorer(X).gain(best_choice(X, scores), self.options().metric)
 

@@ -35,25 +35,34 @@ def join(
         list[str] | None,
         typer.Option("--nbest", help="NAME=LIST: another list of the same texts, whose scores and features get the NAME."),
     ] = None,
+    quality: Annotated[
+        list[str] | None,
+        typer.Option("--quality", help="NAME=FILE[:COLUMN]: how good each hypothesis is, for --gain and --metric; no feature."),
+    ] = None,
+    lower: Annotated[
+        list[str] | None, typer.Option("--lower-is-better", help="A quality column that is better when lower.")
+    ] = None,
     *,
     seed: int,
     threads: int,
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Put other models' scores beside those of a list, as features of hypotheses or of their words.
+    """Put other models' scores beside those of a list, as features of hypotheses or of their words, or as their quality.
 
     Options may be repeated. Tokens in other pieces than the list's words are matched by their characters.
 
     \b
     Example:
       boostfeat join dev.nbest --column lm=dev.lm.txt --nbest r2l=dev.r2l.marian -o dev.lm.nbest
+      boostfeat join dev.nbest --quality comet=dev.comet.json -o dev.comet.nbest
     """
     from ..core.errors import InputError
     from ..core.files import is_writable_target
     from ..formats.join_files import read_other, read_tokens
     from ..lists.joining import join_column, join_list, join_tokens
     from ..lists.number_files import read_numbers, split_spec
+    from ..lists.quality import join_qualities
     from ..lists.store import read_store, write_store
 
     started = time.monotonic()
@@ -63,19 +72,21 @@ def join(
         (join_tokens, read_tokens, tokens),
         (join_list, lambda path: read_other(path, threads=threads, warn=lambda text: say(text, quiet=quiet)), nbest),
     ]
-    if not any(specs for _, _, specs in work):
-        raise InputError("join: expected something to join, found nothing; give --column, --tokens or --nbest")
+    if not any((column, tokens, nbest, quality)):
+        raise InputError("join: expected something to join, found nothing; give --column, --tokens, --nbest or --quality")
     lists = read_store(store)
     before = lists.global_names
     with reading("joining", quiet=quiet):
         for put, read, specs in work:
             for name, spec in map(_named, specs or ()):
                 lists = put(lists, name, read(spec), split_spec(spec)[0])
+    lists = join_qualities(lists, quality or (), lower or ())
     write_store(lists, output)
     result = {
         "hypotheses": lists.n_hyps,
         "features": len(lists.global_names),
         "joined": [name for name in lists.global_names if name not in before],
+        "quality": list(lists.quality.names),
         "seconds": round(time.monotonic() - started, 3),
         "output": output,
     }

@@ -188,6 +188,7 @@ def info(
     from ..lists.choices import Scorer, first_choice, mean_score, oracle_choice
     from ..lists.quality import default_metric
     from ..lists.store import read_store
+    from ..metrics.metric import shown
 
     if is_graph(store):
         from .graphs import show_graphs
@@ -207,7 +208,7 @@ def info(
         first, oracle = (scorer.score(chosen, by) for chosen in (first_choice(nbest), oracle_choice(nbest, by)))
         gains = {"first": first.score, "mean": mean_score(nbest, by), "oracle": oracle.score}
         signature = first.signature
-        lines += [[f"{'BLEU' if metric == 'bleu' else metric}, {name}", f"{value:.2f}"] for name, value in gains.items()]
+        lines += [[f"{shown(metric)}, {name}", f"{value:.2f}"] for name, value in gains.items()]
     features = _feature_rows(nbest)
     groups = feature_groups(nbest)
     result |= {**gains, "signature": signature, "features": features, "groups": [vars(g) for g in groups], "meta": nbest.meta}
@@ -218,7 +219,7 @@ def info(
         result["metric"] = metric
     text = table(lines)
     if signature:
-        text += f"\n{signature} (oracle: the best {'BLEU+1' if metric == 'bleu' else metric} of each list)"
+        text += f"\n{signature} (oracle: the best {'BLEU+1' if metric == 'bleu' else shown(str(metric))} of each list)"
     if len(nbest.global_names) > MANY or len(nbest.sparse_names):
         text += "\n\n" + group_table(groups)
     elif features:

@@ -173,9 +173,9 @@ def loop(
         if start_file == ini:  # what Moses takes where an ini does not say it
             start = replace(start, weights={"UnknownWordPenalty0": 1.0, **start.weights})
     if online is not None:
-        learner = _online(online, settings or (), groups, used, corpora[0], start)
+        learner = _online(online, settings or (), groups, used, corpora[0], start, limits.gain)
     else:
-        learner = _learner(method, settings or (), recipe, groups, limits.metric, reweigh=reweigh)
+        learner = _learner(method, settings or (), recipe, groups, limits, reweigh=reweigh)
     limits = replace(limits, seed=seed)
     result = _run(corpora, used, learner, start, output, limits, threads=threads, resume=resume, force=force, quiet=quiet)
     _show(result, output, quiet=quiet, as_json=as_json)
@@ -291,7 +291,9 @@ def _reference(
     )
 
 
-def _online(name: str, settings: Sequence[str], groups: str | None, decoder: Decoder, corpus: Corpus, start: Model) -> Learner:
+def _online(
+    name: str, settings: Sequence[str], groups: str | None, decoder: Decoder, corpus: Corpus, start: Model, gain: str
+) -> Learner:
     """What learns from each sentence as it is decoded."""
     from ..core.errors import InputError, unknown_name
     from ..loop.online import OnlineLearner
@@ -305,10 +307,12 @@ def _online(name: str, settings: Sequence[str], groups: str | None, decoder: Dec
     if any(text.partition("=")[0] == "epochs" for text in settings):
         raise InputError("--set epochs: an iteration is an epoch here; give --max-iterations")
     grouped = Groups.load(groups) if groups else Groups()
-    return OnlineLearner(make_tuner(name, {}, settings), decoder, corpus, start, grouped)
+    return OnlineLearner(make_tuner(name, {}, settings), decoder, corpus, start, grouped, gain)
 
 
-def _learner(method: str, settings: Sequence[str], recipe: str, groups: str | None, metric: str, *, reweigh: bool) -> Learner:
+def _learner(
+    method: str, settings: Sequence[str], recipe: str, groups: str | None, limits: LoopOptions, *, reweigh: bool
+) -> Learner:
     """What learns from the lists so far: boosting or a tuner."""
     from ..core.errors import InputError, unknown_name
     from ..loop.learners import TreeLearner, TunerLearner
@@ -322,8 +326,8 @@ def _learner(method: str, settings: Sequence[str], recipe: str, groups: str | No
         from ..boosting.options import recipe as options_of
         from ..boosting.options import with_changes
 
-        options = options_of(recipe, metric=metric)
+        options = options_of(recipe, gain=limits.gain, metric=limits.metric)
         return TreeLearner(with_changes(options, typed(type(options), settings)), reweigh)
     if method not in TUNERS:
         raise unknown_name("method", method, [*TUNERS, "induce"])
-    return TunerLearner(method, make_tuner(method, {}, settings), grouped, metric)
+    return TunerLearner(method, make_tuner(method, {}, settings), grouped, limits.metric, limits.gain)

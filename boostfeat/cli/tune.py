@@ -75,7 +75,7 @@ def tune(
     ] = "bleu",
     metric: Annotated[
         str | None,
-        typer.Option("--metric", help="Chooses epochs (mert climbs it); default: that of the gain", rich_help_panel=LEARNING),
+        typer.Option("--metric", help="Chooses epochs; default: that of the gain", rich_help_panel=LEARNING),
     ] = None,
     pick: Annotated[
         str,
@@ -111,6 +111,7 @@ def tune(
       boostfeat tune dev.nbest --method mira --set oracle=max-bleu -o mira.json
     """
     from ..lists.store import read_store
+    from ..metrics.metric import metric_of
     from ..model.model import Model
     from ..model.tree_columns import augmented_weights, folded
     from ..tuners.base import Groups, Run
@@ -145,7 +146,7 @@ def tune(
         with _fitting(source, where, threads=threads, quiet=quiet) as fit:
             again = [replace(run, seed=seed + n) for n in range(runs)]
             models = [_one_run(fit, tuner, method, nbest, held_out, one, quiet=quiet) for one in again]
-        result, text, model = _summary(models, run.metric)
+        result, text, model = _summary(models, run.metric, metric_of(run.metric, nbest).sign)
     if start is not None and start.trees:
         model = replace(folded(model.weights, start), config=model.config, history=model.history)
     if output is not None:
@@ -251,12 +252,12 @@ def _chosen(model: Model) -> Mapping[str, Any]:
     return next(row for row in model.history if row["epoch"] == model.config["epoch"])
 
 
-def _summary(models: list[Model], metric: str) -> tuple[dict[str, Any], str, Model]:
+def _summary(models: list[Model], metric: str, sign: float) -> tuple[dict[str, Any], str, Model]:
     """Results of all runs; the model kept is the best on select, else the first."""
     import numpy as np
 
     rows = [_chosen(model) for model in models]
-    best = int(np.argmax([row.get("select", 0.0) for row in rows]))
+    best = int(np.argmax([sign * row.get("select", 0.0) for row in rows]))
     gains = {name: [float(row[name]) for row in rows] for name in ("dev", "select") if name in rows[0]}
     model = models[best]
     sd = {name: float(np.std(values, ddof=1)) if len(values) > 1 else None for name, values in gains.items()}
@@ -302,6 +303,7 @@ def _curve(model: Model, most: int = 30) -> str:
 
 def _grid(tuner: Any, nbest: NBest, held_out: NBest | None, run: Run, *, quiet: bool) -> tuple[dict[str, Any], str, Model]:
     """[E12] Tables 3-4 and Figures 1-6 in our own numbers: every oracle with every prediction, BLEU per epoch."""
+    from ..metrics.metric import metric_of
     from ..tuners.mira import strategy_grid
 
     with progress("strategies", quiet=quiet) as bar:
@@ -326,7 +328,8 @@ def _grid(tuner: Any, nbest: NBest, held_out: NBest | None, run: Run, *, quiet: 
         lines += ["", f"{s.oracle} / {s.prediction}   {sparkline([row['dev'] for row in s.model.history])}"]
         for name in ("oracle", "dev", "prediction", *(["select"] if held_out is not None else [])):
             lines.append(f"  {name:<10} " + " ".join(f"{row[name]:6.2f}" for row in s.model.history))
-    best = max(strategies, key=lambda s: float(_chosen(s.model)[key]))
+    sign = metric_of(run.metric, nbest).sign
+    best = max(strategies, key=lambda s: sign * float(_chosen(s.model)[key]))
     result = {
         "strategies": [{"oracle": s.oracle, "prediction": s.prediction, "history": list(s.model.history)} for s in strategies]
     }

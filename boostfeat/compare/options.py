@@ -22,13 +22,13 @@ class CompareOptions:
     )
     runs: int = option(1, "Repeat with other seeds: mean, sd and the stratified test", least=1)
     search: str = option("grid", "Of hyper-parameters, or halving, none", choices=SEARCHES)
-    metric: str = option("", "What they are chosen and tested by (bleu-sbp, or what is learnt)")
+    gain: str = option("bleu", "What is learnt, or chrf, ter, wer, a quality column")
+    metric: str = option("", "What they are chosen and tested by (bleu-sbp, or the gain if it is another)")
+    metrics: str | None = option(None, "Others to report, by commas (chrf,ter and quality columns)")
     rounds: int | None = option(None, "Trees of boosting, at most (as the recipe says)", least=0)
     trials: int = option(10_000, "Of the significance tests", least=1)
     baseline: str = option("base-PRO", "The system that p-values are against; of an ablation boost-local")
     seed: int = option(0, "Seed of all random choices", least=0, most=inf)
-    gain: str = option("bleu", "What is learnt: bleu, chrf, ter, wer or a column")
-    metrics: str | None = option(None, "Others to report, by commas (chrf,ter and quality columns)")
     ablation: bool = option(
         False, "Rows of the default recipe with one ingredient changed at a time, on select where there is no --test"
     )

@@ -235,9 +235,8 @@ def _prepared(
     if not (Path(path).exists() and read_json(mark) == made_from):
         report(f"{feature_set}: features of {which}")
         Path(path).parent.mkdir(parents=True, exist_ok=True)
-        in_child(
-            write_featurized, inputs[which]["path"], path, feature_set, which, options.gain, options.seed, threads, report=report
-        )
+        how = (feature_set, which, options.gain, options.seed, threads)
+        in_child(write_featurized, inputs[which]["path"], path, *how, report=report)
         write_json(mark, made_from)
     return path
 

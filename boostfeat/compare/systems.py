@@ -14,7 +14,7 @@ from ..boosting.boost import boost
 from ..boosting.options import ABLATION, RECIPES, BoostOptions, recipe
 from ..core.arrays import I64
 from ..core.errors import InputError, unknown_name
-from ..core.options import check, option, same
+from ..core.options import check, same
 from ..lists.choices import Scorer
 from ..lists.nbest import NBest
 from ..model.levels import Level
@@ -170,8 +170,8 @@ class FitOptions:
     """What all systems of a comparison share."""
 
     search: str = same(CompareOptions, "search")
-    metric: str = option("bleu-sbp", "What MERT climbs, and epochs, rounds and hyper-parameters are chosen by")
-    gain: str = same(CompareOptions, "gain")  # if it is not BLEU, MERT climbs it
+    metric: str = same(CompareOptions, "metric", "bleu-sbp")  # epochs and rounds stop by it; of the gain bleu, MERT climbs it
+    gain: str = same(CompareOptions, "gain")
     rounds: int | None = same(CompareOptions, "rounds")  # the held-out list chooses how many
     seed: int = same(CompareOptions, "seed")
     threads: int = 1

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import F64, Array
-from ..metrics.metric import Metric
+from ..metrics.metric import Metric, shown
 from ..metrics.significance import (
     TRIALS,
     bootstrap_p,
@@ -23,7 +23,6 @@ from .systems import System
 
 LISTS = ("dev", "select", "test")
 SPARED = ("MB", "p (boot)", "oracle gap", "length", "TER", "chrF", "dev", "seconds", "95%")  # first left out where space is short
-SHOWN = {"bleu": "BLEU", "bleu-sbp": "BLEU-SBP", "chrf": "chrF", "chrf++": "chrF++", "ter": "TER", "wer": "WER", "cer": "CER"}
 
 
 @dataclass(frozen=True)
@@ -112,11 +111,6 @@ def p_values(rows: Rows, one: str, other: str, sums: Mapping[str, F64], *, trial
 def _mean(runs: Sequence[Mapping[str, float | None]]) -> dict[str, float | None]:
     columns = {name: [run[name] for run in runs] for name in runs[0]}
     return {name: None if None in values else float(np.mean(values)) for name, values in columns.items()}  # type: ignore[arg-type]
-
-
-def shown(metric: str) -> str:
-    """The name of a metric as people write it."""
-    return SHOWN.get(metric, metric)
 
 
 def table_rows(results: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:

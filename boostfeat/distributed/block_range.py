@@ -145,7 +145,7 @@ class Part:
         return [self._rows[a:b].sum(axis=0) for a, b in pairwise(self.blocks.tolist())]
 
     def weigh(self, total: Array) -> list[float]:
-        """Weights of pairs by their gain in the context of the corpus' 1-best; gives their sums. See pair_weights."""
+        """Weights of pairs by their gain in the context of the corpus' 1-best, see corpus_weights; gives their sums."""
         gains = np.empty(self.nbest.n_hyps)
         for block in self._hyps:  # statistics as 64-bit rows are three times what the list holds
             rest = total - self._rows[self.nbest.sent_of_hyp[block]]

@@ -29,7 +29,7 @@ class Corpus:
     format: str = "auto"
     first: int | None = None  # sentences to keep
     systems: Sequence[str] = ()  # instead of files: NAME=FILE, one a system
-    tokenize: str = "none"  # for BLEU
+    tokenize: str = "none"  # for BLEU, as sacrebleu
 
 
 def import_corpus(corpus: Corpus, options: ReadOptions) -> NBest:

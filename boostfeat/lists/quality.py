@@ -40,10 +40,8 @@ def join_qualities(nbest: NBest, specs: Iterable[str], lower: Collection[str] = 
         raise InputError(f"--quality {twice}: expected each name once, found it twice; choose another")
     known = (*names, *nbest.quality.names)
     if unknown := next((name for name in lower if name not in known), None):
-        raise InputError(
-            f"--lower-is-better {unknown}: expected a quality column ({', '.join(known) or 'none given'}), "
-            "found none of that name"
-        )
+        names_known = ", ".join(known) or "none is given"
+        raise InputError(f"--lower-is-better {unknown}: expected a quality column ({names_known}), found none of that name")
     for name, spec in columns:
         nbest = join_quality(nbest, name, read_numbers(spec), split_spec(spec)[0], lower=name in lower)
     own = nbest.quality

@@ -15,6 +15,7 @@ from ..lists.choices import Scorer, decoder_choice
 from ..lists.learnable import range_warnings
 from ..lists.merging import merge
 from ..lists.nbest import NBest
+from ..metrics.metric import metric_of, shown
 from ..model.model import Model
 from .decoders import Corpus, Decoder, Place
 from .folder import Folder
@@ -58,6 +59,7 @@ def run_loop(
     ``warn`` a line for each feature that is left out.
     """
     options, folder = options or LoopOptions(), Folder(Path(run))
+    metric_of(options.gain), metric_of(options.metric)  # fresh lists have texts and references, and no quality columns
     inputs = {c.name: [digest_lines(lines) for lines in (c.source, *c.refs)] for c in corpora}
     if options.pick == "select" and len(corpora) < 2:
         raise InputError("--pick select: expected sentences to select by, found none; give --select-input and --select-ref")
@@ -205,7 +207,8 @@ def pick(rows: Sequence[Mapping[str, Any]], options: LoopOptions) -> int:
 
 def _best(rows: Sequence[Mapping[str, Any]], name: str, metric: str) -> int:
     """The first iteration of the best gain."""
-    return max(range(len(rows)), key=lambda k: (rows[k][name][metric], -k))
+    sign = metric_of(metric).sign
+    return max(range(len(rows)), key=lambda k: (sign * rows[k][name][metric], -k))
 
 
 def gains_text(row: Mapping[str, Any], metric: str) -> str:
@@ -213,13 +216,14 @@ def gains_text(row: Mapping[str, Any], metric: str) -> str:
 
 
 def table_rows(rows: Sequence[Mapping[str, Any]], picked: int) -> tuple[list[str], list[list[str]]]:
-    """(header, cells) of the table that people read; BLEU is of real decoding, the picked iteration is marked."""
-    has_select = "select" in rows[0]
-    header = ["iteration", "dev BLEU", "dev BLEU-SBP", *(["select BLEU", "select BLEU-SBP"] if has_select else []),
+    """(header, cells) of the table that people read; scores are of real decoding, the picked iteration is marked."""
+    lists = [name for name in ("dev", "select") if name in rows[0]]
+    metrics = list(rows[0]["dev"])
+    header = ["iteration", *(f"{name} {shown(m)}" for name in lists for m in metrics),
               "change", "new", "hypotheses", "trees", "learn s", "decode s", ""]  # fmt: skip
     cells = []
     for row in rows:
-        gains = [f"{row[name][m]:.2f}" for name in ("dev", "select") if name in row for m in REPORTED]
+        gains = [f"{row[name][m]:.2f}" for name in lists for m in metrics]
         change = "" if row["weight_change"] is None else f"{row['weight_change']:.5f}"
         counts = [f"{row[name]:,}" for name in ("new", "hypotheses", "trees")]
         seconds = [f"{row['seconds'][name]:.1f}" for name in ("learn", "decode")]

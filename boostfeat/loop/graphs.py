@@ -28,6 +28,11 @@ def grown(
 
     ``fit(list, model before, iteration)`` gives the model whose k-best are added; it ends early when they add nothing.
     """
+    if dev.quality.names:
+        raise InputError(
+            f"--graphs: expected a list without quality columns, found {', '.join(dev.quality.names)}; "
+            "nobody has scored the hypotheses that graphs add"
+        )
     dev, model = merge([dev]), fit(dev, None, 0)  # without duplicates, so that what is new can be counted
     for i in range(1, options.iterations + 1):
         merged = merge([dev, fresh_list(dev, model, options, threads=threads)])

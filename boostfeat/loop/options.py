@@ -8,7 +8,6 @@ from typing import Any
 
 from ..core.options import check, option
 
-METRICS = ("bleu", "bleu-sbp", "chrf")  # higher is better
 ITERATIONS = "Iterations"
 GRAPHS = "Graphs and clusters"
 
@@ -35,7 +34,8 @@ class LoopOptions:
         rare=True,
     )
     patience: int = option(3, "End after N iterations without a better select", least=1, group=ITERATIONS)
-    metric: str = option("bleu-sbp", "What iterations are chosen by, or bleu, chrf", choices=METRICS, group=ITERATIONS)
+    gain: str = option("bleu", "What is learnt, or chrf, ter, wer", group=ITERATIONS)
+    metric: str = option("", "What iterations are chosen by (bleu-sbp, or the gain if it is another)", group=ITERATIONS)
     pick: str = option(
         "auto",
         "Of auto (select, else last), select, dev, last",
@@ -50,10 +50,12 @@ class LoopOptions:
     STOPPING = ("max_iterations", "min_weight_change", "patience", "pick")  # a run may go on with other ones
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "metric", self.metric or ("bleu-sbp" if self.gain == "bleu" else self.gain))
         check(self)
 
     def made_from(self) -> dict[str, Any]:
-        return {name: value for name, value in asdict(self).items() if name not in self.STOPPING}
+        """What may not change when a run goes on. The learner says what it learns."""
+        return {name: value for name, value in asdict(self).items() if name not in (*self.STOPPING, "gain")}
 
 
 @dataclass(frozen=True)

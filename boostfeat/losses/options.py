@@ -15,7 +15,7 @@ class PairOptions:
 
     sampler: str = option("ta13", "How pairs are drawn: ta13 or hm11", choices=("ta13", "hm11"), group=PAIRS, rare=True)
     draws: int = option(10_000, "Random pairs a sentence", least=0, symbol="Γ", group=PAIRS, rare=True)
-    threshold: float = option(0.04, "Least BLEU difference of a pair", least=0, group=PAIRS, rare=True)
+    threshold: float = option(0.04, "Least difference in gain of a pair", least=0, group=PAIRS, rare=True)
     keep: int = option(
         100,
         "Pairs kept a sentence",

@@ -441,6 +441,14 @@ METRICS: dict[str, Metric] = {
 }
 
 
+_SHOWN = {"bleu": "BLEU", "bleu-sbp": "BLEU-SBP", "chrf": "chrF", "chrf++": "chrF++", "ter": "TER", "wer": "WER", "cer": "CER"}
+
+
+def shown(name: str) -> str:
+    """The name of a metric as people write it."""
+    return _SHOWN.get(name, name)
+
+
 def metric_of(name: str, lists: Lists | None = None) -> Metric:
     """The metric of this name: built in, a quality column of the lists, or a combination such as ``bleu-ter``."""
     columns = (

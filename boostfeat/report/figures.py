@@ -77,7 +77,7 @@ def _line(x: float, axis: str = "x", **more: Any) -> dict[str, Any]:
 
 
 def intervals(rows: list[dict[str, Any]], linear: str, metric: str) -> dict[str, Any]:
-    """The metric on test with its 95% interval: places in per cent of the width. The page opens on this one, without plotly."""
+    """The metric on test with its 95% interval: places in per cent of the width. The page opens on it: it needs no plotly."""
     shown = [
         (row["name"], float(row["test"][metric]), [float(v) for v in row["confidence"] or [row["test"][metric]] * 2])
         for row in rows

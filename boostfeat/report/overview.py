@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from ..compare.table import shown
 from ..core.arrays import F64, I64, Array
 from ..core.errors import InputError
 from ..lists.choices import chosen_stats, texts
 from ..lists.nbest import strings
 from ..metrics.bleu import HYP_LEN, REF_LEN, corpus_bleu, sum_stats
+from ..metrics.metric import shown
 from ..metrics.significance import approximate_randomisation, exact_sums
 from .run import Run, System
 

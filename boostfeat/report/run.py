@@ -14,7 +14,6 @@ import msgspec
 import numpy as np
 
 from ..compare.runner import VERSION
-from ..compare.table import shown
 from ..core.arrays import F64, I64, offsets
 from ..core.errors import FormatError, InputError, clip_json, refuse_newer
 from ..core.files import decode, read_bytes
@@ -22,7 +21,7 @@ from ..core.strict_json import parse_json
 from ..lists.choices import Scorer, best_choice, first_choice, oracle_choice
 from ..lists.nbest import NBest
 from ..lists.store import read_store
-from ..metrics.metric import Bleu, Metric
+from ..metrics.metric import Bleu, Metric, shown
 from ..model.describe import describe
 from ..model.model import Model
 

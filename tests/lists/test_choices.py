@@ -92,26 +92,39 @@ def test_bleu_sbp_signature() -> None:
     score = Scorer(NB).score(np.array([0, -1, 3]), "bleu-sbp")
     assert score.signature == f"nrefs:2|case:mixed|eff:no|tok:none|smooth:exp|bp:strict|version:boostfeat-{__version__}"
     assert 0 < score.score < Scorer(NB).score(np.array([0, -1, 3]), "bleu").score + 1e-9
-    assert METRICS["bleu+1"].signature(1) == f"nrefs:1|case:mixed|tok:none|smooth:add|orders:2-4|version:boostfeat-{__version__}"
+    mean = f"nrefs:1|case:mixed|tok:none|smooth:add[1]|orders:2-4|version:boostfeat-{__version__}"
+    assert metric_of("bleu+1").signature(1) == mean
 
 
-@pytest.mark.parametrize("metric", ["bleu", "chrf", "ter", "wer"])
+@pytest.mark.parametrize("metric", ["chrf", "ter", "bleu", "0.5*chrf-ter"])
 def test_statistics_are_computed_once_per_hypothesis(monkeypatch: pytest.MonkeyPatch, metric: str) -> None:
-    kind, counted, empty = type(METRICS[metric]), list[int](), list[int]()
-    rows, empty_row = kind.rows, kind.empty_row
-    monkeypatch.setattr(kind, "rows", lambda self, nb, hyps=None: counted.extend(hyps) or rows(self, nb, hyps))
-    monkeypatch.setattr(kind, "empty_row", lambda self, nb, s: empty.append(s) or empty_row(self, nb, s))
+    found = metric_of(metric)
+    counted, compute = [], type(found).rows
+
+    def count(self: Any, nbest: NBest, hyps: Any = None) -> Any:
+        counted.extend(hyps.tolist() if self == found else [])
+        return compute(self, nbest, hyps)
+
+    monkeypatch.setattr(type(found), "rows", count)
     scorer = Scorer(NB)
     scores = [scorer.score(np.array(chosen), metric).score for chosen in [*CHOICES, [0, -1, 5], *CHOICES]]
-    assert sorted(counted) == list(range(NB.n_hyps))
-    assert empty == [1]
+    assert sorted(counted) == list(range(NB.n_hyps))  # each hypothesis once
     assert scores[:3] == scores[4:]
     assert scores == [Scorer(NB).score(np.array(chosen), metric).score for chosen in [*CHOICES, [0, -1, 5], *CHOICES]]
 
 
+def test_rows_of_hypotheses_that_take_time_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    scorer, some = Scorer(NB), np.array([4, 0, 1])
+    kept = {name: scorer.rows_of(some, name) for name in ("ter", "chrf", "bleu", "bleu-ter")}
+    for name, rows in kept.items():
+        np.testing.assert_array_equal(rows, metric_of(name).rows(NB, some))
+    monkeypatch.setattr(type(METRICS["ter"]), "rows", None)  # not counted again
+    np.testing.assert_array_equal(scorer.rows_of(some, "ter"), kept["ter"])
+
+
 def test_lists_without_references_are_refused() -> None:
-    with pytest.raises(InputError, match="expected a list with references, found one without; import it with -r"):
-        Scorer(build([HypRecord(0, "a", "list")])).score(np.zeros(1, np.int64), "bleu")
+    with pytest.raises(InputError, match="bleu: expected a list with references, found one without; import it with -r"):
+        Scorer(build([HypRecord(0, "a", "list")])).score(np.array([0]), "bleu")
 
 
 def test_a_gap_without_any_reference_scores_as_nothing() -> None:
@@ -175,10 +188,10 @@ def test_oracle_prefers_the_better_translation() -> None:
 
 
 def test_names() -> None:
-    assert [metric.name for metric in metrics_of(" bleu, ter ,chrf,")] == ["bleu", "ter", "chrf"]
-    for alpha in (1.0, 0.1):
-        np.testing.assert_array_equal(METRICS["bleu+1"].gain(NB, alpha=alpha), sentence_bleu(NB.stats))
-        np.testing.assert_array_equal(METRICS["bleu+alpha"].gain(NB, alpha=alpha), sentence_bleu(NB.stats, alpha=alpha))
+    assert [m.name for m in metrics_of(" bleu, ter ,chrf,")] == ["bleu", "ter", "chrf"]
+    for name, alpha in (("bleu+1", 1.0), ("bleu+alpha", 0.1), ("bleu", 0.1), ("bleu+0.3", 0.3)):
+        np.testing.assert_array_equal(metric_of(name).gain(NB, alpha=0.1), sentence_bleu(NB.stats, alpha=alpha))
+        np.testing.assert_array_equal(metric_of(name).fixed(0.1).gain(NB, alpha=0.1), sentence_bleu(NB.stats, alpha=alpha))
 
 
 @pytest.mark.parametrize("call", [lambda: metrics_of("bleu,Meteor"), lambda: Scorer(NB).score(first_choice(NB), "Meteor")])
