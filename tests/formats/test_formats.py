@@ -272,7 +272,7 @@ BAD_JSONL = {
     HEADER + '{"id": 0, "source": "x", "hyps": [{"text": "a", "units": [{"src": [0, 2]}]}]}': r"\.src: .* of 1 words, found",
     hyp(units=[{"src": [2, 1]}]): r"hyps\[1\].units\[0\].src: expected a span",
     hyp(units=[{"src": [1]}]): r"hyps\[1\].units\[0\].src: expected \[start, end\]",
-    hyp(scor=1): r"list:2: hyps\[1\]: expected only the keys text, score, features, units, found 'scor'; rename",
+    hyp(scor=1): r"list:2: hyps\[1\]: expected only the keys text, score, features, units, quality, found 'scor'; rename",
     HEADER + '{"id": 0, "hyps": [{"score": 1}]}': r"list:2: hyps\[0\]: expected the key 'text'",
     HEADER
     + '{"id": 0, "hyps": [{"text": "a", "features": {"b": 1, "b": 2}}]}': r"hyps\[0\].features: expected distinct .* 'b' twice",
