@@ -54,7 +54,7 @@ class TokenHyp(NamedTuple):
 def attention(rows: Sequence[Sequence[float]]) -> tuple[list[tuple[int, int]], dict[str, list[float]], dict[str, float]]:
     """Links, numbers a token and features of a hypothesis from soft alignments [target tokens, source tokens].
 
-    A token is linked to its largest weight. Alignment.coverage = Σ_j log min(Σ_i a_ij, 1), Wu et al. (2016) eq. 14.
+    A token is linked to its largest weight. Alignment.coverage = Σ_j log min(Σ_i a_ij, 1), [W16 eq. 14].
     """
     a = np.asarray(rows, np.float64)
     if not a.size:

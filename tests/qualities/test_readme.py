@@ -228,6 +228,14 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
+def test_messages_of_the_troubles_page_are_messages() -> None:
+    table = (ROOT / "examples/troubles.md").read_text(encoding="utf-8").split("## Common ones")[1].split("\n## ")[0]
+    source = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "boostfeat").rglob("*.py"))
+    messages = re.findall(r"^\| `([^`]+)` \|", table, flags=re.M)
+    assert len(messages) > 8
+    assert [message for message in messages if message not in source] == []
+
+
 def test_equations_lead_to_functions() -> None:
     """Every `path: name` of the method page is there; names after the first are of the same file."""
     text = (ROOT / "examples/method.md").read_text(encoding="utf-8")
