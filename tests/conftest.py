@@ -13,6 +13,7 @@ from synthetic import SyntheticOptions, synthetic_nbest
 from boostfeat.cli import run as run_command
 from boostfeat.lists.nbest import NBest
 
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # LightGBM's threads wait without burning the cores that others need
 REAL = Path(os.environ.get("BOOSTFEAT_REAL_DATA", Path(__file__).parents[2] / "shared" / "real"))
 
 

@@ -44,5 +44,5 @@ def test_every_method_has_a_grid_that_it_takes():
 @pytest.mark.parametrize(("option", "low"), [("runs", 1), ("rounds", 0), ("trials", 1), ("seed", 0)])
 def test_limits_of_compare(option, low):
     assert getattr(CompareOptions(**{option: low}), option) == low
-    with pytest.raises(InputError, match=f"--{option}: expected at least {low}, found {low - 1}; give a larger one"):
+    with pytest.raises(InputError, match=f"{option}: expected {low} or more, found {low - 1}"):
         CompareOptions(**{option: low - 1})

@@ -9,6 +9,7 @@ import shutil
 import tarfile
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from hypothesis import strategies as st
 from toy_graphs import FI_EN_CORE, FOREST, HYPERGRAPH, OSGX, Edges, enumerate_all, fi_en_weights, hypergraphs, write
 from toy_trees import naive, small, stump, trees
 
+from boostfeat.boosting.first_gradient import first_gradient
 from boostfeat.core.errors import FormatError, InputError
 from boostfeat.features import TEMPLATES, Vocab, featurize
 from boostfeat.formats import read
@@ -253,7 +255,7 @@ def test_templates_on_edges(osgx: Path, tmp_path: Path, boostfeat: Run, real: Pa
     refs = (real / "fi-en" / "devtrain.en").read_text(encoding="utf-8").splitlines()[:8]
     plain = kbest_nbest([osgx], None, names=FI_EN_CORE, size=50, source=source, refs=[refs])
     plan = Vocab.of("length,lm_per_word,position,punctuation,shape,jump", TEMPLATES, min_count=1, products=3)
-    made, vocab = featurize(plain, plan)
+    made, vocab = featurize(plain, plan, gradient_of=partial(first_gradient, seed=0))
     used = [name for name in made.global_names if not name.startswith("jump") and name not in plain.global_names]
     rng = np.random.default_rng(3)
     weights = {name: float(rng.normal()) for name in [*FI_EN_CORE, *used, *made.sparse_names.to_pylist()] if "jump" not in name}
