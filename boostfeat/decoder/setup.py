@@ -11,10 +11,10 @@ from ..core.errors import FormatError, clip
 from ..formats.moses.ini import Ini
 from ..formats.moses.labels import component
 from .names import DISTORTION, LM, PHRASE_PENALTY, TRANSLATION, UNKNOWN, WORD_PENALTY
+from .options import WINDOW
 
 REORDERING = "LexicalReordering0"
 KNOWN = (UNKNOWN, WORD_PENALTY, PHRASE_PENALTY, TRANSLATION, REORDERING, DISTORTION, LM)
-FARTHEST = 10_000  # words; a limit beyond all sentences
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,8 @@ def _limit(ini: Ini) -> int | None:
     if not lines:
         return None
     text = ini.says(lines[0])
-    if len(lines) > 1 or not (text.isascii() and text.removeprefix("-").isdecimal()) or not -1 <= int(text[:9]) <= FARTHEST:
+    if len(lines) > 1 or not (text.isascii() and text.removeprefix("-").isdecimal()) or not -1 <= int(text[:9]) <= WINDOW:
         found = f"{len(lines)} lines" if len(lines) > 1 else clip(text)
         where, fix = ini.place(lines[0]), "repair [distortion-limit]"
-        raise FormatError(where, expected=f"a whole number of words from -1 to {FARTHEST}", found=found, fix=fix)
+        raise FormatError(where, expected=f"a whole number of words from -1 to {WINDOW}", found=found, fix=fix)
     return int(text)

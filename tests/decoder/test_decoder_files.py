@@ -243,10 +243,11 @@ INI = "[weight]\nTranslationModel0= 1 1\nLM0= 1\n"
         ("ini", f"{INI}[weight-file]\nsparse\n", ":5: expected no sparse features, which this decoder does not have"),
         ("ini", f"{INI}[feature]\nKENLM name=LM0 num-features=2\n", ":5: expected num-features=1, as LM0 has weights, found '2'"),
         *(
-            ("ini", f"{INI}[distortion-limit]\n{text}\n", f":5: expected a whole number of words from -1 to 10000, found {found}")
+            ("ini", f"{INI}[distortion-limit]\n{text}\n", f":5: expected a whole number of words from -1 to 60, found {found}")
             for text, found in (
                 ("6.5", "'6.5'"),
                 ("-2", "'-2'"),
+                ("61", "'61'"),
                 ("1e400", "'1e400'"),
                 ("9" * 30, f"'{'9' * 30}'"),
                 ("６", "'６'"),
