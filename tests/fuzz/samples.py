@@ -54,8 +54,10 @@ OPENAI = """{"choices": [{"finish_reason": "stop", "message": {"content": "a bc"
 TABBED = "the house\t-1\na hou@@ se\t-2\n\t-3\nyes\t1e-1\n"
 COUNTED_LINES = "NC=1\nthe house\nNC=2\nyes\n▁no ▁o ne\n"
 NUMBERS = "1\n-2.5\n1e-3\n"
-NUMBERS_TSV = "name\tx\ty\na\t1\t2\nb\t3\t4\n"
-NUMBERS_JSON = '{"hyp": [{"src": "a", "mt": "b", "COMET": 0.5}, {"src": "c", "mt": "d", "COMET": {"x": 1}}]}'
+NUMBERS_TSV = "name\tx\na\t1\nb\t-3e1\n"
+NUMBERS_JSON = '{"hyp": [{"src": "a", "mt": "b", "COMET": {"x": 0.5}}, {"src": "c", "mt": "d", "COMET": {"x": 1}}]}'
+RATIO_TSV = "name\tx\ty\na\t1\t2\nb\t3\t4\n"
+RATIO_JSON = '{"hyp": [{"mt": "b", "x": 0.5, "y": 2}, {"mt": "d", "x": 1, "y": 0}]}'
 TOKENS_JSON = '{"tokens": ["▁a", "b"], "logprobs": [-1, -2, -3]}\n{"tokens": [], "logprobs": []}\n'
 JSONL = """{"boostfeat": "nbest/1", "unit_features": ["tm0", "lm"], "hyp_features": ["n"], "sparse_features": ["pt:das|the"]}
 {"id": 0, "source": "das haus", "refs": ["the house"], "hyps": [{"text": "the house", "score": -4.4, "features": {"n": 1.0}, \

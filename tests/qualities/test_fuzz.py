@@ -13,7 +13,7 @@ import pytest
 from fuzz import readers, run, samples
 from fuzz.mutate import damaged
 from fuzz.readers import READERS, samples_of
-from fuzz.samples import ENRICHED, FAIRSEQ, JSONL, OSGX
+from fuzz.samples import ENRICHED, JSONL, OSGX
 
 from boostfeat.core.errors import FormatError, InputError
 from boostfeat.loop.online import State
@@ -97,10 +97,9 @@ def test_inputs_are_the_same_everywhere() -> None:
     """A failing input is named by its number: the bytes must not depend on machine or run. The digests are those of one run."""
     from hashlib import sha256
 
-    parts = [
-        damaged("fairseq", n, [FAIRSEQ.encode(), b"H-0\t1\ta\n"], READERS["fairseq"].mutations) for n in (0, 255, 256, 10**6)
-    ]
-    assert sha256(b"\xff".join(parts)).hexdigest()[:16] == "d1575ad4c915c9db"
+    sample = b"S-0\tdas haus\nH-0\t-0.5\tthe house\nD-0\t-0.5\tthe house\nP-0\t-1.0000 -2.0000 -0.5000\n"
+    parts = [damaged("fairseq", n, [sample, b"H-0\t1\ta\n"], READERS["fairseq"].mutations) for n in (0, 255, 256, 10**6)]
+    assert sha256(b"\xff".join(parts)).hexdigest()[:16] == "4ba0e95a45400159"
 
 
 def test_a_reader_that_dies_or_hangs_is_found(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

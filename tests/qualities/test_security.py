@@ -171,7 +171,7 @@ def test_a_limit_must_be_a_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_a_bomb_through_a_pipe(tmp_path: Path) -> None:
     """The compressed size of a pipe is what has come through it."""
-    code = "from boostfeat import compression; compression.FREE_BYTES = 1 << 16; from boostfeat.core.files import read_bytes; read_bytes('-')"
+    code = "from boostfeat.core import compression; compression.FREE_BYTES = 1 << 16; from boostfeat.core.files import read_bytes; read_bytes('-')"
     done = subprocess.run([sys.executable, "-c", code], input=gzip.compress(BOMB), capture_output=True, check=False)
     assert b"expected at most 250 times" in done.stderr
 
