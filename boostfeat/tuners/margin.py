@@ -38,9 +38,10 @@ class Lists(NamedTuple):
     recipe: Recipe  # what they are worth
 
     @classmethod
-    def of(cls, nbest: NBest, features: Features, gain: str = "bleu") -> Lists:
-        sp, metric = features.sparse, metric_of(gain, nbest)
-        rows = all_rows(nbest, metric)
+    def of(cls, nbest: NBest, features: Features, gain: str | None = None) -> Lists:
+        """With the statistics of a gain, for learners that look at it in context."""
+        sp, metric = features.sparse, metric_of(gain or "bleu", nbest)
+        rows = all_rows(nbest, metric) if gain else np.zeros((0, metric.width), np.int32)
         columns: list[Array] = [nbest.hyp_ptr, features.dense, sp.ptr, sp.idx, sp.val, rows]
         return cls._make([*map(_read_only, columns), metric.recipe(nbest)])
 

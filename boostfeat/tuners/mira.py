@@ -150,7 +150,8 @@ def train(tuner: Any, limits: Limits, nbest: NBest, select: NBest | None, run: R
     """
     features = Features.of(nbest)
     log = EpochLog(features, nbest, select, run)
-    x, gains = Lists.of(nbest, features, run.gain), run.gains(nbest)
+    gains = run.gains(nbest)
+    x = Lists.of(nbest, features, run.gain)
     run.groups.check(method, "c")
     w, factor = start_weights(features, run), step_factors(features, run)
     started, mean = bool(w.any()), np.zeros(len(w))

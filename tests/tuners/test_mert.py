@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from synthetic import SyntheticOptions, synthetic_nbest
 from test_mira import container, random_lists, random_stats
 
 from boostfeat.core.arrays import offsets
@@ -18,11 +19,13 @@ from boostfeat.core.errors import InputError
 from boostfeat.formats import read
 from boostfeat.lists.build import ReadOptions, attach
 from boostfeat.lists.choices import Scorer
+from boostfeat.lists.nbest import Qualities
 from boostfeat.metrics.bleu import corpus_bleu, corpus_rows, sum_stats
+from boostfeat.metrics.metric import metric_of
 from boostfeat.metrics.sums import BLEU, STRICT, Recipe
 from boostfeat.tuners import tuner_class
 from boostfeat.tuners.base import Groups, Run
-from boostfeat.tuners.mert import Corpus, Mert, log_bleu, random_direction
+from boostfeat.tuners.mert import Corpus, Mert, log_bleu, random_direction, statistics
 
 QUICK = Mert(restarts=2, rounds=2, directions=1)
 
@@ -315,3 +318,53 @@ def test_reaches_what_moses_reaches_on_real_lists(real):
     assert nbest.n_hyps == 496_470
     assert model.history[-1]["dev"] >= 30.52
     assert seconds < 30
+
+
+# -- other metrics ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["ter", "wer", "cer", "chrf", "bleu+1", "bleu-ter", "comet", "errors"])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_line_search_is_exact_for_every_metric(name, seed):
+    """Against the metric itself of the winners between any two crossings of lines of a list, in exact arithmetic."""
+    rng = np.random.default_rng(seed)
+    nbest = synthetic_nbest(SyntheticOptions(sentences=4, hyps=6, features=3), seed=seed)
+    own = Qualities().with_column("comet", rng.normal(size=24), np.ones(24))
+    nbest = replace(nbest, quality=own.with_column("errors", 9 * rng.random(24), rng.integers(1, 9, 24) / 3, lower=True))
+    metric = metric_of(name, nbest)
+    a, b = rng.integers(-9, 10, (2, 24)).astype(float)
+    none = np.zeros(0)
+    corpus = Corpus(hyp_ptr=nbest.hyp_ptr, x=none, base=none, **statistics(nbest, metric))
+    gamma, value = corpus.line_search(a, b)
+    counts, ptr = [6] * 4, nbest.hyp_ptr
+    crossings = {
+        Fraction(int(a[i] - a[j]), int(b[j] - b[i]))
+        for s in range(4)
+        for i in range(ptr[s], ptr[s + 1])
+        for j in range(i)
+        if b[i] != b[j]
+    }
+    rows, at = metric.rows(nbest), sorted(crossings)
+    points = [at[0] - 1, *((x + y) / 2 for x, y in pairwise(at)), at[-1] + 1]
+    every = [rows[winners(counts, a, b, x)].sum(axis=0) for x in points]
+    scores = [float(metric.higher(metric.score(sums))) / metric.unit(nbest) for sums in every]
+    assert value == pytest.approx(max(scores), rel=1e-9)
+    there = rows[winners(counts, a, b, Fraction(gamma))].sum(axis=0)
+    assert float(metric.higher(metric.score(there))) / metric.unit(nbest) == pytest.approx(value, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", ["ter", "chrf", "comet"])
+def test_two_features_are_solved_by_other_metrics(name):
+    """As above by angle, for lists with texts; a list without hypotheses counts as an empty line."""
+    rng = np.random.default_rng(3)
+    nbest = synthetic_nbest(SyntheticOptions(sentences=12, hyps=8, features=4), seed=5)
+    nbest = replace(nbest, quality=Qualities().with_column("comet", rng.random(nbest.n_hyps), np.ones(nbest.n_hyps)))
+    metric, frozen = metric_of(name, nbest), Groups(tuple((n, {"freeze": True}) for n in ("RelFreq", "PhraseCount")))
+    angles = np.linspace(0, 2 * np.pi, 3001)[:, None]
+    score = np.cos(angles) * nbest.global_column("LexWeight") + np.sin(angles) * nbest.global_column("LM0")
+    chosen = score.reshape(3001, 12, 8).argmax(axis=2) + nbest.hyp_ptr[:-1]
+    best = 100 * metric.sign * metric.higher(metric.score(metric.rows(nbest)[chosen].sum(axis=1))).max()
+    model = Mert(restarts=10).fit(nbest, None, Run(gain=name, groups=frozen))
+    assert metric.sign * model.history[-1]["dev"] >= metric.sign * best - 1e-9
+    holed = attach(replace(nbest, ids=np.delete(np.arange(13), 4)), source=["x"] * 13, refs=[["a b"] * 13], name="holed")
+    assert np.isfinite(QUICK.fit(holed, None, Run(gain=name, groups=frozen)).history[-1]["dev"])

@@ -1,0 +1,275 @@
+"""Every learner learns any quality: built-in metrics and columns of numbers, with and without references."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from synthetic import SyntheticOptions, synthetic_nbest
+
+from boostfeat.boosting.boost import boost
+from boostfeat.boosting.options import recipe
+from boostfeat.core.errors import InputError
+from boostfeat.lists.choices import Scorer, best_choice, mean_score
+from boostfeat.lists.nbest import NBest, Qualities
+from boostfeat.lists.store import write_store
+from boostfeat.metrics.bleu import sentence_bleu
+from boostfeat.metrics.significance import (
+    approximate_randomisation,
+    bootstrap_sums,
+    confidence_interval,
+    exact_sums,
+    paired_bootstrap,
+)
+from boostfeat.model.model import Model
+from boostfeat.tuners import tuner_class
+from boostfeat.tuners.base import Run
+
+SMALL = SyntheticOptions(sentences=24, hyps=14, features=5)
+QUICK: dict[str, dict[str, Any]] = {
+    "pro": {},
+    "mert": {"restarts": 1, "rounds": 2, "directions": 2},
+    "mira": {"epochs": 5},
+    "kbmira": {"epochs": 3},
+    "rm": {"epochs": 5},
+    "adagrad": {"epochs": 2, "draws": 300},
+    "rampion": {"epochs": 2, "eta": 0.01},
+    "arow": {"epochs": 2, "draws": 300},
+}
+BOOSTING = {"induce": "default", "paper": "paper"}
+LEARNERS = [*QUICK, *BOOSTING]
+START = {"RelFreq": 0.1, "LM0": -0.2}
+GAINS = ["bleu", "ter", "wer", "chrf", "bleu-ter", "comet", "metricx"]
+
+
+def with_column(nbest: NBest, name: str, value: np.ndarray, weight: np.ndarray | None = None, *, lower: bool = False) -> NBest:
+    weight = np.ones(nbest.n_hyps) if weight is None else weight
+    return replace(nbest, quality=nbest.quality.with_column(name, value, weight, lower=lower))
+
+
+def judged(seed: int) -> NBest:
+    """A list with two columns that follow what it is made by: one of shares, one of errors up to 25 with lengths."""
+    nbest = synthetic_nbest(SMALL, seed=seed)
+    nbest = replace(nbest, units=replace(nbest.units, x=nbest.X / nbest.X.std(axis=0)))  # one step size for all features
+    bleu, rng = sentence_bleu(nbest.stats), np.random.default_rng(seed)
+    nbest = with_column(nbest, "comet", np.round(bleu + 0.02 * rng.standard_normal(nbest.n_hyps), 6))
+    length = nbest.stats[:, 4].astype(float)
+    return with_column(nbest, "metricx", np.round(25 * (1 - bleu) * length, 3), length, lower=True)
+
+
+def without_references(nbest: NBest) -> NBest:
+    bare = nbest.refs.slice(0, 0)
+    return replace(nbest, stats=np.zeros((0, 6), np.int32), refs=bare, ref_ptr=np.zeros(len(nbest) + 1, np.int64))
+
+
+@pytest.fixture(scope="module")
+def dev() -> NBest:
+    return judged(1)
+
+
+@pytest.fixture(scope="module")
+def select() -> NBest:
+    return judged(2)
+
+
+def learn(learner: str, dev: NBest, select: NBest | None, gain: str, *, metric: str | None = None, threads: int = 1) -> Model:
+    if learner in BOOSTING:
+        changes = {"rounds": 3, "draws": 300, "keep": 30, "min_occurrences": 5, "alpha": 1.0, "metric": metric or gain}
+        return boost(dev, select, recipe(BOOSTING[learner], gain=gain, **changes), seed=3, threads=threads)
+    run = Run(seed=3, threads=threads, gain=gain, metric=metric or "", init=START)
+    model: Model = tuner_class(learner)(**QUICK[learner]).fit(dev, select, run)
+    return model
+
+
+def told(model: Model, *, without: tuple[str, ...] = ()) -> str:
+    """All of a model but its options and signature, and some numbers of its history."""
+    history = [{key: value for key, value in row.items() if key not in without} for row in model.history]
+    return json.dumps({**model.to_json(), "config": None, "signature": None, "history": history})
+
+
+@pytest.mark.parametrize("gain", GAINS)
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_every_learner_learns_every_gain(dev, select, learner, gain):
+    """On the list itself it beats its start and a random choice, by the very metric that was learnt."""
+    model = learn(learner, dev, select, gain)
+    assert model.config["gain"] == model.config["metric"] == gain
+    scorer = Scorer(dev)
+    reached = scorer.gain(best_choice(dev, model.decision_function(dev)), gain)
+    start = best_choice(dev, Model(START).decision_function(dev))
+    assert reached > max(scorer.metric(gain).sign * mean_score(dev, gain), scorer.gain(start, gain))
+    assert all(np.isfinite(row["dev"]) for row in model.history)
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_a_column_of_our_own_gain_gives_the_same_bytes(dev, select, learner):
+    """bleu+1 as we compute it, and as a file of numbers would hold it: weights, trees and history are the same."""
+    mine = learn(learner, dev, select, "bleu+1", metric="bleu")
+    column = with_column(dev, "file", sentence_bleu(dev.stats))
+    held_out = with_column(select, "file", sentence_bleu(select.stats))
+    assert told(learn(learner, column, held_out, "file", metric="bleu")) == told(mine)
+
+
+@pytest.mark.parametrize("learner", ["pro", "paper"])
+def test_the_gain_of_bleu_is_bleu_plus_alpha(dev, select, learner):
+    """Where corpus BLEU has no say, learning BLEU is learning BLEU+α."""
+    mine = learn(learner, dev, select, "bleu", metric="bleu")
+    column = with_column(dev, "file", sentence_bleu(dev.stats))
+    assert told(learn(learner, column, select, "file", metric="bleu")) == told(mine)
+
+
+def test_alpha_reaches_the_context(dev, select):
+    """bleu+alpha is smoothed by the α of the pairs where pairs are drawn and where they are weighed."""
+    how = {"rounds": 2, "draws": 300, "keep": 30, "min_occurrences": 5, "metric": "bleu", "alpha": 0.1}
+    mine = boost(dev, select, recipe("default", gain="bleu+alpha", **how), seed=1)
+    column = with_column(dev, "file", sentence_bleu(dev.stats, alpha=0.1))
+    assert told(boost(column, select, recipe("default", gain="file", **how), seed=1)) == told(mine)
+
+
+@pytest.mark.parametrize("column", ["comet", "metricx"])
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_the_other_sign_and_direction_change_nothing(dev, select, learner, column):
+    def turned(nbest: NBest) -> NBest:
+        k = nbest.quality.names.index(column)
+        value, weight = -nbest.quality.value[:, k], nbest.quality.weight[:, k]
+        return with_column(nbest, column, value, weight, lower=not nbest.quality.lower[k])
+
+    mine, other = (learn(learner, *lists, column, metric="bleu") for lists in ((dev, select), (turned(dev), turned(select))))
+    by_gain = ("oracle", "prediction")  # what updates were made with, scored by the gain: the other sign
+    assert told(other, without=by_gain) == told(mine, without=by_gain)
+    chosen = learn(learner, dev, select, column)  # by the column itself: scores have the other sign
+    again = learn(learner, turned(dev), turned(select), column)
+    assert dict(again.weights) == dict(chosen.weights)
+    assert [-row["select"] for row in again.history] == [row["select"] for row in chosen.history]
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+@pytest.mark.parametrize("value", ["all", "lists"])
+def test_a_constant_column_is_refused(dev, select, learner, value):
+    """Of all hypotheses, or of those of each list: nothing tells them apart."""
+    numbers = np.full(dev.n_hyps, 0.5) if value == "all" else dev.sent_of_hyp / len(dev)
+    with pytest.raises(InputError, match="flat: expected a quality column that tells hypotheses of a list apart, found the same"):
+        learn(learner, with_column(dev, "flat", numbers), select, "flat", metric="bleu")
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_threads_do_not_matter(dev, select, learner):
+    assert told(learn(learner, dev, select, "metricx", threads=3)) == told(learn(learner, dev, select, "metricx"))
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_lists_with_a_column_need_no_references(dev, select, learner):
+    bare = learn(learner, without_references(dev), without_references(select), "comet")
+    assert told(bare) == told(learn(learner, dev, select, "comet"))
+    with pytest.raises(
+        InputError, match=r"bleu: expected a list with references, found one without; import it with -r, or take "
+    ):
+        learn(learner, without_references(dev), None, "bleu")
+
+
+def test_an_unknown_gain_lists_what_the_list_has(dev):
+    with pytest.raises(InputError, match=r"unknown metric 'bleurt': expected one of bleu, .*comet, metricx"):
+        learn("pro", dev, None, "bleurt")
+
+
+@pytest.mark.parametrize("metric", ["bleu", "ter", "comet", "metricx", "bleu-ter"])
+def test_tests_of_significance_do_not_depend_on_the_order_of_sums(dev, metric):
+    """Sums of statistics are exact: sentences in any order, in one piece or several, give the same trials' scores."""
+    scorer, rng = Scorer(dev), np.random.default_rng(0)
+    found = scorer.metric(metric)
+    a, b = (exact_sums(scorer.rows(dev.hyp_ptr[:-1] + k, metric)) for k in (0, 3))
+    whole = exact_sums(np.stack([a, b]))
+    for order in (rng.permutation(len(a)) for _ in range(5)):
+        assert (whole[0][order].sum(axis=0) == whole[0].sum(axis=0)).all()
+    sums = bootstrap_sums(a, trials=200)
+    low, high = confidence_interval(sums, found)
+    assert low < scorer.score(dev.hyp_ptr[:-1], metric).score < high
+    assert approximate_randomisation(a, a, metric=found, trials=200) == 1.0
+    assert paired_bootstrap(a, a, metric=found, trials=200) == 1.0
+    assert 0 < approximate_randomisation(a, b, metric=found, trials=200) <= 1
+
+
+# -- commands ----------------------------------------------------------------------------------------------------------
+
+Run_ = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(scope="module")
+def bare_stores(dev, select, tmp_path_factory) -> dict[str, str]:
+    """Lists without references, with columns."""
+    folder = tmp_path_factory.mktemp("stores")
+    for name, nbest in (("dev", dev), ("select", select), ("test", judged(3))):
+        write_store(without_references(nbest), folder / f"{name}.nbest")
+    return {name: str(folder / f"{name}.nbest") for name in ("dev", "select", "test")}
+
+
+def test_commands_on_lists_without_references(boostfeat, bare_stores, tmp_path):
+    dev, select, test = (bare_stores[name] for name in ("dev", "select", "test"))
+    model = tmp_path / "model.json"
+    code, out, _ = boostfeat("info", dev, "--json")
+    assert code == 0
+    assert json.loads(out)["oracle"] > json.loads(out)["first"] > 0
+    assert json.loads(out)["quality"] == {"comet": False, "metricx": True}
+    code, out, _ = boostfeat("info", dev, "--metric", "metricx", "--json")
+    assert json.loads(out)["oracle"] < json.loads(out)["mean"]
+    assert boostfeat("tune", dev, "--select", select, "--gain", "metricx", "--runs", 2, "-o", model, "-q")[0] == 0
+    how = ("--gain", "comet", "--recipe", "fast", "--rounds", 2, "--min-occurrences", 5, "-o", model, "-q")
+    assert boostfeat("induce", dev, "--select", select, *how)[0] == 0
+    assert Model.load(model).config["metric"] == "comet"
+    code, out, _ = boostfeat("score", test, "-m", model, "--json")
+    scored = json.loads(out)["metrics"]
+    assert list(scored) == ["comet", "metricx"]
+    assert scored["metricx"]["signature"].startswith("column:metricx|lower-is-better|")
+    low, high = scored["comet"]["confidence"]
+    assert low < scored["comet"]["score"] < high
+    code, _, err = boostfeat("score", test, "-m", model, "--metrics", "bleu")
+    assert code == 2
+    assert "bleu: expected a list with references, found one without" in err
+    code, _, err = boostfeat("induce", dev, "-o", model, "-q")
+    assert code == 2
+    assert "or take its quality column (comet, metricx) as --gain and --metric" in err
+
+
+def test_compare_and_report_without_references(boostfeat, bare_stores, tmp_path):
+    run = tmp_path / "run"
+    lists = (bare_stores["dev"], "--select", bare_stores["select"], "--test", bare_stores["test"])
+    how = ("--gain", "metricx", "--systems", "decoder,base-PRO,base-MERT,boost-local:fast", "--search", "none", "--rounds", 2)
+    code, out, err = boostfeat("compare", *lists, *how, "--trials", 200, "-o", run, "-q")
+    assert code == 0, err
+    assert "metricx" in out.split("\n")[0]
+    assert "BLEU" not in out.split("\n")[0]
+    rows = json.loads((run / "results.json").read_text())
+    assert all(set(row["test"]) == {"metricx", "comet", "length_ratio", "oracle_gap"} for row in rows)
+    by_name = {row["name"]: row for row in rows}
+    tuned, decoder = by_name["base-MERT"], by_name["decoder"]
+    assert tuned["dev"]["metricx"] < decoder["dev"]["metricx"]
+    assert 0 < tuned["dev"]["oracle_gap"] < 1
+    assert decoder["test"]["oracle_gap"] == 0
+    assert tuned["p_value"] == tuned["p_values"]["metricx"]["randomisation"]
+    assert tuned["confidence"] == tuned["confidences"]["metricx"]
+    pytest.importorskip("plotly")
+    assert boostfeat("report", run, "-o", tmp_path / "report.html")[0] == 0
+    page = (tmp_path / "report.html").read_text()
+    assert "Test metricx" in page
+    assert "BLEU-SBP" not in page.split("<script")[0]
+
+
+def test_compare_reports_what_is_asked_and_scores_again_for_more(boostfeat, dev, select, tmp_path):
+    for name, nbest in (("dev", dev), ("select", select)):
+        write_store(nbest, tmp_path / f"{name}.nbest")
+    lists = (tmp_path / "dev.nbest", "--select", tmp_path / "select.nbest", "--test", tmp_path / "select.nbest")
+    how = ("--systems", "decoder,base-PRO", "--search", "none", "--trials", 100, "-q", "--metric", "wer", "-o", tmp_path / "run")
+    for metrics, expected in (("cer", {"cer"}), ("chrf++,ter", {"chrf++", "ter"}), (None, {"chrf", "ter", "comet", "metricx"})):
+        asked = () if metrics is None else ("--metrics", metrics)
+        assert boostfeat("compare", *lists, *how, *asked)[0] == 0
+        row = json.loads((tmp_path / "run" / "results.json").read_text())[0]
+        always = {"bleu", "bleu-sbp", "wer", "length_ratio", "oracle_gap"}
+        assert set(row["test"]) >= always | expected
+        assert set(row["p_values"]) == always - {"length_ratio", "oracle_gap"} | expected
+
+
+def test_empty_qualities_are_no_columns() -> None:
+    assert Qualities().take(np.arange(3)).names == ()
