@@ -353,7 +353,9 @@ def model_scores(nbest: NBest, model: str | None, store: str, *, quiet: bool) ->
 
 
 def _interval(low_high: list[float] | None) -> str:
-    return f"{low_high[0]:.1f}-{low_high[1]:.1f}" if low_high else ""
+    if low_high is None:
+        return ""
+    return f"{low_high[0]:.1f}{'-' if low_high[0] >= 0 else ' to '}{low_high[1]:.1f}"
 
 
 def default_metrics(nbest: NBest) -> list[str]:

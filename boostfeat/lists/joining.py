@@ -50,6 +50,12 @@ def join_column(nbest: NBest, name: str, numbers: Numbers, path: str) -> NBest:
     """The list with a number a hypothesis, in its order. A file that shows its texts must show these."""
     if numbers.denominators is not None:
         raise InputError(f"{path}: expected one number a hypothesis, found two; name a column with FILE:COLUMN")
+    check_numbers(nbest, numbers, path)
+    return with_features(nbest, {name: numbers.values})
+
+
+def check_numbers(nbest: NBest, numbers: Numbers, path: str) -> None:
+    """Raise unless there is a number for each hypothesis, of the same text where the file shows texts."""
     if len(numbers) != nbest.n_hyps:
         raise InputError(
             f"{path}: expected {nbest.n_hyps} numbers, one for each hypothesis in the order of the list, found {len(numbers)}; "
@@ -63,7 +69,6 @@ def join_column(nbest: NBest, name: str, numbers: Numbers, path: str) -> NBest:
                 f"{path}: expected the texts of the list, found others in {other.sum()} of {len(other)} rows (row {k + 1}: "
                 f"{clip(numbers.texts[k].as_py())}, hypothesis: {clip(nbest.text[k].as_py())}); give the file of this very list"
             )
-    return with_features(nbest, {name: numbers.values})
 
 
 def squeezed(texts: Strings) -> Strings:

@@ -7,11 +7,10 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from ..core.errors import InputError, clip
 from ..metrics.metric import METRICS
+from .joining import check_numbers
 from .nbest import NBest
 from .number_files import Numbers, read_numbers, split_spec
 
@@ -21,13 +20,7 @@ _NAME = re.compile(r"[^\s,=*]+")
 def join_quality(nbest: NBest, name: str, numbers: Numbers, path: str, *, lower: bool = False) -> NBest:
     """The list with a quality column: a number a hypothesis, in its order. A file that shows its texts must show these."""
     check_name(name)
-    if len(numbers) != nbest.n_hyps:
-        raise InputError(
-            f"{path}: expected {nbest.n_hyps} numbers, one for each hypothesis in the order of the list, found {len(numbers)}; "
-            "give the file of this very list"
-        )
-    if numbers.texts is not None:
-        _check_texts(nbest, numbers.texts, path)
+    check_numbers(nbest, numbers, path)
     weight = np.ones(len(numbers)) if numbers.denominators is None else numbers.denominators
     return replace(nbest, quality=nbest.quality.with_column(name, numbers.values, weight, lower=lower))
 
@@ -61,17 +54,6 @@ def check_name(name: str) -> None:
     if name in METRICS or re.fullmatch(r"bleu\+[\d.]+", name) or not _NAME.fullmatch(name):
         raise InputError(
             f"quality column {clip(name)}: expected a name that is no metric, without blanks, ',', '=' and '*'; choose another"
-        )
-
-
-def _check_texts(nbest: NBest, texts: pa.Array, path: str) -> None:
-    theirs, ours = (pc.replace_substring_regex(column, r"\s+", "") for column in (texts, nbest.text))
-    other = pc.not_equal(theirs, ours).to_numpy(zero_copy_only=False)
-    if other.any():
-        k = int(np.flatnonzero(other)[0])
-        raise InputError(
-            f"{path}: expected the texts of the list, found others in {other.sum()} of {len(other)} rows (row {k + 1}: "
-            f"{clip(texts[k].as_py())}, hypothesis: {clip(nbest.text[k].as_py())}); give the file of this very list"
         )
 
 

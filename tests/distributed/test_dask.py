@@ -30,6 +30,7 @@ from boostfeat.distributed.tuning import tune_on
 from boostfeat.distributed.worker_data import Source
 from boostfeat.distributed.workers import Fleet, connected
 from boostfeat.features import TEMPLATES, Vocab, featurize
+from boostfeat.lists.nbest import Qualities
 from boostfeat.lists.store import write_store
 from boostfeat.model.model import Model
 from boostfeat.tuners.adagrad import Adagrad
@@ -389,3 +390,21 @@ def test_a_worker_lost_while_tuning_is_named_and_the_rest_goes_on(lists, stores,
     fleet.close()
     assert said == [GONE.format(victim), "going on after epoch 1 with 1 worker"]
     assert found.to_json() == tuner.fit(*lists, RUN).to_json()
+
+
+@pytest.mark.parametrize("gain", ["ter", "chrf", "errors"])
+def test_any_gain_is_learnt_as_on_one_machine(lists, fleet, tmp_path, gain):
+    """Metrics of texts, and a column of numbers that are no whole ones: sums are over blocks, wherever these are."""
+    rng = np.random.default_rng(0)
+    dev = lists[0]
+    dev = replace(dev, quality=Qualities().with_column("errors", 7 * rng.random(dev.n_hyps), rng.random(dev.n_hyps), lower=True))
+    write_store(dev, tmp_path / "dev.nbest")
+    source = Source.of(str(tmp_path / "dev.nbest"))
+    options = recipe("default", gain=gain, rounds=3, **SMALL)
+    here, there = boost(dev, None, options, seed=1), boost_on(fleet(4), source, dev, None, options, seed=1)
+    assert there.weights == here.weights
+    assert [tree.to_json()["nodes"] for tree in there.trees] == [tree.to_json()["nodes"] for tree in here.trees]
+    run = replace(RUN, gain=gain, metric=gain)
+    for tuner in (Pro(), Mira(epochs=2)):
+        here, there = tuner.fit(dev, None, run), tune_on(fleet(1), source, tuner, dev, None, run)
+        assert (there.weights, there.history) == (here.weights, here.history)

@@ -1,0 +1,213 @@
+"""Quality columns: from files and JSON lines into a list, and out again."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import tarfile
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from boostfeat import formats
+from boostfeat.core.errors import FormatError, InputError
+from boostfeat.lists.build import ReadOptions
+from boostfeat.lists.merging import concat, merge
+from boostfeat.lists.nbest import NBest
+from boostfeat.lists.quality import join_qualities
+from boostfeat.lists.store import read_store, write_store
+from boostfeat.metrics.metric import metric_of, tokenizer
+
+LINES = """{"boostfeat": "nbest/1", "lower_is_better": ["edits"]}
+{"id": 0, "refs": ["a b"], "hyps": [{"text": "a b", "quality": {"comet": 0.9, "edits": [0, 2]}},
+ {"text": "a", "quality": {"edits": [1, 2], "comet": 0.5}}]}
+{"id": 2, "refs": ["c"], "hyps": [{"text": "c", "quality": {"comet": -3, "edits": [5, 1]}}]}
+""".replace(",\n ", ", ")
+
+
+@pytest.fixture
+def nbest(tmp_path: Path) -> NBest:
+    (tmp_path / "list").write_text(LINES)
+    return formats.read(tmp_path / "list", ReadOptions())
+
+
+def test_json_lines(nbest: NBest, tmp_path: Path) -> None:
+    own = nbest.quality
+    assert (own.names, own.lower, own.unit) == (("comet", "edits"), (False, True), (3.0, 5.0))
+    np.testing.assert_array_equal(own.value, [[0.9, 0], [0.5, 1], [-3, 5]])
+    np.testing.assert_array_equal(own.weight, [[1, 2], [1, 2], [1, 1]])
+    part = nbest[:1]
+    assert part.quality.unit == own.unit  # of the whole: a part is learnt from as the whole is
+    for some in (nbest, part):
+        stream = io.BytesIO()
+        formats.write(some, stream, format="jsonl")
+        (tmp_path / "again").write_bytes(stream.getvalue())
+        again = formats.read(tmp_path / "again", ReadOptions())
+        assert again == some
+        assert again.quality.unit == own.unit
+
+
+def test_stores_and_merging_keep_columns(nbest: NBest, tmp_path: Path) -> None:
+    write_store(nbest, tmp_path / "store")
+    again = read_store(tmp_path / "store")
+    assert again == nbest
+    assert again.quality.unit == nbest.quality.unit
+    both = concat([nbest, nbest[:1]])
+    assert both.quality.value[:, 0].tolist() == [0.9, 0.5, -3, 0.9, 0.5]
+    assert merge([nbest, nbest]).quality.value.tolist() == nbest.quality.value.tolist()
+    other = replace(nbest, quality=nbest.quality.with_column("comet", np.zeros(3), np.ones(3), lower=True))
+    with pytest.raises(InputError, match="quality columns: expected comet, edits in all lists, found edits, comet in another"):
+        merge([nbest, other])
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"text": "x"}', r"hyps\[0\].quality: expected comet, edits, found none; give every hypothesis the same columns"),
+        ('{"text": "x", "quality": {"comet": 1}}', r"expected comet, edits, found comet;"),
+        (
+            '{"text": "x", "quality": {"comet": 1, "edits": [1, -2]}}',
+            r"quality.edits: expected a finite number, or one with a den",
+        ),
+        ('{"text": "x", "quality": {"comet": NaN, "edits": [1, 2]}}', r"quality.comet: expected a finite number, or \[numerator"),
+        ('{"text": "x", "quality": {"comet": "good", "edits": [1, 2]}}', r"quality.comet: expected a finite number, or"),
+        ('{"text": "x", "quality": {"comet": 1, "edits": [1, 2, 3]}}', r"quality.edits: expected a finite number, or"),
+    ],
+)
+def test_bad_json_lines(tmp_path: Path, line: str, message: str) -> None:
+    (tmp_path / "list").write_text(LINES + '{"id": 3, "hyps": [' + line + "]}\n")
+    with pytest.raises(FormatError, match=message):
+        formats.read(tmp_path / "list", ReadOptions())
+
+
+COMET = json.dumps({"dev": [{"src": "x", "mt": t, "COMET": c} for t, c in (("a b", 0.9), ("a", 0.5), ("c", 0.1))]})
+FILES = {  # content, column, values, weights
+    "text": ("0.9\n0.5\n0.1\n", "", [0.9, 0.5, 0.1], [1, 1, 1]),
+    "two a line": ("1 2\n3 4\n5 6\n", "", [1, 3, 5], [2, 4, 6]),
+    "TSV": ("text\tda\nx\t70\ny\t80\nz\t90\n", ":da", [70, 80, 90], [1, 1, 1]),
+    "TSV with lengths": ("edits\tlen\n1\t2\n3\t4\n5\t6\n", ":edits,len", [1, 3, 5], [2, 4, 6]),
+    "JSON": ("[0.9, 0.5, 0.1]", "", [0.9, 0.5, 0.1], [1, 1, 1]),
+    "COMET": (COMET, "", [0.9, 0.5, 0.1], [1, 1, 1]),
+}
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("case", FILES)
+def test_files(nbest: NBest, tmp_path: Path, case: str, packed: bool) -> None:
+    content, column, values, weights = FILES[case]
+    path = tmp_path / ("numbers.gz" if packed else "numbers")
+    path.write_bytes(gzip.compress(content.encode()) if packed else content.encode())
+    found = join_qualities(nbest, [f"new={path}{column}"], ["new"]).quality
+    assert found.names == ("comet", "edits", "new")
+    assert found.lower == (False, True, True)
+    assert found.value[:, 2].tolist() == values
+    assert found.weight[:, 2].tolist() == weights
+
+
+@pytest.mark.parametrize(
+    ("content", "spec", "lower", "message"),
+    [
+        ("1\n2\n", "new={}", (), "numbers: expected 3 numbers, one for each hypothesis in the order of the list, found 2"),
+        ("1\nnan\n3\n", "new={}", (), "numbers:2: expected a finite number, found 'nan'"),
+        ("1\n2\n3\n", "bleu={}", (), "quality column 'bleu': expected a name that is no metric"),
+        ("1\n2\n3\n", "bleu+0.5={}", (), "expected a name that is no metric"),
+        ("1\n2\n3\n", "a,b={}", (), "expected a name that is no metric, without blanks"),
+        ("1\n2\n3\n", "new", (), "--quality new: expected NAME=FILE, found no name or no file"),
+        ("1\n2\n3\n", "new={}", ("old",), r"--lower-is-better old: expected a quality column \(new, comet, edits\), found none"),
+        ("a\tb\n1\t2\n1\t2\n1\t2\n", "new={}", (), "expected one column of numbers, found 2"),
+        (COMET.replace('"a b"', '"b"'), "new={}", (), "expected the texts of the list, found others in 1 of 3 rows"),
+    ],
+)
+def test_bad_files(nbest: NBest, tmp_path: Path, content: str, spec: str, lower: tuple[str, ...], message: str) -> None:
+    (tmp_path / "numbers").write_text(content)
+    with pytest.raises(InputError, match=message):
+        join_qualities(nbest, [spec.format(tmp_path / "numbers")], lower)
+
+
+def test_import_convert_and_join(boostfeat, tmp_path: Path) -> None:
+    """Through the commands: a column survives JSON lines, and its loss in another format is said."""
+    (tmp_path / "list").write_text("0 ||| a b ||| lm= 1 ||| -1\n0 ||| a ||| lm= 2 ||| -2\n1 ||| c ||| lm= 3 ||| -3\n")
+    (tmp_path / "ref").write_text("a b\nd\n")
+    (tmp_path / "comet").write_text("0.9\n0.5\n0.1\n")
+    store, lines, joined = tmp_path / "a.nbest", tmp_path / "a.jsonl", tmp_path / "b.nbest"
+    made = ("import", tmp_path / "list", "-r", tmp_path / "ref", "-q")
+    assert boostfeat(*made, "--quality", f"comet={tmp_path / 'comet'}", "-o", store)[0] == 0
+    assert boostfeat("convert", store, "-o", lines)[0] == 0
+    assert boostfeat("import", lines, "-o", joined, "-q")[0] == 0
+    assert read_store(joined) == read_store(store)
+    code, _, err = boostfeat("convert", store, "--format", "moses", "-o", tmp_path / "moses")
+    assert code == 0
+    assert "warning: quality columns are not written (comet): moses has no place for them, jsonl has" in err
+    assert boostfeat(*made, "-o", joined)[0] == 0
+    how = ("--quality", f"comet={tmp_path / 'comet'}", "--lower-is-better", "comet", "-o", store, "-q")
+    assert boostfeat("join", joined, *how)[0] == 0
+    assert read_store(store).quality.lower == (True,)
+    code, _, err = boostfeat(*made, "--lower-is-better", "comet", "-o", store)
+    assert code == 2
+    assert "--lower-is-better comet: expected a quality column (none is given)" in err
+    assert boostfeat(*made, "--tokenize", "klingon", "-o", store)[0] == 2
+
+
+def test_scores_are_ratios_of_sums(nbest: NBest) -> None:
+    """A list without hypotheses counts as the worst one of the corpus."""
+    metric = metric_of("edits", nbest)
+    rows = metric.rows(nbest)
+    assert metric.score(rows[[1, 2]].sum(axis=0)) == 6 / 3
+    assert metric.gain(nbest).tolist() == [-0.0, -0.1, -1.0]
+    assert metric.empty_row(nbest, 1).tolist() == [5, 1]
+
+
+# -- tokenisers ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["none", "13a", "intl", "zh", "char"])
+def test_tokenisers_are_sacrebleus(boostfeat, tmp_path: Path, name: str) -> None:
+    import sacrebleu
+
+    hyps, refs = (
+        ["Don't panic, it's only 3.5% (more).", "我喜欢 tea-time!"],
+        ["Do not panic: it's 3.5 % more.", "我爱 tea time !"],
+    )
+    (tmp_path / "list").write_text("".join(f"{k} ||| {h} ||| lm= 1 ||| -1\n" for k, h in enumerate(hyps)))
+    (tmp_path / "ref").write_text("\n".join(refs) + "\n")
+    flags = ("-r", tmp_path / "ref", "--tokenize", name, "-o", tmp_path / "a.nbest", "-q")
+    assert boostfeat("import", tmp_path / "list", *flags)[0] == 0
+    oracle = sacrebleu.BLEU(tokenize=name, force=True)
+    expected = oracle.corpus_score(hyps, [refs]).score
+    found = json.loads(boostfeat("score", tmp_path / "a.nbest", "--metrics", "bleu", "--json")[1])["metrics"]["bleu"]
+    assert found["score"] == pytest.approx(expected, rel=1e-12)
+    assert found["signature"] == str(oracle.get_signature())
+    assert read_store(tmp_path / "a.nbest").tokenizer == name
+
+
+def test_unknown_tokenisers_list_the_known() -> None:
+    with pytest.raises(InputError, match=r"unknown tokenizer 'klingon': expected one of 13a, .*none"):
+        tokenizer("klingon")
+
+
+def test_a_system_of_wmt23(boostfeat, real: Path, tmp_path: Path) -> None:
+    """sacrebleu's 47.37 for ONLINE-W, uk-en (13a)."""
+    with tarfile.open(real / "wmt-pools" / "wmt23.uk-en.tar.xz") as pool:
+        for kind, name in (("references", "ref.refA"), ("system-outputs", "hyp.ONLINE-W")):
+            file = pool.extractfile(f"{kind}/generaltest2023.uk-en.{name}.en")
+            assert file is not None
+            (tmp_path / kind).write_bytes(file.read())
+    store = tmp_path / "w.nbest"
+    made = ("--system", f"ONLINE-W={tmp_path / 'system-outputs'}", "-r", tmp_path / "references", "--tokenize", "13a")
+    assert boostfeat("import", *made, "-o", store, "-q")[0] == 0
+    code, out, _ = boostfeat("info", store, "--json")
+    assert code == 0
+    assert round(json.loads(out)["first"], 2) == 47.37
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "best"), [("train_atis", 7.66, 5.06), ("test_ls_other", 3.67, 2.27), ("test_swbd", 15.86, 12.57)]
+)
+def test_error_rates_of_real_speech_lists(boostfeat, real: Path, tmp_path: Path, name: str, first: float, best: float) -> None:
+    """HyPoradise, words as they stand."""
+    assert boostfeat("import", real / "asr" / f"{name}.json.xz", "-o", tmp_path / "a.nbest", "-q")[0] == 0
+    found = json.loads(boostfeat("info", tmp_path / "a.nbest", "--metric", "wer", "--json")[1])
+    assert (round(found["first"], 2), round(found["oracle"], 2)) == (first, best)
