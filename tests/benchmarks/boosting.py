@@ -13,14 +13,12 @@ import numpy as np
 from harness import REAL, cpu, fi_en, in_process, report
 from synthetic import SyntheticOptions, synthetic_nbest
 
-from boostfeat.boosting.options import BoostOptions
 from boostfeat.boosting.round_loss import RoundLoss
 from boostfeat.lists.nbest import NBest
 from boostfeat.lists.store import read_store, write_store
 from boostfeat.losses.line_search import minimise_ray
 from boostfeat.losses.pairs import PairOptions, Pairs, pairs_for
 from boostfeat.losses.pairwise import PairwiseLogLoss
-from boostfeat.metrics.bleu import sentence_bleu
 from boostfeat.model.model import Model
 from boostfeat.model.units import Space
 from boostfeat.trees.growing import Grower, TreeOptions
@@ -88,7 +86,7 @@ def rounds(nbest: NBest, pairs: Pairs, scores: Any, max_leaves: int = 2) -> Any:
     """A round of boost(): gradient, tree, line search and score update."""
     space = Space.of(nbest, "local")
     counts = space.counts()
-    training = RoundLoss.of(space, nbest.hyp_ptr, pairs, sentence_bleu(nbest.stats), BoostOptions())
+    training = RoundLoss.of(space, nbest.hyp_ptr, pairs)
     scores = scores[training.hyps]
     training = replace(training, hyps=np.arange(len(scores)))
 

@@ -63,13 +63,11 @@ def test_features_are_never_copied_and_the_trees_are_the_same(store, in_memory, 
     assert spoilt or peak["RssAnon"] - before < 0.6 * dev.X.nbytes
 
 
-@pytest.mark.parametrize("least_owners", [0, 3])
-def test_blocks_of_columns_give_the_same_bins(monkeypatch, least_owners):
+def test_blocks_of_columns_give_the_same_bins(monkeypatch):
     rng = np.random.default_rng(0)
     x = np.stack([rng.normal(size=5000), rng.integers(-2, 3, 5000) * 0.5, np.zeros(5000), rng.normal(size=5000).round(1)], axis=1)
     counts = rng.integers(1, 5, 5000).astype(float)
-    owners = np.arange(5001), np.sort(rng.integers(0, 40, 5000)).astype(np.int32)
-    how = {"max_bin": 255, "least": 20, "centred": True, "sparse": None, "owners": owners, "least_owners": least_owners}
+    how = {"max_bin": 255, "least": 20, "centred": True, "sparse": None}
     whole = Bins(x, counts, threads=1, **how)
     monkeypatch.setattr(bins, "_NUMBERS", 1)
     parts = Bins(x, counts, threads=2, **how)

@@ -361,7 +361,7 @@ def test_intervals_are_to_scale():
         {"name": n, "test": {"bleu-sbp": s}, "confidence": i}
         for n, s, i in (("a", 25.0, [24.0, 26.0]), ("b", 26.0, [25.5, 28.0]))
     ]
-    found = intervals(rows, "b")
+    found = intervals(rows, "b", "bleu-sbp")
     assert [(t["label"], t["at"]) for t in found["ticks"]] == [("24", 0), ("25", 25), ("26", 50), ("27", 75), ("28", 100)]
     assert [(r["left"], r["dot"], r["left"] + r["width"]) for r in found["rows"]] == [(0, 25, 50), (37.5, 50, 100)]
     assert found["base"] == 50

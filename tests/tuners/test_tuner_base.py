@@ -181,7 +181,7 @@ def test_the_epoch_that_is_kept():
         assert [row.get("select") for row in rows] == (gains["select"] if select else [None] * len(weights))
         assert [(row["epoch"], row["extra"], row["nonzero"]) for row in rows] == [(k, k / 2, 15) for k in range(len(weights))]
         assert model.config == {
-            "method": "mira", **asdict(Mira()), "seed": 0, "metric": "bleu", "epoch": want,
+            "method": "mira", **asdict(Mira()), "seed": 0, "gain": "bleu", "metric": "bleu", "epoch": want,
             "pick": pick if pick != "auto" else "select" if select else "train" if train_default else "last",
         }  # fmt: skip
 
