@@ -23,7 +23,10 @@ from boostfeat.lists.nbest import NBest, SparseRows, strings
 quick = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 NAMES = ["lm", "tm_0", "tm_1", "a=b", "pt:das|the", "ä €", "0", "😀"]
-tokens = st.one_of(st.sampled_from(["a", "b", "c", "the", "ä", "😀", "|||", "-"]), st.text(max_size=3).filter(str.strip))
+tokens = st.one_of(
+    st.sampled_from(["a", "b", "c", "the", "ä", "😀", "|||", "-"]),
+    st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=3).filter(str.strip),
+)
 texts = st.lists(tokens, max_size=6).map(lambda words: " ".join(" ".join(words).split()))
 values = st.integers(-40, 40).map(lambda k: k / 4) | st.just(-0.0)
 names = st.sampled_from(NAMES) | st.integers(0, 300).map(lambda k: f"rare:{k}")

@@ -25,6 +25,7 @@ from .compression import COMPRESSORS, DECOMPRESSORS, Bounded
 from .errors import CANNOT_WRITE, FormatError, InputError
 
 CHUNK_BYTES = 1 << 22
+LONGEST_LINE = 1 << 28  # bytes of a first line by which a format is recognised
 SMALL_FILE = 1 << 16  # bytes on disk below which a thread to read ahead costs more than it saves
 
 # Called while a file is read: its name, the decompressed bytes so far, and its size on disk (0 for standard input).
@@ -172,13 +173,18 @@ def _ahead(chunks: Iterator[bytes]) -> Iterator[bytes]:
         stop.set()
 
 
-def read_head(path: str | Path, size: int = 1 << 16) -> bytes:
-    """The first lines of a file, decompressed, at most ``size`` bytes. What is read from a pipe is put back."""
+def read_head(path: str | Path, size: int = 1 << 16, *, whole_line: bool = False) -> bytes:
+    """The first lines of a file, decompressed, at most ``size`` bytes. What is read from a pipe is put back.
+
+    With ``whole_line``, more bytes are read where the first line has more (but not without end).
+    """
     stream, file = _open(path)
     head, is_pipe = b"", str(path) == "-" or not os.path.isfile(path)
     try:
         while len(head) < size and (more := _read(stream, size - len(head), str(path), len(head))):
             head += more
+            if whole_line and len(head) == size < LONGEST_LINE and b"\n" not in more and b"\0" not in head[: 1 << 16]:
+                size *= 4
         if is_pipe:
             _looked_into[_key(path)] = (io.BufferedReader(_Replay(head, stream), 1 << 16), file)
     finally:
@@ -218,6 +224,9 @@ def decode_line(raw: bytes, path: str | Path, number: int) -> str:
 
 def decode(raw: bytes, where: str) -> str:
     """UTF-8 text of a line, or a FormatError that recognises a binary file."""
+    if (nul := raw.find(b"\0")) >= 0 and not raw.startswith(b"ARROW1"):
+        fix = "looks like a binary file or another encoding: convert it with iconv"
+        raise FormatError(where, expected="text", found=f"byte 0x00 at column {nul + 1}", fix=fix)
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -250,7 +259,7 @@ def is_writable_target(path: str | Path) -> None:
         raise InputError(f"{target}: expected an existing folder {folder!r}, found none; make it first")
     if os.path.isdir(target):
         raise InputError(f"{target}: expected a file name to write, found a folder; name a file in it")
-    if (exists and not os.access(target, os.W_OK)) or not (_is_special(target) or os.access(folder, os.W_OK)):
+    if (exists and not os.access(target, os.W_OK)) or not (is_special(target) or os.access(folder, os.W_OK)):
         raise InputError(f"{target}: expected a writable folder, found one that is not; choose another output")
 
 
@@ -262,7 +271,7 @@ def _why(error: OSError) -> str:
     return os.strerror(error.errno or errno.EIO)  # not error.strerror: Arrow's is a paragraph
 
 
-def _is_special(path: str | Path) -> bool:
+def is_special(path: str | Path) -> bool:
     """A device or pipe (/dev/null, >(gzip)): written as it is, since renaming onto it would replace it."""
     return os.path.exists(path) and not os.path.isfile(path)
 
@@ -274,7 +283,7 @@ def atomic_path(path: str | Path) -> Iterator[str]:
     target = Path(os.path.realpath(path))  # what a link points to: the link stays
     temporary, held = "", -1
     try:
-        if _is_special(path):
+        if is_special(path):
             yield str(path)
             return
         _remove_stale(target)

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..core.arrays import I64, offsets, segment_positions
 from ..core.errors import InputError
+from ..core.text import split_words
 from ..lists.graph import EXAMINED_PER_STRING
 from ..lists.kbest import Shape, find_best, find_kbest, unfold
 from ..model.model import Model
@@ -56,7 +57,7 @@ class Decoder:
 
     def decode(self, sentence: str) -> Decoded:
         """Translate a sentence."""
-        tokens, table = sentence.split(), self.system.table
+        tokens, table = split_words(sentence), self.system.table
         n = len(tokens)
         lattice = Lattice.of(self.system, self.scorer, tokens, table_limit=self.options.table_limit)
         if not n:
@@ -95,7 +96,7 @@ class Decoder:
 
     def score(self, sentence: str, phrases: Sequence[tuple[int, int, str]]) -> Derivation:
         """The derivation that translates these source spans (start, end, target phrase) in this order, feature by feature."""
-        lattice = Lattice.of(self.system, self.scorer, sentence.split())
+        lattice = Lattice.of(self.system, self.scorer, split_words(sentence))
         hyps = np.full((len(phrases) + 1, kernel.N_COLUMNS), -1, np.int64)
         hyps[0, [kernel.STATE, kernel.END, kernel.COVERED]] = self.system.lm.start, 0, 0
         chosen = np.array([lattice.find(*phrase) for phrase in phrases], np.int64)

@@ -19,6 +19,7 @@ from numba import njit
 
 from ..core.arrays import F64, I32, I64
 from ..core.errors import FormatError, clip
+from ..core.text import split_words
 from .arpa import read_arpa
 
 UNKNOWN_LOG10 = -100.0  # of <unk> where the model has none, as KenLM does
@@ -142,7 +143,7 @@ class LanguageModel:
 
     def score(self, sentence: str) -> float:
         """ln p(sentence </s> | <s>)."""
-        ids = np.append(self.ids(sentence.split()), np.int32(self.end))
+        ids = np.append(self.ids(split_words(sentence)), np.int32(self.end))
         return float(extend_all(self.automaton, self.start, ids)[0])
 
     @classmethod

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from ..core.arrays import F64, I32, I64, offsets, segment_positions
 from ..core.errors import FormatError, clip
+from ..core.text import split_words
 from ..formats.moses.phrase_table import ALIGNMENT, N_REORDERING, REORDERING, SOURCE, TARGET, Entries, log_scores, read_entries
 from ..lists.words import flags
 
@@ -42,7 +43,7 @@ class _Wanted:
     """The phrases of some sentences, by length, made when the table first shows a phrase of that length."""
 
     def __init__(self, sentences: Iterable[str]) -> None:
-        self.sentences = [[word.encode() for word in sentence.split()] for sentence in sentences]
+        self.sentences = [[word.encode() for word in split_words(sentence)] for sentence in sentences]
         self.by_length: dict[int, set[bytes]] = {}
 
     def __contains__(self, phrase: bytes) -> bool:

@@ -13,6 +13,7 @@ from ..core.arrays import F64, I64, offsets, segment_positions
 from ..core.errors import InputError
 from ..core.files import read_lines
 from ..core.strings import Strings
+from ..core.text import normal
 from ..lists.nbest import strings
 from ..lists.words import NONE, Words, positions, tokenise
 
@@ -57,7 +58,7 @@ def read_lexicon(source: str | Path, target: str | Path) -> Lexicon:
 
 
 def learn_lexicon(source: Sequence[str], target: Sequence[str]) -> Lexicon:
-    src, tgt = (tokenise(strings([" ".join(line.split()) for line in lines]))[0] for lines in (source, target))
+    src, tgt = (tokenise(strings([normal(line) for line in lines]))[0] for lines in (source, target))
     return Lexicon(model1(src, tgt), model1(tgt, src))
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from numba import njit
 
 from ..core.arrays import F64, I64, Array
+from ..core.text import split_words
 from .consensus import STEP
 from .context import Rows
 from .dense import NUMBER, PUNCTUATION, _characters
@@ -54,7 +55,7 @@ def _learn_frequency(rows: Rows, counts: I64) -> dict[str, Any]:
     nbest = rows.corpus.nbest
     first = nbest.hyp_ptr[:-1][np.diff(nbest.hyp_ptr) > 0]
     texts = [*nbest.text.take(first).to_pylist(), *nbest.refs.to_pylist()]
-    seen = Counter(token for text in texts for token in text.split())
+    seen = Counter(token for text in texts for token in split_words(text))
     return {"frequencies": dict(sorted(seen.items(), key=lambda item: (-item[1], item[0]))[:MOST_WORDS])}
 
 

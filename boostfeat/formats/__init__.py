@@ -1,12 +1,13 @@
 """Readers and writers of n-best lists and graphs, one file each.
 
-A reader module has ``sniff(head) -> bool`` (does this text look like mine?) and ``read(path, options) -> NBest``;
+A reader module has ``sniff(head) -> bool`` (do most of these first lines look like mine?) and ``read(path, options) -> NBest``;
 a writer module has ``write(nbest, stream)``. ``auto`` asks the readers in the order of the registry.
 """
 
 from __future__ import annotations
 
 import importlib
+from codecs import BOM_UTF8
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -61,7 +62,7 @@ def detect(path: str | Path) -> str:
     """The name of the format of a file, by looking at its first lines."""
     if Path(path).is_dir() and espnet.is_folder(path):
         return "espnet"
-    head = read_head(path)
+    head = read_head(path, whole_line=True)
     if not head.strip():
         raise FormatError(str(path), expected="an n-best list", found="an empty file", fix="check what wrote it")
     if head[257:262] == b"ustar":
@@ -70,7 +71,7 @@ def detect(path: str | Path) -> str:
         )
     if b"\0" in head:
         raise FormatError(str(path), expected="an n-best list", found="a binary file", fix="name the list the decoder wrote")
-    text = head.decode("utf-8", "replace")
+    text = _text(head)
     for name in READERS:
         if reader_module(name).sniff(text):
             return name
@@ -82,13 +83,16 @@ def detect(path: str | Path) -> str:
     )
 
 
+def _text(head: bytes) -> str:
+    return head.removeprefix(BOM_UTF8).decode("utf-8", "replace")
+
+
 def read(path: str | Path, options: ReadOptions, *, format: str = "auto") -> NBest:
     """One file of n-best lists or graphs, without references; see build.attach."""
     name = detect(path) if format == "auto" else format
-    if name == "moses" and reader_module("moses-enriched").sniff(read_head(path).decode("utf-8", "replace")):
-        name = "moses-enriched"
-    if name == "cdec" and reader_module("cdec-forest").sniff(read_head(path).decode("utf-8", "replace")):
-        name = "cdec-forest"
+    for plain, richer in (("moses", "moses-enriched"), ("cdec", "cdec-forest")):
+        if name == plain and format != "auto" and reader_module(richer).sniff(_text(read_head(path, whole_line=True))):
+            name = richer
     reader: Callable[[str | Path, ReadOptions], NBest] = reader_module(name).read
     return reader(path, options)
 
@@ -97,6 +101,12 @@ def read_all(paths: Sequence[str | Path], options: ReadOptions, *, format: str =
     """Several files of one corpus: lists of the same sentence are accumulated, duplicates removed."""
     lists = [read(path, options, format=format) for path in paths]
     return lists[0] if len(lists) == 1 else merge(lists)
+
+
+def left_out(nbest: NBest, *, format: str) -> list[str]:
+    """What a list holds and a format has no place for. What would read back as something else is refused by ``write``."""
+    module = _module(WRITERS, format)
+    return module.left_out(nbest) if hasattr(module, "left_out") else []
 
 
 def write(nbest: NBest, stream: IO[bytes], *, format: str) -> None:

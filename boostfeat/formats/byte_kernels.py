@@ -7,8 +7,6 @@ from fractions import Fraction
 import numpy as np
 from numba import njit
 
-from ..metrics.bleu import space_width
-
 _K1, _K2 = np.uint64(0xFF51AFD7ED558CCD), np.uint64(0x9E3779B97F4A7C15)
 _TENS = np.array([10.0**k for k in range(23)])  # all exact
 _MOST = 100  # the largest power of ten in the tables
@@ -130,17 +128,19 @@ def hash_bytes(buf, i, end, h1, h2):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def put_tokens(buf, begin, end, out, at):  # type: ignore[no-untyped-def]
-    """Copy the words of buf[begin:end] to OUT out[at:] with single spaces; (position after them, number of words)."""
+    """Copy the words of buf[begin:end] to OUT out[at:] with single spaces; (position after them, number of words).
+
+    Words as in core.text: between blanks and tabs.
+    """
     n, i = 0, begin
     while i < end:
-        width = space_width(buf, i, end)
-        if width:
-            i += width
+        if buf[i] == 32 or buf[i] == 9:
+            i += 1
             continue
         if n:
             out[at] = 32
             at += 1
-        while i < end and space_width(buf, i, end) == 0:
+        while i < end and buf[i] != 32 and buf[i] != 9:
             out[at] = buf[i]
             at += 1
             i += 1

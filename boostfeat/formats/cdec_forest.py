@@ -19,13 +19,14 @@ from typing import Any, NamedTuple, NoReturn
 from ..core.errors import FormatError, clip, clip_json
 from ..core.files import decode, read_chunks
 from ..core.strict_json import parse_json
+from ..core.text import BLANKS, normal, split_words
 from ..lists.build import ReadOptions
 from ..lists.graph import Graph, GraphBuilder, kbest_lists
 from ..lists.nbest import NBest
 from .moses.hypergraph import sentence_of
 
 FIX = "is this a forest that cdec wrote?"
-SLOT = re.compile(r"\[(?:[^\]\s]+,)?([0-9]{1,4})\]")
+SLOT = re.compile(r"\[(?:[^\] \t]+,)?([0-9]{1,4})\]")
 
 
 class Rule(NamedTuple):
@@ -175,19 +176,19 @@ def _rules(value: Any, place: str) -> dict[int, Rule]:
 
 
 def _rule(text: str, where: str) -> Rule:
-    fields = [field.strip() for field in text.split("|||")]
+    fields = [field.strip(BLANKS) for field in text.split("|||")]
     if len(fields) < 3:
         raise FormatError(where, expected="[LHS] ||| source ||| target", found=clip(text), fix=FIX)
-    src, tgt = fields[1:3]
+    src, tgt = map(normal, fields[1:3])
     source: list[str | int] = []
     n_slots = 0
-    for token in src.split():
+    for token in split_words(src):
         if SLOT.fullmatch(token):
             source.append(n_slots)
             n_slots += 1
         else:
             source.append(token)
-    slots = ((token, SLOT.fullmatch(token)) for token in tgt.split())
+    slots = ((token, SLOT.fullmatch(token)) for token in split_words(tgt))
     target = [int(slot[1]) - 1 if slot else token for token, slot in slots]
     if sorted(w for w in target if isinstance(w, int)) != list(range(n_slots)):
         raise FormatError(where, expected=f"the {n_slots} gaps of the source once in the target", found=clip(tgt), fix=FIX)

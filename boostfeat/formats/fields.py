@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from math import isfinite, nan
 from operator import itemgetter
 from pathlib import Path
@@ -11,19 +13,29 @@ from typing import Any
 
 from ..core.errors import FormatError, clip
 from ..core.files import read_lines
+from ..core.text import BLANKS, split_words
 from ..lists.build import Builder, HypRecord, ReadOptions
 from ..lists.nbest import NBest
+
+_LINK = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
+LOOKED_AT = 1000  # lines among which those are
+SNIFFED = 20  # lines that are not blank, by which a format is recognised
 
 
 def number(text: str, where: str, what: str) -> float:
     """A finite number."""
     try:
-        value = float(text)
+        value = float(text) if _is_plain(text) else nan
     except ValueError:
         value = nan
-    if not isfinite(value) or "_" in text:
+    if not isfinite(value):
         raise FormatError(where, expected=f"a finite number for {what}", found=clip(text), fix="repair or remove this line")
     return value
+
+
+def _is_plain(text: str) -> bool:
+    """Whether nothing is in it that only Python takes for a part of numbers: 1_000, full-width digits, white space."""
+    return text.isascii() and text.isprintable() and "_" not in text
 
 
 def optional_score(text: str, where: str) -> float:
@@ -33,7 +45,7 @@ def optional_score(text: str, where: str) -> float:
 
 def sentence_id(text: str, where: str) -> int:
     """A sentence number from 0."""
-    text = text.strip()
+    text = text.strip(BLANKS)
     if not (text.isascii() and text.isdigit()) or len(text) > 18:
         raise FormatError(where, expected="a sentence id (0, 1, ...)", found=clip(text), fix="is this an n-best list?")
     return int(text)
@@ -41,7 +53,7 @@ def sentence_id(text: str, where: str) -> int:
 
 def split_fields(line: str, where: str, *, least: int, layout: str, most: int | None = None) -> list[str]:
     """Fields between ``|||``; the space around the bars is optional (``0|||`` is seen in the wild)."""
-    parts = [part.strip() for part in line.split("|||")]
+    parts = [part.strip(BLANKS) for part in line.split("|||")]
     if len(parts) < least or (most is not None and len(parts) > most):
         count = str(least) if most in (None, least) or len(parts) < least else f"at most {most}"
         raise FormatError(
@@ -71,7 +83,7 @@ def label_groups(field: str, where: str) -> list[tuple[str, list[str]]]:
     """(label, values) of ``d= 0 -1.5 lm= -3``, ``d: 0 -1.5 lm: -3``, ``d=0 lm=-3``; bare numbers are f_0, f_1, ..."""
     groups: list[tuple[str, list[str]]] = []
     labelled = False
-    for token in field.split():
+    for token in split_words(field):
         name, equals, value = (token[:-1], True, "") if token[-1] in "=:" else token.rpartition("=")
         if equals and not name:
             raise FormatError(where, expected="a feature's name before '='", found=clip(token), fix="repair or remove this line")
@@ -80,8 +92,11 @@ def label_groups(field: str, where: str) -> list[tuple[str, list[str]]]:
             groups.append((name, [value] if value else []))
         elif labelled:
             groups[-1][1].append(token)
-        else:
+        elif is_number(token):
             groups.append((f"f_{len(groups)}", [token]))
+        else:
+            fix = "are there bars '|||' in the text? repair or remove this line"
+            raise FormatError(where, expected="features like Name= value", found=clip(token), fix=fix)
     return groups
 
 
@@ -96,14 +111,14 @@ class FeatureParser:
         self._pick_values: Any = None
 
     def __call__(self, field: str, where: str) -> dict[str, float]:
-        tokens = field.split()
+        tokens = split_words(field)
         if len(tokens) == self._n_tokens and self._pick_labels(tokens) == self._labels:
             texts = self._pick_values(tokens)
             try:
                 values = [float(text) for text in texts]
             except ValueError:
                 return name_values(label_groups(field, where), where)
-            if isfinite(sum(values)) and "_" not in "".join(texts):
+            if isfinite(sum(values)) and _is_plain("".join(texts)):
                 return dict(zip(self._names, values, strict=True))
         features = name_values(label_groups(field, where), where)
         self._learn(tokens, tuple(features))
@@ -120,6 +135,17 @@ class FeatureParser:
             self._labels = self._pick_labels(tokens)
 
 
+def check_links(align: str, where: str, *, n_src: int, n_tgt: int) -> None:
+    """Raise where an alignment is not of links between the words of a phrase pair; of 0 words or less nothing is known."""
+    for link in split_words(align):
+        found = _LINK.fullmatch(link)
+        if not found or 0 < n_src <= int(found[1]) or 0 < n_tgt <= int(found[2]):
+            sides = [f"{n} {side}" for n, side in ((n_src, "source"), (n_tgt, "target")) if n > 0]
+            inside = f" of {' and '.join(sides)} words" if sides else ""
+            fix = "repair or remove this line"
+            raise FormatError(where, expected=f"an alignment of links like 0-1{inside}", found=clip(align), fix=fix)
+
+
 def list_lines(path: str | Path) -> Iterator[tuple[str, str]]:
     """(``file:line``, line) for every line that is not blank; a file without any is an error."""
     empty = True
@@ -131,17 +157,29 @@ def list_lines(path: str | Path) -> Iterator[tuple[str, str]]:
         raise FormatError(str(path), expected="an n-best list", found="an empty file", fix="check what wrote it")
 
 
-def first_fields(head: str) -> list[str] | None:
-    """Fields of the first line that is not blank, None where it is not ``number ||| text ||| ...``; for sniffing."""
-    line = next((line for line in head.split("\n") if line and not line.isspace()), "")
-    parts = [part.strip() for part in line.split("|||")]
-    return parts if len(parts) >= 3 and parts[0].isascii() and parts[0].isdigit() else None
+def most_lines(head: str, tells: Callable[[str], bool | None]) -> bool:
+    """Whether more of a file's first lines tell of a format than against it; a line may tell neither (None). For sniffing."""
+    lines = [line for line in islice(head.split("\n"), LOOKED_AT) if line and not line.isspace()]
+    if len(lines) > 1 and not head.endswith("\n"):  # the last may have been cut
+        lines = lines[:-1]
+    found = [tells(line.removesuffix("\r")) for line in lines[:SNIFFED]]
+    return found.count(True) > found.count(False)
+
+
+def most_fields(head: str, tells: Callable[[list[str]], bool | None]) -> bool:
+    """The same by the fields of each line; one that is not ``number ||| text ||| ...`` tells against."""
+
+    def of_line(line: str) -> bool | None:
+        parts = [part.strip(BLANKS) for part in line.split("|||")]
+        return tells(parts) if len(parts) >= 3 and parts[0].isascii() and parts[0].isdigit() else False
+
+    return most_lines(head, of_line)
 
 
 def is_number(text: str) -> bool:
     try:
-        float(text)
-    except ValueError:
+        number(text, "", "")
+    except FormatError:
         return False
     return True
 

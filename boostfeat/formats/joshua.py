@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from ..core.text import split_words
 from ..lists.build import ReadOptions
 from ..lists.nbest import NBest
 from . import cdec
-from .fields import Layout, first_fields, is_number, read_list
+from .fields import Layout, is_number, most_fields, read_list
 
 LAYOUT = Layout("id ||| text ||| name=value ... ||| score", least=4, most=None)
 # ``-moses`` turns the underscores of dense names into hyphens
@@ -20,12 +21,18 @@ _JOSHUA_NAME = re.compile(r"(?:^|\s)(?:(?:tm|lm)[-_][^\s=]+|OOV_?Penalty)=")
 
 
 def sniff(head: str) -> bool:
-    fields = first_fields(head)
-    if fields is None or len(fields) < 4 or not fields[2] or not is_number(fields[3]):
+    return most_fields(head, _is_joshua)
+
+
+def _is_joshua(fields: list[str]) -> bool | None:
+    """A line like cdec's tells neither: none of its names may be one that Joshua gives."""
+    if len(fields) < 4 or not is_number(fields[3]):
         return False
-    if all(is_number(value) for value in fields[2].split()):
+    if not fields[2]:
+        return None
+    if all(is_number(value) for value in split_words(fields[2])):
         return True
-    return cdec.sniff(head) and _JOSHUA_NAME.search(fields[2]) is not None
+    return (_JOSHUA_NAME.search(fields[2]) is not None or None) if cdec.is_cdec(fields) else False
 
 
 def read(path: str | Path, options: ReadOptions) -> NBest:

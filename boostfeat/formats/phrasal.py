@@ -8,21 +8,27 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ..core.text import split_words
 from ..lists.build import ReadOptions
 from ..lists.nbest import NBest
-from .fields import Layout, first_fields, read_list
+from .fields import Layout, most_fields, read_list
 
 LAYOUT = Layout("id ||| text ||| Name: value ...", least=3, most=None)
 
 
 def sniff(head: str) -> bool:
+    return most_fields(head, _is_phrasal)
+
+
+def _is_phrasal(fields: list[str]) -> bool | None:
     """One value after each colon, and a name Moses' old lists (``d: 0 -1.5 lm: -3``) would not have."""
-    fields = first_fields(head)
-    if fields is None:
+    tokens = split_words(fields[2])
+    if not tokens:
+        return None
+    labels, values = tokens[::2], tokens[1::2]
+    if len(labels) != len(values) or not all(n.endswith(":") for n in labels) or any(v.endswith(":") for v in values):
         return False
-    labels, values = fields[2].split()[::2], fields[2].split()[1::2]
-    single = len(labels) == len(values) > 0 and all(n.endswith(":") for n in labels) and not any(v.endswith(":") for v in values)
-    return single and any(name[0].isupper() or ":" in name[:-1] for name in labels)
+    return any(name[0].isupper() or ":" in name[:-1] for name in labels)
 
 
 def read(path: str | Path, options: ReadOptions) -> NBest:

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ..core.text import split_words
 from ..lists.build import ReadOptions
 from ..lists.nbest import NBest
 from .cdec import NAME_VALUE
-from .fields import Layout, first_fields, is_number, read_list
+from .fields import Layout, is_number, most_fields, read_list
 
 LAYOUT = Layout("id ||| text ||| score ||| name=value ...", least=4, most=4, features=3, score=2)
 
 
 def sniff(head: str) -> bool:
-    fields = first_fields(head)
-    if fields is None or len(fields) != 4 or not is_number(fields[2]):
+    return most_fields(head, _is_travatar)
+
+
+def _is_travatar(fields: list[str]) -> bool | None:
+    if len(fields) != 4 or not is_number(fields[2]):
         return False
-    pairs = fields[3].split(maxsplit=1)  # the first is enough: a line with many sparse features is longer than the head
-    return bool(pairs) and NAME_VALUE.fullmatch(pairs[0]) is not None
+    pairs = split_words(fields[3])
+    return NAME_VALUE.fullmatch(pairs[0]) is not None if pairs else None
 
 
 def read(path: str | Path, options: ReadOptions) -> NBest:

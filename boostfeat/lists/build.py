@@ -19,6 +19,7 @@ import pyarrow as pa
 from ..core.arrays import F64, I32, I64, Array, first_use_order, offsets, unique_rows
 from ..core.errors import FormatError, InputError
 from ..core.strings import Strings, string_buffers
+from ..core.text import normal, split_words
 from ..metrics.bleu import bleu_stats
 from ..metrics.metric import tokenizer
 from .nbest import NBest, SparseRows, Units, strings
@@ -122,7 +123,7 @@ class Builder:
         self._begin(hyp.sent, hyp.where)
         if self.options.size is not None and self._hyp_counts[-1] >= self.options.size:
             return
-        tokens = hyp.text.split()
+        tokens = split_words(hyp.text)
         self._add_text(" ".join(tokens), hyp.score)
         source = self._tokens_of(hyp.sent)
         for unit in hyp.units:
@@ -165,7 +166,7 @@ class Builder:
     def _tokens_of(self, sent: int) -> list[str]:
         if self._source_tokens[0] != sent:
             known = self._source is not None and sent < len(self._source)
-            self._source_tokens = (sent, self._source[sent].split() if known else [])  # type: ignore[index]
+            self._source_tokens = (sent, split_words(self._source[sent]) if known else [])  # type: ignore[index]
         return self._source_tokens[1]
 
     def _number(self, unit: UnitRecord, source: list[str], target: list[str], where: str) -> int:
@@ -412,10 +413,10 @@ def attach(nbest: NBest, *, source: Sequence[str] | None, refs: Sequence[Sequenc
     n = lines.pop()
     last = int(nbest.ids[-1]) if len(nbest) else -1
     if last != n - 1:
-        raise InputError(
-            f"{name}: expected sentence ids up to {n - 1} (the {files[0][0]} have {n} lines), found {last}; "
-            "give the references of this very list"
-        )
+        kinds = " and ".join(dict.fromkeys(kind for kind, _ in files))
+        expected = f"sentence ids up to {n - 1}, as {kinds} with {n:,} lines have" if n else f"{kinds} with lines"
+        found = f"ids up to {last}" if n else "an empty file"
+        raise InputError(f"{name}: expected {expected}, found {found}; give the {kinds} of this very list")
     if (np.diff(nbest.ids, prepend=-1) <= 0).any():
         raise InputError(f"{name}: expected sentence ids that rise, found some that do not; sort the list by sentence id")
 
@@ -430,13 +431,13 @@ def attach(nbest: NBest, *, source: Sequence[str] | None, refs: Sequence[Sequenc
     out = replace(
         nbest,
         ids=np.arange(n, dtype=np.int64),
-        source=strings([" ".join(line.split()) for line in source]),
+        source=strings([normal(line) for line in source]),
         ref_ptr=at_ids(nbest.ref_ptr),
         hyp_ptr=at_ids(nbest.hyp_ptr),
     )
     if not refs:
         return out
-    sentence_refs = [" ".join(file[s].split()) for s in range(n) for file in refs]
+    sentence_refs = [normal(file[s]) for s in range(n) for file in refs]
     out = replace(out, ref_ptr=np.arange(n + 1, dtype=np.int64) * len(refs), refs=strings(sentence_refs))
     return with_stats(out, threads=threads)
 
@@ -477,8 +478,8 @@ def with_own_lines(nbest: NBest, *, source: Sequence[str], refs: Sequence[Sequen
     """A list with the source and the references of each sentence that its own file holds."""
     nbest = replace(
         nbest,
-        source=strings([" ".join(line.split()) for line in source]),
+        source=strings([normal(line) for line in source]),
         ref_ptr=offsets(np.array([len(own) for own in refs], np.int64)),
-        refs=strings([" ".join(ref.split()) for own in refs for ref in own]),
+        refs=strings([normal(ref) for own in refs for ref in own]),
     )
     return with_stats(nbest, threads=threads) if refs and all(refs) else nbest

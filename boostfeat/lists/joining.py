@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from ..core.arrays import F64, HUGE, I64, Array, first_use_order, offsets, owners, segment_positions, unique_rows
 from ..core.errors import InputError, clip
 from ..core.strings import Strings
+from ..core.text import split_words
 from .nbest import NBest, strings, take_strings
 from .number_files import Numbers
 from .pieces import join_pieces, scheme_of
@@ -129,7 +130,7 @@ def places_of(nbest: NBest, tokens: TokenNumbers, path: str) -> I64:
         if (surplus == -ends).all():  # ends of the list only
             return np.repeat(np.arange(nbest.n_occurrences), np.where(is_end, 0, own))
     h = int(np.argmax(counts != n_units))
-    n_words = len(nbest.text[h].as_py().split())
+    n_words = len(split_words(nbest.text[h].as_py()))
     here = nbest.unit_idx[nbest.unit_ptr[h] : nbest.unit_ptr[h + 1]]
     raise InputError(
         f"{path}:{h + 1}: expected a number for each of {n_units[h]} units, {n_words} words"

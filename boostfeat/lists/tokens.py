@@ -25,6 +25,7 @@ import pyarrow as pa
 from ..core.arrays import F64, HUGE, I64, Array, Bool, offsets, owners
 from ..core.errors import FormatError, clip
 from ..core.strings import Strings
+from ..core.text import split_words
 from .build import NameTable, ReadOptions, Triples, assemble, check_order
 from .nbest import NBest, SparseRows, Units, strings, take_strings
 from .pieces import MARKS, Joined, join_pieces, marked_rows, match_characters, scheme_of
@@ -359,7 +360,7 @@ class TokenBuilder:
         source = self.options.source
         if source is None:
             return np.full(len(tokens), _FAR)
-        return np.repeat([len(source[s].split()) if s < len(source) else _FAR for s in self._ids], self._hyp_counts)
+        return np.repeat([len(split_words(source[s])) if s < len(source) else _FAR for s in self._ids], self._hyp_counts)
 
     def _links_fit(self, tokens: Words) -> bool:
         """Whether links are between these tokens and the words of the source that was given, if one was."""
@@ -423,7 +424,7 @@ class TokenBuilder:
             return take_strings(strings([""]), np.zeros(len(draft.x), np.int64))
         texts = [""] * len(draft.x)
         sent = owners(offsets(np.array(self._hyp_counts, np.int64)))[owners(place.ptr)]
-        words = {s: source[s].split() if s < len(source) else [] for s in self._ids}
+        words = {s: split_words(source[s]) if s < len(source) else [] for s in self._ids}
         for r in some.tolist():
             a = int(place.src_start[r])
             texts[r] = " ".join(words[self._ids[sent[r]]][a : a + int(draft.src_len[r])])

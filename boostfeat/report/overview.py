@@ -9,6 +9,7 @@ import numpy as np
 
 from ..core.arrays import F64, I64, Array
 from ..core.errors import InputError
+from ..core.text import split_words
 from ..lists.choices import chosen_stats, texts
 from ..lists.nbest import strings
 from ..metrics.bleu import HYP_LEN, REF_LEN, corpus_bleu, sum_stats
@@ -283,7 +284,7 @@ def _label(starts: tuple[int, ...], k: int) -> str:
 
 
 def _word_counts(texts: Any) -> I64:
-    return np.array([len(text.split()) for text in texts.to_pylist()], np.int64)
+    return np.array([len(split_words(text)) for text in texts.to_pylist()], np.int64)
 
 
 def _metric(system: System, which: str, metric: str) -> float | None:

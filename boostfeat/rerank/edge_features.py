@@ -9,6 +9,7 @@ import numpy as np
 
 from ..core.arrays import offsets
 from ..core.errors import InputError
+from ..core.text import normal, split_words
 from ..features import TEMPLATES, Template, Vocab, featurize
 from ..features.products import product_name
 from ..lists.build import assemble
@@ -72,13 +73,13 @@ def _edge_list(graph: Graph, source: str) -> NBest:
         tgt=strings(texts),
         align=strings([""] * e),
         src_len=np.where(graph.src_start >= 0, graph.src_end - graph.src_start, -1)[edges].astype(np.int32),
-        tgt_len=np.array([len(text.split()) for text in texts], np.int32),
+        tgt_len=np.array([len(split_words(text)) for text in texts], np.int32),
         score=graph.score[edges],
     )
     return assemble(
         NBest(
             ids=np.zeros(1, np.int64),
-            source=strings([" ".join(source.split())]),
+            source=strings([normal(source)]),
             ref_ptr=np.zeros(2, np.int64),
             refs=strings([]),
             hyp_ptr=np.array([0, e], np.int64),
@@ -100,4 +101,4 @@ def _edge_list(graph: Graph, source: str) -> NBest:
 
 
 def _words(source: str, start: int, end: int) -> str:
-    return " ".join(source.split()[start:end]) if start >= 0 else ""
+    return " ".join(split_words(source)[start:end]) if start >= 0 else ""

@@ -19,6 +19,7 @@ from numba import njit
 
 from ..core.arrays import F64, I32, I64, Array, offsets
 from ..core.errors import InputError
+from ..core.text import split_words
 from ..formats.graphs import SentenceGraph
 from ..lists.build import Builder, ListRecord, ReadOptions, attach
 from ..lists.choices import Score, Scorer, chosen_stats, first_choice, oracle_choice
@@ -64,7 +65,7 @@ def matcher(refs: Sequence[str]) -> tuple[Matcher, dict[str, int]]:
     words: dict[str, int] = {}
     child: dict[tuple[int, int], int] = {}
     most: Counter[int] = Counter()
-    tokens = [[words.setdefault(w, len(words)) for w in ref.split()] for ref in refs]
+    tokens = [[words.setdefault(w, len(words)) for w in split_words(ref)] for ref in refs]
     for ref in tokens:
         counts: Counter[int] = Counter()
         for i in range(len(ref)):

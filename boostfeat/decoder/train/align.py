@@ -10,13 +10,14 @@ from numba import njit
 
 from ...core.arrays import I64
 from ...core.errors import InputError
+from ...core.text import split_words
 
 UNALIGNED = -1
 
 
 def align(source: Sequence[str], target: Sequence[str], *, iterations: int = 5) -> list[str]:
     """The links of each sentence pair, in Moses' form '0-0 1-2'. Model 1, then the HMM, so many rounds of EM each."""
-    pairs = [(s.split(), t.split()) for s, t in zip(source, target, strict=True)]
+    pairs = [(split_words(s), split_words(t)) for s, t in zip(source, target, strict=True)]
     full = [n for n, (s, t) in enumerate(pairs) if s and t]
     out = [""] * len(pairs)
     if full:

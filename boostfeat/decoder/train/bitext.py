@@ -10,6 +10,7 @@ import numpy as np
 
 from ...core.errors import FormatError, InputError, clip
 from ...core.files import read_lines
+from ...core.text import normal, split_words
 from ...lists.nbest import strings
 from ...lists.words import Links, Words, parse_alignments, tokenise
 
@@ -30,7 +31,7 @@ class Bitext:
 
 def make_bitext(source: Sequence[str], target: Sequence[str], alignments: Sequence[str]) -> Bitext:
     """From lines of text and alignments like '0-0 1-2'."""
-    src, tgt = (tokenise(strings([" ".join(line.split()) for line in lines]))[0] for lines in (source, target))
+    src, tgt = (tokenise(strings([normal(line) for line in lines]))[0] for lines in (source, target))
     links = parse_alignments(strings(alignments))
     if not len(src) == len(tgt) == len(links.ptr) - 1:
         raise InputError(
@@ -56,7 +57,7 @@ def read_bitext(source: str | Path, target: str | Path) -> tuple[list[str], list
     for path in (source, target):
         lines = []
         for number, line in read_lines(path):
-            if "|" in line or not RESERVED.isdisjoint(line.split()):
+            if "|" in line or not RESERVED.isdisjoint(split_words(line)):
                 raise FormatError(
                     f"{path}:{number}",
                     expected=f"words without '|', other than {', '.join(sorted(RESERVED))}",

@@ -16,6 +16,7 @@ from typing import IO
 import numpy as np
 
 from ...core.arrays import F64, I64
+from ...core.text import split_words
 from ...lists.nbest import strings
 from ...lists.words import tokenise
 
@@ -42,7 +43,9 @@ class NGrams:
 
 def estimate(lines: Sequence[str], *, order: int = 3) -> NGrams:
     """A model of the lines' words. Deviation: n-grams are never pruned; UNKNOWN gets what the unigrams' discounts leave to it."""
-    (text,) = tokenise(strings([" ".join([BEGIN, END, UNKNOWN]), *(" ".join([BEGIN, *line.split(), END]) for line in lines)]))
+    (text,) = tokenise(
+        strings([" ".join([BEGIN, END, UNKNOWN]), *(" ".join([BEGIN, *split_words(line), END]) for line in lines)])
+    )
     word, place = text.ids[3:], (np.arange(len(text.ids)) - text.ptr[text.owner])[3:]
     names = text.names.to_pylist()
     grams = [_Grams.unigrams(word, len(names))]

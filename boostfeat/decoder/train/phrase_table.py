@@ -10,6 +10,7 @@ import numpy as np
 from numba import njit
 
 from ...core.arrays import F64, I64, Array, offsets, unique_rows
+from ...core.text import split_words
 from ...formats.moses.phrase_table import format_scores, write_entry
 from ...lists.words import Words
 from .bitext import Bitext
@@ -39,7 +40,7 @@ class PhraseTable:
     def keep(self, sentences: Iterable[str]) -> PhraseTable:
         """Only the pairs whose source occurs in these sentences: what a decoder needs for them."""
         longest = max((phrase.count(" ") + 1 for phrase in self.src), default=0)
-        wanted = {phrase for sentence in sentences for phrase in _phrases_of(sentence.split(), longest)}
+        wanted = {phrase for sentence in sentences for phrase in _phrases_of(split_words(sentence), longest)}
         return self.take(np.array([n for n, phrase in enumerate(self.src) if phrase in wanted], np.int64))
 
     def write(self, stream: IO[bytes]) -> None:

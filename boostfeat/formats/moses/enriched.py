@@ -9,7 +9,6 @@ at the first line it does not understand and the plain reader takes over from th
 
 from __future__ import annotations
 
-import re
 from math import nan
 from pathlib import Path
 from typing import IO
@@ -17,18 +16,24 @@ from typing import IO
 import numpy as np
 
 from ...core.errors import FormatError, InputError, clip
-from ...core.files import decode, read_chunks
+from ...core.files import decode_line, read_chunks
+from ...core.text import BLANKS, split_words
 from ...lists.build import Builder, HypRecord, ReadOptions, UnitRecord
 from ...lists.merging import regroup, stack
 from ...lists.nbest import NBest
-from ..fields import name_values, number, sentence_id, split_fields
+from ..fields import check_links, most_fields, name_values, number, sentence_id, split_fields
 from .enriched_fast import LAYOUT, FastReader
 from .labels import block_fields, feature_groups, format_features, format_number, group_names
+from .nbest import BLOCK
 
 
 def sniff(head: str) -> bool:
-    first = next((line for line in head.splitlines() if line.strip()), "")
-    return re.match(r"\s*\d+\s*\|\|\|[^|]*\|\d+-\d+,", first) is not None
+    return most_fields(head, _is_enriched)
+
+
+def _is_enriched(fields: list[str]) -> bool | None:
+    """A hypothesis without words has no blocks, and tells neither."""
+    return BLOCK.search(fields[1]) is not None if fields[1] else None
 
 
 def read(path: str | Path, options: ReadOptions) -> NBest:
@@ -49,8 +54,9 @@ def read(path: str | Path, options: ReadOptions) -> NBest:
         if slow is not None:
             for raw in chunk[start:-1].split(b"\n"):
                 n_lines += 1
-                if raw.strip():
-                    slow.add(parse_line(decode(raw, f"{path}:{n_lines}"), f"{path}:{n_lines}", cache))
+                line = decode_line(raw, path, n_lines)
+                if line and not line.isspace():
+                    slow.add(parse_line(line, f"{path}:{n_lines}", cache))
     parts = [part.finish() for part in (fast, slow) if part is not None]
     if not parts or not sum(part.n_hyps for part in parts):
         raise FormatError(str(path), expected="an n-best list", found="an empty file", fix="check what wrote it")
@@ -68,24 +74,31 @@ def parse_line(line: str, where: str, cache: dict[str, UnitRecord]) -> HypRecord
     parts = split_fields(line, where, least=3, layout=LAYOUT)
     sent = sentence_id(parts[0], where)
     pieces = parts[1].split("|")
-    if len(pieces) % 2 == 0 or pieces[-1].strip():
+    if len(pieces) % 2 == 0 or split_words(pieces[-1]):
         raise FormatError(
             where,
             expected="a block |span,...| after every phrase",
-            found=clip(pieces[-1].strip() or parts[1]),
+            found=clip(pieces[-1].strip(BLANKS) or parts[1]),
             fix="was the line cut?",
         )
     units, tokens = [], []  # type: tuple[list[UnitRecord], list[str]]
     for phrase, block in zip(pieces[:-1:2], pieces[1::2], strict=True):
-        words = phrase.split()
+        own = split_words(phrase)
         unit = cache.get(block)
         if unit is None:
             unit = cache[block] = _parse_block(block, where)
-        units.append(unit._replace(tgt=(len(tokens), len(tokens) + len(words))))
-        tokens += words
-    score = number(parts[3].split()[0], where, "the score") if len(parts) > 3 and parts[3] else nan
+        units.append(_placed(unit, len(tokens), len(own), where))
+        tokens += own
+    score = number(split_words(parts[3])[0], where, "the score") if len(parts) > 3 and parts[3] else nan
     totals = name_values(feature_groups(parts[2], where), where)
     return HypRecord(sent, " ".join(tokens), where, score, units=units, totals=totals)
+
+
+def _placed(unit: UnitRecord, start: int, n_words: int, where: str) -> UnitRecord:
+    """The unit of a block at its place in the text. Of a word that it drops Moses says 0-0: links to nothing are left out."""
+    if n_words and unit.align and unit.src:
+        check_links(unit.align, where, n_src=unit.src[1] - unit.src[0], n_tgt=n_words)
+    return unit._replace(tgt=(start, start + n_words), align=unit.align if n_words else "")
 
 
 def _parse_block(block: str, where: str) -> UnitRecord:
@@ -96,7 +109,7 @@ def _parse_block(block: str, where: str) -> UnitRecord:
     return UnitRecord(
         features=name_values(feature_groups(rest, where), where),
         src=(int(first), int(last) + 1),
-        align=" ".join(align.split()),
+        align=" ".join(split_words(align)),
         score=number(total, where, "total") if total else nan,
     )
 

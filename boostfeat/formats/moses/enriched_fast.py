@@ -13,9 +13,9 @@ from numba import njit
 
 from ...core.arrays import U8, Array, offsets
 from ...core.errors import FormatError
+from ...core.text import split_words
 from ...lists.build import ROUNDING, ReadOptions, assemble
 from ...lists.nbest import NBest, SparseRows, Units, strings
-from ...metrics.bleu import split_tokens
 from ..byte_kernels import hash_bytes, put_tokens, read_digits, read_number, starts_with
 from ..fields import name_values, split_fields
 from .labels import block_fields, feature_groups
@@ -59,7 +59,7 @@ def _features(buf, i, end, labels, out):  # type: ignore[no-untyped-def]
             out[d] = value
             d += 1
     while i < end:
-        if buf[i] != 32 and buf[i] != 13:
+        if buf[i] != 32:
             return False
         i += 1
     return True
@@ -96,6 +96,22 @@ def _block_parts(buf, i, end):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
+def _are_links(buf, i, end, n_src, n_tgt):  # type: ignore[no-untyped-def]
+    """Whether buf[i:end] is words like 0-1, each a link between n_src source and n_tgt target words."""
+    while i < end:
+        if buf[i] == 32 or buf[i] == 9:
+            i += 1
+            continue
+        src, i = read_digits(buf, i, end)
+        if i < 0 or i >= end or buf[i] != 45:
+            return False
+        tgt, i = read_digits(buf, i + 1, end)
+        if i < 0 or (i < end and buf[i] != 32 and buf[i] != 9) or src >= n_src or tgt >= n_tgt:
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
 def _scan(buf, ends, bars, limit, last_id, n_last, block_labels, total_labels, to_column, source, seen, lines):  # type: ignore[no-untyped-def]
     """Read lines into OUT seen and lines; stops before the first one it does not understand.
 
@@ -110,16 +126,18 @@ def _scan(buf, ends, bars, limit, last_id, n_last, block_labels, total_labels, t
     n_hyps, n_occ, bar, pos = 0, 0, 0, 0
     for line in range(len(ends)):
         stop = ends[line]
+        if stop > pos and buf[stop - 1] == 13:  # what Windows adds
+            stop -= 1
         first_bar = bar
         while bar < len(bars) and bars[bar] < stop:
             bar += 1
         n_bars = bar - first_bar
         b = bars[first_bar:bar]
         i = pos
-        while i < stop and (buf[i] == 32 or buf[i] == 13):
+        while i < stop and buf[i] == 32:
             i += 1
         if i == stop:  # a blank line
-            pos = stop + 1
+            pos = ends[line] + 1
             continue
         start = i
         sent = np.int64(0)
@@ -134,7 +152,7 @@ def _scan(buf, ends, bars, limit, last_id, n_last, block_labels, total_labels, t
             break
         n_of_sent = n_last if sent == last_id else 0
         if n_of_sent >= limit:
-            pos = stop + 1
+            pos = ends[line] + 1
             continue
         i += 3
         k = 3
@@ -178,12 +196,19 @@ def _scan(buf, ends, bars, limit, last_id, n_last, block_labels, total_labels, t
             u = seen.table[slot]
             if u < 0:
                 u = seen.n[0]
+                if seen.src_ptr[u] + src_b - src_a > len(seen.src):
+                    fine = False  # no room for such long phrases: the plain reader has it
+                    break
                 if not _features(buf, features, block_end, block_labels, seen.x[u]):
                     fine = False
                     break
                 seen.tgt_ptr[u + 1], seen.tgt_len[u] = put_tokens(buf, phrase, phrase_end, seen.tgt, seen.tgt_ptr[u])
+                links = min(align + 3, align_end) if seen.tgt_len[u] else align_end  # none of a phrase without words
+                if not _are_links(buf, links, align_end, n_src, seen.tgt_len[u]):
+                    fine = False
+                    break
                 seen.src_ptr[u + 1], _ = put_tokens(source.text, src_a, src_b, seen.src, seen.src_ptr[u])
-                seen.align_ptr[u + 1], _ = put_tokens(buf, min(align + 3, align_end), align_end, seen.align, seen.align_ptr[u])
+                seen.align_ptr[u + 1], _ = put_tokens(buf, links, align_end, seen.align, seen.align_ptr[u])
                 seen.src_len[u], seen.score[u] = n_src, total
                 seen.hash[u], seen.hash2[u] = h1, h2
                 seen.table[slot] = u
@@ -213,7 +238,7 @@ def _scan(buf, ends, bars, limit, last_id, n_last, block_labels, total_labels, t
         while i < stop and buf[i] == 32:
             i += 1
         score, i = read_number(buf, i, stop)
-        if i < 0 or (i < stop and buf[i] != 32 and buf[i] != 13):
+        if i < 0 or (i < stop and buf[i] != 32):
             break
         for t in range(len(to_column)):
             d = to_column[t]
@@ -230,7 +255,7 @@ def _scan(buf, ends, bars, limit, last_id, n_last, block_labels, total_labels, t
         lines.text_ptr[n_hyps] = at
         n_occ += n_units
         last_id, n_last = sent, n_of_sent + 1
-        pos = stop + 1
+        pos = ends[line] + 1
     return pos, n_hyps, n_occ, last_id, n_last
 
 
@@ -246,7 +271,7 @@ class FastReader:
         self.to_column = np.array([column.get(name, extra.get(name, 0)) for name in total_names], np.int64)
         self.limit = options.size if options.size is not None else 1 << 60
         self.source = _source_tokens(list(options.source or ()))
-        self.longest_source = int(np.diff(self.source.ptr).max(initial=0)) and len(max(options.source or [""], key=len).encode())
+        self.longest_source = max((len(sentence.encode()) for sentence in options.source or ()), default=0)
         self.last_id, self.n_last = 0, 0
         self.chunks: list[_Lines] = []
         self.seen = _Seen(
@@ -275,7 +300,7 @@ class FastReader:
                 name_values(feature_groups(text, ""), "")  # repeated names and the like are the plain reader's to report
         except (FormatError, UnicodeDecodeError, StopIteration):
             return None
-        if not blocks or any(g != groups[0] for g in groups[:-1]) or ":" in "".join(parts[2].split()[:1]):
+        if not blocks or any(g != groups[0] for g in groups[:-1]) or ":" in "".join(split_words(parts[2])[:1]):
             return None
         return cls(groups[0], groups[-1], options)
 
@@ -374,7 +399,9 @@ class FastReader:
 
 
 def _valid_lines(chunk: bytes) -> bytes:
-    """The lines before the first one that is not UTF-8: all of them, as a rule."""
+    """The lines before the first one that is not UTF-8 or has a NUL: all of them, as a rule."""
+    if (nul := chunk.find(b"\0")) >= 0:
+        chunk = chunk[: chunk.rfind(b"\n", 0, nul) + 1]
     if chunk.isascii():
         return chunk
     whole = pa.LargeStringArray.from_buffers(1, pa.py_buffer(np.array([0, len(chunk)])), pa.py_buffer(chunk))
@@ -424,9 +451,9 @@ def _labels(groups: list[tuple[str, int]]) -> tuple[_Labels, tuple[str, ...]]:
 
 
 def _source_tokens(sentences: list[str]) -> _Source:
-    text = [(" ".join(s.split()) + " ").encode() for s in sentences]
-    data = np.frombuffer(b"".join(text) or b" ", np.uint8)
-    start, end = np.empty(len(data), np.int64), np.empty(len(data), np.int64)
-    n = split_tokens(data, 0, len(data), start, end, np.empty(len(data), np.uint64))
-    counts = np.array([len(s.split()) for s in sentences], np.int64)
-    return _Source(data, offsets(counts), start[:n].copy(), end[:n].copy())
+    tokens = [split_words(sentence) for sentence in sentences]
+    text = "".join(f"{word} " for own in tokens for word in own).encode()
+    data = np.frombuffer(text or b" ", np.uint8)
+    end = np.flatnonzero(np.frombuffer(text, np.uint8) == 32)
+    start = np.append(0, end[:-1] + 1)[: len(end)]
+    return _Source(data, offsets(np.array([len(own) for own in tokens], np.int64)), start, end)

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from ...core.errors import FormatError, clip
 from ...core.files import read_head, read_lines
+from ...core.text import split_words
 from ...lists.build import ReadOptions
 from ...lists.graph import Graph, GraphBuilder, kbest_lists
 from ...lists.nbest import NBest
@@ -98,7 +99,7 @@ def _add_edge(builder: GraphBuilder, node: int, text: str, where: str) -> None:
     target, features, *_ = split_fields(text, where, least=2, layout="target ||| features ||| source-covered")
     tails: list[int] = []
     template: list[str | int] = []
-    for token in target.split():
+    for token in split_words(target):
         slot = re.fullmatch(r"\[([0-9]{1,9})\]", token)
         if slot:
             template.append(len(tails))
@@ -106,7 +107,7 @@ def _add_edge(builder: GraphBuilder, node: int, text: str, where: str) -> None:
         elif token not in MARKERS:
             template.append(token)
     values: dict[str, float] = {}
-    for item in features.split():
+    for item in split_words(features):
         name, equals, value = item.rpartition("=")
         if not equals or not name or name in values:
             raise FormatError(where, expected="features Name=value, each once", found=clip(item), fix="repair this line")

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from ...core.errors import FormatError, clip
+from ...core.text import BLANKS, split_words
 
 _NUMBERED = re.compile(r"(.+)_(0|[1-9][0-9]*)")
 
@@ -13,7 +14,7 @@ _NUMBERED = re.compile(r"(.+)_(0|[1-9][0-9]*)")
 def feature_groups(text: str, where: str) -> list[tuple[str, list[str]]]:
     """(label, values) in order; a label is a word that ends in ``=``, or ``:`` in old lists."""
     groups: list[tuple[str, list[str]]] = []
-    for word in text.split():
+    for word in split_words(text):
         if word[-1] in "=:" and len(word) > 1:
             groups.append((word[:-1], []))
         elif groups:
@@ -27,10 +28,10 @@ def block_fields(block: str) -> tuple[str, str, str, str]:
     """The span, alignment, total and features of a block, each as text; alignment and total may be missing."""
     span, _, rest = block.partition(",")
     align = total = ""
-    rest = rest.lstrip()
+    rest = rest.lstrip(BLANKS)
     if rest.startswith("wa="):
         align, _, rest = rest[3:].partition(",")
-        rest = rest.lstrip()
+        rest = rest.lstrip(BLANKS)
     if rest.startswith("total="):
         total, _, rest = rest[6:].partition(",")
     return span, align, total, rest

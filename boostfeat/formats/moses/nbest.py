@@ -15,22 +15,23 @@ from typing import IO
 import numpy as np
 
 from ...core.errors import FormatError, InputError, clip
+from ...core.text import split_words
 from ...lists.build import Builder, HypRecord, ReadOptions, UnitRecord
 from ...lists.nbest import NBest, SparseRows
-from ..fields import FeatureParser, list_lines, optional_score, sentence_id, split_fields
+from ..fields import FeatureParser, list_lines, most_lines, optional_score, sentence_id, split_fields
 from .labels import format_number, group_names
 
 LAYOUT = "id ||| text ||| features ||| score [||| segmentation] [||| alignment]"
 Span = tuple[int, int]
-_MARK = re.compile(r"\|(\d{1,9})-(\d{1,9})\|")
-_SEGMENT = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?=(\d{1,9})(?:-(\d{1,9}))?")
-_POINT = re.compile(r"(\d{1,9})-(\d{1,9})")
+_MARK = re.compile(r"\|([0-9]{1,9})-([0-9]{1,9})\|")
+BLOCK = re.compile(r"\|[0-9]+-[0-9]+,")  # how the scores of a phrase begin in an enriched list
+_SEGMENT = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?=([0-9]{1,9})(?:-([0-9]{1,9}))?")
+_POINT = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
 
 
 def sniff(head: str) -> bool:
     """Asked last, and content with anything in three fields: the reader then says what is wrong, and in which line."""
-    line = next((line for line in head.split("\n") if line and not line.isspace()), "")
-    return line.count("|||") >= 2
+    return most_lines(head, lambda line: line.count("|||") >= 2)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -42,55 +43,48 @@ def read(path: str | Path, options: ReadOptions) -> NBest:
     builder, features = Builder(options), FeatureParser()
     for where, line in list_lines(path):
         parts = split_fields(line, where, least=3, most=6, layout=LAYOUT)
-        text = parts[1]
+        sent, text, values = sentence_id(parts[0], where), parts[1], features(parts[2], where)
+        score = optional_score(parts[3], where) if len(parts) > 3 else np.nan
         units: list[UnitRecord] = []
         if "|" in text:
             text, units = inline_segments(text, where)
         if len(parts) > 4:
             units = _segments(parts[4:], units, text, where)
-        builder.add(
-            HypRecord(
-                sentence_id(parts[0], where),
-                text,
-                where,
-                optional_score(parts[3], where) if len(parts) > 3 else np.nan,
-                features(parts[2], where),
-                units,
-            )
-        )
+        builder.add(HypRecord(sent, text, where, score, values, units))
     return builder.finish()
 
 
 def inline_segments(text: str, where: str) -> tuple[str, list[UnitRecord]]:
     """Text without its ``|0-1|`` marks, and the phrases these end; Moses escapes bars that are words."""
-    words: list[str] = []
+    if block := BLOCK.search(text):
+        fix = "name the format of this list with --format moses-enriched"
+        raise FormatError(where, expected="a plain list", found=f"a block of scores, {clip(text[block.start() :])}", fix=fix)
+    out: list[str] = []
     units: list[UnitRecord] = []
     begin = 0
-    for token in text.split():
+    for token in split_words(text):
         mark = _MARK.fullmatch(token)
         if not mark:
-            words.append(token)
+            out.append(token)
             continue
-        units.append(UnitRecord({}, src=_span(mark[1], mark[2], token, where), tgt=(begin, len(words))))
-        begin = len(words)
-    if units and begin < len(words):
-        raise FormatError(
-            where, expected="a mark like |0-1| after the last phrase", found=clip(words[-1]), fix="repair this line"
-        )
-    return " ".join(words), units
+        units.append(UnitRecord({}, src=_span(mark[1], mark[2], token, where), tgt=(begin, len(out))))
+        begin = len(out)
+    if units and begin < len(out):
+        raise FormatError(where, expected="a mark like |0-1| after the last phrase", found=clip(out[-1]), fix="repair this line")
+    return " ".join(out), units
 
 
 def _segments(parts: list[str], units: list[UnitRecord], text: str, where: str) -> list[UnitRecord]:
     """Units of the fields after the score: a segmentation, a word alignment, or both in this order."""
     segmentation, alignment = (parts[0], parts[1]) if len(parts) == 2 else (parts[0], "") if "=" in parts[0] else ("", parts[0])
     if segmentation:
-        units = _parse_segmentation(segmentation, len(text.split()), where)
-    points = [_match(_POINT, token, where, "an alignment point like 0-1") for token in alignment.split()]
+        units = _parse_segmentation(segmentation, len(split_words(text)), where)
+    points = [_match(_POINT, token, where, "an alignment point like 0-1") for token in split_words(alignment)]
     return _align(units, [(int(point[1]), int(point[2])) for point in points], where) if units and points else units
 
 
 def _parse_segmentation(field: str, n_words: int, where: str) -> list[UnitRecord]:
-    segments = [_match(_SEGMENT, token, where, "a segment like 0-1=0") for token in field.split()]
+    segments = [_match(_SEGMENT, token, where, "a segment like 0-1=0") for token in split_words(field)]
     starts = [*(int(segment[3]) for segment in segments), n_words]
     units = []
     for segment, following in zip(segments, starts[1:], strict=True):

@@ -18,10 +18,11 @@ from typing import NamedTuple
 
 from ...core.errors import FormatError, InputError, clip
 from ...core.files import decode_line
+from ...core.text import normal, split_words
 from ...lists.build import ReadOptions
 from ...lists.graph import Graph, GraphBuilder, kbest_lists
 from ...lists.nbest import NBest
-from ..fields import number, sentence_id
+from ..fields import most_lines, number, sentence_id
 from .search_graph_fast import Block, blocks, fast_graph
 
 LAYOUT = 'id hyp=.. stack=.. back=.. score=.. transition=.. forward=.. fscore=.. covered=s-e scores="core=(..)" out="src|tgt"'
@@ -32,6 +33,7 @@ LINE = re.compile(
     r'(?: covered=(?P<start>\d{1,9})-(?P<end>\d{1,9}) scores="core=\((?P<core>[^()]*)\)(?P<sparse>.*?)" out="(?P<out>.*)")? *',
     re.ASCII,
 )
+ARC = re.compile(r"[0-9]+ hyp=[0-9]+ stack=[0-9]+ ")
 
 
 class Arc(NamedTuple):
@@ -51,7 +53,7 @@ class Arc(NamedTuple):
 
 
 def sniff(head: str) -> bool:
-    return re.match(r"\s*\d+ hyp=\d+ stack=\d+ ", head) is not None
+    return most_lines(head, lambda line: ARC.match(line) is not None)
 
 
 def read(path: str | Path, options: ReadOptions) -> NBest:
@@ -99,7 +101,7 @@ def _arc(line: str, where: str, n: int) -> Arc:
         return Arc(n, hyp, stack, None, None, 0.0, (-1, -1), [], {}, "", "")
     core = _values(match["core"], where)
     sparse: dict[str, float] = {}
-    for item in match["sparse"].split():
+    for item in split_words(match["sparse"]):
         name, equals, value = item.rpartition("=")
         if not equals or not name or name in sparse:
             raise FormatError(
@@ -115,7 +117,19 @@ def _arc(line: str, where: str, n: int) -> Arc:
         raise FormatError(where, expected="a span covered=first-last", found=f"{start}-{end - 1}", fix="write the graph again")
     recombined = None if match["recombined"] is None else int(match["recombined"])
     transition = number(match["transition"], where, "transition")
-    return Arc(n, hyp, stack, int(match["back"]), recombined, transition, (start, end), core, sparse, src.strip(), tgt.strip())
+    return Arc(
+        n,
+        hyp,
+        stack,
+        int(match["back"]),
+        recombined,
+        transition,
+        (start, end),
+        core,
+        sparse,
+        normal(src),
+        normal(tgt),
+    )
 
 
 def _values(text: str, where: str) -> list[float]:
@@ -149,7 +163,7 @@ def _graph(arcs: list[Arc], path: str, options: ReadOptions) -> Graph:
         builder.edge(
             head,
             [node_of[arc.back]],
-            [0, *arc.tgt.split()],
+            [0, *split_words(arc.tgt)],
             idx=[*core, *map(builder.name, arc.sparse)],
             val=[*arc.core, *arc.sparse.values()],
             score=arc.transition,

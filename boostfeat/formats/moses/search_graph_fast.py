@@ -18,6 +18,7 @@ from numba import njit
 
 from ...core.arrays import F64, I64, Bool
 from ...core.files import read_chunks
+from ...core.text import split_words
 from ...lists.graph import Graph, GraphBuilder
 from ..byte_kernels import read_digits, read_number, starts_with
 
@@ -205,6 +206,8 @@ def scanned(chunk: bytes) -> tuple[I64, Lines]:
         out=np.zeros((n, 3), np.int64),
     )
     _scan(buf, ends, lines)
+    if (nul := chunk.find(b"\0")) >= 0:
+        lines.is_read[np.searchsorted(ends, nul)] = False
     try:
         if not chunk.isascii():
             chunk.decode()
@@ -293,10 +296,11 @@ def _texts(
         raw = chunk[a:b]
         if (pair := pairs.get(raw)) is None:
             try:
-                source, target = raw[: bar - a].decode().strip(), raw[bar - a + 1 :].decode().strip()
+                source, target = split_words(raw[: bar - a].decode()), split_words(raw[bar - a + 1 :].decode())
             except UnicodeDecodeError:
                 return None
-            pair = source, target, array("i", [-1, *[vocab.setdefault(w, len(vocab)) for w in target.split()]])
+            numbers = [vocab.setdefault(w, len(vocab)) for w in target]
+            pair = " ".join(source), " ".join(target), array("i", [-1, *numbers])
             pairs[raw] = pair
         src.append(pair[0])
         tgt.append(pair[1])

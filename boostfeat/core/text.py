@@ -1,0 +1,18 @@
+"""Words of a line as decoders count them."""
+
+from __future__ import annotations
+
+BLANKS = " \t"  # what Moses and its kin split at; a no-break space or another Unicode blank is part of a word
+
+
+def split_words(text: str) -> list[str]:
+    """The words of a text: what stands between blanks and tabs. str.split would also split at Unicode's other blanks."""
+    parts = (text.replace("\t", " ") if "\t" in text else text).split(" ")
+    return [part for part in parts if part] if "" in parts else parts
+
+
+def normal(text: str) -> str:
+    """The words of a text with single blanks between them. Ends of lines, which only texts from JSON can hold, are blanks."""
+    if "\n" in text:
+        text = text.replace("\r\n", " ").replace("\n", " ")
+    return " ".join(split_words(text))

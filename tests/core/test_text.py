@@ -1,0 +1,49 @@
+"""Words are what stands between blanks and tabs; str.split splits at more."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from boostfeat.core.errors import plain, plain_lines
+from boostfeat.core.text import normal, split_words
+from boostfeat.core.text_table import table
+from boostfeat.formats.byte_kernels import put_tokens
+
+OTHER_BLANKS = [c for c in map(chr, range(0x110000)) if c.isspace() and c not in " \t\n\r"]  # 25 of them
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", []),
+        (" \t ", []),
+        ("a", ["a"]),
+        (" a\tb  c ", ["a", "b", "c"]),
+        ("x\u00a0y z", ["x\u00a0y", "z"]),
+        ("a\u3000", ["a\u3000"]),
+    ],
+)
+def test_words(text: str, words: list[str]) -> None:
+    assert split_words(text) == words
+    assert normal(text) == " ".join(words)
+
+
+@pytest.mark.parametrize("blank", OTHER_BLANKS)
+def test_no_other_blank_splits_and_kernel_and_python_agree(blank: str) -> None:
+    text = f" a{blank}b \t{blank} c{blank}"
+    assert split_words(text) == [f"a{blank}b", blank, f"c{blank}"]
+    raw = np.frombuffer(text.encode(), np.uint8)
+    out = np.zeros(len(raw) + 1, np.uint8)
+    end, n = put_tokens(raw, 0, len(raw), out, 0)
+    assert (out[:end].tobytes().decode(), n) == (normal(text), 3)
+
+
+def test_ends_of_lines_are_blanks_in_texts_from_json() -> None:
+    assert normal("a\r\nb\nc\rd") == "a b c\rd"
+
+
+def test_what_is_shown_is_plain() -> None:
+    assert plain("a\x1b[31m\nb\x9b\u202e") == r"a\x1b[31m\nb\x9b\u202e"
+    assert plain_lines("a\x07\nb") == "a\\x07\nb"
+    assert table([["a\nb", "\x1b"]], header=["x", "y"]) == "x        y\na\\nb  \\x1b"

@@ -1,0 +1,110 @@
+"""Blanks are what the format says they are: a no-break space is part of a word, for spans, alignments and texts alike."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+import sacrebleu
+
+from boostfeat.core.errors import FormatError
+from boostfeat.formats import read, write
+from boostfeat.formats.moses import enriched, search_graph
+from boostfeat.lists.build import ReadOptions, attach
+from boostfeat.lists.choices import Scorer, first_choice
+from boostfeat.lists.nbest import NBest
+from boostfeat.lists.words import parse_alignments, tokenise
+
+NB = "\u00a0"
+SOURCE = f"A{NB}B C D"
+LISTS = {
+    "moses-enriched": f"0 ||| x{NB}y z |0-1,wa=0-0 1-1 ,total=-1, LM0= -1| w |2-2,wa=0-0 , LM0= -2|  ||| LM0= -3 ||| -1\n",
+    "moses": f"0 ||| x{NB}y z w ||| LM0= -3 ||| -1 ||| 0-1=0-1 2=2 ||| 0-0 1-1 2-2\n",
+    "jsonl": '{"boostfeat": "nbest/1", "unit_features": ["LM0"]}\n'
+    f'{{"id": 0, "source": "{SOURCE}", "hyps": [{{"text": "x{NB}y z  w\\n", "score": -1, "units": ['
+    '{"src": [0, 2], "tgt": [0, 2], "align": "0-0 1-1", "x": [-1]}, {"src": [2, 3], "tgt": [2, 3], "align": "0-0", "x": [-2]}]}]}\n',
+    "moses-osgx": "0 hyp=0 stack=0 forward=1 fscore=0\n"
+    f'0 hyp=1 stack=2 back=0 score=-1 transition=-1 forward=2 fscore=-1 covered=0-1 scores="core=(-1)" out="A{NB}B C|x{NB}y z"\n'
+    '0 hyp=2 stack=3 back=1 score=-3 transition=-2 forward=-1 fscore=-3 covered=2-2 scores="core=(-2)" out="D|w"\n',
+}
+
+
+def of(path: Path, format: str) -> NBest:
+    path.write_text(LISTS[format], encoding="utf-8", newline="")
+    return read(path, ReadOptions(source=[SOURCE]), format=format)
+
+
+@pytest.mark.parametrize("twin", ["compiled", "plain"])
+@pytest.mark.parametrize("format", LISTS)
+def test_words_keep_their_blanks_and_places(tmp_path: Path, format: str, twin: str) -> None:
+    if twin == "plain":
+        with (
+            patch.object(enriched.FastReader, "for_list", lambda *_: None),
+            patch.object(search_graph, "fast_graph", lambda *_: None),
+        ):
+            nbest = of(tmp_path / "list", format)
+    else:
+        nbest = of(tmp_path / "list", format)
+    assert nbest.text.to_pylist() == [f"x{NB}y z w"]
+    assert nbest.units.tgt.to_pylist() == [f"x{NB}y z", "w"]
+    assert nbest.units.src.to_pylist() == [f"A{NB}B C", "D"]
+    assert (nbest.units.src_len.tolist(), nbest.units.tgt_len.tolist()) == ([2, 1], [2, 1])
+    assert (nbest.src_start.tolist(), nbest.tgt_start.tolist()) == ([0, 2], [0, 2])
+    words = tokenise(nbest.units.src, nbest.units.tgt)
+    assert [w.counts.tolist() for w in words] == [[2, 1], [2, 1]]  # what templates see
+    if format != "moses-osgx":
+        links = parse_alignments(nbest.units.align)
+        assert (links.src.tolist(), links.tgt.tolist()) == ([0, 1, 0], [0, 1, 0])
+
+
+@pytest.mark.parametrize("format", ["moses", "moses-enriched", "jsonl"])
+def test_texts_are_written_as_they_came(tmp_path: Path, format: str) -> None:
+    nbest, stream = attach(of(tmp_path / "list", "moses-enriched"), source=[SOURCE], refs=[], name="x"), io.BytesIO()
+    assert nbest.source.to_pylist() == [SOURCE]
+    write(nbest, stream, format=format)
+    (tmp_path / "again").write_bytes(stream.getvalue())
+    again = attach(read(tmp_path / "again", ReadOptions(source=[SOURCE])), source=[SOURCE], refs=[], name="x")
+    assert again.text.equals(nbest.text)
+    assert again.units.tgt.equals(nbest.units.tgt)
+    assert again.units.align.equals(nbest.units.align)
+
+
+def test_bleu_splits_where_sacrebleu_does(tmp_path: Path) -> None:
+    nbest = of(tmp_path / "list", "moses")
+    refs = ["x y z w v"]
+    found = Scorer(attach(nbest, source=None, refs=[refs], name="x"))
+    expected = sacrebleu.corpus_bleu(nbest.text.to_pylist(), [refs], tokenize="none", force=True).score
+    assert found.score(first_choice(found.nbest), "bleu").score == pytest.approx(expected)
+
+
+BAD = {
+    "0 ||| x y |0-1,wa=9-9 , LM0= -1| ||| LM0= -1 ||| -1": "an alignment of links like 0-1 of 2 source and 2 target words, found '9-9'",
+    "0 ||| x y |0-1,wa=a-b , LM0= -1| ||| LM0= -1 ||| -1": "an alignment of .*, found 'a-b'",
+    "0 ||| x |0-0,wa=0-0 , LM0= \uff11| ||| LM0= 1 ||| -1": "a finite number for feature LM0, found '\uff11'",
+    "0 ||| x\0 |0-0,wa=0-0 , LM0= 1| ||| LM0= 1 ||| -1": "text, found byte 0x00 at column 8",
+    f"0 ||| x |0-0,wa=0-0 , LM0={NB}1| ||| LM0= 1 ||| -1": "a feature label like LM0=, found",
+}
+
+
+@pytest.mark.parametrize("line", BAD)
+def test_what_import_would_let_through(tmp_path: Path, line: str) -> None:
+    (tmp_path / "list").write_text(LISTS["moses-enriched"] + line + "\n", encoding="utf-8", newline="")
+    with pytest.raises(FormatError, match=f"list:2: expected {BAD[line]}"):
+        read(tmp_path / "list", ReadOptions(), format="moses-enriched")
+
+
+def test_a_word_that_moses_drops_has_no_links(tmp_path: Path) -> None:
+    line = LISTS["moses-enriched"].replace("w |2-2", "|2-2")
+    for text in (line, "0 |||  ||| LM0= 0 ||| 0\n" + line):  # the second is for the plain reader
+        (tmp_path / "list").write_text(text)
+        assert read(tmp_path / "list", ReadOptions(), format="moses-enriched").units.align.to_pylist() == ["0-0 1-1", ""]
+
+
+def test_source_phrases_longer_than_any_buffer(tmp_path: Path) -> None:
+    """Memory for source phrases was reserved by the number of units, and a long one went beyond it."""
+    source = " ".join("word" for _ in range(100_000))
+    (tmp_path / "list").write_text("0 ||| x |0-99999,wa=0-0 ,total=-1, LM0= -1|  ||| LM0= -1 ||| -1\n")
+    nbest = read(tmp_path / "list", ReadOptions(source=[source]), format="moses-enriched")
+    assert nbest.units.src.to_pylist() == [source]

@@ -1,0 +1,57 @@
+"""A format is recognised by most of a file's first lines, never by one; and a plain list has no blocks of scores."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from test_formats import LINES
+
+from boostfeat.core.errors import FormatError
+from boostfeat.formats import detect, read
+from boostfeat.lists.build import ReadOptions
+
+ENRICHED = "{} ||| {} |0-0,wa=0-0 ,total=-0.5, LM0= -0.5| ||| LM0= -0.5 ||| -0.5\n"
+EMPTY = "0 |||  ||| LM0= 0 ||| 0\n"
+
+
+@pytest.mark.parametrize(
+    "first",
+    [EMPTY, "\ufeff" + ENRICHED.format(0, "a"), *(ENRICHED.format(0, word) for word in ("a\u2028", "a\x85", "a\x0b", "a|b"))],
+    ids=["empty", "byte order mark", "U+2028", "NEL", "VT", "bar"],
+)
+def test_enriched_lists_whose_first_line_is_odd(tmp_path: Path, first: str) -> None:
+    path = tmp_path / "list"
+    path.write_text(first + "".join(ENRICHED.format(n, "house") for n in (1, 2)), encoding="utf-8", newline="")
+    assert detect(path) == "moses-enriched"
+    if "a|b" in first:  # a bar is for Moses to escape
+        with pytest.raises(FormatError, match=r"list:1: expected a block \|span"):
+            read(path, ReadOptions())
+        return
+    nbest = read(path, ReadOptions())
+    assert nbest.n_occurrences == 2 + (first != EMPTY)
+    assert not any("|" in text for text in nbest.text.to_pylist())
+
+
+def test_a_plain_list_with_blocks_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "list"
+    path.write_text(EMPTY * 30 + "0 ||| a ||| LM0= 1 ||| 0\n" + ENRICHED.format(1, "house"))
+    assert detect(path) == "moses"  # its first lines tell no more
+    with pytest.raises(FormatError, match=r"list:32: expected a plain list, found a block of scores, .* --format moses-enriched"):
+        read(path, ReadOptions())
+
+
+@pytest.mark.parametrize("case", LINES)
+@pytest.mark.parametrize("odd", ["0 ||| the house ||| ||| 1", "0 ||| a ||| b ||| c ||| d ||| e", "some log line"])
+def test_one_odd_line_does_not_decide(tmp_path: Path, case: str, odd: str) -> None:
+    path, line = tmp_path / "list", LINES[case][0]
+    for lines in ([odd, line, line, line], [line, line, odd, line]):
+        path.write_text("\n".join(lines) + "\n")
+        assert detect(path) == case.split()[0]
+
+
+def test_a_first_line_longer_than_the_head(tmp_path: Path) -> None:
+    path = tmp_path / "list"
+    path.write_text(f"0 ||| {'x ' * 100_000}||| Glue=1 LanguageModel=-3 ||| -1\n")
+    assert detect(path) == "cdec"
+    assert read(path, ReadOptions()).n_hyps == 1
