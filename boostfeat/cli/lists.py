@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..core.text_table import table
-from .common import ModelFile, Store, emit, reading, say, say_missing
+from .common import ModelFile, Store, emit, progress, reading, say, say_missing
 from .flags import add
 from .graphs import MANY, CoreNames, core_names
 
@@ -245,13 +245,15 @@ def convert(
       boostfeat convert dev.nbest --format moses -o dev.moses.gz
     """
     from ..core.files import open_output
-    from ..formats import write
+    from ..formats import left_out, write
     from ..lists.store import read_store
 
     nbest = read_store(store)
     say_unwritten(nbest, format, quiet=quiet)
     with open_output(output) as stream:
         write(nbest, stream, format=format)
+    if missing := left_out(nbest, format=format):
+        say(f"--format {format} has no place for: {', '.join(missing)}", quiet=quiet)
     if as_json and output != "-":
         emit({**_sizes(nbest), "output": output}, "", as_json=True)
 
@@ -341,7 +343,7 @@ def score(
 def model_scores(nbest: NBest, model: str | None, store: str, *, quiet: bool) -> F64:
     """[H] scores under a model file, or the decoder's own."""
     from ..core.errors import InputError
-    from ..model.model import Model
+    from ..model.model import Model, on_trees
 
     if model is None:
         if not nbest.has_scores:
@@ -349,7 +351,12 @@ def model_scores(nbest: NBest, model: str | None, store: str, *, quiet: bool) ->
         return nbest.score
     loaded = Model.load(model)
     say_missing(f"{Path(store).name} lacks", loaded.missing_features(nbest), quiet=quiet)
-    return loaded.decision_function(nbest)
+    with progress("scoring", quiet=quiet) as bar:
+        token = on_trees.set(lambda done, n: bar.update(done, n, f"{n:,} trees"))
+        try:
+            return loaded.decision_function(nbest)
+        finally:
+            on_trees.reset(token)
 
 
 def _interval(low_high: list[float] | None) -> str:
@@ -376,7 +383,7 @@ def say_unwritten(nbest: NBest, format: str, *, quiet: bool) -> None:
     if nbest.quality.names and format != "jsonl":
         columns = ", ".join(nbest.quality.names)
         say(f"warning: quality columns are not written ({columns}): {format} has no place for them, jsonl has", quiet=quiet)
-    if nbest.tokenizer != "none":
+    if nbest.tokenizer != "none" and format != "jsonl":
         say(f"warning: import the list again with --tokenize {nbest.tokenizer}: {format} does not say so", quiet=quiet)
 
 

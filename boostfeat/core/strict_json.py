@@ -12,10 +12,11 @@ from .files import open_output
 
 # escapes one after the other: a pair of surrogates is a character, one alone (the group) is not
 _ESCAPE = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.")
+_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")  # not the text of a backslash and u0000
 
 
 def parse_json(text: str | bytes, **hooks: Any) -> Any:
-    """json.loads, which raises ValueError also for half characters (a \\ud800 alone) and for what is nested too deeply."""
+    """json.loads, which raises ValueError also for half characters (a \\ud800 alone), NUL and what is nested too deeply."""
     try:
         value = json.loads(text, **hooks)
     except RecursionError:
@@ -25,7 +26,15 @@ def parse_json(text: str | bytes, **hooks: Any) -> Any:
         half = next((match[1] for match in _ESCAPE.finditer(plain) if match[1]), None)
         if half:
             raise ValueError(f"half of a character, {half}")
+    if find_nul(plain) >= 0:
+        raise ValueError("\\u0000, which no text has")
     return value
+
+
+def find_nul(text: str) -> int:
+    """Where an escaped NUL stands in JSON, -1 where there is none: text with it looks like a binary file to all tools."""
+    found = _NUL.search(text) if "\\u0000" in text else None
+    return found.end() - 6 if found else -1
 
 
 def no_constant(name: str) -> float:

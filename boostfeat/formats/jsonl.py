@@ -7,7 +7,8 @@
 
 Spans are half-open token offsets. A unit may also have ``src_text`` and ``tgt_text`` (else the words of its spans), ``align``
 and ``score``. ``x`` is dense and ``sparse`` is sparse, whatever the number of units that give it. The header may also list
-``hyp_features`` (those of ``features`` that are dense; else the frequent ones are) and ``sparse_features`` (their order).
+``hyp_features`` (those of ``features`` that are dense; else the frequent ones are), ``sparse_features`` (their order) and
+``meta`` (how the list came about). Keys of other names are not kept, and the reader says so.
 
 A hypothesis may have ``"quality": {"comet": 0.83, "edits": [3, 20]}``: how good it is, a number or a numerator and a
 denominator; if any has a column, all have. The header says which are better when lower: ``"lower_is_better": ["edits"]``;
@@ -18,7 +19,7 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import isfinite, isnan, nan
 from pathlib import Path
@@ -32,10 +33,13 @@ from scipy import sparse
 from ..core.arrays import F64, offsets
 from ..core.errors import FormatError, clip_json, refuse_newer
 from ..core.files import read_lines
+from ..core.strict_json import find_nul
 from ..core.strings import Strings
+from ..core.text import normal, split_words
 from ..lists.build import Builder, HypRecord, ReadOptions, UnitRecord, with_stats
 from ..lists.nbest import NBest, Qualities, SparseRows, strings
 from ..lists.quality import check_name
+from .fields import check_links
 
 VERSION = "nbest/1"
 _NO_FEATURES = msgspec.Raw(b"{}")
@@ -49,6 +53,7 @@ class _Header(msgspec.Struct, forbid_unknown_fields=True):
     sparse_features: list[str] = []
     lower_is_better: list[str] = []
     quality_units: dict[str, float] = {}
+    meta: dict[str, str] = {}
 
 
 class _Unit(msgspec.Struct, forbid_unknown_fields=True):
@@ -77,9 +82,59 @@ class _Sentence(msgspec.Struct, forbid_unknown_fields=True):
     hyps: list[_Hyp] = []
 
 
-_header = msgspec.json.Decoder(_Header)
-_sentence = msgspec.json.Decoder(_Sentence)
-_unit = msgspec.json.Decoder(_Unit)
+# The same with any other keys beside
+class _OpenHeader(_Header, forbid_unknown_fields=False): ...
+
+
+class _OpenUnit(_Unit, forbid_unknown_fields=False): ...
+
+
+class _OpenHyp(_Hyp, forbid_unknown_fields=False): ...
+
+
+class _OpenSentence(_Sentence, forbid_unknown_fields=False):
+    hyps: list[_OpenHyp] = []  # type: ignore[assignment]
+
+
+class _Keys:
+    """Decodes, and takes down the keys that have no place. Most lines have none: those are decoded once."""
+
+    def __init__(self) -> None:
+        self.unknown: dict[str, None] = {}
+
+    def header(self, line: str) -> _Header:
+        return self._decode(_header, _open_header, line, _Header, "header.")
+
+    def sentence(self, line: str) -> _Sentence:
+        return self._decode(_sentence, _open_sentence, line, _Sentence, "")
+
+    def unit(self, raw: msgspec.Raw) -> _Unit:
+        return self._decode(_unit, _open_unit, raw, _Unit, "hyps.units.")
+
+    def _decode(self, strict: Any, lenient: Any, raw: Any, kind: type[msgspec.Struct], at: str) -> Any:
+        try:
+            return strict.decode(raw)
+        except msgspec.ValidationError:
+            value = lenient.decode(raw)  # raises again where anything else is wrong
+        parsed = msgspec.json.decode(raw)
+        self._see(parsed, kind, at)
+        for hyp in parsed.get("hyps", ()) if kind is _Sentence else ():
+            self._see(hyp, _Hyp, "hyps.")
+        return value
+
+    def _see(self, found: dict[str, Any], kind: type[msgspec.Struct], at: str) -> None:
+        self.unknown |= {at + key: None for key in found if key not in kind.__struct_fields__}
+
+    def tell(self, path: str | Path, warn: Callable[[str], None]) -> None:
+        if self.unknown:
+            names = [repr(name) for name in self.unknown]
+            more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+            warn(f"{path}: keys that a list has no place for are not kept: {', '.join(names[:5])}{more}")
+
+
+_header, _open_header = msgspec.json.Decoder(_Header), msgspec.json.Decoder(_OpenHeader)
+_sentence, _open_sentence = msgspec.json.Decoder(_Sentence), msgspec.json.Decoder(_OpenSentence)
+_unit, _open_unit = msgspec.json.Decoder(_Unit), msgspec.json.Decoder(_OpenUnit)
 _features = msgspec.json.Decoder(dict[str, float])
 
 
@@ -95,7 +150,7 @@ def sniff(head: str) -> bool:
 
 def read(path: str | Path, options: ReadOptions) -> NBest:
     header: _Header | None = None
-    builder = Builder(options)
+    builder, keys = Builder(options), _Keys()
     ids: list[int] = []
     sources: list[str] = []
     refs: list[list[str]] = []
@@ -105,13 +160,16 @@ def read(path: str | Path, options: ReadOptions) -> NBest:
         where = f"{path}:{number}"
         if not line or line.isspace():
             continue
+        if (nul := find_nul(line)) >= 0:
+            fix = "looks like a binary file: repair or remove this line"
+            raise FormatError(where, expected="text", found=f"\\u0000 at column {nul + 1}", fix=fix)
         if header is None:
-            header = _read_header(line, where)
+            header = _read_header(line, where, keys)
             builder = Builder(options, declared_dense=tuple(header.unit_features))
             continue
         try:
-            sentence = _sentence.decode(line)
-            records = _hyp_records(sentence, options.size, header.unit_features, where)
+            sentence = keys.sentence(line)
+            records = _hyp_records(sentence, options.size, header.unit_features, where, keys)
         except (msgspec.MsgspecError, RecursionError) as error:
             _explain(error, line, where, _SENTENCE)
         if not (ids[-1] if ids else -1) < sentence.id < 2**62:
@@ -122,14 +180,15 @@ def read(path: str | Path, options: ReadOptions) -> NBest:
                 fix="sort sentences by id",
             )
         ids.append(sentence.id)
-        sources.append(" ".join(sentence.source.split()))
-        refs.append([" ".join(ref.split()) for ref in sentence.refs])
+        sources.append(normal(sentence.source))
+        refs.append([normal(ref) for ref in sentence.refs])
         counts.append(len(records))
         for record in records:
             builder.add(record)
         qualities.add(sentence.hyps[: options.size], where)
     if header is None:
         raise FormatError(str(path), expected="JSON lines", found="an empty file", fix="check what wrote it")
+    keys.tell(path, options.warn)
     nbest = _as_declared(builder.finish(), header)
     nbest = replace(
         nbest,
@@ -139,6 +198,7 @@ def read(path: str | Path, options: ReadOptions) -> NBest:
         ref_ptr=offsets(np.array([len(r) for r in refs], np.int64)),
         refs=strings([ref for own in refs for ref in own]),
         quality=qualities.finish(header, str(path)),
+        meta=header.meta,
     )
     return with_stats(nbest, threads=options.threads) if refs and all(refs) else nbest
 
@@ -192,9 +252,9 @@ class _Qualities:
         return replace(out, unit=unit)
 
 
-def _read_header(line: str, where: str) -> _Header:
+def _read_header(line: str, where: str, keys: _Keys) -> _Header:
     try:
-        header = _header.decode(line)
+        header = keys.header(line)
     except (msgspec.MsgspecError, RecursionError) as error:
         _explain(error, line, where, _HEADER)
     refuse_newer(where, header.boostfeat, "nbest", 1)
@@ -217,23 +277,24 @@ def _read_header(line: str, where: str) -> _Header:
     return header
 
 
-def _hyp_records(sentence: _Sentence, size: int | None, names: list[str], where: str) -> list[HypRecord]:
-    source = sentence.source.split()
+def _hyp_records(sentence: _Sentence, size: int | None, names: list[str], where: str, keys: _Keys) -> list[HypRecord]:
+    source = split_words(normal(sentence.source))
     known: dict[bytes, UnitRecord] = {}  # hypotheses of a list share most of their units
     records = []
     for h, hyp in enumerate(sentence.hyps[:size]):
         at = f"{where}: hyps[{h}]"
-        n_words = len(hyp.text.split()) if hyp.units else 0
+        hyp_text = normal(hyp.text)
+        n_words = len(split_words(hyp_text)) if hyp.units else 0
         units = []
         for u, raw in enumerate(hyp.units):
             unit = known.get(text := bytes(raw))
             if unit is None:
-                unit = known[text] = _unit_record(_unit.decode(raw), source, names, f"{at}.units[{u}]")
+                unit = known[text] = _unit_record(keys.unit(raw), source, names, f"{at}.units[{u}]")
             if unit.tgt and unit.tgt[1] > n_words:
                 raise _bad_span(f"{at}.units[{u}].tgt", unit.tgt, f" of {n_words} words")
             units.append(unit)
         features = _feature_map(hyp.features, f"{at}.features")
-        records.append(HypRecord(sentence.id, hyp.text, where, nan if hyp.score is None else hyp.score, features, units))
+        records.append(HypRecord(sentence.id, hyp_text, where, nan if hyp.score is None else hyp.score, features, units))
     return records
 
 
@@ -261,6 +322,8 @@ def _unit_record(unit: _Unit, source: list[str], names: list[str], at: str) -> U
     src_text = unit.src_text
     if src_text is None and unit.src and source:
         src_text = " ".join(source[slice(*unit.src)])
+    n_src, n_tgt = (span[1] - span[0] if span else -1 for span in (unit.src, unit.tgt))
+    check_links(unit.align, f"{at}.align", n_src=n_src, n_tgt=n_tgt)
     score = nan if unit.score is None else unit.score
     return UnitRecord(features, unit.src, unit.tgt, src_text, unit.tgt_text, unit.align, score)
 
@@ -343,7 +406,7 @@ _UNIT = {"src": "span?", "tgt": "span?", "x": ["number"], "sparse": {"*": "numbe
 _HYP = {"text!": "text", "score": "number?", "features": {"*": "number"}, "units": [_UNIT], "quality": {"*": "quality"}}
 _SENTENCE = {"id!": "whole", "source": "text", "refs": ["text"], "hyps": [_HYP]}
 _HEADER = {"boostfeat!": "text", "unit_features": ["text"], "hyp_features": ["text"], "sparse_features": ["text"],
-           "lower_is_better": ["text"], "quality_units": {"*": "number"}}  # fmt: skip
+           "lower_is_better": ["text"], "quality_units": {"*": "number"}, "meta": {"*": "text"}}  # fmt: skip
 _SHOWN = {"text": "a string", "whole": "a whole number", "number": "a finite number", "span": "[start, end]",
           "quality": "a finite number, or [numerator, denominator]"}  # fmt: skip
 
@@ -374,9 +437,8 @@ def _check(value: Any, kind: Any, where: str, at: str) -> None:
             if key.endswith("!") and key[:-1] not in value:
                 raise FormatError(place, expected=f"the key {key[:-1]!r}", found=_shown(value), fix="add it")
         for key, item in value.items():
-            if key not in known and "*" not in known:
-                raise FormatError(place, expected=f"only the keys {', '.join(known)}", found=repr(key), fix="rename or remove it")
-            _check(item, known.get("*", known.get(key)), where, f"{at}.{key}" if at else key)
+            if key in known or "*" in known:
+                _check(item, known.get("*", known.get(key)), where, f"{at}.{key}" if at else key)
     elif not (isinstance(kind, str) and _fits(value, kind)):
         expected = "a list" if isinstance(kind, list) else "an object" if isinstance(kind, dict) else _SHOWN[kind.rstrip("?")]
         raise FormatError(place, expected=expected, found=_shown(value), fix="repair or remove this line")
@@ -420,11 +482,13 @@ def write(nbest: NBest, stream: IO[bytes]) -> None:
         header["lower_is_better"] = [name for name, low in zip(qualities.names, qualities.lower, strict=True) if low]
     if any(unit > 1 for unit in qualities.unit):
         header["quality_units"] = {name: unit for name, unit in zip(qualities.names, qualities.unit, strict=True) if unit > 1}
+    if nbest.meta:
+        header["meta"] = nbest.meta
     stream.write(encode(header) + b"\n")
     units = _UnitWriter(nbest, sparse_names)
     texts, sources, refs = nbest.text.to_pylist(), nbest.source.to_pylist(), nbest.refs.to_pylist()
     for s, ident in enumerate(nbest.ids.tolist()):
-        source = sources[s].split()
+        source = split_words(sources[s])
         hyps = []
         for h in range(nbest.hyp_ptr[s], nbest.hyp_ptr[s + 1]):
             hyp: dict[str, Any] = {"text": texts[h]}
@@ -436,7 +500,7 @@ def write(nbest: NBest, stream: IO[bytes]) -> None:
             if features:
                 hyp["features"] = features
             if nbest.unit_ptr[h] < nbest.unit_ptr[h + 1]:
-                hyp["units"] = units.of_hyp(h, source, texts[h].split())
+                hyp["units"] = units.of_hyp(h, source, split_words(texts[h]))
             if qualities.names:
                 pairs = zip(qualities.names, qualities.value[h].tolist(), qualities.weight[h].tolist(), strict=True)
                 hyp["quality"] = {name: value if weight == 1 else (value, weight) for name, value, weight in pairs}

@@ -28,6 +28,7 @@ from boostfeat.core.errors import InputError
 from boostfeat.core.feature_table import FeatureTable
 from boostfeat.core.files import read_bytes, read_chunks, read_lines
 from boostfeat.core.strict_json import read_json
+from boostfeat.core.text import split_words
 from boostfeat.decoder import read_setup
 from boostfeat.decoder.lm import LanguageModel
 from boostfeat.decoder.tables import read_phrase_table, with_reordering
@@ -37,6 +38,7 @@ from boostfeat.features.lexicon import read_lexicon
 from boostfeat.features.phrase_table import read_phrase_counts
 from boostfeat.features.sets import TEMPLATES
 from boostfeat.features.vocab import Entry, Vocab
+from boostfeat.formats.graphs import read_graphs
 from boostfeat.formats.join_files import read_tokens
 from boostfeat.formats.moses import enriched as moses_enriched
 from boostfeat.formats.moses import search_graph as moses_osgx
@@ -51,6 +53,7 @@ from boostfeat.loop.online import State
 from boostfeat.loop.weights import read_start
 from boostfeat.model.model import Model
 from boostfeat.report import run
+from boostfeat.rerank.rescore import EdgeScorer, RescoreOptions, rescored_lists
 from boostfeat.tuners.base import Groups
 
 from .mutate import BINARY, JSON, TEXT, VALUE, Mutation
@@ -127,10 +130,38 @@ def good_list(nbest: NBest) -> None:
     for column in (nbest.X, nbest.extra, nbest.units.sparse.val, nbest.extra_sparse.val):
         assert np.isfinite(column).all()
     assert not np.isinf(nbest.score).any()
-    lengths = np.array([len(text.split()) for text in nbest.text.to_pylist()])
+    lengths = np.array([len(split_words(text)) for text in nbest.text.to_pylist()])
     ends = np.where(nbest.tgt_start >= 0, nbest.tgt_start + nbest.units.tgt_len[nbest.unit_idx], 0)
     assert (ends <= np.repeat(lengths, np.diff(nbest.unit_ptr))).all()
     good_columns(nbest)
+    good_copy(nbest, sorted(formats.WRITERS)[nbest.n_hyps % len(formats.WRITERS)])
+
+
+def good_copy(nbest: NBest, format: str) -> None:
+    """What a writer writes reads back as the same hypotheses with the same features; what it cannot express it refuses."""
+    path = Path(os.environ.get("TMPDIR", "/tmp")) / f"fuzz-copy-{os.getpid()}"
+    try:
+        with path.open("wb") as stream:
+            formats.write(nbest, stream, format=format)
+        if nbest.n_hyps:
+            again = formats.read(path, ReadOptions(allow_mismatch=True, warn=lambda message: None), format=format)
+            assert again.text.equals(nbest.text)
+            assert named_features(again) == named_features(nbest)
+    except InputError as error:
+        assert "instead" in str(error), error  # of writing, not of reading
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def named_features(nbest: NBest) -> list[dict[str, str]]:
+    """Of each hypothesis, to nine digits: sums over units are rounded."""
+    dense, sparse = nbest.global_features.tolist(), nbest.global_sparse
+    out = [{n: v for n, v in zip(nbest.global_names, row, strict=True)} for row in dense]
+    names = nbest.sparse_names.to_pylist()
+    for h, row in enumerate(out):
+        at = slice(sparse.indptr[h], sparse.indptr[h + 1])
+        row |= {names[j]: v for j, v in zip(sparse.indices[at].tolist(), sparse.data[at].tolist(), strict=True)}
+    return [{n: f"{v:.9g}" for n, v in row.items() if abs(v) > 1e-9} for row in out]
 
 
 def good_columns(nbest: NBest) -> None:
@@ -237,6 +268,17 @@ def read_twice(path: str) -> NBest:
 
 def read_graph_twice(path: str) -> NBest:
     return with_twin(moses_osgx.read, path, OPTIONS, moses_osgx, "fast_graph")
+
+
+def read_any_graphs(path: str) -> NBest:
+    """As rescore does: by their content, and the best paths under a model."""
+    graphs = read_graphs([path], OPTIONS)
+    return rescored_lists(graphs, EdgeScorer(Model(WEIGHTS)), RescoreOptions(4), source=None, refs=[], name=path)
+
+
+def edited_model(path: str) -> Model:
+    """With the signature checked, all damage would end there."""
+    return Model.load(path, allow_edited=True)
 
 
 def with_twin(read: Callable[[str, ReadOptions], NBest], path: str, options: ReadOptions, owner: Any, compiled: str) -> NBest:
@@ -382,7 +424,8 @@ READERS: dict[str, Reader] = {
     ),
     "cdec-forest": a_list("cdec-forest", FOREST, options=ReadOptions(size=8, weights=WEIGHTS), file="3.json", mutations=JSON),
     "store": Reader(store_samples, read_store, good_store, BINARY),
-    "model": Reader(lambda: [json.dumps(MODEL, indent=k).encode() for k in (None, 1)], Model.load, good_model, VALUE),
+    "graphs": Reader(text(OSGX, HYPERGRAPH, FOREST), read_any_graphs, good_list, JSON, name="graph.3"),
+    "model": Reader(lambda: [json.dumps(MODEL, indent=k).encode() for k in (None, 1)], edited_model, good_model, VALUE),
     "vocab": Reader(lambda: [json.dumps(VOCAB.to_json()).encode()], Vocab.load, lambda vocab: writable(vocab.to_json()), VALUE),
     "templates-toml": Reader(text(TEMPLATES_TOML), lambda path: Vocab.of(path, TEMPLATES), name="input.toml"),
     "groups-toml": Reader(text(GROUPS), Groups.load, lambda groups: groups.frozen(("LM0", "TM0_1"))),

@@ -102,7 +102,7 @@ TREES = [
         {"feature": "LM0", "threshold": 0, "left": 1, "right": 4}, {"feature": "d", "threshold": -1.5, "left": 2, "right": 3},
         {"value": 1, "intercept": 0}, {"value": 0, "intercept": 1}, {"value": 0, "intercept": -1}]},
 ]  # fmt: skip
-MODEL = {"boostfeat": "model/1", "signature": "s", "level": "local", "weights": {"LM0": 0.21, "d": -1, "ä €": 0}, "trees": TREES,
+MODEL = {"boostfeat": "model/1", "level": "local", "weights": {"LM0": 0.21, "d": -1, "ä €": 0}, "trees": TREES,
          "config": {"seed": 1}, "history": [{"round": 0, "loss": 0.5}]}  # fmt: skip
 TEMPLATES_TOML = (
     'include = ["base"]\nmin_count = 2\nclusters = 16\nproducts = "top:20"\n[templates.length]\n[templates.pt]\nhash = 8\n'

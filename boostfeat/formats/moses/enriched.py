@@ -24,7 +24,7 @@ from ...lists.nbest import NBest
 from ..fields import check_links, most_fields, name_values, number, sentence_id, split_fields
 from .enriched_fast import LAYOUT, FastReader
 from .labels import block_fields, feature_groups, format_features, format_number, group_names
-from .nbest import BLOCK
+from .nbest import BLOCK, check_writable, lines_left_out
 
 
 def sniff(head: str) -> bool:
@@ -120,16 +120,13 @@ def _parse_block(block: str, where: str) -> UnitRecord:
 
 
 def write(nbest: NBest, stream: IO[bytes]) -> None:
-    """Write a list whose units have spans and target words."""
+    """Write a list whose units have spans and, one after the other, spell the texts; ``left_out`` has no place."""
     units = nbest.units
-    if nbest.n_occurrences and (nbest.src_start.min() < 0 or units.tgt_len.min() < 0):
-        raise InputError(
-            "expected units with source and target spans to write Moses blocks, found some without; write jsonl instead"
-        )
+    _check_units(nbest)
     groups, total_groups = group_names(nbest.unit_names), group_names(nbest.global_names)
     sparse_names = nbest.sparse_names.to_pylist()
     own_sparse = nbest.global_sparse
-    phrases, tails = units.tgt.to_pylist(), _block_tails(nbest, groups, sparse_names)
+    texts, phrases, tails = nbest.text.to_pylist(), units.tgt.to_pylist(), _block_tails(nbest, groups, sparse_names)
     # totals of what units carry only repeat their sums: ten digits spare the reader the noise of the last ones
     redundant = [name not in nbest.extra_names for name in nbest.global_names]
     totals = nbest.global_features
@@ -137,6 +134,13 @@ def write(nbest: NBest, stream: IO[bytes]) -> None:
     for s, sent in enumerate(nbest.ids):
         for h in range(nbest.hyp_ptr[s], nbest.hyp_ptr[s + 1]):
             pieces = []
+            own = nbest.unit_idx[nbest.unit_ptr[h] : nbest.unit_ptr[h + 1]].tolist()
+            if " ".join(phrases[u] for u in own if phrases[u]) != texts[h]:
+                found = "units that spell something else" if own else "no units"
+                raise InputError(
+                    f"sentence {sent}: expected units that spell the text {clip(texts[h])} to write Moses' blocks, "
+                    f"found {found}; write moses or jsonl instead"
+                )
             for r in range(nbest.unit_ptr[h], nbest.unit_ptr[h + 1]):
                 u, first = nbest.unit_idx[r], nbest.src_start[r]
                 pieces.append(f"{phrases[u]} |{first}-{first + units.src_len[u] - 1},{tails[u]}| ".lstrip())
@@ -151,6 +155,30 @@ def write(nbest: NBest, stream: IO[bytes]) -> None:
             buffer.append(f"{sent} ||| {''.join(pieces)} ||| {features} ||| {score}\n")
         stream.write("".join(buffer).encode())
         buffer.clear()
+
+
+left_out = lines_left_out
+
+
+def _check_units(nbest: NBest) -> None:
+    """Raise for what a block cannot hold: it would read back as something else."""
+    units = nbest.units
+    check_writable(nbest, "|")
+    if nbest.n_occurrences and (nbest.src_start.min() < 0 or units.src_len.min() < 1 or units.tgt_len.min() < 0):
+        raise InputError(
+            "expected units with source and target spans to write Moses' blocks, found some without; write jsonl instead"
+        )
+    for what, column, signs in (("phrases", units.tgt, "|"), ("alignments", units.align, "|,")):
+        for text in column.dictionary_encode().dictionary.to_pylist():
+            if any(sign in text for sign in signs):
+                raise InputError(
+                    f"expected {what} without {' and '.join(signs)} to write Moses' blocks, found {clip(text)}; "
+                    "write jsonl instead"
+                )
+    if "total" in (*nbest.unit_names, *nbest.sparse_names.to_pylist()):
+        raise InputError(
+            "expected features of another name than 'total', which is a block's score, found one; write jsonl instead"
+        )
 
 
 def _block_tails(nbest: NBest, groups: list[tuple[str, list[int]]], sparse_names: list[str]) -> list[str]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO
 
 import numpy as np
+import pyarrow.compute as pc
 
 from ...core.errors import FormatError, InputError, clip
 from ...core.text import split_words
@@ -137,15 +138,11 @@ def _span(first: str, last: str, token: str, where: str) -> Span:
 def write(nbest: NBest, stream: IO[bytes]) -> None:
     """Global features, dense ones first; segmentation and alignment where all units of a hypothesis have places.
 
-    Numbers read back exactly. Sentences without hypotheses, source and references have no place in this format.
+    Numbers read back exactly. What has no place in this format is in ``left_out``.
     """
     dense, sparse_part = nbest.global_features, SparseRows.from_matrix(nbest.global_sparse.copy())
     sparse_names = nbest.sparse_names.to_pylist()
-    for name in (*nbest.global_names, *sparse_names):
-        if name.split() != [name] or "|||" in name:
-            raise InputError(
-                f"expected feature names without spaces and '|||' for a Moses list, found {name!r}; write JSON lines instead"
-            )
+    check_writable(nbest, "|||")
     groups = group_names(nbest.global_names)
     texts = nbest.text.to_pylist()
     for s, ident in enumerate(nbest.ids.tolist()):
@@ -167,10 +164,38 @@ def write(nbest: NBest, stream: IO[bytes]) -> None:
             stream.write((" ||| ".join(parts) + "\n").encode())
 
 
+def left_out(nbest: NBest) -> list[str]:
+    """What a list holds and this format has no place for."""
+    out = lines_left_out(nbest)
+    if nbest.n_occurrences and (nbest.unit_names or len(nbest.units.sparse.idx)):
+        out.append("features of single units (their sums are written)")
+    src_len, tgt_len = nbest.units.src_len[nbest.unit_idx], nbest.units.tgt_len[nbest.unit_idx]
+    if ((nbest.src_start < 0) | (nbest.tgt_start < 0) | (src_len < 1) | (tgt_len < 0)).any():
+        out.append("units without places")
+    return out
+
+
+def lines_left_out(nbest: NBest) -> list[str]:
+    out = ["source sentences"] if pc.max(pc.binary_length(nbest.source)).as_py() else []
+    out += ["references"] if len(nbest.refs) else []
+    empty = int((np.diff(nbest.hyp_ptr) == 0).sum())
+    return [*out, f"{empty:,} sentences without hypotheses"] if empty else out
+
+
+def check_writable(nbest: NBest, bars: str) -> None:
+    """Raise for names that would read back as something else; ``bars`` may not be in one."""
+    for name in (*nbest.global_names, *nbest.sparse_names.to_pylist()):
+        if split_words(name) != [name] or bars in name or "\n" in name or "\r" in name:
+            raise InputError(
+                f"expected feature names without spaces and {bars!r} for Moses' formats, found {name!r}; write JSON lines instead"
+            )
+
+
 def _checked_text(text: str, ident: int) -> str:
-    if "|" in text and ("|||" in text or _MARK.search(text)):
+    if "|" in text and ("|||" in text or _MARK.search(text) or BLOCK.search(text)):
         raise InputError(
-            f"sentence {ident}: expected a text without '|||' for a Moses list, found {clip(text)}; write JSON lines instead"
+            f"sentence {ident}: expected a text without '|||' and marks like |0-1| for a Moses list, found {clip(text)}; "
+            "write JSON lines instead"
         )
     return text
 

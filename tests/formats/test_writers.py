@@ -1,0 +1,102 @@
+"""Writers refuse what would read back as something else, by name; what a format has no place for is said."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from boostfeat.core.errors import InputError
+from boostfeat.formats import left_out, read, write
+from boostfeat.lists.build import Builder, HypRecord, ReadOptions, UnitRecord, attach
+from boostfeat.lists.nbest import NBest, Qualities, strings
+
+
+def a_list(text: str = "x y", units: list[UnitRecord] | None = None, **features: float) -> NBest:
+    builder = Builder(ReadOptions(source=["a b c"]))
+    builder.add(HypRecord(0, text, "here", -1.0, features or {"f": 1.0}, units or []))
+    return builder.finish()
+
+
+def unit(tgt: tuple[int, int], src: tuple[int, int] | None = (0, 1), align: str = "", **features: float) -> UnitRecord:
+    return UnitRecord(features, src, tgt, align=align)
+
+
+REFUSED = {
+    "no units": ("moses-enriched", a_list(), "sentence 0: expected units that spell the text 'x y' .* found no units"),
+    "units of other words": ("moses-enriched", a_list(units=[unit((0, 1))]), "found units that spell something else"),
+    "units without source": ("moses-enriched", a_list("x", [unit((0, 1), None)]), "units with source and target spans"),
+    "units of no source word": ("moses-enriched", a_list("x", [unit((0, 1), (1, 1))]), "units with source and target spans"),
+    "a bar in a phrase": ("moses-enriched", a_list("x|y", [unit((0, 1))]), r"phrases without \| .* found 'x\|y'"),
+    "a comma in an alignment": ("moses-enriched", a_list("x", [unit((0, 1), align="0,0")]), "alignments without .* found '0,0'"),
+    "a bar in a sparse name": ("moses-enriched", a_list("x", [unit((0, 1), **{"pt:a|b": 1})]), r"feature names .* found 'pt:a\|b'"),
+    "a feature called total": ("moses-enriched", a_list("x", [unit((0, 1), total=1)]), "another name than 'total'"),
+    "a blank in a name": ("moses", a_list(**{"a b": 1.0}), "feature names without spaces and .* found 'a b'"),
+    "bars in a name": ("moses", a_list(**{"a|||b": 1.0}), r"found 'a\|\|\|b'"),
+    "an end of a line in a name": ("moses", a_list(**{"a\nb": 1.0}), "feature names without spaces"),
+    "bars in a text": ("moses", a_list("x ||| y"), r"sentence 0: expected a text without '\|\|\|'"),
+    "a mark in a text": ("moses", a_list("x |0-1| y"), r"marks like \|0-1\|"),
+    "a block in a text": ("moses", a_list("x |0-1,wa= y"), r"marks like \|0-1\|"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_a_format_cannot_express_is_refused(case: str) -> None:
+    format, nbest, message = REFUSED[case]
+    with pytest.raises(InputError, match=message):
+        write(nbest, io.BytesIO(), format=format)
+
+
+def with_quality(nbest: NBest) -> NBest:
+    quality = (
+        Qualities().with_column("comet", np.array([0.5]), np.ones(1)).with_column("mqm", np.array([3.0]), np.ones(1), lower=True)
+    )
+    return replace(nbest, quality=quality, meta={"tokenize": "13a"})
+
+
+def test_json_lines_hold_quality_columns_and_meta(tmp_path: Path) -> None:
+    nbest, stream = with_quality(a_list()), io.BytesIO()
+    write(nbest, stream, format="jsonl")
+    (tmp_path / "list").write_bytes(stream.getvalue())
+    again = read(tmp_path / "list", ReadOptions())
+    assert again == nbest
+    assert again.meta == nbest.meta
+    assert again.quality.lower == (False, True)
+
+
+def test_what_has_no_place_is_said() -> None:
+    nbest = attach(a_list(units=[unit((0, 2), None, g=1.0)]), source=["a b c"], refs=[["x"]], name="n")
+    assert left_out(nbest, format="jsonl") == []
+    expected = ["source sentences", "references", "features of single units (their sums are written)", "units without places"]
+    assert left_out(nbest, format="moses") == expected
+    assert left_out(replace(nbest, source=strings([""])), format="moses-enriched") == ["references"]
+    gap = replace(a_list(), ids=np.array([2]))
+    gap = attach(gap, source=["", "", ""], refs=[], name="n")
+    assert left_out(gap, format="moses") == ["2 sentences without hypotheses"]
+
+
+def test_keys_of_other_names_are_accepted_and_named_once(tmp_path: Path) -> None:
+    """F14: what a list has no place for does not travel, but it does not stop an import either."""
+    (tmp_path / "list").write_text(
+        '{"boostfeat": "nbest/1", "made_by": "me"}\n'
+        '{"id": 0, "z": 1, "hyps": [{"text": "a", "q": {"r": 2}, "units": [{"u": 1}]}, {"text": "b", "q": 3}]}\n'
+        '{"id": 1, "z": 2, "hyps": [{"text": "c"}]}\n'
+    )
+    told: list[str] = []
+    nbest = read(tmp_path / "list", ReadOptions(warn=told.append))
+    assert nbest.text.to_pylist() == ["a", "b", "c"]
+    assert len(told) == 1
+    assert told[0].endswith(
+        "list: keys that a list has no place for are not kept: 'header.made_by', 'z', 'hyps.q', 'hyps.units.u'"
+    )
+    with pytest.warns(UserWarning, match="'hyps.q'"):  # a library user hears of it too
+        read(tmp_path / "list", ReadOptions())
+
+
+def test_a_wrong_value_beside_an_unknown_key_is_still_refused(tmp_path: Path) -> None:
+    (tmp_path / "list").write_text('{"boostfeat": "nbest/1"}\n{"id": 0, "z": 1, "hyps": [{"text": 1}]}\n')
+    with pytest.raises(InputError, match=r"list:2: hyps\[0\].text: expected a string, found '1'"):
+        read(tmp_path / "list", ReadOptions())
