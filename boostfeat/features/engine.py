@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from scipy import sparse
 
 from ..core.arrays import F64, I64, offsets, unique_rows
-from ..core.errors import InputError, unknown_name
+from ..core.errors import InputError, clip, unknown_name
 from ..core.strings import Strings
 from ..lists.nbest import NBest, SparseRows, strings
 from ..lists.words import concat, positions
@@ -24,7 +24,7 @@ from .clusters import learn_clusters
 from .consensus import learn_posterior
 from .context import Corpus, Rows
 from .products import Gradient, add_products, choose_products, product_name
-from .registry import KINDS, Dense, Sparse, Template
+from .registry import KINDS, Dense, Sparse, Template, described, place_in
 from .resources import Clusters, Resources
 from .sets import TEMPLATES
 from .vocab import Entry, Vocab
@@ -116,14 +116,14 @@ class _Engine:
         """Features of the template; names are learnt where the entry has none."""
         keys = self.keys_of(template)
         used = {name: value for name, value in entry.options.items() if name in template.compute_options}
+        values: F64 | SparseRows
         with _blamed(template):
             result = template.compute(keys.rows, **used)
-        values: F64 | SparseRows
-        if isinstance(result, Sparse):
-            names, matrix = self._sparse(template, entry, keys, result)
-            values = SparseRows.from_matrix(matrix)
-        else:
-            names, values = self._dense(template, entry, keys, result)
+            if isinstance(result, Sparse):
+                names, matrix = self._sparse(template, entry, keys, result)
+                values = SparseRows.from_matrix(matrix)
+            else:
+                names, values = self._dense(template, entry, keys, result)
         row_of = keys.row_of
         of = _PART_OF[template.rows_are]
         if of == "occurrence":  # contexts with the same features must not tell units apart
@@ -132,7 +132,7 @@ class _Engine:
         return _Part(of, names, values, row_of), replace(entry, features=names)
 
     def _dense(self, template: Template, entry: Entry, keys: _Keys, result: Dense) -> tuple[tuple[str, ...], F64]:
-        where = f"template {template.name!r}"
+        where = f"{template.place}template {template.name!r}"
         if not isinstance(result, dict):
             raise InputError(
                 f"{where}: expected a dict of columns or Sparse, found {type(result).__name__}; correct the function"
@@ -141,7 +141,7 @@ class _Engine:
         x = np.zeros((len(keys.rows), len(names)))
         for k, name in enumerate(names):
             if name in result:
-                column = np.asarray(result[name], np.float64)
+                column = _numbers(result[name], f"{where}: {name}")
                 if column.shape != (len(keys.rows),):
                     raise InputError(
                         f"{where}: {name}: expected {len(keys.rows)} values, found {column.shape}; correct the function"
@@ -173,6 +173,13 @@ class _Engine:
         return features, _counts_matrix(result.row[at >= 0], at[at >= 0], (len(keys.rows), len(features)))
 
 
+def _numbers(column: object, where: str) -> F64:
+    try:
+        return np.asarray(column, np.float64)
+    except (ValueError, TypeError):
+        raise InputError(f"{where}: expected a column of numbers, found {clip(repr(column))}; correct the function") from None
+
+
 @contextlib.contextmanager
 def _blamed(template: Template) -> Iterator[None]:
     """An error in a template, which may be the user's own or have been given wrong options, as one line."""
@@ -180,9 +187,11 @@ def _blamed(template: Template) -> Iterator[None]:
         yield
     except (InputError, MemoryError):
         raise
-    except Exception as error:
-        found = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise InputError(f"template {template.name!r}: expected to run, found {found}; check its options or function") from error
+    except (Exception, SystemExit) as error:
+        where = place_in(template.compute.__code__.co_filename, error) if template.place else ""
+        raise InputError(
+            f"{where}template {template.name!r}: expected to run, found {described(error)}; check its options or function"
+        ) from error
 
 
 def _counts_matrix(row: I64, column: I64, shape: tuple[int, int]) -> sparse.csr_matrix:

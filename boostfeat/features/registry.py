@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,6 +55,9 @@ STATES: dict[str, str] = {
 }
 _STATIC = {"source phrase", "target phrase", "alignment", "clusters", "phrase table", "bitext"}
 _GIVEN = {"phrase table": "--phrase-table FILE", "bitext": "--bitext SOURCE TARGET"}
+
+
+PLUGIN = "boostfeat_plugin_"  # begins the names of modules that are users' files
 
 
 class Sparse(NamedTuple):
@@ -126,6 +130,12 @@ class Template:
         return tuple(name for name, default in self.compute_options.items() if default is inspect.Parameter.empty)
 
     @property
+    def place(self) -> str:
+        """``file:line: `` of a user's own function, "" of ours."""
+        code = self.compute.__code__ if self.compute.__module__.startswith(PLUGIN) else None
+        return f"{code.co_filename}:{code.co_firstlineno}: " if code else ""
+
+    @property
     def summary(self) -> str:
         return (inspect.getdoc(self.compute) or "").split("\n")[0]
 
@@ -186,11 +196,22 @@ def _all_empty(column: Strings) -> bool:
     return not pc.max(pc.binary_length(column)).as_py()
 
 
+def place_in(path: str, error: BaseException) -> str:
+    """``file:line: `` of the innermost call of a file that an error came through, "" where it came through none."""
+    calls = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
+    return f"{path}:{calls[-1]}: " if calls else ""
+
+
+def described(error: BaseException) -> str:
+    """The error in one line; sys.exit() is one too where a plugin has no business to end the program."""
+    return f"{type(error).__name__}: {error}".partition("\n")[0]
+
+
 def load_plugin(path: str | Path) -> dict[str, Template]:
     """The templates of a user's Python file. The file is run: only one that the user names."""
     if not Path(path).is_file():
         raise InputError(f"{path}: expected a Python file, found none; check the path")
-    spec = importlib.util.spec_from_file_location(f"boostfeat_plugin_{Path(path).stem}", path)
+    spec = importlib.util.spec_from_file_location(f"{PLUGIN}{Path(path).stem}", path)
     if spec is None or spec.loader is None:
         raise InputError(f"{path}: expected a Python file (.py), found another; name a .py file")
     module = importlib.util.module_from_spec(spec)
@@ -198,8 +219,9 @@ def load_plugin(path: str | Path) -> dict[str, Template]:
         spec.loader.exec_module(module)
     except InputError:
         raise
-    except Exception as error:
-        raise InputError(f"{path}: expected a Python file that runs, found {type(error).__name__}: {error}; correct it") from None
+    except (Exception, SystemExit) as error:
+        where = place_in(str(path), error) or f"{path}: "
+        raise InputError(f"{where}expected a Python file that runs, found {described(error)}; correct it") from None
     found = {value.name: value for value in vars(module).values() if isinstance(value, Template)}
     if not found:
         raise InputError(

@@ -125,6 +125,8 @@ class Vocab:
         try:
             text = decode(b"".join(read_chunks(path)), str(path))
             obj = parse_json(text, parse_constant=no_constant, parse_float=finite)
+            if not isinstance(obj, dict):
+                raise ValueError("another kind of JSON")
             kind, _, version = str(obj.get("boostfeat", "")).partition("/")
             if kind != "vocab" or not version.isdecimal():
                 raise ValueError("another kind of JSON")
@@ -133,10 +135,7 @@ class Vocab:
                     str(path), expected=f"format version {VERSION} or lower", found=version, fix="upgrade boostfeat"
                 )
             return cls(
-                tuple(
-                    Entry(str(t["name"]), dict(t["options"]), int(t["min_count"]), int(t["hash"]), tuple(map(str, t["features"])))
-                    for t in obj["templates"]
-                ),
+                tuple(_read_entry(t, str(path)) for t in obj["templates"]),
                 clusters=Clusters(**{side: dict(obj["clusters"][side]) for side in ("src", "tgt")}),
                 n_products=len(obj["products"]),
                 products=tuple((str(a), str(b)) for a, b in obj["products"]),
@@ -145,15 +144,21 @@ class Vocab:
         except InputError:
             raise
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
+            found = f"no key {error}" if isinstance(error, KeyError) else str(error)
             raise FormatError(
                 str(path),
                 expected='a vocab that featurize wrote ("boostfeat": "vocab/1")',
-                found=f"{type(error).__name__}: {error}"[:200],
+                found=found[:200] if isinstance(error, KeyError | ValueError) else "values of other kinds than featurize writes",
                 fix="name the .vocab.json beside the featurized dev list",
             ) from None
 
     def with_entry(self, entry: Entry) -> Vocab:
         return replace(self, entries=tuple(entry if e.name == entry.name else e for e in self.entries))
+
+
+def _read_entry(t: Mapping[str, Any], path: str) -> Entry:
+    min_count, hash_bits = _integer(t["min_count"], 1, f"{path}: min_count"), _integer(t["hash"], 0, f"{path}: hash")
+    return Entry(str(t["name"]), dict(t["options"]), min_count, hash_bits, tuple(map(str, t["features"])))
 
 
 def _entry(name: str, options: Any, common: Mapping[str, Any], registry: Mapping[str, Template], where: str) -> Entry:

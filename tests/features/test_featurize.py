@@ -133,6 +133,8 @@ def test_phrase_table_bitext_and_clusters(boostfeat, tmp_path):
     assert read_store(tmp_path / "u.nbest").differences(out) == []
 
 
+PLUGIN = "from boostfeat import template\n@template('mine', kind='static', reads=('target phrase',))\ndef mine(rows):\n"
+
 BAD = [
     (["--templates", "huge"], "unknown template 'huge': expected one of base, large, sparse"),
     (["--templates", "none.toml"], "expected a file, found none"),
@@ -149,7 +151,24 @@ BAD = [
     (["--vocab", "{bad}/ok.json", "--min-count", "2"], "--min-count: expected none with --vocab"),
     (["--vocab", "{bad}/ok.json", "--templates", "large"], "--templates large: expected those of"),
     (["--plugin", "none.py"], "expected a Python file, found none"),
-    (["--plugin", "{bad}/fails.py"], "expected a Python file that runs, found ZeroDivisionError"),
+    (["--plugin", "{bad}/fails.py"], "fails.py:1: expected a Python file that runs, found ZeroDivisionError"),
+    (["--plugin", "{bad}/ends.py"], "ends.py:2: expected a Python file that runs, found SystemExit: 0"),
+    (
+        ["--plugin", "{bad}/strings.py", "--templates", "mine"],
+        "strings.py:2: template 'mine': mine.a: expected a column of numbers",
+    ),
+    (["--plugin", "{bad}/exits.py", "--templates", "mine"], "exits.py:4: template 'mine': expected to run, found SystemExit: 0"),
+    (
+        ["--plugin", "{bad}/raises.py", "--templates", "mine"],
+        "raises.py:4: template 'mine': expected to run, found ZeroDivisionError",
+    ),
+    (["--plugin", "{bad}/sparse.py", "--templates", "mine"], "template 'mine': expected to run, found"),
+    (
+        ["--vocab", "{bad}/list.json"],
+        'expected a vocab that featurize wrote ("boostfeat": "vocab/1"), found another kind of JSON',
+    ),
+    (["--vocab", "{bad}/lacks.json"], "found no key 'templates'"),
+    (["--vocab", "{bad}/kinds.json"], "found values of other kinds than featurize writes"),
     (["--plugin", "{bad}/empty.py"], "expected a function decorated with @template"),
     (["--plugin", "{bad}/known.py"], "template 'length': expected a name of its own"),
     (["--bitext", "{bad}/one", "{bad}/two"], "expected parallel text, found 1 and 2 lines"),
@@ -173,6 +192,14 @@ def bad(tmp_path_factory) -> Path:
         "new.json": '{"boostfeat": "vocab/9"}',
         "ok.json": json.dumps(Vocab().to_json()),
         "fails.py": "1 / 0",
+        "ends.py": "import sys\nsys.exit(0)",
+        "strings.py": f"{PLUGIN}    return {{'mine.a': ['x'] * len(rows)}}",
+        "exits.py": f"{PLUGIN}    raise SystemExit(0)",
+        "raises.py": f"{PLUGIN}    1 / 0",
+        "sparse.py": f"{PLUGIN}    from boostfeat.features import Sparse; return Sparse(None, ['a'], None)",
+        "list.json": "[]",
+        "lacks.json": '{"boostfeat": "vocab/1"}',
+        "kinds.json": '{"boostfeat": "vocab/1", "templates": 3}',
         "empty.py": "x = 1",
         "known.py": "from boostfeat.features import TEMPLATES\nlength = TEMPLATES['length']",
         "one": "only one field here\n",
