@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from math import isfinite
 from pathlib import Path
@@ -23,7 +24,12 @@ from ..trees.tree import Table, Tree
 from .levels import LEVELS, Level
 
 VERSION = 1
+ENORMOUS = 1e100  # numbers that no training gives
 _KINDS = {str(dict): "an object", str(list): "a list", str(str): "a string"}  # as JSON calls them
+
+# Whether models that somebody has edited are read, and what is called with (trees scored, trees) while there are many.
+accept_edited: ContextVar[bool] = ContextVar("accept_edited", default=False)
+on_trees: ContextVar[Callable[[int, int], None] | None] = ContextVar("on_trees", default=None)
 
 
 @dataclass(frozen=True)
@@ -54,14 +60,21 @@ class Model:
 
     def decision_function(self, nbest: NBest) -> F64:
         """[H] the model's score of every hypothesis."""
-        scores = self._scores(nbest)
+        with np.errstate(over="ignore", invalid="ignore"):  # said below, in one line
+            scores = self._scores(nbest)
         if not np.isfinite(scores).all():
             h = int(np.flatnonzero(~np.isfinite(scores))[0])
+            who = "model has weights or leaves" if self._largest() > ENORMOUS else "list has features"
             raise InputError(
                 f"sentence {nbest.ids[nbest.sent_of_hyp[h]]}: expected scores that are finite, found {scores[h]}; "
-                "the list has features of enormous values: leave them out"
+                f"the {who} of enormous values: leave them out"
             )
         return scores
+
+    def _largest(self) -> float:
+        """The largest number that the model multiplies or adds."""
+        leaves = (np.abs([tree.value, tree.intercept]).max() * max(1.0, abs(tree.weight)) for tree in self.trees)
+        return max((*map(abs, self.weights.values()), *leaves), default=0.0)
 
     def _scores(self, nbest: NBest) -> F64:
         unit_scores, own = nbest.weigh(dict(self.weights))
@@ -104,7 +117,9 @@ class Model:
             stream.write(json.dumps(self.to_json(), indent=1, ensure_ascii=False, allow_nan=False).encode() + b"\n")
 
     @classmethod
-    def from_json(cls, obj: Any, where: str) -> Model:
+    def from_json(cls, obj: Any, where: str, *, allow_edited: bool = False) -> Model:
+        """The model of a parsed file. One whose signature is not that of its content is refused, unless ``allow_edited``."""
+
         def check(value: Any, kind: type | tuple[type, ...], what: str) -> Any:
             if not isinstance(value, kind) or isinstance(value, bool):
                 name = _KINDS.get(str(kind), "a number")
@@ -127,7 +142,7 @@ class Model:
         trees = check(obj.get("trees", []), list, "trees")
         try:
             json.dumps([obj.get("config"), obj.get("history")], allow_nan=False)  # 1e999 is read as an infinity
-            return cls(
+            model = cls(
                 weights={name: float(check(w, (int, float), f"weights[{clip(name)}]")) for name, w in weights.items()},
                 trees=tuple(Tree.from_json(tree, f"{where}: trees[{m}]") for m, tree in enumerate(trees)),
                 level=check(obj.get("level", "local"), str, "level"),
@@ -138,15 +153,28 @@ class Model:
             raise
         except (ValueError, OverflowError) as error:
             raise FormatError(where, expected="a valid model", found=str(error), fix="make it again") from None
+        if twice := repeated(tree.name for tree in model.trees):
+            raise FormatError(
+                f"{where}: trees", expected="distinct names", found=f"{clip(twice)} twice", fix="rename one of them"
+            )
+        told = obj.get("signature", model.signature)
+        if told != model.signature and not (allow_edited or accept_edited.get()):
+            raise FormatError(
+                where,
+                expected=f"the signature of its content, {model.signature.rpartition('|')[2]}",
+                found=clip(told.rpartition("|")[2] if isinstance(told, str) else clip_json(told)),
+                fix="it was edited or damaged: make it again, or accept it as it is with --allow-edited",
+            )
+        return model
 
     @classmethod
-    def load(cls, path: str | Path) -> Model:
+    def load(cls, path: str | Path, *, allow_edited: bool = False) -> Model:
         text = decode(b"".join(read_chunks(path)), str(path))
         try:
             obj = parse_json(text, parse_constant=no_constant, object_pairs_hook=_no_repeats)
         except ValueError as error:
             raise FormatError(str(path), expected="a model file in JSON", found=str(error)[:200], fix="name a model") from None
-        return cls.from_json(obj, str(path))
+        return cls.from_json(obj, str(path), allow_edited=allow_edited)
 
     def truncated(self, n_trees: int) -> Model:
         """The model after its first n_trees trees."""
@@ -176,7 +204,9 @@ def hypothesis_table(nbest: NBest) -> FeatureTable:
 
 def tree_scores(trees: tuple[Tree, ...], table: Table) -> F64:
     """Σ_m ρ_m h_m(x) of every row."""
-    total = np.zeros(len(table))
-    for tree in trees:
+    total, report = np.zeros(len(table)), on_trees.get()
+    for m, tree in enumerate(trees):
+        if report and m % 256 == 0:
+            report(m, len(trees))
         total += tree.weight * tree.predict(table)
     return total

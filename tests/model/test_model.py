@@ -9,14 +9,13 @@ import pytest
 
 from boostfeat.core.errors import FormatError, InputError
 from boostfeat.lists.build import Builder, HypRecord, UnitRecord
-from boostfeat.model.model import Model
+from boostfeat.model.model import Model, on_trees
 from boostfeat.trees.tree import Tree
 
 pytestmark = pytest.mark.quick
 
 DESIGN = {  # the example of the contract
     "boostfeat": "model/1",
-    "signature": "...",
     "level": "local",
     "weights": {"LM0": 0.21},
     "trees": [
@@ -140,3 +139,53 @@ def test_local_trees_need_units():
 
 def test_missing_features_are_named():
     assert Model.from_json({**DESIGN, "weights": {"LM9": 1.0, "zero": 0.0}}, "m").missing_features(lists()) == ["LM9"]
+
+
+def test_a_model_whose_signature_is_not_that_of_its_content_is_refused(tmp_path):
+    model = Model.from_json(DESIGN, "m")
+    model.save(tmp_path / "m.json")
+    text = (tmp_path / "m.json").read_text()
+    (tmp_path / "m.json").write_text(text.replace("0.21", "0.22"))
+    with pytest.raises(FormatError, match=r"m\.json: expected the signature of its content, sha256:\w+, found .* --allow-edited"):
+        Model.load(tmp_path / "m.json")
+    assert Model.load(tmp_path / "m.json", allow_edited=True).weights == {"LM0": 0.22}
+    with pytest.raises(FormatError, match="signature"):
+        Model.from_json({**model.to_json(), "signature": 3}, "m")
+    assert Model.from_json({**model.to_json(), "config": {"note": "edited"}}, "m") is not None  # it does not score
+
+
+def test_trees_of_one_name_are_refused():
+    with pytest.raises(FormatError, match=r"m: trees: expected distinct names, found 'tree.000' twice"):
+        Model.from_json({**DESIGN, "trees": DESIGN["trees"] * 2}, "m")
+
+
+@pytest.mark.parametrize(
+    ("changes", "who"),
+    [
+        ({"weights": {"LM0": 1e308}}, "the model has weights or leaves of enormous values"),
+        ({"trees": [{**DESIGN["trees"][0], "nodes": [{"value": -1e308}]}]}, "the model has weights or leaves of enormous values"),
+    ],
+)
+def test_scores_that_overflow_are_blamed_on_the_model(changes, who, recwarn):
+    with pytest.raises(InputError, match=who):
+        Model.from_json({**DESIGN, **changes}, "m").decision_function(lists())
+    assert not recwarn.list  # of numpy
+
+
+def test_scores_that_overflow_are_blamed_on_the_list(recwarn):
+    builder = Builder()
+    builder.add(HypRecord(0, "a", "x", -1.0, {"LM0": 1.7e308, "b": 1.7e308}))
+    with pytest.raises(InputError, match="the list has features of enormous values"):
+        Model({"LM0": 1.0, "b": 1.0}).decision_function(builder.finish())
+    assert not recwarn.list
+
+
+def test_many_trees_report_how_far_they_are():
+    tree = Tree.from_json(DESIGN["trees"][0], "t")
+    told = []
+    token = on_trees.set(lambda done, n: told.append((done, n)))
+    try:
+        Model({}, trees=(tree,) * 600).decision_function(lists())
+    finally:
+        on_trees.reset(token)
+    assert told == [(0, 600), (256, 600), (512, 600)]
