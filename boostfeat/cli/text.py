@@ -14,13 +14,15 @@ def described_text(what: dict[str, Any], *, top: int, most_trees: int) -> str:
     few = [f for f in what["features"] if (f["effect"] is not None and not f["sparse"]) or f["weight"] is None]
     rows = [[f["name"], _short(f["weight"]), _short(f["total_effect"])] for f in few]
     rows += [[f["name"], _short(f["weight"]), _short(f["effect"] and f["total_effect"])] for f in many[:top]]
-    lines.append(table(rows, header=["feature", "weight", "total effect"]))
+    known = any(row[2] for row in rows)  # a tuner's model has no effects before it is seen on a list
+    header = ["feature", "weight", "total effect"][: 2 + known]
+    lines.append(table([row[: len(header)] for row in rows], header=header))
     if len(many) > top:
         lines.append(f"... and {len(many) - top} more (--top N)")
     largest = sorted(what["trees"], key=lambda tree: -(tree["effect"] or 0.0))[: most_trees or None]
     for tree in (tree for tree in what["trees"] if any(tree is one for one in largest)):
         effect = f"  (effect {_short(tree['effect'])})" if tree["effect"] is not None else ""
-        lines += ["", f"{tree['name']}{effect}", *("  " + line for line in tree["rules"].splitlines())]
+        lines += ["", f"{tree['name']}{effect}", *("  " + line for line in tree["rules"].split("\n"))]
     if len(largest) < len(what["trees"]):
         lines += ["", f"... and {len(what['trees']) - len(largest)} trees of smaller effect (--trees 0 shows all)"]
     return "\n".join(lines)

@@ -48,9 +48,9 @@ def _template_of(nbest: NBest) -> I64:
     prefixes = {g["prefix"]: k for k, g in enumerate(groups) if "prefix" in g}
     out = np.zeros(len(nbest.global_names) + len(nbest.sparse_names), np.int64)
     out[: len(nbest.global_names)] = [made.get(name, 0) for name in nbest.global_names]
-    if prefixes:  # else millions of names would be read for nothing
+    if prefixes or (made and len(nbest.sparse_names)):  # else millions of names would be read for nothing
         names = nbest.sparse_names.to_pylist()
-        out[len(nbest.global_names) :] = [prefixes.get(name.partition(":")[0] + ":", 0) for name in names]
+        out[len(nbest.global_names) :] = [made.get(name) or prefixes.get(name.partition(":")[0] + ":", 0) for name in names]
     return out
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sys import float_info
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,7 @@ def describe(model: Model, nbest: NBest | None = None) -> dict[str, Any]:
     Effects are standard deviations within lists of what a feature or tree adds to the score; a feature's total effect is
     that of its weight plus an equal share of the effect of every tree that uses it.
     """
-    rows = {row["tree"]: row for row in model.history if "tree" in row}
-    effects: dict[str, float] = dict(model.history[0].get("effects", {})) if model.history else {}
-    per_tree = {tree.name: (rows.get(tree.name, {}).get("effect"), rows.get(tree.name, {}).get("fires")) for tree in model.trees}
+    effects, per_tree = _remembered(model)
     sparse: frozenset[str] | None = None
     if nbest is not None:
         spread = dict(zip(nbest.sparse_names.to_pylist(), sparse_within_list_sd(nbest).tolist(), strict=True))
@@ -57,6 +56,23 @@ def describe(model: Model, nbest: NBest | None = None) -> dict[str, Any]:
         "features": features,
         "trees": [_tree(tree, *per_tree[tree.name]) for tree in model.trees],
     }
+
+
+def _remembered(model: Model) -> tuple[dict[str, float], dict[str, tuple[float | None, list[int] | None]]]:
+    """(effects of features, (effect, how often leaves fire) of trees) of the history, which may hold anything."""
+    rows = {row["tree"]: row for row in model.history if isinstance(row.get("tree"), str)}
+    first = model.history[0].get("effects") if model.history else None
+    effects = {name: float(e) for name, e in first.items() if _is_number(e)} if isinstance(first, dict) else {}
+    per_tree: dict[str, tuple[float | None, list[int] | None]] = {}
+    for tree in model.trees:
+        effect, fires = (rows.get(tree.name, {}).get(key) for key in ("effect", "fires"))
+        counted = isinstance(fires, list) and len(fires) == tree.n_leaves and all(_is_number(k) and k >= 0 for k in fires)
+        per_tree[tree.name] = (float(effect or 0.0) if _is_number(effect) else None, fires if counted else None)
+    return effects, per_tree
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= float_info.max
 
 
 def _tree(tree: Tree, effect: float | None, fires: list[int] | None) -> dict[str, Any]:

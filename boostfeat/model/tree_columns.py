@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -25,6 +26,7 @@ def augment(nbest: NBest, model: Model, *, leaves: bool = False) -> NBest:
     known = set(nbest.global_names) | set(nbest.sparse_names.to_pylist())
     if twice := next((name for name in names if name in known), None) or repeated(names):
         raise InputError(f"expected a list without a feature {twice!r}, found it there already; augment the original list")
+    nbest = replace(nbest, meta=_told(nbest, model, names))
     if leaves:
         return _with_leaves(nbest, model, names)
     if model.level == "global":
@@ -33,6 +35,14 @@ def augment(nbest: NBest, model: Model, *, leaves: bool = False) -> NBest:
     _check_units(nbest, model)
     units = replace(nbest.units, x=_beside(nbest.units.x, model, unit_table(nbest)))
     return replace(nbest, units=units, unit_names=nbest.unit_names + names)
+
+
+def _told(nbest: NBest, model: Model, names: tuple[str, ...]) -> dict[str, str]:
+    """The list's meta, and that trees made these features: see features.groups."""
+    groups = json.loads(nbest.meta.get("templates", "[]"))
+    kind = "global" if model.level == "global" else "contextual"
+    groups.append({"template": "trees", "kind": kind, "reads": ["features"], "state": [], "features": list(names)})
+    return {**nbest.meta, "templates": json.dumps(groups, ensure_ascii=False)}
 
 
 def _beside(x: F64, model: Model, table: Table) -> F64:

@@ -23,6 +23,7 @@ from .options import LEAF_KINDS, LeafKind
 if TYPE_CHECKING:
     pass
 
+DEEPEST = 40  # levels that are indented in rules; deeper ones are numbered, or a deep tree would be megabytes of blanks
 _ZERO = 1e-30  # LightGBM writes 1e-35 for a threshold at 0
 
 
@@ -193,7 +194,7 @@ class Tree:
         todo = [(0, 0, "")]  # (node, depth, what stands before it); a stack, since depth has no bound
         while todo:
             node, depth, head = todo.pop()
-            indent = "    " * depth
+            indent = "    " * depth if depth <= DEEPEST else f"{'    ' * DEEPEST}({depth}) "
             if self.left[node] < 0:
                 lines.append(f"{indent}{head} {self._leaf_rule(node, notes)}")
                 continue
