@@ -13,12 +13,13 @@ schema's metadata. With polars: ``pl.read_ipc("DEV.nbest").select(pl.col("units"
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 from collections.abc import Iterator
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +27,7 @@ import pyarrow as pa
 from ..core.arrays import Array
 from ..core.compression import COMPRESSORS
 from ..core.errors import FormatError, InputError
-from ..core.files import atomic_path, cannot_read, open_output, read_bytes, read_head
+from ..core.files import atomic_path, cannot_read, is_special, open_output, read_bytes, read_head
 from ..core.strict_json import parse_json
 from ..core.strings import Strings
 from .nbest import NBest, Qualities, SparseRows, Units
@@ -81,11 +82,29 @@ def write_store(nbest: NBest, path: str | Path) -> None:
         writer.write_batch(batch)
 
 
+class _Counted(io.RawIOBase):
+    """A stream that knows its position, which Arrow asks for; /dev/null says 0 for ever."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self.stream, self.at = stream, 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self.stream.write(data)
+        self.at += len(data)
+        return len(data)
+
+    def tell(self) -> int:
+        return self.at
+
+
 @contextlib.contextmanager
 def _sink(path: str | Path) -> Iterator[Any]:
-    if str(path) == "-" or Path(path).suffix in COMPRESSORS:
+    if str(path) == "-" or Path(path).suffix in COMPRESSORS or is_special(path):
         with open_output(path) as stream:
-            yield stream
+            yield _Counted(stream)
     else:  # Arrow's own file does without a copy of each column
         with atomic_path(path) as temporary, pa.OSFile(temporary, "wb") as stream:
             yield stream

@@ -299,3 +299,20 @@ def test_a_full_disk_is_one_line() -> None:
 def test_folders_that_are_not_there(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="expected an existing folder"):
         write_store(NB, tmp_path / "no" / "out.nbest")
+
+
+@pytest.mark.parametrize("target", ["/dev/null", "-"])
+def test_a_store_can_be_written_to_what_has_no_position(target, boostfeat, tmp_path, monkeypatch):
+    (tmp_path / "list").write_text("0 ||| a b ||| lm= 1 ||| 2\n")
+    command = [sys.executable, "-m", "boostfeat", "import", str(tmp_path / "list"), "-o", target]
+    with open("/dev/null", "wb") as nowhere:
+        found = subprocess.run(command, stdout=nowhere, stderr=subprocess.PIPE, text=True, timeout=120)
+    assert (found.returncode, found.stderr.count("\n")) == (0, 1)
+
+
+def test_a_store_from_a_pipe_is_the_store(tmp_path):
+    (tmp_path / "list").write_text("0 ||| a b ||| lm= 1 ||| 2\n")
+    command = [sys.executable, "-m", "boostfeat", "import", str(tmp_path / "list"), "-q", "-o"]
+    subprocess.run([*command, str(tmp_path / "list.nbest")], check=True, timeout=120)
+    piped = subprocess.run([*command, "-"], check=True, stdout=subprocess.PIPE, timeout=120).stdout
+    assert piped == (tmp_path / "list.nbest").read_bytes()
