@@ -74,8 +74,8 @@ def connected(scheduler: str, *, workers: int | None, threads: int, timeout: flo
             stack.enter_context(silence_logging_cmgr(logging.CRITICAL))  # what goes wrong is said here, in one line
         try:
             client = Client(scheduler, timeout=timeout)
-        except (OSError, ValueError) as error:
-            reason = str(error).splitlines()[0][:120]
+        except (OSError, ValueError, MemoryError) as error:  # the last: what another server says, taken for a length
+            reason = "another server answers there" if isinstance(error, MemoryError) else str(error).partition("\n")[0][:120]
             raise InputError(
                 f"--scheduler: expected the address of a Dask scheduler (tcp://host:8786) or 'local', found {scheduler}: {reason}"
             ) from None
