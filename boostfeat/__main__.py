@@ -1,13 +1,22 @@
 """``python -m boostfeat`` is ``boostfeat``."""
 
 import signal
+import sys
 
 
 def main() -> None:
     interrupt = signal.getsignal(signal.SIGINT)
     if interrupt is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C while modules are imported: no traceback
-    from .cli import main as run
+    try:
+        from .cli import main as run
+    except (ImportError, MemoryError, OSError) as error:
+        from .core.errors import NO_MEMORY_TO_LOAD, is_out_of_memory
+
+        if not is_out_of_memory(error):
+            raise
+        sys.stderr.write(f"{NO_MEMORY_TO_LOAD}\n")
+        sys.exit(1)
 
     signal.signal(signal.SIGINT, interrupt)
     run()

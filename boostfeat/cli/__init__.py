@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from ..boosting.options import GONE
-from ..core.errors import CANNOT_WRITE, InputError
+from ..core.errors import CANNOT_WRITE, NO_MEMORY, NO_MEMORY_TO_LOAD, InputError, is_out_of_memory, plain
 from ..core.options import OptionError
 from . import compare, decode, demo, doctor, export, featurize, join, lists, loop, models, report, rescore, tune
 from . import induce as learn
@@ -116,8 +116,14 @@ def run() -> int:
     except (KeyboardInterrupt, typer.Abort) as error:  # before or after the command's own work
         return _fail(*_interruption(error))
     except MemoryError:
-        return _fail("boostfeat: not enough memory for this job; use fewer hypotheses (import --size N) or features", 1)
+        return _fail(NO_MEMORY, 1)
+    except ImportError as error:
+        if not is_out_of_memory(error):
+            raise
+        return _fail(NO_MEMORY_TO_LOAD, 1)
     except OSError as error:
+        if is_out_of_memory(error):
+            return _fail(NO_MEMORY, 1)
         if error.errno == errno.EPIPE:
             return 128 + signal.SIGPIPE
         if error.errno not in CANNOT_WRITE:
@@ -127,7 +133,7 @@ def run() -> int:
 
 def _fail(line: str, code: int = 2) -> int:
     if line:
-        sys.stderr.write(line + "\n")
+        sys.stderr.write(plain(line) + "\n")
     return code
 
 

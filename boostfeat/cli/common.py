@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..core.errors import plain, plain_lines
 from ..core.threads import usable_cores
 
 if TYPE_CHECKING:
@@ -50,13 +51,19 @@ ALL_CORES = usable_cores()
 
 def emit(result: Any, text: str, *, as_json: bool) -> None:
     """Results go to standard output: text for people, or one JSON object."""
-    sys.stdout.write((json.dumps(result, ensure_ascii=False) if as_json else text.rstrip("\n")) + "\n")
+    sys.stdout.write((_json_text(result) if as_json else plain_lines(text.rstrip("\n"))) + "\n")
+
+
+def _json_text(result: Any) -> str:
+    """JSON with every printable character as it is; others are escaped, also those beyond ASCII that steer terminals."""
+    text = json.dumps(result, ensure_ascii=False)
+    return text if text.isprintable() else "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
 
 
 def say(message: str, *, quiet: bool) -> None:
     """Messages go to standard error."""
     if not quiet:
-        sys.stderr.write(f"boostfeat: {message}\n")
+        sys.stderr.write(plain(f"boostfeat: {message}") + "\n")
 
 
 def check_lists(lists: Mapping[str, NBest | None], *, allow_missing: bool, quiet: bool) -> None:
@@ -125,7 +132,7 @@ def reading(what: str, *, quiet: bool) -> Iterator[None]:
     with progress(what, quiet=quiet) as bar:
 
         def report(name: str, n_bytes: int, size: int) -> None:
-            bar.update(n_bytes, None, f"{os.path.basename(name)}: {n_bytes / 1e6:,.0f} MB of text")
+            bar.update(n_bytes, None, f"{plain(os.path.basename(name))}: {n_bytes / 1e6:,.0f} MB of text")
 
         token = on_progress.set(report)
         try:

@@ -29,12 +29,17 @@ class FormatError(InputError):
         super().__init__(f"{where}: expected {expected}, found {found}; {fix}")
 
 
-def plain(text: str, limit: int) -> str:
-    """Printable and no longer than this, whatever a file had in it: nothing in a message can steer a terminal."""
+def plain(text: str, limit: int = 1 << 20) -> str:
+    """One line, printable and no longer than this, whatever a file had in it: nothing that is shown can steer a terminal."""
     text = _shortened(text, limit)
     if text.isprintable():
         return text
     return _shortened("".join(c if c.isprintable() else ascii(c)[1:-1] for c in text), limit)
+
+
+def plain_lines(text: str) -> str:
+    """The same of several lines."""
+    return text if text.isprintable() else "\n".join(map(plain, text.split("\n")))
 
 
 def _shortened(text: str, limit: int) -> str:
@@ -55,6 +60,22 @@ def clip_json(value: object) -> str:
         return clip(json.dumps(value, ensure_ascii=False, default=str))
     except RecursionError:
         return "lists or tables nested too deeply"
+
+
+def is_out_of_memory(error: BaseException | None) -> bool:
+    """Whether an error, or what caused it, is that there is no more memory; libraries that do not fit say so in their own way."""
+    while error is not None:
+        if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
+            return True
+        text = str(error).lower() if isinstance(error, ImportError | OSError) else ""
+        if "failed to map segment" in text or "cannot allocate memory" in text:
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+NO_MEMORY = "boostfeat: not enough memory for this job; use fewer hypotheses (import --size N) or features"
+NO_MEMORY_TO_LOAD = "boostfeat: not enough memory to load the libraries; raise the limit (ulimit -v) or end other programs"
 
 
 def repeated(names: Iterable[str]) -> str | None:

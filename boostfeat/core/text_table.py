@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from .errors import plain
+
 
 def table(rows: list[list[str]], *, header: list[str] | None = None, right: tuple[int, ...] | None = None) -> str:
     """Aligned columns: to the right those given (default: all but the first), the others to the left."""
-    lines = [header, *rows] if header else rows
+    lines = [[plain(cell) for cell in row] for row in ([header, *rows] if header else rows)]
     if not lines:
         return ""
     widths = [max(len(row[c]) for row in lines if c < len(row)) for c in range(max(map(len, lines)))]

@@ -1,0 +1,86 @@
+"""What reaches a terminal: no control characters, one line where memory is short, progress where there are many trees."""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from boostfeat.core.errors import is_out_of_memory
+from boostfeat.model.model import Model
+
+NAME = "lm\x1b[31m\nx\x9b"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, boostfeat) -> Path:
+    record = {"id": 0, "hyps": [{"text": "a b", "score": 1, "features": {NAME: 1.0}}, {"text": "a", "score": 0}]}
+    (tmp_path / "list").write_text('{"boostfeat": "nbest/1"}\n' + json.dumps(record) + "\n")
+    assert boostfeat("import", tmp_path / "list", "-o", tmp_path / "list.nbest", "-q")[0] == 0
+    Model({NAME: 1.0, f"{NAME}2": 1.0}).save(tmp_path / "m.json")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["info", "list.nbest"],
+        ["info", "list.nbest", "--json"],
+        ["show", "m.json"],
+        ["show", "m.json", "--json"],
+        ["show", "m.json", "--on", "list.nbest"],
+        ["rerank", "list.nbest", "-m", "m.json"],
+        ["import", "list", "-o", "no\x1bfolder/x"],
+        ["show", "m.json", f"--{NAME}"],
+    ],
+)
+def test_control_characters_never_reach_a_terminal(folder: Path, boostfeat, monkeypatch, arguments: list[str]) -> None:
+    monkeypatch.chdir(folder)
+    _, out, err = boostfeat(*arguments)
+    assert (out + err).replace("\n", "").isprintable()
+    assert len(err.split("\n")) <= 2  # a name does not make two lines of one
+    if "--json" in arguments:
+        assert NAME in json.dumps(json.loads(out), ensure_ascii=False).replace("\\u001b", "\x1b").replace("\\n", "\n")
+
+
+def test_an_edited_model_is_accepted_by_name(folder: Path, boostfeat) -> None:
+    text = (folder / "m.json").read_text()
+    (folder / "m.json").write_text(text.replace("1.0", "2.0"))
+    code, _, err = boostfeat("rerank", folder / "list.nbest", "-m", folder / "m.json")
+    assert code == 2
+    assert "--allow-edited" in err
+    code, out, _ = boostfeat("rerank", folder / "list.nbest", "-m", folder / "m.json", "--allow-edited")
+    assert (code, out) == (0, "a b\n")
+    assert boostfeat("info", folder / "list.nbest", "--allow-edited")[0] == 2  # it reads no model
+    assert boostfeat("rerank", folder / "list.nbest", "-m", folder / "m.json")[0] == 2  # and it is of one command only
+
+
+@pytest.mark.parametrize("mega", [150, 300, 450])
+def test_too_little_address_space_is_one_line(folder: Path, mega: int) -> None:
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (mega << 20, mega << 20))
+
+    command = [sys.executable, "-m", "boostfeat", "rerank", str(folder / "list.nbest")]
+    found = subprocess.run(command, preexec_fn=limit, capture_output=True, text=True, timeout=120)
+    assert "Traceback" not in found.stderr
+    if found.returncode:  # a machine of small libraries may have room enough
+        assert found.stderr.rstrip("\n").split("\n")[-1].startswith("boostfeat: not enough memory")
+
+
+def test_errors_of_memory_are_recognised() -> None:
+    def raised(error: Exception, cause: Exception | None = None) -> bool:
+        try:
+            raise error from cause
+        except Exception as caught:
+            return is_out_of_memory(caught)
+
+    assert raised(MemoryError())
+    assert raised(ImportError("libarrow.so: failed to map segment from shared object"))
+    assert raised(ImportError("numpy"), ImportError("libopenblas.so: cannot allocate memory"))
+    assert raised(OSError(12, "Cannot allocate memory"))
+    assert not raised(ImportError("no module named x"))
+    assert not raised(OSError(2, "no such file"))
