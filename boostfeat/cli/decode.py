@@ -62,6 +62,7 @@ def decode(
 
     from ..core.errors import InputError
     from ..core.files import is_writable_target, open_output, read_lines
+    from ..core.text import split_words
     from ..decoder.decoder import Decoder
     from ..decoder.output import check_bars, graph_names, write_nbest, write_search_graph
     from ..decoder.setup import Setup, read_setup
@@ -86,7 +87,7 @@ def decode(
     sentences = [line for _, line in read_lines(source)]
     if nbest_output or search_graph:  # told now, not after hours
         for number, sentence in enumerate(sentences, 1):
-            check_bars(sentence.split(), f"{source}:{number}")
+            check_bars(split_words(sentence), f"{source}:{number}")
     with reading("loading", quiet=quiet):
         system = System.load(
             phrase_table=phrase_table, lm=lm, reordering_table=reordering_table or said.reordering_table, only=sentences
@@ -97,7 +98,7 @@ def decode(
     unknown_weight = 0.0 if model else 1.0  # an ini means what Moses makes of it
     decoder = Decoder(system, weights, options, extras, unknown_weight)
     translations: list[str] = []  # where they go into the JSON
-    started, n_words = time.monotonic(), sum(len(sentence.split()) for sentence in sentences)
+    started, n_words = time.monotonic(), sum(len(split_words(sentence)) for sentence in sentences)
     with contextlib.ExitStack() as files, progress("decoding", quiet=quiet) as bar:
         texts = files.enter_context(open_output(output)) if not as_json or output != "-" else None
         graphs = files.enter_context(open_output(search_graph)) if search_graph else None
@@ -125,4 +126,5 @@ def decode(
         if output == "-":
             summary["translations"] = translations
         emit({**summary, "features": decoder.names, "graph_features": graph_names(decoder.names)}, "", as_json=True)
-    say(f"{len(sentences):,} sentences, {n_words:,} words in {seconds:.1f} s", quiet=quiet)
+    names = f"; the values of {search_graph} are named by --names {ini or ','.join(graph_names(decoder.names))}"
+    say(f"{len(sentences):,} sentences, {n_words:,} words in {seconds:.1f} s{names if search_graph else ''}", quiet=quiet)

@@ -8,6 +8,7 @@ from typing import IO
 
 import numpy as np
 
+from ..core.arrays import F64
 from ..core.errors import InputError, clip
 from ..formats.moses import enriched as moses_enriched
 from ..formats.moses.labels import format_number
@@ -15,7 +16,7 @@ from ..lists.build import Builder, HypRecord, ReadOptions, UnitRecord
 from ..lists.nbest import NBest
 from . import search as kernel
 from .decoder import Decoded
-from .lattice import Derivation
+from .lattice import Derivation, Lattice
 from .names import DISTORTION, LM, PHRASE_PENALTY, REORDERING, TRANSLATION, UNKNOWN, UNKNOWN_VALUE, WORD_PENALTY
 
 BATCH = 64  # sentences whose lists are in memory while a file is written
@@ -93,23 +94,38 @@ def write_search_graph(stream: IO[bytes], result: Decoded, sent: int) -> None:
             rest[t], onward[t] = scores[a] + rest[h], h
     lines = [f"{sent} hyp=0 stack=0 forward={onward[0]} fscore={format_number(rest[0])}\n"]
     extra, seen = len(nodes), 0
-    for a in range(len(used)):
-        h, t, o = number[heads[a]], number[tails[a]], chosen[a]
-        score = so_far[tails[a]] + scores[a]
-        is_first = h > seen and score == so_far[heads[a]]
+    head, tail = number[heads], number[tails]
+    total = so_far[tails] + scores
+    is_best = (total == so_far[heads]).tolist()
+    stack, forward = found.hyps[heads, kernel.COVERED].tolist(), onward[head].tolist()
+    shown, moves, fscores = (_number_texts(column) for column in (total, scores, total + rest[head]))
+    values = list(map(",".join, zip(*(_number_texts(x[:, j]) for j in core), strict=True)))
+    others = [[f"{names[j]}={value} " for value in _number_texts(x[:, j])] for j in sparse]
+    pairs = {o: _pair(lattice, o) for o in np.unique(chosen).tolist()}
+    for a, (h, t, o) in enumerate(zip(head.tolist(), tail.tolist(), chosen.tolist(), strict=True)):
+        is_first = h > seen and is_best[a]
         seen = h if is_first else seen
         name, recombined = (h, "") if is_first else (extra, f" recombined={h}")
         extra += not is_first
-        values = ",".join(format_number(x[a, j]) for j in core)
-        others = "".join(f"{names[j]}={format_number(x[a, j])} " for j in sparse)
-        start, end = lattice.start[o], lattice.end[o]
+        covered, out = pairs[o]
         lines.append(
-            f"{sent} hyp={name} stack={found.hyps[heads[a], kernel.COVERED]} back={t} score={format_number(score)} "
-            f"transition={format_number(scores[a])}{recombined} forward={onward[h]} fscore={format_number(score + rest[h])} "
-            f'covered={start}-{end - 1} scores="core=({values}) {others}" '
-            f'out="{" ".join(lattice.tokens[start:end])}|{lattice.text(int(o))}"\n'
+            f"{sent} hyp={name} stack={stack[a]} back={t} score={shown[a]} transition={moves[a]}{recombined} "
+            f"forward={forward[a]} fscore={fscores[a]} {covered} "
+            f'scores="core=({values[a]}) {"".join(column[a] for column in others)}" {out}\n'
         )
     stream.write("".join(lines).encode())
+
+
+def _number_texts(column: F64) -> list[str]:
+    """format_number of each; few values are different."""
+    distinct, at = np.unique(column + 0.0, return_inverse=True)
+    texts = [format_number(value) for value in distinct.tolist()]
+    return [texts[i] for i in at.tolist()]
+
+
+def _pair(lattice: Lattice, o: int) -> tuple[str, str]:
+    start, end = lattice.start[o], lattice.end[o]
+    return f"covered={start}-{end - 1}", f'out="{" ".join(lattice.tokens[start:end])}|{lattice.text(o)}"'
 
 
 def check_bars(words: Iterable[str], where: str) -> None:
