@@ -11,6 +11,7 @@ import sys
 import time
 from pathlib import Path
 
+from boostfeat.core.errors import InputError
 from boostfeat.core.files import open_output, read_lines
 from boostfeat.decoder import Decoder, SearchOptions, System, read_setup, write_nbest
 from boostfeat.decoder.train import read_bitext, train_system
@@ -37,4 +38,7 @@ def main(source: str, target: str, to_translate: str, folder: str) -> list[str]:
 if __name__ == "__main__":
     if len(sys.argv) != 5:
         sys.exit(__doc__)
-    main(*sys.argv[1:])
+    try:
+        main(*sys.argv[1:])
+    except InputError as error:
+        sys.exit(f"train_system: {error}")

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -55,3 +58,16 @@ def test_a_bitext_becomes_a_system(tmp_path, capsys):
     words = [(word, line.split()) for out, line in zip(best, target, strict=False) for word in out.split()]
     assert sum(word in line for word, line in words) > 0.6 * len(words)
     assert len(read(tmp_path / "system" / "input.nbest.xz", ReadOptions())) == 20
+
+
+def test_without_the_word_aligner_a_system_ends_in_one_line(tmp_path):
+    for name in ("src", "tgt", "input"):
+        (tmp_path / name).write_text("a b\n")
+    (tmp_path / "thot.py").write_text("raise ImportError")  # found before an installed one
+    script = Path(__file__).parents[2] / "examples" / "train_system.py"
+    paths = [str(tmp_path / name) for name in ("src", "tgt", "input", "system")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(Path(__file__).parents[2])])}
+    found = subprocess.run([sys.executable, script, *paths], capture_output=True, text=True, env=environment, timeout=120)
+    assert found.returncode == 1
+    assert found.stderr.startswith("train_system: word alignment: expected the library thot, found none")
+    assert found.stderr.count("\n") == 1
