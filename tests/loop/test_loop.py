@@ -401,7 +401,7 @@ MISUSES = [
     (["--graphs", "x"], "found more; choose one"),
     (["--online", "mira"], "reference decoder"),
     (["--pick", "select"], "--select-input"),
-    (["--metric", "ter"], "bleu, bleu-sbp, chrf"),
+    (["--metric", "meteor"], "unknown metric 'meteor': expected one of bleu, bleu-sbp, chrf"),
     (["--weights-format", "moses"], "--ini FILE"),
 ]
 

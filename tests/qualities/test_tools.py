@@ -54,7 +54,7 @@ def test_scripts_name_files_that_exist(script):
 
 def test_imports_name_modules_that_exist():
     """Those in strings too, which other processes run, and those of scripts that no test runs."""
-    scripts = [path for folder in (TESTS, ROOT / "examples") for path in folder.rglob("*") if path.suffix in (".py", ".md")]
+    scripts = [path for folder in (TESTS, ROOT / "examples") for path in folder.rglob("*.py")]
     for path in scripts:
         for _, module in re.findall(r"\b(from|import) (boostfeat(?:\.\w+)+)\b", path.read_text(encoding="utf-8")):
             assert module in sys.modules or find_spec(module) is not None, f"{path}: {module}"
