@@ -129,8 +129,8 @@ def test_estimator_takes_a_recipe():
 
 def test_reranker(dev, select):
     reranker = BoostReranker("paper", max_leaves=3, n_rounds=3, min_occurrences=20, n_draws=500)
-    again = clone(reranker).set_params(n_rounds=2)
-    assert (reranker.get_params()["n_rounds"], again.n_rounds) == (3, 2)
+    again = clone(reranker).set_params(n_rounds=2)  # the name of release 0.1
+    assert (reranker.get_params()["rounds"], again.rounds) == (3, 2)
     assert reranker.fit(dev, select=select) is reranker
     chosen = reranker.predict(select)
     best = reranker.decision_function(select)[select.hyp_ptr[:-1] + chosen]

@@ -371,7 +371,7 @@ def test_extreme_values_give_finite_trees(leaves):
         ({"max_leaves": 1}, ValueError, "max_leaves: expected a number from 2"),
         ({"min_occurrences": 0}, ValueError, "min_occurrences: expected 1 or more"),
         ({"max_bin": 256}, ValueError, "max_bin: expected a number from 2 to 255, found 256"),
-        ({"candidates": 0}, ValueError, "candidates: expected a number from 1"),
+        ({"candidates": 0}, ValueError, "candidates: expected 1 or more"),
     ],
 )
 def test_options_are_checked(change, error, match):
