@@ -1,4 +1,4 @@
-"""A model as a person reads it."""
+"""``boostfeat show``: a model as a person reads it."""
 
 from __future__ import annotations
 
