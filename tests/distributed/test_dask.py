@@ -91,7 +91,7 @@ def fleet(client):
         one.close()
 
 
-@pytest.mark.parametrize(("name", "workers"), [("paper", (1, 2, 4)), *((name, (3,)) for name in OPTIONS if name != "paper")])
+@pytest.mark.parametrize(("name", "workers"), [("paper", (1, 4)), *((name, (3,)) for name in OPTIONS if name != "paper")])
 def test_any_number_of_workers_gives_the_model_of_one_machine(lists, stores, fleet, name, workers):
     local = boost(*lists, OPTIONS[name], seed=3)
     assert len(local.history) > 1
