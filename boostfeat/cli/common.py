@@ -46,6 +46,16 @@ AllowMissing = Annotated[
     ),
 ]
 
+AllowEdited = Annotated[
+    bool,
+    typer.Option(
+        "--allow-edited",
+        help="Read a model although its signature is not that of its content.",
+        rich_help_panel=FILES,
+        hidden=True,
+    ),
+]
+
 ALL_CORES = usable_cores()
 
 
@@ -73,6 +83,18 @@ def check_lists(lists: Mapping[str, NBest | None], *, allow_missing: bool, quiet
     given = {name: nbest for name, nbest in lists.items() if nbest is not None}
     for line in check_agreement(given, allow_missing=allow_missing):
         say(f"warning: {line}", quiet=quiet)
+
+
+@contextlib.contextmanager
+def edited_models() -> Iterator[None]:
+    """Inside the block, models whose signature is not that of their content are read."""
+    from ..model.model import accept_edited
+
+    token = accept_edited.set(True)
+    try:
+        yield
+    finally:
+        accept_edited.reset(token)
 
 
 def say_missing(who: str, missing: Sequence[str], *, hint: str = "", quiet: bool) -> None:

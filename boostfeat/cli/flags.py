@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
 from copy import copy
 from dataclasses import is_dataclass, replace
 from keyword import iskeyword
@@ -19,10 +20,11 @@ import typer
 from typer.models import OptionInfo
 
 from ..core.options import MOST, Option, changed, comma_list, default_text, options_of, titled
-from .common import ALL_CORES, AsJson, Quiet, Seed, Threads
+from .common import ALL_CORES, AllowEdited, AsJson, Quiet, Seed, Threads, edited_models
 from .outputs import Command
 
 COMMON = {"seed": (Seed, 0), "threads": (Threads, ALL_CORES), "quiet": (Quiet, False), "as_json": (AsJson, False)}
+MODELS = {"model", "init", "weights"}  # what parameters of commands are called that name models
 METAVARS = {"int": "N", "float": "X", "bool": ""}
 _FILES = {  # what parameters of commands are called that name files
     *("output", "source", "ref", "vocab", "weights", "plugin", "phrase_table", "reordering_table", "lm", "ini"),
@@ -81,6 +83,8 @@ def flagged(function: Callable[..., Any]) -> Callable[..., Any]:
             parameters += [_parameter(o, taken) for o in spread[p.name].options() if o.name not in COMMON]
         elif p.name not in COMMON:
             parameters.append(p.replace(kind=p.KEYWORD_ONLY, annotation=_bounded(p.name, p.annotation)))
+    if MODELS & signature.parameters.keys():
+        parameters.append(_keyword("allow_edited", AllowEdited, False))
     parameters += [_keyword(name, annotation, default) for name, (annotation, default) in COMMON.items()]
     if any(_info(p.annotation).hidden for p in parameters if isinstance(_info(p.annotation), OptionInfo)):
         parameters.append(_keyword("help_all", HelpAll, False))
@@ -88,13 +92,16 @@ def flagged(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def run(**values: Any) -> Any:
         values.pop("help_all", None)
+        edited = values.pop("allow_edited", False)
         values["threads"] = min(values["threads"], ALL_CORES)  # more would not help, and far more crash the system's
         arguments = {name: values.pop(name) for name in COMMON if name in signature.parameters}
         for name, given in spread.items():
             used = {o.name: _value(o, values.pop(_key(o))) for o in given.options() if _key(o) in values}
             used = {name: value for name, value in used.items() if value is not None}
             arguments[name] = given.argument(used)
-        return function(**arguments, **{name: values[name] for name in values if name in signature.parameters})
+        arguments |= {name: values[name] for name in values if name in signature.parameters}
+        with edited_models() if edited else nullcontext():
+            return function(**arguments)
 
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in parameters}

@@ -10,36 +10,15 @@ from typer.core import TyperCommand
 
 from ..core.errors import InputError
 
-EDITED = "--allow-edited"
-MODELS = ("model", "init", "weights")  # parameters that name a model
 OUTPUTS = ("output", "vocab_out", "nbest_output", "search_graph", "trace")  # parameters that name what is written
 
 
 class Command(TyperCommand):
-    """A command that looks at its paths before it runs; one that reads models has --allow-edited."""
-
-    def __init__(self, *args: Any, **settings: Any) -> None:
-        super().__init__(*args, **settings)
-        self.reads_models = any(parameter.name in MODELS for parameter in self.params)
-        if self.reads_models:
-            told = f"With {EDITED}, a model is read although its signature is not that of its content."
-            self.epilog = f"{self.epilog}\n\n{told}" if self.epilog else told
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        ctx.meta[EDITED] = self.reads_models and EDITED in args
-        return super().parse_args(ctx, [arg for arg in args if arg != EDITED] if ctx.meta[EDITED] else args)
+    """A command that looks at its paths before it runs."""
 
     def invoke(self, ctx: Any) -> Any:
         check_outputs(ctx.params)
-        if not ctx.meta[EDITED]:
-            return super().invoke(ctx)
-        from ..model.model import accept_edited
-
-        token = accept_edited.set(True)
-        try:
-            return super().invoke(ctx)
-        finally:
-            accept_edited.reset(token)
+        return super().invoke(ctx)
 
 
 def check_outputs(parameters: Mapping[str, Any]) -> None:
