@@ -117,7 +117,7 @@ def test_config_is_enough_to_make_it_again(lists, whole):
     assert set(config["versions"]) == {"numpy", "scipy", "lightgbm", "sacrebleu", "numba", "python"}
     assert config["command"] == (
         f"boostfeat compare {lists['dev']} --select {lists['select']} --test {lists['test']} "
-        "--systems decoder,base-PRO,base/pro,boost-local --runs 2 --search none --metric bleu-sbp --rounds 3 --trials 200 "
+        "--systems decoder,base-PRO,base/pro,boost-local --runs 2 --search none --gain bleu --metric bleu-sbp --rounds 3 --trials 200 "
         f"--baseline base-PRO --seed 5 -o {whole}"
     )
 
@@ -274,13 +274,13 @@ def test_help(boostfeat):
         (["--systems", "huge/pro"], "unknown features of 'huge/pro' 'huge': expected one of base, large"),
         (["--systems", ","], "--systems: expected names separated by commas, found none"),
         (["--search", "luck"], "unknown search 'luck': expected one of grid, halving, none"),
-        (["--metric", "ter"], "unknown metric 'ter': expected one of bleu, bleu-sbp"),
+        (["--metric", "terr"], "unknown metric 'terr': expected one of bleu, bleu-sbp"),
         (["--systems", "decoder", "--baseline", "x"], "--baseline: expected one of the compared systems (decoder), found 'x'"),
         (["--runs", "0"], "--runs"),
         (["--frob"], "No such option: --frob"),
         (["--select", "{tmp}/none"], "none: expected a file, found none"),
         (["--select", "-"], "expected files, found '-'"),
-        (["--select", "{tmp}/unreferenced"], "unreferenced: expected a list with references, found none; import it with -r REF"),
+        (["--select", "{tmp}/unreferenced"], "unreferenced: bleu: expected a list with references, found one without; import it with -r"),
     ],
 )  # fmt: skip
 def test_bad_usage_is_one_line_and_exit_code_2(boostfeat, lists, tmp_path, arguments, message):

@@ -163,7 +163,7 @@ def test_pairs_of_a_container_use_its_bleu():
     want = sample_pairs(nbest.hyp_ptr, sentence_bleu(nbest.stats, alpha=0.5), options, seed=3)
     assert same(pairs_for(nbest, options, seed=3, threads=2), want)
     assert set(want.better) == {0}
-    with pytest.raises(InputError, match="import them with -r"):
+    with pytest.raises(InputError, match="import it with -r"):
         pairs_for(bare, options, seed=3)
 
 
