@@ -142,7 +142,7 @@ def loop(
 ) -> None:
     """Learn, decode, accumulate the lists, and again: a decoder in the loop.
 
-    Every row of the table is of real decoding; after any interruption --resume goes on to the same model.
+    Rows of its table are of real decoding; --resume goes on to the same model.
 
     \b
     Example:

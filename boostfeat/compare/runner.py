@@ -235,14 +235,14 @@ def _prepared(
     if not (Path(path).exists() and read_json(mark) == made_from):
         report(f"{feature_set}: features of {which}")
         Path(path).parent.mkdir(parents=True, exist_ok=True)
-        how = (feature_set, which, options.gain, options.seed, threads)
+        how = (feature_set, which, options.seed, threads, options.gain)
         in_child(write_featurized, inputs[which]["path"], path, *how, report=report)
         write_json(mark, made_from)
     return path
 
 
 def write_featurized(
-    source: str, path: str, feature_set: str, which: str, gain: str, seed: int, threads: int, *, report: Report
+    source: str, path: str, feature_set: str, which: str, seed: int, threads: int, gain: str = "bleu", *, report: Report
 ) -> None:
     """dev teaches the vocab, which gives the other lists the same columns."""
     templates = feature_templates()

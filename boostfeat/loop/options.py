@@ -35,7 +35,7 @@ class LoopOptions:
     )
     patience: int = option(3, "End after N iterations without a better select", least=1, group=ITERATIONS)
     gain: str = option("bleu", "What is learnt, or chrf, ter, wer", group=ITERATIONS)
-    metric: str = option("", "What iterations are chosen by (bleu-sbp, or the gain if it is another)", group=ITERATIONS)
+    metric: str = option("", "Chooses iterations: bleu-sbp, or that of the gain", group=ITERATIONS)
     pick: str = option(
         "auto",
         "Of auto (select, else last), select, dev, last",

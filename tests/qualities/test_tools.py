@@ -57,7 +57,9 @@ def test_imports_name_modules_that_exist():
     scripts = [path for folder in (TESTS, ROOT / "examples") for path in folder.rglob("*.py")]
     for path in scripts:
         text = path.read_text(encoding="utf-8")
-        shown = {name.replace("/", ".") for name in re.findall(r"^# (boostfeat/[\w/]+)\.py$", text, re.MULTILINE)}  # made on the page
+        shown = {
+            name.replace("/", ".") for name in re.findall(r"^# (boostfeat/[\w/]+)\.py$", text, re.MULTILINE)
+        }  # made on the page
         for _, module in re.findall(r"\b(from|import) (boostfeat(?:\.\w+)+)\b", text):
             assert module in {*shown, *sys.modules} or find_spec(module) is not None, f"{path}: {module}"
 
