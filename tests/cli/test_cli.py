@@ -207,7 +207,7 @@ def test_the_demos_commands_are_lines_that_a_shell_reads(tmp_path):
         (["import", "{tmp}/none", "-o", "{tmp}/x"], "none: expected a file, found none"),
         (["import", "{data}/dev.nbest.xz", "-o", "{tmp}/no/x"], "expected an existing folder"),
         (["import", "{data}/dev.nbest.xz", "-o", "{tmp}"], "expected a file name to write, found a folder"),
-        (["import", "{data}/dev.nbest.xz", "-r", "{data}/test.ref", "-o", "{tmp}/x"], "the references have 300 lines), found 599"),
+        (["import", "{data}/dev.nbest.xz", "-r", "{data}/test.ref", "-o", "{tmp}/x"], "as references with 300 lines have, found ids up to 599"),
         (["import", "{data}/dev.nbest.xz", "-s", "{data}/test.src", "-o", "{tmp}/x"], "expected a source span within the sentence's"),
         (["import", "{data}/dev.src", "-o", "{tmp}/x"], "expected an n-best list in a known format"),
         (["import", "{stores}/dev.nbest", "-o", "{tmp}/x"], "found a binary file"),

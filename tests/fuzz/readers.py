@@ -273,7 +273,9 @@ def read_graph_twice(path: str) -> NBest:
 def read_any_graphs(path: str) -> NBest:
     """As rescore does: by their content, and the best paths under a model."""
     graphs = read_graphs([path], OPTIONS)
-    return rescored_lists(graphs, EdgeScorer(Model(WEIGHTS)), RescoreOptions(4), source=None, refs=[], name=path)
+    return rescored_lists(
+        graphs, EdgeScorer(Model({**WEIGHTS, "core_0": 1.0})), RescoreOptions(4), source=None, refs=[], name=path
+    )
 
 
 def edited_model(path: str) -> Model:
