@@ -139,7 +139,7 @@ def test_the_command(boostfeat, lists, run, tmp_path, monkeypatch):
 def test_consensus_in_compare_is_under_pro_as_learnt_on_dev(lists, tmp_path):
     """The vocab keeps the model for select and test."""
     for which in ("dev", "select"):
-        write_featurized(lists[which], str(tmp_path / f"{which}.nbest"), "length+consensus", which, "bleu", 0, 1, report=print)
+        write_featurized(lists[which], str(tmp_path / f"{which}.nbest"), "length+consensus", which, 0, 1, report=print)
     kept = json.loads((tmp_path / "vocab.json").read_text())["posterior"]
     dev, select = (read_store(lists[which]) for which in ("dev", "select"))
     pro = Model(fit_pro(dev, seed=0).weights)
