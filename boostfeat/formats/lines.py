@@ -97,7 +97,7 @@ def _counts(n: int, path: str, options: ReadOptions) -> list[int]:
 def _scores_of(lines: Sequence[str], places: Sequence[int], path: str) -> tuple[list[str], dict[str, list[float]]]:
     """Texts, and the numbers beside them if every line has as many."""
     parts = [line.split("\t") for line in lines]
-    width = len(parts[0]) - 1
+    width = len(parts[0]) - 1 if parts else 0
     if width and all(len(p) == width + 1 for p in parts):
         for text, own in ((0, slice(1, None)), (width, slice(0, width))):
             if all(is_number(v) for p in parts for v in p[own]):

@@ -13,7 +13,7 @@ import pytest
 from fuzz import readers, run, samples
 from fuzz.mutate import damaged
 from fuzz.readers import READERS, samples_of
-from fuzz.samples import ENRICHED, JSONL, OSGX
+from fuzz.samples import ENRICHED, FOREST, JSONL, OSGX
 
 from boostfeat.core.errors import FormatError, InputError
 from boostfeat.loop.online import State
@@ -57,6 +57,8 @@ FOUND = {
     "nested too deeply": ("vocab", b"[" * 5000, "refused"),
     "a table nested too deeply": ("templates-toml", b"x = " + b"[" * 5000, "refused"),
     "a dotted key of many parts": ("groups-toml", b'[[group]]\nmatch = "a"\nl1' + b".a" * 3000 + b" = 1", "refused"),
+    "a NUL that is escaped": ("cdec-forest", FOREST.replace("the", "\\u0000").encode(), "refused"),
+    "plain text of no lines": ("lines-list", b"NC=0\n", "read"),
     "an option with many parts": ("templates-toml", b"[templates.pt]\nhash" + b".a" * 3000 + b" = 1", "refused"),
     "a name both dense and sparse": ("jsonl", JSONL.replace('"pt:das|the"]', '"n"]').encode(), "refused"),
     "too many digits": ("groups-toml", b'[[group]]\nmatch = "a"\nl1 = ' + b"1" * 5000, "refused"),
