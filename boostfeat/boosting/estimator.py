@@ -16,7 +16,7 @@ from ..core.threads import usable_cores
 from ..lists.choices import Scorer, best_choice
 from ..lists.nbest import NBest
 from ..model.model import Model
-from ..model.units import Space
+from ..model.units import UnitSpace
 from .boost import boost
 from .options import BoostOptions, recipe
 from .record import score_of
@@ -104,7 +104,7 @@ class BoostReranker(BaseEstimator):
         check_is_fitted(self)
         _check_lists(X)
         model, scorer, metric = self.model_, Scorer(X), self.options().metric
-        space = Space.of(X, model.level)
+        space = UnitSpace.of(X, model.level)
         scores = model.truncated(0).decision_function(X)
         yield score_of(scorer, scores, metric)
         for tree in model.trees:

@@ -7,7 +7,7 @@ from ..lists.nbest import NBest
 from ..lists.quality import default_metric
 from ..losses.pairs import pairs_for
 from ..model.model import Model
-from ..model.units import Space
+from ..model.units import UnitSpace
 from ..tuners.linear import fit_linear
 from .options import BoostOptions
 from .round_loss import RoundLoss
@@ -17,7 +17,7 @@ def first_gradient(nbest: NBest, *, gain: str | None = None, seed: int, threads:
     """g = A' P' σ(-z) [V] at the PRO solution, and the occurrences c [V]; by BLEU, or what else the list has."""
     options = BoostOptions()
     pairs = pairs_for(nbest, options.pairs, gain=gain or default_metric(nbest), seed=seed, threads=threads)
-    space = Space.of(nbest, "local")
+    space = UnitSpace.of(nbest, "local")
     loss = RoundLoss.of(space, nbest.hyp_ptr, pairs)
     scores = Model(fit_linear(nbest, pairs, l2=options.l2).weights).decision_function(nbest)
     return loss.target(scores), space.counts()

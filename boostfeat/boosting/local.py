@@ -11,7 +11,7 @@ from ..losses.pairs import Pairs, sample_pairs
 from ..metrics.metric import metric_of
 from ..model.effects import linear_effects, within_list_sd
 from ..model.model import Model
-from ..model.units import Space
+from ..model.units import UnitSpace
 from ..trees.growing import Grower, Grown
 from ..trees.tree import Tree
 from ..tuners.linear import fit_linear
@@ -31,7 +31,7 @@ class Local:
 
     def __init__(self, dev: NBest, options: BoostOptions, *, seed: int, threads: int) -> None:
         self.dev, self.options, self.seed, self.threads = dev, options, seed, threads
-        self.space = Space.of(dev, options.level, threads=threads)
+        self.space = UnitSpace.of(dev, options.level, threads=threads)
         self.scorer = Scorer(dev)
         self.gains = metric_of(options.gain, dev).learnable_gain(dev, alpha=options.pairs.alpha)
         self.context_metric = metric_of(options.context_metric, dev).fixed(options.pairs.alpha)

@@ -15,7 +15,7 @@ from ..lists.nbest import NBest
 from ..metrics.metric import metric_of
 from ..model.levels import Level
 from ..model.model import Model
-from ..model.units import Space
+from ..model.units import UnitSpace
 from ..trees.tree import Tree
 from .options import BoostOptions
 from .stopping import best_round, scores_of, tree_scores
@@ -113,7 +113,7 @@ class HeldOut:
 
     def __init__(self, nbest: NBest, model: Model, metric: str) -> None:
         self.nbest, self.metric, self.scorer = nbest, metric, Scorer(nbest)
-        self.space = Space.of(nbest, model.level)
+        self.space = UnitSpace.of(nbest, model.level)
         self.scores = scores_of(model, nbest, self.space)
 
     def add(self, tree: Tree) -> None:

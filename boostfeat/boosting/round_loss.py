@@ -11,7 +11,7 @@ from ..core.blocks import block_ptr
 from ..losses.line_search import minimise_ray
 from ..losses.pairs import Pairs
 from ..losses.pairwise import PairwiseLogLoss
-from ..model.units import Space
+from ..model.units import UnitSpace
 from ..trees.growing_kernels import grid_step, on_grid
 
 
@@ -21,11 +21,13 @@ class RoundLoss:
 
     loss: PairwiseLogLoss
     hyps: I64  # [L] the hypotheses that the loss compares, as it numbers them
-    space: Space  # of these
+    space: UnitSpace  # of these
     reach: float  # the most that the absolute gradients of all occurrences can sum to
 
     @classmethod
-    def of(cls, space: Space, hyp_ptr: I64, pairs: Pairs, *, weight: F64 | None = None, blocks: I64 | None = None) -> RoundLoss:
+    def of(
+        cls, space: UnitSpace, hyp_ptr: I64, pairs: Pairs, *, weight: F64 | None = None, blocks: I64 | None = None
+    ) -> RoundLoss:
         """IN pairs and their weights [K]; sums are over these blocks of sentences (default: those of the whole corpus)."""
         used, number = np.unique(np.stack([pairs.better, pairs.worse]), return_inverse=True)
         better, worse = number.reshape(2, len(pairs))

@@ -13,7 +13,7 @@ from ..lists.choices import Scorer, best_choice
 from ..lists.nbest import NBest
 from ..metrics.metric import metric_of
 from ..model.model import Model
-from ..model.units import Space
+from ..model.units import UnitSpace
 from ..trees.tree import Tree
 
 Row = Mapping[str, Any]
@@ -59,7 +59,7 @@ def last_se_round(model: Model, select: NBest, n_init: int = 0, *, best: int) ->
 
 def staged_scores(model: Model, nbest: NBest, n_init: int = 0) -> Iterator[F64]:
     """Scores [H] after round 0, 1, 2, ..., none computed twice."""
-    space = Space.of(nbest, model.level)
+    space = UnitSpace.of(nbest, model.level)
     scores = scores_of(model.truncated(n_init), nbest, space)
     yield scores
     for tree in model.trees[n_init:]:
@@ -67,7 +67,7 @@ def staged_scores(model: Model, nbest: NBest, n_init: int = 0) -> Iterator[F64]:
         yield scores
 
 
-def scores_of(model: Model, nbest: NBest, space: Space) -> F64:
+def scores_of(model: Model, nbest: NBest, space: UnitSpace) -> F64:
     """Scores [H] as boosting adds them up: the linear ones, then tree by tree."""
     scores = Model(model.weights).decision_function(nbest)
     for tree in model.trees:
@@ -75,6 +75,6 @@ def scores_of(model: Model, nbest: NBest, space: Space) -> F64:
     return scores
 
 
-def tree_scores(tree: Tree, space: Space) -> F64:
+def tree_scores(tree: Tree, space: UnitSpace) -> F64:
     """[H] what a tree adds."""
     return tree.weight * space.sum(tree.predict(space.table))

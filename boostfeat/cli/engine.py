@@ -12,7 +12,7 @@ from .common import say
 
 if TYPE_CHECKING:
     from ..distributed.worker_data import Source
-    from ..distributed.workers import Fleet
+    from ..distributed.workers import Workers
 
 _GROUP = "Graphs and clusters"
 
@@ -58,18 +58,18 @@ def source_of(store: str) -> Source:
 
 
 @contextlib.contextmanager
-def fleet_of(options: EngineOptions, *, threads: int, quiet: bool) -> Iterator[Fleet]:
+def cluster_of(options: EngineOptions, *, threads: int, quiet: bool) -> Iterator[Workers]:
     """The workers of a cluster; says where its dashboard is."""
-    from ..distributed.workers import Fleet, connected
+    from ..distributed.workers import Workers, connected
 
     timeout = options.timeout or 60.0
     where = options.scheduler or "local"
     with connected(where, workers=options.workers, threads=threads, timeout=min(timeout, 20.0)) as client:
         say(f"dask dashboard: {client.dashboard_link}", quiet=quiet)
-        fleet = Fleet(client, workers=options.workers, timeout=timeout)
+        cluster = Workers(client, workers=options.workers, timeout=timeout)
         try:
-            yield fleet
+            yield cluster
         except BaseException:
-            fleet.abandon()
+            cluster.abandon()
             raise
-        fleet.close()
+        cluster.close()

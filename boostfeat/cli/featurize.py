@@ -16,7 +16,7 @@ from .flags import add
 from .lists import group_table
 
 if TYPE_CHECKING:
-    from ..features import Posterior, Resources, Vocab
+    from ..features import FeaturePlan, Posterior, Resources
     from ..lists.nbest import NBest
 
 
@@ -87,7 +87,7 @@ def featurize(
     from ..boosting.first_gradient import first_gradient
     from ..core.errors import InputError
     from ..core.files import is_writable_target
-    from ..features import TEMPLATES, Vocab, feature_groups, load_plugin
+    from ..features import TEMPLATES, FeaturePlan, feature_groups, load_plugin
     from ..features import featurize as compute
     from ..features.vocab import parse_products
     from ..lists.store import read_store, write_store
@@ -115,7 +115,9 @@ def featurize(
     nbest = read_store(store)
     resources = _resources(nbest, phrase_table, bitext, clusters_src, clusters_tgt, model, scale, quiet=quiet)
     k = parse_products(products) if products else 0
-    plan = frozen or Vocab.of(templates or "large", registry, resources, min_count=min_count, hash_bits=hash_bits, products=k)
+    plan = frozen or FeaturePlan.of(
+        templates or "large", registry, resources, min_count=min_count, hash_bits=hash_bits, products=k
+    )
     vocab_out = None if vocab else str(Path(output).with_suffix("")) + ".vocab.json"
     if vocab_out:
         is_writable_target(vocab_out)
@@ -154,22 +156,22 @@ def featurize(
     )
 
 
-def _frozen(vocab: str, learning: dict[str, Any], templates: str | None, registry: dict[str, Any]) -> Vocab:
+def _frozen(vocab: str, learning: dict[str, Any], templates: str | None, registry: dict[str, Any]) -> FeaturePlan:
     """The frozen vocab, which has all that the options of learning would say; --templates may repeat what it holds."""
     from ..core.errors import InputError
-    from ..features import Vocab
+    from ..features import FeaturePlan
     from ..features.sets import ON_REQUEST
 
     for flag, value in learning.items():
         if value is not None:
             raise InputError(f"{flag}: expected none with --vocab, which fixes it, found {value!r}; leave one of them out")
-    frozen = Vocab.load(vocab)
+    frozen = FeaturePlan.load(vocab)
     if templates is not None:
 
-        def names(of: Vocab) -> set[str]:
+        def names(of: FeaturePlan) -> set[str]:
             return {e.name for e in of.entries if e.name in registry and not set(registry[e.name].reads) & set(ON_REQUEST)}
 
-        if names(Vocab.of(templates, registry)) != names(frozen):
+        if names(FeaturePlan.of(templates, registry)) != names(frozen):
             has = ", ".join(e.name for e in frozen.entries) or "none"
             raise InputError(f"--templates {templates}: expected those of {vocab} ({has}), found others; leave it out")
     return frozen

@@ -18,7 +18,7 @@ from ..core.options import same, typed
 from ..core.text_table import table
 from ..loop.options import GraphOptions
 from .common import FILES, LEARNING, AllowMissing, Settings, Store, check_lists, emit, progress, say
-from .engine import EngineOptions, fleet_of, source_of
+from .engine import EngineOptions, cluster_of, source_of
 from .flags import Given, add
 from .graphs import Graphs, RareCoreNames, core_names, induced_on_graphs
 
@@ -211,8 +211,8 @@ class _Fit:
 
         check_options(self.options, self.dev)
         source = source_of(self.store)
-        with fleet_of(self.where, threads=self.threads, quiet=self.quiet) as fleet:
-            return boost_on(fleet, source, self.dev, self.select, self.options, **how, say=lambda what: say(what, quiet=False))
+        with cluster_of(self.where, threads=self.threads, quiet=self.quiet) as cluster:
+            return boost_on(cluster, source, self.dev, self.select, self.options, **how, say=lambda what: say(what, quiet=False))
 
     def _keep(self, model: Model) -> str:
         """Keep what an interrupted run has learnt, and say so."""

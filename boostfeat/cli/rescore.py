@@ -75,7 +75,7 @@ def rescore(
     """
     from ..core.errors import InputError, unknown_name
     from ..core.files import is_writable_target, open_output, read_lines
-    from ..features import Vocab
+    from ..features import FeaturePlan
     from ..formats import write
     from ..formats.graphs import read_graphs
     from ..lists.build import ReadOptions
@@ -97,7 +97,7 @@ def rescore(
         raise InputError("'-': expected one input from standard input, found more; name files")
     sentences = [line for _, line in read_lines(source)] if source else None
     references = [[line for _, line in read_lines(path)] for path in ref or []]
-    scorer = EdgeScorer(_model(model, weights), vocab=Vocab.load(vocab) if vocab else None, source=sentences)
+    scorer = EdgeScorer(_model(model, weights), vocab=FeaturePlan.load(vocab) if vocab else None, source=sentences)
     read = ReadOptions(names=core_names(names))
     items = read_graphs(graphs, read, format=graph_format)
     bleu: dict[str, Score] = {}

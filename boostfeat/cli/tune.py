@@ -16,7 +16,7 @@ from ..core.text_table import table
 from ..loop.options import GraphOptions
 from ..tuners.options import TUNER_OPTIONS
 from .common import FILES, LEARNING, AllowMissing, Settings, Store, check_lists, emit, progress, say
-from .engine import EngineOptions, fleet_of, source_of
+from .engine import EngineOptions, cluster_of, source_of
 from .flags import Given, add
 from .graphs import Graphs, RareCoreNames, core_names, tuned_on_graphs
 
@@ -205,8 +205,8 @@ def _fitting(source: Any, where: EngineOptions, *, threads: int, quiet: bool) ->
         return
     from ..distributed.tuning import tune_on
 
-    with fleet_of(where, threads=threads, quiet=quiet) as fleet:
-        yield partial(tune_on, fleet, source, say=lambda what: say(what, quiet=False))
+    with cluster_of(where, threads=threads, quiet=quiet) as cluster:
+        yield partial(tune_on, cluster, source, say=lambda what: say(what, quiet=False))
 
 
 def _fit_here(tuner: Any, nbest: NBest, held_out: NBest | None, run: Run) -> Model:

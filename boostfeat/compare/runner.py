@@ -247,7 +247,7 @@ def write_featurized(
     """dev teaches the vocab, which gives the other lists the same columns."""
     templates = feature_templates()
     vocab = Path(path).with_name("vocab.json")
-    plan = templates.Vocab.of(feature_set, templates.TEMPLATES) if which == "dev" else templates.Vocab.load(vocab)
+    plan = templates.FeaturePlan.of(feature_set, templates.TEMPLATES) if which == "dev" else templates.FeaturePlan.load(vocab)
     dev = read_store(source)
     resources = templates.Resources()
     if which == "dev" and any(templates.TEMPLATES[entry.name].kind == "list" for entry in plan.entries):

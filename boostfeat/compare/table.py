@@ -22,7 +22,6 @@ from ..metrics.significance import (
 from .systems import System
 
 LISTS = ("dev", "select", "test")
-SPARED = ("MB", "p (boot)", "oracle gap", "length", "TER", "chrF", "dev", "seconds", "95%")  # first left out where space is short
 
 
 @dataclass(frozen=True)
@@ -152,9 +151,14 @@ def table_rows(results: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[li
 
 
 def fitting(header: list[str], rows: list[list[str]], *, width: int) -> tuple[list[str], list[list[str]], list[str]]:
-    """(header, rows, names left out): the columns of the table that fit into lines of this width; SPARED ones go first."""
+    """(header, rows, names left out): the columns of the table that fit into lines of this width.
+
+    Those a reader misses least are left out first, metrics besides the first two from the last one on.
+    """
+    metrics = header[header.index("95%") + 1 : header.index("length")]
+    spared = ["MB", "p (boot)", "oracle gap", "length", *metrics[:0:-1], "dev", "seconds", "95%", *metrics[:1]]
     kept, left_out = list(range(len(header))), []
-    for name in SPARED:
+    for name in spared:
         if sum(2 + max(len(row[c]) for row in (header, *rows)) for c in kept) - 2 <= width:
             break
         kept.remove(header.index(name))

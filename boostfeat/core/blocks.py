@@ -6,11 +6,10 @@ change a bit of what comes out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import reduce
 from itertools import pairwise
 from operator import add
-from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -18,9 +17,6 @@ from .arrays import I64, Array
 
 MOST = 64
 _SENTENCES = 64  # in a block, at least: the work of a block should dwarf the cost of calling it
-
-Each: TypeAlias = Callable[..., list[Any]]
-"""each(method, *arguments): what that method of every block gives, in the order of blocks."""
 
 
 def block_ptr(n: int) -> I64:

@@ -169,7 +169,7 @@ def _remaining(gap, bits, future, n):  # type: ignore[no-untyped-def]
 # -- hypotheses in stacks -------------------------------------------------------------------------------------------------
 
 
-class Space(NamedTuple):
+class Frontier(NamedTuple):
     """All hypotheses and arcs so far. A stack is a list linked by NEXT; equal keys are found by a hash table, linked by CHAIN."""
 
     hyps: I64  # [room, 12]
@@ -194,7 +194,7 @@ def _start(n, state, total):  # type: ignore[no-untyped-def]
     size = np.zeros(n + 1, np.int64)
     first[0], size[0] = 0, 1
     arcs, chains = np.empty((4096, 3), np.int64), np.full(4096, -1)
-    return Space(hyps, scores, arcs, np.empty((4096, 1)), chains, np.array([1, 0]), first, size, worst, worst.copy())
+    return Frontier(hyps, scores, arcs, np.empty((4096, 1)), chains, np.array([1, 0]), first, size, worst, worst.copy())
 
 
 @njit(cache=True, nogil=True)
@@ -222,7 +222,7 @@ def _with_room(space, more):  # type: ignore[no-untyped-def]
         for h in range(1, space.used[0]):
             slot = _hash(hyps[h]) & (len(chains) - 1)
             hyps[h, CHAIN], chains[slot] = chains[slot], h
-    return Space(hyps, scores, arcs, arc_scores, chains, space.used, space.first, space.size, space.best, space.bound)
+    return Frontier(hyps, scores, arcs, arc_scores, chains, space.used, space.first, space.size, space.best, space.bound)
 
 
 @njit(cache=True, nogil=True)

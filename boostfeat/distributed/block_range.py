@@ -6,12 +6,12 @@ these are the same however many workers and threads there are. All other lists h
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cached_property, reduce
 from itertools import pairwise
 from operator import add
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -26,13 +26,14 @@ from ..losses.pairs import PairOptions, Pairs, sample_pairs, split_pairs
 from ..metrics.metric import metric_of
 from ..model.effects import squares_within_lists
 from ..model.model import Model
-from ..model.units import Space
+from ..model.units import UnitSpace
 from ..trees.tree import Tree
 from ..tuners.linear import LinearPart
 
 if TYPE_CHECKING:
     from ..boosting.options import BoostOptions
 
+T = TypeVar("T")
 RayAt = tuple[float, float, float]
 
 
@@ -85,7 +86,7 @@ def cut_part(nbest: NBest, first: int, last: int) -> tuple[NBest, I64]:
     return part, used
 
 
-class Part:
+class BlockRange:
     """Consecutive blocks of a corpus, and the scores of their hypotheses under the model so far."""
 
     def __init__(self, corpus: NBest, ptr: I64, number: int, options: BoostOptions | None) -> None:
@@ -96,7 +97,7 @@ class Part:
         self.blocks = ptr - self.first
         self._drawn: tuple[PairOptions, Any] | None = None
         if options is not None:
-            self.space = Space.of(self.nbest, options.level)
+            self.space = UnitSpace.of(self.nbest, options.level)
             self.counts = self.space.counts()
             self.gains = metric_of(options.gain, self.nbest).gain(self.nbest, alpha=options.pairs.alpha)
             self.metric = metric_of(options.context_metric, self.nbest).fixed(options.pairs.alpha)
@@ -266,24 +267,9 @@ class Part:
         _ = self.nbest.global_names, self.nbest.global_sparse  # made once, not for every block
         self._linear = [LinearPart(self.nbest, pairs) for pairs in split_pairs(self.pairs, self.blocks)]
 
-    def columns(self) -> list[I64]:
-        return [block.columns() for block in self._linear]
-
-    def n_pairs(self) -> list[int]:
-        return [block.n_pairs() for block in self._linear]
-
-    def peak(self) -> list[F64]:
-        return [block.peak() for block in self._linear]
-
-    def squares(self, peak: F64) -> list[tuple[F64, F64]]:
-        return [block.squares(peak) for block in self._linear]
-
-    def standardise(self, rms: F64) -> None:
-        for block in self._linear:
-            block.standardise(rms)
-
-    def at(self, w: F64) -> list[tuple[float, F64]]:
-        return [block.at(w) for block in self._linear]
+    def linear(self, method: Callable[..., T], *arguments: Any) -> list[T]:
+        """What a method of the linear part of every block gives."""
+        return [method(block, *arguments) for block in self._linear]
 
     def forget_linear(self) -> None:
         del self._linear

@@ -22,10 +22,10 @@ from ..metrics.metric import metric_of
 from ..model.model import Model
 from ..trees.tree import Tree
 from ..tuners.linear import fit_parts
-from .block_range import in_order
+from .block_range import BlockRange, in_order
 from .growing import ClusterGrower, Grown
-from .worker_data import Shard, Source, search
-from .workers import Fleet, WorkerLostError, flat
+from .worker_data import Source, WorkerData, search
+from .workers import WorkerLostError, Workers, flat
 
 
 def check_options(options: BoostOptions, nbest: NBest) -> None:
@@ -39,7 +39,7 @@ def check_options(options: BoostOptions, nbest: NBest) -> None:
 
 
 def boost_on(
-    fleet: Fleet,
+    workers: Workers,
     source: Source,
     dev: NBest,
     select: NBest | None,
@@ -51,7 +51,7 @@ def boost_on(
     callback: Callback | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> Model:
-    """boostfeat.boosting.boost on a fleet. ``dev`` is the store of the source, of which the driver looks at sizes and names only.
+    """boostfeat.boosting.boost on workers. ``dev`` is the store of the source: the driver looks at its sizes and names only.
 
     A worker that is lost is named, and the rest goes on from the last round, after loading the lost one's blocks too.
     """
@@ -65,12 +65,12 @@ def boost_on(
 
     while True:
         try:
-            engine = Cluster(fleet, source, dev, options, seed=seed)
+            engine = Cluster(workers, source, dev, options, seed=seed)
             known = latest[0] if latest else None
             return run_rounds(engine, select, options, seed=seed, init=init, so_far=known, callback=report)
         except WorkerLostError as lost:
             done = f"after round {latest[0].history[-1]['round']}" if latest else "from the start"
-            fleet.heal(lost, done, say)
+            workers.heal(lost, done, say)
 
 
 class Cluster:
@@ -82,42 +82,43 @@ class Cluster:
     _targets: list[Any] | None = None  # of the next round, where they are known already
     _rows: list[tuple[list[float], I64]] | None = None  # after the last move
 
-    def __init__(self, fleet: Fleet, source: Source, dev: NBest, options: BoostOptions, *, seed: int) -> None:
-        self.fleet, self.dev, self.options, self.seed = fleet, dev, options, seed
+    def __init__(self, workers: Workers, source: Source, dev: NBest, options: BoostOptions, *, seed: int) -> None:
+        self.workers, self.dev, self.options, self.seed = workers, dev, options, seed
         self.scorer = Scorer(dev)
         self.n_pairs = 0
         metric_of(options.gain, dev).check_learnable(dev)
-        fleet.load(Shard, source, len(dev), options)
+        workers.load(WorkerData, source, len(dev), options)
 
     def first_weights(self) -> dict[str, float]:
-        each = self.fleet.each
-        self.fleet.later("each", "draw", self.options.pairs, self.seed)
-        self.fleet.later("each", "prepare_linear")
+        self.workers.later_each(BlockRange.draw, self.options.pairs, self.seed)
+        self.workers.later_each(BlockRange.prepare_linear)
         n, sparse = len(self.dev.global_names), self.dev.sparse_names.to_pylist()
         penalty = np.array(self.options.penalties(n, len(sparse)))
-        weights = fit_parts(each, [*self.dev.global_names, *sparse], n_dense=n, l2=1.0, l2_factors=penalty).weights
-        self.fleet.later("each", "forget_linear")
+        weights = fit_parts(
+            self.workers.each_linear, [*self.dev.global_names, *sparse], n_dense=n, l2=1.0, l2_factors=penalty
+        ).weights
+        self.workers.later_each(BlockRange.forget_linear)
         return weights
 
     def load(self, model: Model) -> None:
-        self.fleet.later("each", "start", model)
+        self.workers.later_each(BlockRange.start, model)
 
     def add(self, tree: Tree) -> None:
-        self.fleet.later("each", "add", tree)
+        self.workers.later_each(BlockRange.add, tree)
 
     def train(self, m: int) -> None:
-        options, each = self.options, self.fleet.each
-        self.n_pairs = sum(each("draw", options.pairs, self.seed + options.draws_before(m)))
+        options, each = self.options, self.workers.each
+        self.n_pairs = sum(each(BlockRange.draw, options.pairs, self.seed + options.draws_before(m)))
         mean = None
         if options.context:
-            mean = in_order(each("weigh", sum_in_order(each("context")))) / max(1, self.n_pairs)
-        self.fleet.later("each", "agree", in_order(each("train", mean)))
+            mean = in_order(each(BlockRange.weigh, sum_in_order(each(BlockRange.context)))) / max(1, self.n_pairs)
+        self.workers.later_each(BlockRange.agree, in_order(each(BlockRange.train, mean)))
         self.drawn, self._targets = m, None
 
     def grow(self, m: int) -> tuple[Tree, float] | None:
         if self._grower is None:
-            self._grower = ClusterGrower(self.fleet, self.options.tree, self.options.tree_features, seed=self.seed)
-        grown = self._grower.grow(self._targets or self.fleet.each("target"))
+            self._grower = ClusterGrower(self.workers, self.options.tree, self.options.tree_features, seed=self.seed)
+        grown = self._grower.grow(self._targets or self.workers.each(BlockRange.target))
         if grown is None:
             return None
         self._grown = grown
@@ -126,21 +127,22 @@ class Cluster:
     def line_search(self) -> float:
         grown, l2 = self._grown, self.options.l2
         aim = (grown.tree, grown.splits, grown.on)
-        if len(self.fleet.members) == 1:
-            return float(self.fleet.shards("line_search", *aim, l2)[0])
-        return search(flat(self.fleet.shards("aim", *aim)), lambda rho: self.fleet.each("ray", rho), l2=l2)
+        if len(self.workers.members) == 1:
+            return float(self.workers.shards(WorkerData.line_search, *aim, l2)[0])
+        return search(flat(self.workers.shards(WorkerData.aim, *aim)), lambda rho: self.workers.each(BlockRange.ray, rho), l2=l2)
 
     def move(self, rho: float, m: int) -> tuple[float, list[int]]:
         if m == self.options.rounds or self.options.drawn_after(m) == m:
-            moved, self._targets = self.fleet.each("move", rho), None
+            moved, self._targets = self.workers.each(BlockRange.move, rho), None
         else:  # the next round is known to begin with these scores
-            moved, self._targets = map(flat, self.fleet.together(("each", "move", rho), ("each", "target")))
-        self._rows = [row for _, *row in moved]
+            both = (WorkerData.each, BlockRange.move, rho), (WorkerData.each, BlockRange.target)
+            moved, self._targets = map(flat, self.workers.together(*both))
+        self._rows = [(losses, chosen) for _, losses, chosen in moved]
         effect = self._sd(in_order(flat([squares for squares, *_ in moved])))
         return effect, self._grown.fires.astype(int).tolist()
 
     def row(self) -> tuple[float, float]:
-        losses, chosen = zip(*(self._rows or self.fleet.each("row")), strict=True)
+        losses, chosen = zip(*(self._rows or self.workers.each(BlockRange.row)), strict=True)
         self._rows = None
         gain = self.scorer.score(np.concatenate(chosen), self.options.metric).score
         return in_order(flat(losses)) / max(1, self.n_pairs), gain
@@ -148,7 +150,7 @@ class Cluster:
     def effects(self, model: Model) -> dict[str, float]:
         names = self.dev.global_names
         used = [name for name in names if model.weights.get(name)]
-        sd = dict(zip(used, map(self._sd, sum(self.fleet.each("spreads", used))), strict=True))
+        sd = dict(zip(used, map(self._sd, sum_in_order(self.workers.each(BlockRange.spreads, used))), strict=True))
         return {name: abs(model.weights.get(name, 0.0)) * sd.get(name, 0.0) for name in names}
 
     def _sd(self, squares: float) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any, NamedTuple, TypeAlias
 
@@ -16,9 +16,9 @@ from ..trees.growing_kernels import grid_step
 from ..trees.options import TreeOptions
 from ..trees.slope_search import SlopeSearch, sample_size
 from ..trees.tree import Tree
-from .block_range import in_order
-from .worker_data import Split
-from .workers import Fleet, flat
+from .block_range import BlockRange, in_order
+from .worker_data import Split, WorkerData
+from .workers import Workers, flat
 
 _NUMBERS = 1 << 27  # values of rows that workers hold beside the store at a time: 1 GB in all
 _Task: TypeAlias = tuple[int, float, float, float, float]
@@ -36,31 +36,31 @@ class Grown(NamedTuple):
 
 
 class ClusterGrower:
-    """Grower over the rows of a fleet's parts; what it says of trees holds here."""
+    """Grower over the rows of the workers' parts; what it says of trees holds here."""
 
-    def __init__(self, fleet: Fleet, options: TreeOptions, features: tuple[str, ...], *, seed: int) -> None:
-        self.fleet, self.options, self.seed = fleet, options, seed
+    def __init__(self, workers: Workers, options: TreeOptions, features: tuple[str, ...], *, seed: int) -> None:
+        self.workers, self.options, self.seed = workers, options, seed
         self._exchange()
-        names, sizes, counts = zip(*fleet.shards("prepare_rows", features), strict=True)
+        names, sizes, counts = zip(*workers.shards(WorkerData.prepare_rows, features), strict=True)
         self.names: list[str] = names[0]
-        self.n_rows, self._total, n = sum(sizes), sum(counts), len(fleet.members)
+        self.n_rows, self._total, n = sum(sizes), sum(counts), len(workers.members)
         given = None if n == 1 else self._features()
-        found = fleet.shards("code_rows", given, seed, n)[0]
+        found = workers.shards(WorkerData.code_rows, given, seed, n)[0]
         self.borders, self.scales = [borders for borders, _ in found], [scale for _, scale in found]
         self.splittable = any(len(borders.low) for borders in self.borders)
         if n > 1:
-            fleet.connect()
+            workers.connect()
 
     def _exchange(self) -> None:
         """Find out which part sends which units to which: of a unit of several, the first has the row."""
-        each = self.fleet.each
-        self.fleet.later("settle")
-        guests = each("guests")
+        each = self.workers.each
+        self.workers.later(WorkerData.settle)
+        guests = each(BlockRange.guests)
         hosts, units = (np.concatenate(side) for side in zip(*guests, strict=True))
         shared, self._row_of = np.unique(np.stack([hosts, units]), axis=1, return_inverse=True)  # by host, then unit
         self._cuts = np.searchsorted(shared[0], np.arange(1, len(guests)))
-        counts = each("adopt", np.split(shared[1], self._cuts))
-        self.fleet.later("each", "complete_counts", self._completed(*zip(*counts, strict=True))[0])
+        counts = each(BlockRange.adopt, np.split(shared[1], self._cuts))
+        self.workers.later_each(BlockRange.complete_counts, self._completed(*zip(*counts, strict=True))[0])
 
     def _completed(self, guests: Sequence[F64], rows: Sequence[F64]) -> tuple[list[F64], F64]:
         """What shared units have in all, by host and as one, from what parts have of their guests and of such rows."""
@@ -74,7 +74,7 @@ class ClusterGrower:
         return [
             self._feature([masses[k] for masses in parts])
             for first in range(0, len(self.names), width)
-            for parts in [self.fleet.shards("masses", first, min(first + width, len(self.names)))]
+            for parts in [self.workers.shards(WorkerData.masses, first, min(first + width, len(self.names)))]
             for k in range(len(parts[0]))
         ]
 
@@ -98,9 +98,9 @@ class ClusterGrower:
         largest, total = max(*most, float(size.max(initial=0.0))), sum(sizes) + float(size.sum())
         if largest == 0 or not self.splittable:
             return None
-        self.fleet.later("complete", by_host)
+        self.workers.later(WorkerData.complete, by_host)
         if self.options.leaves == "constant":  # LightGBM keeps enough in every leaf
-            splits, sums = self._agreed("constant", *self._constant(largest, total), self.options.max_leaves)
+            splits, sums = self._agreed(WorkerData.constant, *self._constant(largest, total), self.options.max_leaves)
             return self._best([self._fit(splits, -1, sums)] if splits else [])
         plain = self._structure(self._constant(largest, total)) if self.options.leaves == "affine" else []
         features = sorted(self._candidates().tolist())  # of equal gains the first wins
@@ -118,7 +118,9 @@ class ClusterGrower:
         return -1, scale, grid_step(total * abs(scale)), 0.0, self.options.min_occurrences * (1 - 1e-6)
 
     def _sloped(self, j: int, largest: float) -> _Task:
-        total, energy = (float(np.concatenate(side).sum()) for side in zip(*self.fleet.shards("energy", j), strict=True))
+        total, energy = (
+            float(np.concatenate(side).sum()) for side in zip(*self.workers.shards(WorkerData.energy, j), strict=True)
+        )
         scale = -1 / largest
         # Deviation: Grower allows leaves of less; LightGBM's network fails where a leaf has a share of less than a row
         least = max(LEAST_ENERGY, 2 * self._total / self.n_rows)
@@ -132,13 +134,13 @@ class ClusterGrower:
             kept, _ = self._kept(task, 4 * most)
         return kept
 
-    def _agreed(self, method: str, *arguments: Any) -> tuple[list[Split], list[Any]]:
+    def _agreed(self, method: Callable[..., Any], *arguments: Any) -> tuple[list[Split], list[Any]]:
         """The splits that all workers have found, and what each says of them."""
-        found = self.fleet.shards(method, *arguments)
+        found = self.workers.shards(method, *arguments)
         splits: list[Split] = found[0][0]
-        for address, (other, _) in zip(self.fleet.members, found, strict=True):
+        for address, (other, _) in zip(self.workers.members, found, strict=True):
             if other != splits:
-                first = next(iter(self.fleet.members))
+                first = next(iter(self.workers.members))
                 raise InputError(
                     f"--engine dask: expected the same tree on all workers, found {splits} on {first} and {other} on {address}; "
                     "are all of them the same kind of machine?"
@@ -146,7 +148,7 @@ class ClusterGrower:
         return splits, [about for _, about in found]
 
     def _kept(self, task: _Task, most: int) -> tuple[list[Split], bool]:
-        splits, below = self._agreed("sequence", *task, most)
+        splits, below = self._agreed(WorkerData.sequence, *task, most)
         counts: F64 = sum(below)
         kept: list[Split] = []
         place: dict[int, tuple[int, int]] = {0: (-1, 0)}  # of a split: which of those kept it is below, and on what side
@@ -176,7 +178,7 @@ class ClusterGrower:
         n = len(tree.feature)
         centre, slopes = np.zeros(n), None
         if j < 0:
-            c, g = np.sum(known or self.fleet.shards("leaf_sums", splits), axis=0).T
+            c, g = np.sum(known or self.workers.shards(WorkerData.leaf_sums, splits), axis=0).T
         else:
             c, g, slopes = self._slopes(splits, j, centre)
             if options.leaves == "affine":
@@ -194,7 +196,7 @@ class ClusterGrower:
 
     def _slopes(self, splits: list[Split], j: int, centre: F64) -> tuple[F64, F64, F64]:
         """Σ c, Σ g and Σ (c z, z g, c z²) of leaves."""
-        sums, slopes = zip(*self.fleet.shards("slope_sums", splits, j, centre), strict=True)
+        sums, slopes = zip(*self.workers.shards(WorkerData.slope_sums, splits, j, centre), strict=True)
         c, g = np.sum(sums, axis=0).T
         return c, g, in_order(flat(slopes))
 
@@ -219,7 +221,7 @@ class ClusterGrower:
         features = np.flatnonzero([s.scale > 0 for s in self.scales])
         if len(features) <= self.options.candidates:
             return features
-        shares = [block for parts in self.fleet.shards("shares") for block in parts]
+        shares = [block for parts in self.workers.shards(WorkerData.shares) for block in parts]
         g_total, c_total = (sum(side) for side in zip(*shares, strict=True))
         size = sample_size(self.n_rows, len(self.names))
         ends = np.cumsum([g / (2 * g_total) + c / (2 * c_total) for g, c in shares])
@@ -228,7 +230,7 @@ class ClusterGrower:
             every = (np.arange(size) + np.random.default_rng(self.seed).random()) * (ends[-1] / size)
             block = np.minimum(np.searchsorted(ends, every), len(ends) - 1)
             points = [every[block == k] - (ends[k - 1] if k else 0.0) for k in range(len(ends))]
-        found = [rows for part in self.fleet.shards("sample", points, g_total, c_total) for rows in part]
+        found = [rows for part in self.workers.shards(WorkerData.sample, points, g_total, c_total) for rows in part]
         x, codes, c, g, share = (
             np.concatenate(column, axis=axis) for column, axis in zip(zip(*found, strict=True), (0, 1, 0, 0, 0), strict=True)
         )

@@ -24,9 +24,9 @@ class Share(NamedTuple):
     """What a worker gets of a corpus: a part for each of its threads."""
 
     blocks: list[I64]  # of each of its parts, the offsets of its blocks among the sentences
-    first: int  # part of the fleet's
+    first: int  # part of the workers's
     first_block: int
-    parts: I64  # offsets of all parts of the fleet among the sentences
+    parts: I64  # offsets of all parts of the workers among the sentences
     threads: int
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import F64, I64
+from ..core.blocks import sum_in_order
 from ..core.errors import InputError
 from ..lists.nbest import NBest, SparseRows
 from ..metrics.metric import metric_of
@@ -27,10 +28,10 @@ from ..tuners.margin import Limits, Lists, health, start_weights
 from ..tuners.mira import Choice, Mira, Trace, first_choice, learner_pass, mix, summary
 from ..tuners.pro import Pro, no_pairs, seed_of
 from ..tuners.relative_margin import RelativeMargin
-from .block_range import cut_part
+from .block_range import BlockRange, cut_part
 from .shares import Share
-from .worker_data import Shard, Source
-from .workers import Fleet, WorkerLostError
+from .worker_data import Source, WorkerData
+from .workers import WorkerLostError, Workers
 
 Say = Callable[[str], None]
 
@@ -46,40 +47,40 @@ def check_tuner(tuner: Any, method: str) -> None:
 
 
 def tune_on(
-    fleet: Fleet, source: Source, tuner: Any, dev: NBest, select: NBest | None, run: Run, *, say: Say = lambda _: None
+    workers: Workers, source: Source, tuner: Any, dev: NBest, select: NBest | None, run: Run, *, say: Say = lambda _: None
 ) -> Model:
-    """tuner.fit on a fleet. When a worker is lost, the epoch under way is begun again by the others."""
+    """tuner.fit on workers. When a worker is lost, the epoch under way is begun again by the others."""
     metric_of(run.gain, dev).check_learnable(dev)
-    log = _Log(fleet, dev, select, run)
+    log = _Log(workers, dev, select, run)
     kind = _Pro if isinstance(tuner, Pro) else _Adagrad if isinstance(tuner, Adagrad) else _Margin
-    learner = kind(fleet, source, tuner, log)
+    learner = kind(workers, source, tuner, log)
     while True:
         try:
             learner.load()
             learner.epochs()
             return learner.model()
         except WorkerLostError as lost:
-            fleet.heal(lost, f"after epoch {len(log.history)}", say)
+            workers.heal(lost, f"after epoch {len(log.history)}", say)
 
 
 class _Log(EpochLog):
     """The 1-best of the tuning list is chosen by the workers, and its metric computed here."""
 
-    def __init__(self, fleet: Fleet, dev: NBest, select: NBest | None, run: Run) -> None:
+    def __init__(self, workers: Workers, dev: NBest, select: NBest | None, run: Run) -> None:
         names = dev.feature_names
         super().__init__(Features(names, np.zeros((0, len(dev.global_names))), SparseRows.empty(0)), dev, select, run)
-        self.fleet = fleet
+        self.workers = workers
 
     def dev_score(self, w: F64) -> float:
-        chosen = np.concatenate(self.fleet.each("linear_choice", self.features.named(w)))
+        chosen = np.concatenate(self.workers.each(BlockRange.linear_choice, self.features.named(w)))
         return self.scorer.score(chosen, self.run.metric).score
 
 
 class _Learner:
     """Epochs of a method; all that they need of the past is here."""
 
-    def __init__(self, fleet: Fleet, source: Source, tuner: Any, log: _Log) -> None:
-        self.fleet, self.source, self.tuner, self.log = fleet, source, tuner, log
+    def __init__(self, workers: Workers, source: Source, tuner: Any, log: _Log) -> None:
+        self.workers, self.source, self.tuner, self.log = workers, source, tuner, log
         self.run, self.features, self.dev = replace(log.run, callback=None), log.features, log.nbest
 
 
@@ -89,20 +90,20 @@ class _Pro(_Learner):
         self._fits: list[F64] = []
 
     def load(self) -> None:
-        self.fleet.load(Shard, self.source, len(self.dev), None)
+        self.workers.load(WorkerData, self.source, len(self.dev), None)
 
     def epochs(self) -> None:
-        tuner, features, log, each = self.tuner, self.features, self.log, self.fleet.each
+        tuner, features, log, each = self.tuner, self.features, self.log, self.workers.each
         self.run.groups.check("pro", "l2")
         options = tuner.pair_options()
         done = len(log.history)
         start = self._fits[-1] if done else features.vector(self.run.init or {})
         for r in range(done, tuner.rounds):
-            if not sum(each("draw", options, seed_of(self.run.seed, r), self.run.gain)):
+            if not sum(each(BlockRange.draw, options, seed_of(self.run.seed, r), self.run.gain)):
                 raise no_pairs(options, self.run.gain)
-            self.fleet.later("each", "prepare_linear")
+            self.workers.later_each(BlockRange.prepare_linear)
             fit = fit_parts(
-                each,
+                self.workers.each_linear,
                 features.names,
                 n_dense=features.n_dense,
                 l2=tuner.l2,
@@ -126,7 +127,7 @@ class _Pro(_Learner):
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-class _Sentences(Shard):
+class _Sentences(WorkerData):
     """A worker's sentences as online methods take them: one list, in a random order of its own."""
 
     def __init__(self, source: Source, tuner: Any, run: Run, plain: bool, *, share: Share) -> None:
@@ -145,7 +146,7 @@ class _Sentences(Shard):
         return np.random.default_rng(seed)
 
 
-class MarginShard(_Sentences):
+class MarginData(_Sentences):
     """Epochs of MIRA or relative margin over a worker's sentences."""
 
     def epoch(self, epoch: int, w: F64, best: I64, sums: F64, choice: Choice, limits: Limits) -> tuple[int, F64, F64, Trace]:
@@ -179,8 +180,8 @@ class _Margin(_Learner):
         return "rm" if isinstance(self.tuner, RelativeMargin) else "mira"
 
     def load(self) -> None:
-        n = self.fleet.share(len(self.dev))
-        self.fleet.load(MarginShard, self.source, len(self.dev), self.tuner, self.run, n == 1)
+        n = self.workers.share(len(self.dev))
+        self.workers.load(MarginData, self.source, len(self.dev), self.tuner, self.run, n == 1)
 
     def epochs(self) -> None:
         tuner, log = self.tuner, self.log
@@ -190,7 +191,7 @@ class _Margin(_Learner):
             choice = first_choice(tuner)._replace(scale=scale if epoch > 1 else 0.0)
             rows = log.scorer.rows(self.best, self.run.gain)[self.best >= 0]
             sums = exact_sums(rows).sum(axis=0, dtype=np.float64)
-            found = self.fleet.shards("epoch", epoch, self.w, self.best, sums, choice, limits)
+            found = self.workers.shards(MarginData.epoch, epoch, self.w, self.best, sums, choice, limits)
             moves, w, epoch_mean = mix(self.w, [part[:3] for part in found])
             mean = self.mean + (epoch_mean - self.mean) / epoch
             trace = Trace(*(np.concatenate(column) for column in zip(*(part[3] for part in found), strict=True)))
@@ -203,7 +204,7 @@ class _Margin(_Learner):
         return self.tuner.finished(model) if isinstance(self.tuner, RelativeMargin) else model
 
 
-class AdagradShard(_Sentences):
+class AdagradData(_Sentences):
     """Epochs of AdaGrad over a worker's sentences."""
 
     _drawn: tuple[int, np.random.Generator] | None = None
@@ -253,13 +254,14 @@ class _Adagrad(_Learner):
         self.steps = 0
 
     def load(self) -> None:
-        n = self.fleet.share(len(self.dev))
-        self.fleet.load(AdagradShard, self.source, len(self.dev), self.tuner, self.run, n == 1)
+        n = self.workers.share(len(self.dev))
+        self.workers.load(AdagradData, self.source, len(self.dev), self.tuner, self.run, n == 1)
         if self.unit is None:
-            self.floor = ROUNDING * np.max(self.fleet.shards("peaks"), axis=0)
+            self.floor = ROUNDING * np.max(self.workers.shards(AdagradData.peaks), axis=0)
             self.unit = np.ones(len(self.features))
             if self.tuner.standardise:
-                squares, counts = (sum(side) for side in zip(*self.fleet.shards("squares", self.floor), strict=True))
+                found = zip(*self.workers.shards(AdagradData.squares, self.floor), strict=True)
+                squares, counts = (sum_in_order(side) for side in found)
                 self.unit[: self.features.n_dense] = typical_sizes(squares, counts)
             self.w = self.w * self.unit
 
@@ -267,10 +269,10 @@ class _Adagrad(_Learner):
         tuner, log = self.tuner, self.log
         assert self.unit is not None
         for epoch in range(len(log.history) + 1, tuner.epochs + 1):
-            found = self.fleet.shards("epoch", epoch, self.w, self.squares, self.floor, self.unit)
+            found = self.workers.shards(AdagradData.epoch, epoch, self.w, self.squares, self.floor, self.unit)
             ws, squares, losses, pairs, steps = zip(*found, strict=True)
             w = self.w + sum(v - self.w for v in ws) / len(ws) if len(ws) > 1 else ws[0]
-            mixed = sum(squares) / len(squares)
+            mixed = sum_in_order(squares) / len(squares)
             if not np.isfinite(mixed).all():
                 raise InputError(f"epoch {epoch}: the gradients have blown up; rescale the features")
             log.record(epoch, w / self.unit, loss=sum(losses) / max(sum(pairs), 1), pairs=sum(pairs))

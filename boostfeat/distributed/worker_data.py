@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -24,13 +24,15 @@ from ..trees.binning import Bins, Borders, Scale, columns_of, value_masses
 from ..trees.growing import Grower
 from ..trees.growing_kernels import divide, on_grid, slope_sums, sums
 from ..trees.tree import Tree, leaf_outputs
-from .block_range import Part, RayAt
+from .block_range import BlockRange, RayAt
 from .shares import Share, versions
 
 if TYPE_CHECKING:
     from ..boosting.options import BoostOptions
     from ..lists.nbest import NBest
 
+P = ParamSpec("P")
+T = TypeVar("T")
 Split = tuple[int, int, int, int]
 
 
@@ -57,7 +59,7 @@ class Source(NamedTuple):
         return learnable(read_store(self.path))
 
 
-class Shard:
+class WorkerData:
     """Consecutive blocks of the corpus. All its methods run in one thread: LightGBM's network belongs to a thread."""
 
     def __init__(self, source: Source, options: BoostOptions | None, *, share: Share) -> None:
@@ -65,15 +67,17 @@ class Shard:
         self.options, self.threads, self.share = options, share.threads, share
         self._corpus = nbest
         numbers = range(len(share.blocks))
-        self.parts = in_threads(lambda k: Part(nbest, share.blocks[k], share.first + k, options), numbers, len(numbers))
+        self.parts = in_threads(lambda k: BlockRange(nbest, share.blocks[k], share.first + k, options), numbers, len(numbers))
         self._network: Any = None
         self._leaves: tuple[list[Split], I32] | None = None
 
-    def each(self, method: str, *arguments: Any) -> list[Any]:
+    def each(
+        self, method: Callable[Concatenate[BlockRange, P], list[T] | None], /, *arguments: P.args, **named: P.kwargs
+    ) -> list[T]:
         """What a method of every part gives, one after the other."""
-        return self._in_parts(lambda part: getattr(part, method)(*arguments))
+        return self._in_parts(lambda part: method(part, *arguments, **named))
 
-    def _in_parts(self, job: Callable[[Part], list[Any] | None]) -> list[Any]:
+    def _in_parts(self, job: Callable[[BlockRange], list[T] | None]) -> list[T]:
         return [item for items in in_threads(job, self.parts, len(self.parts)) for item in items or []]
 
     # -- rows ----------------------------------------------------------------------------------------------------------
@@ -81,7 +85,7 @@ class Shard:
     def settle(self) -> None:
         """Tell every part which of its units are rows elsewhere: those that an earlier part has."""
         if self.options is None or self.options.level == "global" or len(self.share.parts) == 2:
-            self.each("settle", None)
+            self.each(BlockRange.settle, None)
             return
         corpus = self._corpus
         host = np.full(corpus.n_units, -1, np.int16)  # there are no more parts than blocks
@@ -146,7 +150,7 @@ class Shard:
 
     def complete(self, target: list[F64]) -> None:
         """What units of several parts have in all."""
-        self.each("complete", target)
+        self.each(BlockRange.complete, target)
         self._g = _joined([part.g for part in self.parts])
 
     def sequence(self, *task: Any) -> tuple[list[Split], F64]:
@@ -188,7 +192,7 @@ class Shard:
 
     def line_search(self, tree: Tree, splits: list[Split], on: int, l2: float) -> float:
         """ρ, where these are all the sentences."""
-        return search(self.aim(tree, splits, on), lambda rho: self.each("ray", rho), l2=l2)
+        return search(self.aim(tree, splits, on), lambda rho: self.each(BlockRange.ray, rho), l2=l2)
 
     def energy(self, on: int) -> tuple[F64, F64]:
         """Of each block Σ |z g| and Σ c z²: what the grids of linear leaves are agreed by."""
@@ -331,9 +335,7 @@ async def load(
 async def call(key: str, calls: list[tuple[Any, ...]]) -> list[Any]:
     """Call methods of the run's shard, in the shard's own thread: the worker goes on giving signs of life."""
     shard, _USED[key] = _SHARDS[key], time.monotonic()
-    return await asyncio.wrap_future(
-        shard.thread.submit(lambda: [getattr(shard, name)(*arguments) for name, *arguments in calls])
-    )
+    return await asyncio.wrap_future(shard.thread.submit(lambda: [method(shard, *arguments) for method, *arguments in calls]))
 
 
 async def drop(key: str) -> None:

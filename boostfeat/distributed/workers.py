@@ -10,14 +10,19 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
+from functools import partial
 from multiprocessing import resource_tracker
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from ..core.blocks import block_ptr
 from ..core.errors import InputError
+from ..tuners.linear import LinearPart
+from .block_range import BlockRange
 from .shares import shares_of, versions
-from .worker_data import call, drop, free_port, load
+from .worker_data import WorkerData, call, drop, free_port, load
 
+P = ParamSpec("P")
+T = TypeVar("T")
 _POLL = 1.0  # seconds between looks at who is still there
 _ENVIRONMENT = {  # of local workers. Dask's own makes every array fresh pages, which costs more than the sums over it
     **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), 1),
@@ -111,7 +116,7 @@ def flat(answers: Iterable[list[Any]]) -> list[Any]:
     return [item for items in answers for item in items]
 
 
-class Fleet:
+class Workers:
     """Workers that hold consecutive blocks of a corpus each."""
 
     def __init__(self, client: Any, *, workers: int | None = None, timeout: float = 60.0) -> None:
@@ -206,13 +211,19 @@ class Fleet:
         """How many workers get some of so many sentences."""
         return min(len(self.members), len(block_ptr(n_sentences)) - 1)
 
-    def shards(self, method: str, *arguments: Any) -> list[Any]:
-        """What a method of every worker's shard gives, in the order of their blocks."""
-        return self.together((method, *arguments))[0]
+    def shards(self, method: Callable[Concatenate[Any, P], T], /, *arguments: P.args, **named: P.kwargs) -> list[T]:
+        """What a method of every worker's data gives, in the order of their blocks."""
+        return self.together((partial(method, **named) if named else method, *arguments))[0]
 
-    def each(self, method: str, *arguments: Any) -> list[Any]:
+    def each(
+        self, method: Callable[Concatenate[BlockRange, P], list[T] | None], /, *arguments: P.args, **named: P.kwargs
+    ) -> list[T]:
         """What a method of every part gives, in their order, wherever they are."""
-        return flat(self.shards("each", method, *arguments))
+        return flat(self.shards(WorkerData.each, method, *arguments, **named))
+
+    def each_linear(self, method: Callable[Concatenate[LinearPart, P], T], /, *arguments: P.args, **named: P.kwargs) -> list[T]:
+        """What a method of every block's linear part gives: EachBlock of fit_parts."""
+        return self.each(BlockRange.linear, partial(method, **named) if named else method, *arguments)
 
     def together(self, *calls: tuple[Any, ...]) -> list[list[Any]]:
         """The same as shards for several methods, one after the other; workers are asked once."""
@@ -220,9 +231,13 @@ class Fleet:
         found = self._run(call, self._key, [*before, *calls])
         return [list(answers) for answers in zip(*found, strict=True)][len(before) :]
 
-    def later(self, method: str, *arguments: Any) -> None:
-        """Call a method of every worker's shard, when the next call is made: nobody waits for what it gives."""
-        self._waiting.append((method, *arguments))
+    def later(self, method: Callable[Concatenate[Any, P], Any], /, *arguments: P.args, **named: P.kwargs) -> None:
+        """Call a method of every worker's data, when the next call is made: nobody waits for what it gives."""
+        self._waiting.append((partial(method, **named) if named else method, *arguments))
+
+    def later_each(self, method: Callable[Concatenate[BlockRange, P], Any], /, *arguments: P.args, **named: P.kwargs) -> None:
+        """The same for a method of every part."""
+        self.later(WorkerData.each, method, *arguments, **named)
 
     def connect(self) -> None:
         """LightGBM's own network among the workers."""
@@ -232,7 +247,11 @@ class Fleet:
         ports = self._run(free_port)
         machines = [f"{get_address_host(a)}:{port}" for a, port in zip(self.members, ports, strict=True)]
         self.shards(
-            "connect", ",".join(machines), dict(zip(self.members, ports, strict=True)), n, max(1, round(self.timeout / 60))
+            WorkerData.connect,
+            ",".join(machines),
+            dict(zip(self.members, ports, strict=True)),
+            n,
+            max(1, round(self.timeout / 60)),
         )
 
     def close(self) -> None:

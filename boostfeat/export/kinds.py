@@ -20,7 +20,7 @@ from ..trees.tree import Tree
 from .phrase_pairs import template_kinds
 
 if TYPE_CHECKING:
-    from ..features import Vocab
+    from ..features import FeaturePlan
 
 # Moses' features that are functions of the phrase pair, as its n-best lists name them: TranslationModel0_2, WordPenalty0.
 # Those of a language model, reordering or distortion are contextual; so is any name that is not known to be static.
@@ -30,7 +30,7 @@ STATIC_NAMES = re.compile(
 
 
 def kinds_of(
-    names: Iterable[str], nbest: NBest | None = None, *, static: Sequence[str] = (), vocab: Vocab | None = None
+    names: Iterable[str], nbest: NBest | None = None, *, static: Sequence[str] = (), vocab: FeaturePlan | None = None
 ) -> dict[str, str]:
     """Of each feature: static, contextual or global.
 
@@ -69,7 +69,7 @@ class Known:
     """What is known about features by name: from a list, from the vocab of its templates, from the user."""
 
     nbest: NBest | None = None
-    vocab: Vocab | None = None
+    vocab: FeaturePlan | None = None
     static: tuple[str, ...] = ()
 
     def kinds(self, names: Iterable[str]) -> dict[str, str]:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from ..core.arrays import F64
 from ..core.errors import InputError
 from ..core.strings import Strings
-from ..features import TEMPLATES, Resources, Vocab, featurize
+from ..features import TEMPLATES, FeaturePlan, Resources, featurize
 from ..features.products import product_name
 from ..features.resources import Clusters
 from ..features.vocab import Entry
@@ -57,16 +57,16 @@ def as_list(x: F64, names: Sequence[str], *, src: Strings, tgt: Strings, align: 
 
 
 @cache
-def standard_vocab() -> Vocab:
+def standard_vocab() -> FeaturePlan:
     """The static templates that a dev list teaches nothing, with the features they give."""
     wanted = (t for t in TEMPLATES.values() if t.kind == "static" and not t.learnt and "clusters" not in t.reads)
     entries = tuple(Entry(t.name) for t in wanted if "bitext" not in t.reads)
     pair = as_list(np.zeros((1, 0)), (), **_EXAMPLE)
-    _, learnt = featurize(pair, Vocab(entries, clusters=Clusters()), resources=Resources(phrase_counts={}))
+    _, learnt = featurize(pair, FeaturePlan(entries, clusters=Clusters()), resources=Resources(phrase_counts={}))
     return replace(learnt, entries=tuple(e for e in learnt.entries if all(":" not in name for name in e.features or ())))
 
 
-def template_kinds(vocab: Vocab | None = None) -> dict[str, str]:
+def template_kinds(vocab: FeaturePlan | None = None) -> dict[str, str]:
     """The kind of every feature that a vocab's templates give; without one, of those that need no learning."""
     known = vocab or standard_vocab()
     kinds = {name: TEMPLATES[e.name].kind for e in known.entries if e.name in TEMPLATES for name in e.features or ()}
@@ -75,7 +75,7 @@ def template_kinds(vocab: Vocab | None = None) -> dict[str, str]:
     return {**kinds, **products}
 
 
-def factors(names: Collection[str], vocab: Vocab | None) -> set[str]:
+def factors(names: Collection[str], vocab: FeaturePlan | None) -> set[str]:
     """The features that those of these names multiply which are products."""
     products = {product_name(pair): pair for pair in (vocab and vocab.products) or ()}
     return {factor for name in names for factor in products.get(name, ())}
@@ -86,10 +86,10 @@ class PairFeatures:
     """How to compute named static features of phrase pairs that have some features of their own."""
 
     own: tuple[str, ...]  # those that the pairs bring
-    vocab: Vocab  # restricted to what is asked for
+    vocab: FeaturePlan  # restricted to what is asked for
 
     @classmethod
-    def of(cls, names: Collection[str], own: Sequence[str], vocab: Vocab | None = None) -> PairFeatures:
+    def of(cls, names: Collection[str], own: Sequence[str], vocab: FeaturePlan | None = None) -> PairFeatures:
         """Raises for names that are neither the pairs' own nor a static template's, and says what each would need."""
         known, kinds = vocab or standard_vocab(), template_kinds(vocab)
         wanted = {name for name in names if name not in own}

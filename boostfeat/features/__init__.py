@@ -9,19 +9,19 @@ from .groups import Group, feature_groups, feature_kinds, feature_states
 from .registry import Sparse, Template, load_plugin, template
 from .resources import Clusters, Posterior, Resources
 from .sets import SETS, TEMPLATES
-from .vocab import Vocab
+from .vocab import FeaturePlan
 
 __all__ = [
     "SETS",
     "TEMPLATES",
     "Clusters",
+    "FeaturePlan",
     "Group",
     "Posterior",
     "Resources",
     "Rows",
     "Sparse",
     "Template",
-    "Vocab",
     "Words",
     "feature_groups",
     "feature_kinds",

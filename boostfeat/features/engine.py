@@ -27,7 +27,7 @@ from .products import Gradient, add_products, choose_products, product_name
 from .registry import KINDS, Dense, Sparse, Template, described, place_in
 from .resources import Clusters, Resources
 from .sets import TEMPLATES
-from .vocab import Entry, Vocab
+from .vocab import Entry, FeaturePlan
 
 PartOf = Literal["unit", "occurrence", "hypothesis"]
 
@@ -219,7 +219,7 @@ def _words(values: F64 | SparseRows) -> tuple[F64, I64]:
 
 def featurize(
     nbest: NBest,
-    vocab: Vocab,
+    vocab: FeaturePlan,
     *,
     registry: Mapping[str, Template] = TEMPLATES,
     resources: Resources | None = None,
@@ -228,7 +228,7 @@ def featurize(
     report: Callable[[str, int, int], None] | None = None,
     gradient_of: Gradient | None = None,
     left_out: Callable[[str], None] = lambda line: None,
-) -> tuple[NBest, Vocab]:
+) -> tuple[NBest, FeaturePlan]:
     """The list with the features of the vocab's templates after its own, and the vocab with all that this list taught.
 
     A frozen vocab teaches nothing: lists featurized with it have the same columns in the same order. Products of features are
@@ -270,8 +270,8 @@ def featurize(
 
 
 def _without_lacking(
-    nbest: NBest, vocab: Vocab, registry: Mapping[str, Template], resources: Resources, left_out: Callable[[str], None]
-) -> Vocab:
+    nbest: NBest, vocab: FeaturePlan, registry: Mapping[str, Template], resources: Resources, left_out: Callable[[str], None]
+) -> FeaturePlan:
     """The plan without those members of sets that the list cannot have; at least one is left, else the error names the first."""
     lacking = {
         e.name: found
@@ -285,7 +285,7 @@ def _without_lacking(
     return replace(vocab, entries=tuple(e for e in vocab.entries if e.name not in lacking))
 
 
-def _check(nbest: NBest, vocab: Vocab, registry: Mapping[str, Template], resources: Resources) -> None:
+def _check(nbest: NBest, vocab: FeaturePlan, registry: Mapping[str, Template], resources: Resources) -> None:
     """Raise before any work for a template that is unknown or reads what the list does not carry."""
     for entry in vocab.entries:
         if entry.name not in registry:
@@ -298,7 +298,7 @@ def _check(nbest: NBest, vocab: Vocab, registry: Mapping[str, Template], resourc
             )
 
 
-def _clusters(nbest: NBest, vocab: Vocab, resources: Resources, seed: int) -> Clusters:
+def _clusters(nbest: NBest, vocab: FeaturePlan, resources: Resources, seed: int) -> Clusters:
     """Frozen ones, those of files, or learnt from the list's own text."""
     if vocab.clusters is not None:
         return vocab.clusters
@@ -379,7 +379,7 @@ def _check_names(nbest: NBest, parts: list[_Part]) -> None:
             known.add(name)
 
 
-def _meta(nbest: NBest, vocab: Vocab, parts: list[_Part], registry: Mapping[str, Template]) -> dict[str, str]:
+def _meta(nbest: NBest, vocab: FeaturePlan, parts: list[_Part], registry: Mapping[str, Template]) -> dict[str, str]:
     """Which template made which features, and of what kind they are: exporters and ``info`` read it."""
     groups: list[dict[str, Any]] = json.loads(nbest.meta.get("templates", "[]"))
     for entry, part in zip(vocab.entries, parts, strict=True):

@@ -34,7 +34,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Vocab:
+class FeaturePlan:
     """Templates in order, the clusters and posterior they share, and products of features. Frozen once all is learnt."""
 
     entries: tuple[Entry, ...] = ()
@@ -64,7 +64,7 @@ class Vocab:
         min_count: int | None = None,
         hash_bits: int = 0,
         products: int = 0,
-    ) -> Vocab:
+    ) -> FeaturePlan:
         """``what``: names of sets or templates with commas or plus signs between them, or a TOML file."""
         resources = resources or Resources()
         if what.endswith(".toml"):
@@ -121,7 +121,7 @@ class Vocab:
             stream.write(json.dumps(self.to_json(), indent=1, ensure_ascii=False, allow_nan=False).encode() + b"\n")
 
     @classmethod
-    def load(cls, path: str | Path) -> Vocab:
+    def load(cls, path: str | Path) -> FeaturePlan:
         try:
             text = decode(b"".join(read_chunks(path)), str(path))
             obj = parse_json(text, parse_constant=no_constant, parse_float=finite)
@@ -152,7 +152,7 @@ class Vocab:
                 fix="name the .vocab.json beside the featurized dev list",
             ) from None
 
-    def with_entry(self, entry: Entry) -> Vocab:
+    def with_entry(self, entry: Entry) -> FeaturePlan:
         return replace(self, entries=tuple(entry if e.name == entry.name else e for e in self.entries))
 
 

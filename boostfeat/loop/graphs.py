@@ -50,9 +50,9 @@ def fresh_list(dev: NBest, model: Model, options: GraphOptions, *, threads: int 
 
     vocab = None
     if options.vocab:
-        from ..features import Vocab
+        from ..features import FeaturePlan
 
-        vocab = Vocab.load(options.vocab)
+        vocab = FeaturePlan.load(options.vocab)
     fresh = kbest_nbest(
         options.paths,
         model,

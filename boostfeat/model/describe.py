@@ -11,7 +11,7 @@ from ..lists.nbest import NBest
 from ..trees.tree import Remembered, Tree
 from .effects import linear_effects, sparse_within_list_sd, within_list_sd
 from .model import Model
-from .units import Space
+from .units import UnitSpace
 
 
 def describe(model: Model, nbest: NBest | None = None) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def describe(model: Model, nbest: NBest | None = None) -> dict[str, Any]:
         sparse = frozenset(spread)
         effects = linear_effects(nbest, model.weights)
         effects |= {name: abs(weight) * spread[name] for name, weight in model.weights.items() if name in sparse}
-        space = Space.of(nbest, model.level) if model.trees else None
+        space = UnitSpace.of(nbest, model.level) if model.trees else None
         counts, table = (space.counts(), Remembered(space.table)) if space else (np.zeros(0), None)
         for tree in model.trees:
             assert space is not None

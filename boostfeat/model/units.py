@@ -16,7 +16,7 @@ from .model import hypothesis_table, unit_table
 
 
 @dataclass(frozen=True)
-class Space:
+class UnitSpace:
     """The units of a level: their features, and how hypotheses are made of them. Global is local with A = I."""
 
     unit_ptr: I64  # [H+1]
@@ -25,7 +25,7 @@ class Space:
     threads: int = 1  # of sums; they do not depend on it
 
     @classmethod
-    def of(cls, nbest: NBest, level: Level, *, threads: int = 1) -> Space:
+    def of(cls, nbest: NBest, level: Level, *, threads: int = 1) -> UnitSpace:
         n = nbest.n_hyps
         if level == "global":
             return cls(np.arange(n + 1), np.arange(n, dtype=np.int32), hypothesis_table(nbest), threads)
@@ -44,7 +44,7 @@ class Space:
         """A' g [V]: what hypotheses [H] ask of each unit."""
         return scatter_segments(self.unit_ptr, self.unit_idx, hyp_values, len(self.table))
 
-    def part(self, hyps: I64) -> Space:
+    def part(self, hyps: I64) -> UnitSpace:
         """The same units with these hypotheses only."""
         at = segment_positions(self.unit_ptr, hyps)
         return replace(self, unit_ptr=offsets(self.unit_ptr[1:][hyps] - self.unit_ptr[:-1][hyps]), unit_idx=self.unit_idx[at])

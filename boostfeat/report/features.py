@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core.arrays import F64
 from ..model.model import Model, tree_scores
-from ..model.units import Space
+from ..model.units import UnitSpace
 from ..trees.tree import Table
 from .run import Run
 
@@ -27,7 +27,7 @@ def feature_panels(run: Run) -> list[dict[str, Any]]:
         if s.model is None:
             continue
         features = [f for f in s.told["features"] if f["total_effect"] or f["weight"]]
-        space = Space.of(s.nbest, s.model.level if s.nbest.n_occurrences else "global")
+        space = UnitSpace.of(s.nbest, s.model.level if s.nbest.n_occurrences else "global")
         responses = response_curves(s.model, space, [f["name"] for f in features[:CURVES]])
         panels.append(
             {
@@ -63,7 +63,7 @@ class _Varied:
         return np.tile(self.rows[name], len(self.values))
 
 
-def response_curves(model: Model, space: Space, names: list[str], *, seed: int = 0) -> list[dict[str, Any]]:
+def response_curves(model: Model, space: UnitSpace, names: list[str], *, seed: int = 0) -> list[dict[str, Any]]:
     """Partial dependence of the unit score on each feature, over the quantiles of its real values (by occurrence).
 
     r(v) = λ v + mean over real units of Σ_m ρ_m h_m(x with the feature set to v), less its mean over the real values.

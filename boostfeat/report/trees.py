@@ -8,7 +8,7 @@ import numpy as np
 
 from ..core.arrays import F64, I64, owners
 from ..lists.nbest import NBest, take_strings
-from ..model.units import Space
+from ..model.units import UnitSpace
 from ..trees.tree import Remembered, Table, Tree
 from .run import Run
 
@@ -21,7 +21,7 @@ def tree_panels(run: Run) -> list[dict[str, Any]]:
     panels = []
     for s in run.boosted:
         assert s.model is not None
-        space = Space.of(s.nbest, s.model.level)
+        space = UnitSpace.of(s.nbest, s.model.level)
         table, counts = Remembered(space.table), space.counts()
         told = {tree["name"]: tree for tree in s.told["trees"]}
         rng = np.random.default_rng(0)

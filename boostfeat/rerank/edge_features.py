@@ -10,7 +10,7 @@ import numpy as np
 from ..core.arrays import offsets
 from ..core.errors import InputError
 from ..core.text import normal, split_words
-from ..features import TEMPLATES, Template, Vocab, featurize
+from ..features import TEMPLATES, FeaturePlan, Template, featurize
 from ..features.products import product_name
 from ..lists.build import assemble
 from ..lists.graph import Graph
@@ -19,7 +19,7 @@ from ..lists.nbest import NBest, SparseRows, Units, strings
 GIVEN = ("phrase table", "bitext")  # resources of featurize that graphs are not given
 
 
-def edge_vocab(vocab: Vocab, features: Iterable[str], *, registry: Mapping[str, Template] = TEMPLATES) -> Vocab:
+def edge_vocab(vocab: FeaturePlan, features: Iterable[str], *, registry: Mapping[str, Template] = TEMPLATES) -> FeaturePlan:
     """The part of a frozen vocab that makes these features; InputError where a template reads more than an edge holds."""
     wanted = set(features)
     products = tuple(pair for pair in vocab.products or () if product_name(pair) in wanted)
@@ -39,7 +39,7 @@ def edge_vocab(vocab: Vocab, features: Iterable[str], *, registry: Mapping[str, 
     return replace(vocab, entries=tuple(entries), products=products, n_products=len(products))
 
 
-def with_templates(graph: Graph, vocab: Vocab, *, source: str = "") -> Graph:
+def with_templates(graph: Graph, vocab: FeaturePlan, *, source: str = "") -> Graph:
     """The graph with the features of a vocab (see edge_vocab) on the edges that are units."""
     edges = np.flatnonzero(graph.is_unit)
     made, _ = featurize(_edge_list(graph, source), vocab)

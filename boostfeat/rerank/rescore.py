@@ -24,7 +24,7 @@ from ..model.model import Model
 from ..trees.forest import forest, forest_score
 
 if TYPE_CHECKING:
-    from ..features import Vocab
+    from ..features import FeaturePlan
 
 AHEAD = 4  # graphs that wait for a thread, for each thread
 
@@ -62,7 +62,7 @@ class EdgeScorer:
     ``source`` holds the sentences by id for templates that read them.
     """
 
-    def __init__(self, model: Model | None, *, vocab: Vocab | None = None, source: Sequence[str] | None = None) -> None:
+    def __init__(self, model: Model | None, *, vocab: FeaturePlan | None = None, source: Sequence[str] | None = None) -> None:
         if model is not None and model.level == "global" and model.trees:
             raise InputError(
                 f"model: expected level local, found {len(model.trees)} trees of level global: these test sums over whole "
@@ -215,7 +215,7 @@ def kbest_nbest(
     source: Sequence[str] | None = None,
     refs: Sequence[Sequence[str]] = (),
     names: Sequence[str] | None = None,
-    vocab: Vocab | None = None,
+    vocab: FeaturePlan | None = None,
     threads: int = 1,
     report: Callable[[int], None] | None = None,
 ) -> NBest:

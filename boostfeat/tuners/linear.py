@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, TypeVar
 
 import numpy as np
 from scipy.optimize import minimize
 
 from ..core.arrays import F64, I64, Bool, in_threads
-from ..core.blocks import Each, block_ptr
+from ..core.blocks import block_ptr
 from ..core.feature_table import linear_scores
 from ..lists.nbest import NBest
 from ..losses.loss import Loss
@@ -21,6 +21,8 @@ from .options import ProOptions
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
+P = ParamSpec("P")
+T = TypeVar("T")
 CHUNK = 1 << 16  # pairs whose feature differences are held at a time
 FLOOR = 1e-12  # a difference this small beside the feature's largest value is the rounding of sums
 
@@ -76,8 +78,8 @@ def fit_linear(
     _ = nbest.global_names, nbest.global_sparse  # made once, not in every thread
     parts = in_threads(lambda part: LinearPart(nbest, part), split_pairs(pairs, ptr), threads)
 
-    def each(method: str, *arguments: Any) -> list[Any]:
-        return in_threads(lambda k: getattr(parts[k], method)(*arguments), range(len(parts)), threads)
+    def each(method: Callable[Concatenate[LinearPart, P], T], /, *arguments: P.args, **named: P.kwargs) -> list[T]:
+        return in_threads(lambda part: method(part, *arguments, **named), parts, threads)
 
     return fit_parts(
         each,
@@ -92,8 +94,14 @@ def fit_linear(
     )
 
 
+class EachBlock(Protocol):
+    """What a method of the LinearPart of every block gives, in the order of blocks, wherever they are."""
+
+    def __call__(self, method: Callable[Concatenate[LinearPart, P], T], /, *arguments: P.args, **named: P.kwargs) -> list[T]: ...
+
+
 def fit_parts(
-    each: Each,
+    each: EachBlock,
     names: Sequence[str],
     *,
     n_dense: int,
@@ -105,16 +113,16 @@ def fit_parts(
     frozen: Bool | None = None,
 ) -> LinearFit:
     """fit_linear over blocks of sentences, each a LinearPart somewhere."""
-    columns, counts = each("columns"), each("n_pairs")
+    columns, counts = each(LinearPart.columns), each(LinearPart.n_pairs)
     n_pairs, n = sum(counts), max(sum(counts), 1)
     peak, (squares, told_apart, slope) = np.zeros(len(names)), np.zeros((3, len(names)))
-    for at, most in zip(columns, each("peak"), strict=True):
+    for at, most in zip(columns, each(LinearPart.peak), strict=True):
         peak[at] = np.maximum(peak[at], most)
-    for at, (square, count) in zip(columns, each("squares", peak), strict=True):
+    for at, (square, count) in zip(columns, each(LinearPart.squares, peak), strict=True):
         squares[at] += square
         told_apart[at] += count
     rms = np.sqrt(squares / np.maximum(told_apart, 1))
-    each("standardise", rms)
+    each(LinearPart.standardise, rms)
     scale = peak * rms
     given = np.array([init.get(name, 0.0) for name in names]) if init else np.zeros(len(names))
     start = given * scale
@@ -126,7 +134,7 @@ def fit_parts(
     def objective(w: F64) -> tuple[float, F64]:
         """(Ψ(G w) + Σ_j l2_j/2 w_j²) / n and its gradient (G' dΨ/dscores + l2 w) / n."""
         value, slope[:] = 0.0, 0.0
-        for at, (own, gradient) in zip(columns, each("at", w), strict=True):
+        for at, (own, gradient) in zip(columns, each(LinearPart.at, w), strict=True):
             value += own
             slope[at] += gradient
         return (value + float((penalty * w) @ w) / 2) / n, (slope + penalty * w) / n
@@ -138,7 +146,7 @@ def fit_parts(
         raw[frozen] = given[frozen]
     return LinearFit(
         weights={name: float(raw[j]) for j, name in enumerate(names) if j < n_dense or scale[j] > 0 or raw[j] != 0},
-        loss=sum(value for value, _ in each("at", found.x)) / n,
+        loss=sum(value for value, _ in each(LinearPart.at, found.x)) / n,
         n_pairs=n_pairs,
         n_iter=int(found.get("nit", 0)),  # absent where all weights are frozen
         converged=bool(found.success),

@@ -20,7 +20,7 @@ from boostfeat.losses.line_search import minimise_ray
 from boostfeat.losses.pairs import PairOptions, Pairs, pairs_for
 from boostfeat.losses.pairwise import PairwiseLogLoss
 from boostfeat.model.model import Model
-from boostfeat.model.units import Space
+from boostfeat.model.units import UnitSpace
 from boostfeat.trees.growing import Grower, TreeOptions
 from boostfeat.tuners.linear import fit_linear
 
@@ -84,7 +84,7 @@ def bench(nbest: NBest, path: Path) -> None:
 
 def rounds(nbest: NBest, pairs: Pairs, scores: Any, max_leaves: int = 2) -> Any:
     """A round of boost(): gradient, tree, line search and score update."""
-    space = Space.of(nbest, "local")
+    space = UnitSpace.of(nbest, "local")
     counts = space.counts()
     training = RoundLoss.of(space, nbest.hyp_ptr, pairs)
     scores = scores[training.hyps]
@@ -107,7 +107,7 @@ def rounds(nbest: NBest, pairs: Pairs, scores: Any, max_leaves: int = 2) -> Any:
 def lightgbm_tree(nbest: NBest, pairs: Pairs, scores: Any, max_leaves: int) -> Any:
     """LightGBM alone, with its defaults, on the same matrix: one tree of so many leaves from the same gradient."""
     loss = PairwiseLogLoss(pairs, nbest.n_hyps)
-    space = Space.of(nbest, "local")
+    space = UnitSpace.of(nbest, "local")
     params = {"objective": "none", "num_leaves": max_leaves, "verbosity": -1, "num_threads": 1, "min_data_in_leaf": 1}
     data = lgb.Dataset(space.table.x, params=params).construct()
     grad, hess = -space.spread(-loss.gradient(scores)), space.counts()

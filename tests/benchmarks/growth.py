@@ -68,11 +68,11 @@ def importing(path: Path) -> Callable[[], Any]:
 
 
 def featurizing(path: Path) -> Callable[[], Any]:
-    from boostfeat.features import TEMPLATES, Vocab, featurize
+    from boostfeat.features import TEMPLATES, FeaturePlan, featurize
     from boostfeat.lists.store import read_store
 
     nbest = read_store(path)
-    return lambda: featurize(nbest, Vocab.of("large", TEMPLATES))
+    return lambda: featurize(nbest, FeaturePlan.of("large", TEMPLATES))
 
 
 def drawing_pairs(path: Path) -> Callable[[], Any]:
@@ -95,10 +95,10 @@ def pro(path: Path) -> Callable[[], Any]:
 
 def binning(path: Path) -> Callable[[], Any]:
     from boostfeat.lists.store import read_store
-    from boostfeat.model.units import Space
+    from boostfeat.model.units import UnitSpace
     from boostfeat.trees.growing import Grower, TreeOptions
 
-    space = Space.of(read_store(path), "local")
+    space = UnitSpace.of(read_store(path), "local")
     return lambda: Grower(space.table.names, space.table.x, space.counts(), TreeOptions())
 
 

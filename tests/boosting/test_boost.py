@@ -22,7 +22,7 @@ from boostfeat.lists.nbest import NBest, Units
 from boostfeat.losses.pairs import PairOptions, pairs_for
 from boostfeat.losses.pairwise import PairwiseLogLoss
 from boostfeat.model.model import Model
-from boostfeat.model.units import Space
+from boostfeat.model.units import UnitSpace
 from boostfeat.trees.growing import TreeOptions
 from boostfeat.tuners.linear import fit_linear
 
@@ -71,7 +71,7 @@ def test_first_round_by_the_formulas(dev):
     p = pairs.matrix(dev.n_hyps)
     y = dev.A.T @ (p.T @ (1 / (1 + np.exp(p @ scores))))
     tree = model.trees[0]
-    space = Space.of(dev, "local")
+    space = UnitSpace.of(dev, "local")
     leaf = tree.leaf_of(space.table)
     counts = np.asarray(dev.A.sum(axis=0)).ravel()
     for node in tree.leaves:

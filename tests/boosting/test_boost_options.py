@@ -11,7 +11,7 @@ import pytest
 from boostfeat.boosting.boost import boost
 from boostfeat.boosting.options import ABLATION, RECIPES, BoostOptions, recipe
 from boostfeat.core.errors import InputError
-from boostfeat.features import TEMPLATES, Vocab, featurize
+from boostfeat.features import TEMPLATES, FeaturePlan, featurize
 from boostfeat.formats import read
 from boostfeat.lists.build import ReadOptions, attach
 from boostfeat.lists.choices import Scorer
@@ -126,7 +126,7 @@ def test_penalties_of_dense_and_of_sparse_weights():
 @pytest.fixture(scope="module")
 def worded(dev) -> NBest:
     """Lists with an indicator of every phrase pair."""
-    return featurize(dev, Vocab.of("pt", TEMPLATES, min_count=1))[0]
+    return featurize(dev, FeaturePlan.of("pt", TEMPLATES, min_count=1))[0]
 
 
 def test_sparse_features_have_a_penalty_of_their_own(dev, worded):
@@ -171,7 +171,7 @@ def test_sparse_features_gain_on_real_lists(real):
     nbest = read(real / "fi-en" / "devtrain.200.enriched.xz", ReadOptions(source=source)).truncate(50)
     nbest = attach(nbest, source=source, refs=[refs], name="devtrain")
     train, held = nbest.take(np.arange(2000)), nbest.take(np.arange(2000, 2500))
-    worded, vocab = featurize(train, Vocab.of("sparse", TEMPLATES))
+    worded, vocab = featurize(train, FeaturePlan.of("sparse", TEMPLATES))
 
     def gain(dev: NBest, test: NBest, **changes: object) -> float:
         model = boost(dev, None, recipe("default", rounds=0, **changes))

@@ -28,7 +28,7 @@ from boostfeat.decoder import Decoder, SearchOptions, System, collect, graph_nam
 from boostfeat.decoder import trees as kernel
 from boostfeat.decoder.features import EXTRAS
 from boostfeat.decoder.names import CONTEXT
-from boostfeat.features import TEMPLATES, Resources, Vocab, featurize
+from boostfeat.features import TEMPLATES, FeaturePlan, Resources, featurize
 from boostfeat.features.phrase_table import read_phrase_counts
 from boostfeat.formats.moses import enriched as moses_enriched
 from boostfeat.formats.moses import search_graph as moses_osgx
@@ -77,7 +77,7 @@ def test_written_list_has_the_models_scores(small: Small, tmp_path: Path) -> Non
         replace(in_memory, units=replace(in_memory.units, x=x), unit_names=plain), source=sentences, refs=[], name="test"
     )
     resources = Resources(phrase_counts=read_phrase_counts(files["phrase_table"], base.units))
-    again, _ = featurize(base, Vocab.of("length,phrase_count", TEMPLATES, resources), resources=resources)
+    again, _ = featurize(base, FeaturePlan.of("length,phrase_count", TEMPLATES, resources), resources=resources)
     ours, theirs = unit_table(in_memory), unit_table(again)
     for name in EXTRAS:
         np.testing.assert_allclose(

@@ -28,8 +28,8 @@ from boostfeat.distributed.block_range import cut_part
 from boostfeat.distributed.boosting import Cluster, boost_on, check_options
 from boostfeat.distributed.tuning import tune_on
 from boostfeat.distributed.worker_data import Source
-from boostfeat.distributed.workers import Fleet, connected
-from boostfeat.features import TEMPLATES, Vocab, featurize
+from boostfeat.distributed.workers import Workers, connected
+from boostfeat.features import TEMPLATES, FeaturePlan, featurize
 from boostfeat.lists.nbest import Qualities
 from boostfeat.lists.store import write_store
 from boostfeat.model.model import Model
@@ -82,8 +82,8 @@ def client():
 def fleet(client):
     fleets = []
 
-    def of(n: int) -> Fleet:
-        fleets.append(Fleet(client, workers=n, timeout=60))
+    def of(n: int) -> Workers:
+        fleets.append(Workers(client, workers=n, timeout=60))
         return fleets[-1]
 
     yield of
@@ -118,7 +118,7 @@ def test_both_engines_are_asked_the_same(lists, stores, fleet):
 
 
 def test_trees_over_sparse_features_are_refused(lists):
-    worded = featurize(lists[0].truncate(2), Vocab.of("pt", TEMPLATES, min_count=1))[0]
+    worded = featurize(lists[0].truncate(2), FeaturePlan.of("pt", TEMPLATES, min_count=1))[0]
     sparse = worded.sparse_names[0].as_py()
     line = "--engine dask: expected trees over dense features only, found sparse ones; name dense ones with --tree-features"
     bare = replace(worded, units=replace(worded.units, x=worded.X[:, :0]), unit_names=())
@@ -130,7 +130,7 @@ def test_trees_over_sparse_features_are_refused(lists):
 
 
 def test_sparse_features_are_penalised_as_on_one_machine(lists, fleet, tmp_path):
-    worded = featurize(lists[0].truncate(6), Vocab.of("pt", TEMPLATES, min_count=1))[0]
+    worded = featurize(lists[0].truncate(6), FeaturePlan.of("pt", TEMPLATES, min_count=1))[0]
     write_store(worded, tmp_path / "dev.nbest")
     options = recipe("default", rounds=2, **SMALL)
     local = boost(worded, None, options)
@@ -207,13 +207,13 @@ def test_resume_goes_on_from_the_last_round(lists, stores, client, boostfeat, tm
     out, rounds = tmp_path / "m.json", []
     options = recipe("paper", rounds=4, draws=200)
     whole = boost(*lists, options, callback=lambda row, model: row["round"] == 3 and model.save(f"{out}.partial"))
-    plain = Fleet.together
+    plain = Workers.together
 
     def together(self, *calls):
         rounds.extend(call for call in calls if call[:2] == ("each", "move"))
         return plain(self, *calls)
 
-    monkeypatch.setattr(Fleet, "together", together)
+    monkeypatch.setattr(Workers, "together", together)
     flags = ("--recipe", "paper", "--rounds", 4, "--draws", 200, "--resume")
     cluster = ("--engine", "dask", "--scheduler", client.scheduler.address, "--workers", 2)
     assert boostfeat("induce", stores[0], "--select", stores[1], "-o", out, *flags, *cluster)[0] == 0
@@ -326,21 +326,21 @@ def worker_of(client, fleet, number):
 @pytest.mark.parametrize("at", [pytest.param("round", marks=pytest.mark.slow), "constant"])
 def test_a_killed_worker_is_named_and_the_rest_goes_on(lists, stores, client, at, monkeypatch):
     options, said = OPTIONS["paper"], []
-    fleet = Fleet(client, workers=2, timeout=120)
+    fleet = Workers(client, workers=2, timeout=120)
     victim, pid = worker_of(client, fleet, 1)
 
     def kill() -> None:
         if not said and victim in fleet.members:
             os.kill(pid, signal.SIGKILL)
 
-    plain = Fleet.shards
+    plain = Workers.shards
 
     def shards(self, method, *arguments):
         if at == "constant" and method == "constant":  # the other one now waits in LightGBM for it
             kill()
         return plain(self, method, *arguments)
 
-    monkeypatch.setattr(Fleet, "shards", shards)
+    monkeypatch.setattr(Workers, "shards", shards)
     found = boost_on(
         fleet,
         Source.of(stores[0]),
@@ -358,7 +358,7 @@ def test_a_killed_worker_is_named_and_the_rest_goes_on(lists, stores, client, at
 @pytest.mark.slow
 def test_a_frozen_worker_is_named_in_time_and_the_run_goes_on(lists, stores, client):
     options, said, times = OPTIONS["paper"], [], []
-    fleet = Fleet(client, workers=2, timeout=5)
+    fleet = Workers(client, workers=2, timeout=5)
     victim, pid = worker_of(client, fleet, 0)
 
     def freeze(row, model) -> None:
@@ -379,7 +379,7 @@ def test_a_frozen_worker_is_named_in_time_and_the_run_goes_on(lists, stores, cli
 
 def test_a_worker_lost_while_tuning_is_named_and_the_rest_goes_on(lists, stores, client):
     tuner, said = TUNERS[0], []
-    fleet = Fleet(client, workers=2, timeout=60)
+    fleet = Workers(client, workers=2, timeout=60)
     victim, pid = worker_of(client, fleet, 1)
 
     def kill(row, *_) -> None:

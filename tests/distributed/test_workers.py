@@ -7,8 +7,10 @@ from types import SimpleNamespace
 import pytest
 
 from boostfeat.core.errors import InputError
+from boostfeat.distributed.block_range import BlockRange
 from boostfeat.distributed.growing import ClusterGrower
-from boostfeat.distributed.workers import Fleet, WorkerLostError
+from boostfeat.distributed.worker_data import WorkerData
+from boostfeat.distributed.workers import WorkerLostError, Workers
 from boostfeat.trees.growing import TreeOptions
 
 pytest.importorskip("distributed")
@@ -27,11 +29,11 @@ def test_workers_that_grow_different_trees_are_named(monkeypatch):
 @pytest.mark.parametrize("gave", [OSError("closed"), 1])  # its connection broke, or it died after it had answered
 def test_an_error_in_the_network_is_the_loss_of_the_other(monkeypatch, gave):
     """LightGBM on the worker that is left may say so first."""
-    monkeypatch.setattr(Fleet, "_wait_for", lambda *_: {"a": {}, "b": {}})
-    monkeypatch.setattr(Fleet, "_present", lambda _: {"a": {"last_seen": 1.0}})
-    fleet = Fleet(SimpleNamespace(run=lambda *_, **__: {"a": RuntimeError("socket"), "b": gave}), timeout=5)
+    monkeypatch.setattr(Workers, "_wait_for", lambda *_: {"a": {}, "b": {}})
+    monkeypatch.setattr(Workers, "_present", lambda _: {"a": {"last_seen": 1.0}})
+    fleet = Workers(SimpleNamespace(run=lambda *_, **__: {"a": RuntimeError("socket"), "b": gave}), timeout=5)
     with pytest.raises(WorkerLostError, match="worker b: its process or machine is gone"):
-        fleet.shards("sequence")
+        fleet.shards(WorkerData.sequence)
 
 
 @pytest.mark.parametrize("gone", ["run", "sync"])
@@ -39,8 +41,8 @@ def test_a_scheduler_that_is_gone_is_one_line(monkeypatch, gone):
     def fails(*_, **how):
         raise OSError if gone == "run" else TimeoutError(how["callback_timeout"])
 
-    monkeypatch.setattr(Fleet, "_wait_for", lambda *_: {"a": {}})
+    monkeypatch.setattr(Workers, "_wait_for", lambda *_: {"a": {}})
     client = SimpleNamespace(run=fails, sync=fails, scheduler=SimpleNamespace(identity=None))
-    fleet = Fleet(client, timeout=5)
+    fleet = Workers(client, timeout=5)
     with pytest.raises(InputError, match="expected the scheduler to answer, found it gone"):
-        fleet.shards("row") if gone == "run" else fleet._check()
+        fleet.shards(WorkerData.each, BlockRange.row) if gone == "run" else fleet._check()

@@ -24,7 +24,7 @@ from boostfeat.export import Context, ExportOptions, export
 from boostfeat.export.kinds import kinds_of, static_features
 from boostfeat.export.moses.numbers import DIGITS, number_rows
 from boostfeat.export.moses.writing import table_name
-from boostfeat.features import TEMPLATES, Resources, Vocab, featurize
+from boostfeat.features import TEMPLATES, FeaturePlan, Resources, featurize
 from boostfeat.formats.moses import phrase_table as table_module
 from boostfeat.formats.moses.ini import Ini, weight_line
 from boostfeat.lists.build import Builder, HypRecord, ReadOptions, UnitRecord, attach
@@ -80,7 +80,7 @@ def test_kinds_by_name(name: str, kind: str) -> None:
 
 def test_kinds_are_those_that_the_lists_templates_declare() -> None:
     nbest = decoded(seed=0)
-    vocab = Vocab.of("length,jump,hypothesis,pt", TEMPLATES, min_count=1)
+    vocab = FeaturePlan.of("length,jump,hypothesis,pt", TEMPLATES, min_count=1)
     listed, _ = featurize(nbest, vocab)
     found = kinds_of([*listed.global_names, *listed.sparse_names.to_pylist()], listed)
     assert found["len.tgt"] == "static"
@@ -170,7 +170,9 @@ def test_a_table_adds_what_the_trees_add(columns: str, tmp_path: Path) -> None:
     """Plain Python reads the table back, and sums over derivations. Templates have their values from ``featurize``."""
     nbest, lines = entries_of(decoded(seed=1))
     counts = {(f[0].strip(), f[1].strip()): float(f[4].split()[2]) for f in (line.split("|||") for line in lines)}
-    listed, _ = featurize(nbest, Vocab.of("length,phrase_count,unaligned", TEMPLATES), resources=Resources(phrase_counts=counts))
+    listed, _ = featurize(
+        nbest, FeaturePlan.of("length,phrase_count,unaligned", TEMPLATES), resources=Resources(phrase_counts=counts)
+    )
     model = Model({**WEIGHTS, "len.src": 0.125, "count.1": -0.5}, STATIC)
     table = write_lines(tmp_path / "pt.gz", lines)
     files, note = to_moses(model, tmp_path / "out", listed, phrase_table=str(table), columns=columns)
@@ -300,7 +302,7 @@ def test_numbers_too_small_for_any_table_are_0() -> None:
 def test_what_a_dev_list_taught_comes_from_its_vocab(tmp_path: Path) -> None:
     """Words, clusters and products of features, as featurize learnt them; without the vocab they are refused by name."""
     nbest, lines = entries_of(decoded(seed=3, sentences=8))
-    plan = replace(Vocab.of("length,deleted_words,inserted_clusters,pt", TEMPLATES, min_count=1))
+    plan = replace(FeaturePlan.of("length,deleted_words,inserted_clusters,pt", TEMPLATES, min_count=1))
     listed, vocab = featurize(nbest, plan)
     listed, vocab = featurize(nbest, replace(vocab, products=(("len.src", "len.tgt"),), n_products=1))
     vocab.save(tmp_path / "v.json")
@@ -508,7 +510,7 @@ def test_a_global_model_and_a_contextual_weight_are_refused(tmp_path: Path) -> N
     table = str(write_lines(tmp_path / "pt.gz", [FITS]))
     with pytest.raises(InputError, match="whose trees see whole hypotheses"):
         to_moses(Model({}, STATIC[:1], level="global"), tmp_path / "out", phrase_table=table)
-    listed, _ = featurize(decoded(seed=0), Vocab.of("jump", TEMPLATES))
+    listed, _ = featurize(decoded(seed=0), FeaturePlan.of("jump", TEMPLATES))
     with pytest.raises(InputError, match=r"static features only, found jump.far \(1 in all\); tune without them"):
         to_moses(Model({"jump.far": 1.0}, STATIC[:1]), tmp_path / "out", listed, phrase_table=table)
 
@@ -589,7 +591,7 @@ def functions(tmp_path_factory: pytest.TempPathFactory) -> tuple[NBest, dict[str
         pytest.skip("no C++ compiler")
     folder = tmp_path_factory.mktemp("functions")
     nbest = decoded(seed=7, sentences=9)
-    _, vocab = featurize(nbest, Vocab.of("length,size,position,jump,orientation,lm_per_word", TEMPLATES))
+    _, vocab = featurize(nbest, FeaturePlan.of("length,size,position,jump,orientation,lm_per_word", TEMPLATES))
     products = tuple(tuple(name.split("*")) for names, *_ in BASES.values() for name in names if "*" in name)
     listed, vocab = featurize(nbest, replace(vocab, products=products, n_products=len(products)))  # type: ignore[arg-type]
     vocab.save(folder / "v.json")

@@ -16,7 +16,7 @@ from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat.boosting.first_gradient import first_gradient
 from boostfeat.core.errors import InputError
-from boostfeat.features import TEMPLATES, Posterior, Resources, Vocab, feature_kinds, feature_states, featurize
+from boostfeat.features import TEMPLATES, FeaturePlan, Posterior, Resources, feature_kinds, feature_states, featurize
 from boostfeat.features.consensus import SCALES, STEP
 from boostfeat.formats import read
 from boostfeat.lists.build import HypRecord, ReadOptions, UnitRecord, attach
@@ -49,7 +49,7 @@ def nbest() -> NBest:
 
 def made(nbest: NBest, what: str, scale: float | None = 1.0, model: Model | None = None) -> NBest:
     posterior = Posterior(scale, model.to_json() if model else None)
-    return featurize(nbest, Vocab.of(what, TEMPLATES), resources=Resources(posterior=posterior))[0]
+    return featurize(nbest, FeaturePlan.of(what, TEMPLATES), resources=Resources(posterior=posterior))[0]
 
 
 def column(nbest: NBest, name: str) -> list[float]:
@@ -162,12 +162,12 @@ def test_under_a_model_that_the_vocab_keeps(tmp_path, boostfeat):
 def test_the_dev_list_chooses_the_scale():
     """Without references there is nothing to choose by."""
     dev = synthetic_nbest(SyntheticOptions(sentences=30, hyps=10, features=3), seed=0)
-    _, vocab = featurize(dev, Vocab.of("mbr", TEMPLATES))
+    _, vocab = featurize(dev, FeaturePlan.of("mbr", TEMPLATES))
     reached = [Scorer(dev).score(mbr_choice(dev, dev.score, scale=scale), "bleu").score for scale in SCALES]
     assert vocab.posterior == Posterior(SCALES[int(np.argmax(reached))])
     plain = build([HypRecord(0, "a", "h", score=1.0)])
     with pytest.raises(InputError, match="expected a list with references to choose the scale by, found none; give one with"):
-        featurize(plain, Vocab.of("mbr", TEMPLATES))
+        featurize(plain, FeaturePlan.of("mbr", TEMPLATES))
     assert made(plain, "mbr", 1.0).extra[0, 0] == 1
     unscored = build([HypRecord(0, "a", "h")])
     with pytest.raises(InputError, match="template 'mbr' needs the decoder's scores, or a model's; add --model FILE"):
@@ -194,7 +194,7 @@ def test_declared_as_of_the_list(nbest):
 
 def test_products_of_list_features_are_of_the_list():
     nbest = synthetic_nbest(SyntheticOptions(sentences=40, hyps=12, features=2), seed=3)
-    vocab = Vocab.of("agreement+previous", TEMPLATES, products=12)
+    vocab = FeaturePlan.of("agreement+previous", TEMPLATES, products=12)
     gradient = partial(first_gradient, seed=0)
     out, learnt = featurize(nbest, vocab, resources=Resources(posterior=Posterior(1.0)), gradient_of=gradient)
     kinds, states = feature_kinds(out), feature_states(out)

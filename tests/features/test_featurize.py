@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from boostfeat.core.files import read_bytes
-from boostfeat.features import Vocab
+from boostfeat.features import FeaturePlan
 from boostfeat.lists.store import read_store, write_store
 
 DATA = Path(__file__).parents[2] / "data"
@@ -63,7 +63,7 @@ def test_seed_and_threads(boostfeat, stores, tmp_path):
         made[name] = [(tmp_path / f"{name}{end}").read_bytes() for end in (".nbest", ".vocab.json")]
     assert made["a"] == made["b"]
     assert made["a"][1] != made["c"][1]
-    assert len(Vocab.load(tmp_path / "a.vocab.json").products or ()) == 3
+    assert len(FeaturePlan.load(tmp_path / "a.vocab.json").products or ()) == 3
 
 
 def test_the_result_can_be_trained_on(boostfeat, stores, tmp_path):
@@ -190,7 +190,7 @@ def bad(tmp_path_factory) -> Path:
         "top.toml": "[templates.deleted_words]\ntop = 'many'",
         "words.toml": "[templates.deleted_words]\nwords = 5",
         "new.json": '{"boostfeat": "vocab/9"}',
-        "ok.json": json.dumps(Vocab().to_json()),
+        "ok.json": json.dumps(FeaturePlan().to_json()),
         "fails.py": "1 / 0",
         "ends.py": "import sys\nsys.exit(0)",
         "strings.py": f"{PLUGIN}    return {{'mine.a': ['x'] * len(rows)}}",

@@ -10,7 +10,7 @@ from strategies import build
 from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat.core.errors import InputError
-from boostfeat.features import SETS, TEMPLATES, Vocab, feature_kinds, feature_states, featurize, template
+from boostfeat.features import SETS, TEMPLATES, FeaturePlan, feature_kinds, feature_states, featurize, template
 from boostfeat.features.neighbours import quantile_bins
 from boostfeat.features.registry import STATES
 from boostfeat.lists.build import HypRecord, ReadOptions, UnitRecord, attach
@@ -44,11 +44,11 @@ def nbest() -> NBest:
     return attach(made, source=SOURCE, refs=[["it is a house ."]], name="test")
 
 
-def plan(what: str, folder=None, text: str = "") -> Vocab:
+def plan(what: str, folder=None, text: str = "") -> FeaturePlan:
     if text:
         (folder / "own.toml").write_text(text)
         what = str(folder / "own.toml")
-    return Vocab.of(what, TEMPLATES)
+    return FeaturePlan.of(what, TEMPLATES)
 
 
 def column(nbest: NBest, name: str) -> list[float]:
@@ -81,7 +81,7 @@ def test_bins_are_quantiles_of_occurrences():
     assert quantile_bins(x[:0], counts[:0], 4) == {"cuts": [], "means": [0.0]}
 
 
-def naive(nbest: NBest, vocab: Vocab) -> dict[str, list[float]]:
+def naive(nbest: NBest, vocab: FeaturePlan) -> dict[str, list[float]]:
     """Neighbours by loops over hypotheses, binned by comparing with every cut."""
     options = {e.name: e.options for e in vocab.entries}
     out: dict[str, list[float]] = {}

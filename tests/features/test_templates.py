@@ -14,7 +14,7 @@ from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat.boosting.first_gradient import first_gradient
 from boostfeat.core.errors import InputError
-from boostfeat.features import SETS, TEMPLATES, Resources, Sparse, Vocab, feature_groups, feature_kinds, featurize, template
+from boostfeat.features import SETS, TEMPLATES, FeaturePlan, Resources, Sparse, feature_groups, feature_kinds, featurize, template
 from boostfeat.features.clusters import learn_clusters, read_clusters
 from boostfeat.features.lexicon import learn_lexicon, phrase_weight
 from boostfeat.features.phrase_table import read_phrase_counts
@@ -61,7 +61,7 @@ def build(hyps: list[HypRecord], source: list[str] | None = SOURCE, n_sentences:
 
 
 def made(nbest: NBest, what: str, **options: object) -> NBest:
-    return featurize(nbest, Vocab.of(what, TEMPLATES, **options))[0]  # type: ignore[arg-type]
+    return featurize(nbest, FeaturePlan.of(what, TEMPLATES, **options))[0]  # type: ignore[arg-type]
 
 
 def of_unit(nb: NBest, hyp: int, place: int) -> dict[str, float]:
@@ -250,8 +250,8 @@ def test_features_agree_with_what_the_decoder_wrote(real):
 EVERYTHING = "large,sparse,hypothesis"
 
 
-def learnt(nbest: NBest, what: str = EVERYTHING, **options: object) -> tuple[NBest, Vocab]:
-    return featurize(nbest, Vocab.of(what, TEMPLATES, **options), gradient_of=partial(first_gradient, seed=0))  # type: ignore[arg-type]
+def learnt(nbest: NBest, what: str = EVERYTHING, **options: object) -> tuple[NBest, FeaturePlan]:
+    return featurize(nbest, FeaturePlan.of(what, TEMPLATES, **options), gradient_of=partial(first_gradient, seed=0))  # type: ignore[arg-type]
 
 
 def test_base_changes_nothing():
@@ -305,7 +305,7 @@ def test_a_new_list_gets_the_same_columns():
 def test_vocab_file(tmp_path):
     _, vocab = learnt(random_list(3, 10)[0], products=3)
     vocab.save(tmp_path / "v.json")
-    again = Vocab.load(tmp_path / "v.json")
+    again = FeaturePlan.load(tmp_path / "v.json")
     assert again.to_json() == vocab.to_json()
     assert again.is_frozen
     again.save(tmp_path / "w.json")
@@ -373,7 +373,7 @@ def test_lexical_weight_is_model_1():
     np.testing.assert_allclose(phrase_weight(lexicon.tgt_given_src, src, tgt), [expected(*row) for row in rows], rtol=1e-12)
     nbest = build(HYPS)
     out, vocab = featurize(
-        nbest, Vocab.of("lexical_weight", TEMPLATES), resources=Resources(lexicon=learn_lexicon(SOURCE, SOURCE))
+        nbest, FeaturePlan.of("lexical_weight", TEMPLATES), resources=Resources(lexicon=learn_lexicon(SOURCE, SOURCE))
     )
     assert out.unit_names[2:] == ("lex.tgt|src", "lex.src|tgt")
     with pytest.raises(InputError, match="--bitext"):
@@ -390,7 +390,7 @@ def test_phrase_counts(tmp_path):
     nbest = build(HYPS)
     counts = read_phrase_counts(table, nbest.units)
     assert counts == {("iso talo", "a big house"): 4.0, ("talo", "house"): 1.0}
-    out, _ = featurize(nbest, Vocab.of("phrase_count", TEMPLATES), resources=Resources(phrase_counts=counts))
+    out, _ = featurize(nbest, FeaturePlan.of("phrase_count", TEMPLATES), resources=Resources(phrase_counts=counts))
     found = {k: v for k, v in of_unit(out, 0, 2).items() if k.startswith("count")}
     assert found == pytest.approx({"count.log": math.log(5)})
     assert of_unit(out, 2, 0)["count.1"] == of_unit(out, 0, 3)["count.0"] == 1
@@ -401,9 +401,9 @@ def test_phrase_counts(tmp_path):
 
 
 def test_sets_leave_out_what_is_not_given():
-    assert "phrase_count" not in [e.name for e in Vocab.of("large", TEMPLATES).entries]
+    assert "phrase_count" not in [e.name for e in FeaturePlan.of("large", TEMPLATES).entries]
     given = Resources(phrase_counts={})
-    assert "phrase_count" in [e.name for e in Vocab.of("large", TEMPLATES, given).entries]
+    assert "phrase_count" in [e.name for e in FeaturePlan.of("large", TEMPLATES, given).entries]
 
 
 def test_clusters_recover_planted_classes():
@@ -464,7 +464,9 @@ def test_products_are_chosen_by_the_gradient():
 
 def test_a_product_can_live_where_its_factors_can():
     nbest = random_list(3, 6)[0]
-    vocab = replace(Vocab.of("length,jump", TEMPLATES), products=(("len.src", "len.tgt"), ("len.src", "jump.log"), ("LM0", "tm")))
+    vocab = replace(
+        FeaturePlan.of("length,jump", TEMPLATES), products=(("len.src", "len.tgt"), ("len.src", "jump.log"), ("LM0", "tm"))
+    )
     kinds = feature_kinds(featurize(nbest, vocab)[0])
     assert [kinds[n][1] for n in ("len.src*len.tgt", "len.src*jump.log", "LM0*tm")] == ["static", "contextual", "contextual"]
 
@@ -531,7 +533,7 @@ def test_a_list_without_units():
 )
 def test_unknown_names(what, message):
     with pytest.raises(InputError, match=message):
-        Vocab.of(what, TEMPLATES)
+        FeaturePlan.of(what, TEMPLATES)
 
 
 @pytest.mark.parametrize(
@@ -545,13 +547,13 @@ def test_unknown_names(what, message):
 def test_bad_files_of_templates(tmp_path, toml, message):
     (tmp_path / "t.toml").write_text(toml)
     with pytest.raises(InputError, match=message):
-        Vocab.of(str(tmp_path / "t.toml"), TEMPLATES)
+        FeaturePlan.of(str(tmp_path / "t.toml"), TEMPLATES)
 
 
 def test_another_kind_of_json_is_no_vocab(tmp_path):
     (tmp_path / "v.json").write_text('{"boostfeat": "model/1"}')
     with pytest.raises(InputError, match=r"v\.json"):
-        Vocab.load(tmp_path / "v.json")
+        FeaturePlan.load(tmp_path / "v.json")
 
 
 def test_other_bad_input():
@@ -597,7 +599,7 @@ def test_user_templates():
 
     own = {t.name: t for t in (first, last, broken, fails, short, bare)}
     registry = {**TEMPLATES, **own}
-    out, _ = featurize(build(HYPS), Vocab.of("first,last", registry, min_count=1), registry=registry)
+    out, _ = featurize(build(HYPS), FeaturePlan.of("first,last", registry, min_count=1), registry=registry)
     assert [of_unit(out, h, k).get("first", 0) for h, k in ((0, 0), (0, 1), (1, 0), (2, 1))] == [1, 0, 1, 0]
     assert out.sparse_names.to_pylist() == ["last:.", "last:7"]
     assert out.global_sparse.toarray().tolist() == [[1, 0], [1, 0], [0, 1]]
@@ -609,7 +611,7 @@ def test_user_templates():
         ("bare", "'bare': expected a dict of columns or Sparse, found list"),
     ):
         with pytest.raises(InputError, match=message):
-            featurize(build(HYPS), Vocab.of(name, registry), registry=registry)
+            featurize(build(HYPS), FeaturePlan.of(name, registry), registry=registry)
     with pytest.raises(InputError, match="a static template cannot read 'span'"):
         template("bad", kind="static", reads=("span",))(lambda rows: {})
     with pytest.raises(InputError, match="expected to read any of"):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from strategies import build, quick
 
 from boostfeat.core.errors import InputError
-from boostfeat.features import TEMPLATES, Resources, Vocab, featurize
+from boostfeat.features import TEMPLATES, FeaturePlan, Resources, featurize
 from boostfeat.features.resources import Posterior
 from boostfeat.lists.build import HypRecord, UnitRecord, attach
 from boostfeat.lists.nbest import NBest
@@ -32,7 +32,7 @@ def words(lists: list[list[str]], *, source: list[str] | None = None) -> NBest:
 
 def columns(nbest: NBest, template: str) -> dict[str, np.ndarray]:
     """[R] the values of a template's columns for each occurrence."""
-    out, _ = featurize(nbest, Vocab.of(template, TEMPLATES), resources=ALIKE)
+    out, _ = featurize(nbest, FeaturePlan.of(template, TEMPLATES), resources=ALIKE)
     return {name: out.X[out.unit_idx, j] for j, name in enumerate(out.unit_names) if name != "one"}
 
 
@@ -54,7 +54,7 @@ def test_marks_of_words() -> None:
 
 def test_frequencies_are_of_first_hypotheses_and_references_of_the_dev_list() -> None:
     dev = words([["a a b", "z z z z"], ["a c", "q"]])  # the references are a b, twice
-    _, vocab = featurize(dev, Vocab.of("frequency", TEMPLATES))
+    _, vocab = featurize(dev, FeaturePlan.of("frequency", TEMPLATES))
     assert dict(vocab.entries[0].options["frequencies"]) == {"a": 5, "b": 3, "c": 1}
     other, _ = featurize(words([["b z"]]), vocab)
     row = {name: other.X[other.unit_idx, j].tolist() for j, name in enumerate(other.unit_names)}
@@ -137,11 +137,11 @@ def test_words_of_the_source() -> None:
 
 def test_a_set_uses_what_the_list_allows_and_says_what_it_left_out() -> None:
     said: list[str] = []
-    out, vocab = featurize(words([["a b", "a c"]]), Vocab.of("words", TEMPLATES), resources=ALIKE, left_out=said.append)
+    out, vocab = featurize(words([["a b", "a c"]]), FeaturePlan.of("words", TEMPLATES), resources=ALIKE, left_out=said.append)
     kept = [entry.name for entry in vocab.entries]
     assert "slot" in kept
     assert "source_words" not in kept
     assert any("'source_words' is left out: it needs source sentences; import with -s SOURCE" in line for line in said)
     assert len(out.unit_names) >= 40
     with pytest.raises(InputError, match="'source_words' needs source sentences"):  # asked for by name
-        featurize(words([["a b"]]), Vocab.of("source_words", TEMPLATES))
+        featurize(words([["a b"]]), FeaturePlan.of("source_words", TEMPLATES))

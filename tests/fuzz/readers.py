@@ -37,7 +37,7 @@ from boostfeat.features.clusters import read_clusters
 from boostfeat.features.lexicon import read_lexicon
 from boostfeat.features.phrase_table import read_phrase_counts
 from boostfeat.features.sets import TEMPLATES
-from boostfeat.features.vocab import Entry, Vocab
+from boostfeat.features.vocab import Entry, FeaturePlan
 from boostfeat.formats.graphs import read_graphs
 from boostfeat.formats.join_files import read_tokens
 from boostfeat.formats.moses import enriched as moses_enriched
@@ -335,7 +335,7 @@ def formats_read_text(text: str) -> NBest:
         path.unlink()
 
 
-VOCAB = Vocab(
+VOCAB = FeaturePlan(
     (Entry("len", features=("len.src", "len.tgt")), Entry("count", {"top": 3}, features=())), n_products=1, products=(("a", "b"),)
 )
 
@@ -428,8 +428,8 @@ READERS: dict[str, Reader] = {
     "store": Reader(store_samples, read_store, good_store, BINARY),
     "graphs": Reader(text(OSGX, HYPERGRAPH, FOREST), read_any_graphs, good_list, JSON, name="graph.3"),
     "model": Reader(lambda: [json.dumps(MODEL, indent=k).encode() for k in (None, 1)], edited_model, good_model, VALUE),
-    "vocab": Reader(lambda: [json.dumps(VOCAB.to_json()).encode()], Vocab.load, lambda vocab: writable(vocab.to_json()), VALUE),
-    "templates-toml": Reader(text(TEMPLATES_TOML), lambda path: Vocab.of(path, TEMPLATES), name="input.toml"),
+    "vocab": Reader(lambda: [json.dumps(VOCAB.to_json()).encode()], FeaturePlan.load, lambda vocab: writable(vocab.to_json()), VALUE),
+    "templates-toml": Reader(text(TEMPLATES_TOML), lambda path: FeaturePlan.of(path, TEMPLATES), name="input.toml"),
     "groups-toml": Reader(text(GROUPS), Groups.load, lambda groups: groups.frozen(("LM0", "TM0_1"))),
     "start": Reader(text(INI, SPARSE, CDEC_WEIGHTS, json.dumps(MODEL)), read_start, good_model, JSON),
     "weights": Reader(text(SPARSE, CDEC_WEIGHTS), lambda path: read_weights([path]), good_numbers),

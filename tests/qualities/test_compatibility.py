@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from synthetic import SyntheticOptions, synthetic_nbest
 
-from boostfeat.features import Vocab, featurize
+from boostfeat.features import FeaturePlan, featurize
 from boostfeat.formats import read
 from boostfeat.lists.build import ReadOptions
 from boostfeat.lists.store import read_store, write_store
@@ -63,7 +63,7 @@ def test_lists_are_the_same_in_every_format(folder, tmp_path):
 @released
 def test_a_vocab_gives_the_same_columns(folder):
     old = read_store(folder / "more.nbest")
-    new, _ = featurize(read_store(folder / "list.nbest"), Vocab.load(folder / "more.vocab.json"))
+    new, _ = featurize(read_store(folder / "list.nbest"), FeaturePlan.load(folder / "more.vocab.json"))
     assert (new.unit_names, new.sparse_names.to_pylist()) == (old.unit_names, old.sparse_names.to_pylist())
     np.testing.assert_allclose(new.global_features, old.global_features, rtol=1e-12)
     assert abs(new.global_sparse - old.global_sparse).max() == 0

@@ -21,13 +21,13 @@ from synthetic import SyntheticOptions, synthetic_nbest
 from boostfeat.boosting.boost import boost
 from boostfeat.boosting.options import BoostOptions
 from boostfeat.core.errors import FormatError
-from boostfeat.features import TEMPLATES, Vocab, featurize
+from boostfeat.features import TEMPLATES, FeaturePlan, featurize
 from boostfeat.lists.choices import Scorer, best_choice, first_choice, oracle_choice
 from boostfeat.lists.nbest import NBest, strings
 from boostfeat.lists.store import write_store
 from boostfeat.metrics.bleu import corpus_bleu, sum_stats
 from boostfeat.model.model import Model
-from boostfeat.model.units import Space
+from boostfeat.model.units import UnitSpace
 from boostfeat.report import gather, load_run, write_report
 from boostfeat.report.features import response_curves, used_together
 from boostfeat.report.figures import intervals
@@ -300,7 +300,7 @@ def test_a_system_is_shown_with_its_own_features(run_folder, tmp_path):
     folder = tmp_path / "run"
     shutil.copytree(run_folder, folder)
     plain = load_run(folder).test
-    rich, _ = featurize(plain, Vocab.of("pt,cx", TEMPLATES))
+    rich, _ = featurize(plain, FeaturePlan.of("pt,cx", TEMPLATES))
     names = rich.sparse_names.to_pylist()
     model = Model({"LM0": 1.0, **{name: (-1.0) ** k for k, name in enumerate(names)}}, (replace(STUMP, feature=("LM0", "", "")),))
     assert set(names) <= set(model.missing_features(plain))
@@ -386,7 +386,7 @@ def test_leaves_fire_as_often_as_they_say(run_folder, data):
     run = load_run(run_folder)
     for panel in data["trees"]:
         model = run.system(panel["system"]).model
-        space = Space.of(run.test, model.level)
+        space = UnitSpace.of(run.test, model.level)
         for tree, card in zip(model.trees, panel["cards"], strict=True):
             leaf_of = tree.leaf_of(space.table)[space.unit_idx]  # a naive count over occurrences
             assert {leaf["node"]: leaf["fires"] for leaf in card["leaves"]} == {n: int((leaf_of == n).sum()) for n in tree.leaves}
@@ -397,7 +397,7 @@ def test_examples_reach_their_leaf(run_folder, data):
     run = load_run(run_folder)
     panel = next(p for p in data["trees"] if p["level"] == "local")
     units, model = run.test.units, run.system(panel["system"]).model
-    table = Space.of(run.test, "local").table
+    table = UnitSpace.of(run.test, "local").table
     pairs = list(zip(units.src.to_pylist(), units.tgt.to_pylist(), strict=True))
     for tree, card in zip(model.trees, panel["cards"], strict=True):
         leaf_of = tree.leaf_of(table)
@@ -426,7 +426,7 @@ def test_response_is_weight_plus_steps():
     f, g = nb.unit_names[3], nb.unit_names[1]
     at = float(np.median(nb.X[:, 3]))
     model = Model({f: 2.0, g: -1.0}, (replace(STUMP, feature=(f, "", ""), threshold=np.array([at, 0, 0])),))
-    on_f, on_g = response_curves(model, Space.of(nb, "local"), [f, g])
+    on_f, on_g = response_curves(model, UnitSpace.of(nb, "local"), [f, g])
     x, y = np.array(on_f["x"]), np.array(on_f["total"])
     expected = 2.0 * x + np.where(x <= at, 2.0, -6.0)
     assert np.ptp(y - expected) == pytest.approx(0, abs=1e-4)

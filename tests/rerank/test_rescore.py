@@ -22,7 +22,7 @@ from toy_trees import naive, small, stump, trees
 
 from boostfeat.boosting.first_gradient import first_gradient
 from boostfeat.core.errors import FormatError, InputError
-from boostfeat.features import TEMPLATES, Vocab, featurize
+from boostfeat.features import TEMPLATES, FeaturePlan, featurize
 from boostfeat.formats import read
 from boostfeat.formats.graphs import SentenceGraph, read_graphs
 from boostfeat.lists.build import ReadOptions, attach
@@ -254,7 +254,7 @@ def test_templates_on_edges(osgx: Path, tmp_path: Path, boostfeat: Run, real: Pa
     source = (real / "fi-en" / "sg.devtrain500.fi").read_text(encoding="utf-8").splitlines()[:8]
     refs = (real / "fi-en" / "devtrain.en").read_text(encoding="utf-8").splitlines()[:8]
     plain = kbest_nbest([osgx], None, names=FI_EN_CORE, size=50, source=source, refs=[refs])
-    plan = Vocab.of("length,lm_per_word,position,punctuation,shape,jump", TEMPLATES, min_count=1, products=3)
+    plan = FeaturePlan.of("length,lm_per_word,position,punctuation,shape,jump", TEMPLATES, min_count=1, products=3)
     made, vocab = featurize(plain, plan, gradient_of=partial(first_gradient, seed=0))
     used = [name for name in made.global_names if not name.startswith("jump") and name not in plain.global_names]
     rng = np.random.default_rng(3)

@@ -31,7 +31,7 @@ from ..phrase_pairs import PairFeatures, factors
 from .numbers import number_rows
 
 if TYPE_CHECKING:
-    from ...features import Vocab
+    from ...features import FeaturePlan
 
 LEAST, MOST = -87.3, 88.7  # exp(v) is a normal number in single precision; others lose digits, or become 0 or infinite
 COUNT_NAMES = frozenset(count_features(np.zeros(0)))  # entries bring their counts: no lookup by phrases, as for lists
@@ -48,7 +48,7 @@ class EntryFeatures:
     n_scores: int  # that the features are computed from; a table may have more
 
     @classmethod
-    def of(cls, names: Collection[str], producer: str, n_scores: int, vocab: Vocab | None = None) -> EntryFeatures:
+    def of(cls, names: Collection[str], producer: str, n_scores: int, vocab: FeaturePlan | None = None) -> EntryFeatures:
         """For these names; ``producer`` is the feature function whose scores the table holds, as TranslationModel0."""
         asked = {*names, *factors(names, vocab)}
         own = sorted(name for name in asked if _PENALTY.fullmatch(name) or name in COUNT_NAMES)

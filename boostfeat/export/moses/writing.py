@@ -19,7 +19,7 @@ import numpy as np
 
 from ...core.arrays import F64
 from ...core.errors import InputError, unknown_name
-from ...features import Vocab
+from ...features import FeaturePlan
 from ...formats.moses.ini import MEMORY, Ini, weight_line
 from ...formats.moses.labels import component
 from ...formats.moses.phrase_table import count_scores
@@ -75,7 +75,7 @@ def given_ini(context: Context) -> Ini | None:
 
 
 def known_features(context: Context) -> Known:
-    vocab = Vocab.load(context.options.vocab) if context.options.vocab else None
+    vocab = FeaturePlan.load(context.options.vocab) if context.options.vocab else None
     return Known(context.nbest, vocab, context.options.static)
 
 
