@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..export import ExportOptions
+from ..features.options import ResourceFiles
+from .carried import with_features
 from .common import emit, progress, say, say_missing
 from .flags import add
 
@@ -51,6 +53,7 @@ def export(
     from ..core.errors import InputError
     from ..export import Context, exporter
     from ..export import export as write
+    from ..features.carried import carried
     from ..lists.store import read_store
     from ..model.model import Model
 
@@ -63,9 +66,12 @@ def export(
     name = verify or list_
     nbest = read_store(name) if name else None
     if nbest is not None and name:
+        nbest = with_features(nbest, loaded, ResourceFiles(phrase_table=options.phrase_table), where=name, quiet=quiet)
         say_missing(f"{Path(name).name} lacks", loaded.missing_features(nbest), quiet=quiet)
     with progress(f"export to {to}", quiet=quiet) as bar:
-        files, check = write(loaded, to, output, Context(nbest, options, on_progress=bar.update), verify=not no_verify)
+        files, check = write(
+            loaded, to, output, Context(nbest, options, carried(loaded), on_progress=bar.update), verify=not no_verify
+        )
     found = _found(check)
     if output == "-":
         say(found, quiet=quiet)

@@ -3,26 +3,41 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..core.options import same
 from ..core.text_table import table
-from .common import Store, emit, progress, reading, say
+from ..features.options import ResourceFiles
+from .carried import feature_maker
+from .common import Store, emit, say
 from .flags import add
 from .lists import group_table
 
 if TYPE_CHECKING:
-    from ..features import FeaturePlan, Posterior, Resources
-    from ..lists.nbest import NBest
+    from collections.abc import Mapping
+
+    from ..features import FeaturePlan, Posterior
 
 
 def register(app: typer.Typer) -> None:
     add(app, featurize)
     add(app, templates)
+
+
+@dataclass(frozen=True)
+class _Files(ResourceFiles):
+    """All shown: this is the command that people look for them in."""
+
+    phrase_table: str | None = same(ResourceFiles, "phrase_table", rare=False)
+    bitext: tuple[str, str] | None = same(ResourceFiles, "bitext", rare=False)
+    clusters_src: str | None = same(ResourceFiles, "clusters_src", rare=False)
+    clusters_tgt: str | None = same(ResourceFiles, "clusters_tgt", rare=False)
+    plugin: list[str] | None = same(ResourceFiles, "plugin", rare=False)
 
 
 def featurize(
@@ -40,18 +55,6 @@ def featurize(
         str | None,
         typer.Option("--vocab", help="What the dev list taught: gives this list the same columns. Without it, it is learnt."),
     ] = None,
-    plugin: Annotated[
-        list[str] | None, typer.Option("--plugin", help="A Python file of yours with templates. It is run.")
-    ] = None,
-    phrase_table: Annotated[
-        str | None, typer.Option("--phrase-table", help="Moses phrase table with counts, for joint phrase counts.")
-    ] = None,
-    bitext: Annotated[
-        tuple[str, str] | None,
-        typer.Option("--bitext", metavar="SOURCE TARGET", help="Parallel text, for an alternative lexical weight."),
-    ] = None,
-    clusters_src: Annotated[str | None, typer.Option("--clusters-src", help="Source word clusters of mkcls or Brown.")] = None,
-    clusters_tgt: Annotated[str | None, typer.Option("--clusters-tgt", help="Target word clusters of mkcls or Brown.")] = None,
     model: Annotated[
         str | None, typer.Option("--model", help="Model that consensus is under (default: the decoder's scores).")
     ] = None,
@@ -69,6 +72,7 @@ def featurize(
         int, typer.Option("--hash", min=0, max=30, help="Hash each template's sparse names to 2^BITS; 0: keep them.")
     ] = 0,
     *,
+    files: _Files,
     seed: int,
     threads: int,
     quiet: bool,
@@ -87,8 +91,7 @@ def featurize(
     from ..boosting.first_gradient import first_gradient
     from ..core.errors import InputError
     from ..core.files import is_writable_target
-    from ..features import TEMPLATES, FeaturePlan, feature_groups, load_plugin
-    from ..features import featurize as compute
+    from ..features import feature_groups
     from ..features.vocab import parse_products
     from ..lists.store import read_store, write_store
 
@@ -96,43 +99,27 @@ def featurize(
     if output == "-":
         raise InputError("-o: expected a file name, found '-'; name a store to write")
     is_writable_target(output)
-    registry = dict(TEMPLATES)
-    for path in plugin or []:
-        for name, found in load_plugin(path).items():
-            if name in registry:
-                raise InputError(f"{path}: template {name!r}: expected a name of its own, found a known one; rename it")
-            registry[name] = found
     learning = {
         "--products": products,
         "--min-count": min_count,
         "--hash": hash_bits or None,
-        "--clusters-src": clusters_src,
-        "--clusters-tgt": clusters_tgt,
+        "--clusters-src": files.clusters_src,
+        "--clusters-tgt": files.clusters_tgt,
         "--model": model,
         "--scale": scale,
     }
-    frozen = _frozen(vocab, learning, templates, registry) if vocab else None
-    nbest = read_store(store)
-    resources = _resources(nbest, phrase_table, bitext, clusters_src, clusters_tgt, model, scale, quiet=quiet)
-    k = parse_products(products) if products else 0
-    plan = frozen or FeaturePlan.of(
-        templates or "large", registry, resources, min_count=min_count, hash_bits=hash_bits, products=k
-    )
-    vocab_out = None if vocab else str(Path(output).with_suffix("")) + ".vocab.json"
-    if vocab_out:
-        is_writable_target(vocab_out)
-    with progress("featurizing", quiet=quiet) as bar:
-        out, learnt = compute(
-            nbest,
-            plan,
-            registry=registry,
-            resources=resources,
-            seed=seed,
-            gradient_of=partial(first_gradient, seed=seed, threads=threads),
-            threads=threads,
-            report=lambda name, k, n: bar.update(k, n, name),
-            left_out=lambda line: say(line, quiet=quiet),
-        )
+    with feature_maker(files, seed=seed, threads=threads, quiet=quiet) as maker:
+        frozen = _frozen(vocab, learning, templates, maker.registry) if vocab else None
+        nbest = read_store(store)
+        vocab_out = None if frozen else str(Path(output).with_suffix("")) + ".vocab.json"
+        if frozen:
+            out = maker.apply(nbest, frozen)
+        else:
+            is_writable_target(str(vocab_out))
+            k = parse_products(products) if products else 0
+            plan = maker.plan(templates or "large", min_count=min_count, hash_bits=hash_bits, products=k)
+            gradient = partial(first_gradient, seed=seed, threads=threads)
+            out, learnt = maker.learn(nbest, plan, posterior=_posterior(model, scale), gradient_of=gradient)
     if vocab_out:
         learnt.save(vocab_out)
     write_store(out, output)  # last: where it is, the vocab is too
@@ -156,7 +143,7 @@ def featurize(
     )
 
 
-def _frozen(vocab: str, learning: dict[str, Any], templates: str | None, registry: dict[str, Any]) -> FeaturePlan:
+def _frozen(vocab: str, learning: dict[str, Any], templates: str | None, registry: Mapping[str, Any]) -> FeaturePlan:
     """The frozen vocab, which has all that the options of learning would say; --templates may repeat what it holds."""
     from ..core.errors import InputError
     from ..features import FeaturePlan
@@ -175,33 +162,6 @@ def _frozen(vocab: str, learning: dict[str, Any], templates: str | None, registr
             has = ", ".join(e.name for e in frozen.entries) or "none"
             raise InputError(f"--templates {templates}: expected those of {vocab} ({has}), found others; leave it out")
     return frozen
-
-
-def _resources(
-    nbest: NBest,
-    phrase_table: str | None,
-    bitext: tuple[str, str] | None,
-    clusters_src: str | None,
-    clusters_tgt: str | None,
-    model: str | None,
-    scale: float | None,
-    *,
-    quiet: bool,
-) -> Resources:
-    from ..features import Clusters, Resources
-    from ..features.clusters import read_clusters
-    from ..features.lexicon import read_lexicon
-    from ..features.phrase_table import read_phrase_counts
-
-    with reading("reading", quiet=quiet):
-        return Resources(
-            clusters=Clusters(
-                read_clusters(clusters_src) if clusters_src else {}, read_clusters(clusters_tgt) if clusters_tgt else {}
-            ),
-            phrase_counts=read_phrase_counts(phrase_table, nbest.units) if phrase_table else None,
-            lexicon=read_lexicon(*bitext) if bitext else None,
-            posterior=_posterior(model, scale),
-        )
 
 
 def _posterior(model: str | None, scale: float | None) -> Posterior:

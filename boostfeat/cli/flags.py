@@ -126,7 +126,10 @@ def _parameter(o: Option, taken: set[str]) -> inspect.Parameter:
     """An option as a keyword; None where its flag is not used. An old name that has come to mean another option is not its."""
     kinds = {kind.strip() for kind in o.kind.split("|")}
     kind: Any = bool if "bool" in kinds else int if "int" in kinds else float if "float" in kinds else str
-    metavar = METAVARS.get(kind.__name__, "A,B,..." if o.kind.startswith("tuple") else "FILE" if "file" in o.help else "NAME")
+    kind = {"list[str]": list[str], "tuple[str, str]": tuple[str, str]}.get(o.kind.partition(" |")[0], kind)
+    metavar = METAVARS.get(
+        kind.__name__, "A,B,..." if o.kind.startswith("tuple[str, ...") else "FILE" if "file" in o.help else "NAME"
+    )
     names = [o.flag or o.name, *(name for name in o.names[1:] if f"--{_flag(name)}" not in taken)]
     info = typer.Option(
         *(_switch(name, on=o.default is False) if kind is bool else f"--{_flag(name)}" for name in names),
@@ -164,7 +167,7 @@ def _flag(name: str) -> str:
 
 
 def _value(o: Option, value: Any) -> Any:
-    return comma_list(value) if o.kind.startswith("tuple") and value is not None else value
+    return comma_list(value) if isinstance(value, str) and o.kind.startswith("tuple") else value
 
 
 def _info(annotation: Any) -> Any:

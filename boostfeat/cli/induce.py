@@ -16,13 +16,16 @@ from ..boosting.options import RECIPES, BoostOptions
 from ..boosting.options import recipe as options_of
 from ..core.options import same, typed
 from ..core.text_table import table
+from ..features.options import ResourceFiles
 from ..loop.options import GraphOptions
+from .carried import Templates, learn_features
 from .common import FILES, LEARNING, AllowMissing, Settings, Store, check_lists, emit, progress, say
 from .engine import EngineOptions, cluster_of, source_of
 from .flags import Given, add
 from .graphs import Graphs, RareCoreNames, core_names, induced_on_graphs
 
 if TYPE_CHECKING:
+    from ..features import FeaturePlan
     from ..lists.nbest import NBest
     from ..model.model import Model
 
@@ -70,6 +73,8 @@ def induce(
         bool,
         typer.Option("--static-only", help="Trees look at features of the phrase pair.", rich_help_panel="Trees", hidden=True),
     ] = False,
+    templates: Templates = None,
+    files: ResourceFiles,
     graphs: Graphs = None,
     taken: _Graphs,
     names: RareCoreNames = None,
@@ -84,16 +89,18 @@ def induce(
     \b
     Example:
       boostfeat induce dev.nbest --select select.nbest -o model.json
+      boostfeat induce dev.nbest --select select.nbest --templates large+sparse -o model.json
       boostfeat induce dev.nbest --recipe paper --max-leaves 4 -o paper.json
     """
     from ..core.errors import InputError
     from ..core.files import is_writable_target
+    from ..features.carried import carrying
     from ..lists.learnable import learnable, range_warnings
     from ..lists.store import read_store
     from ..model.model import Model
 
     started = time.monotonic()
-    where.refuse(graphs=graphs)
+    where.refuse(graphs=graphs, templates=templates)
     if output == "-":
         raise InputError("-o: expected a file name, found '-'; 'boostfeat show' prints a model")
     is_writable_target(output)
@@ -105,18 +112,22 @@ def induce(
     so_far = Model.load(partial) if resume and partial.exists() else None
     start = Model.load(init) if init else None
     dev = read_store(store)
-    held_out = learnable(read_store(select)) if select else None
+    held_out = read_store(select) if select else None
     check_lists({"LIST": dev, "--select": held_out}, allow_missing=allow_missing, quiet=quiet)
+    if graphs and templates:
+        raise InputError("--templates: expected none with --graphs, found both; featurize the list and give --graph-vocab")
+    how: dict[str, Any] = {"gain": options.gain, "seed": seed, "threads": threads, "quiet": quiet}
+    dev, held_out, plan = learn_features(dev, held_out, templates, start, files, **how)
     for warning in range_warnings(dev).values():
         say(f"warning: {warning}", quiet=quiet)
-    dev = learnable(dev)
+    dev, held_out = learnable(dev), learnable(held_out) if held_out is not None else None
     if static_only or options.tree_features:
         options = replace(options, tree_features=_tree_features(dev, options.tree_features, static_only=static_only))
     if graphs:
         taken = replace(taken, paths=tuple(graphs), names=core_names(names))
         dev = _grown(dev, held_out, options, taken, start, seed=seed, threads=threads, quiet=quiet)
-    fit = _Fit(store, dev, held_out, options, output, where, start, so_far, seed, threads, quiet)
-    model = fit.run()
+    fit = _Fit(store, dev, held_out, options, output, where, start, so_far, plan, seed, threads, quiet)
+    model = carrying(fit.run(), plan)
     model.save(output)
     with contextlib.suppress(FileNotFoundError):
         os.unlink(partial)
@@ -178,6 +189,7 @@ class _Fit:
     where: EngineOptions
     start: Model | None
     so_far: Model | None
+    plan: FeaturePlan | None
     seed: int
     threads: int
     quiet: bool
@@ -217,10 +229,12 @@ class _Fit:
     def _keep(self, model: Model) -> str:
         """Keep what an interrupted run has learnt, and say so."""
         from ..boosting.stopping import kept_rounds
+        from ..features.carried import carrying
 
         model.save(_partial(self.output))
         n_init = len(self.start.trees) if self.start else 0
-        kept_rounds(model, n_init, select=self.select, rule=self.options.rule).save(self.output)
+        kept = kept_rounds(model, n_init, select=self.select, rule=self.options.rule)
+        carrying(kept, self.plan).save(self.output)
         return f"after round {model.history[-1]['round']}, {self.output} holds the best so far; go on with --resume"
 
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..core.text_table import table
+from ..features.options import ResourceFiles
+from .carried import with_features
 from .common import ModelFile, Store, emit, progress, reading, say, say_missing
 from .flags import add
 from .graphs import MANY, CoreNames, core_names
@@ -266,6 +268,7 @@ def rerank(
     ] = "text",
     output: Annotated[str, typer.Option("-o", "--output", help="'-' is standard output.")] = "-",
     *,
+    files: ResourceFiles,
     quiet: bool,
     as_json: bool,
 ) -> None:
@@ -290,7 +293,7 @@ def rerank(
     if format not in formats:
         raise unknown_name("format", format, formats)
     nbest = read_store(store)
-    scores = model_scores(nbest, model, store, quiet=quiet)
+    scores = model_scores(nbest, model, store, files, quiet=quiet)
     with open_output(output) as stream:
         if format == "text":
             stream.write("".join(text + "\n" for text in texts(nbest, best_choice(nbest, scores))).encode())
@@ -312,6 +315,7 @@ def score(
         ),
     ] = None,
     *,
+    files: ResourceFiles,
     quiet: bool,
     as_json: bool,
 ) -> None:
@@ -328,7 +332,7 @@ def score(
 
     nbest = read_store(store)
     wanted = metrics_of(metrics if metrics is not None else default_metrics(nbest), nbest)
-    chosen = best_choice(nbest, model_scores(nbest, model, store, quiet=quiet))
+    chosen = best_choice(nbest, model_scores(nbest, model, store, files, quiet=quiet))
     scorer = Scorer(nbest)
     results: dict[str, dict[str, Any]] = {}
     for metric in wanted:
@@ -340,8 +344,8 @@ def score(
     emit({"metrics": results, "sentences": len(nbest)}, table(rows, right=(1,)), as_json=as_json)
 
 
-def model_scores(nbest: NBest, model: str | None, store: str, *, quiet: bool) -> F64:
-    """[H] scores under a model file, or the decoder's own."""
+def model_scores(nbest: NBest, model: str | None, store: str, files: ResourceFiles, *, quiet: bool) -> F64:
+    """[H] scores under a model file, whose features are computed where the list lacks them, or the decoder's own."""
     from ..core.errors import InputError
     from ..model.model import Model, on_trees
 
@@ -350,6 +354,7 @@ def model_scores(nbest: NBest, model: str | None, store: str, *, quiet: bool) ->
             raise InputError(f"{store}: expected hypotheses with a decoder score, found some without; give a model with -m")
         return nbest.score
     loaded = Model.load(model)
+    nbest = with_features(nbest, loaded, files, where=store, quiet=quiet)
     say_missing(f"{Path(store).name} lacks", loaded.missing_features(nbest), quiet=quiet)
     with progress("scoring", quiet=quiet) as bar:
         token = on_trees.set(lambda done, n: bar.update(done, n, f"{n:,} trees"))

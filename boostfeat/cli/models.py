@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from ..features.options import ResourceFiles
+from .carried import with_features
 from .common import Store, emit, say
 from .flags import add
 
@@ -21,6 +23,7 @@ def augment(
     output: Annotated[str, typer.Option("-o", "--output", help="The store to write.", show_default=False)],
     leaves: Annotated[bool, typer.Option("--leaves", help="A feature for every leaf, in place of one for every tree.")] = False,
     *,
+    files: ResourceFiles,
     quiet: bool,
     as_json: bool,
 ) -> None:
@@ -39,7 +42,7 @@ def augment(
 
     is_writable_target(output)
     loaded = Model.load(model)
-    nbest = add_trees(read_store(store), loaded, leaves=leaves)
+    nbest = add_trees(with_features(read_store(store), loaded, files, where=store, quiet=quiet), loaded, leaves=leaves)
     write_store(nbest, output)
     names = list(leaf_names(loaded)) if leaves else [tree.name for tree in loaded.trees]
     if as_json:
@@ -60,6 +63,8 @@ def show(
     ] = 20,
     trees: Annotated[int, typer.Option("--trees", min=0, help="Trees to show, those of the largest effect; 0: all.")] = 25,
     *,
+    files: ResourceFiles,
+    quiet: bool,
     as_json: bool,
 ) -> None:
     """Print a model as a person reads it: features by effect, trees as rules, how often each leaf fires.
@@ -76,5 +81,5 @@ def show(
     from .text import described_text
 
     loaded = Model.load(model)
-    what = describe(loaded, read_store(on) if on else None)
+    what = describe(loaded, with_features(read_store(on), loaded, files, where=on, quiet=quiet) if on else None)
     emit(what, described_text(what, top=top, most_trees=trees), as_json=as_json)

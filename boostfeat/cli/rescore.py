@@ -76,6 +76,7 @@ def rescore(
     from ..core.errors import InputError, unknown_name
     from ..core.files import is_writable_target, open_output, read_lines
     from ..features import FeaturePlan
+    from ..features.carried import carried
     from ..formats import write
     from ..formats.graphs import read_graphs
     from ..lists.build import ReadOptions
@@ -97,7 +98,9 @@ def rescore(
         raise InputError("'-': expected one input from standard input, found more; name files")
     sentences = [line for _, line in read_lines(source)] if source else None
     references = [[line for _, line in read_lines(path)] for path in ref or []]
-    scorer = EdgeScorer(_model(model, weights), vocab=FeaturePlan.load(vocab) if vocab else None, source=sentences)
+    loaded = _model(model, weights)
+    plan = FeaturePlan.load(vocab) if vocab else carried(loaded) if loaded else None
+    scorer = EdgeScorer(loaded, vocab=plan, source=sentences)
     read = ReadOptions(names=core_names(names))
     items = read_graphs(graphs, read, format=graph_format)
     bleu: dict[str, Score] = {}
@@ -132,7 +135,7 @@ def rescore(
                 write(lists, stream, format=format)
         if as_json and output != "-":
             emit({**result, "output": output}, "", as_json=True)
-    hint = "" if vocab else "; those of featurize need --vocab"
+    hint = "" if plan else "; those of featurize need --vocab"
     say_missing("the graphs lack", scorer.missing(), hint=hint, quiet=quiet)
     for name, score in bleu.items():
         say(f"BLEU of the {name}: {score.score:.2f} ({score.signature})", quiet=quiet)

@@ -13,8 +13,10 @@ import typer
 
 from ..core.options import describe, named, options_of, typed
 from ..core.text_table import table
+from ..features.options import ResourceFiles
 from ..loop.options import GraphOptions
 from ..tuners.options import TUNER_OPTIONS
+from .carried import Templates, learn_features
 from .common import FILES, LEARNING, AllowMissing, Settings, Store, check_lists, emit, progress, say
 from .engine import EngineOptions, cluster_of, source_of
 from .flags import Given, add
@@ -91,6 +93,8 @@ def tune(
         ),
     ] = False,
     given: Annotated[Mapping[str, Any], Given(TUNER_OPTIONS)],
+    templates: Templates = None,
+    files: ResourceFiles,
     graphs: Graphs = None,
     taken: GraphOptions,
     names: RareCoreNames = None,
@@ -110,6 +114,8 @@ def tune(
       boostfeat tune dev.nbest --method kbmira --select select.nbest -o kbmira.json
       boostfeat tune dev.nbest --method mira --set oracle=max-bleu -o mira.json
     """
+    from ..core.errors import InputError
+    from ..features.carried import carrying
     from ..lists.store import read_store
     from ..metrics.metric import metric_of
     from ..model.model import Model
@@ -119,7 +125,7 @@ def tune(
     started = time.monotonic()
     if not where.is_dask and where.workers:  # before --set under_way had its name
         given, where = {**given, "workers": where.workers}, replace(where, workers=None)
-    where.refuse(graphs=graphs, strategy_grid=strategy_grid)
+    where.refuse(graphs=graphs, strategy_grid=strategy_grid, templates=templates)
     tuner = make_tuner(method, given, settings or ())
     _check(output, pick, method, tuner, where, strategy_grid=strategy_grid)
     source = source_of(store) if where.is_dask else None
@@ -127,6 +133,10 @@ def tune(
     nbest = read_store(store)
     held_out = read_store(select) if select else None
     check_lists({"LIST": nbest, "--select": held_out}, allow_missing=allow_missing, quiet=quiet)
+    if graphs and templates:
+        raise InputError("--templates: expected none with --graphs, found both; featurize the list and give --graph-vocab")
+    how: dict[str, Any] = {"gain": gain, "seed": seed, "threads": threads, "quiet": quiet}
+    nbest, held_out, plan = learn_features(nbest, held_out, templates, start, files, **how)
     run = Run(
         seed=seed,
         threads=threads,
@@ -149,6 +159,7 @@ def tune(
         result, text, model = _summary(models, run.metric, metric_of(run.metric, nbest).sign)
     if start is not None and start.trees:
         model = replace(folded(model.weights, start), config=model.config, history=model.history)
+    model = carrying(model, plan)
     if output is not None:
         model.save(output)
     emit({**result, "output": output, "signature": model.signature}, text, as_json=as_json)

@@ -21,6 +21,7 @@ from ..core.files import is_writable_target, temporary_folder
 from ..core.options import option
 
 if TYPE_CHECKING:
+    from ..features import FeaturePlan
     from ..lists.nbest import NBest
     from ..model.model import Model
 
@@ -58,6 +59,7 @@ class Context:
 
     nbest: NBest | None = None  # the list of --verify or --list
     options: ExportOptions = field(default_factory=ExportOptions)
+    plan: FeaturePlan | None = None  # of the model's features, if it carries one
     target: Path | None = None  # where the main file will be once verified; None for a stream
     on_progress: Callable[[float, float | None, str], None] = lambda done, total, note: None
 

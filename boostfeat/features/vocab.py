@@ -43,6 +43,7 @@ class FeaturePlan:
     n_products: int = 0
     products: tuple[tuple[str, str], ...] | None = None
     posterior: Posterior | None = None  # of templates that read the list
+    resources: Mapping[str, str] = field(default_factory=dict)  # digests of the files that it was learnt with
 
     @property
     def is_frozen(self) -> bool:
@@ -113,6 +114,7 @@ class FeaturePlan:
             "clusters": {"src": dict(clusters.src), "tgt": dict(clusters.tgt)},
             "products": [list(pair) for pair in self.products or ()],
             **({"posterior": asdict(self.posterior)} if self.posterior else {}),
+            **({"resources": dict(self.resources)} if self.resources else {}),
         }
 
     def save(self, path: str | Path) -> None:
@@ -122,38 +124,51 @@ class FeaturePlan:
 
     @classmethod
     def load(cls, path: str | Path) -> FeaturePlan:
+        text = decode(b"".join(read_chunks(path)), str(path))
         try:
-            text = decode(b"".join(read_chunks(path)), str(path))
             obj = parse_json(text, parse_constant=no_constant, parse_float=finite)
+        except ValueError as error:
+            raise _no_plan(str(path), str(error)) from None
+        return cls.from_json(obj, str(path))
+
+    @classmethod
+    def from_json(cls, obj: Any, where: str) -> FeaturePlan:
+        """The frozen plan of a parsed file, or of a model that carries it."""
+        try:
             if not isinstance(obj, dict):
                 raise ValueError("another kind of JSON")
             kind, _, version = str(obj.get("boostfeat", "")).partition("/")
             if kind != "vocab" or not version.isdecimal():
                 raise ValueError("another kind of JSON")
             if int(version) > VERSION:
-                raise FormatError(
-                    str(path), expected=f"format version {VERSION} or lower", found=version, fix="upgrade boostfeat"
-                )
+                raise FormatError(where, expected=f"format version {VERSION} or lower", found=version, fix="upgrade boostfeat")
             return cls(
-                tuple(_read_entry(t, str(path)) for t in obj["templates"]),
+                tuple(_read_entry(t, where) for t in obj["templates"]),
                 clusters=Clusters(**{side: dict(obj["clusters"][side]) for side in ("src", "tgt")}),
                 n_products=len(obj["products"]),
                 products=tuple((str(a), str(b)) for a, b in obj["products"]),
                 posterior=Posterior(**obj["posterior"]) if "posterior" in obj else None,
+                resources={str(what): str(digest) for what, digest in obj.get("resources", {}).items()},
             )
         except InputError:
             raise
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             found = f"no key {error}" if isinstance(error, KeyError) else str(error)
-            raise FormatError(
-                str(path),
-                expected='a vocab that featurize wrote ("boostfeat": "vocab/1")',
-                found=found[:200] if isinstance(error, KeyError | ValueError) else "values of other kinds than featurize writes",
-                fix="name the .vocab.json beside the featurized dev list",
-            ) from None
+            if not isinstance(error, KeyError | ValueError):
+                found = "values of other kinds than featurize writes"
+            raise _no_plan(where, found) from None
 
     def with_entry(self, entry: Entry) -> FeaturePlan:
         return replace(self, entries=tuple(entry if e.name == entry.name else e for e in self.entries))
+
+
+def _no_plan(where: str, found: str) -> FormatError:
+    return FormatError(
+        where,
+        expected='a vocab that featurize wrote ("boostfeat": "vocab/1")',
+        found=found[:200],
+        fix="name the .vocab.json beside the featurized dev list",
+    )
 
 
 def _read_entry(t: Mapping[str, Any], path: str) -> Entry:

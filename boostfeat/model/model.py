@@ -21,9 +21,10 @@ from ..core.strict_json import no_constant, parse_json
 from ..lists.choices import best_choice
 from ..lists.nbest import NBest
 from ..trees.tree import Table, Tree
+from .carried import Plan, pack, plan_digest, unpack
 from .levels import LEVELS, Level
 
-VERSION = 1
+VERSION = 2  # of models that carry the plan of their features; others are written as version 1
 ENORMOUS = 1e100  # numbers that no training gives
 _KINDS = {str(dict): "an object", str(list): "a list", str(str): "a string"}  # as JSON calls them
 
@@ -41,6 +42,7 @@ class Model:
     level: Level = "local"
     config: Mapping[str, Any] = field(default_factory=dict)
     history: tuple[Mapping[str, Any], ...] = ()
+    plan: Plan | None = None  # how its features are computed on a raw list (features.carried); None: lists have them
 
     def __post_init__(self) -> None:
         if self.level not in LEVELS:
@@ -52,8 +54,10 @@ class Model:
     @property
     def signature(self) -> str:
         """A short hash of what the model computes, after the level and the sizes."""
-        what = json.dumps([self.level, sorted(self.weights.items()), [t.to_json() for t in self.trees]])
-        digest = hashlib.sha256(what.encode()).hexdigest()[:12]
+        computed: list[Any] = [self.level, sorted(self.weights.items()), [t.to_json() for t in self.trees]]
+        if self.plan is not None:
+            computed.append(plan_digest(self.plan))
+        digest = hashlib.sha256(json.dumps(computed).encode()).hexdigest()[:12]
         return f"boostfeat|level:{self.level}|weights:{len(self.weights)}|trees:{len(self.trees)}|sha256:{digest}"
 
     # -- scoring -----------------------------------------------------------------------------------------------------
@@ -102,11 +106,12 @@ class Model:
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "boostfeat": f"model/{VERSION}",
+            "boostfeat": "model/1" if self.plan is None else f"model/{VERSION}",
             "signature": self.signature,
             "level": self.level,
             "weights": dict(self.weights),
             "trees": [tree.to_json() for tree in self.trees],
+            **({} if self.plan is None else {"features": pack(self.plan)}),
             "config": dict(self.config),
             "history": [dict(row) for row in self.history],
         }
@@ -135,7 +140,7 @@ class Model:
             )
         if int(version) > VERSION:
             raise FormatError(where, expected=f"format version {VERSION} or lower", found=version, fix="upgrade boostfeat")
-        known = ("boostfeat", "signature", "level", "weights", "trees", "config", "history")
+        known = ("boostfeat", "signature", "level", "weights", "trees", "features", "config", "history")
         if unknown := sorted(set(obj) - set(known)):
             raise FormatError(where, expected=f"only the keys {', '.join(known)}", found=clip(unknown[0]), fix="remove it")
         weights = check(obj.get("weights", {}), dict, "weights")
@@ -148,6 +153,7 @@ class Model:
                 level=check(obj.get("level", "local"), str, "level"),
                 config=check(obj.get("config", {}), dict, "config"),
                 history=tuple(check(row, dict, "history") for row in check(obj.get("history", []), list, "history")),
+                plan=unpack(obj["features"], f"{where}: features") if "features" in obj else None,
             )
         except InputError:
             raise

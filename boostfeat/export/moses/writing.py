@@ -75,7 +75,7 @@ def given_ini(context: Context) -> Ini | None:
 
 
 def known_features(context: Context) -> Known:
-    vocab = FeaturePlan.load(context.options.vocab) if context.options.vocab else None
+    vocab = FeaturePlan.load(context.options.vocab) if context.options.vocab else context.plan
     return Known(context.nbest, vocab, context.options.static)
 
 

@@ -1,0 +1,84 @@
+"""Features of a model in commands: learnt with it, kept in its file, computed wherever it is used."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..features.options import FEATURES, ResourceFiles
+from .common import progress, say
+
+if TYPE_CHECKING:
+    from ..features import FeaturePlan
+    from ..features.carried import FeatureMaker
+    from ..lists.nbest import NBest
+    from ..model.model import Model
+
+Templates = Annotated[
+    str | None,
+    typer.Option(
+        "--templates",
+        metavar="NAMES",
+        help="Sets or templates, or FILE.toml; the model keeps them",
+        rich_help_panel=FEATURES,
+    ),
+]
+
+
+@contextlib.contextmanager
+def feature_maker(files: ResourceFiles, *, seed: int = 0, threads: int = 1, quiet: bool) -> Iterator[FeatureMaker]:
+    """Computes templates with the files that were given, beside a progress bar."""
+    from ..features.carried import FeatureMaker
+
+    with progress("featurizing", quiet=quiet) as bar:
+        yield FeatureMaker(
+            files,
+            seed=seed,
+            threads=threads,
+            report=lambda name, k, n: bar.update(k, n, name),
+            say=lambda line: say(line, quiet=quiet),
+        )
+
+
+def learn_features(
+    dev: NBest,
+    select: NBest | None,
+    templates: str | None,
+    start: Model | None,
+    files: ResourceFiles,
+    *,
+    gain: str,
+    seed: int,
+    threads: int,
+    quiet: bool,
+) -> tuple[NBest, NBest | None, FeaturePlan | None]:
+    """Both lists with the features of templates, which dev teaches, or of the model to start from; and their plan."""
+    from functools import partial
+
+    from ..boosting.first_gradient import first_gradient
+    from ..core.errors import InputError
+    from ..features.carried import carried
+
+    plan = carried(start) if start is not None else None
+    wanted = None if templates in (None, "none") else templates
+    if wanted is None and plan is None:
+        return dev, select, None
+    if wanted is not None and plan is not None:
+        raise InputError(f"--templates {wanted}: expected none with an --init that carries its own, found both; leave one out")
+    with feature_maker(files, seed=seed, threads=threads, quiet=quiet) as maker:
+        if plan is not None and start is not None:
+            return maker.for_model(dev, start), None if select is None else maker.for_model(select, start), plan
+        gradient = partial(first_gradient, gain=gain, seed=seed, threads=threads)
+        dev, plan = maker.learn(dev, maker.plan(str(wanted)), gradient_of=gradient)
+        return dev, None if select is None else maker.apply(select, plan), plan
+
+
+def with_features(nbest: NBest, model: Model | None, files: ResourceFiles, *, where: str, quiet: bool) -> NBest:
+    """The list with the features that a model carries."""
+    if model is None or model.plan is None:
+        return nbest
+    with feature_maker(files, quiet=quiet) as maker:
+        return maker.for_model(nbest, model, where=where)

@@ -1,0 +1,141 @@
+"""The features that a model carries: the plan that made them, so that any raw list gets the same ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from ..core.digests import digest
+from ..core.errors import InputError
+from ..lists.nbest import NBest
+from ..model.model import Model
+from .clusters import read_clusters
+from .engine import featurize
+from .lexicon import Lexicon, read_lexicon
+from .options import ResourceFiles
+from .phrase_table import read_phrase_counts
+from .products import Gradient, product_name
+from .registry import Template, load_plugin
+from .resources import Clusters, Posterior, Resources
+from .sets import TEMPLATES
+from .vocab import FeaturePlan
+
+if TYPE_CHECKING:
+    Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class FeatureMaker:
+    """Computes templates on lists with the files that were given; what is read once is kept for the next list."""
+
+    files: ResourceFiles = field(default_factory=ResourceFiles)
+    seed: int = 0
+    threads: int = 1
+    report: Callable[[str, int, int], None] | None = None  # template, done, of how many
+    say: Say = lambda line: None
+
+    @cached_property
+    def registry(self) -> Mapping[str, Template]:
+        """The templates of the program and of the user's files."""
+        found = dict(TEMPLATES)
+        for path in self.files.plugin or ():
+            for name, own in load_plugin(path).items():
+                if name in found:
+                    raise InputError(f"{path}: template {name!r}: expected a name of its own, found a known one; rename it")
+                found[name] = own
+        return found
+
+    @cached_property
+    def _lexicon(self) -> Lexicon | None:
+        return read_lexicon(*self.files.bitext) if self.files.bitext else None
+
+    @cached_property
+    def _clusters(self) -> Clusters:
+        src, tgt = (read_clusters(path) if path else {} for path in (self.files.clusters_src, self.files.clusters_tgt))
+        return Clusters(src, tgt)
+
+    @cached_property
+    def digests(self) -> dict[str, str]:
+        """Of what lists are given and the plan does not hold."""
+        out = {"phrase table": digest(self.files.phrase_table)} if self.files.phrase_table else {}
+        return out | ({"bitext": " ".join(map(digest, self.files.bitext))} if self.files.bitext else {})
+
+    def resources(self, nbest: NBest, posterior: Posterior | None = None) -> Resources:
+        """What templates read beside this list."""
+        table = self.files.phrase_table
+        counts = read_phrase_counts(table, nbest.units) if table else None
+        return Resources(self._clusters, counts, self._lexicon, posterior or Posterior())
+
+    def plan(self, what: str, *, min_count: int | None = None, hash_bits: int = 0, products: int = 0) -> FeaturePlan:
+        """What ``what`` names (sets, templates, or a TOML file), with those that read a file where it is given."""
+        given = Resources(phrase_counts={} if self.files.phrase_table else None, lexicon=self._lexicon)
+        return FeaturePlan.of(what, self.registry, given, min_count=min_count, hash_bits=hash_bits, products=products)
+
+    def learn(
+        self, nbest: NBest, plan: FeaturePlan, *, posterior: Posterior | None = None, gradient_of: Gradient | None = None
+    ) -> tuple[NBest, FeaturePlan]:
+        """The list with the plan's features, and the plan with what it taught."""
+        out, learnt = self._featurize(nbest, plan, posterior=posterior, gradient_of=gradient_of)
+        read = {what for entry in learnt.entries for what in self.registry[entry.name].reads}
+        kept = {what: sha for what, sha in self.digests.items() if what in read}
+        if not kept:
+            return out, learnt
+        learnt = replace(learnt, resources=kept)
+        return replace(out, meta={**out.meta, "vocab": learnt.signature}), learnt
+
+    def apply(self, nbest: NBest, plan: FeaturePlan) -> NBest:
+        """The list with the features of a frozen plan."""
+        for what, sha in plan.resources.items():
+            if what in self.digests and self.digests[what] != sha:
+                self.say(f"warning: --{what.replace(' ', '-')}: expected the file that the model was trained with, found another")
+        return self._featurize(nbest, plan)[0]
+
+    def _featurize(
+        self, nbest: NBest, plan: FeaturePlan, *, posterior: Posterior | None = None, gradient_of: Gradient | None = None
+    ) -> tuple[NBest, FeaturePlan]:
+        return featurize(
+            nbest,
+            plan,
+            registry=self.registry,
+            resources=self.resources(nbest, posterior),
+            seed=self.seed,
+            threads=self.threads,
+            report=self.report,
+            gradient_of=gradient_of,
+            left_out=self.say,
+        )
+
+    def for_model(self, nbest: NBest, model: Model, *, where: str = "list") -> NBest:
+        """The list with the features that the model carries; a list that has them all already is as it was."""
+        if model.plan is None:
+            return nbest
+        plan = FeaturePlan.from_json(model.plan, "features of the model")
+        if nbest.meta.get("vocab") == plan.signature:
+            return nbest
+        made = plan_features(plan)
+        known = set(nbest.feature_names)
+        if made <= known:
+            return nbest
+        if both := sorted(made & known):
+            raise InputError(
+                f"{where}: expected a raw list or one with all features that the model carries, found only some of them "
+                f"({both[0]}); give the imported list"
+            )
+        return self.apply(nbest, plan)
+
+
+def plan_features(plan: FeaturePlan) -> set[str]:
+    """The names of all features that a frozen plan makes."""
+    return {name for entry in plan.entries for name in entry.features or ()} | set(map(product_name, plan.products or ()))
+
+
+def carrying(model: Model, plan: FeaturePlan | None) -> Model:
+    """The model with the plan of its features, if they have one."""
+    return model if plan is None else replace(model, plan=plan.to_json())
+
+
+def carried(model: Model) -> FeaturePlan | None:
+    """The plan that a model carries."""
+    return None if model.plan is None else FeaturePlan.from_json(model.plan, "features of the model")
