@@ -47,6 +47,7 @@ _EXPORTS = {
     "Tree": "trees.tree",
     "BoostReranker": "boosting.estimator",
     "SentenceKFold": "boosting.estimator",
+    "Reranker": "rerank.reranker",
     "template": "features",
     "from_transformers": "formats.bridges",
     "from_ctranslate2": "formats.bridges",

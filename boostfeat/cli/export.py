@@ -69,9 +69,8 @@ def export(
         nbest = with_features(nbest, loaded, ResourceFiles(phrase_table=options.phrase_table), where=name, quiet=quiet)
         say_missing(f"{Path(name).name} lacks", loaded.missing_features(nbest), quiet=quiet)
     with progress(f"export to {to}", quiet=quiet) as bar:
-        files, check = write(
-            loaded, to, output, Context(nbest, options, carried(loaded), on_progress=bar.update), verify=not no_verify
-        )
+        context = Context(nbest, options, carried(loaded), on_progress=bar.update)
+        files, check = write(loaded, to, output, context, verify=not no_verify)
     found = _found(check)
     if output == "-":
         say(found, quiet=quiet)

@@ -267,6 +267,9 @@ def rerank(
         str, typer.Option("--format", help="text: the best, one line a sentence; moses, jsonl: the list, best first.")
     ] = "text",
     output: Annotated[str, typer.Option("-o", "--output", help="'-' is standard output.")] = "-",
+    stream: Annotated[
+        bool, typer.Option("--stream", help="Answer JSON lines of standard input ('-') one by one, before the next is read.")
+    ] = False,
     *,
     files: ResourceFiles,
     quiet: bool,
@@ -277,6 +280,7 @@ def rerank(
     \b
     Example:
       boostfeat rerank test.nbest -m model.json > test.out
+      decoder --json | boostfeat rerank - --stream -m model.json
     """
     from dataclasses import replace
 
@@ -292,15 +296,44 @@ def rerank(
     format = "jsonl" if as_json else format
     if format not in formats:
         raise unknown_name("format", format, formats)
+    if stream:
+        _answer(store, model, files, quiet=quiet)
+        return
     nbest = read_store(store)
     scores = model_scores(nbest, model, store, files, quiet=quiet)
-    with open_output(output) as stream:
+    with open_output(output) as out:
         if format == "text":
-            stream.write("".join(text + "\n" for text in texts(nbest, best_choice(nbest, scores))).encode())
+            out.write("".join(text + "\n" for text in texts(nbest, best_choice(nbest, scores))).encode())
             return
         say_unwritten(nbest, format, quiet=quiet)
         order = np.lexsort((np.arange(len(scores)), -scores, nbest.sent_of_hyp))
-        write(replace(nbest.take_hyps(order, nbest.hyp_ptr), score=scores[order]).compact(), stream, format=format)
+        write(replace(nbest.take_hyps(order, nbest.hyp_ptr), score=scores[order]).compact(), out, format=format)
+
+
+def _answer(store: str, model: str | None, files: ResourceFiles, *, quiet: bool) -> None:
+    """For each list that comes in, {"id", "choice", "text", "scores"}: a line that goes out before the next one is read."""
+    import json
+    import sys
+
+    from ..core.errors import InputError
+    from ..features.carried import FeatureMaker
+    from ..formats.jsonl import stream as sentences
+    from ..lists.build import ReadOptions
+    from ..model.model import Model
+    from ..rerank.reranker import Reranker
+
+    if store != "-" or model is None:
+        found = f"{store} and {'no model' if model is None else 'a model'}"
+        raise InputError(f"--stream: expected '-' (standard input) and a model, found {found}; give - and -m MODEL")
+    reranker = Reranker(Model.load(model), FeatureMaker(files, say=lambda line: say(line, quiet=quiet)))
+    options = ReadOptions(warn=lambda line: say(line, quiet=quiet))
+    for nbest in sentences(iter(sys.stdin.buffer.readline, b""), options):
+        scores = reranker.scores(nbest)
+        best = int(scores.argmax()) if len(scores) else None
+        text = None if best is None else nbest.text[best].as_py()
+        answer = {"id": int(nbest.ids[0]), "choice": best, "text": text, "scores": scores.tolist()}
+        sys.stdout.write(json.dumps(answer, ensure_ascii=False) + "\n")
+        sys.stdout.flush()
 
 
 def score(

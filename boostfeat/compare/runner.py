@@ -29,6 +29,7 @@ from ..core.errors import InputError, clip_json, refuse_newer
 from ..core.files import cannot_read, open_output
 from ..core.processes import in_child, in_children
 from ..core.strict_json import read_json, write_json
+from ..features.carried import carrying
 from ..lists.choices import Scorer, decoder_choice, oracle_choice
 from ..lists.learnable import range_warnings
 from ..lists.nbest import NBest
@@ -181,7 +182,7 @@ def compare(
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# RoundLoss: in a child process, with dev and select only
+# Training: in a child process, with dev and select only
 # ---------------------------------------------------------------------------------------------------------------------
 
 
@@ -201,8 +202,11 @@ def _train(
         models.append(fit(system, dev, select, found.params, replace(fitting, seed=options.seed + r)))
         report(f"{system.name}: run {r + 1} of {options.runs}")
     seconds = time.monotonic() - started
+    plan = None
+    if system.feature_set != "base":
+        plan = feature_templates().FeaturePlan.load(Path(lists["dev"]).with_name("vocab.json"))
     for r, model in enumerate(models):
-        model.save(folder.named("models", system, r))
+        carrying(model, plan).save(folder.named("models", system, r))
     first = found.model
     return {
         "chosen": {**found.params, **({"rounds": len(first.trees)} if system.level else {})},

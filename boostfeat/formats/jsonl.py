@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import isfinite, isnan, nan
 from pathlib import Path
@@ -32,7 +32,7 @@ from scipy import sparse
 
 from ..core.arrays import F64, offsets
 from ..core.errors import FormatError, clip_json, refuse_newer
-from ..core.files import read_lines
+from ..core.files import decode, read_lines
 from ..core.strict_json import find_nul
 from ..core.strings import Strings
 from ..core.text import normal, split_words
@@ -149,58 +149,94 @@ def sniff(head: str) -> bool:
 
 
 def read(path: str | Path, options: ReadOptions) -> NBest:
-    header: _Header | None = None
-    builder, keys = Builder(options), _Keys()
-    ids: list[int] = []
-    sources: list[str] = []
-    refs: list[list[str]] = []
-    counts: list[int] = []
-    qualities = _Qualities()
+    lists: _Lists | None = None
     for number, line in read_lines(path):
         where = f"{path}:{number}"
         if not line or line.isspace():
             continue
-        if (nul := find_nul(line)) >= 0:
-            fix = "looks like a binary file: repair or remove this line"
-            raise FormatError(where, expected="text", found=f"\\u0000 at column {nul + 1}", fix=fix)
-        if header is None:
-            header = _read_header(line, where, keys)
-            builder = Builder(options, declared_dense=tuple(header.unit_features))
+        if lists is None:
+            lists = _Lists(_checked(line, where), where, options)
+        else:
+            lists.add(_checked(line, where), where)
+    if lists is None:
+        raise FormatError(str(path), expected="JSON lines", found="an empty file", fix="check what wrote it")
+    lists.keys.tell(path, options.warn)
+    return lists.finish(str(path))
+
+
+def stream(lines: Iterable[bytes], options: ReadOptions, *, name: str = "stdin") -> Iterator[NBest]:
+    """A container of one sentence for every line after the header, as soon as the line is there."""
+    header: str | None = None
+    for number, raw in enumerate(lines, 1):
+        where = f"{name}:{number}"
+        line = _checked(decode(raw, where), where).strip()
+        if not line:
             continue
+        if header is None:
+            header = line
+            _Lists(header, where, options)  # raises for one that is none
+            continue
+        one = _Lists(header, f"{name}:1", options)
+        one.add(line, where)
+        one.keys.tell(where, options.warn)
+        yield one.finish(where)
+
+
+def _checked(line: str, where: str) -> str:
+    if (nul := find_nul(line)) >= 0:
+        fix = "looks like a binary file: repair or remove this line"
+        raise FormatError(where, expected="text", found=f"\\u0000 at column {nul + 1}", fix=fix)
+    return line
+
+
+class _Lists:
+    """Sentences after a header, in the order of their lines."""
+
+    def __init__(self, header: str, where: str, options: ReadOptions) -> None:
+        self.options, self.keys = options, _Keys()
+        self.header = _read_header(header, where, self.keys)
+        self._builder = Builder(options, declared_dense=tuple(self.header.unit_features))
+        self._ids: list[int] = []
+        self._sources: list[str] = []
+        self._refs: list[list[str]] = []
+        self._counts: list[int] = []
+        self._qualities = _Qualities()
+
+    def add(self, line: str, where: str) -> None:
+        size = self.options.size
         try:
-            sentence = keys.sentence(line)
-            records = _hyp_records(sentence, options.size, header.unit_features, where, keys)
+            sentence = self.keys.sentence(line)
+            records = _hyp_records(sentence, size, self.header.unit_features, where, self.keys)
         except (msgspec.MsgspecError, RecursionError) as error:
             _explain(error, line, where, _SENTENCE)
-        if not (ids[-1] if ids else -1) < sentence.id < 2**62:
+        if not (self._ids[-1] if self._ids else -1) < sentence.id < 2**62:
             raise FormatError(
                 f"{where}: id",
                 expected="a whole number above that of the line before",
                 found=str(sentence.id),
                 fix="sort sentences by id",
             )
-        ids.append(sentence.id)
-        sources.append(normal(sentence.source))
-        refs.append([normal(ref) for ref in sentence.refs])
-        counts.append(len(records))
+        self._ids.append(sentence.id)
+        self._sources.append(normal(sentence.source))
+        self._refs.append([normal(ref) for ref in sentence.refs])
+        self._counts.append(len(records))
         for record in records:
-            builder.add(record)
-        qualities.add(sentence.hyps[: options.size], where)
-    if header is None:
-        raise FormatError(str(path), expected="JSON lines", found="an empty file", fix="check what wrote it")
-    keys.tell(path, options.warn)
-    nbest = _as_declared(builder.finish(), header)
-    nbest = replace(
-        nbest,
-        ids=np.array(ids, np.int64),
-        hyp_ptr=offsets(np.array(counts, np.int64)),
-        source=strings(sources),
-        ref_ptr=offsets(np.array([len(r) for r in refs], np.int64)),
-        refs=strings([ref for own in refs for ref in own]),
-        quality=qualities.finish(header, str(path)),
-        meta=header.meta,
-    )
-    return with_stats(nbest, threads=options.threads) if refs and all(refs) else nbest
+            self._builder.add(record)
+        self._qualities.add(sentence.hyps[:size], where)
+
+    def finish(self, name: str) -> NBest:
+        refs = self._refs
+        nbest = replace(
+            _as_declared(self._builder.finish(), self.header),
+            ids=np.array(self._ids, np.int64),
+            hyp_ptr=offsets(np.array(self._counts, np.int64)),
+            source=strings(self._sources),
+            ref_ptr=offsets(np.array([len(r) for r in refs], np.int64)),
+            refs=strings([ref for own in refs for ref in own]),
+            quality=self._qualities.finish(self.header, name),
+            meta=self.header.meta,
+        )
+        return with_stats(nbest, threads=self.options.threads) if refs and all(refs) else nbest
 
 
 class _Qualities:
