@@ -64,10 +64,9 @@ class Reranker:
         """The position of the best candidate; of equal ones, the first."""
         if isinstance(candidates, NBest) and len(candidates) != 1:
             raise InputError(f"candidates: expected one list, found {len(candidates)}; use scores() or Model.predict")
-        scores = self.scores(candidates, source=source)
-        if not len(scores):
+        if not (candidates.n_hyps if isinstance(candidates, NBest) else len(candidates)):
             raise InputError("candidates: expected at least one, found none")
-        return int(np.argmax(scores))
+        return int(np.argmax(self.scores(candidates, source=source)))
 
 
 def one_list(candidates: Sequence[Candidate], *, source: str = "") -> NBest:

@@ -1,0 +1,189 @@
+"""A model carries its features: two commands give what the long way gives, everywhere a model is used."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from pathlib import Path
+
+import pytest
+
+from boostfeat.core.errors import FormatError, InputError
+from boostfeat.features import FeaturePlan
+from boostfeat.features.carried import FeatureMaker, carried, carrying, plan_features
+from boostfeat.features.options import ResourceFiles
+from boostfeat.lists.store import read_store, write_store
+from boostfeat.model.carried import pack, unpack
+from boostfeat.model.model import Model
+
+WHAT = "length,orientation,pt,bi"
+
+
+@pytest.fixture(scope="module")
+def stores(data_stores: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Short lists of data/."""
+    folder = tmp_path_factory.mktemp("short")
+    for name in ("dev", "select", "test"):
+        write_store(read_store(data_stores / f"{name}.nbest")[:40], folder / f"{name}.nbest")
+    return folder
+
+
+@pytest.fixture
+def model(boostfeat, stores: Path) -> Path:
+    path = stores / "model.json"
+    if not path.exists():
+        how = ("--select", stores / "select.nbest", "--templates", WHAT, "--rounds", 3, "-q")
+        assert boostfeat("induce", stores / "dev.nbest", *how, "-o", path)[0] == 0
+    return path
+
+
+@pytest.fixture
+def long_way(boostfeat, stores: Path) -> Path:
+    """The featurized test list; the model of the featurized lists is beside it."""
+    path = stores / "test.f.nbest"
+    if not path.exists():
+        assert boostfeat("featurize", stores / "dev.nbest", "--templates", WHAT, "-o", stores / "dev.f.nbest", "-q")[0] == 0
+        for name in ("select", "test"):
+            how = ("--vocab", stores / "dev.f.vocab.json", "-o", stores / f"{name}.f.nbest", "-q")
+            assert boostfeat("featurize", stores / f"{name}.nbest", *how)[0] == 0
+        how = ("--select", stores / "select.f.nbest", "--rounds", 3, "-q", "-o", stores / "long.json")
+        assert boostfeat("induce", stores / "dev.f.nbest", *how)[0] == 0
+    return path
+
+
+def test_two_commands_are_the_long_way(boostfeat, stores, model, long_way):
+    """The same weights, trees and choices, byte by byte; a list that has the features is taken as it is."""
+    short, long = Model.load(model), Model.load(stores / "long.json")
+    assert (short.weights, short.trees, short.history) == (long.weights, long.trees, long.history)
+    texts = [
+        boostfeat("rerank", stores / "test.nbest", "-m", model)[1],
+        boostfeat("rerank", long_way, "-m", stores / "long.json")[1],
+        boostfeat("rerank", long_way, "-m", model)[1],
+    ]
+    assert texts[0].count("\n") == 40
+    assert texts[0] == texts[1] == texts[2]
+    for command in ("score", "show"):
+        raw = (stores / "test.nbest", "-m", model) if command == "score" else (model, "--on", stores / "test.nbest")
+        made = (long_way, "-m", stores / "long.json") if command == "score" else (stores / "long.json", "--on", long_way)
+        outputs = [json.loads(boostfeat(command, *words, "--json")[1]) for words in (raw, made)]
+        for key in ("signature", "config"):
+            outputs = [{k: v for k, v in output.items() if k != key} for output in outputs]
+        assert outputs[0] == outputs[1]
+
+
+def test_what_a_tuner_learns_carries_its_features_too(boostfeat, stores, tmp_path):
+    how = ("--method", "kbmira", "--templates", "pt", "-q", "-o", tmp_path / "m.json")
+    assert boostfeat("tune", stores / "dev.nbest", *how)[0] == 0
+    model = Model.load(tmp_path / "m.json")
+    assert any(name.startswith("pt:") for name in model.weights)
+    assert boostfeat("rerank", stores / "test.nbest", "-m", tmp_path / "m.json")[2] == ""
+    again = ("tune", stores / "dev.nbest", "--init", tmp_path / "m.json", "-q", "-o", tmp_path / "n.json")
+    assert boostfeat(*again)[0] == 0
+    assert Model.load(tmp_path / "n.json").plan == model.plan
+    code, _, err = boostfeat(*again, "--templates", "bi")
+    assert (code, "carries its own" in err) == (2, True)
+
+
+def test_augment_and_export_compute_them(boostfeat, stores, model, tmp_path):
+    assert boostfeat("augment", stores / "test.nbest", "-m", model, "-o", tmp_path / "a.nbest", "-q")[0] == 0
+    trees = {tree.name for tree in Model.load(model).trees}
+    assert trees <= set(read_store(tmp_path / "a.nbest").feature_names)
+    code, out, err = boostfeat("export", model, "--to", "json", "-o", tmp_path / "e.json", "--verify", stores / "test.nbest")
+    assert code == 0, err
+    assert "largest difference 0" in out
+
+
+def test_a_list_without_what_templates_need_is_refused_by_name(boostfeat, stores, model, tmp_path):
+    (tmp_path / "plain.jsonl").write_text(
+        '{"boostfeat": "nbest/1", "hyp_features": ["LM0"]}\n'
+        '{"id": 0, "source": "a", "hyps": [{"text": "b", "features": {"LM0": -1}}]}\n'
+    )
+    assert boostfeat("import", tmp_path / "plain.jsonl", "-o", tmp_path / "plain.nbest", "-q")[0] == 0
+    code, out, err = boostfeat("rerank", tmp_path / "plain.nbest", "-m", model)
+    assert (code, out) == (2, "")
+    assert "template 'length' needs" in err
+
+
+def test_a_list_with_some_of_the_features_is_refused(stores, model):
+    raw, loaded = read_store(stores / "test.nbest"), Model.load(model)
+    some, _ = FeatureMaker().learn(raw, FeatureMaker().plan("length"))
+    with pytest.raises(InputError, match="found only some of them"):
+        FeatureMaker().for_model(some, loaded)
+
+
+def test_resources_are_known_by_their_digests(stores, tmp_path):
+    for side in ("src", "tgt"):
+        (tmp_path / side).write_text("a b\nb c\n")
+        (tmp_path / f"other.{side}").write_text("a\nb\n")
+    said: list[str] = []
+    raw = read_store(stores / "dev.nbest")
+    maker = FeatureMaker(ResourceFiles(bitext=(str(tmp_path / "src"), str(tmp_path / "tgt"))))
+    _, plan = maker.learn(raw, maker.plan("lexical_weight"))
+    assert set(plan.resources) == {"bitext"}
+    plan = FeaturePlan.from_json(json.loads(json.dumps(plan.to_json())), "again")
+    other = ResourceFiles(bitext=(str(tmp_path / "other.src"), str(tmp_path / "other.tgt")))
+    FeatureMaker(other, say=said.append).apply(raw, plan)
+    assert said == ["warning: --bitext: expected the file that the model was trained with, found another"]
+    with pytest.raises(InputError, match="'lexical_weight' needs"):
+        FeatureMaker().apply(raw, plan)
+
+
+def test_the_file(tmp_path, model, stores):
+    loaded = Model.load(model)
+    written = json.loads(model.read_text())
+    assert written["boostfeat"] == "model/2"
+    assert carried(loaded) == FeaturePlan.from_json(loaded.plan, "plan")
+    assert plan_features(carried(loaded)) & set(loaded.weights)
+    loaded.save(tmp_path / "again.json")
+    assert (tmp_path / "again.json").read_bytes() == model.read_bytes()
+    bare = Model(loaded.weights, loaded.trees)
+    assert bare.signature != loaded.signature  # what it computes from a raw list is part of what it is
+    assert carrying(bare, None) is bare
+    assert bare.to_json()["boostfeat"] == "model/1"
+
+
+@pytest.mark.parametrize(
+    "features",
+    [
+        5,
+        "not base64!",
+        base64.b64encode(b"not zlib").decode(),
+        base64.b64encode(zlib.compress(b"[1]")).decode(),
+        base64.b64encode(zlib.compress(b'{"a": 1')).decode(),
+        base64.b64encode(zlib.compress(b"{}" + b" " * (1 << 28), 9)).decode(),
+        base64.b64encode(zlib.compress(b'{"a": 1}')[:-4]).decode(),
+    ],
+    ids=["number", "text", "bytes", "list", "cut JSON", "bomb", "cut"],
+)
+def test_damaged_plans_are_one_line(features):
+    with pytest.raises(FormatError, match="expected the plan of its features"):
+        unpack(features, "m.json")
+
+
+@pytest.mark.parametrize(
+    ("plan", "message"),
+    [
+        ({}, "a vocab that featurize wrote"),
+        ({"boostfeat": "vocab/9"}, "upgrade boostfeat"),
+        ({"boostfeat": "vocab/1", "templates": [1]}, "values of other kinds"),
+        (
+            {"boostfeat": "vocab/1", "templates": [], "clusters": {"src": {}, "tgt": {}}, "products": [], "resources": 3},
+            "other kinds",
+        ),
+        (
+            {
+                "boostfeat": "vocab/1",
+                "templates": [{"name": "frob", "options": {}, "min_count": 1, "hash": 0, "features": ["f"]}],
+                "clusters": {"src": {}, "tgt": {}},
+                "products": [],
+            },
+            "needs --plugin",
+        ),
+    ],
+)
+def test_hostile_plans_are_one_line(boostfeat, stores, tmp_path, plan, message):
+    Model({"LM0": 1.0}, plan=unpack(pack(plan), "x")).save(tmp_path / "m.json")
+    code, out, err = boostfeat("rerank", stores / "test.nbest", "-m", tmp_path / "m.json")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert message in err

@@ -1,0 +1,115 @@
+"""The model called from a program chooses as the command line does."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from boostfeat import Reranker
+from boostfeat.core.errors import InputError
+from boostfeat.features.carried import FeatureMaker, carrying
+from boostfeat.formats.jsonl import write
+from boostfeat.lists.store import read_store
+from boostfeat.model.model import Model
+from boostfeat.tuners.linear import fit_pro
+
+
+@pytest.fixture(scope="module")
+def setup(data_stores: Path, tmp_path_factory: pytest.TempPathFactory):
+    """(model file, raw lists, their lines as JSON)."""
+    maker = FeatureMaker()
+    dev, plan = maker.learn(read_store(data_stores / "dev.nbest")[:60], maker.plan("length,pt,bi"))
+    model = carrying(Model(fit_pro(dev, seed=0).weights), plan)
+    path = tmp_path_factory.mktemp("model") / "m.json"
+    model.save(path)
+    test = read_store(data_stores / "test.nbest")[:12]
+    stream = io.BytesIO()
+    write(test, stream)
+    return path, test, stream.getvalue()
+
+
+def candidates(line: dict, names: list[str]) -> list[dict]:
+    """The sentence of a JSON line as a program would give it."""
+    for hyp in line["hyps"]:
+        for unit in hyp.get("units", []):
+            unit["features"] = {**dict(zip(names, unit.pop("x", []), strict=False)), **unit.pop("sparse", {})}
+    return line["hyps"]
+
+
+def test_programs_get_the_choices_of_the_command_line(setup):
+    path, test, text = setup
+    header, *lines = map(json.loads, text.splitlines())
+    reranker = Reranker.load(path)
+    expected = reranker.maker.for_model(test, reranker.model)
+    wanted = reranker.model.decision_function(expected)
+    chosen = reranker.model.predict(expected) - test.hyp_ptr[:-1]
+    for s, line in enumerate(lines):
+        given = candidates(line, header["unit_features"])
+        found = reranker.scores(given, source=line["source"])
+        assert found == pytest.approx(wanted[test.hyp_ptr[s] : test.hyp_ptr[s + 1]], abs=1e-9)
+        assert reranker.choose(given, source=line["source"]) == chosen[s]
+    assert reranker.choose(test[:1]) == chosen[0]
+
+
+def test_streams_are_answered_line_by_line(setup, boostfeat, monkeypatch):
+    path, test, text = setup
+    lines = text.splitlines(keepends=True)
+
+    order: list[str] = []
+
+    class Source(io.BytesIO):
+        def readline(self, *args):
+            order.append("read")
+            return super().readline(*args)
+
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(Source(text)))
+    flush = sys.stdout.flush
+    monkeypatch.setattr(sys.stdout, "flush", lambda: (order.append("answered"), flush()))
+    code, out, err = boostfeat("rerank", "-", "--stream", "-m", path)
+    assert (code, err) == (0, "")
+    answers = list(map(json.loads, out.splitlines()))
+    assert [a["id"] for a in answers] == [json.loads(line)["id"] for line in lines[1:]]
+    reranker = Reranker.load(path)
+    chosen = reranker.model.predict(reranker.maker.for_model(test, reranker.model)) - test.hyp_ptr[:-1]
+    assert [a["choice"] for a in answers] == chosen.tolist()
+    assert all(len(a["scores"]) == n for a, n in zip(answers, test.hyp_ptr[1:] - test.hyp_ptr[:-1], strict=True))
+    assert order[:6] == ["read", "read", "answered", "read", "answered", "read"]
+
+
+def test_a_bad_line_ends_the_stream_after_the_answers_before_it(setup, boostfeat, monkeypatch):
+    path, _, text = setup
+    head = b"".join(text.splitlines(keepends=True)[:3])
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(head + b'{"id": 1, "hyps": 3}\n')))
+    code, out, err = boostfeat("rerank", "-", "--stream", "-m", path)
+    assert (code, out.count("\n")) == (2, 2)
+    assert "stdin:4" in err
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ([], "at least one"),
+        ([3], "expected a dictionary"),
+        ([{"texts": "a"}], "expected the keys"),
+        ([{"text": 4}], "expected a text"),
+        ([{"text": "a", "features": {"f": "x"}}], "expected a finite number"),
+        ([{"text": "a", "features": {"f": float("nan")}}], "expected a finite number"),
+        ([{"text": "a", "units": [{"src": 3}]}], r"expected \[start, end\]"),
+        ([{"text": "a", "features": {"f": 1}}], "expected the model's feature 'g'"),
+    ],
+)
+def test_what_is_wrong_with_candidates_is_one_line(given, message):
+    with pytest.raises(InputError, match=message):
+        Reranker(Model({"f": 1.0, "g": 2.0})).choose(given)
+
+
+def test_misuse(setup, boostfeat):
+    code, _, err = boostfeat("rerank", "x.nbest", "--stream", "-m", setup[0])
+    assert code == 2
+    assert "--stream: expected '-'" in err
+    with pytest.raises(InputError, match="expected one list"):
+        Reranker.load(setup[0]).choose(setup[1])
