@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,13 @@ from sklearn.utils.validation import check_is_fitted
 from ..core.arrays import F64, I64
 from ..core.options import named, options_of
 from ..core.threads import usable_cores
+from ..features.carried import FeatureMaker, carrying
 from ..lists.choices import Scorer, best_choice
 from ..lists.nbest import NBest
 from ..model.model import Model
 from ..model.units import UnitSpace
 from .boost import boost
+from .first_gradient import first_gradient
 from .options import BoostOptions, recipe
 from .record import score_of
 from .stopping import tree_scores
@@ -26,6 +29,7 @@ _PARAMETERS = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD
     inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default)
     for name, default in {
         "recipe": "default",
+        "templates": None,
         **{o.name: None for o in options_of(BoostOptions)},
         "random_state": 0,
         "n_jobs": 1,
@@ -46,6 +50,7 @@ class BoostReranker(BaseEstimator):
 
     An estimator by scikit-learn's conventions, but for its input: ``X`` is an NBest, whose references are the ``y``.
 
+    ``templates`` names features to compute (as ``boostfeat induce --templates``), which the model then carries: lists stay raw.
     ``recipe`` sets all options; those given (not None) change it. The parameters are the options of BoostOptions, PairOptions and
     TreeOptions, by the names of the flags of ``boostfeat induce``. After ``fit``, ``model_`` is the model, ``history_`` what
     happened in each round, and ``feature_names_in_`` what the lists had.
@@ -75,11 +80,17 @@ class BoostReranker(BaseEstimator):
     def fit(self, X: NBest, y: None = None, *, select: NBest | None = None, init: Model | None = None) -> BoostReranker:  # noqa: N803
         """Learn on lists with references; ``select`` chooses the number of trees."""
         _check_lists(X)
-        threads = min(self.n_jobs, usable_cores())
-        self.model_ = boost(X, select, self.options(), seed=self.random_state, threads=threads, init=init)
+        seed, threads, options = self.random_state, min(self.n_jobs, usable_cores()), self.options()
+        raw, plan = X, None
+        if self.templates not in (None, "none"):
+            maker = FeatureMaker(seed=seed, threads=threads)
+            gradient = partial(first_gradient, gain=options.gain, seed=seed, threads=threads)
+            X, plan = maker.learn(X, maker.plan(self.templates), gradient_of=gradient)  # noqa: N806
+            select = None if select is None else maker.apply(select, plan)
+        self.model_ = carrying(boost(X, select, options, seed=seed, threads=threads, init=init), plan)
         self.history_ = list(self.model_.history)
         self.n_trees_ = len(self.model_.trees)
-        self.feature_names_in_ = np.array(X.feature_names, dtype=object)
+        self.feature_names_in_ = np.array(raw.feature_names, dtype=object)
         self.n_features_in_ = len(self.feature_names_in_)
         return self
 
@@ -87,7 +98,7 @@ class BoostReranker(BaseEstimator):
         """[H] the score of every hypothesis. Features that the lists lack count as 0, others are ignored."""
         check_is_fitted(self)
         _check_lists(X)
-        return self.model_.decision_function(X)
+        return self.model_.decision_function(FeatureMaker().for_model(X, self.model_))
 
     def predict(self, X: NBest) -> I64:  # noqa: N803
         """[S] for each sentence the chosen hypothesis, counted within its list; -1 where the list is empty."""
@@ -103,6 +114,7 @@ class BoostReranker(BaseEstimator):
         """The metric after 0, 1, 2, ... trees at their final weights, without scoring anything twice."""
         check_is_fitted(self)
         _check_lists(X)
+        X = FeatureMaker().for_model(X, self.model_)  # noqa: N806
         model, scorer, metric = self.model_, Scorer(X), self.options().metric
         space = UnitSpace.of(X, model.level)
         scores = model.truncated(0).decision_function(X)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from ..lists.words import Words
-from .context import Rows
-from .engine import featurize
-from .groups import Group, feature_groups, feature_kinds, feature_states
-from .registry import Sparse, Template, load_plugin, template
-from .resources import Clusters, Posterior, Resources
-from .sets import SETS, TEMPLATES
-from .vocab import FeaturePlan
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..lists.words import Words
+    from .context import Rows
+    from .engine import featurize
+    from .groups import Group, feature_groups, feature_kinds, feature_states
+    from .registry import Sparse, Template, load_plugin, template
+    from .resources import Clusters, Posterior, Resources
+    from .sets import SETS, TEMPLATES
+    from .vocab import FeaturePlan
 
 __all__ = [
     "SETS",
@@ -30,3 +34,22 @@ __all__ = [
     "load_plugin",
     "template",
 ]
+
+# Imported when first used: commands declare the files of features.options, and their --help must not wait for pyarrow.
+_IN = {
+    "..lists.words": ("Words",),
+    ".context": ("Rows",),
+    ".engine": ("featurize",),
+    ".groups": ("Group", "feature_groups", "feature_kinds", "feature_states"),
+    ".registry": ("Sparse", "Template", "load_plugin", "template"),
+    ".resources": ("Clusters", "Posterior", "Resources"),
+    ".sets": ("SETS", "TEMPLATES"),
+    ".vocab": ("FeaturePlan",),
+}
+_MODULE_OF = {name: module for module, names in _IN.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULE_OF:
+        return getattr(import_module(_MODULE_OF[name], __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -8,7 +8,9 @@ import zlib
 from pathlib import Path
 
 import pytest
+from sklearn.base import clone
 
+from boostfeat import BoostReranker
 from boostfeat.core.errors import FormatError, InputError
 from boostfeat.features import FeaturePlan
 from boostfeat.features.carried import FeatureMaker, carried, carrying, plan_features
@@ -83,6 +85,18 @@ def test_what_a_tuner_learns_carries_its_features_too(boostfeat, stores, tmp_pat
     assert Model.load(tmp_path / "n.json").plan == model.plan
     code, _, err = boostfeat(*again, "--templates", "bi")
     assert (code, "carries its own" in err) == (2, True)
+
+
+def test_the_estimator_carries_them_too(stores):
+    dev, test = (read_store(stores / f"{name}.nbest") for name in ("dev", "test"))
+    fitted = BoostReranker(templates="length,pt", rounds=2).fit(dev, select=test)
+    maker = FeatureMaker()
+    made, plan = maker.learn(dev, maker.plan("length,pt"))
+    by_hand = BoostReranker(rounds=2).fit(made, select=maker.apply(test, plan))
+    assert fitted.model_.weights == by_hand.model_.weights
+    assert (fitted.predict(test) == by_hand.predict(maker.apply(test, plan))).all()
+    assert fitted.score(test) == list(fitted.staged_score(test))[-1]
+    assert clone(fitted).templates == "length,pt"
 
 
 def test_augment_and_export_compute_them(boostfeat, stores, model, tmp_path):

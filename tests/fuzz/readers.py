@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import bz2
 import contextlib
 import gzip
@@ -10,6 +11,7 @@ import json
 import lzma
 import os
 import shutil
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
@@ -51,6 +53,7 @@ from boostfeat.lists.number_files import read_numbers
 from boostfeat.lists.store import read_store, write_store
 from boostfeat.loop.online import State
 from boostfeat.loop.weights import read_start
+from boostfeat.model.carried import pack, unpack
 from boostfeat.model.model import Model
 from boostfeat.report import run
 from boostfeat.rerank.rescore import EdgeScorer, RescoreOptions, rescored_lists
@@ -283,6 +286,11 @@ def edited_model(path: str) -> Model:
     return Model.load(path, allow_edited=True)
 
 
+def packed(path: str) -> str:
+    """What a model of this plan would hold."""
+    return base64.b64encode(zlib.compress(Path(path).read_bytes())).decode()
+
+
 def with_twin(read: Callable[[str, ReadOptions], NBest], path: str, options: ReadOptions, owner: Any, compiled: str) -> NBest:
     if os.stat(path).st_size % TWINS:
         return read(path, options)
@@ -427,7 +435,21 @@ READERS: dict[str, Reader] = {
     "cdec-forest": a_list("cdec-forest", FOREST, options=ReadOptions(size=8, weights=WEIGHTS), file="3.json", mutations=JSON),
     "store": Reader(store_samples, read_store, good_store, BINARY),
     "graphs": Reader(text(OSGX, HYPERGRAPH, FOREST), read_any_graphs, good_list, JSON, name="graph.3"),
-    "model": Reader(lambda: [json.dumps(MODEL, indent=k).encode() for k in (None, 1)], edited_model, good_model, VALUE),
+    "model": Reader(
+        lambda: [
+            *(json.dumps(MODEL, indent=k).encode() for k in (None, 1)),
+            json.dumps({**MODEL, "boostfeat": "model/2", "features": pack(VOCAB.to_json())}).encode(),
+        ],
+        edited_model,
+        good_model,
+        VALUE,
+    ),
+    "plan": Reader(
+        lambda: [json.dumps(VOCAB.to_json()).encode()],
+        lambda path: FeaturePlan.from_json(unpack(packed(path), "plan"), "plan"),
+        lambda plan: writable(plan.to_json()),
+        VALUE,
+    ),
     "vocab": Reader(lambda: [json.dumps(VOCAB.to_json()).encode()], FeaturePlan.load, lambda vocab: writable(vocab.to_json()), VALUE),
     "templates-toml": Reader(text(TEMPLATES_TOML), lambda path: FeaturePlan.of(path, TEMPLATES), name="input.toml"),
     "groups-toml": Reader(text(GROUPS), Groups.load, lambda groups: groups.frozen(("LM0", "TM0_1"))),

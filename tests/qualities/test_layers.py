@@ -25,7 +25,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "features": {"core", "metrics", "lists", "trees", "model", "formats"},
     "losses": {"core", "metrics", "lists"},
     "tuners": {"core", "metrics", "lists", "model", "losses"},
-    "boosting": {"core", "metrics", "lists", "trees", "model", "losses", "tuners"},
+    "boosting": {"core", "metrics", "lists", "trees", "model", "losses", "tuners", "features"},
     "decoder": {"core", "lists", "trees", "model", "formats"},
     "rerank": {"core", "metrics", "lists", "trees", "model", "formats", "features"},
     "export": {"core", "lists", "trees", "model", "formats", "features", "rerank"},
