@@ -15,7 +15,7 @@ from typer.core import TyperGroup
 from ..boosting.options import GONE
 from ..core.errors import CANNOT_WRITE, NO_MEMORY, NO_MEMORY_TO_LOAD, InputError, is_out_of_memory, plain
 from ..core.options import OptionError
-from . import compare, decode, demo, doctor, export, featurize, join, lists, loop, models, report, rescore, tune
+from . import compare, decode, demo, doctor, explain, export, featurize, join, lists, loop, models, report, rescore, tune
 from . import induce as learn
 
 
@@ -56,7 +56,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Rerank n-best lists with gradient-boosted local features, beside the classic tuners.",
 )
-for module in (lists, join, featurize, tune, learn, models, decode, loop, compare, export, rescore, report, demo, doctor):
+_MODULES = (lists, join, featurize, tune, learn, models, explain, decode, loop, compare, export, rescore, report, demo, doctor)
+for module in _MODULES:
     module.register(app)
 
 # typer has the class of all usage errors (unknown option, missing argument, bad value) only as this one's base

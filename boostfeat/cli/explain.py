@@ -1,0 +1,169 @@
+"""The command that says why a model chose as it did."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..core.text_table import table
+from ..features.options import ResourceFiles
+from .carried import with_features
+from .common import Store, emit
+from .flags import add
+
+if TYPE_CHECKING:
+    from ..lists.nbest import NBest
+    from ..model.explain import Differences
+
+_PHRASE = 24  # characters of a phrase that a table shows
+
+
+def register(app: typer.Typer) -> None:
+    add(app, explain)
+
+
+def explain(
+    store: Store,
+    model: Annotated[str, typer.Option("-m", "--model", help="A model file.", show_default=False)],
+    sentence: Annotated[
+        int | None, typer.Option("--sentence", min=0, help="Of this id; without it, the whole list in sums.")
+    ] = None,
+    hyp: Annotated[
+        int | None, typer.Option("--hyp", min=0, help="This hypothesis of the list, from 0, in place of the model's choice.")
+    ] = None,
+    against: Annotated[int | None, typer.Option("--against", min=0, help="That one, in place of the decoder's choice.")] = None,
+    metric: Annotated[
+        str | None, typer.Option("--metric", help="What is better (default: bleu, or the first quality column).")
+    ] = None,
+    top: Annotated[int, typer.Option("--top", min=1, help="Rows of features and trees to show.")] = 20,
+    *,
+    files: ResourceFiles,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Say why a model chose a hypothesis and not the decoder's: phrase by phrase, feature by feature, tree by tree.
+
+    The parts add up to the difference in score. Over a whole list: which features decided most choices, for better or worse.
+
+    \b
+    Example:
+      boostfeat explain test.nbest -m model.json --sentence 12
+      boostfeat explain test.nbest -m model.json
+    """
+    from ..core.errors import InputError
+    from ..lists.choices import decoder_choice
+    from ..lists.store import read_store
+    from ..model.explain import Differences
+    from ..model.model import Model
+
+    if sentence is None and not (hyp is None and against is None):
+        raise InputError("--hyp, --against: expected --sentence beside them, found none; name the sentence")
+    loaded = Model.load(model)
+    raw = read_store(store)
+    if sentence is not None:
+        raw = _only(raw, sentence, store)
+    nbest = with_features(raw, loaded, files, where=store, quiet=quiet)
+    if missing := loaded.missing_features(nbest):
+        raise InputError(
+            f"{store}: expected the model's feature {missing[0]!r}, found none; featurize the list as it was trained"
+        )
+    chosen, other = loaded.predict(nbest), decoder_choice(nbest)
+    if sentence is not None:
+        chosen, other = (_given(nbest, k, flag, own) for k, flag, own in ((hyp, "--hyp", chosen), (against, "--against", other)))
+    found = Differences.of(loaded, nbest, chosen, other)
+    gains = _gains(raw, metric, chosen, other)
+    if sentence is not None:
+        _show_one(found, nbest, chosen, other, gains, top, as_json=as_json)
+    else:
+        _show_list(found, nbest, None if gains is None else gains[found.sentences], top, as_json=as_json)
+
+
+def _only(nbest: NBest, sentence: int, store: str) -> NBest:
+    import numpy as np
+
+    from ..core.errors import InputError
+
+    at = np.flatnonzero(nbest.ids == sentence)
+    if not len(at):
+        raise InputError(f"--sentence: expected an id of {store}, found {sentence}; see 'boostfeat info'")
+    return nbest.take(at)
+
+
+def _given(nbest: NBest, k: int | None, flag: str, own: Any) -> Any:
+    import numpy as np
+
+    from ..core.errors import InputError
+
+    if k is None:
+        return own
+    if k >= nbest.n_hyps:
+        raise InputError(f"{flag}: expected a hypothesis of the list, below {nbest.n_hyps}, found {k}")
+    return np.array([k])
+
+
+def _gains(nbest: NBest, metric: str | None, chosen: Any, other: Any) -> Any:
+    """[S] how much better the chosen hypotheses are, in points; None where nothing says what is good."""
+    from ..lists.quality import default_metric
+    from ..metrics.metric import metric_of
+
+    if metric is None and not (nbest.has_stats or nbest.quality.names):
+        return None
+    gain = metric_of(metric or default_metric(nbest), nbest).gain(nbest)
+    return 100 * (gain[chosen] - gain[other])
+
+
+def _show_one(found: Differences, nbest: NBest, chosen: Any, other: Any, gains: Any, top: int, *, as_json: bool) -> None:
+    from ..lists.choices import texts
+
+    both = {"chosen": texts(nbest, chosen)[0], "decoder": texts(nbest, other)[0]}
+    result: dict[str, Any] = {"id": int(nbest.ids[0]), "source": nbest.source[0].as_py() if len(nbest.source) else "", **both}
+    if not len(found.sentences):
+        emit(
+            {**result, "difference": 0.0, "units": [], "features": []},
+            "the model chooses what the decoder chose",
+            as_json=as_json,
+        )
+        return
+    features, units = found.features(0), found.units(0)
+    result |= {
+        "difference": float(found.totals[0]),
+        "gain": None if gains is None else float(gains[0]),
+        "units": units,
+        "features": [{"name": name, "part": part, "tree": name in found.trees} for name, part in features],
+    }
+    better = "" if gains is None else f"; by the metric {gains[0]:+.1f} points"
+    rows = [[u["in"], _cut(u["src"]), _cut(u["tgt"]), f"{u['linear']:+.4f}", f"{u['trees']:+.4f}"] for u in units]
+    parts = [[name, f"{part:+.4f}"] for name, part in features[:top]]
+    if rest := features[top:]:
+        parts.append([f"{len(rest)} more", f"{sum(part for _, part in rest):+.4f}"])
+    parts.append(["together", f"{result['difference']:+.4f}"])
+    text = [f"chosen:  {both['chosen']}", f"decoder: {both['decoder']}", f"ahead by {result['difference']:.4f}{better}", ""]
+    if rows:
+        text += [table(rows, header=["in", "source", "target", "linear", "trees"], right=(3, 4)), ""]
+    emit(result, "\n".join([*text, table(parts, header=["feature or tree", "adds"], right=(1,))]), as_json=as_json)
+
+
+def _cut(phrase: str | None) -> str:
+    if phrase is None:
+        return "(hypothesis)"
+    return phrase if len(phrase) <= _PHRASE else phrase[: _PHRASE - 3] + "..."
+
+
+def _show_list(found: Differences, nbest: NBest, gains: Any, top: int, *, as_json: bool) -> None:
+    import numpy as np
+
+    n = len(found.sentences)
+    movers = found.movers(np.zeros(n) if gains is None else gains)
+    changed = {"sentences": len(nbest), "changed": n}
+    if gains is not None:
+        changed |= {"better": int((gains > 0).sum()), "worse": int((gains < 0).sum())}
+    rows = [
+        [m["name"], str(m["decided"]), *([str(m["better"]), str(m["worse"]), f"{m['gain']:+.2f}"] if gains is not None else [])]
+        for m in movers[:top]
+    ]
+    how = "" if gains is None else f": {changed['better']:,} are better, {changed['worse']:,} worse"
+    head = f"of {len(nbest):,} choices {n:,} are not the decoder's{how}"
+    header = ["feature or tree", "decided", *(["better", "worse", "points"] if gains is not None else [])]
+    text = f"{head}\n\n{table(rows, header=header)}" if rows else head
+    emit({**changed, "movers": movers}, text, as_json=as_json)

@@ -1,0 +1,124 @@
+"""Why a model chose as it did: what every feature, tree and unit adds to one hypothesis over another.
+
+A tree is a column like any other (tree_columns.augment), so a score is linear in all of them, and a difference of scores is the
+sum of its parts:  s(c) - s(d) = Σ_j w_j (f_j(c) - f_j(d)).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ..core.arrays import F64, I64
+from ..lists.nbest import NBest
+from .model import Model
+from .tree_columns import augment, augmented_weights
+
+
+@dataclass(frozen=True)
+class Differences:
+    """Of n sentences where two choices differ: the lists with these two hypotheses only, the first ones at 0, 2, 4, ..."""
+
+    sentences: I64  # [n] positions in the whole list
+    pairs: NBest  # [2n] hypotheses with the trees as features
+    weights: dict[str, float]
+    trees: tuple[str, ...]
+
+    @classmethod
+    def of(cls, model: Model, nbest: NBest, chosen: I64, other: I64) -> Differences:
+        """IN the model's choices [S] and others [S], -1 where a list is empty."""
+        differ = np.flatnonzero((chosen >= 0) & (other >= 0) & (chosen != other))
+        hyps = np.stack([chosen[differ], other[differ]], axis=1).ravel()
+        pairs = nbest.take_hyps(hyps, 2 * np.arange(len(differ) + 1), differ).compact()
+        names = tuple(tree.name for tree in model.trees)
+        return cls(differ, augment(pairs, model), augmented_weights(model), names)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.pairs.feature_names)
+
+    @cached_property
+    def parts(self) -> sparse.csr_matrix:
+        """[n, names] what each feature and tree adds to the first over the second; only what is not 0."""
+        of_all = np.array([self.weights.get(name, 0.0) for name in self.names])
+        n_dense = len(self.pairs.global_names)
+        dense = self.pairs.global_features
+        left = sparse.csr_matrix((dense[0::2] - dense[1::2]) * of_all[:n_dense])
+        own = self.pairs.global_sparse
+        right = (own[0::2] - own[1::2]).multiply(of_all[n_dense:])
+        out = sparse.csr_matrix(sparse.hstack([left, right]))
+        out.eliminate_zeros()
+        return out
+
+    @cached_property
+    def totals(self) -> F64:
+        """[n] s(c) - s(d)."""
+        return np.asarray(self.parts.sum(axis=1)).ravel()
+
+    def features(self, k: int) -> list[tuple[str, float]]:
+        """(name, part) of pair k, the largest first."""
+        row = self.parts[k]
+        found = zip((self.names[j] for j in row.indices), row.data.tolist(), strict=True)
+        return sorted(found, key=lambda item: (-abs(item[1]), item[0]))
+
+    def units(self, k: int) -> list[dict[str, Any]]:
+        """What the units that only one of the two has add: {"in", "src", "tgt", "linear", "trees"}; "in" is chosen or other.
+
+        The features of whole hypotheses are a row without phrases. The rows sum to the difference.
+        """
+        tree_weights = {name: self.weights[name] for name in self.trees}
+        plain = {name: w for name, w in self.weights.items() if name not in tree_weights}
+        linear, own_linear = self.pairs.weigh(plain)
+        trees, own_trees = self.pairs.weigh(tree_weights)
+        one, two = self._units_of(2 * k), self._units_of(2 * k + 1)
+        rows: list[dict[str, Any]] = []
+        for side, only, sign in (("chosen", one - two, 1.0), ("other", two - one, -1.0)):
+            for unit, count in only.items():
+                rows.append(
+                    {
+                        "in": side,
+                        "src": self.pairs.units.src[unit].as_py(),
+                        "tgt": self.pairs.units.tgt[unit].as_py(),
+                        "linear": sign * count * float(linear[unit]),
+                        "trees": sign * count * float(trees[unit]),
+                    }
+                )
+        rest = [float(v[2 * k] - v[2 * k + 1]) for v in (own_linear, own_trees)]
+        if any(rest):
+            rows.append({"in": "both", "src": None, "tgt": None, "linear": rest[0], "trees": rest[1]})
+        return rows
+
+    def _units_of(self, h: int) -> Counter[int]:
+        ptr = self.pairs.unit_ptr
+        return Counter(self.pairs.unit_idx[ptr[h] : ptr[h + 1]].tolist())
+
+    def movers(self, gains: F64) -> list[dict[str, Any]]:
+        """For each feature and tree, the choices that it decided: without it the other hypothesis would be ahead.
+
+        IN how much better [n] the chosen hypotheses are. Those that decided most come first.
+        """
+        ahead = self.parts.tocoo()
+        total = self.totals[ahead.row]
+        decided = (total > 0) & (total - ahead.data <= 0)
+        row, column = ahead.row[decided], ahead.col[decided]
+        gain = gains[row]
+        n = len(self.names)
+        counts = np.bincount(column, minlength=n)
+        better, worse = (np.bincount(column[side], minlength=n) for side in (gain > 0, gain < 0))
+        summed = np.bincount(column, gain, minlength=n)
+        order = [int(j) for j in np.lexsort((np.arange(n), -counts)) if counts[j]]
+        return [
+            {
+                "name": self.names[j],
+                "decided": int(counts[j]),
+                "better": int(better[j]),
+                "worse": int(worse[j]),
+                "gain": float(summed[j] / counts[j]),
+            }
+            for j in order
+        ]

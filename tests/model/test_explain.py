@@ -1,0 +1,109 @@
+"""Explanations add up: what features, trees and units add is the difference of scores."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from toy_trees import stump
+
+from boostfeat.lists.choices import decoder_choice
+from boostfeat.lists.nbest import NBest
+from boostfeat.lists.store import read_store, write_store
+from boostfeat.model.explain import Differences
+from boostfeat.model.model import Model
+
+
+@pytest.fixture(params=["local", "global"])
+def model(request, dev: NBest) -> Model:
+    rng = np.random.default_rng(3)
+    names = dev.global_names
+    trees = tuple(
+        replace(stump(on=names[m], feature=names[m + 1], threshold=0.1 * m, weight=float(rng.normal())), name=f"t{m}")
+        for m in range(4)
+    )
+    return Model(dict(zip(names, rng.normal(size=len(names)).tolist(), strict=True)), trees, request.param)
+
+
+def test_parts_add_up_to_the_difference_of_scores(dev, model):
+    scores, chosen, other = model.decision_function(dev), model.predict(dev), decoder_choice(dev)
+    found = Differences.of(model, dev, chosen, other)
+    s = found.sentences
+    assert len(s) > 5
+    assert (chosen[s] != other[s]).all()
+    assert found.totals == pytest.approx(scores[chosen[s]] - scores[other[s]], abs=1e-9)
+    for k in range(len(s)):
+        assert sum(part for _, part in found.features(k)) == pytest.approx(found.totals[k], abs=1e-9)
+        units = found.units(k)
+        assert sum(u["linear"] + u["trees"] for u in units) == pytest.approx(found.totals[k], abs=1e-9)
+        sizes = [abs(part) for _, part in found.features(k)]
+        assert sizes == sorted(sizes, reverse=True)
+
+
+def test_who_decided(dev, model):
+    """Without the feature or tree, the other hypothesis would be ahead: against scores without it."""
+    chosen, other = model.predict(dev), decoder_choice(dev)
+    found = Differences.of(model, dev, chosen, other)
+    gains = np.where(np.arange(len(found.sentences)) % 3 == 0, -1.0, 2.0)
+    movers = {m["name"]: m for m in found.movers(gains)}
+    c, d = chosen[found.sentences], other[found.sentences]
+    for name in dev.global_names:
+        without = Model({n: w for n, w in model.weights.items() if n != name}, model.trees, model.level).decision_function(dev)
+        decided = (without[c] - without[d] <= 0) & (found.totals > 0)
+        expected = movers.get(name, {"decided": 0, "better": 0, "worse": 0})
+        assert abs(expected["decided"] - decided.sum()) <= 1  # a tie may be rounded to either side
+        assert expected["better"] + expected["worse"] == expected["decided"]
+
+
+def test_the_command(dev, model, boostfeat, tmp_path: Path):
+    write_store(dev, tmp_path / "dev.nbest")
+    model.save(tmp_path / "m.json")
+    command = ("explain", tmp_path / "dev.nbest", "-m", tmp_path / "m.json")
+    code, out, err = boostfeat(*command, "--json")
+    assert (code, err) == (0, "")
+    whole = json.loads(out)
+    differ = int((model.predict(dev) != decoder_choice(dev)).sum())
+    assert (whole["sentences"], whole["changed"]) == (len(dev), differ)
+    assert whole["better"] + whole["worse"] <= differ
+    code, out, _ = boostfeat(*command, "--top", 3)
+    assert code == 0
+    assert len(out.splitlines()) <= 6
+    s = int(Differences.of(model, dev, model.predict(dev), decoder_choice(dev)).sentences[0])
+    code, out, _ = boostfeat(*command, "--sentence", dev.ids[s], "--json")
+    one = json.loads(out)
+    assert one["id"] == dev.ids[s]
+    assert one["difference"] == pytest.approx(sum(f["part"] for f in one["features"]))
+    code, out, _ = boostfeat(*command, "--sentence", dev.ids[s], "--top", 2)
+    assert "together" in out
+    assert max(map(len, out.splitlines()[3:])) <= 80
+    code, out, _ = boostfeat(*command, "--sentence", dev.ids[s], "--hyp", 1, "--against", 1)
+    assert "what the decoder chose" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--sentence", 99999], "--sentence: expected an id of"),
+        (["--sentence", 0, "--hyp", 999], "--hyp: expected a hypothesis of the list"),
+        (["--hyp", 1], "expected --sentence beside them"),
+        (["--metric", "frob"], "frob"),
+    ],
+)
+def test_misuse_is_one_line(dev, boostfeat, tmp_path, arguments, message):
+    write_store(dev, tmp_path / "dev.nbest")
+    Model({dev.global_names[0]: 1.0}).save(tmp_path / "m.json")
+    code, out, err = boostfeat("explain", tmp_path / "dev.nbest", "-m", tmp_path / "m.json", *arguments)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert message in err
+
+
+def test_a_list_that_lacks_features_is_refused(dev, boostfeat, tmp_path):
+    write_store(dev, tmp_path / "dev.nbest")
+    Model({"absent": 1.0}).save(tmp_path / "m.json")
+    code, _, err = boostfeat("explain", tmp_path / "dev.nbest", "-m", tmp_path / "m.json")
+    assert code == 2
+    assert "'absent'" in err
+    assert read_store(tmp_path / "dev.nbest").n_hyps
