@@ -18,7 +18,7 @@ from .graphs import MANY, CoreNames, core_names
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ..core.arrays import F64
+    from ..core.arrays import F64, I64
     from ..lists.nbest import NBest
 
 
@@ -85,7 +85,9 @@ def import_(
     lower: Annotated[
         list[str] | None, typer.Option("--lower-is-better", help="A quality column that is better when lower; repeatable.")
     ] = None,
-    tokenize: Annotated[str, typer.Option("--tokenize", help="For BLEU, as sacrebleu: none, 13a, intl, zh, char, ...")] = "none",
+    tokenize: Annotated[
+        str, typer.Option("--tokenize", help="For BLEU, as sacrebleu: none, 13a, intl, zh, char and others.")
+    ] = "none",
     names: CoreNames = None,
     allow_mismatch: Annotated[
         bool, typer.Option("--allow-mismatch", help="Keep what units and totals disagree on as a feature of the hypothesis.")
@@ -202,6 +204,7 @@ def info(
     lines = [[name.replace("_", " "), f"{value:,}" if isinstance(value, int) else str(value)] for name, value in result.items()]
     gains: dict[str, Any] = {"first": None, "mean": None, "oracle": None}
     signature = None
+    others = "" if metric else "; --metric wer, ter, chrf, ... has others"
     if metric is None and (nbest.has_stats or nbest.quality.names):
         metric = default_metric(nbest)
     if metric is not None:
@@ -221,7 +224,7 @@ def info(
         result["metric"] = metric
     text = table(lines)
     if signature:
-        text += f"\n{signature} (oracle: the best {'BLEU+1' if metric == 'bleu' else shown(str(metric))} of each list)"
+        text += f"\n{signature} (oracle: the best {'BLEU+1' if metric == 'bleu' else shown(str(metric))} of each list{others})"
     if len(nbest.global_names) > MANY or len(nbest.sparse_names):
         text += "\n\n" + group_table(groups)
     elif features:
@@ -358,14 +361,14 @@ def score(
     Example:
       boostfeat score test.nbest -m model.json --metrics bleu,bleu-sbp,chrf,ter
     """
-    from ..lists.choices import Scorer, best_choice
+    from ..lists.choices import Scorer
     from ..lists.store import read_store
     from ..metrics.metric import metrics_of
     from ..metrics.significance import bootstrap_sums, confidence_interval, exact_sums
 
     nbest = read_store(store)
     wanted = metrics_of(metrics if metrics is not None else default_metrics(nbest), nbest)
-    chosen = best_choice(nbest, model_scores(nbest, model, store, files, quiet=quiet))
+    chosen = _chosen(nbest, model, store, files, quiet=quiet)
     scorer = Scorer(nbest)
     results: dict[str, dict[str, Any]] = {}
     for metric in wanted:
@@ -375,6 +378,15 @@ def score(
         results[metric.name] = {"score": found.score, "signature": found.signature, "confidence": interval}
     rows = [[name, f"{r['score']:.2f}", _interval(r["confidence"]), r["signature"]] for name, r in results.items()]
     emit({"metrics": results, "sentences": len(nbest)}, table(rows, right=(1,)), as_json=as_json)
+
+
+def _chosen(nbest: NBest, model: str | None, store: str, files: ResourceFiles, *, quiet: bool) -> I64:
+    """[S] the best of each list. The output of one system leaves no choice: it needs neither scores nor a model."""
+    from ..lists.choices import best_choice, first_choice
+
+    if model is None and not nbest.has_scores and (nbest.hyp_ptr[1:] - nbest.hyp_ptr[:-1] <= 1).all():
+        return first_choice(nbest)
+    return best_choice(nbest, model_scores(nbest, model, store, files, quiet=quiet))
 
 
 def model_scores(nbest: NBest, model: str | None, store: str, files: ResourceFiles, *, quiet: bool) -> F64:

@@ -231,9 +231,9 @@ def _column(table: Table, name: str, path: str) -> F64:
     values = [_value(cell) for cell in table[name]]
     if None in values:
         k = values.index(None)
-        raise FormatError(
-            f"{path}: row {k + 1}", expected=f"a finite number for {name}", found=clip_json(table[name][k]), fix="repair the file"
-        )
+        cell = table[name][k]
+        found = clip(cell) if isinstance(cell, str) else clip_json(cell)
+        raise FormatError(f"{path}: row {k + 1}", expected=f"a finite number for {name}", found=found, fix="repair the file")
     return np.array(values, np.float64)
 
 

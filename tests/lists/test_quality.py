@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
 import json
+import lzma
 import tarfile
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import zstandard
 
 from boostfeat import formats
 from boostfeat.core.errors import FormatError, InputError
 from boostfeat.lists.build import ReadOptions
+from boostfeat.lists.choices import Scorer, first_choice
 from boostfeat.lists.merging import concat, merge
 from boostfeat.lists.nbest import NBest
 from boostfeat.lists.quality import join_qualities
@@ -83,23 +87,37 @@ def test_bad_json_lines(tmp_path: Path, line: str, message: str) -> None:
         formats.read(tmp_path / "list", ReadOptions())
 
 
-COMET = json.dumps({"dev": [{"src": "x", "mt": t, "COMET": c} for t, c in (("a b", 0.9), ("a", 0.5), ("c", 0.1))]})
+def comet(**more: float) -> str:
+    """What ``comet-score -s SRC -t HYP -r REF --to_json FILE`` writes, with ``--mc_dropout`` a variance too."""
+    rows = [{"src": "x", "mt": text, "ref": "a b", "COMET": c, **more} for text, c in (("a b", 0.9), ("a", 0.5), ("c", 0.1))]
+    return json.dumps({"out/dev.txt": rows}, indent=4)
+
+
+COMET = comet()
 FILES = {  # content, column, values, weights
     "text": ("0.9\n0.5\n0.1\n", "", [0.9, 0.5, 0.1], [1, 1, 1]),
+    "no end of line": ("0.9\n0.5\n1e-1", "", [0.9, 0.5, 0.1], [1, 1, 1]),
+    "lines of Windows": ("0.9\r\n0.5\r\n0.1\r\n", "", [0.9, 0.5, 0.1], [1, 1, 1]),
     "two a line": ("1 2\n3 4\n5 6\n", "", [1, 3, 5], [2, 4, 6]),
+    "two with a tab": ("1\t2\n3\t4\n5\t6\n", "", [1, 3, 5], [2, 4, 6]),
     "TSV": ("text\tda\nx\t70\ny\t80\nz\t90\n", ":da", [70, 80, 90], [1, 1, 1]),
+    "TSV with one column of numbers": ("text\tda\nx\t70\ny\t80\nz\t90\n", "", [70, 80, 90], [1, 1, 1]),
     "TSV with lengths": ("edits\tlen\n1\t2\n3\t4\n5\t6\n", ":edits,len", [1, 3, 5], [2, 4, 6]),
     "JSON": ("[0.9, 0.5, 0.1]", "", [0.9, 0.5, 0.1], [1, 1, 1]),
+    "JSON of objects": ('[{"q": {"da": 1}}, {"q": {"da": 2}}, {"q": {"da": 3}}]', ":q.da", [1, 2, 3], [1, 1, 1]),
+    "JSON lines": ('{"e": 1, "n": 2}\n{"e": 3, "n": 4}\n{"e": 5, "n": 6}\n', ":e,n", [1, 3, 5], [2, 4, 6]),
     "COMET": (COMET, "", [0.9, 0.5, 0.1], [1, 1, 1]),
+    "COMET with variances": (comet(variance=0.01), ":COMET", [0.9, 0.5, 0.1], [1, 1, 1]),
 }
+PACKERS = {"": bytes, "gz": gzip.compress, "xz": lzma.compress, "bz2": bz2.compress, "zst": zstandard.compress}
 
 
-@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("packed", PACKERS)
 @pytest.mark.parametrize("case", FILES)
-def test_files(nbest: NBest, tmp_path: Path, case: str, packed: bool) -> None:
+def test_files(nbest: NBest, tmp_path: Path, case: str, packed: str) -> None:
     content, column, values, weights = FILES[case]
-    path = tmp_path / ("numbers.gz" if packed else "numbers")
-    path.write_bytes(gzip.compress(content.encode()) if packed else content.encode())
+    path = tmp_path / f"numbers.{packed}"
+    path.write_bytes(PACKERS[packed](content.encode()))
     found = join_qualities(nbest, [f"new={path}{column}"], ["new"]).quality
     assert found.names == ("comet", "edits", "new")
     assert found.lower == (False, True, True)
@@ -107,24 +125,43 @@ def test_files(nbest: NBest, tmp_path: Path, case: str, packed: bool) -> None:
     assert found.weight[:, 2].tolist() == weights
 
 
-@pytest.mark.parametrize(
-    ("content", "spec", "lower", "message"),
-    [
-        ("1\n2\n", "new={}", (), "numbers: expected 3 numbers, one for each hypothesis in the order of the list, found 2"),
-        ("1\nnan\n3\n", "new={}", (), "numbers:2: expected a finite number, found 'nan'"),
-        ("1\n2\n3\n", "bleu={}", (), "quality column 'bleu': expected a name that is no metric"),
-        ("1\n2\n3\n", "bleu+0.5={}", (), "expected a name that is no metric"),
-        ("1\n2\n3\n", "a,b={}", (), "expected a name that is no metric, without blanks"),
-        ("1\n2\n3\n", "new", (), "--quality new: expected NAME=FILE, found no name or no file"),
-        ("1\n2\n3\n", "new={}", ("old",), r"--lower-is-better old: expected a quality column \(new, comet, edits\), found none"),
-        ("a\tb\n1\t2\n1\t2\n1\t2\n", "new={}", (), "expected one column of numbers, found 2"),
-        (COMET.replace('"a b"', '"b"'), "new={}", (), "expected the texts of the list, found others in 1 of 3 rows"),
-    ],
-)
-def test_bad_files(nbest: NBest, tmp_path: Path, content: str, spec: str, lower: tuple[str, ...], message: str) -> None:
+BAD_FILES = [  # content, what is asked for, columns that are better when lower, message
+    ("1\n2\n", "new={}", (), "numbers: expected 3 numbers, one for each hypothesis in the order of the list, found 2"),
+    ("1\n2\n3\n4\n", "new={}", (), "numbers: expected 3 numbers, one for each hypothesis in the order of the list, found 4"),
+    ("1 2\n3 4\n", "new={}", (), "numbers: expected 3 numbers, one for each hypothesis in the order of the list, found 2"),
+    ("1\nnan\n3\n", "new={}", (), "numbers:2: expected a finite number, found 'nan'"),
+    ("1\n-inf\n3\n", "new={}", (), "numbers:2: expected a finite number, found '-inf'"),
+    ("1\n\n3\n", "new={}", (), "numbers:2: expected a number a line, or a numerator and a denominator on each, found ''"),
+    ("1 2\n3\n5 6\n", "new={}", (), "numbers:2: expected a number a line, or a numerator and a denominator on each, found '3'"),
+    ("1 2\n3 4\n5 -6\n", "new={}", (), "numbers: row 3: expected a denominator of 0 or more, found -6.0"),
+    ("da\n1\nNaN\n3\n", "new={}:da", (), "numbers: row 2: expected a finite number for da, found 'NaN'"),
+    ("da\n1\n2\n3\n", "new={}:dq", (), "numbers: expected a column 'dq', found '[\"da\"]'; name one of these"),
+    ("[1, NaN, 3]", "new={}", (), "numbers:1: expected JSON, found NaN"),
+    ('[{"q": 1}, {"p": 2}, {"q": 3}]', "new={}:q", (), "numbers: row 2: expected a finite number for q, found 'null'"),
+    ("", "new={}", (), "numbers: expected numbers, found an empty file"),
+    ("1\n2\n3\n", "bleu={}", (), "quality column 'bleu': expected a name that is no metric"),
+    ("1\n2\n3\n", "bleu+0.5={}", (), "expected a name that is no metric"),
+    ("1\n2\n3\n", "a,b={}", (), "expected a name that is no metric, without blanks"),
+    ("1\n2\n3\n", "new", (), "--quality new: expected NAME=FILE, found no name or no file"),
+    ("1\n2\n3\n", "new={}", ("old",), "--lower-is-better old: expected a quality column (new), found none"),
+    ("a\tb\n1\t2\n1\t2\n1\t2\n", "new={}", (), "expected one column of numbers, found 2"),
+    (comet(variance=0.01), "new={}", (), "expected one column of numbers, found 2 among"),
+    (COMET.replace('"mt": "a b"', '"mt": "b"'), "new={}", (), "expected the texts of the list, found others in 1 of 3 rows"),
+]
+
+
+@pytest.mark.parametrize(("content", "spec", "lower", "message"), BAD_FILES)
+def test_bad_files_are_one_line(boostfeat, tmp_path: Path, content: str, spec: str, lower: tuple[str, ...], message: str) -> None:
+    (tmp_path / "list").write_text("0 ||| a b ||| lm= 1 ||| -1\n0 ||| a ||| lm= 2 ||| -2\n1 ||| c ||| lm= 3 ||| -3\n")
     (tmp_path / "numbers").write_text(content)
-    with pytest.raises(InputError, match=message):
-        join_qualities(nbest, [spec.format(tmp_path / "numbers")], lower)
+    flags = [word for name in lower for word in ("--lower-is-better", name)]
+    store = tmp_path / "a.nbest"
+    code, out, err = boostfeat(
+        "import", tmp_path / "list", "--quality", spec.format(tmp_path / "numbers"), *flags, "-o", store, "-q"
+    )
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert message in err
+    assert not store.exists()
 
 
 def test_import_convert_and_join(boostfeat, tmp_path: Path) -> None:
@@ -198,9 +235,32 @@ def test_a_system_of_wmt23(boostfeat, real: Path, tmp_path: Path) -> None:
     store = tmp_path / "w.nbest"
     made = ("--system", f"ONLINE-W={tmp_path / 'system-outputs'}", "-r", tmp_path / "references", "--tokenize", "13a")
     assert boostfeat("import", *made, "-o", store, "-q")[0] == 0
-    code, out, _ = boostfeat("info", store, "--json")
+    for command, score in (("info", lambda out: out["first"]), ("score", lambda out: out["metrics"]["bleu"]["score"])):
+        code, out, _ = boostfeat(command, store, "--json")
+        assert code == 0
+        assert round(score(json.loads(out)), 2) == 47.37
+
+
+def test_the_output_of_one_system_needs_no_model(boostfeat, tmp_path: Path) -> None:
+    """Where every list has one hypothesis there is nothing to choose; with two, something has to."""
+    for name, lines in (("one", "a b c d\nx\n"), ("two", "a b c\ny\n"), ("ref", "a b c d\nz\n")):
+        (tmp_path / name).write_text(lines)
+    systems = [f"{name}={tmp_path / name}" for name in ("one", "two")]
+    made = ("-r", tmp_path / "ref", "-o", tmp_path / "a.nbest", "-q")
+    assert boostfeat("import", "--system", systems[0], *made)[0] == 0
+    code, out, _ = boostfeat("score", tmp_path / "a.nbest", "--metrics", "wer", "--json")
     assert code == 0
-    assert round(json.loads(out)["first"], 2) == 47.37
+    assert json.loads(out)["metrics"]["wer"]["score"] == 100 * 1 / 5
+    assert boostfeat("import", "--system", systems[0], "--system", systems[1], *made)[0] == 0
+    code, _, err = boostfeat("score", tmp_path / "a.nbest")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "expected hypotheses with a decoder score, found some without; give a model with -m" in err
+
+
+def test_stores_of_before_have_words_as_they_stand() -> None:
+    old = read_store(Path(__file__).parents[1] / "compat" / "0.1.0" / "list.nbest")
+    assert old.tokenizer == "none"
+    assert "|tok:none|" in Scorer(old).score(first_choice(old), "bleu").signature
 
 
 @pytest.mark.parametrize(
@@ -211,3 +271,4 @@ def test_error_rates_of_real_speech_lists(boostfeat, real: Path, tmp_path: Path,
     assert boostfeat("import", real / "asr" / f"{name}.json.xz", "-o", tmp_path / "a.nbest", "-q")[0] == 0
     found = json.loads(boostfeat("info", tmp_path / "a.nbest", "--metric", "wer", "--json")[1])
     assert (round(found["first"], 2), round(found["oracle"], 2)) == (first, best)
+    assert "; --metric wer, ter, chrf, ... has others)" in boostfeat("info", tmp_path / "a.nbest")[1]
