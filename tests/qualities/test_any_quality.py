@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
 from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat.boosting.boost import boost
@@ -16,6 +20,7 @@ from boostfeat.boosting.options import recipe
 from boostfeat.core.errors import InputError
 from boostfeat.lists.choices import Scorer, best_choice, mean_score
 from boostfeat.lists.nbest import NBest, Qualities
+from boostfeat.lists.quality import join_qualities
 from boostfeat.lists.store import write_store
 from boostfeat.metrics.bleu import sentence_bleu
 from boostfeat.metrics.significance import (
@@ -113,7 +118,7 @@ def test_a_column_of_our_own_gain_gives_the_same_bytes(dev, select, learner):
     assert told(learn(learner, column, held_out, "file", metric="bleu")) == told(mine)
 
 
-@pytest.mark.parametrize("learner", ["pro", "paper"])
+@pytest.mark.parametrize("learner", ["pro", "adagrad", "arow", "paper"])
 def test_the_gain_of_bleu_is_bleu_plus_alpha(dev, select, learner):
     """Where corpus BLEU has no say, learning BLEU is learning BLEU+α."""
     mine = learn(learner, dev, select, "bleu", metric="bleu")
@@ -144,6 +149,28 @@ def test_the_other_sign_and_direction_change_nothing(dev, select, learner, colum
     again = learn(learner, turned(dev), turned(select), column)
     assert dict(again.weights) == dict(chosen.weights)
     assert [-row["select"] for row in again.history] == [row["select"] for row in chosen.history]
+
+
+# Numbers that are apart by more than rounding, or equal; lengths that divide them
+numbers = st.integers(-40, 40).map(lambda k: k / 8)
+lengths = st.integers(1, 9).map(float)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.sampled_from(LEARNERS), st.data())
+def test_the_other_sign_of_any_column_changes_nothing(dev, learner, data):
+    """q, higher is better, and -q, lower is better, are the same quality, whatever q is; both may be refused."""
+    value = data.draw(arrays.arrays(np.float64, dev.n_hyps, elements=numbers, fill=numbers))
+    weight = data.draw(arrays.arrays(np.float64, dev.n_hyps, elements=lengths, fill=lengths))
+
+    def outcome(sign: float) -> str:
+        own = with_column(dev, "any", sign * value, weight, lower=sign < 0)
+        try:
+            return told(learn(learner, own, None, "any", metric="bleu"), without=("oracle", "prediction"))
+        except InputError as error:
+            return str(error)
+
+    assert outcome(-1) == outcome(1)
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
@@ -204,6 +231,35 @@ def bare_stores(dev, select, tmp_path_factory) -> dict[str, str]:
     for name, nbest in (("dev", dev), ("select", select), ("test", judged(3))):
         write_store(without_references(nbest), folder / f"{name}.nbest")
     return {name: str(folder / f"{name}.nbest") for name in ("dev", "select", "test")}
+
+
+def command(learner: str, store: Path, *words: object) -> tuple[object, ...]:
+    how = [f"{name}={value}" for name, value in QUICK.get(learner, {"rounds": 3, "min_occurrences": 5}).items()]
+    first = ("induce", store) if learner in BOOSTING else ("tune", store, "--method", learner)
+    recipe_ = ("--recipe", BOOSTING[learner]) if learner in BOOSTING else ()
+    return (*first, *recipe_, *(word for setting in how for word in ("--set", setting)), *words, "-q")
+
+
+@pytest.fixture(scope="module")
+def filed(dev, tmp_path_factory) -> Path:
+    """The store of a list with BLEU+1 in a column that was read from a file of text, and a constant one."""
+    folder = tmp_path_factory.mktemp("filed")
+    (folder / "file.txt").write_text("".join(f"{x!r}\n" for x in sentence_bleu(dev.stats).tolist()))
+    (folder / "flat.txt").write_text("0.5\n" * dev.n_hyps)
+    write_store(join_qualities(dev, [f"{name}={folder / name}.txt" for name in ("file", "flat")]), folder / "dev.nbest")
+    return folder / "dev.nbest"
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_model_files_differ_in_the_name_of_the_gain_and_nothing_else(boostfeat, filed, tmp_path, learner):
+    for gain in ("bleu+1", "file"):
+        assert boostfeat(*command(learner, filed, "--gain", gain, "--metric", "bleu", "-o", tmp_path / f"{gain}.json"))[0] == 0
+    mine, other = ((tmp_path / f"{gain}.json").read_text().splitlines() for gain in ("bleu+1", "file"))
+    differ = [pair for pair in zip(mine, other, strict=True) if pair[0] != pair[1]]
+    assert [tuple(line.strip(" ,") for line in pair) for pair in differ] == [('"gain": "bleu+1"', '"gain": "file"')]
+    code, out, err = boostfeat(*command(learner, filed, "--gain", "flat", "--metric", "bleu", "-o", tmp_path / "flat.json"))
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "flat: expected a quality column that tells hypotheses of a list apart, found the same number for all of each" in err
 
 
 def test_commands_on_lists_without_references(boostfeat, bare_stores, tmp_path):

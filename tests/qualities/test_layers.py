@@ -78,6 +78,12 @@ def test_modules_import_each_other_in_no_circle() -> None:
     list(TopologicalSorter(graph).static_order())  # raises CycleError, which names the circle
 
 
+def test_what_is_learnt_is_known_to_metrics_alone() -> None:
+    """Sentence BLEU is one gain among many: its module defines it, that of metrics takes it, and nobody else does."""
+    found = {str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py") if "sentence_bleu" in path.read_text()}
+    assert found == {"metrics/bleu.py", "metrics/metric.py"}
+
+
 def imports(path: Path) -> Iterator[tuple[int, str]]:
     """(line, module inside boostfeat) of every import of a file, wherever it stands."""
     own = name(path)
