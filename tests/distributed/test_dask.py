@@ -186,18 +186,19 @@ def test_mixing_is_the_mean_of_what_the_shards_learn(lists, stores, fleet, tuner
     assert mixed.weights == pytest.approx({name: (alone[0][name] + alone[1][name]) / 2 for name in alone[0]}, rel=1e-12)
 
 
-def test_induce_and_tune_commands(stores, client, boostfeat, tmp_path):
+@pytest.mark.parametrize("gain", ["bleu", "wer"])
+def test_induce_and_tune_commands(stores, client, boostfeat, tmp_path, gain):
     here, there = tmp_path / "here.json", tmp_path / "there.json"
     dev, select = stores
     cluster = ("--engine", "dask", "--scheduler", client.scheduler.address, "--workers", 2)
-    induce = ("induce", dev, "--select", select, "--recipe", "paper", "--rounds", 2, "--draws", 200)
+    induce = ("induce", dev, "--select", select, "--recipe", "paper", "--rounds", 2, "--draws", 200, "--gain", gain)
     assert boostfeat(*induce, "-o", here)[0] == 0
     code, out, err = boostfeat(*induce, "-o", there, *cluster)
     assert code == 0
     assert here.read_bytes() == there.read_bytes()
     assert "trees" in out
     assert "dashboard: http" in err
-    tune = ("tune", dev, "--method", "rm", "--epochs", 1)
+    tune = ("tune", dev, "--method", "rm", "--epochs", 1, "--gain", gain)
     assert boostfeat(*tune, "-o", here)[0] == 0
     assert boostfeat(*tune, "-o", there, *cluster[:-1], 1)[0] == 0
     assert here.read_bytes() == there.read_bytes()
