@@ -12,7 +12,7 @@ from ..core.arrays import F64
 from ..core.errors import InputError
 from ..lists.choices import Scorer, best_choice
 from ..lists.nbest import NBest
-from ..metrics.metric import metric_of
+from ..lists.quality import choosing_metric
 from ..model.levels import Level
 from ..model.model import Model
 from ..model.units import UnitSpace
@@ -42,7 +42,7 @@ class Record:
         self.options, self.select, self.init, self.so_far, self.callback = options, select, init, so_far, callback
         self.config = json.loads(json.dumps({**asdict(options), "seed": seed, "init": init.signature if init else None}))
         self.n_init = len(init.trees) if init else 0
-        if select is not None and metric_of(options.metric, select).lower_is_better:
+        if select is not None and choosing_metric(select, options.metric).lower_is_better:
             self.config["lower_is_better"] = True
 
     def start(self, first_weights: Callable[[], dict[str, float]]) -> None:

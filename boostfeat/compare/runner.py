@@ -369,11 +369,11 @@ def _describe(path: str, options: CompareOptions) -> dict[str, Any]:
     nbest = read_store(path)
     if not len(nbest):
         raise InputError(f"{path}: expected a list with sentences, found none; import it with -r REF")
-    for metric in (metric_of(options.gain, nbest), *reported(options, nbest)):
-        try:
+    try:
+        for metric in (metric_of(options.gain, nbest), *reported(options, nbest)):
             metric.check(nbest)
-        except InputError as error:
-            raise InputError(f"{path}: {error}") from None
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
     sizes = {"sentences": len(nbest), "hypotheses": nbest.n_hyps}
     return {"path": os.path.abspath(path), "sha256": digest, **sizes, "n_refs": Scorer(nbest).n_refs}
 

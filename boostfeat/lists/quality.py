@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..core.errors import InputError, clip
-from ..metrics.metric import METRICS
+from ..metrics.metric import METRICS, Metric, metric_of
 from .joining import check_numbers
 from .nbest import NBest
 from .number_files import Numbers, read_numbers, split_spec
@@ -47,6 +47,16 @@ def default_metric(nbest: NBest) -> str:
     if not nbest.has_stats and not nbest.quality.names:
         raise InputError("expected a list with references or a quality column, found neither; import it with -r or --quality")
     return "bleu" if nbest.has_stats else nbest.quality.names[0]
+
+
+def choosing_metric(select: NBest, name: str) -> Metric:
+    """The metric that chooses on a held-out list: raises where the list lacks it, or where it cannot tell hypotheses apart."""
+    try:
+        metric = metric_of(name, select)
+        metric.check_learnable(select)
+    except InputError as error:
+        raise InputError(f"select: {error}") from None
+    return metric
 
 
 def check_name(name: str) -> None:

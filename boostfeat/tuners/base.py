@@ -23,6 +23,7 @@ from ..core.files import decode, read_chunks
 from ..lists.choices import Scorer, best_choice
 from ..lists.learnable import learnable, range_warnings
 from ..lists.nbest import NBest, SparseRows
+from ..lists.quality import choosing_metric
 from ..metrics.metric import metric_of
 from ..model.model import Model
 
@@ -157,6 +158,8 @@ class EpochLog:
     def __init__(self, features: Features, nbest: NBest, select: NBest | None, run: Run, *, train_default: bool = False) -> None:
         self.features, self.nbest, self.run = features, nbest, run
         self.scorer, self.metric = Scorer(nbest), metric_of(run.metric, nbest)
+        if select is not None:
+            choosing_metric(select, run.metric)
         self.select = (Scorer(select), Features.of(select)) if select is not None else None
         pick = run.pick if run.pick != "auto" else "select" if select is not None else "train" if train_default else "last"
         if pick == "select" and select is None:

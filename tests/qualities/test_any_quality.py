@@ -183,6 +183,16 @@ def test_a_constant_column_is_refused(dev, select, learner, value):
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
+def test_the_held_out_list_has_to_be_able_to_choose(dev, select, learner):
+    """A constant column there would take the first epoch whatever is learnt; one that is missing is said to be missing there."""
+    flat = with_column(dev, "flat", np.arange(dev.n_hyps) / dev.n_hyps)
+    with pytest.raises(InputError, match="^select: flat: expected a quality column that tells hypotheses of a list apart"):
+        learn(learner, flat, with_column(select, "flat", np.ones(select.n_hyps)), "flat")
+    with pytest.raises(InputError, match="^select: unknown metric 'flat': expected one of bleu, .*, comet, metricx$"):
+        learn(learner, flat, select, "flat")
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
 def test_threads_do_not_matter(dev, select, learner):
     assert told(learn(learner, dev, select, "metricx", threads=3)) == told(learn(learner, dev, select, "metricx"))
 
@@ -311,6 +321,16 @@ def test_compare_and_report_without_references(boostfeat, bare_stores, tmp_path)
     page = (tmp_path / "report.html").read_text()
     assert "Test metricx" in page
     assert "BLEU-SBP" not in page.split("<script")[0]
+
+
+def test_compare_names_the_list_that_lacks_a_column(boostfeat, bare_stores, filed, tmp_path):
+    lists = (bare_stores["dev"], "--select", filed, "--test", bare_stores["test"])
+    code, out, err = boostfeat("compare", bare_stores["dev"], *lists[1:], "--gain", "comte", "-o", tmp_path / "run", "-q")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert f"{bare_stores['dev']}: unknown metric 'comte': expected one of " in err
+    code, _, err = boostfeat("compare", filed, *lists[3:], "--select", filed, "--gain", "file", "-o", tmp_path / "run", "-q")
+    assert (code, err.count("\n")) == (2, 1)
+    assert f"{bare_stores['test']}: unknown metric 'file': expected one of " in err
 
 
 def test_compare_reports_what_is_asked_and_scores_again_for_more(boostfeat, dev, select, tmp_path):
