@@ -204,7 +204,7 @@ def info(
     lines = [[name.replace("_", " "), f"{value:,}" if isinstance(value, int) else str(value)] for name, value in result.items()]
     gains: dict[str, Any] = {"first": None, "mean": None, "oracle": None}
     signature = None
-    others = "" if metric else "; --metric wer, ter, chrf, ... has others"
+    others = "" if metric or not nbest.has_stats else "; --metric wer, ter, chrf, ... has others"
     if metric is None and (nbest.has_stats or nbest.quality.names):
         metric = default_metric(nbest)
     if metric is not None:

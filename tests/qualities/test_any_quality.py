@@ -186,9 +186,9 @@ def test_a_constant_column_is_refused(dev, select, learner, value):
 def test_the_held_out_list_has_to_be_able_to_choose(dev, select, learner):
     """A constant column there would take the first epoch whatever is learnt; one that is missing is said to be missing there."""
     flat = with_column(dev, "flat", np.arange(dev.n_hyps) / dev.n_hyps)
-    with pytest.raises(InputError, match="^select: flat: expected a quality column that tells hypotheses of a list apart"):
+    with pytest.raises(InputError, match=r"^select: flat: expected a quality column that tells hypotheses of a list apart"):
         learn(learner, flat, with_column(select, "flat", np.ones(select.n_hyps)), "flat")
-    with pytest.raises(InputError, match="^select: unknown metric 'flat': expected one of bleu, .*, comet, metricx$"):
+    with pytest.raises(InputError, match=r"^select: unknown metric 'flat': expected one of bleu, .*, comet, metricx$"):
         learn(learner, flat, select, "flat")
 
 
