@@ -401,9 +401,9 @@ def tokenizer(name: str) -> Callable[[str], str]:
     try:
         return BLEU(tokenize=name, force=True).tokenizer
     except (ImportError, OSError, RuntimeError) as error:
-        raise InputError(
-            f"--tokenize {name}: expected its package, found none ({str(error).splitlines()[0]}); install it"
-        ) from None
+        said = [line.strip() for line in str(error).splitlines() if line.strip()]  # its last line is what to do
+        fix = said[-1] if said else "install it"
+        raise InputError(f"--tokenize {name}: expected what this tokenizer needs, found it missing; {fix}") from None
 
 
 def _edits(name: str, *, characters: bool) -> TextMetric:

@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import lzma
+import sys
 import tarfile
 from dataclasses import replace
 from pathlib import Path
@@ -223,6 +224,14 @@ def test_tokenisers_are_sacrebleus(boostfeat, tmp_path: Path, name: str) -> None
 def test_unknown_tokenisers_list_the_known() -> None:
     with pytest.raises(InputError, match=r"unknown tokenizer 'klingon': expected one of 13a, .*none"):
         tokenizer("klingon")
+
+
+def test_a_tokeniser_without_its_package_says_what_to_install(boostfeat, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "MeCab", None)
+    monkeypatch.delitem(sys.modules, "sacrebleu.tokenizers.tokenizer_ja_mecab", raising=False)
+    code, _, err = boostfeat("import", tmp_path / "list", "--tokenize", "ja-mecab", "-o", tmp_path / "a.nbest")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "--tokenize ja-mecab: expected what this tokenizer needs, found it missing; pip install sacrebleu[ja]" in err
 
 
 def test_a_system_of_wmt23(boostfeat, real: Path, tmp_path: Path) -> None:

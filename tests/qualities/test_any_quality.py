@@ -31,7 +31,7 @@ from boostfeat.metrics.significance import (
     paired_bootstrap,
 )
 from boostfeat.model.model import Model
-from boostfeat.tuners import tuner_class
+from boostfeat.tuners import TUNERS, tuner_class
 from boostfeat.tuners.base import Run
 
 SMALL = SyntheticOptions(sentences=24, hyps=14, features=5)
@@ -94,6 +94,10 @@ def told(model: Model, *, without: tuple[str, ...] = ()) -> str:
     """All of a model but its options and signature, and some numbers of its history."""
     history = [{key: value for key, value in row.items() if key not in without} for row in model.history]
     return json.dumps({**model.to_json(), "config": None, "signature": None, "history": history})
+
+
+def test_every_tuner_is_among_the_learners() -> None:
+    assert set(QUICK) == set(TUNERS)
 
 
 @pytest.mark.parametrize("gain", GAINS)
