@@ -210,7 +210,8 @@ def choose(system: System, model: Model, nbest: NBest, *, threads: int = 1) -> I
     if system.method == "mbr":
         from ..lists.mbr import mbr_choice
 
-        return mbr_choice(nbest, model.decision_function(nbest), threads=threads)
+        gain = model.config.get("gain", "bleu")
+        return mbr_choice(nbest, model.decision_function(nbest), gain=gain, threads=threads)
     return model.predict(nbest)
 
 

@@ -1,8 +1,9 @@
-"""Minimum Bayes risk [KB04]: the hypothesis of the highest expected BLEU+1, the list taken for references.
+"""Minimum Bayes risk [KB04]: the hypothesis of the highest expected gain, the list taken for references.
 
-    E(h) = Σ_{h'} p(h') BLEU+1(h, h'),   p = softmax(scale · score) over the list
+    E(h) = Σ_{h'} p(h') gain(h, h'),   p = softmax(scale · score) over the list
 
-Exact, over all pairs of a list: what two hypotheses have in common is counted on bit sets of n-gram keys (see ``ngrams``).
+Exact, over all pairs of a list. For BLEU+1, what two hypotheses have in common is counted on bit sets of n-gram keys (see
+``ngrams``); chrF, TER, WER and CER count every pair.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numba import njit
 
-from ..core.arrays import F64, I64
+from ..core.arrays import F64, I64, in_threads
 from ..core.errors import InputError
+from ..metrics.metric import Bleu, SentenceBleu, TextMetric, metric_of
 from ..metrics.ngrams import list_keys, posteriors
 from .choices import best_choice
 from .nbest import NBest
@@ -108,13 +110,17 @@ def _log_totals(length, logs):  # type: ignore[no-untyped-def]
     return logs[length] + logs[length] + logs[max(length - 2, 0) + 1] + logs[max(length - 3, 0) + 1]
 
 
-def expected_gains(hyp_ptr: I64, words: Words, p: F64, *, threads: int = 1) -> F64:
-    """[H, C] expected BLEU+1 of every hypothesis under each of C posteriors p [H, C]. Does not depend on the threads."""
+def _check_longest(hyp_ptr: I64) -> None:
     if (longest := int(np.diff(hyp_ptr).max(initial=0))) > LONGEST:
         raise InputError(
             f"minimum Bayes risk: expected lists of at most {LONGEST:,} hypotheses, since all pairs are compared, found one of "
             f"{longest:,}; import fewer with --size, or leave it out (featurize: without the template mbr, and with --scale)"
         )
+
+
+def expected_gains(hyp_ptr: I64, words: Words, p: F64, *, threads: int = 1) -> F64:
+    """[H, C] expected BLEU+1 of every hypothesis under each of C posteriors p [H, C]. Does not depend on the threads."""
+    _check_longest(hyp_ptr)
     out = np.zeros(p.shape)
     with np.errstate(divide="ignore"):
         logs = np.log(np.arange(int(words.counts.max(initial=0)) + 2, dtype=np.float64))
@@ -130,12 +136,39 @@ def expected_gains(hyp_ptr: I64, words: Words, p: F64, *, threads: int = 1) -> F
     return out
 
 
-def mbr_gains(nbest: NBest, scores: F64, scales: Sequence[float] = (1.0,), *, threads: int = 1) -> F64:
-    """[H, C] expected BLEU+1 under the softmax of the scores [H] at each of C scales; pairs are compared once for all."""
+def mbr_gains(nbest: NBest, scores: F64, scales: Sequence[float] = (1.0,), *, gain: str = "bleu", threads: int = 1) -> F64:
+    """[H, C] expected gain under the softmax of the scores [H] at each of C scales; pairs are compared once for all."""
     p = np.stack([posteriors(nbest.hyp_ptr, scores, scale=scale) for scale in scales], axis=1)
-    return expected_gains(nbest.hyp_ptr, tokenise(nbest.text)[0], p, threads=threads)
+    metric = metric_of(gain, nbest)
+    if isinstance(metric, Bleu | SentenceBleu):
+        return expected_gains(nbest.hyp_ptr, tokenise(nbest.text)[0], p, threads=threads)
+    if not isinstance(metric, TextMetric):
+        raise InputError(
+            f"minimum Bayes risk by {gain}: expected a metric that compares two texts (bleu, chrf, ter, wer, cer), found "
+            "one that does not; leave mbr out"
+        )
+    return _expected_of_texts(nbest, metric, p, threads=threads)
 
 
-def mbr_choice(nbest: NBest, scores: F64, *, scale: float = 1.0, threads: int = 1) -> I64:
-    """[S] the hypothesis of the highest expected BLEU+1, the first among equals; -1 where the list is empty."""
-    return best_choice(nbest, mbr_gains(nbest, scores, (scale,), threads=threads)[:, 0])
+def _expected_of_texts(nbest: NBest, metric: TextMetric, p: F64, *, threads: int) -> F64:
+    """[H, C] the same by a metric of texts: a list of n hypotheses is n lists of them, each with one as the reference."""
+    _check_longest(nbest.hyp_ptr)
+    text, out = nbest.text, np.zeros(p.shape)
+
+    def work(s: int) -> None:
+        first, last = int(nbest.hyp_ptr[s]), int(nbest.hyp_ptr[s + 1])
+        n = last - first
+        own = text.slice(first, n)
+        rows = metric.count(
+            hyp_ptr=np.arange(n + 1) * n, text=own.take(np.tile(np.arange(n), n)), ref_ptr=np.arange(n + 1), refs=own
+        )
+        gains = metric.higher(metric.score(rows)).reshape(n, n)  # [reference, hypothesis]
+        out[first:last] = np.einsum("rh,rc->hc", gains, p[first:last])
+
+    in_threads(work, [s for s in range(len(nbest)) if nbest.hyp_ptr[s + 1] > nbest.hyp_ptr[s]], threads)
+    return out
+
+
+def mbr_choice(nbest: NBest, scores: F64, *, scale: float = 1.0, gain: str = "bleu", threads: int = 1) -> I64:
+    """[S] the hypothesis of the highest expected gain, the first among equals; -1 where the list is empty."""
+    return best_choice(nbest, mbr_gains(nbest, scores, (scale,), gain=gain, threads=threads)[:, 0])

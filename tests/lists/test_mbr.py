@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -14,6 +15,7 @@ from strategies import build
 from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat.compare.systems import SYSTEMS, FitOptions, choose, fit, search
+from boostfeat.core.errors import InputError
 from boostfeat.formats import read
 from boostfeat.lists.build import HypRecord, ReadOptions, attach
 from boostfeat.lists.choices import Scorer, best_choice
@@ -21,6 +23,7 @@ from boostfeat.lists.mbr import expected_gains, mbr_choice, mbr_gains
 from boostfeat.lists.nbest import NBest, strings
 from boostfeat.lists.words import tokenise
 from boostfeat.metrics.bleu import sentence_bleu
+from boostfeat.metrics.metric import metric_of
 from boostfeat.metrics.ngrams import key_masses, list_keys, posteriors
 
 
@@ -130,3 +133,27 @@ def test_real_lists(real):
     scorer = Scorer(nbest)
     scores = [scorer.score(choice, "bleu-sbp").score for choice in (best_choice(nbest, nbest.score), chosen)]
     assert scores == pytest.approx([28.24, 28.24], abs=0.005)
+
+
+@pytest.mark.parametrize("gain", ["chrf", "ter", "wer", "cer"])
+def test_any_metric_of_texts(gain, dev):
+    """Against the metric's own scores with each hypothesis as the only reference."""
+    nbest = dev[:3]
+    scores = np.random.default_rng(2).normal(size=nbest.n_hyps)
+    p = posteriors(nbest.hyp_ptr, scores, scale=0.7)
+    metric, expected = metric_of(gain), np.zeros(nbest.n_hyps)
+    for s in range(len(nbest)):
+        own = nbest[s : s + 1]
+        first = int(nbest.hyp_ptr[s])
+        for r in range(own.n_hyps):
+            judged = replace(own, refs=own.text.slice(r, 1), ref_ptr=np.array([0, 1]))
+            expected[first : first + own.n_hyps] += p[first + r] * metric.gain(judged)
+    found = mbr_gains(nbest, scores, (0.7,), gain=gain)[:, 0]
+    assert found == pytest.approx(expected, abs=1e-9)
+    assert (found == mbr_gains(nbest, scores, (0.7,), gain=gain, threads=3)[:, 0]).all()
+    assert (mbr_choice(nbest, scores, scale=0.7, gain=gain) == best_choice(nbest, expected)).all()
+
+
+def test_a_metric_of_no_texts_is_refused(dev):
+    with pytest.raises(InputError, match="by bleu-ter: expected a metric that compares two texts"):
+        mbr_gains(dev, np.zeros(dev.n_hyps), gain="bleu-ter")
