@@ -10,6 +10,7 @@ from ..model.model import Model
 from ..trees.tree import Tree
 from .local import Local
 from .options import BoostOptions
+from .penalties import Tell, Why, with_penalties
 from .record import Callback, Record
 from .stopping import kept_rounds
 
@@ -57,17 +58,18 @@ def boost(
     init: Model | None = None,
     so_far: Model | None = None,
     callback: Callback | None = None,
+    tell: Tell | None = None,
 ) -> Model:
     """Learn linear weights, then trees, on dev; keep the rounds up to the best gain on select.
 
     Without select, all rounds are kept. After each round ``callback`` gets the history row and the model with all trees so far;
     given back as ``so_far`` with the same lists, options and seed, it is continued to the very model an uninterrupted run gives:
-    an interrupt loses nothing but the round under way.
+    an interrupt loses nothing but the round under way. ``tell`` hears of the fits that choose a penalty.
     """
-    options = options or BoostOptions()
     dev, select = learnable(dev), None if select is None else learnable(select)
+    options, why = with_penalties(dev, options or BoostOptions(), seed=seed, threads=threads, init=init, so_far=so_far, tell=tell)
     engine = Local(dev, options, seed=seed, threads=threads)
-    return run_rounds(engine, select, options, seed=seed, init=init, so_far=so_far, callback=callback)
+    return run_rounds(engine, select, options, seed=seed, why=why, init=init, so_far=so_far, callback=callback)
 
 
 def run_rounds(
@@ -76,16 +78,17 @@ def run_rounds(
     options: BoostOptions,
     *,
     seed: int,
+    why: Why | None = None,
     init: Model | None = None,
     so_far: Model | None = None,
     callback: Callback | None = None,
 ) -> Model:
-    """Figure 3 of [TA13] on an engine.
+    """Figure 3 of [TA13] on an engine; ``why`` is what the model records of how its penalties were chosen.
 
     1. F_0 = X λ, λ = argmin Ψ + l2/2 |λ|²  (or the weights and trees of ``init``)
     2. for m = 1..M:  y = -dΨ/dF = A' P' σ(-z);  h_m = tree fitted to y;  ρ_m = argmin Ψ(F + ρ h_m) + l2/2 ρ²;  F += ρ_m h_m
     """
-    record = Record(options, select, seed=seed, init=init, so_far=so_far, callback=callback)
+    record = Record(options, select, seed=seed, why=why, init=init, so_far=so_far, callback=callback)
     record.start(engine.first_weights)  # F_0 = X λ
     resume(engine, record.model, record.n_init, options)
     if so_far is None:

@@ -16,6 +16,8 @@ from ..model.levels import LEVELS, Level
 from ..trees.options import TREES, TreeOptions
 
 RULES = ("best", "last-se")
+AUTO = "auto"  # chosen by folds, see boosting.penalties
+NOTHING_TO_CHOOSE = 1000.0  # of lists without sparse features, and of a few sentences
 # Options of release 0.1 that no paper of ours describes and that did not help: examples/results.md has their figures.
 GONE = (
     *("loss", "scale", "anneal", "subsample", "columns", "curvature", "leaf_l2", "min_sentences", "bags", "folds", "length"),
@@ -36,7 +38,9 @@ class BoostOptions:
     rounds: int = option(25, "Trees, at most", least=0, symbol="M", group=TREES)
     shrinkage: float = option(1.0, "Factor of every tree's weight; 1 is the paper's", above=0, most=1, group=TREES)
     l2: float = option(1.0, "L2 penalty on weights and steps", least=0, group=TREES)
-    sparse_l2: float | None = option(None, "The same on weights of sparse features", least=0, group=TREES, rare=True)
+    sparse_l2: float | str | None = option(
+        None, "The same of sparse features; auto: folds choose", least=0, words=(AUTO,), group=TREES, rare=True
+    )
     patience: int = option(10, "Rounds without a better select before it stops", least=0, group=TREES)
     gain: str = option("bleu", "What is learnt: bleu, chrf, ter, wer or a column", group=PAIRS)
     metric: str = option("bleu-sbp", "Chooses the round: bleu-sbp, or that of the gain", group=TREES)
@@ -51,8 +55,8 @@ class BoostOptions:
         check(self)
 
     def penalties(self, n_dense: int, n_sparse: int) -> list[float]:
-        """[D + N] the penalty on each initial weight."""
-        return [self.l2] * n_dense + [self.l2 if self.sparse_l2 is None else self.sparse_l2] * n_sparse
+        """[D + N] the penalty on each initial weight, once ``auto`` is a number."""
+        return [self.l2] * n_dense + [self.l2 if self.sparse_l2 is None else float(self.sparse_l2)] * n_sparse
 
     @property
     def context_metric(self) -> str:
@@ -75,7 +79,7 @@ _DEFAULT = BoostOptions(
     rule="last-se",
     resample_pairs=5,
     context=True,
-    sparse_l2=1000.0,  # of 100 pairs a sentence: thousands of indicators tell the same few sentences apart
+    sparse_l2=AUTO,
     pairs=PairOptions(draws=2500, alpha=0.1),
     tree=TreeOptions(max_leaves=4, min_occurrences=1000),
 )

@@ -19,7 +19,8 @@ from typing import Annotated, Any, get_args, get_origin
 import typer
 from typer.models import OptionInfo
 
-from ..core.options import MOST, Option, changed, comma_list, default_text, options_of, titled
+from ..core.errors import InputError
+from ..core.options import MOST, Option, OptionError, changed, default_text, options_of, titled
 from .common import ALL_CORES, AllowEdited, AsJson, Quiet, Seed, Threads, edited_models
 from .outputs import Command
 
@@ -125,11 +126,12 @@ def _given(annotation: Any) -> Given | None:
 def _parameter(o: Option, taken: set[str]) -> inspect.Parameter:
     """An option as a keyword; None where its flag is not used. An old name that has come to mean another option is not its."""
     kinds = {kind.strip() for kind in o.kind.split("|")}
-    kind: Any = bool if "bool" in kinds else int if "int" in kinds else float if "float" in kinds else str
-    kind = {"list[str]": list[str], "tuple[str, str]": tuple[str, str]}.get(o.kind.partition(" |")[0], kind)
+    number: Any = bool if "bool" in kinds else int if "int" in kinds else float if "float" in kinds else str
+    number = {"list[str]": list[str], "tuple[str, str]": tuple[str, str]}.get(o.kind.partition(" |")[0], number)
     metavar = METAVARS.get(
-        kind.__name__, "A,B,..." if o.kind.startswith("tuple[str, ...") else "FILE" if "file" in o.help else "NAME"
+        number.__name__, "A,B,..." if o.kind.startswith("tuple[str, ...") else "FILE" if "file" in o.help else "NAME"
     )
+    kind: Any = str if o.words else number
     names = [o.flag or o.name, *(name for name in o.names[1:] if f"--{_flag(name)}" not in taken)]
     info = typer.Option(
         *(_switch(name, on=o.default is False) if kind is bool else f"--{_flag(name)}" for name in names),
@@ -167,7 +169,13 @@ def _flag(name: str) -> str:
 
 
 def _value(o: Option, value: Any) -> Any:
-    return comma_list(value) if isinstance(value, str) and o.kind.startswith("tuple") else value
+    """The value of a flag: what typer cannot tell from its text is read here."""
+    if not isinstance(value, str) or not (o.words or o.kind.startswith("tuple")):
+        return value
+    try:
+        return o.parse(value)
+    except InputError:
+        raise OptionError(o, f"expected {o.expected}, found {value!r}; give another") from None
 
 
 def _info(annotation: Any) -> Any:

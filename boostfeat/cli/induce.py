@@ -132,6 +132,8 @@ def induce(
     with contextlib.suppress(FileNotFoundError):
         os.unlink(partial)
     _show(model, dev, held_out, options, output, as_json=as_json)
+    if penalties := model.config.get("penalties"):
+        say(f"sparse-l2 {model.config['sparse_l2']:g}: {penalties['rule']}, by {penalties['folds']} folds", quiet=quiet)
     say(f"{len(model.trees)} trees -> {output} in {time.monotonic() - started:.1f} s", quiet=quiet)
 
 
@@ -207,8 +209,11 @@ class _Fit:
                 select = f"  select {row['select']:.2f}" if "select" in row else ""
                 bar.update(row["round"], self.options.rounds, f"loss {row['loss']:.4f}  dev {row['dev']:.2f}{select}")
 
+            def choosing(done: int, n: int) -> None:
+                bar.update(0, self.options.rounds, f"penalty of sparse features: fit {done} of {n}")
+
             try:
-                return self._boost(seed=self.seed, init=self.start, so_far=self.so_far, callback=report)
+                return self._boost(seed=self.seed, init=self.start, so_far=self.so_far, callback=report, tell=choosing)
             except KeyboardInterrupt as error:
                 if latest:
                     error.args = (self._keep(latest[0]),)

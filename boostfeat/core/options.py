@@ -35,6 +35,7 @@ class Option:
     least: float | None = None
     most: float | None = None  # inf: infinity is a value like others
     choices: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()  # values beside numbers, such as auto
     symbol: str = ""  # the paper's
     flag: str = ""  # name, or on/off of a switch; default: the field's name
     was: tuple[str, ...] = ()  # other names that are accepted
@@ -55,6 +56,8 @@ class Option:
 
     def problem(self, value: Any) -> str | None:
         """What is wrong with a value: "expected ..., found ..."; None if nothing is."""
+        if isinstance(value, str) and self.words:
+            return None if value in self.words else f"expected {self.expected}, found {value!r}"
         if value is None or isinstance(value, bool | str | tuple):
             return None
         if value == inf and self.most != inf:
@@ -70,6 +73,10 @@ class Option:
 
     @property
     def expected(self) -> str:
+        return ", or ".join((*self.words, self._numbers))
+
+    @property
+    def _numbers(self) -> str:
         low = self.above if self.least is None else self.least
         if low is None:
             return "a finite number" if self.most in (None, inf) else f"{self.most:g} or less"
@@ -82,6 +89,8 @@ class Option:
         kinds = [kind.strip() for kind in self.kind.split("|")]
         if "None" in kinds and text.lower() == "none":
             return None
+        if text in self.words:
+            return text
         try:
             if "bool" in kinds:
                 return {"true": True, "yes": True, "false": False, "no": False}[text.lower()]
@@ -89,7 +98,8 @@ class Option:
                 return comma_list(text)
             return int(text) if "int" in kinds else float(text) if "float" in kinds else text
         except (ValueError, KeyError):
-            raise InputError(f"--set {self.name}: expected {self.kind}, found {clip(text)}; give another") from None
+            what = self.expected if self.words else self.kind
+            raise InputError(f"--set {self.name}: expected {what}, found {clip(text)}; give another") from None
 
 
 class OptionError(InputError):
@@ -108,6 +118,7 @@ def option(
     least: float | None = None,
     most: float | None = None,
     choices: Iterable[str] = (),
+    words: Iterable[str] = (),
     symbol: str = "",
     flag: str = "",
     was: Iterable[str] = (),
@@ -115,7 +126,7 @@ def option(
     rare: bool = False,
 ) -> Any:
     """A field of a dataclass that is an option."""
-    declared = Option(help, above, least, most, tuple(choices), symbol, flag, tuple(was), group, rare)
+    declared = Option(help, above, least, most, tuple(choices), tuple(words), symbol, flag, tuple(was), group, rare)
     return field(default=default, metadata={"option": declared})
 
 

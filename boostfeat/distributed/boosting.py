@@ -12,6 +12,7 @@ import numpy as np
 
 from ..boosting.boost import run_rounds
 from ..boosting.options import BoostOptions
+from ..boosting.penalties import Tell, with_penalties
 from ..boosting.record import Callback
 from ..core.arrays import I64
 from ..core.blocks import sum_in_order
@@ -21,7 +22,7 @@ from ..lists.nbest import NBest
 from ..metrics.metric import metric_of
 from ..model.model import Model
 from ..trees.tree import Tree
-from ..tuners.linear import fit_parts
+from ..tuners.linear import LinearProblem
 from .block_range import BlockRange, in_order
 from .growing import ClusterGrower, Grown
 from .worker_data import Source, WorkerData, search
@@ -49,13 +50,16 @@ def boost_on(
     init: Model | None = None,
     so_far: Model | None = None,
     callback: Callback | None = None,
+    tell: Tell | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> Model:
-    """boostfeat.boosting.boost on workers. ``dev`` is the store of the source: the driver looks at its sizes and names only.
+    """boostfeat.boosting.boost on workers. ``dev`` is the store of the source: the driver looks at its sizes and names only,
+    unless it has a penalty to choose, which it does by itself.
 
     A worker that is lost is named, and the rest goes on from the last round, after loading the lost one's blocks too.
     """
     check_options(options, dev)
+    options, why = with_penalties(dev, options, seed=seed, init=init, so_far=so_far, tell=tell)
     latest = [so_far] if so_far else []
 
     def report(row: Mapping[str, Any], model: Model) -> None:
@@ -67,7 +71,7 @@ def boost_on(
         try:
             engine = Cluster(workers, source, dev, options, seed=seed)
             known = latest[0] if latest else None
-            return run_rounds(engine, select, options, seed=seed, init=init, so_far=known, callback=report)
+            return run_rounds(engine, select, options, seed=seed, why=why, init=init, so_far=known, callback=report)
         except WorkerLostError as lost:
             done = f"after round {latest[0].history[-1]['round']}" if latest else "from the start"
             workers.heal(lost, done, say)
@@ -94,9 +98,8 @@ class Cluster:
         self.workers.later_each(BlockRange.prepare_linear)
         n, sparse = len(self.dev.global_names), self.dev.sparse_names.to_pylist()
         penalty = np.array(self.options.penalties(n, len(sparse)))
-        weights = fit_parts(
-            self.workers.each_linear, [*self.dev.global_names, *sparse], n_dense=n, l2=1.0, l2_factors=penalty
-        ).weights
+        problem = LinearProblem(self.workers.each_linear, [*self.dev.global_names, *sparse], n_dense=n)
+        weights = problem.fit(l2_factors=penalty).weights
         self.workers.later_each(BlockRange.forget_linear)
         return weights
 

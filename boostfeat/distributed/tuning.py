@@ -23,7 +23,7 @@ from ..model.model import Model
 from ..tuners.adagrad import Adagrad
 from ..tuners.adaptive import ROUNDING, Differences, mean_squares, minibatches, typical_sizes
 from ..tuners.base import EpochLog, Features, Run, step_factors
-from ..tuners.linear import fit_parts
+from ..tuners.linear import LinearProblem
 from ..tuners.margin import Limits, Lists, health, start_weights
 from ..tuners.mira import Choice, Mira, Trace, first_choice, learner_pass, mix, summary
 from ..tuners.pro import Pro, no_pairs, seed_of
@@ -102,10 +102,7 @@ class _Pro(_Learner):
             if not sum(each(BlockRange.draw, options, seed_of(self.run.seed, r), self.run.gain)):
                 raise no_pairs(options, self.run.gain)
             self.workers.later_each(BlockRange.prepare_linear)
-            fit = fit_parts(
-                self.workers.each_linear,
-                features.names,
-                n_dense=features.n_dense,
+            fit = LinearProblem(self.workers.each_linear, features.names, n_dense=features.n_dense).fit(
                 l2=tuner.l2,
                 init=features.named(start),
                 max_iter=tuner.max_iter,

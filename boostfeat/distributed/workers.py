@@ -222,7 +222,7 @@ class Workers:
         return flat(self.shards(WorkerData.each, method, *arguments, **named))
 
     def each_linear(self, method: Callable[Concatenate[LinearPart, P], T], /, *arguments: P.args, **named: P.kwargs) -> list[T]:
-        """What a method of every block's linear part gives: EachBlock of fit_parts."""
+        """What a method of every block's linear part gives: EachBlock of LinearProblem."""
         return self.each(BlockRange.linear, partial(method, **named) if named else method, *arguments)
 
     def together(self, *calls: tuple[Any, ...]) -> list[list[Any]]:

@@ -74,6 +74,12 @@ def fit_linear(
     for features that are ``frozen`` [D + N] there. ``l2_factors`` [D + N] multiply the penalty of single features.
     Sums are over blocks of sentences, one after the other, so that threads do not change them, nor does a cluster.
     """
+    problem = linear_problem(nbest, pairs, threads=threads)
+    return problem.fit(l2=l2, init=init, max_iter=max_iter, tol=tol, l2_factors=l2_factors, frozen=frozen)
+
+
+def linear_problem(nbest: NBest, pairs: Pairs, *, threads: int = 1) -> LinearProblem:
+    """The pairs of a list, standardised, to be fitted with one penalty or several."""
     ptr = block_ptr(len(pairs.sent_ptr) - 1)
     _ = nbest.global_names, nbest.global_sparse  # made once, not in every thread
     parts = in_threads(lambda part: LinearPart(nbest, part), split_pairs(pairs, ptr), threads)
@@ -81,17 +87,7 @@ def fit_linear(
     def each(method: Callable[Concatenate[LinearPart, P], T], /, *arguments: P.args, **named: P.kwargs) -> list[T]:
         return in_threads(lambda part: method(part, *arguments, **named), parts, threads)
 
-    return fit_parts(
-        each,
-        nbest.feature_names,
-        n_dense=len(nbest.global_names),
-        l2=l2,
-        init=init,
-        max_iter=max_iter,
-        tol=tol,
-        l2_factors=l2_factors,
-        frozen=frozen,
-    )
+    return LinearProblem(each, nbest.feature_names, n_dense=len(nbest.global_names))
 
 
 class EachBlock(Protocol):
@@ -100,57 +96,61 @@ class EachBlock(Protocol):
     def __call__(self, method: Callable[Concatenate[LinearPart, P], T], /, *arguments: P.args, **named: P.kwargs) -> list[T]: ...
 
 
-def fit_parts(
-    each: EachBlock,
-    names: Sequence[str],
-    *,
-    n_dense: int,
-    l2: float = 1.0,
-    init: Mapping[str, float] | None = None,
-    max_iter: int = 1000,
-    tol: float = 1e-6,
-    l2_factors: F64 | None = None,
-    frozen: Bool | None = None,
-) -> LinearFit:
+class LinearProblem:
     """fit_linear over blocks of sentences, each a LinearPart somewhere."""
-    columns, counts = each(LinearPart.columns), each(LinearPart.n_pairs)
-    n_pairs, n = sum(counts), max(sum(counts), 1)
-    peak, (squares, told_apart, slope) = np.zeros(len(names)), np.zeros((3, len(names)))
-    for at, most in zip(columns, each(LinearPart.peak), strict=True):
-        peak[at] = np.maximum(peak[at], most)
-    for at, (square, count) in zip(columns, each(LinearPart.squares, peak), strict=True):
-        squares[at] += square
-        told_apart[at] += count
-    rms = np.sqrt(squares / np.maximum(told_apart, 1))
-    each(LinearPart.standardise, rms)
-    scale = peak * rms
-    given = np.array([init.get(name, 0.0) for name in names]) if init else np.zeros(len(names))
-    start = given * scale
-    penalty = np.full(len(names), l2) if l2_factors is None else l2 * l2_factors
-    bounds = None  # a frozen weight is its own lower and upper bound
-    if frozen is not None and frozen.any():
-        bounds = np.stack([np.where(frozen, start, -np.inf), np.where(frozen, start, np.inf)], axis=1)
 
-    def objective(w: F64) -> tuple[float, F64]:
-        """(Ψ(G w) + Σ_j l2_j/2 w_j²) / n and its gradient (G' dΨ/dscores + l2 w) / n."""
-        value, slope[:] = 0.0, 0.0
-        for at, (own, gradient) in zip(columns, each(LinearPart.at, w), strict=True):
-            value += own
-            slope[at] += gradient
-        return (value + float((penalty * w) @ w) / 2) / n, (slope + penalty * w) / n
+    def __init__(self, each: EachBlock, names: Sequence[str], *, n_dense: int) -> None:
+        self._each, self._names, self._n_dense = each, names, n_dense
+        self._columns, self.n_pairs = each(LinearPart.columns), sum(each(LinearPart.n_pairs))
+        peak, (squares, told_apart) = np.zeros(len(names)), np.zeros((2, len(names)))
+        for at, most in zip(self._columns, each(LinearPart.peak), strict=True):
+            peak[at] = np.maximum(peak[at], most)
+        for at, (square, count) in zip(self._columns, each(LinearPart.squares, peak), strict=True):
+            squares[at] += square
+            told_apart[at] += count
+        rms = np.sqrt(squares / np.maximum(told_apart, 1))
+        each(LinearPart.standardise, rms)
+        self._scale = peak * rms
 
-    options = {"maxiter": max_iter, "maxfun": 20 * (max_iter + 1), "gtol": tol, "ftol": 4 * np.finfo(float).eps}
-    found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
-    raw = np.divide(found.x, scale, out=np.zeros(len(names)), where=scale > 0)
-    if bounds is not None:
-        raw[frozen] = given[frozen]
-    return LinearFit(
-        weights={name: float(raw[j]) for j, name in enumerate(names) if j < n_dense or scale[j] > 0 or raw[j] != 0},
-        loss=sum(value for value, _ in each(LinearPart.at, found.x)) / n,
-        n_pairs=n_pairs,
-        n_iter=int(found.get("nit", 0)),  # absent where all weights are frozen
-        converged=bool(found.success),
-    )
+    def fit(
+        self,
+        *,
+        l2: float = 1.0,
+        init: Mapping[str, float] | None = None,
+        max_iter: int = 1000,
+        tol: float = 1e-6,
+        l2_factors: F64 | None = None,
+        frozen: Bool | None = None,
+    ) -> LinearFit:
+        """As fit_linear says."""
+        names, scale, n, slope = self._names, self._scale, max(self.n_pairs, 1), np.zeros(len(self._names))
+        given = np.array([init.get(name, 0.0) for name in names]) if init else np.zeros(len(names))
+        start = given * scale
+        penalty = np.full(len(names), l2) if l2_factors is None else l2 * l2_factors
+        bounds = None  # a frozen weight is its own lower and upper bound
+        if frozen is not None and frozen.any():
+            bounds = np.stack([np.where(frozen, start, -np.inf), np.where(frozen, start, np.inf)], axis=1)
+
+        def objective(w: F64) -> tuple[float, F64]:
+            """(Ψ(G w) + Σ_j l2_j/2 w_j²) / n and its gradient (G' dΨ/dscores + l2 w) / n."""
+            value, slope[:] = 0.0, 0.0
+            for at, (own, gradient) in zip(self._columns, self._each(LinearPart.at, w), strict=True):
+                value += own
+                slope[at] += gradient
+            return (value + float((penalty * w) @ w) / 2) / n, (slope + penalty * w) / n
+
+        options = {"maxiter": max_iter, "maxfun": 20 * (max_iter + 1), "gtol": tol, "ftol": 4 * np.finfo(float).eps}
+        found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+        raw = np.divide(found.x, scale, out=np.zeros(len(names)), where=scale > 0)
+        if bounds is not None:
+            raw[frozen] = given[frozen]
+        return LinearFit(
+            weights={name: float(raw[j]) for j, name in enumerate(names) if j < self._n_dense or scale[j] > 0 or raw[j] != 0},
+            loss=sum(value for value, _ in self._each(LinearPart.at, found.x)) / n,
+            n_pairs=self.n_pairs,
+            n_iter=int(found.get("nit", 0)),  # absent where all weights are frozen
+            converged=bool(found.success),
+        )
 
 
 class LinearPart:

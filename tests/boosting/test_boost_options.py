@@ -70,7 +70,9 @@ def test_no_row_of_the_ablation_is_another():
 @pytest.mark.parametrize(
     ("name", "fine", "refused", "expected"),
     [
-        *((name, 0, (-1, nan), "0 or more") for name in ("rounds", "l2", "sparse_l2", "patience", "resample_pairs")),
+        *((name, 0, (-1, nan), "0 or more") for name in ("rounds", "l2", "patience", "resample_pairs")),
+        ("sparse_l2", 0, (-1, nan), "auto, or 0 or more"),
+        ("sparse_l2", "auto", (), ""),
         ("shrinkage", 1, (0, 1.5, nan), "a number above 0 up to 1"),
     ],
 )

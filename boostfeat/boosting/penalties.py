@@ -1,0 +1,109 @@
+"""The penalty on weights of sparse features, chosen by folds of the training list before anything else is learnt.
+
+Thousands of indicators tell few sentences apart, or hold the words that matter: which of the two, the list must say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..core.arrays import F64, I64, Array, Bool, offsets
+from ..lists.choices import Scorer, best_choice
+from ..lists.nbest import NBest
+from ..losses.pairs import Pairs, pairs_for
+from ..metrics.metric import Metric, metric_of
+from ..model.model import Model
+from ..tuners.linear import linear_problem
+from .options import AUTO, NOTHING_TO_CHOOSE, BoostOptions
+
+GRID = (3000.0, 1000.0, 300.0, 100.0, 30.0, 10.0, 3.0)  # from the strongest, where fits are quick, to the weakest
+FOLDS = 3
+THINNED = 4  # one pair of so many takes part, under a penalty as much smaller: a tenth of the time for the same choice
+TOLERANCE = 1e-4  # of the fits of folds: weights that rank as the exact ones do
+
+Tell = Callable[[int, int], None]  # (fits done, of how many)
+Why = Mapping[str, Any]  # what a model's config says of a choice
+
+
+def with_penalties(
+    dev: NBest,
+    options: BoostOptions,
+    *,
+    seed: int,
+    threads: int = 1,
+    init: Model | None = None,
+    so_far: Model | None = None,
+    tell: Tell | None = None,
+) -> tuple[BoostOptions, Why | None]:
+    """The options of a run without ``auto``, and why; a run so far has its own, and one from a model fits no first weights."""
+    if options.sparse_l2 != AUTO:
+        return options, None
+    if so_far is not None:
+        return replace(options, sparse_l2=so_far.config.get("sparse_l2")), so_far.config.get("penalties")
+    if init is not None or not len(dev.sparse_names) or len(dev) < 2 * FOLDS:
+        return replace(options, sparse_l2=NOTHING_TO_CHOOSE), None
+    return chosen_penalty(dev, options, seed=seed, threads=threads, tell=tell)
+
+
+def chosen_penalty(
+    dev: NBest, options: BoostOptions, *, seed: int, threads: int = 1, tell: Tell | None = None
+) -> tuple[BoostOptions, Why]:
+    """The options with that sparse_l2 of GRID whose first weights do best on held-out folds.
+
+    With r_s the statistics of the hypothesis that the weights of the other folds choose for sentence s, a penalty's score is
+    the metric of Σ_s r_s. The strongest penalty is taken whose score is within one standard error of the best one's; the
+    error is that of their difference sentence by sentence, as for the rounds (stopping.last_se_round).
+    """
+    metric = metric_of(options.metric, dev)
+    rows = held_out_rows(dev, options, metric, seed=seed, threads=threads, tell=tell)
+    totals = np.array([r.sum(axis=0) for r in rows], np.float64)
+    gains = metric.higher(metric.score(totals))
+    best = int(np.argmax(gains))
+    errors = [float(np.sqrt(len(dev) * ((rows[best] - r) @ metric.slope(totals[best])).var())) for r in rows]
+    k = next(k for k in range(len(GRID)) if gains[k] >= gains[best] - errors[k])
+    why = {
+        "rule": "the strongest penalty on sparse features within a standard error of the best",
+        "folds": FOLDS,
+        "sparse_l2": list(GRID),
+        options.metric: [round(100 * float(score), 4) for score in metric.score(totals)],
+        "error": [round(100 * e, 4) for e in errors],
+    }
+    return replace(options, sparse_l2=GRID[k]), why
+
+
+def held_out_rows(
+    dev: NBest, options: BoostOptions, metric: Metric, *, seed: int, threads: int = 1, tell: Tell | None = None
+) -> list[Array]:
+    """For each penalty of GRID the statistics [S, n] of what it chooses, every sentence in the fold that did not train on it."""
+    pairs = pairs_for(dev, options.pairs, gain=options.gain, seed=seed, threads=threads)
+    found: list[list[tuple[I64, Array]]] = [[] for _ in GRID]
+    folds = dev.split_sentences(FOLDS, seed=seed)
+    for fold, (train, held_out) in enumerate(folds):
+        problem = linear_problem(dev, thinned(pairs, train), threads=threads)
+        unseen, weights = dev.take(held_out), None
+        scorer = Scorer(unseen)
+        for k, sparse_l2 in enumerate(GRID):
+            penalty = np.array(replace(options, sparse_l2=sparse_l2).penalties(len(dev.global_names), len(dev.sparse_names)))
+            weights = problem.fit(init=weights, l2_factors=penalty / THINNED, tol=TOLERANCE).weights
+            chosen = best_choice(unseen, Model(weights).decision_function(unseen))
+            found[k].append((held_out, scorer.rows(chosen, metric)))
+            if tell:
+                tell(fold * len(GRID) + k + 1, FOLDS * len(GRID))
+    order = np.argsort(np.concatenate([held_out for held_out, _ in found[0]]))
+    return [np.concatenate([rows for _, rows in own])[order] for own in found]
+
+
+def thinned(pairs: Pairs, sentences: I64) -> Pairs:
+    """Every THINNED-th pair of these sentences, and none of the others."""
+    counts = np.diff(pairs.sent_ptr)
+    place = np.arange(len(pairs)) - np.repeat(pairs.sent_ptr[:-1], counts)
+    inside = np.zeros(len(counts), bool)
+    inside[sentences] = True
+    keep: Bool = np.repeat(inside, counts) & (place % THINNED == 0)
+    sent = np.repeat(np.arange(len(counts)), counts)[keep]
+    delta: F64 = pairs.delta[keep]
+    return Pairs(pairs.better[keep], pairs.worse[keep], delta, offsets(np.bincount(sent, minlength=len(counts))))
