@@ -1,0 +1,136 @@
+"""The penalty on sparse features that folds choose: planted truth, what the model records, resuming, threads and bytes."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from boostfeat.boosting.boost import boost
+from boostfeat.boosting.options import BoostOptions, recipe
+from boostfeat.boosting.penalties import FOLDS, GRID, chosen_penalty, held_out_rows, thinned, with_penalties
+from boostfeat.cli import run
+from boostfeat.formats import read
+from boostfeat.lists.build import ReadOptions
+from boostfeat.lists.nbest import NBest
+from boostfeat.lists.store import write_store
+from boostfeat.losses.pairs import pairs_for
+from boostfeat.metrics.metric import metric_of
+from boostfeat.model.model import Model
+
+WORDS, SENTENCES, HYPS = 30, 72, 6
+OPTIONS = recipe("default", gain="wer", rounds=2, min_occurrences=5, draws=200, keep=20)
+
+
+def planted(path, *, told: bool) -> NBest:
+    """Lists of 8-word sentences with 0 to 4 wrong words.
+
+    Words of an odd number are the wrong ones, and every unit has an indicator: of its word, which tells right from wrong in
+    unseen sentences too, or (``told`` is False) of a number drawn at random, which tells nothing. A dense feature counts the
+    errors with much noise.
+    """
+    rng = np.random.default_rng(0)
+    rows = [{"boostfeat": "nbest/1", "unit_features": ["near"]}]
+    for s in range(SENTENCES):
+        good = 2 * rng.integers(WORDS, size=8)
+        hyps = []
+        for h in range(HYPS):
+            wrong = np.isin(np.arange(8), rng.permutation(8)[: rng.integers(5)])
+            names = (good + wrong) if told else rng.integers(2 * WORDS, size=8)
+            x = -1.0 * wrong + rng.normal(size=8) * (4.0 if told else 1.0)
+            units = [{"tgt": [k, k + 1], "x": [float(x[k])], "sparse": {f"w:{names[k]}": 1}} for k in range(8)]
+            hyps.append({"text": " ".join(f"w{g + w}" for g, w in zip(good, wrong, strict=True)), "score": -h, "units": units})
+        rows.append({"id": s, "source": "", "refs": [" ".join(f"w{g}" for g in good)], "hyps": hyps})
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return read(path, ReadOptions())
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory) -> NBest:
+    return planted(tmp_path_factory.mktemp("told") / "told.jsonl", told=True)
+
+
+@pytest.fixture(scope="module")
+def noise(tmp_path_factory) -> NBest:
+    return planted(tmp_path_factory.mktemp("noise") / "noise.jsonl", told=False)
+
+
+def test_planted_words_get_a_weak_penalty_and_noise_a_strong_one(told, noise):
+    weak, _ = chosen_penalty(told, OPTIONS, seed=0)
+    strong, why = chosen_penalty(noise, OPTIONS, seed=0)
+    assert weak.sparse_l2 <= 100 < 1000 <= strong.sparse_l2
+    assert why["sparse_l2"] == list(GRID)
+    assert why["wer"][0] < why["wer"][-1]  # lower is better
+
+
+def test_the_rule_is_the_strongest_within_an_error_of_the_best(told):
+    options, why = chosen_penalty(told, OPTIONS, seed=0)
+    best = min(why["wer"])
+    within = [l2 for l2, score, error in zip(GRID, why["wer"], why["error"], strict=True) if score <= best + error]
+    assert options.sparse_l2 == max(within)
+    assert why["error"][why["wer"].index(best)] == 0
+
+
+def test_every_sentence_is_held_out_once_and_trained_on_otherwise(told):
+    metric = metric_of("wer", told)
+    heard: list[tuple[int, int]] = []
+    rows = held_out_rows(told, OPTIONS, metric, seed=0, tell=lambda done, n: heard.append((done, n)))
+    assert [len(r) for r in rows] == [len(told)] * len(GRID)
+    assert heard[-1] == (FOLDS * len(GRID), FOLDS * len(GRID))
+    assert len(heard) == FOLDS * len(GRID)
+    assert (rows[0][:, -1] == 8).all()  # the words of each sentence's own reference
+    pairs = pairs_for(told, OPTIONS.pairs, gain="wer", seed=0)
+    some = thinned(pairs, np.arange(30, 60))
+    assert not np.diff(some.sent_ptr)[:30].any()
+    assert not np.diff(some.sent_ptr)[60:].any()
+    assert np.diff(some.sent_ptr)[30:60].tolist() == (-(-np.diff(pairs.sent_ptr)[30:60] // 4)).tolist()
+
+
+def test_the_model_records_the_choice_and_is_that_of_the_number(told):
+    """With two threads or one, told or chosen; and a run goes on with its own number."""
+    rounds: list[Model] = []
+    model = boost(told, None, OPTIONS, threads=2, callback=lambda row, at: rounds.append(at))
+    same = boost(told, None, replace(OPTIONS, sparse_l2=model.config["sparse_l2"]))
+    assert model.config["penalties"]["folds"] == FOLDS
+    assert {**model.config, "penalties": None} == {**same.config, "penalties": None}
+    assert "penalties" not in same.config
+    assert (model.weights, model.trees, model.history) == (same.weights, same.trees, same.history)
+    heard: list[tuple[int, int]] = []
+    assert boost(told, None, OPTIONS, so_far=rounds[1], tell=lambda *at: heard.append(at)) == model
+    assert not heard
+
+
+def test_there_is_nothing_to_choose_without_sparse_features_or_from_a_model(told, dev):
+    old = with_penalties(dev, recipe("default"), seed=0)
+    assert old == (recipe("default", sparse_l2=1000.0), None)
+    assert with_penalties(told[:5], OPTIONS, seed=0)[1] is None
+    assert with_penalties(told, OPTIONS, seed=0, init=boost(told, None, BoostOptions(rounds=0)))[1] is None
+    assert with_penalties(told, replace(OPTIONS, sparse_l2=None), seed=0)[0].sparse_l2 is None
+
+
+def test_the_command_says_what_it_chose(told, tmp_path, capsys, monkeypatch):
+    write_store(told, tmp_path / "told.nbest")
+    flags = ["--gain", "wer", "--rounds", "1", "--min-occurrences", "5", "--set", "draws=200", "--pairs", "20"]
+
+    def induce(*more: str) -> tuple[int, str]:
+        words = ["boostfeat", "induce", tmp_path / "told.nbest", *flags, "-o", tmp_path / "m.json", *more]
+        monkeypatch.setattr(sys, "argv", list(map(str, words)))
+        return run(), capsys.readouterr().err
+
+    code, said = induce()
+    chosen = json.loads((tmp_path / "m.json").read_text())["config"]["sparse_l2"]
+    assert code == 0
+    assert f"sparse-l2 {chosen:g}: the strongest penalty" in said
+    code, said = induce("--sparse-l2", "1000")
+    assert code == 0
+    assert "strongest" not in said
+    assert "penalties" not in json.loads((tmp_path / "m.json").read_text())["config"]
+    code, said = induce("--sparse-l2", "some")
+    assert code == 2
+    assert "--sparse-l2: expected auto, or 0 or more, found 'some'" in said
+    code, said = induce("--set", "sparse_l2=some")
+    assert code == 2
+    assert "sparse_l2: expected auto, or 0 or more, found" in said
