@@ -12,7 +12,7 @@ from .local import Local
 from .options import BoostOptions
 from .penalties import Tell, Why, with_penalties
 from .record import Callback, Record
-from .stopping import kept_rounds
+from .stopping import kept_rounds, never_below_ranking
 
 
 class Engine(Protocol):
@@ -104,7 +104,8 @@ def run_rounds(
             break
         effect, fires = engine.move(rho, m)  # F += ρ h
         record.add(m, *grown, rho, effect=effect, fires=fires, row_of=engine.row)
-    return kept_rounds(record.model, record.n_init, select=select, rule=options.rule)
+    model = kept_rounds(record.model, record.n_init, select=select, rule=options.rule)
+    return model if init else never_below_ranking(model, select)
 
 
 def resume(engine: Engine, model: Model, n_init: int, options: BoostOptions) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from ..core.arrays import F64
 from ..lists.choices import Scorer, best_choice
 from ..lists.nbest import NBest
+from ..lists.tokens import RANKINGS
 from ..metrics.metric import metric_of
 from ..model.model import Model
 from ..model.units import UnitSpace
@@ -33,6 +34,17 @@ def kept_rounds(model: Model, n_init: int = 0, *, select: NBest | None = None, r
     if select is not None and rule == "last-se":
         best = last_se_round(model, select, n_init, best=best)
     return replace(model.truncated(n_init + best), config={**model.config, "best_round": best})
+
+
+def never_below_ranking(model: Model, select: NBest | None) -> Model:
+    """The model; or the list's own ranking, where that is a feature and better on select than the round kept."""
+    own = next((name for name in RANKINGS if select is not None and name in select.global_names), None)
+    if select is None or own is None:
+        return model
+    scorer, metric = Scorer(select), str(model.config["metric"])
+    ranking = replace(model, weights={own: 1.0}, trees=())
+    learnt, listed = (scorer.gain(best_choice(select, m.decision_function(select)), metric) for m in (model, ranking))
+    return model if learnt >= listed else replace(ranking, config={**model.config, "best_round": 0, "kept": own})
 
 
 def last_se_round(model: Model, select: NBest, n_init: int = 0, *, best: int) -> int:

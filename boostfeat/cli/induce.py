@@ -95,7 +95,7 @@ def induce(
     from ..core.errors import InputError
     from ..core.files import is_writable_target
     from ..features.carried import carrying
-    from ..lists.learnable import learnable, range_warnings
+    from ..lists.learnable import learnable, lost_ranking, range_warnings
     from ..lists.store import read_store
     from ..model.model import Model
 
@@ -118,7 +118,7 @@ def induce(
         raise InputError("--templates: expected none with --graphs, found both; featurize the list and give --graph-vocab")
     how: dict[str, Any] = {"gain": options.gain, "seed": seed, "threads": threads, "quiet": quiet}
     dev, held_out, plan = learn_features(dev, held_out, templates, start, files, **how)
-    for warning in range_warnings(dev).values():
+    for warning in (*range_warnings(dev).values(), *filter(None, [lost_ranking(dev)])):
         say(f"warning: {warning}", quiet=quiet)
     dev, held_out = learnable(dev), learnable(held_out) if held_out is not None else None
     if static_only or options.tree_features:
@@ -132,6 +132,8 @@ def induce(
     with contextlib.suppress(FileNotFoundError):
         os.unlink(partial)
     _show(model, dev, held_out, options, output, as_json=as_json)
+    if own := model.config.get("kept"):
+        say(f"warning: what was learnt is worse on --select than the list's own ranking: the model is {own} alone", quiet=quiet)
     if penalties := model.config.get("penalties"):
         say(f"sparse-l2 {model.config['sparse_l2']:g}: {penalties['rule']}, by {penalties['folds']} folds", quiet=quiet)
     say(f"{len(model.trees)} trees -> {output} in {time.monotonic() - started:.1f} s", quiet=quiet)

@@ -204,7 +204,7 @@ def _warn(nbest: NBest, run: Run, method: str, *, quiet: bool) -> None:
 
     features = Features.of(nbest)
     zeros_matter = method != "pro"  # its objective is convex: where it starts does not matter
-    for warning in feature_warnings(features, nbest, features.vector(run.init or {}) if zeros_matter else None):
+    for warning in feature_warnings(features, nbest, features.start(run.init) if zeros_matter else None):
         say(f"warning: {warning}", quiet=quiet)
 
 

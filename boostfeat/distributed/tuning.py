@@ -97,7 +97,7 @@ class _Pro(_Learner):
         self.run.groups.check("pro", "l2")
         options = tuner.pair_options()
         done = len(log.history)
-        start = self._fits[-1] if done else features.vector(self.run.init or {})
+        start = self._fits[-1] if done else features.start(self.run.init)
         for r in range(done, tuner.rounds):
             if not sum(each(BlockRange.draw, options, seed_of(self.run.seed, r), self.run.gain)):
                 raise no_pairs(options, self.run.gain)
@@ -246,7 +246,7 @@ class _Adagrad(_Learner):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self.run.groups.check("adagrad", "l1", "c")
-        self.w, self.squares = self.features.vector(self.run.init or {}), np.zeros(len(self.features))
+        self.w, self.squares = self.features.start(self.run.init), np.zeros(len(self.features))
         self.unit: F64 | None = None
         self.steps = 0
 

@@ -1,5 +1,7 @@
 """Numbers that can be learnt from: features whose values are beyond all measure are left out, and named.
 
+What is there and cannot be learnt from, since no feature has it, is named too: the decoder's own ranking.
+
 Readers refuse NaN and infinities. What is left may still be 1e308, whose square is not finite, or 1e-310, whose inverse is not.
 """
 
@@ -13,6 +15,8 @@ import numpy as np
 from ..core.arrays import F64
 from .nbest import NBest, SparseRows
 
+SAMPLE = 300  # lists that tell whether features make up the decoder's score
+EXPLAINED = 0.9  # of the variance of its differences within lists, by the best weighted sum of features
 SMALLEST, LARGEST = 1e-60, 1e60  # of a feature's largest value: fourth powers of such numbers, and their inverses, are finite
 
 
@@ -53,3 +57,28 @@ def range_warnings(nbest: NBest, said: Collection[str] = ()) -> dict[str, str]:
         for name, size in out_of_range(nbest).items()
         if name not in said
     }
+
+
+def lost_ranking(nbest: NBest) -> str | None:
+    """A line where the decoder's scores are far from any weighted sum of the dense features, so that no learner has them.
+
+    Scores count within lists: what all hypotheses of a list share (Moses' penalty for unknown words) is no loss.
+    """
+    part = learnable(nbest[:SAMPLE])
+    if not part.n_hyps or not part.has_scores or len(part.sparse_names):
+        return None
+    columns = np.column_stack([part.score, part.global_features])
+    counts = np.diff(part.hyp_ptr)
+    sums = np.zeros((len(part), columns.shape[1]))
+    np.add.at(sums, part.sent_of_hyp, columns)
+    apart = columns - (sums / np.maximum(counts, 1)[:, None])[part.sent_of_hyp]
+    apart /= np.maximum(np.abs(apart).max(axis=0), SMALLEST)
+    y, x = apart[:, 0], apart[:, 1:]
+    total = float(y @ y)
+    left = total and float(np.square(y - x @ np.linalg.lstsq(x, y, rcond=None)[0]).sum())
+    if left <= (1 - EXPLAINED) * total:
+        return None
+    return (
+        f"the decoder's score is no feature, and no weighted sum of features is near it ({1 - left / total:.0%} of its variance "
+        "within lists): learning begins without the list's own ranking; give hypotheses the score among their features"
+    )

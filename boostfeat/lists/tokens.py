@@ -34,6 +34,7 @@ from .words import Words, tokenise
 END_OF_SENTENCE = "</s>"
 PIECES, WORDS, DECODER_SCORE = "Pieces", "Words", "DecoderScore"
 RANK, FIRST = "Rank", "First"
+RANKINGS = (DECODER_SCORE, FIRST)  # features that rank a list as its tool did, the one that says more first
 COVERED, UNALIGNED, COVERAGE = "Alignment.covered", "Alignment.unaligned", "Alignment.coverage"
 SHARPNESS, ENTROPY = "Alignment.max", "Alignment.entropy"
 

@@ -279,7 +279,7 @@ class OnlineRanker(OnlineOptions):
         gains = run.gains(nbest)
         rng = np.random.default_rng(run.seed)
         differences = self.differences(features, nbest, gains, rng, run)
-        start = features.vector(run.init or {}) * differences.unit
+        start = features.start(run.init) * differences.unit
         weights = self.weights(features, start, run, root=root, prior=prior, r=r)
         for epoch in range(1, self.epochs + 1):
             pairs = self.draw(nbest, gains, rng, run)

@@ -90,7 +90,7 @@ class Arow(ArowOptions, OnlineRanker):
         gains = run.gains(nbest)
         differences = self.differences(features, nbest, gains, rng, run)
         sigma = self.variance * step_factors(features, run)
-        raw = features.vector(run.init or {})
+        raw = features.start(run.init)
         w = raw * differences.unit
         room = features.n_dense + 2 * int(np.diff(features.sparse.ptr).max(initial=0))
         space = np.empty(room, np.int64), np.empty(room)

@@ -21,9 +21,10 @@ from ..core.errors import InputError, clip_json
 from ..core.feature_table import linear_scores
 from ..core.files import decode, read_chunks
 from ..lists.choices import Scorer, best_choice
-from ..lists.learnable import learnable, range_warnings
+from ..lists.learnable import learnable, lost_ranking, range_warnings
 from ..lists.nbest import NBest, SparseRows
 from ..lists.quality import choosing_metric
+from ..lists.tokens import RANKINGS
 from ..metrics.metric import metric_of
 from ..model.model import Model
 
@@ -59,6 +60,11 @@ class Features:
         if unknown:
             raise InputError(f"initial weight of {unknown[0]!r}: expected a feature of the list, found none; check --init")
         return np.array([weights.get(n, 0.0) for n in self.names])
+
+    def start(self, init: Mapping[str, float] | None) -> F64:
+        """What a tuner begins with: the weights given; else the list's own ranking where it is a feature, else 0."""
+        own = next((name for name in RANKINGS if name in self.names[: self.n_dense]), None)
+        return self.vector(init if init is not None else {own: 1.0} if own else {})
 
     def named(self, w: F64) -> dict[str, float]:
         """Weights by name: all dense ones, and the sparse ones that are not 0."""
@@ -128,7 +134,7 @@ class Run:
 
     seed: int = 0
     threads: int = 1
-    init: Mapping[str, float] | None = None  # start from these weights; features not named start at 0
+    init: Mapping[str, float] | None = None  # start from these weights, features not named at 0; None: see Features.start
     groups: Groups = field(default_factory=Groups)
     gain: str = "bleu"  # what is learnt
     metric: str = ""  # what the epoch is chosen by on --select; not given: what is learnt
@@ -213,7 +219,7 @@ class EpochLog:
 
 def feature_warnings(features: Features, nbest: NBest, init: F64 | None) -> list[str]:
     """What makes tuning go wrong quietly: features that cannot matter, are copies, or dwarf the others; an all-zero start."""
-    out = list(range_warnings(nbest).values())
+    out = [*range_warnings(nbest).values(), *filter(None, [lost_ranking(nbest)])]
     spread = np.zeros(features.n_dense)
     lists = nbest.sent_of_hyp
     if nbest.n_hyps:

@@ -64,7 +64,7 @@ def _read_only(column: Array) -> Array:
 
 
 def start_weights(features: Features, run: Run) -> F64:
-    return features.vector(run.init) if run.init else np.zeros(len(features))
+    return features.start(run.init)
 
 
 def health(epoch: int, w: F64, *, started: bool, moves: int) -> dict[str, str]:

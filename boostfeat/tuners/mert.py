@@ -238,7 +238,7 @@ class Mert(MertOptions):
         metric.check_learnable(nbest)
         features = Features.of(nbest)
         log = EpochLog(features, nbest, select, run, train_default=True)
-        init = features.vector(run.init or {})
+        init = features.start(run.init)
         moves, scale, corpus = self._prepare(features, nbest, init, run, metric)
         start = init[moves] * scale
         total = float(np.abs(init[moves]).sum()) or 1.0

@@ -29,7 +29,7 @@ class Pro(ProOptions):
         nbest = learnable(nbest)
         features = Features.of(nbest)
         log = EpochLog(features, nbest, select, run)
-        start = features.vector(run.init or {})
+        start = features.start(run.init)
         total, options = np.zeros(len(features)), self.pair_options()
         for r in range(self.rounds):
             pairs = pairs_for(nbest, options, gain=run.gain, seed=seed_of(run.seed, r), threads=run.threads)

@@ -1,0 +1,98 @@
+"""A list's own ranking is a feature that learning starts from, and is never lost without a word."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from boostfeat.boosting.boost import boost
+from boostfeat.boosting.options import recipe
+from boostfeat.boosting.stopping import never_below_ranking
+from boostfeat.formats import read
+from boostfeat.lists.build import ReadOptions
+from boostfeat.lists.choices import Scorer, best_choice, first_choice
+from boostfeat.lists.joining import with_features
+from boostfeat.lists.learnable import lost_ranking
+from boostfeat.lists.nbest import NBest
+from boostfeat.model.model import Model
+from boostfeat.tuners.base import Features, Run
+from boostfeat.tuners.pro import Pro
+
+MARIAN = "\n".join(
+    f"{s} ||| ▁a ▁b{k} ||| WordScores= -0.1 -0.{k + 1} -0.05 ||| F0= -0.{k + 2}5 ||| {-(k + 1) / 7:.4f}"
+    for s in range(3)
+    for k in range(3)
+)
+
+
+@pytest.fixture
+def marian(tmp_path) -> NBest:
+    (tmp_path / "list").write_text(MARIAN + "\n")
+    return read(tmp_path / "list", ReadOptions())
+
+
+def test_neural_lists_have_their_score_and_their_length_as_features(marian):
+    """The normalised score that Marian ranks by, the words and the pieces."""
+    assert {"DecoderScore", "Words", "Pieces"} <= set(marian.global_names)
+    assert marian.global_column("DecoderScore") == pytest.approx(marian.score)
+    assert marian.global_column("Words").tolist() == [2.0] * 9
+
+
+def test_tuners_start_from_it(marian, dev):
+    features = Features.of(marian)
+    start = features.start(None)
+    assert features.named(start)["DecoderScore"] == 1.0
+    assert np.count_nonzero(start) == 1
+    assert best_choice(marian, features.scores(start)).tolist() == first_choice(marian).tolist()
+    assert not features.start({}).any()
+    assert not Features.of(dev).start(None).any()  # lists of phrases start where they did
+    ranked = with_features(dev, {"First": np.isin(np.arange(dev.n_hyps), first_choice(dev)).astype(float)})
+    assert Features.of(ranked).start(None)[-1] == 1.0
+
+
+def test_tuning_begins_with_it(dev):
+    """A search of no steps ends where it began."""
+    ranked = with_features(dev, {"DecoderScore": dev.score})
+    model = Pro(max_iter=0).fit(ranked, None, Run())
+    assert model.predict(ranked).tolist() == best_choice(dev, dev.score).tolist()
+
+
+def test_a_model_that_is_worse_on_select_gives_way_to_it(dev, select):
+    """By the metric of the run; a better one stays, and lists without such a feature have the model they had."""
+    score = Scorer(select)
+    good = with_features(select, {"DecoderScore": -np.arange(select.n_hyps, dtype=float)})  # the first of each list
+    bad = Model({select.global_names[0]: 1.0}, (), "local", {"metric": "bleu", "best_round": 3})
+    worse = score.gain(best_choice(select, bad.decision_function(select)), "bleu")
+    assert worse != score.gain(first_choice(select), "bleu")
+    for model in (bad, replace(bad, weights={name: -w for name, w in bad.weights.items()})):
+        kept = never_below_ranking(model, good)
+        gains = [score.gain(best_choice(good, m.decision_function(good)), "bleu") for m in (model, kept)]
+        assert gains[1] == max(gains[0], score.gain(first_choice(select), "bleu"))
+        assert (kept.config.get("kept") == "DecoderScore") == (gains[1] > gains[0])
+    assert never_below_ranking(bad, select) is bad
+    assert never_below_ranking(bad, None) is bad
+
+
+def test_boosting_keeps_it(dev, select):
+    """Gains turned round teach what is worst: the ranking is kept."""
+    options = recipe("fast", rounds=2, draws=200, keep=20, gain="bad", metric="bleu", min_occurrences=20)
+
+    def listed(nbest: NBest) -> NBest:
+        gains = Scorer(nbest).metric("bleu").gain(nbest)
+        quality = nbest.quality.with_column("bad", -gains, np.ones(nbest.n_hyps), lower=False)
+        return replace(with_features(nbest, {"DecoderScore": gains}), quality=quality)
+
+    model = boost(listed(dev), listed(select), options)
+    assert (model.weights, model.trees, model.config["kept"]) == ({"DecoderScore": 1.0}, (), "DecoderScore")
+
+
+def test_a_score_that_no_feature_has_is_said(dev, marian):
+    assert lost_ranking(marian) is None
+    weighed = replace(dev, score=dev.global_features @ np.arange(1.0, 1 + len(dev.global_names)) + 100.0 * dev.sent_of_hyp)
+    assert lost_ranking(weighed) is None  # a constant of each list is no loss
+    random = replace(dev, score=np.random.default_rng(0).normal(size=dev.n_hyps))
+    assert "the decoder's score is no feature" in (lost_ranking(random) or "")
+    assert lost_ranking(replace(dev, score=np.full(dev.n_hyps, np.nan))) is None
+    assert lost_ranking(dev[:0]) is None
