@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import json
 import re
 import shlex
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,6 +18,7 @@ import pytest
 
 from boostfeat.formats import read, write
 from boostfeat.lists.build import ReadOptions, attach
+from boostfeat.lists.nbest import NBest
 from boostfeat.lists.store import write_store
 
 ROOT = Path(__file__).parents[2]
@@ -47,7 +50,35 @@ def lists(tmp_path_factory: pytest.TempPathFactory) -> Path:
             (folder / f"{name}.{kind}").write_text("".join(f"{line}\n" for line in lines[:n]), encoding="utf-8")
         with (folder / f"{name}.list.xz").open("wb") as stream:  # by its name compressed, by its content not: both are read
             write(part, stream, format="moses-enriched")
+        write_other_tools(part, folder, name)
     return folder
+
+
+def write_other_tools(part: NBest, folder: Path, name: str) -> None:
+    """The same texts as Marian, HyPoradise and OpenAI-style servers write them, with scores of nobody."""
+    texts = [part.text[a:b].to_pylist() for a, b in pairwise(part.hyp_ptr.tolist())]
+    scores = [[[-0.1 * (1 + (3 * k + i) % 7) for i in range(len(t.split()) + 1)] for k, t in enumerate(own)] for own in texts]
+    marian, asr, answers, lm = [], [], [], []
+    for s, (own, values) in enumerate(zip(texts, scores, strict=True)):
+        for text, v in zip(own, values, strict=True):
+            pieces, shown = " ".join(f"▁{word}" for word in text.split()), " ".join(f"{x:.2f}" for x in v)
+            marian.append(f"{s} ||| {pieces} ||| WordScores= {shown} ||| F0= {sum(v):.3f} ||| {sum(v) / len(v) ** 0.6:.4f}")
+            lm.append(" ".join(f"{-1 - x:.2f}" for x in v))
+        asr.append({"input": own, "output": part.refs[s].as_py(), "am_score": [sum(v) for v in values]})
+        tokens = [
+            [{"token": f" {w}", "logprob": x} for w, x in zip(t.split(), v, strict=False)]
+            for t, v in zip(own, values, strict=True)
+        ]
+        choices = [
+            {"message": {"content": t}, "logprobs": {"content": own_tokens}} for t, own_tokens in zip(own, tokens, strict=True)
+        ]
+        answers.append(json.dumps({"choices": choices}))
+    (folder / f"{name}.marian").write_text("".join(f"{line}\n" for line in marian), encoding="utf-8")
+    (folder / f"{name}.lm.txt").write_text("".join(f"{line}\n" for line in lm), encoding="utf-8")
+    (folder / f"{name}.json").write_text(json.dumps(asr), encoding="utf-8")
+    kind = {"dev": "answers", "test": "new"}.get(name, name)
+    (folder / f"{kind}.jsonl").write_text("".join(f"{line}\n" for line in answers), encoding="utf-8")
+    (folder / f"{kind}.judge.txt").write_text("".join(f"{h % 5 / 4}\n" for h in range(part.n_hyps)), encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
