@@ -91,3 +91,22 @@ def test_refused(folder: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[
     with pytest.raises(InputError, match=message.replace("(", r"\(")):
         run(*arguments, "-o", "out.nbest")
     assert not (folder / "out.nbest").exists()
+
+
+def test_join_quality_by_name(folder: Path) -> None:
+    """A number a hypothesis from text, a named column of a table, or numerators and denominators; no feature is added."""
+    run("import", folder / "list", "-o", folder / "a.nbest")
+    (folder / "table.tsv").write_text("id\tjudge\n0\t0.5\n1\t0.25\n2\t1\n")
+    (folder / "edits").write_text("1 2\n0 2\n1 1\n")
+    columns = ("--quality", f"judge={folder / 'table.tsv'}:judge", "--quality", f"edits={folder / 'edits'}")
+    said = json.loads(run("join", folder / "a.nbest", *columns, "--lower-is-better", "edits", "-o", folder / "b.nbest", "--json", "-q"))
+    before, after = read_store(folder / "a.nbest"), read_store(folder / "b.nbest")
+    assert (said["joined"], said["quality"]) == ([], ["judge", "edits"])
+    assert after.global_names == before.global_names
+    assert (after.quality.names, after.quality.lower) == (("judge", "edits"), (False, True))
+    assert after.quality.value.T.tolist() == [[0.5, 0.25, 1.0], [1.0, 0.0, 1.0]]
+    assert after.quality.weight[:, 1].tolist() == [2.0, 2.0, 1.0]
+    assert "judge" in run("info", folder / "b.nbest", "--metric", "judge")
+    with pytest.raises(InputError, match="expected 3 numbers, one for each hypothesis in the order of the list, found 2"):
+        (folder / "few").write_text("1\n2\n")
+        run("join", folder / "a.nbest", "--quality", f"few={folder / 'few'}", "-o", folder / "c.nbest")
