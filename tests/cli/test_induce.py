@@ -59,3 +59,29 @@ def test_static_only_and_leaves_as_features(boostfeat, stores, tmp_path):
     code, _, err = boostfeat(*lists, "--static-only", "--tree-features", "LM0")
     assert code == 2
     assert "--tree-features: expected features of the list that trees may test, found 'LM0'" in err
+
+
+def test_raw_lists_of_words_get_the_templates_for_words(boostfeat, stores, tmp_path):
+    """Lists as a neural model ranked them, unless they have templates, or none are wanted; lists of phrases get none."""
+    from boostfeat.features.groups import templates_that_pay
+
+    lines = [
+        f"{s} ||| ▁a ▁b{k} ▁c{(s + k) % 3} ||| WordScores= -0.1 -0.{k + 1} -0.2 -0.05 ||| F0= -0.{k + 4}5 ||| {-(k + 1) / 7:.4f}"
+        for s in range(12)
+        for k in range(3)
+    ]
+    (tmp_path / "list").write_text("".join(f"{line}\n" for line in lines))
+    (tmp_path / "refs").write_text("".join(f"a b1 c{(s + 1) % 3}\n" for s in range(12)))
+    assert boostfeat("import", tmp_path / "list", "-r", tmp_path / "refs", "-o", tmp_path / "a.nbest")[0] == 0
+    raw = read_store(tmp_path / "a.nbest")
+    assert templates_that_pay(raw) == "words"
+    assert templates_that_pay(replace(raw, meta={"templates": "[]"})) is None
+    assert templates_that_pay(read_store(stores / "dev")) is None
+    quick = ["--rounds", 1, "--draws", 50, "--pairs", 5, "--min-occurrences", 2, "-o", tmp_path / "m.json"]
+    code, _, err = boostfeat("induce", tmp_path / "a.nbest", *quick)
+    assert code == 0
+    assert "templates: words (--templates none" in err
+    assert Model.load(tmp_path / "m.json").plan is not None
+    assert boostfeat("rerank", tmp_path / "a.nbest", "-m", tmp_path / "m.json")[0] == 0
+    assert boostfeat("induce", tmp_path / "a.nbest", *quick, "--templates", "none")[0] == 0
+    assert Model.load(tmp_path / "m.json").plan is None

@@ -99,7 +99,9 @@ def test_join_quality_by_name(folder: Path) -> None:
     (folder / "table.tsv").write_text("id\tjudge\n0\t0.5\n1\t0.25\n2\t1\n")
     (folder / "edits").write_text("1 2\n0 2\n1 1\n")
     columns = ("--quality", f"judge={folder / 'table.tsv'}:judge", "--quality", f"edits={folder / 'edits'}")
-    said = json.loads(run("join", folder / "a.nbest", *columns, "--lower-is-better", "edits", "-o", folder / "b.nbest", "--json", "-q"))
+    said = json.loads(
+        run("join", folder / "a.nbest", *columns, "--lower-is-better", "edits", "-o", folder / "b.nbest", "--json", "-q")
+    )
     before, after = read_store(folder / "a.nbest"), read_store(folder / "b.nbest")
     assert (said["joined"], said["quality"]) == ([], ["judge", "edits"])
     assert after.global_names == before.global_names
