@@ -117,9 +117,9 @@ def induce(
     check_lists({"LIST": dev, "--select": held_out}, allow_missing=allow_missing, quiet=quiet)
     if graphs and templates:
         raise InputError("--templates: expected none with --graphs, found both; featurize the list and give --graph-vocab")
-    if templates is None and not (graphs or where.is_dask or start or recipe == "paper"):
-        if templates := templates_that_pay(dev):
-            say(f"templates: {templates} (--templates none: the features of the list alone)", quiet=quiet)
+    told = templates or graphs or where.is_dask or start or recipe == "paper"
+    if not told and (templates := templates_that_pay(dev)):
+        say(f"templates: {templates} (--templates none: the features of the list alone)", quiet=quiet)
     how: dict[str, Any] = {"gain": options.gain, "seed": seed, "threads": threads, "quiet": quiet}
     dev, held_out, plan = learn_features(dev, held_out, templates, start, files, **how)
     for warning in (*range_warnings(dev).values(), *filter(None, [lost_ranking(dev)])):

@@ -109,6 +109,6 @@ def test_join_quality_by_name(folder: Path) -> None:
     assert after.quality.value.T.tolist() == [[0.5, 0.25, 1.0], [1.0, 0.0, 1.0]]
     assert after.quality.weight[:, 1].tolist() == [2.0, 2.0, 1.0]
     assert "judge" in run("info", folder / "b.nbest", "--metric", "judge")
+    (folder / "few").write_text("1\n2\n")
     with pytest.raises(InputError, match="expected 3 numbers, one for each hypothesis in the order of the list, found 2"):
-        (folder / "few").write_text("1\n2\n")
         run("join", folder / "a.nbest", "--quality", f"few={folder / 'few'}", "-o", folder / "c.nbest")
