@@ -64,7 +64,7 @@ def chosen_penalty(
     gains = metric.higher(metric.score(totals))
     best = int(np.argmax(gains))
     errors = [float(np.sqrt(len(dev) * ((rows[best] - r) @ metric.slope(totals[best])).var())) for r in rows]
-    k = next(k for k in range(len(GRID)) if gains[k] >= gains[best] - errors[k])
+    k = next((k for k in range(len(GRID)) if gains[k] >= gains[best] - errors[k]), best)  # best: where scores are no numbers
     why = {
         "rule": "the strongest penalty on sparse features within a standard error of the best",
         "folds": FOLDS,
