@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..features.options import FEATURES, ResourceFiles
-from .common import progress, say
+from ..features.options import ResourceFiles
+from .common import LEARNING, progress, say
 
 if TYPE_CHECKING:
     from ..features import FeaturePlan
@@ -23,7 +23,7 @@ Templates = Annotated[
         "--templates",
         metavar="NAMES",
         help="Sets or templates, or FILE.toml; the model keeps them",
-        rich_help_panel=FEATURES,
+        rich_help_panel=LEARNING,
     ),
 ]
 

@@ -89,8 +89,7 @@ def induce(
     \b
     Example:
       boostfeat induce dev.nbest --select select.nbest -o model.json
-      boostfeat induce dev.nbest --select select.nbest --templates large+sparse -o model.json
-      boostfeat induce dev.nbest --recipe paper --max-leaves 4 -o paper.json
+      boostfeat induce dev.nbest --templates large+sparse -o model.json
     """
     from ..core.errors import InputError
     from ..core.files import is_writable_target

@@ -73,7 +73,7 @@ def tune(
     settings: Settings = None,
     gain: Annotated[
         str,
-        typer.Option("--gain", help="What is learnt, or chrf, ter, wer, a quality column", rich_help_panel=LEARNING),
+        typer.Option("--gain", help="What is learnt, or chrf, ter, wer, a column", rich_help_panel=LEARNING),
     ] = "bleu",
     metric: Annotated[
         str | None,
@@ -81,7 +81,7 @@ def tune(
     ] = None,
     pick: Annotated[
         str,
-        typer.Option("--pick", help="Epoch: auto (select, or its own), select, dev, last", rich_help_panel=LEARNING),
+        typer.Option("--pick", help="Epoch: auto (select or own), select, dev, last", rich_help_panel=LEARNING),
     ] = "auto",
     runs: Annotated[
         int, typer.Option("--runs", min=1, help="Of other seeds; the best on select is kept", rich_help_panel=LEARNING)
@@ -106,8 +106,8 @@ def tune(
 ) -> None:
     """Tune linear weights with a classic method.
 
-    With --init MODEL that has trees, on a list of 'augment', their weights are tuned too. On a cluster pro gives the same
-    weights; mira, rm and adagrad mix those of the workers after each epoch.
+    With --init MODEL that has trees, on a list of 'augment', their weights are tuned too. On a cluster mira, rm and
+    adagrad mix the weights of the workers after each epoch.
 
     \b
     Example:
