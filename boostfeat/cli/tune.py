@@ -106,8 +106,8 @@ def tune(
 ) -> None:
     """Tune linear weights with a classic method.
 
-    With --init MODEL that has trees, on a list of 'augment', their weights are tuned too. On a cluster mira, rm and
-    adagrad mix the weights of the workers after each epoch.
+    With --init MODEL that has trees, on a list of 'augment', their weights are tuned too. On a cluster, workers mix theirs after
+    each epoch.
 
     \b
     Example:
