@@ -19,12 +19,13 @@ Packages, in the order of the pipeline (each imports only from those above it, s
     core      arrays, files, errors, options    metrics   text -> a row of statistics -> score
     lists     n-best lists, graphs, choices     trees     regression trees and how they grow
     model     weights and trees in one file     formats   readers and writers of other tools' files
-    features  templates of more features        losses    pairs, the log-loss and its line search
-    tuners    PRO, MERT, MIRA and the others    boosting  Figure 3
-    decoder   a small phrase-based decoder      rerank    lists and whole graphs under a model
-    export    C, Moses, ONNX and more           distributed  the same learning on Dask
-    compare   tables with significance          loop      tune, decode, accumulate, again
-    report    one page to look at               cli       the commands
+    lm        n-gram language models            features  templates of more features
+    losses    pairs, the log-loss, line search  tuners    PRO, MERT, MIRA and the others
+    boosting  Figure 3                          decoder   a small phrase-based decoder
+    rerank    lists and graphs under a model    export    C, Moses, ONNX and more
+    distributed  the same learning on Dask      compare   tables with significance
+    loop      tune, decode, accumulate, again   report    one page to look at
+    cli       the commands
 
 examples/method.md has the whole method with a table from equations to functions; README.md lists the papers.
 """

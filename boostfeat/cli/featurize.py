@@ -19,9 +19,9 @@ from .flags import add
 from .lists import group_table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from ..features import FeaturePlan, Posterior
+    from ..features.carried import FeatureMaker
+    from ..lists.nbest import NBest
 
 
 def register(app: typer.Typer) -> None:
@@ -35,6 +35,7 @@ class _Files(ResourceFiles):
 
     phrase_table: str | None = same(ResourceFiles, "phrase_table", rare=False)
     bitext: tuple[str, str] | None = same(ResourceFiles, "bitext", rare=False)
+    lm: str | None = same(ResourceFiles, "lm", rare=False)
     clusters_src: str | None = same(ResourceFiles, "clusters_src", rare=False)
     clusters_tgt: str | None = same(ResourceFiles, "clusters_tgt", rare=False)
     plugin: list[str] | None = same(ResourceFiles, "plugin", rare=False)
@@ -47,7 +48,7 @@ def featurize(
         str | None,
         typer.Option(
             "--templates",
-            help="base, large, sparse, neighbours, consensus or names of templates, joined by + or commas; or FILE.toml. "
+            help="base, large, sparse, neighbours, consensus, words or names of templates, joined by + or commas; or FILE.toml. "
             "'boostfeat templates' lists them.",
         ),
     ] = None,
@@ -109,8 +110,10 @@ def featurize(
         "--scale": scale,
     }
     with feature_maker(files, seed=seed, threads=threads, quiet=quiet) as maker:
-        frozen = _frozen(vocab, learning, templates, maker.registry) if vocab else None
+        frozen = _frozen(vocab, learning) if vocab else None
         nbest = read_store(store)
+        if frozen and templates:
+            _check_repeated(templates, frozen, str(vocab), maker, nbest)
         vocab_out = None if frozen else str(Path(output).with_suffix("")) + ".vocab.json"
         if frozen:
             out = maker.apply(nbest, frozen)
@@ -143,25 +146,32 @@ def featurize(
     )
 
 
-def _frozen(vocab: str, learning: dict[str, Any], templates: str | None, registry: Mapping[str, Any]) -> FeaturePlan:
-    """The frozen vocab, which has all that the options of learning would say; --templates may repeat what it holds."""
+def _frozen(vocab: str, learning: dict[str, Any]) -> FeaturePlan:
+    """The frozen vocab, which has all that the options of learning would say."""
     from ..core.errors import InputError
     from ..features import FeaturePlan
-    from ..features.sets import ON_REQUEST
 
     for flag, value in learning.items():
         if value is not None:
             raise InputError(f"{flag}: expected none with --vocab, which fixes it, found {value!r}; leave one of them out")
-    frozen = FeaturePlan.load(vocab)
-    if templates is not None:
+    return FeaturePlan.load(vocab)
 
-        def names(of: FeaturePlan) -> set[str]:
-            return {e.name for e in of.entries if e.name in registry and not set(registry[e.name].reads) & set(ON_REQUEST)}
 
-        if names(FeaturePlan.of(templates, registry)) != names(frozen):
-            has = ", ".join(e.name for e in frozen.entries) or "none"
-            raise InputError(f"--templates {templates}: expected those of {vocab} ({has}), found others; leave it out")
-    return frozen
+def _check_repeated(templates: str, frozen: FeaturePlan, vocab: str, maker: FeatureMaker, nbest: NBest) -> None:
+    """--templates may repeat what the vocab holds: of a set, what the list allows."""
+    from ..core.errors import InputError
+    from ..features import FeaturePlan
+    from ..features.registry import GIVEN
+
+    registry, resources = maker.registry, maker.resources(nbest)
+
+    def names(plan: FeaturePlan) -> set[str]:
+        known = [e for e in plan.entries if e.name in registry and not set(registry[e.name].reads) & set(GIVEN)]
+        return {e.name for e in known if not (e.optional and registry[e.name].lacks(nbest, resources))}
+
+    if names(FeaturePlan.of(templates, registry)) != names(frozen):
+        has = ", ".join(e.name for e in frozen.entries) or "none"
+        raise InputError(f"--templates {templates}: expected those of {vocab} ({has}), found others; leave it out")
 
 
 def _posterior(model: str | None, scale: float | None) -> Posterior:

@@ -11,7 +11,7 @@ _EXPORTS = {
     "Decoder": "decoder",
     "Derivation": "lattice",
     "Setup": "setup",
-    "LanguageModel": "lm",
+    "LanguageModel": "system",
     "SearchOptions": "options",
     "System": "system",
     "Unit": "lattice",

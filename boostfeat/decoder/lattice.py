@@ -8,9 +8,9 @@ import numpy as np
 
 from ..core.arrays import F64, I32, I64, offsets, segment_positions
 from ..core.errors import InputError, clip
+from ..lm.automaton import isolated_scores
 from . import search as kernel
 from .features import EXTRAS, Scorer
-from .lm import isolated_scores
 from .names import PHRASE_PENALTY, UNKNOWN, UNKNOWN_VALUE, WORD_PENALTY
 from .system import System
 from .trees import LM, N_CONTEXT, tree_scores

@@ -18,7 +18,7 @@ import numpy as np
 from numba import njit
 
 from ..core.arrays import F64, I32, I64
-from .lm import Automaton, extend, extend_all
+from ..lm.automaton import Automaton, extend, extend_all
 from .options import WINDOW
 from .trees import (
     DISTORTION,

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from ..core.arrays import F64, I32
-from .lm import LanguageModel, isolated_scores
+from ..lm.automaton import LanguageModel, isolated_scores
 from .names import base_names
 from .tables import PhraseTable, read_phrase_table, with_reordering
 

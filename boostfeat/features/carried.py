@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ..core.digests import digest
 from ..core.errors import InputError
 from ..lists.nbest import NBest
+from ..lm.automaton import LanguageModel
 from ..model.model import Model
 from .clusters import read_clusters
 from .engine import featurize
@@ -21,6 +22,8 @@ from .registry import Template, load_plugin
 from .resources import Clusters, Posterior, Resources
 from .sets import TEMPLATES
 from .vocab import FeaturePlan
+
+MOST_UNKNOWN = 0.3  # share of words that a language model may not know without a word
 
 if TYPE_CHECKING:
     Say = Callable[[str], None]
@@ -52,6 +55,10 @@ class FeatureMaker:
         return read_lexicon(*self.files.bitext) if self.files.bitext else None
 
     @cached_property
+    def _lm(self) -> LanguageModel | None:
+        return LanguageModel.load(self.files.lm) if self.files.lm else None
+
+    @cached_property
     def _clusters(self) -> Clusters:
         src, tgt = (read_clusters(path) if path else {} for path in (self.files.clusters_src, self.files.clusters_tgt))
         return Clusters(src, tgt)
@@ -66,7 +73,7 @@ class FeatureMaker:
         """What templates read beside this list."""
         table = self.files.phrase_table
         counts = read_phrase_counts(table, nbest.units) if table else None
-        return Resources(self._clusters, counts, self._lexicon, posterior or Posterior())
+        return Resources(self._clusters, counts, self._lexicon, self._lm, posterior or Posterior())
 
     def plan(self, what: str, *, min_count: int | None = None, hash_bits: int = 0, products: int = 0) -> FeaturePlan:
         """What ``what`` names (sets, templates, or a TOML file), with those that read a file where it is given."""
@@ -95,7 +102,7 @@ class FeatureMaker:
     def _featurize(
         self, nbest: NBest, plan: FeaturePlan, *, posterior: Posterior | None = None, gradient_of: Gradient | None = None
     ) -> tuple[NBest, FeaturePlan]:
-        return featurize(
+        out = featurize(
             nbest,
             plan,
             registry=self.registry,
@@ -106,6 +113,19 @@ class FeatureMaker:
             gradient_of=gradient_of,
             left_out=self.say,
         )
+        self._say_unknown(out[0])
+        return out
+
+    def _say_unknown(self, out: NBest) -> None:
+        """A language model of another language, case or tokenisation gives numbers all the same."""
+        if self.files.lm and "lm.unknown" not in out.unit_names:
+            self.say("--lm is not used: name the template lm, or the set words, with --templates")
+        elif self.files.lm:
+            unknown = float(out.global_features[:, out.global_names.index("lm.unknown")].sum())
+            words = sum(len(text.split()) for text in out.text.to_pylist())
+            if unknown > MOST_UNKNOWN * max(1, words):
+                share = f"{100 * unknown / words:.0f}% of the words"
+                self.say(f"{self.files.lm} does not know {share}: is it of the same language, case and tokenisation?")
 
     def for_model(self, nbest: NBest, model: Model, *, where: str = "list") -> NBest:
         """The list with the features that the model carries; a list that has them all already is as it was."""

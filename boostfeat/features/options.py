@@ -19,6 +19,7 @@ class ResourceFiles:
     bitext: tuple[str, str] | None = option(
         None, "Parallel text (files SOURCE TARGET), for an alternative lexical weight", group=FEATURES, rare=True
     )
+    lm: str | None = option(None, "Language model (file, ARPA) of the texts, for scores of words", group=FEATURES, rare=True)
     clusters_src: str | None = option(None, "Source word clusters (file) of mkcls or Brown", group=FEATURES, rare=True)
     clusters_tgt: str | None = option(None, "Target word clusters (file) of mkcls or Brown", group=FEATURES, rare=True)
     plugin: list[str] | None = option(

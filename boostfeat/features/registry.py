@@ -35,10 +35,13 @@ READS: dict[str, tuple[str, ...]] = {
     "previous span": ("back", "back_swap"),  # where the previous unit's source lies, seen from this one
     "following span": ("ahead", "ahead_swap"),
     "target span": (),
+    "words before": (),  # of the hypothesis: all that stand before a unit
+    "words around": (),  # all the words of the hypothesis, and where a unit stands among them
     "source sentence": ("sent",),
     "clusters": (),
     "phrase table": (),
     "bitext": (),
+    "language model": (),
     "hypothesis": (),
     "list": (),  # all hypotheses of the sentence
 }
@@ -50,11 +53,14 @@ STATES: dict[str, str] = {
     "following features": "the following unit's feature values (scored one unit late)",
     "previous span": "the previous unit's span",
     "following span": "the following unit's span (scored one unit late)",
+    "words before": "the words so far (for a language model as many as its order asks for)",
+    "words around": "all words of the hypothesis",
     "hypothesis": "the whole hypothesis",
     "list": "the whole list",
 }
 _STATIC = {"source phrase", "target phrase", "alignment", "clusters", "phrase table", "bitext"}
-_GIVEN = {"phrase table": "--phrase-table FILE", "bitext": "--bitext SOURCE TARGET"}
+GIVEN = {"phrase table": "--phrase-table FILE", "bitext": "--bitext SOURCE TARGET", "language model": "--lm FILE.arpa"}
+_IN_TEXT = ("words before", "words around")  # of an occurrence in its hypothesis
 
 
 PLUGIN = "boostfeat_plugin_"  # begins the names of modules that are users' files
@@ -109,7 +115,9 @@ class Template:
         """What it computes features of; contexts are the distinct values of the columns that it reads."""
         if self.kind == "global" or "hypothesis" in self.reads:
             return "hypotheses"
-        return "pairs" if self.kind == "static" else "contexts" if self.kind == "contextual" else "occurrences"
+        if self.kind == "list" or any(what in self.reads for what in _IN_TEXT):
+            return "occurrences"
+        return "pairs" if self.kind == "static" else "contexts"
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -166,8 +174,8 @@ def template(name: str, *, kind: Kind, reads: tuple[str, ...], learn: Learn | No
 def missing(what: str, nbest: NBest, resources: Resources) -> str | None:
     """What a list lacks of what a template reads, and what to do; None if it has it."""
     units = nbest.units
-    if what in _GIVEN:
-        return None if resources.has(what) else f"a {what}, and none is given; add {_GIVEN[what]}"
+    if what in GIVEN:
+        return None if resources.has(what) else f"a {what}, and none is given; add {GIVEN[what]}"
     if not nbest.n_hyps or what == "hypothesis":
         return None
     if what == "list":
@@ -184,7 +192,7 @@ def missing(what: str, nbest: NBest, resources: Resources) -> str | None:
     }
     if what in texts:
         return texts[what][1] if _all_empty(texts[what][0]) else None
-    if what == "target span":
+    if what == "target span" or what in _IN_TEXT:
         unknown = (nbest.tgt_start < 0).any() or (units.tgt_len < 0).any()
         return "target spans of all units; import a list that has them" if unknown else None
     if "span" in what and ((nbest.src_start < 0).any() or (units.src_len < 0).any()):

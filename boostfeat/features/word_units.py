@@ -1,26 +1,34 @@
 """Templates for units that are words: of neural translation, speech recognition and language models.
 
-Their lists have target texts and places, and often no source phrases: these templates read the words, the hypothesis and the
-list. R occurrences of units, S sentences, H hypotheses.
+Their lists have target texts and places, and often no source phrases: these templates read the words, the hypothesis, the list
+and a language model. R occurrences of units, S sentences, H hypotheses. A unit of several words has sums, or the least or last.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 from numba import njit
 
-from ..core.arrays import F64, I64, Array
+from ..core.arrays import F64, I64, Array, offsets
+from ..core.errors import InputError
 from ..core.text import split_words
+from ..lists.nbest import strings, take_strings
+from ..lists.words import NONE, Words, flags
+from ..lm.automaton import step
 from .consensus import STEP
 from .context import Rows
 from .dense import NUMBER, PUNCTUATION, _characters
-from .registry import Dense, template
+from .registry import Dense, Sparse, template
+from .sparse import indicators, word_indicators
 
 MOST_WORDS = 20_000  # whose frequencies are kept: the others are rare
 RANKS = (10, 100, 1000, 10_000)
 LONGEST = 2_000  # words of a hypothesis that are aligned with others of its list
+MOST_RUNS = 8  # of a word's shape
 
 
 def _number(values: Array) -> F64:
@@ -72,6 +80,25 @@ def frequency(rows: Rows, *, frequencies: dict[str, int]) -> Dense:
     return out | {f"freq.top{most}": per_row((place < most)[ids]) for most in RANKS}
 
 
+@template("w", kind="static", reads=("target phrase",))
+def identity(rows: Rows) -> Sparse:
+    """The word: ``w:house``."""
+    return word_indicators(rows.tgt.owner, rows.tgt.ids, rows.tgt.names)
+
+
+@template("ws", kind="static", reads=("target phrase",))
+def word_shape(rows: Rows) -> Sparse:
+    """The word's shape, runs as one: ``ws:Xx`` for House, ``ws:0-x`` for 12-year."""
+    shapes = strings([shape_of(name) for name in rows.tgt.names.to_pylist()])
+    return indicators(rows.tgt.owner, take_strings(shapes, rows.tgt.ids))
+
+
+def shape_of(word: str) -> str:
+    """X for capitals, x for other letters, 0 for digits, all else as it stands; equal neighbours once, at most MOST_RUNS."""
+    kinds = ("X" if c.isupper() else "x" if c.isalpha() else "0" if c.isdigit() else c for c in word)
+    return re.sub(r"(.)\1+", r"\1", "".join(kinds), flags=re.DOTALL)[:MOST_RUNS]
+
+
 # -- its place in the hypothesis --------------------------------------------------------------------------------------
 
 
@@ -83,7 +110,7 @@ def _tokens(rows: Rows) -> tuple[I64, I64, I64]:
     return rows.corpus.hyps.ptr[:-1][hyp] + start, nbest.units.tgt_len[nbest.unit_idx].astype(np.int64), hyp
 
 
-@template("place", kind="list", reads=("target span", "list"))
+@template("place", kind="contextual", reads=("target span", "words around"))
 def place(rows: Rows) -> Dense:
     """Where a word stands: first, last, among the first or last three, and in which fifth of the hypothesis."""
     first, length, hyp = _tokens(rows)
@@ -132,7 +159,7 @@ def _repeats(ptr, ids, first, length, hyp, n_words, out):  # type: ignore[no-unt
         at = max(at, first[r] + length[r])
 
 
-@template("repeat", kind="list", reads=("target span", "list"))
+@template("repeat", kind="contextual", reads=("target span", "words before"))
 def repeat(rows: Rows) -> Dense:
     """Whether a word repeats the one before it, any before it, with the word before, and how often it came before."""
     first, length, hyp = _tokens(rows)
@@ -141,6 +168,82 @@ def repeat(rows: Rows) -> Dense:
     _repeats(words.ptr, words.ids, first, length, hyp, len(words.names), out)
     names = ("repeat.at_once", "repeat.before", "repeat.bigram", "repeat.times")
     return {name: out[:, k] for k, name in enumerate(names)}
+
+
+@template("around", kind="contextual", reads=("previous unit", "following unit"))
+def around(rows: Rows) -> Dense:
+    """The words beside a unit: their characters, whether they are punctuation or have digits, and whether there is none."""
+    words = rows.corpus.tgt
+    out: Dense = {}
+    for side, of_pair in (("prev", words.last), ("next", words.first)):
+        pair = rows[side]
+        word = np.where(pair == NONE, NONE, of_pair[pair] if len(of_pair) else NONE)
+        out |= {f"around.{side}.{name}": np.append(values, 0.0)[word] for name, values in _marks(words).items()}
+        out[f"around.{side}.none"] = _number(word == NONE)
+    return out
+
+
+def _marks(words: Words) -> Dense:
+    """[names] of every word of a dictionary."""
+    names = words.names
+    found = {name: _number(flags(pc.match_substring_regex(names, p))) for name, p in (("punct", PUNCTUATION), ("digit", NUMBER))}
+    return {"letters": pc.utf8_length(names).to_numpy(zero_copy_only=False).astype(np.float64), **found}
+
+
+# -- a language model -------------------------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def _score_words(lm, start, end, first, ptr, ids, out, ends):  # type: ignore[no-untyped-def]
+    """OUT out[words, 2]: ln p of each word after those before it, and the order of the n-gram matched; ends[H]: ln p of </s>."""
+    for h in range(len(ptr) - 1):
+        state = start
+        for i in range(ptr[h], ptr[h + 1]):
+            p, node = step(lm, state, ids[i])
+            out[i, 0], out[i, 1] = p, np.searchsorted(first, node, side="right")
+            state = lm.state[node]
+        ends[h] = step(lm, state, end)[0]
+
+
+def _learn_language_model(rows: Rows, counts: I64) -> dict[str, Any]:
+    model = rows.resources.lm
+    return {"model": model.signature if model else ""}
+
+
+@template("lm", kind="contextual", reads=("target span", "words before", "language model"), learn=_learn_language_model)
+def language_model(rows: Rows, *, model: str) -> Dense:
+    """Of an n-gram model: ln p of the unit's words and of each alone, the least order matched, unknown words, neighbours, </s>.
+
+    Σ lm.logp + Σ lm.end over the units of a hypothesis is ln p of the sentence, where its units hold all its words.
+    """
+    lm, words = rows.resources.lm, rows.corpus.hyps
+    assert lm is not None
+    if lm.signature != model:
+        fix = f"give the language model of the dev list ({model})"
+        raise InputError(f"--lm: expected the language model of the vocab, found another ({lm.signature}); {fix}")
+    ids = lm.ids(words.names.to_pylist())[words.ids].astype(np.int64)
+    about, ends = np.zeros((len(ids), 2)), np.zeros(len(words))
+    _score_words(lm.automaton, lm.start, lm.end, lm.first, words.ptr, ids, about, ends)
+    first, length, hyp = _tokens(rows)
+    unit = np.repeat(np.arange(len(rows)), length)  # of each word of a unit
+    word = np.repeat(first - offsets(length)[:-1], length) + np.arange(len(unit))
+
+    def summed(values: F64) -> F64:
+        return np.bincount(unit, values[word], minlength=len(rows)).astype(np.float64)
+
+    order = np.where(length > 0, float(lm.order), 0.0)
+    np.minimum.at(order, unit, about[word, 1])
+    beside, none = np.append(about[:, 0], 0.0), len(ids)
+    is_last = np.append(hyp[1:] != hyp[:-1], [True])[: len(hyp)]
+    return {
+        "lm.logp": summed(about[:, 0]),
+        "lm.unigram": summed(lm.automaton.logp[ids + 1]),
+        "lm.order": order,
+        "lm.unknown": summed(_number(ids == lm.vocab["<unk>"])),
+        "lm.prev": beside[np.where(first > words.ptr[:-1][hyp], first - 1, none)],
+        "lm.next": beside[np.where(first + length < words.ptr[1:][hyp], first + length, none)],
+        "lm.end": np.where(is_last, ends[hyp], 0.0),
+    }
 
 
 # -- its slot in the list ---------------------------------------------------------------------------------------------

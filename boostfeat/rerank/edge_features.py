@@ -12,11 +12,10 @@ from ..core.errors import InputError
 from ..core.text import normal, split_words
 from ..features import TEMPLATES, FeaturePlan, Template, featurize
 from ..features.products import product_name
+from ..features.registry import GIVEN
 from ..lists.build import assemble
 from ..lists.graph import Graph
 from ..lists.nbest import NBest, SparseRows, Units, strings
-
-GIVEN = ("phrase table", "bitext")  # resources of featurize that graphs are not given
 
 
 def edge_vocab(vocab: FeaturePlan, features: Iterable[str], *, registry: Mapping[str, Template] = TEMPLATES) -> FeaturePlan:

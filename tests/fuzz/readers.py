@@ -32,7 +32,7 @@ from boostfeat.core.files import read_bytes, read_chunks, read_lines
 from boostfeat.core.strict_json import read_json
 from boostfeat.core.text import split_words
 from boostfeat.decoder import read_setup
-from boostfeat.decoder.lm import LanguageModel
+from boostfeat.lm.automaton import LanguageModel
 from boostfeat.decoder.tables import read_phrase_table, with_reordering
 from boostfeat.decoder.train.bitext import make_bitext, read_bitext
 from boostfeat.features.clusters import read_clusters

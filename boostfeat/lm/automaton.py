@@ -8,8 +8,10 @@ w + 1 the unigram of word w. Probabilities are natural logarithms, as in Moses' 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import log
 from pathlib import Path
 from typing import NamedTuple
@@ -58,15 +60,22 @@ def _child(lm, node, word):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def extend(lm, state, word):  # type: ignore[no-untyped-def]
-    """(ln p(word | state), the state after it)."""
+def step(lm, state, word):  # type: ignore[no-untyped-def]
+    """(ln p(word | state), the node of the longest n-gram that ends in the word)."""
     total = 0.0
     node = _child(lm, state, word)
     while node < 0:
         total += lm.backoff[state]
         state = lm.suffix[state]
         node = _child(lm, state, word)
-    return total + lm.logp[node], lm.state[node]
+    return total + lm.logp[node], node
+
+
+@njit(cache=True, nogil=True)
+def extend(lm, state, word):  # type: ignore[no-untyped-def]
+    """(ln p(word | state), the state after it)."""
+    p, node = step(lm, state, word)
+    return p, lm.state[node]
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -125,6 +134,13 @@ class LanguageModel:
     order: int
     vocab: dict[str, int]
     automaton: Automaton
+    first: I64  # [order] the first node of each order: n-grams of one follow those of the shorter ones
+
+    @cached_property
+    def signature(self) -> str:
+        """What tells models apart: a digest of words and numbers."""
+        parts = (repr(list(self.vocab)).encode(), self.automaton.logp, self.automaton.backoff, self.automaton.suffix)
+        return hashlib.sha256(b"".join(map(bytes, parts))).hexdigest()[:12]
 
     @property
     def start(self) -> int:
@@ -174,6 +190,7 @@ class LanguageModel:
             state=np.zeros(n, np.int32),
         )
         first = 1 + len(vocab)
+        sizes = [1, *map(len, logp)]
         for k, rows in enumerate(ngrams[1:], 2):
             if (bad := _add_ngrams(lm, rows, first)) >= 0:
                 words = list(vocab)
@@ -185,4 +202,4 @@ class LanguageModel:
                 )
             first += len(rows)
         _reduce_states(lm)
-        return cls(order=len(logp), vocab=vocab, automaton=lm)
+        return cls(order=len(logp), vocab=vocab, automaton=lm, first=np.cumsum(sizes[:-1], dtype=np.int64))
