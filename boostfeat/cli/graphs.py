@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,6 +16,7 @@ from ..loop.options import GRAPHS
 from .common import emit, reading, say
 
 if TYPE_CHECKING:
+    from ..formats.graphs import SentenceGraph
     from ..lists.nbest import NBest
     from ..loop.options import GraphOptions
     from ..model.model import Model
@@ -27,6 +29,26 @@ Graphs = Annotated[
 _NAMES: dict[str, Any] = {"metavar": "A,B,...", "help": "osgx: what core=(...) holds, or the moses.ini that says it."}
 CoreNames = Annotated[str | None, typer.Option("--names", "--graph-names", **_NAMES)]
 RareCoreNames = Annotated[str | None, typer.Option("--names", "--graph-names", **_NAMES, rich_help_panel=GRAPHS, hidden=True)]
+
+
+GraphMetric = Annotated[
+    str | None, typer.Option("--metric", help="bleu, or wer, which is the default of speech lattices (PLF, HTK SLF).")
+]
+METRICS = ("bleu", "wer")
+
+
+def metric_of(
+    items: Iterator[SentenceGraph], given: str | None, known: Sequence[str] = METRICS
+) -> tuple[str, Iterator[SentenceGraph]]:
+    """The metric of graphs, by their format unless one is given, and the graphs again."""
+    from ..core.errors import unknown_name
+    from ..formats import COUNTED
+
+    if given is not None and given not in known:
+        raise unknown_name("metric of graphs", given, known)
+    first = next(items, None)
+    rest = items if first is None else chain([first], items)
+    return given or ("wer" if first is not None and first.format in COUNTED else "bleu"), rest
 
 
 def core_names(given: str | None) -> tuple[str, ...] | None:
@@ -61,13 +83,21 @@ def induced_on_graphs(
     return grown(dev, lambda nbest, _, i: boosting(nbest, i), options, threads=threads, report=lambda n: say(n, quiet=quiet))[0]
 
 
-def show_graphs(path: str, *, quiet: bool, as_json: bool) -> None:
-    """What search graphs hold: the graph branch of ``info``."""
+def show_graphs(path: str, *, metric: str | None, oracle: bool, refs: list[str], quiet: bool, as_json: bool) -> None:
+    """What search graphs hold: the graph branch of ``info``; with ``oracle``, how near their paths come to references."""
+    from ..core.errors import InputError
     from ..formats.graphs import read_graphs
+    from ..lists.build import ReadOptions
     from ..lists.graph import summarise
 
+    if oracle != bool(refs):
+        given = "--oracle" if oracle else "-r"
+        raise InputError(f"{given}: expected --oracle and references (-r) of the graphs, found one of them; give both")
+    options = ReadOptions(warn=lambda message: say(message, quiet=quiet))
     with reading("reading", quiet=quiet):
-        found = summarise(item.graph for item in read_graphs([path]))
+        found = summarise(item.graph for item in read_graphs([path], options))
+        if oracle:
+            found |= _graph_oracle(path, metric, refs)
     features = found["features"]
     lines = [[name, f"{found[name]:,}"] for name in ("sentences", "nodes", "edges")]
     for name, what in (("edges a sentence", "edges_per_sentence"), ("log10 of paths", "log10_paths")):
@@ -76,10 +106,32 @@ def show_graphs(path: str, *, quiet: bool, as_json: bool) -> None:
         ["features", f"{len(features):,}"],
         ["decoder's scores", "yes" if found["scores"] else "no: give weights to search"],
     ]
+    for name, score in found.get("oracle", {}).items():
+        lines.append([f"{found['metric']}, {name}", f"{score:.2f}"])
     most = sorted(features, key=lambda f: -f["nonzero"])[:MANY]
     rows = [[f["name"], f"{f['mean']:.4g}", f"{100 * f['nonzero']:.1f}%"] for f in features if f in most]
     more = f"\n... and {len(features) - MANY:,} more" if len(features) > MANY else ""
     emit(found, table(lines) + "\n\n" + table(rows, header=["feature", "mean an edge", "non-zero"]) + more, as_json=as_json)
+
+
+def _graph_oracle(path: str, metric: str | None, refs: list[str]) -> dict[str, Any]:
+    """Of the best path at the graphs' own scores, and of the path nearest to the references."""
+    from ..core.files import read_lines
+    from ..formats.graphs import read_graphs
+    from ..lists.build import ReadOptions
+    from ..rerank.edit_oracle import edit_oracle_lists
+    from ..rerank.oracle_path import oracle_paths
+    from ..rerank.rescore import EdgeScorer
+
+    lines = [[line for _, line in read_lines(ref)] for ref in refs]
+    by, items = metric_of(read_graphs([path], ReadOptions(warn=lambda message: None)), metric)
+    if by == "wer":
+        scores = edit_oracle_lists(items, EdgeScorer(None), lines)[1]
+        best, oracle = scores["best path"], scores["oracle path"]
+    else:
+        found = oracle_paths(items, EdgeScorer(None), lines)
+        best, oracle = found.best, found.oracle
+    return {"metric": by, "oracle": {"best path": best.score, "oracle path": oracle.score}, "signature": oracle.signature}
 
 
 MANY = 40  # features: info shows more than these by group

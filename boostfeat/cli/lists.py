@@ -174,19 +174,25 @@ def info(
     metric: Annotated[
         str | None, typer.Option("--metric", help="Of first, mean and oracle (default: bleu, or the first quality column).")
     ] = None,
+    oracle: Annotated[
+        bool, typer.Option("--oracle", help="Graphs: the paths nearest to references (-r), by --metric bleu or wer.")
+    ] = False,
+    ref: Annotated[list[str] | None, typer.Option("-r", "--ref", help="Graphs: references, one sentence a line.")] = None,
     *,
     quiet: bool,
     as_json: bool,
 ) -> None:
     """Show what a list holds: sizes, features, and BLEU or another metric of its first, mean and oracle hypotheses.
 
-    Of search graphs (a file, or a folder of them): nodes, edges, how many paths, features.
+    Of search graphs and lattices (a file, or a folder of them): nodes, edges, how many paths, features; with --oracle and
+    references, the error rate of the best path and of the nearest one.
 
     \b
     Example:
       boostfeat info dev.nbest
       boostfeat info asr.nbest --metric wer
     """
+    from ..core.errors import InputError
     from ..features.groups import feature_groups
     from ..formats.graphs import is_graph
     from ..lists.choices import Scorer, first_choice, mean_score, oracle_choice
@@ -197,8 +203,10 @@ def info(
     if is_graph(store):
         from .graphs import show_graphs
 
-        show_graphs(store, quiet=quiet, as_json=as_json)
+        show_graphs(store, metric=metric, oracle=oracle, refs=ref or [], quiet=quiet, as_json=as_json)
         return
+    if ref:
+        raise InputError("-r: expected with search graphs only, found a list; its references come with import -r")
     nbest = read_store(store)
     result: dict[str, Any] = _sizes(nbest)
     lines = [[name.replace("_", " "), f"{value:,}" if isinstance(value, int) else str(value)] for name, value in result.items()]

@@ -9,7 +9,7 @@ import typer
 
 from .common import emit, reading, say, say_missing
 from .flags import add
-from .graphs import CoreNames, core_names
+from .graphs import CoreNames, GraphMetric, core_names, metric_of
 
 if TYPE_CHECKING:
     from ..model.model import Model
@@ -25,11 +25,13 @@ def rescore(
     graphs: Annotated[
         list[str],
         typer.Argument(
-            metavar="GRAPH...", help="osgx files, Moses hypergraphs or cdec forests, or folders of them.", show_default=False
+            metavar="GRAPH...",
+            help="osgx files, Moses hypergraphs, cdec forests, lattices (PLF, HTK SLF), or folders of them.",
+            show_default=False,
         ),
     ],
     model: Annotated[
-        str | None, typer.Option("-m", "--model", help="A model file; without it, the decoder's own scores (osgx).")
+        str | None, typer.Option("-m", "--model", help="A model file; without it, the decoder's own scores (osgx, lattices).")
     ] = None,
     weights: Annotated[
         list[str] | None,
@@ -49,8 +51,10 @@ def rescore(
         list[str] | None, typer.Option("-r", "--ref", help="References, one sentence a line; repeat for more than one.")
     ] = None,
     oracle: Annotated[
-        bool, typer.Option("--oracle", help="The paths nearest to the references instead (BLEU, approximately).")
+        bool,
+        typer.Option("--oracle", help="The paths nearest to the references instead (BLEU approximately, WER exactly)."),
     ] = False,
+    metric: GraphMetric = None,
     names: CoreNames = None,
     vocab: Annotated[
         str | None,
@@ -66,12 +70,14 @@ def rescore(
 ) -> None:
     """Find the best paths of whole search graphs under a model: weights and local trees decompose over edges.
 
-    With -r, BLEU of what is found is reported. --oracle starts from the 100-best (or --nbest) and is never below its oracle.
+    With -r, BLEU of what is found is reported, or WER of speech lattices. The oracle by BLEU starts from the 100-best (or
+    --nbest) and is never below its oracle.
 
     \b
     Example:
       boostfeat rescore test.osgx.gz -m model.json --names moses.ini > test.out
       boostfeat rescore hypergraphs/ --weights hypergraphs/weights --nbest 100 -o test.100best.gz
+      boostfeat rescore test.plf.xz -r test.ref --oracle > nearest.txt
     """
     from ..core.errors import InputError, unknown_name
     from ..core.files import is_writable_target, open_output, read_lines
@@ -81,6 +87,8 @@ def rescore(
     from ..formats.graphs import read_graphs
     from ..lists.build import ReadOptions
     from ..lists.choices import Score, Scorer, first_choice, oracle_choice, texts
+    from ..metrics.metric import shown
+    from ..rerank.edit_oracle import edit_oracle_lists
     from ..rerank.oracle_path import OracleOptions, corpus_oracle, oracle_paths
     from ..rerank.rescore import EdgeScorer, RescoreOptions, rescored_lists
 
@@ -101,27 +109,31 @@ def rescore(
     loaded = _model(model, weights)
     plan = FeaturePlan.load(vocab) if vocab else carried(loaded) if loaded else None
     scorer = EdgeScorer(loaded, vocab=plan, source=sentences)
-    read = ReadOptions(names=core_names(names))
-    items = read_graphs(graphs, read, format=graph_format)
-    bleu: dict[str, Score] = {}
+    read = ReadOptions(names=core_names(names), warn=lambda message: say(message, quiet=quiet))
+    scores: dict[str, Score] = {}
     with reading("rescoring", quiet=quiet):
-        if oracle:
+        by, items = metric_of(read_graphs(graphs, read, format=graph_format), metric)
+        if oracle and by == "wer":
+            lists, scores = edit_oracle_lists(items, scorer, references, source=sentences, threads=threads)
+        elif oracle:
             size = nbest if nbest > 1 else OracleOptions.size
             found = oracle_paths(items, scorer, references, OracleOptions(size=size), source=sentences, threads=threads)
             lists = found.nbest
-            bleu = {"best path": found.best, f"oracle of the {size}-best": found.kbest, "oracle path": found.oracle}
+            scores = {"best path": found.best, f"oracle of the {size}-best": found.kbest, "oracle path": found.oracle}
         else:
             options = RescoreOptions(nbest, distinct, threads)
             lists = rescored_lists(items, scorer, options, source=sentences, refs=references, name=", ".join(graphs))
             if lists.has_stats:
-                metric = Scorer(lists)
-                bleu = {"best path": metric.score(first_choice(lists), "bleu")}
+                of_lists = Scorer(lists)
+                scores = {"best path": of_lists.score(first_choice(lists), by)}
                 if nbest > 1:
-                    bleu[f"oracle of the {nbest}-best"] = metric.score(corpus_oracle(lists, oracle_choice(lists)), "bleu")
+                    chosen = oracle_choice(lists, of_lists.metric(by))
+                    chosen = corpus_oracle(lists, chosen) if by == "bleu" else chosen
+                    scores[f"oracle of the {nbest}-best"] = of_lists.score(chosen, by)
     result: dict[str, Any] = {
         "sentences": len(lists),
         "hypotheses": lists.n_hyps,
-        "bleu": {name: {"score": s.score, "signature": s.signature} for name, s in bleu.items()},
+        by: {name: {"score": s.score, "signature": s.signature} for name, s in scores.items()},
         "seconds": round(time.monotonic() - started, 3),
         "missing": scorer.missing(),
     }
@@ -137,8 +149,8 @@ def rescore(
             emit({**result, "output": output}, "", as_json=True)
     hint = "" if plan else "; those of featurize need --vocab"
     say_missing("the graphs lack", scorer.missing(), hint=hint, quiet=quiet)
-    for name, score in bleu.items():
-        say(f"BLEU of the {name}: {score.score:.2f} ({score.signature})", quiet=quiet)
+    for name, score in scores.items():
+        say(f"{shown(by)} of the {name}: {score.score:.2f} ({score.signature})", quiet=quiet)
 
 
 def _model(model: str | None, weights: list[str] | None) -> Model | None:

@@ -28,6 +28,8 @@ READERS: dict[str, str] = {
     "sockeye": "sockeye",
     "vosk": "vosk",
     "openai": "openai",
+    "plf": "plf",
+    "htk-slf": "htk_slf",
     "cdec-forest": "cdec_forest",
     "moses-hypergraph": "moses.hypergraph",
     "moses-osgx": "moses.search_graph",
@@ -44,6 +46,8 @@ READERS: dict[str, str] = {
     "opennmt": "lines",
     "nemo": "lines",
 }
+
+COUNTED = ("plf", "htk-slf")  # have no numbers of sentences: those of several files follow each other
 
 WRITERS: dict[str, str] = {"moses": "moses.nbest", "moses-enriched": "moses.enriched", "jsonl": "jsonl"}
 
@@ -99,8 +103,19 @@ def read(path: str | Path, options: ReadOptions, *, format: str = "auto") -> NBe
 
 def read_all(paths: Sequence[str | Path], options: ReadOptions, *, format: str = "auto") -> NBest:
     """Several files of one corpus: lists of the same sentence are accumulated, duplicates removed."""
+    if len(paths) > 1 and all((detect(path) if format == "auto" else format) in COUNTED for path in paths):
+        return _read_counted(paths, options, format=format)
     lists = [read(path, options, format=format) for path in paths]
     return lists[0] if len(lists) == 1 else merge(lists)
+
+
+def _read_counted(paths: Sequence[str | Path], options: ReadOptions, *, format: str) -> NBest:
+    """The k-best lists of lattices, each a sentence of its own."""
+    from ..lists.graph import kbest_lists
+    from .graphs import read_graphs
+
+    items = ((int(item.where.rpartition(":")[2]), item.sent, item.graph) for item in read_graphs(paths, options, format=format))
+    return kbest_lists(items, options, ", ".join(map(str, paths)))
 
 
 def left_out(nbest: NBest, *, format: str) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -10,10 +11,10 @@ from typing import NamedTuple
 from ..core.errors import FormatError, InputError, unknown_name
 from ..lists.build import ReadOptions
 from ..lists.graph import Graph
-from . import detect, reader_module
+from . import COUNTED, detect, reader_module
 from .moses.hypergraph import sentence_of
 
-GRAPHS = ("moses-osgx", "moses-hypergraph", "cdec-forest")
+GRAPHS = ("moses-osgx", "moses-hypergraph", "cdec-forest", *COUNTED)
 ONE_A_FILE = ("moses-hypergraph", "cdec-forest")  # the sentence's number is in the file's name
 WEIGHTS = "weights"  # the file that Moses puts beside the hypergraphs of a folder
 
@@ -24,6 +25,7 @@ class SentenceGraph(NamedTuple):
     where: str
     sent: int
     graph: Graph
+    format: str = ""
 
 
 def is_graph(path: str | Path) -> bool:
@@ -41,7 +43,8 @@ def read_graphs(
 ) -> Iterator[SentenceGraph]:
     """The graphs of all files, by rising sentence id. Of a folder, all files but hidden ones and ``weights``.
 
-    Files of one graph each come in the order of the numbers in their names, as a shell's ``*.gz`` does not give them.
+    Files of one graph each come in the order of the numbers in their names, as a shell's ``*.gz`` does not give them. Lattices of
+    recognisers are numbered as they come.
     """
     if format != "auto" and format not in GRAPHS:
         raise unknown_name("format of graphs", format, ("auto", *GRAPHS))
@@ -55,18 +58,24 @@ def read_graphs(
     last = -1
     for file, kind in zip(files, kinds, strict=True):
         reader: Callable[..., Iterator[tuple[int, int, Graph]]] = reader_module(kind).read_graphs
+        first = last + 1 if kind in COUNTED else 0
         for line, sent, graph in reader(file, options or ReadOptions()):
-            where = f"{file}:{line}"
+            where, sent = f"{file}:{line}", first + sent
             if sent <= last:
                 fix = "give each sentence once, in order"
                 raise FormatError(where, expected=f"sentence id {last + 1} or higher", found=str(sent), fix=fix)
             last = sent
-            yield SentenceGraph(where, sent, graph)
+            yield SentenceGraph(where, sent, graph, kind)
 
 
 def _files_in(folder: str | Path) -> list[str]:
-    names = sorted(name for name in os.listdir(folder) if not name.startswith(".") and name != WEIGHTS)
+    names = sorted((name for name in os.listdir(folder) if not name.startswith(".") and name != WEIGHTS), key=_by_numbers)
     return [os.path.join(folder, name) for name in names]
+
+
+def _by_numbers(name: str) -> list[tuple[int, str]]:
+    """What orders names: u2 before u10."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"([0-9]{1,18})", name)]
 
 
 def _graph_format(path: str) -> str:

@@ -32,7 +32,6 @@ from boostfeat.core.files import read_bytes, read_chunks, read_lines
 from boostfeat.core.strict_json import read_json
 from boostfeat.core.text import split_words
 from boostfeat.decoder import read_setup
-from boostfeat.lm.automaton import LanguageModel
 from boostfeat.decoder.tables import read_phrase_table, with_reordering
 from boostfeat.decoder.train.bitext import make_bitext, read_bitext
 from boostfeat.features.clusters import read_clusters
@@ -51,6 +50,7 @@ from boostfeat.lists.build import ReadOptions, attach
 from boostfeat.lists.nbest import NBest, strings
 from boostfeat.lists.number_files import read_numbers
 from boostfeat.lists.store import read_store, write_store
+from boostfeat.lm.automaton import LanguageModel
 from boostfeat.loop.online import State
 from boostfeat.loop.weights import read_start
 from boostfeat.model.carried import pack, unpack
