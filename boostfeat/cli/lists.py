@@ -218,8 +218,8 @@ def info(
     if metric is not None:
         scorer = Scorer(nbest)
         by = scorer.metric(metric)
-        first, oracle = (scorer.score(chosen, by) for chosen in (first_choice(nbest), oracle_choice(nbest, by)))
-        gains = {"first": first.score, "mean": mean_score(nbest, by), "oracle": oracle.score}
+        first, nearest = (scorer.score(chosen, by) for chosen in (first_choice(nbest), oracle_choice(nbest, by)))
+        gains = {"first": first.score, "mean": mean_score(nbest, by), "oracle": nearest.score}
         signature = first.signature
         lines += [[f"{shown(metric)}, {name}", f"{value:.2f}"] for name, value in gains.items()]
     features = _feature_rows(nbest)

@@ -8,7 +8,7 @@
 
 Features of a link, in natural logarithms whatever the base: ``acoustic`` (a=), ``language`` (l=), ``ngram`` (n=),
 ``pronunciation`` (r=), ``duration`` (ds=), ``x1`` to ``x9``; ``posterior`` (p=) as it stands, and ``words``. The own score of a
-link is that of the header's scales, Σ scale · feature + wdpenalty · words [HTK book, chapter 20].
+link is that of the header's scales, Σ scale · feature + wdpenalty · words (HTK book, chapter 20).
 
 Where links have acoustic scores and posteriors but no scores of a language model (pocketsphinx), the recogniser's choice does not
 follow from them: the score is then ln p(link) - ln p(its start node), so that the best path is the most probable one.
@@ -290,7 +290,8 @@ def _check_sizes(lattice: Lattice, where: str) -> None:
     for short, long, found, what in (("N", "NODES", len(lattice.nodes), "nodes"), ("L", "LINKS", len(lattice.links), "links")):
         given = lattice.header.get(short, lattice.header.get(long))
         if given is not None and given != str(found):
-            raise FormatError(where, expected=f"{clip(given)} {what}, as the header says", found=str(found), fix=FIX)
+            expected = f"{given if given.isdigit() and len(given) < 20 else clip(given)} {what}, as the header says"
+            raise FormatError(where, expected=expected, found=str(found), fix=FIX)
     if not lattice.nodes:
         raise FormatError(where, expected="nodes (I=) and links (J=)", found="none", fix=FIX)
 

@@ -93,6 +93,30 @@ FOREST = """{"rules":[1,"[X] ||| das ||| the ||| A=1",2,"[X] ||| [X,1] haus ||| 
 "edges":[{"tail":[0],"feats":[0,-1e-3],"rule":2},{"tail":[0],"feats":["C",1],"rule":2}],"node":{"in_edges":[1,2],"cat":"X"},\
 "edges":[{"tail":[1],"feats":[],"rule":3}],"node":{"in_edges":[3],"cat":"S"}}
 """
+PLF = """((('sí', 0, 1),),(('para', -0.25, 1),('pa\\'sa', -1.5e0, 2),),(("eso", -0.5, 1),),)
+()
+
+((('a b', -1, 1),('*EPS*', -0.5, 1),),)
+"""
+SLF = """# a comment
+VERSION=1.0
+UTTERANCE="u 1.fea" lmscale=2.0 wdpenalty=-1.0 base=10
+N=4 L=4
+I=0 t=0.00
+I=1 t=0.31 W=one
+I=2 t=0.52
+I=3 t=0.90
+J=0 S=0 E=1 a=-3.0 l=-1.0
+J=1 S=0 E=1 W=w\\303\\266n v=2 a=-2.0 l=-1.75 p=0.5
+J=2 S=1 E=2 W="two two" a=-4 l=-0.5 r=-1 x1=2
+J=3 S=2 E=3 W=!NULL a=0 l=-0.25
+.
+VERSION=1.1
+start=1 end=0 dir=b
+I=0
+I=1 W=a
+J=0 START=1 END=0 acoustic=-1 p=0.25
+"""
 WEIGHTS = {"WordPenalty0": 1.0, "TranslationModel0_1": 0.5, "A": 1.0, "B": -0.5}
 TREES = [
     {"name": "tree.000", "weight": 0.8, "leaf": "linear", "on": "TM0_1",
