@@ -148,7 +148,13 @@ class TokenBuilder:
         together = self._same_counts(models, tokens)
         counts = next(iter(together.values()))[0] if together else np.zeros(len(self._where), np.int64)
         self._refuse_few(counts, tokens)
-        if (counts > tokens.counts + 1).any():
+        if (more := np.flatnonzero(counts > tokens.counts + 1)).size:
+            h = int(more[0])
+            lost = f"; {', '.join(signals)} of tokens are not kept" if signals else ""
+            self.options.warn(
+                f"{self._where[h]}: {counts[h]} scores of tokens, {tokens.counts[h]} words in the text: of pieces that are not "
+                f"shown, so that units have scores and no words{lost}; have the decoder write pieces (Marian: --no-spm-decode)"
+            )
             return self._container(*self._bare(together, counts, tokens), join_pieces(tokens, "none").rows())
         joined = join_pieces(tokens, scheme)
         whole = self._regrouped(joined)

@@ -196,7 +196,7 @@ def test_unmatched_and_doubled_texts(tmp_path: Path, nbest: NBest) -> None:
 def test_real_rescored_list_beside_its_pieces() -> None:
     """The scorer's list has joined text and scores without words: its totals are joined."""
     pieces = formats.read(REAL / "marian" / "pymarian.pieces.txt", ReadOptions())
-    rescored = formats.read(REAL / "marian" / "pymarian.rescored.txt", ReadOptions())
+    rescored = formats.read(REAL / "marian" / "pymarian.rescored.txt", ReadOptions(warn=lambda message: None))
     joined = join_list(pieces, "new", rescored, "rescored")
     assert joined.global_column("new.R2L")[0] == -18.9048
     np.testing.assert_allclose(joined.global_column("new.R2L.WordScores"), rescored.global_column("R2L"), atol=1e-3)
