@@ -279,7 +279,12 @@ def read_any_graphs(path: str) -> NBest:
     """As rescore does: by their content, and the best paths under a model."""
     graphs = read_graphs([path], OPTIONS)
     return rescored_lists(
-        graphs, EdgeScorer(Model({**WEIGHTS, "core_0": 1.0})), RescoreOptions(4), source=None, refs=[], name=path
+        graphs,
+        EdgeScorer(Model({**WEIGHTS, "core_0": 1.0, "lattice": 1.0, "acoustic": 1.0})),
+        RescoreOptions(4),
+        source=None,
+        refs=[],
+        name=path,
     )
 
 
