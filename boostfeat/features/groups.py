@@ -18,7 +18,7 @@ DECODER = "decoder"  # of features that came with the list
 def templates_that_pay(nbest: NBest) -> str | None:
     """What a list gets where nothing is said: the set for words, if it is as a neural model or a recogniser ranked it."""
     ranked = any(name in RANKINGS for name in nbest.extra_names)
-    return "words" if ranked and nbest.n_occurrences and "templates" not in nbest.meta else None
+    return "words-basic" if ranked and nbest.n_occurrences and "templates" not in nbest.meta else None
 
 
 @dataclass(frozen=True)

@@ -55,6 +55,9 @@ TEMPLATES: dict[str, Template] = {
     "cx": sparse.context,
 }
 
+# What induce takes by itself for lists of words: those that were measured (examples/results.md)
+_BASIC = ("word", "frequency", "place", "repeat", "slot", "source_words", "agreement", "mbr", "hypothesis", "un", "bi")
+
 SETS: dict[str, tuple[str, ...]] = {
     "base": (),
     "large": (
@@ -81,22 +84,7 @@ SETS: dict[str, tuple[str, ...]] = {
     "sparse": ("pt", "id", "shape", "al", "del", "wp", "ins", "un", "bi", "lo", "cx"),
     "neighbours": ("previous", "following", "neighbour_sizes"),
     "consensus": ("agreement", "support", "mbr"),
-    "words": (
-        "word",
-        "frequency",
-        "place",
-        "repeat",
-        "around",
-        "lm",
-        "slot",
-        "source_words",
-        "agreement",
-        "mbr",
-        "hypothesis",
-        "w",
-        "ws",
-        "un",
-        "bi",
-    ),
+    "words-basic": _BASIC,
+    "words": (*_BASIC, "around", "lm", "w", "ws"),
 }
 ON_REQUEST = ("phrase table", "bitext")  # a set leaves out templates that read these where they are not given, without a word

@@ -35,7 +35,7 @@ def test_speech_works_out_of_the_box(real: Path) -> None:
     """At least 1.7 points of WER below the first hypothesis, and not above PRO with the same features."""
     lists = import_corpus(Corpus((str(real / "asr/train_atis.json.xz"),)), ReadOptions())
     train, held_out = split(lists, 800)
-    train, plan = featurize(train, FeaturePlan.of("words", TEMPLATES))
+    train, plan = featurize(train, FeaturePlan.of("words-basic", TEMPLATES))
     held_out = featurize(held_out, plan)[0]
     model = boost(train, None, recipe("default", gain="wer"))
     pro = Pro().fit(train, None, Run(gain="wer"))

@@ -74,7 +74,7 @@ def test_raw_lists_of_words_get_the_templates_for_words(boostfeat, stores, tmp_p
     (tmp_path / "refs").write_text("".join(f"a b1 c{(s + 1) % 3}\n" for s in range(12)))
     assert boostfeat("import", tmp_path / "list", "-r", tmp_path / "refs", "-o", tmp_path / "a.nbest")[0] == 0
     raw = read_store(tmp_path / "a.nbest")
-    assert templates_that_pay(raw) == "words"
+    assert templates_that_pay(raw) == "words-basic"
     assert templates_that_pay(replace(raw, meta={"templates": "[]"})) is None
     assert templates_that_pay(read_store(stores / "dev")) is None
     quick = ["--rounds", 1, "--draws", 50, "--pairs", 5, "--min-occurrences", 2, "-o", tmp_path / "m.json"]
