@@ -80,7 +80,7 @@ def test_raw_lists_of_words_get_the_templates_for_words(boostfeat, stores, tmp_p
     quick = ["--rounds", 1, "--draws", 50, "--pairs", 5, "--min-occurrences", 2, "-o", tmp_path / "m.json"]
     code, _, err = boostfeat("induce", tmp_path / "a.nbest", *quick)
     assert code == 0
-    assert "templates: words (--templates none" in err
+    assert "templates: words-basic (--templates none" in err
     assert Model.load(tmp_path / "m.json").plan is not None
     assert boostfeat("rerank", tmp_path / "a.nbest", "-m", tmp_path / "m.json")[0] == 0
     assert boostfeat("induce", tmp_path / "a.nbest", *quick, "--templates", "none")[0] == 0
