@@ -20,6 +20,7 @@ from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat.boosting.boost import boost
 from boostfeat.boosting.options import BoostOptions
+from boostfeat.compare.drawing import intervals
 from boostfeat.core.errors import FormatError
 from boostfeat.features import TEMPLATES, FeaturePlan, featurize
 from boostfeat.lists.choices import Scorer, best_choice, first_choice, oracle_choice
@@ -30,11 +31,10 @@ from boostfeat.model.model import Model
 from boostfeat.model.units import UnitSpace
 from boostfeat.report import gather, load_run, write_report
 from boostfeat.report.features import response_curves, used_together
-from boostfeat.report.figures import intervals
 from boostfeat.report.overview import bucket_of
 from boostfeat.report.page import packed, render, script_json
 from boostfeat.report.run import sha256
-from boostfeat.report.trees import drawing, leaf_output
+from boostfeat.trees.drawing import drawing, leaf_output
 from boostfeat.trees.growing import TreeOptions
 from boostfeat.trees.tree import Tree
 
