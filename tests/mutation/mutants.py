@@ -71,6 +71,16 @@ class Mutant:
         assert changed is not None, self
         return changed
 
+    def is_valid(self, original: str) -> bool:
+        """Whether it can be imported at all: cosmic-ray takes the ** of a call for a power."""
+        if not self.operator.startswith("ReplaceBinaryOperator_Pow"):
+            return True
+        try:
+            ast.parse(self.source(original))
+        except SyntaxError:
+            return False
+        return True
+
     def change(self, original: str) -> tuple[str, str]:
         """The line before and after."""
         lines = zip(original.splitlines(), self.source(original).splitlines(), strict=True)
@@ -89,8 +99,9 @@ def mutants_of(module: str, path: Path) -> list[Mutant]:
             for start, _ in operator.mutation_positions(node):
                 bare_star = node.parent is not None and node.parent.type == "parameters"
                 huge = name == "NumberReplacer" and abs(ast.literal_eval(node.value)) > 2**53
-                if not bare_star and not huge and not any(a <= start < b for a, b in dead):
-                    out.append(Mutant(module, name, count, start[0]))
+                mutant = Mutant(module, name, count, start[0])
+                if not bare_star and not huge and not any(a <= start < b for a, b in dead) and mutant.is_valid(source):
+                    out.append(mutant)
                 count += 1
     return out
 
