@@ -76,7 +76,7 @@ def test_a_format_error_says_where_what_and_what_to_do():
 )
 def test_later_formats_are_refused(tag, newer):
     if newer:
-        with pytest.raises(FormatError, match="expected format version 2 or lower, found .*; upgrade boostfeat"):
+        with pytest.raises(FormatError, match=r"expected format version 2 or lower, found .*; upgrade boostfeat"):
             refuse_newer("f", tag, "store", 2)
     else:
         refuse_newer("f", tag, "store", 2)

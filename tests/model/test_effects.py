@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.quick
 
 
 def naive_sd(hyp_ptr: np.ndarray, values: np.ndarray) -> float:
-    centred = [values[a:b] - values[a:b].mean() for a, b in zip(hyp_ptr[:-1], hyp_ptr[1:], strict=True) if b > a]
+    centred = [values[a:b] - values[a:b].mean() for a, b in pairwise(hyp_ptr) if b > a]
     return float(np.sqrt((np.concatenate(centred) ** 2).mean()))
 
 
@@ -33,7 +34,7 @@ def test_spread_within_lists_is_the_naive_one():
     """Lists of 0 to 4, in several blocks."""
     rng = np.random.default_rng(0)
     hyp_ptr = np.concatenate([[0], np.cumsum(rng.integers(0, 5, 200))])
-    values = rng.normal(size=(hyp_ptr[-1], 2)) + [0.0, 100.0]
+    values = rng.normal([0.0, 100.0], size=(hyp_ptr[-1], 2))
     assert len(block_ptr(200)) > 2
     expected = [naive_sd(hyp_ptr, column) for column in values.T]
     assert within_list_sd(hyp_ptr, values) == pytest.approx(expected, rel=1e-9)
