@@ -18,12 +18,15 @@ def shown(text: str, limit: int = LONGEST) -> str:
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table: the first column names its rows."""
-    top = "".join(f'<th scope="col">{shown(cell)}</th>' for cell in header)
-    lines = (
-        f'<tr><th scope="row">{shown(first)}</th>{"".join(f"<td>{shown(c)}</td>" for c in rest)}</tr>' for first, *rest in rows
-    )
-    return f"<table><thead><tr>{top}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+    """A table: the first column names its rows; no header, no line for it."""
+    columns = "".join(f'<th scope="col">{shown(cell)}</th>' for cell in header)
+    top = f"<thead><tr>{columns}</tr></thead>" if header else ""
+    lines = "".join(f"<tr>{_cells(*row)}</tr>" for row in rows)
+    return f"<table>{top}<tbody>{lines}</tbody></table>"
+
+
+def _cells(first: str, *rest: str) -> str:
+    return f'<th scope="row">{shown(first)}</th>' + "".join(f"<td>{shown(cell)}</td>" for cell in rest)
 
 
 def title(text: str, note: str = "") -> str:

@@ -443,7 +443,7 @@ class NBest:
         above = [[name, text] for name, text in zip(["source", *["reference"] * (len(given) - 1)], given, strict=True) if text]
         hyps = [[f"{self.score[h]:.6g}", self.text[h].as_py()] for h in range(start, min(end, start + size))]
         note = f"{len(hyps)} of {end - start} hypotheses with the decoder's scores"
-        return [title(f"sentence {self.ids[s]}", note), f'<div class="text">{table(["", ""], [*above, *hyps])}</div>']
+        return [title(f"sentence {self.ids[s]}", note), f'<div class="text">{table([], [*above, *hyps])}</div>']
 
 
 def _column_sizes(x: F64) -> F64:
