@@ -42,5 +42,8 @@ def test_what_is_left_out_is_0_and_said_once():
     assert kept.global_column("fine").tolist() == nbest.global_column("fine").tolist()
     assert learnable(kept) is kept
     assert list(range_warnings(nbest, ["tiny"])) == ["wild"]
-    assert range_warnings(nbest)["tiny"] == "feature tiny has values up to 2e-300, outside 1e-60 to 1e+60: it is left out, its weight is 0"
+    assert (
+        range_warnings(nbest)["tiny"]
+        == "feature tiny has values up to 2e-300, outside 1e-60 to 1e+60: it is left out, its weight is 0"
+    )
     assert np.isfinite(kept.X).all()

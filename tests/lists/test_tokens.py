@@ -44,7 +44,7 @@ def test_a_number_that_is_none_is_refused_at_its_line(place, at):
 
 
 def test_fewer_scores_than_tokens_are_refused_and_one_more_is_of_the_end():
-    with pytest.raises(FormatError, match="^list:1: expected a score for each of 2 tokens, found 1"):
+    with pytest.raises(FormatError, match=r"^list:1: expected a score for each of 2 tokens, found 1"):
         built(hyp("a b", -1.0))
     nbest, _ = built(hyp("a b", -1.0, -2.0, -4.0))
     assert nbest.units.tgt.to_pylist() == ["a", "b", "</s>"]
