@@ -49,6 +49,7 @@ if TYPE_CHECKING:  # what type checkers see of _EXPORTS
     from .lists.store import read_store as read_store
     from .lists.store import write_store as write_store
     from .model.model import Model as Model
+    from .rerank.reranker import Reranker as Reranker
     from .trees.tree import Tree as Tree
 
 __version__ = "0.1.0"  # the wheel has it from here; CITATION.cff and examples/changes.md follow, and a test looks

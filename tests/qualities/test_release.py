@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import subprocess
@@ -31,6 +32,7 @@ join dev.nbest --nbest second={data}/dev.nbest.xz -o joined.nbest
 tune dev.nbest --method kbmira --epochs 2 -o kbmira.json
 induce dev.nbest --recipe fast --rounds 3 -o model.json
 show model.json
+explain test.nbest -m model.json
 rerank test.nbest -m model.json
 score test.nbest -m model.json --metrics bleu,chrf,ter
 augment dev.nbest -m model.json -o more.nbest
@@ -67,6 +69,14 @@ def test_pythons_of_the_classifiers_are_those_of_the_script():
     classifiers = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["classifiers"]
     told = re.findall(r":: (3\.\d+)$", "\n".join(classifiers), re.MULTILINE)
     assert told == re.findall(r"python(3\.\d+)", re.search(r"PYTHONS:-(.*?)}", (ROOT / "tests" / "versions.sh").read_text())[1])
+
+
+@pytest.mark.quick
+def test_type_checkers_see_what_the_package_offers():
+    tree = ast.parse((ROOT / "boostfeat" / "__init__.py").read_text(encoding="utf-8"))
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    seen = {alias.asname: node.module for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    assert seen == boostfeat._EXPORTS
 
 
 @pytest.mark.quick
