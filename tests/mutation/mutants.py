@@ -1,7 +1,8 @@
 """Mutants of a module: cosmic-ray's operators, less those that any test kills and those that change nothing.
 
 Left out: arithmetic made bitwise and back (a TypeError on floats), orderings made ``is``, signs other than left out, decorators
-(numba's change speed, not results), annotations (never evaluated), the bare ``*`` of parameters, numbers too large for 1 to matter.
+(numba's change speed, not results), annotations and ``if TYPE_CHECKING`` (never evaluated), the bare ``*`` of parameters, numbers too
+large for 1 to matter, the default number of threads (results do not depend on it).
 Put in: ``x += y`` made ``x -= y``, which it lacks.
 """
 
@@ -107,10 +108,16 @@ def mutants_of(module: str, path: Path) -> list[Mutant]:
 
 
 def _annotations(tree: ast.AST) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """Spans ((line, column), (line, column)) of annotations and of decorators."""
+    """Spans ((line, column), (line, column)) of annotations, decorators, imports for type checkers and defaults of threads."""
     nodes: list[Any] = []
     for node in ast.walk(tree):
         nodes += [getattr(node, "annotation", None), getattr(node, "returns", None), *getattr(node, "decorator_list", [])]
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            nodes.append(node)
+        if isinstance(node, ast.arguments):
+            named = zip(reversed([*node.posonlyargs, *node.args]), reversed(node.defaults), strict=False)
+            pairs = [*named, *zip(node.kwonlyargs, node.kw_defaults, strict=True)]
+            nodes += [default for arg, default in pairs if arg.arg == "threads"]
     return [((n.lineno, n.col_offset), (n.end_lineno, n.end_col_offset)) for n in nodes if n is not None]
 
 
