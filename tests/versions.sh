@@ -42,7 +42,7 @@ for python in ${PYTHONS:-python3.11 python3.12 python3.13 python3.14}; do
     if ! install -e '.[test]'; then
         while read -r package; do install "$package" || missing+=("$package"); done < <(wanted "$env/bin/python")
     fi
-    "$env/bin/python" -m pytest -p no:cacheprovider -n "${JOBS:-2}" "$@" > "$env/pytest.log" 2>&1 || { failed=1; grep -E "^(FAILED|ERROR)" "$env/pytest.log"; }
+    "$env/bin/python" -m pytest -p no:cacheprovider -n "${JOBS:-2}" "$@" > "$env/pytest.log" 2>&1 || { failed=1; grep -E "^(FAILED|ERROR|E  )" "$env/pytest.log"; }
     echo "$version: $(tail -n 1 "$env/pytest.log")${missing:+; no wheel of ${missing[*]}}"
 done
 exit $failed

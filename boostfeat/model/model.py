@@ -80,7 +80,7 @@ class Model:
 
     def _largest(self) -> float:
         """The largest number that the model multiplies or adds."""
-        leaves = (np.abs([tree.value, tree.intercept]).max() * max(1.0, abs(tree.weight)) for tree in self.trees)
+        leaves = (float(np.abs([tree.value, tree.intercept]).max()) * max(1.0, abs(tree.weight)) for tree in self.trees)
         return max((*map(abs, self.weights.values()), *leaves), default=0.0)
 
     def _scores(self, nbest: NBest) -> F64:
