@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -177,9 +178,10 @@ def test_the_notebook_is_one_that_was_run(notebook):
     assert len({cell["id"] for cell in notebook["cells"]}) == len(notebook["cells"])
 
 
-def test_the_notebook_runs_and_its_outputs_are_current(notebook):
+def test_the_notebook_runs_and_its_outputs_are_current(notebook, monkeypatch, tmp_path):
     """``python tests/notebooks.py examples/tour.ipynb`` stores them anew."""
     pytest.importorskip("jinja2")
     pytest.importorskip("plotly")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # where its files go
     for cell, outputs in zip(code_cells(notebook), run(NOTEBOOK), strict=True):
         assert shape(outputs) == shape(cell["outputs"]), "".join(cell["source"])
