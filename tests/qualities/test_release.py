@@ -44,11 +44,11 @@ rescore short.osgx -m model.json --names {data}/system/moses.ini
 loop short.src -r short.ref --ini {data}/system/moses.ini --method pro --max-iterations 1 --nbest 5 -o looped
 compare dev.nbest --select test.nbest --test test.nbest --systems decoder,base-PRO --search none --trials 50 --force -o run
 doctor
+demo -o demo
 """
 # What takes an extra, and the extra that its one line names
 EXTRAS = {
     "report run -o report.html": "report",
-    "demo": "report",
     "export model.json --to onnx -o model.onnx": "export",
     "export model.json --to treelite -o model.treelite": "export",
     "induce dev.nbest --recipe fast --rounds 2 --engine dask --scheduler local -o dask.json": "dask",
