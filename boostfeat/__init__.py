@@ -35,9 +35,25 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+if TYPE_CHECKING:  # what type checkers see of _EXPORTS
+    from .boosting.estimator import BoostReranker as BoostReranker
+    from .boosting.estimator import SentenceKFold as SentenceKFold
+    from .core.errors import FormatError as FormatError
+    from .core.errors import InputError as InputError
+    from .features import template as template
+    from .formats.bridges import from_ctranslate2 as from_ctranslate2
+    from .formats.bridges import from_transformers as from_transformers
+    from .formats.bridges import from_vllm as from_vllm
+    from .lists.nbest import NBest as NBest
+    from .lists.store import read_store as read_store
+    from .lists.store import write_store as write_store
+    from .model.model import Model as Model
+    from .rerank.reranker import Reranker as Reranker
+    from .trees.tree import Tree as Tree
+
+__version__ = "0.1.0"  # the wheel has it from here; CITATION.cff and examples/changes.md follow, and a test looks
 
 # What the library offers at its top, imported when first used: `boostfeat --help` must not wait for numba or pyarrow.
 _EXPORTS = {

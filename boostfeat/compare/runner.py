@@ -53,7 +53,7 @@ from .systems import (
     search,
     stages,
 )
-from .table import LISTS, Rows, latex_table, markdown_table, tabulate
+from .table import LISTS, Results, Rows, latex_table, markdown_table, tabulate
 
 VERSION = 1
 ALWAYS = ("bleu", "bleu-sbp")  # where there are references
@@ -127,7 +127,7 @@ def compare(
     force: bool = False,
     report: Report = lambda note: None,
     warn: Report = lambda note: None,
-) -> list[dict[str, Any]]:
+) -> Results:
     """Compare systems on the lists dev, select and, if it is given, test (``paths``); write ``run`` and return its results.json.
 
     Called again on the same folder it goes on from the systems that are finished. Systems run in processes of their own, so a

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import F64, Array
+from ..core.html import cell, title
+from ..core.html import table as html_table
 from ..metrics.metric import Metric, shown
 from ..metrics.significance import (
     TRIALS,
@@ -19,6 +21,7 @@ from ..metrics.significance import (
     shuffle_sums,
     stratified_sums,
 )
+from .drawing import intervals_html
 from .systems import System
 
 LISTS = ("dev", "select", "test")
@@ -46,13 +49,13 @@ def tabulate(
     baseline: str,
     trials: int = TRIALS,
     seed: int,
-) -> list[dict[str, Any]]:
+) -> Results:
     """results.json: an object for each system, from what is kept of it (``states``) and the statistics of its choices on the
     reported list: test, or select where there is no test list. Scores are means over runs; the interval and the tests of single
     outputs are of the first run. ``p_value`` and the interval are by the metric, ``p_values`` and ``confidences`` by all.
     """
     sums = {system.name: bootstrap_sums(rows.of[system.name][0], trials=trials) for system in systems}
-    results = []
+    results = Results()
     for system in systems:
         name, state = system.name, states[system.name]
         p: dict[str, dict[str, float | None]] = {}
@@ -110,6 +113,19 @@ def p_values(rows: Rows, one: str, other: str, sums: Mapping[str, F64], *, trial
 def _mean(runs: Sequence[Mapping[str, float | None]]) -> dict[str, float | None]:
     columns = {name: [run[name] for run in runs] for name in runs[0]}
     return {name: None if None in values else float(np.mean(values)) for name, values in columns.items()}  # type: ignore[arg-type]
+
+
+class Results(list[dict[str, Any]]):
+    """The rows of results.json, which a notebook shows as the report does: scores with their intervals, then the table."""
+
+    def _repr_html_(self) -> str:
+        if not self:
+            return cell(title("A comparison", "of no systems"))
+        metric, on = self[0].get("metric") or "bleu-sbp", self[0]["reported"]
+        label = f"{shown(metric)} on {on}"
+        alone = [row["name"] for row in self if row["p_value"] is None]  # the baseline, whose p the others have
+        drawn = intervals_html(self, alone[0] if len(alone) == 1 else "", metric, on=on, label=label)
+        return cell(title(label, "with 95% bootstrap intervals"), drawn, html_table(*table_rows(self)))
 
 
 def table_rows(results: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:

@@ -30,6 +30,7 @@ from ..core.arrays import (
     segment_positions,
 )
 from ..core.feature_table import linear_scores
+from ..core.html import cell, table, title
 from ..core.strings import Strings
 
 if TYPE_CHECKING:
@@ -418,6 +419,31 @@ class NBest:
             f"NBest({len(self)} sentences, {self.n_hyps} hypotheses, {self.n_occurrences} units ({self.n_units} distinct), "
             f"{len(self.global_names)} dense and {len(self.sparse_names)} sparse features)"
         )
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the sizes, and the head of the first list that has hypotheses."""
+        sizes = {
+            "sentences": len(self),
+            "hypotheses": self.n_hyps,
+            "units": self.n_occurrences,
+            "distinct units": self.n_units,
+            "dense features": len(self.global_names),
+            "sparse features": len(self.sparse_names),
+            "references": len(self.refs),
+        }
+        parts = [title("n-best lists"), table(list(sizes), [[f"{n:,}" for n in sizes.values()]])]
+        if self.n_hyps:
+            parts += self._first_list_html(int(self.sent_of_hyp[0]))
+        return cell(*parts)
+
+    def _first_list_html(self, s: int, size: int = 5) -> list[str]:
+        """The source, the references and the first hypotheses of a sentence."""
+        start, end = int(self.hyp_ptr[s]), int(self.hyp_ptr[s + 1])
+        given = [self.source[s].as_py(), *(self.refs[r].as_py() for r in range(self.ref_ptr[s], self.ref_ptr[s + 1]))]
+        above = [[name, text] for name, text in zip(["source", *["reference"] * (len(given) - 1)], given, strict=True) if text]
+        hyps = [[f"{self.score[h]:.6g}", self.text[h].as_py()] for h in range(start, min(end, start + size))]
+        note = f"{len(hyps)} of {end - start} hypotheses with the decoder's scores"
+        return [title(f"sentence {self.ids[s]}", note), f'<div class="text">{table([], [*above, *hyps])}</div>']
 
 
 def _column_sizes(x: F64) -> F64:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from sys import float_info
 from typing import Any
 
 import numpy as np
 
 from ..lists.nbest import NBest
 from ..trees.tree import Remembered, Tree
-from .effects import linear_effects, sparse_within_list_sd, within_list_sd
+from .effects import linear_effects, remembered_effects, sparse_within_list_sd, total_effects, within_list_sd
 from .model import Model
 from .units import UnitSpace
 
@@ -20,7 +19,7 @@ def describe(model: Model, nbest: NBest | None = None) -> dict[str, Any]:
     Effects are standard deviations within lists of what a feature or tree adds to the score; a feature's total effect is
     that of its weight plus an equal share of the effect of every tree that uses it.
     """
-    effects, per_tree = _remembered(model)
+    effects, per_tree = remembered_effects(model.trees, model.history)
     sparse: frozenset[str] | None = None
     if nbest is not None:
         spread = dict(zip(nbest.sparse_names.to_pylist(), sparse_within_list_sd(nbest).tolist(), strict=True))
@@ -35,11 +34,7 @@ def describe(model: Model, nbest: NBest | None = None) -> dict[str, Any]:
             fires = np.bincount(tree.leaf_of(table), counts, minlength=len(tree.feature))[tree.leaves]
             effect = within_list_sd(nbest.hyp_ptr, tree.weight * space.sum(tree.predict(table)))[0]
             per_tree[tree.name] = (float(effect), fires.astype(int).tolist())
-    total = {name: effects.get(name, 0.0) for name in model.weights}
-    for tree in model.trees:
-        names = tree.features()
-        for name in names:
-            total[name] = total.get(name, 0.0) + (per_tree[tree.name][0] or 0.0) / len(names)
+    total = total_effects(model.weights, model.trees, effects, per_tree)
     features = [
         {
             "name": name,
@@ -48,7 +43,7 @@ def describe(model: Model, nbest: NBest | None = None) -> dict[str, Any]:
             "total_effect": total[name],
             "sparse": None if sparse is None else name in sparse,  # None: there is no list to tell
         }
-        for name in sorted(total, key=lambda n: (-total[n], -abs(model.weights.get(n, 0.0)), n))
+        for name in total
     ]
     return {
         "signature": model.signature,
@@ -56,23 +51,6 @@ def describe(model: Model, nbest: NBest | None = None) -> dict[str, Any]:
         "features": features,
         "trees": [_tree(tree, *per_tree[tree.name]) for tree in model.trees],
     }
-
-
-def _remembered(model: Model) -> tuple[dict[str, float], dict[str, tuple[float | None, list[int] | None]]]:
-    """(effects of features, (effect, how often leaves fire) of trees) of the history, which may hold anything."""
-    rows = {row["tree"]: row for row in model.history if isinstance(row.get("tree"), str)}
-    first = model.history[0].get("effects") if model.history else None
-    effects = {name: float(e) for name, e in first.items() if _is_number(e)} if isinstance(first, dict) else {}
-    per_tree: dict[str, tuple[float | None, list[int] | None]] = {}
-    for tree in model.trees:
-        effect, fires = (rows.get(tree.name, {}).get(key) for key in ("effect", "fires"))
-        counted = isinstance(fires, list) and len(fires) == tree.n_leaves and all(_is_number(k) and k >= 0 for k in fires)
-        per_tree[tree.name] = (float(effect or 0.0) if _is_number(effect) else None, fires if counted else None)
-    return effects, per_tree
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= float_info.max
 
 
 def _tree(tree: Tree, effect: float | None, fires: list[int] | None) -> dict[str, Any]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from sys import float_info
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -11,6 +13,9 @@ from numba import njit
 from ..core.arrays import F64, I64, in_threads
 from ..core.blocks import block_ptr
 from ..lists.nbest import NBest
+from ..trees.tree import Tree
+
+OfTrees = dict[str, tuple[float | None, list[int] | None]]  # by name: effect, how often each leaf fires; None where unknown
 
 
 def within_list_sd(hyp_ptr: I64, values: F64) -> F64:
@@ -91,3 +96,33 @@ def linear_effects(nbest: NBest, weights: Mapping[str, float], *, threads: int =
 
     sd = dict(zip(used, in_threads(spread, used, threads), strict=True))
     return {name: abs(weights.get(name, 0.0)) * sd.get(name, 0.0) for name in nbest.global_names}
+
+
+def remembered_effects(trees: Sequence[Tree], history: Sequence[Mapping[str, Any]]) -> tuple[dict[str, float], OfTrees]:
+    """(effects of features, (effect, how often leaves fire) of trees) of the history, which may hold anything."""
+    rows = {row["tree"]: row for row in history if isinstance(row.get("tree"), str)}
+    first = history[0].get("effects") if history else None
+    effects = {name: float(e) for name, e in first.items() if _is_number(e)} if isinstance(first, dict) else {}
+    per_tree: OfTrees = {}
+    for tree in trees:
+        effect, fires = (rows.get(tree.name, {}).get(key) for key in ("effect", "fires"))
+        counted = isinstance(fires, list) and len(fires) == tree.n_leaves and all(_is_number(k) and k >= 0 for k in fires)
+        per_tree[tree.name] = (float(effect or 0.0) if _is_number(effect) else None, fires if counted else None)
+    return effects, per_tree
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= float_info.max
+
+
+def total_effects(
+    weights: Mapping[str, float], trees: Sequence[Tree], effects: Mapping[str, float], of_trees: OfTrees
+) -> dict[str, float]:
+    """Features by total effect, the largest first: that of the weight plus an equal share of every tree that uses it."""
+    total = {name: effects.get(name, 0.0) for name in weights}
+    for tree in trees:
+        names = tree.features()
+        for name in names:
+            total[name] = total.get(name, 0.0) + (of_trees[tree.name][0] or 0.0) / len(names)
+    order = sorted(total, key=lambda name: (-total[name], -abs(weights.get(name, 0.0)), name))
+    return {name: total[name] for name in order}

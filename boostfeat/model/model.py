@@ -17,14 +17,17 @@ from ..core.arrays import F64, I64
 from ..core.errors import FormatError, InputError, clip, clip_json, repeated
 from ..core.feature_table import FeatureTable
 from ..core.files import decode, open_output, read_chunks
+from ..core.html import cell, remark, table, title
 from ..core.strict_json import no_constant, parse_json
 from ..lists.choices import best_choice
 from ..lists.nbest import NBest
 from ..trees.tree import Table, Tree
 from .carried import Plan, pack, plan_digest, unpack
+from .effects import remembered_effects, total_effects
 from .levels import LEVELS, Level
 
 VERSION = 2  # of models that carry the plan of their features; others are written as version 1
+LARGEST, DRAWN = 20, 3  # features and trees that a notebook shows
 ENORMOUS = 1e100  # numbers that no training gives
 _KINDS = {str(dict): "an object", str(list): "a list", str(str): "a string"}  # as JSON calls them
 
@@ -77,7 +80,7 @@ class Model:
 
     def _largest(self) -> float:
         """The largest number that the model multiplies or adds."""
-        leaves = (np.abs([tree.value, tree.intercept]).max() * max(1.0, abs(tree.weight)) for tree in self.trees)
+        leaves = (float(np.abs([tree.value, tree.intercept]).max()) * max(1.0, abs(tree.weight)) for tree in self.trees)
         return max((*map(abs, self.weights.values()), *leaves), default=0.0)
 
     def _scores(self, nbest: NBest) -> F64:
@@ -101,6 +104,21 @@ class Model:
         known = set(nbest.global_names) | set(nbest.sparse_names.to_pylist())
         tested = set().union(*(tree.features() for tree in self.trees))
         return sorted(({n for n, w in self.weights.items() if w != 0} | tested) - known)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the features that matter most, on the list it was learnt on, and the first trees, drawn."""
+        effects, of_trees = remembered_effects(self.trees, self.history)
+        total = total_effects(self.weights, self.trees, effects, of_trees)
+        known = any(total.values())
+        rows = [
+            [name, f"{self.weights.get(name, 0.0):.6g}", *([f"{total[name]:.4g}"] if known else [])]
+            for name in list(total)[:LARGEST]
+        ]
+        more = f"the first {len(rows)} of {len(total):,} features" if len(total) > len(rows) else ""
+        trees = [_card(tree, *of_trees[tree.name]) for tree in self.trees[:DRAWN]]
+        rest = f"and {len(self.trees) - DRAWN:,} more trees" if len(self.trees) > DRAWN else ""
+        header = ["feature", "weight", *(["total effect"] if known else [])]
+        return cell(title("Model", self.signature), table(header, rows), remark(more), *trees, remark(rest))
 
     # -- the file ----------------------------------------------------------------------------------------------------
 
@@ -185,6 +203,13 @@ class Model:
     def truncated(self, n_trees: int) -> Model:
         """The model after its first n_trees trees."""
         return replace(self, trees=self.trees[:n_trees])
+
+
+def _card(tree: Tree, effect: float | None, fires: list[int] | None) -> str:
+    """A tree in HTML; ``fires`` are how often its leaves fire."""
+    total = max(1, sum(fires or []))
+    shares = {int(node): k / total for node, k in zip(tree.leaves, fires or [], strict=False)}
+    return tree.card(shares, "" if effect is None else f" · effect {effect:.3g}")
 
 
 def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

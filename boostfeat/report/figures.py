@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from math import ceil, floor
 from typing import Any
 
-GREY = "#8b93a1"
-# mid tones: each is readable on white and on near-black, and none is the green or red of better and worse
-PALETTE = ("#d08a2e", "#3f7fd6", "#7d9a2e", "#c25f9c", "#8e6bc9", "#3aa6c4", "#a3754f", "#5f6fd1", "#b8a02a", "#6b8fa8")
-STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0)  # between ticks
+from ..compare.drawing import GREY, PALETTE, colours
+
 SCALE = [[0, "rgba(63,127,214,0.05)"], [1, "rgba(63,127,214,0.95)"]]  # the page shines through: for light and dark
 UP, DOWN = "#2a9d8f", "#d64f62"
 SETS = {"dev": GREY, "select": PALETTE[1], "test": PALETTE[4]}
@@ -45,12 +42,6 @@ def figures(data: dict[str, Any]) -> dict[str, Figure]:
     return out
 
 
-def colours(names: list[str]) -> dict[str, str]:
-    """A system has one colour on the whole page; the decoder is grey."""
-    rest = [name for name in names if name != "decoder"]
-    return {"decoder": GREY, "oracle": GREY} | {name: PALETTE[k % len(PALETTE)] for k, name in enumerate(rest)}
-
-
 def _figure(data: list[dict[str, Any]], *, height: int, **layout: Any) -> Figure:
     return {"data": data, "layout": {"height": height, **layout}}
 
@@ -74,40 +65,6 @@ def _line(x: float, axis: str = "x", **more: Any) -> dict[str, Any]:
     other = "y" if axis == "x" else "x"
     return {"type": "line", f"{axis}0": x, f"{axis}1": x, f"{other}0": 0, f"{other}1": 1, f"{other}ref": "paper",
             "line": {"color": GREY, "width": 1, "dash": "dot"}, **more}  # fmt: skip
-
-
-def intervals(rows: list[dict[str, Any]], linear: str, metric: str) -> dict[str, Any]:
-    """The metric on test with its 95% interval: places in per cent of the width. The page opens on it: it needs no plotly."""
-    shown = [
-        (row["name"], float(row["test"][metric]), [float(v) for v in row["confidence"] or [row["test"][metric]] * 2])
-        for row in rows
-        if row["test"].get(metric) is not None
-    ]
-    if not shown:
-        return {"rows": [], "ticks": [], "base": None}
-    low, high = min(i[0] for _, _, i in shown), max(i[1] for _, _, i in shown)
-    step = next(s for s in STEPS if (high - low) / s <= 7 or s == STEPS[-1])
-    first, last = floor(low / step), ceil(high / step)
-
-    def place(value: float) -> float:
-        return round(100 * (value - first * step) / max(step, (last - first) * step), 2)
-
-    digits = 0 if step >= 1 else 1 if step >= 0.1 else 2
-    return {
-        "rows": [
-            {
-                "name": name,
-                "score": score,
-                "interval": i,
-                "dot": place(score),
-                "left": place(i[0]),
-                "width": round(place(i[1]) - place(i[0]), 2),
-            }
-            for name, score, i in shown
-        ],
-        "ticks": [{"at": place(k * step), "label": f"{k * step:.{digits}f}"} for k in range(first, last + 1)],
-        "base": next((place(score) for name, score, _ in shown if name == linear), None),
-    }
 
 
 def curve(row: dict[str, Any], colour: dict[str, str]) -> Figure:

@@ -16,8 +16,10 @@ from importlib.util import find_spec
 from typing import Any
 
 from .. import __version__
+from ..compare.drawing import colours, intervals_html
 from ..core.errors import InputError
-from .figures import colours, figures, intervals
+from ..core.html import style
+from .figures import figures
 
 
 def render(data: dict[str, Any]) -> str:
@@ -39,14 +41,15 @@ def render(data: dict[str, Any]) -> str:
         f"default-src 'none'; script-src {_hash(script)} {_hash(plotly)}; style-src 'unsafe-inline'; img-src data: blob:; "
         "base-uri 'none'; form-action 'none'"
     )
+    label = f"Test {data['metric']['title']} of every system with its confidence interval"
     return environment.get_template("report.html.j2").render(
         **{key: value for key, value in data.items() if key != "sentences"},
         version=__version__,
         policy=policy,
-        style=_resource("report.css"),
+        style=style() + _resource("report.css"),
         script=script,
         colour=colours([row["name"] for row in data["results"]]),
-        intervals=intervals(data["results"], data["headline"]["linear"], data["metric"]["name"]),
+        intervals=intervals_html(data["results"], data["headline"]["linear"], data["metric"]["name"], label=label),
         figures=script_json(figures(data)),
         plotly=packed(plotly.encode()),
         sentences=packed(json.dumps(data["sentences"], ensure_ascii=False, separators=(",", ":")).encode()),

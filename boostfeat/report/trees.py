@@ -9,11 +9,11 @@ import numpy as np
 from ..core.arrays import F64, I64, owners
 from ..lists.nbest import NBest, take_strings
 from ..model.units import UnitSpace
+from ..trees.drawing import leaf_output, leaves_in_order, tree_svg
 from ..trees.tree import Remembered, Table, Tree
 from .run import Run
 
 N_EXAMPLES = 3
-NODE, LEAF, ROW, STEP = (166, 40), (104, 44), 54, 218  # sizes of boxes; distance of leaves and of levels
 
 
 def tree_panels(run: Run) -> list[dict[str, Any]]:
@@ -49,28 +49,7 @@ def _card(
         for node in leaves_in_order(tree)
     ]
     return {"name": tree.name, "weight": tree.weight, "effect": told["effect"], "rules": told["rules"], "leaves": leaves,
-            "on": tree.on, "drawing": drawing(tree, shares)}  # fmt: skip
-
-
-def leaf_output(tree: Tree, node: int, name: str | None = None) -> str:
-    """What a leaf adds to the score, with the tree's weight in it; ``name`` stands for the feature of its slope."""
-    a, b = tree.weight * float(tree.intercept[node]), tree.weight * float(tree.value[node])
-    if tree.on is None:
-        return f"{b:+.3g}".replace("-", "−")
-    slope = f"{b:+.3g}".replace("-", "−") + f" × {name or tree.on}"
-    return f"{a:+.3g} ".replace("-", "−") + slope if tree.leaf == "affine" else slope
-
-
-def leaves_in_order(tree: Tree) -> list[int]:
-    """The leaves (node indices) from top to bottom of the drawing: a walk that goes left first."""
-    out, todo = [], [0]
-    while todo:
-        node = todo.pop()
-        if tree.left[node] < 0:
-            out.append(node)
-        else:
-            todo += [int(tree.right[node]), int(tree.left[node])]
-    return out
+            "on": tree.on, "drawing": tree_svg(tree, shares)}  # fmt: skip
 
 
 def _examples(
@@ -98,42 +77,3 @@ def _examples(
     return [
         {"src": src, "tgt": tgt, "x": [[name, f"{columns[name][v]:.3g}"] for name in names]} for (src, tgt), v in seen.items()
     ]
-
-
-def drawing(tree: Tree, shares: dict[int, float]) -> dict[str, Any]:
-    """Boxes and edges of the tree from left to right: positions and words; the template draws them."""
-    share, depth = dict(shares), np.zeros(len(tree.feature), int)
-    for node in range(len(tree.feature)):
-        for child in (tree.left[node], tree.right[node]):
-            if child >= 0:
-                depth[child] = depth[node] + 1
-    y = {node: (k + 0.5) * ROW for k, node in enumerate(leaves_in_order(tree))}
-    for node in range(len(tree.feature) - 1, -1, -1):  # children come after their parents
-        if tree.left[node] >= 0:
-            children = (int(tree.left[node]), int(tree.right[node]))
-            y[node] = sum(y[c] for c in children) / 2
-            share[node] = sum(share[c] for c in children)
-    nodes, edges = [], []
-    for node in range(len(tree.feature)):
-        inner = bool(tree.left[node] >= 0)
-        width, height = NODE if inner else LEAF
-        box = {"x": int(depth[node]) * STEP + 2, "y": y[node] - height / 2, "w": width, "h": height, "leaf": not inner}
-        if inner:
-            threshold = float(tree.threshold[node])
-            nodes.append({**box, "title": clipped(tree.feature[node], 23), "full": tree.feature[node],
-                          "text": f"≤ {0.0 if abs(threshold) < 1e-30 else threshold:.4g} ?"})  # fmt: skip
-            for child, word in ((int(tree.left[node]), "yes"), (int(tree.right[node]), "no")):
-                x1, x2 = box["x"] + NODE[0], int(depth[child]) * STEP + 2
-                edges.append({"x1": x1, "y1": y[node], "x2": x2, "y2": y[child], "mid": (x1 + x2) / 2, "word": word,
-                              "width": round(1 + 7 * share[child], 2)})  # fmt: skip
-        else:
-            output = leaf_output(tree, node, "x")
-            sign = np.sign(tree.weight * tree.value[node])
-            nodes.append({**box, "title": clipped(output, 20), "full": leaf_output(tree, node),
-                          "text": f"{100 * share[node]:.1f}%", "sign": int(sign)})  # fmt: skip
-    return {"nodes": nodes, "edges": edges, "width": int(depth.max()) * STEP + LEAF[0] + 4,
-            "height": tree.n_leaves * ROW}  # fmt: skip
-
-
-def clipped(text: str, limit: int) -> str:
-    return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -11,18 +11,18 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from math import isfinite
 from sys import float_info
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numba import njit
 
 from ..core.arrays import F64, I32
 from ..core.errors import FormatError, clip, clip_json
+from ..core.html import cell, shown, title
+from .drawing import tree_svg
 from .options import LEAF_KINDS, LeafKind
 
-if TYPE_CHECKING:
-    pass
-
+DRAWN = 64  # leaves of a tree that is drawn, and lines of rules of a larger one
 DEEPEST = 40  # levels that are indented in rules; deeper ones are numbered, or a deep tree would be megabytes of blanks
 _ZERO = 1e-30  # LightGBM writes 1e-35 for a threshold at 0
 
@@ -204,6 +204,18 @@ class Tree:
             todo.append((int(self.right[node]), depth, "else:"))
             todo.append((int(self.left[node]), depth, f"if {self._test(node)}:"))
         return lines
+
+    def _repr_html_(self) -> str:
+        return cell(self.card())
+
+    def card(self, shares: Mapping[int, float] | None = None, note: str = "") -> str:
+        """The tree in HTML: its name and weight, its drawing with these shares of rows by leaf, or its rules if it is large."""
+        weight = f"weight {_decimal(self.weight)}{f' · x is {self.on}' if self.on else ''}{note}"
+        if self.n_leaves <= DRAWN:
+            return title(self.name, weight) + tree_svg(self, shares)
+        lines = self.rules().split("\n")
+        rules = "\n".join(shown(line, 1000) for line in lines[:DRAWN])
+        return f"{title(self.name, weight)}<pre>{rules}\n… {len(lines) - DRAWN:,} more lines</pre>"
 
     # -- the model file ----------------------------------------------------------------------------------------------
 

@@ -142,6 +142,7 @@ def test_reranker(dev, select):
 
 
 def test_folds_over_sentences(dev):
+    assert (SentenceKFold().get_n_splits(), SentenceKFold().random_state) == (5, 0)  # scikit-learn's numbers
     folds = list(SentenceKFold(4, random_state=1).split(dev))
     assert sorted(np.concatenate([held for _, held in folds])) == list(range(len(dev)))
     for train, held in folds:

@@ -347,6 +347,41 @@ def test_targets_that_cannot_be_written(tmp_path: Path, name: str, message: str)
     assert leftovers(tmp_path) == before
 
 
+def test_standard_output_can_always_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("-", "+"):  # a folder of its name is no matter; that of another name, before it or after it, is
+        (tmp_path / name).mkdir()
+    is_writable_target("-")
+    with pytest.raises(InputError, match="found a folder"):
+        is_writable_target("+")
+
+
+def test_leftovers_that_are_no_files_are_left_alone(tmp_path: Path) -> None:
+    """Neither a pipe, which would wait for a writer, nor a link, whose target is another's, is what a killed run left."""
+    (tmp_path / "other").write_bytes(b"mine")
+    os.mkfifo(tmp_path / ".out.01234567.tmp")
+    (tmp_path / ".out.abcdefgh.tmp").symlink_to("other")
+    (tmp_path / ".out.ABCDEFGH.tmp").write_bytes(b"left by a killed run")
+    for name in (".out.mine.tmp", ".out.mine-as-well.tmp"):  # of other lengths than ours have
+        (tmp_path / name).write_bytes(b"mine")
+    with open_output(tmp_path / "out") as stream:
+        stream.write(b"x")
+    assert (tmp_path / "other").read_bytes() == b"mine"
+    assert (tmp_path / ".out.abcdefgh.tmp").is_symlink()
+    assert not (tmp_path / ".out.ABCDEFGH.tmp").exists()
+    assert (tmp_path / ".out.mine.tmp").exists()
+    assert (tmp_path / ".out.mine-as-well.tmp").exists()
+
+
+def test_the_head_of_a_file_is_not_kept(tmp_path: Path) -> None:
+    """What is looked into is read again from the disk, not from memory, as pipes are."""
+    path = tmp_path / "a"
+    path.write_bytes(b"old\n")
+    assert read_head(path) == b"old\n"
+    path.write_bytes(b"new\n")
+    assert read_head(path) == whole(path) == b"new\n"
+
+
 def test_a_name_near_the_limit_can_be_written(tmp_path: Path) -> None:
     path = tmp_path / ("ä" * 126 + ".gz")  # 255 bytes, the most that file systems take
     with open_output(path) as stream:

@@ -106,6 +106,13 @@ def test_settings_by_any_name():
     given = ["step=0.1", "pairs=9", "shift=none", "warm=no", "loud=yes", "names=a, b,", "size=8"]
     expected = {"step": 0.1, "keep": 9, "shift": None, "warm": False, "loud": True, "names": ("a", "b"), "size": 8}
     assert typed(Toy, given) == expected
+    assert [typed(Toy, [f"warm={text}"])["warm"] for text in ("true", "yes", "false", "no", "True")] == [
+        True,
+        True,
+        False,
+        False,
+        True,
+    ]
     assert typed(Toy, ["keep=9"]) == typed(Toy, ["old-pairs=9"]) == {"keep": 9}
 
 

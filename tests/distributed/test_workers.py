@@ -21,7 +21,7 @@ def test_workers_that_grow_different_trees_are_named(monkeypatch):
     answers = [([(0, 1, -1, -1)], None), ([(0, 2, -1, -1)], None)]
     grower = object.__new__(ClusterGrower)
     grower.options = TreeOptions()
-    grower.fleet = SimpleNamespace(members={"tcp://a": None, "tcp://b": None}, shards=lambda *_: answers)
+    grower.workers = SimpleNamespace(members={"tcp://a": None, "tcp://b": None}, shards=lambda *_: answers)
     with pytest.raises(InputError, match=r"found .*\(0, 1.* on tcp://a and .*\(0, 2.* on tcp://b"):
         grower._agreed("constant")
 

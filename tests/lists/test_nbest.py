@@ -126,6 +126,9 @@ def test_totals_are_compared_with_the_units() -> None:
     unit = UnitRecord({"lm": -1.5})
     good = build([hyp(units=[unit, unit], totals={"lm": -3.000001, "d": -4.0}, features={"d": 1.0})])
     assert plain(good)[0].hyps[0].features == {("d", -3.0)}
+    # what decoders round away grows with the numbers that were added, not with their sum: 2e5 - 2e5 is 0 to six digits
+    large = [UnitRecord({"lm": 2e5}), UnitRecord({"lm": -2e5})]
+    assert plain(build([hyp(units=large, totals={"lm": 1e-3})]))[0].hyps[0].features == frozenset()
     bad = [hyp(units=[unit, unit], totals={"lm": -3.1})]
     with pytest.raises(FormatError, match=r"list:0: expected units whose lm sums to the hypothesis' -3.1, found -3; .*mismatch"):
         build(bad)

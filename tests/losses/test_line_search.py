@@ -136,3 +136,16 @@ def test_is_more_exact_than_the_values_are(start):
     ray = counted(lambda r: (1e6 * (1 + 3e-15 * np.sin(1e9 * r)) + exp(r - 2) - r, exp(r - 2) - 1, exp(r - 2)))
     assert minimise_ray(ray, l2=0.0, start=start, tol=1e-12) == pytest.approx(2, abs=1e-8)
     assert ray.calls < 30
+
+
+@pytest.mark.parametrize(("curve", "first"), [(-2.0, 0.5), (2.0, 0.5), (0.0, 1.0), (-0.25, 4.0)])
+def test_the_first_step_is_newtons_also_where_the_loss_bends_down(curve, first):
+    """|slope / curve| downhill, 1 where there is no curve: of a slope of -1 at 0."""
+    asked = []
+
+    def ray(rho):
+        asked.append(rho)
+        return -rho, -1.0, curve
+
+    minimise_ray(ray, l2=0.0, max_iter=1)
+    assert asked == [0.0, first]

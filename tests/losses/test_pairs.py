@@ -178,3 +178,24 @@ def test_pairs_of_a_container_use_its_bleu():
 def test_bad_options(options, message):
     with pytest.raises(InputError, match=message):
         PairOptions(**options)
+
+
+def test_numbers_of_the_papers():
+    """[TA13 section 2.3, footnote 1] and [HM11 section 4]; BLEU+1 adds 1."""
+    assert PairOptions() == TA13
+    assert (TA13.sampler, TA13.draws, TA13.threshold, TA13.keep, TA13.alpha, TA13.distinct) == (
+        "ta13",
+        10_000,
+        0.04,
+        100,
+        1.0,
+        False,
+    )
+    assert (HM11.sampler, HM11.draws, HM11.threshold, HM11.keep, HM11.alpha, HM11.distinct) == (
+        "hm11",
+        5_000,
+        0.05,
+        50,
+        1.0,
+        False,
+    )

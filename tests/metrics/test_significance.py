@@ -18,6 +18,7 @@ from boostfeat.metrics.significance import (
     approximate_randomisation,
     bootstrap_sums,
     confidence_interval,
+    exact_sums,
     p_value,
     paired_bootstrap,
     shuffle_sums,
@@ -208,3 +209,21 @@ def test_ten_thousand_trials_take_seconds():
     paired_bootstrap(a, b, trials=10_000)
     approximate_randomisation(a, b, trials=10_000)
     assert time.process_time() - started < 15  # 1.5 s of one core
+
+
+@pytest.mark.parametrize("shape", [(3, 2), (0, 2)])
+def test_rows_of_zeros_stay_zeros(shape):
+    """There is no logarithm of 0 to make a grid of, and no warning of it."""
+    found = exact_sums(np.zeros(shape))
+    assert found.shape == shape
+    assert not found.any()
+
+
+def test_sums_on_a_grid_are_exact_in_any_order():
+    rows = np.random.default_rng(0).normal(size=(500, 2))
+    found = exact_sums(rows)
+    assert np.abs(found - rows).max() < 500 * np.abs(rows).max() * 2.0**-52
+    assert np.array_equal(found.sum(axis=0), found[::-1].sum(axis=0))
+    assert np.array_equal(found.cumsum(axis=0)[-1], found.sum(axis=0))
+    whole = np.arange(6).reshape(3, 2)
+    assert exact_sums(whole) is whole

@@ -164,6 +164,10 @@ def test_trees_of_one_name_are_refused():
     [
         ({"weights": {"LM0": 1e308}}, "the model has weights or leaves of enormous values"),
         ({"trees": [{**DESIGN["trees"][0], "nodes": [{"value": -1e308}]}]}, "the model has weights or leaves of enormous values"),
+        (  # neither the leaf nor the weight alone
+            {"trees": [{**DESIGN["trees"][0], "weight": 1e250, "nodes": [{"value": 1e99}]}]},
+            "the model has weights or leaves of enormous values",
+        ),
     ],
 )
 def test_scores_that_overflow_are_blamed_on_the_model(changes, who, recwarn):

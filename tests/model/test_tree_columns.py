@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from toy_trees import stump
 
 from boostfeat.boosting.boost import boost
 from boostfeat.boosting.options import recipe
@@ -21,3 +22,18 @@ def test_augmented_list_has_the_models_scores(dev, level):
     assert folded(augmented_weights(model), model).to_json() == model.to_json()
     with pytest.raises(InputError, match=r"tree\.000"):
         augment(wider, model)
+
+
+def test_weights_go_back_to_trees_and_leaves_by_hand():
+    """A tree of leaves 0.5 + 2 x and 0.25 + 3 x; what a tuner gave no weight counts for nothing."""
+    tree = stump("affine", values=(2.0, 3.0), intercepts=(0.5, 0.25), weight=7.0)
+    model = Model({"lm": 1.0}, (tree,))
+    whole = folded({"lm": 0.5, "tree.000": 4.0}, model)
+    assert (whole.weights, whole.trees[0].weight) == ({"lm": 0.5}, 4.0)
+    assert folded({"lm": 0.5}, model).trees[0].weight == 0.0
+    by_leaf = folded({"lm": 0.5, "tree.000.0": 4.0, "tree.000.1": -2.0}, model, leaves=True)
+    assert by_leaf.weights == {"lm": 0.5}
+    assert by_leaf.trees[0].weight == 1.0
+    assert by_leaf.trees[0].value.tolist() == [0.0, 8.0, -6.0]
+    assert by_leaf.trees[0].intercept.tolist() == [0.0, 2.0, -0.5]
+    assert folded({}, model, leaves=True).trees[0].value.tolist() == [0.0, 0.0, 0.0]

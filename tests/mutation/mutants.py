@@ -1,7 +1,8 @@
 """Mutants of a module: cosmic-ray's operators, less those that any test kills and those that change nothing.
 
 Left out: arithmetic made bitwise and back (a TypeError on floats), orderings made ``is``, signs other than left out, decorators
-(numba's change speed, not results), annotations (never evaluated), the bare ``*`` of parameters, numbers too large for 1 to matter.
+(numba's change speed, not results), annotations and ``if TYPE_CHECKING`` (never evaluated), the bare ``*`` of parameters, numbers too
+large for 1 to matter, the default number of threads (results do not depend on it).
 Put in: ``x += y`` made ``x -= y``, which it lacks.
 """
 
@@ -71,6 +72,16 @@ class Mutant:
         assert changed is not None, self
         return changed
 
+    def is_valid(self, original: str) -> bool:
+        """Whether it can be imported at all: cosmic-ray takes the ** of a call for a power."""
+        if not self.operator.startswith("ReplaceBinaryOperator_Pow"):
+            return True
+        try:
+            ast.parse(self.source(original))
+        except SyntaxError:
+            return False
+        return True
+
     def change(self, original: str) -> tuple[str, str]:
         """The line before and after."""
         lines = zip(original.splitlines(), self.source(original).splitlines(), strict=True)
@@ -89,17 +100,24 @@ def mutants_of(module: str, path: Path) -> list[Mutant]:
             for start, _ in operator.mutation_positions(node):
                 bare_star = node.parent is not None and node.parent.type == "parameters"
                 huge = name == "NumberReplacer" and abs(ast.literal_eval(node.value)) > 2**53
-                if not bare_star and not huge and not any(a <= start < b for a, b in dead):
-                    out.append(Mutant(module, name, count, start[0]))
+                mutant = Mutant(module, name, count, start[0])
+                if not bare_star and not huge and not any(a <= start < b for a, b in dead) and mutant.is_valid(source):
+                    out.append(mutant)
                 count += 1
     return out
 
 
 def _annotations(tree: ast.AST) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """Spans ((line, column), (line, column)) of annotations and of decorators."""
+    """Spans ((line, column), (line, column)) of annotations, decorators, imports for type checkers and defaults of threads."""
     nodes: list[Any] = []
     for node in ast.walk(tree):
         nodes += [getattr(node, "annotation", None), getattr(node, "returns", None), *getattr(node, "decorator_list", [])]
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            nodes.append(node)
+        if isinstance(node, ast.arguments):
+            named = zip(reversed([*node.posonlyargs, *node.args]), reversed(node.defaults), strict=False)
+            pairs = [*named, *zip(node.kwonlyargs, node.kw_defaults, strict=True)]
+            nodes += [default for arg, default in pairs if arg.arg == "threads"]
     return [((n.lineno, n.col_offset), (n.end_lineno, n.end_col_offset)) for n in nodes if n is not None]
 
 

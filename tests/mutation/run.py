@@ -1,7 +1,8 @@
-"""Mutation testing of losses, metrics, trees and tuners: how many small faults the tests notice.
+"""Mutation testing: how many small faults the tests notice.
 
     pip install -e '.[test,mutation]'
     python tests/mutation/run.py                         # 80 mutants of each group, drawn with seed 0
+    python tests/mutation/run.py --sample 16 --seed 25 core lists formats   # 16 of each of these packages
     python tests/mutation/run.py --sample 0 losses/pairwise     # all mutants of boostfeat/losses/pairwise.py
     python tests/mutation/run.py --out rows.jsonl        # goes on from the rows of an earlier run: what was killed is not tried again
 
@@ -23,6 +24,7 @@ import importlib
 import json
 import os
 import random
+import re
 import resource
 import signal
 import sys
@@ -31,7 +33,7 @@ import time
 import tomllib
 import traceback
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
 from types import FrameType, ModuleType
@@ -76,15 +78,29 @@ GROUPS: dict[str, dict[str, str]] = {  # group: its modules and the tests of eac
         "tuners/arow": "tuners/arow tuners/tuner_base",
     },
 }
+
+
+def package(name: str, *, without: str = "") -> dict[str, str]:
+    """The modules of a package that are in no group yet, each with all tests of the package."""
+    grouped = {module for modules in GROUPS.values() for module in modules}
+    modules = (
+        path.relative_to(ROOT / "boostfeat").with_suffix("").as_posix() for path in (ROOT / "boostfeat" / name).rglob("*.py")
+    )
+    return {m: name for m in sorted(modules) if m not in {*grouped, *without.split()} and not m.endswith("__init__")}
+
+
+# core/arrays is called by kernels everywhere: without numba hardly any test would be quick enough
+GROUPS["core"] = package("core", without="core/arrays")
+for _name in ("metrics", "losses", "lists", "formats", "features", "model", "boosting", "rerank", "export", "compare"):
+    GROUPS[f"{_name}-more" if _name in GROUPS else _name] = package(_name)
 MODULES = {module: group for group, modules in GROUPS.items() for module in modules}
-CALLERS = ["formats/byte_kernels", "formats/moses/enriched_fast"]  # their kernels call those of bleu
-SLOW = 4.0  # CPU seconds: an unmutated test that takes longer is left out
+SLOW = 60.0  # CPU seconds: an unmutated test that takes longer is ended and left out
 COLLECT = 15.0  # CPU seconds until the first test begins: files of tests make lists when they are imported
-BUDGET = 15.0  # CPU seconds of unmutated tests that a mutant meets at most
+BUDGET = 25.0  # CPU seconds of unmutated tests that a mutant meets at most
 LATE = 75  # exit code of a child whose time was up
 ENDED = (LATE, -signal.SIGXCPU, -signal.SIGKILL)
 WALL = 40  # times the CPU limit: nothing but a deadlock takes so long
-LEAST = 4  # mutants of a module, where the sample is of several
+LEAST = 4  # mutants of a module, where the sample is of several and large enough
 
 Test = tuple[str, float]  # node id, seconds
 
@@ -118,7 +134,7 @@ class Finder:
     """Finds modules of the package for a group's tests: the group's own are plain, all others compiled as ever."""
 
     def __init__(self, group: str, mutated: dict[str, str]) -> None:
-        self.plain = {module_name(m) for m in [*GROUPS[group], *CALLERS]}
+        self.plain = {module_name(m) for m in with_callers(GROUPS[group])}
         self.mutated = mutated
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
@@ -126,6 +142,20 @@ class Finder:
         if spec is not None and spec.origin is not None:
             spec.loader = Loader(name, spec.origin, plain=name in self.plain, source=self.mutated.get(name))
         return spec
+
+
+def with_callers(modules: Iterable[str]) -> set[str]:
+    """These modules, and all with kernels that may call theirs: a compiled kernel cannot call a plain one."""
+    sources = {
+        p.relative_to(ROOT / "boostfeat").with_suffix("").as_posix(): p.read_text() for p in (ROOT / "boostfeat").rglob("*.py")
+    }
+    kernels = {m: source for m, source in sources.items() if "njit" in source}
+    plain, todo = set(modules), [m for m in modules if m in kernels]
+    while todo:
+        called = todo.pop().rpartition("/")[2]
+        new = {m for m, source in kernels.items() if re.search(rf"^from \.[\w.]*\b{called} import", source, re.MULTILINE)} - plain
+        plain, todo = plain | new, [*todo, *new]
+    return plain
 
 
 def module_name(module: str) -> str:
@@ -284,6 +314,9 @@ def draw(modules: Sequence[str], sample: int, rng: random.Random) -> tuple[list[
     """So many mutants of these modules (0: all), of each in proportion, and the number there are by module."""
     every = {m: mutants_of(m, ROOT / f"boostfeat/{m}.py") for m in modules}
     total = sum(map(len, every.values()))
+    if sample and sample < LEAST * len(every):  # few of many modules: of all together
+        mutants = [mutant for own in every.values() for mutant in own]
+        return rng.sample(mutants, min(sample, total)), Counter({m: len(own) for m, own in every.items()})
     chosen: list[Mutant] = []
     for mutants in every.values():
         n = len(mutants) if not sample else max(LEAST, round(sample * len(mutants) / total))
@@ -309,7 +342,7 @@ def run(mutants: Sequence[Mutant], *, jobs: int, folder: Path, report: Callable[
         log = folder / "baseline.log"
         began, mine = time.monotonic(), [m for m in modules if MODULES[m] == group]
         names = dict.fromkeys(" ".join(GROUPS[group][m] for m in mine).split())
-        files = [f"tests/{name.replace('/', '/test_')}.py" for name in names]
+        files = [f"tests/{name.replace('/', '/test_')}.py" if "/" in name else f"tests/{name}" for name in names]
         os.waitpid(fork(lambda files=files, mine=mine: baseline(files, mine), log), 0)
         if not log.with_suffix(".out").exists():
             raise SystemExit(f"the tests of {', '.join(mine)} do not run:\n{log.read_text()[-3000:]}")

@@ -30,11 +30,9 @@ from boostfeat.model.model import Model
 from boostfeat.model.units import UnitSpace
 from boostfeat.report import gather, load_run, write_report
 from boostfeat.report.features import response_curves, used_together
-from boostfeat.report.figures import intervals
 from boostfeat.report.overview import bucket_of
 from boostfeat.report.page import packed, render, script_json
 from boostfeat.report.run import sha256
-from boostfeat.report.trees import drawing, leaf_output
 from boostfeat.trees.growing import TreeOptions
 from boostfeat.trees.tree import Tree
 
@@ -355,18 +353,6 @@ def test_small_buckets_join_a_neighbour():
     assert (bucket_of(np.array([5]), (1, 6)) == 0).all()
 
 
-@pytest.mark.quick
-def test_intervals_are_to_scale():
-    rows = [
-        {"name": n, "test": {"bleu-sbp": s}, "confidence": i}
-        for n, s, i in (("a", 25.0, [24.0, 26.0]), ("b", 26.0, [25.5, 28.0]))
-    ]
-    found = intervals(rows, "b", "bleu-sbp")
-    assert [(t["label"], t["at"]) for t in found["ticks"]] == [("24", 0), ("25", 25), ("26", 50), ("27", 75), ("28", 100)]
-    assert [(r["left"], r["dot"], r["left"] + r["width"]) for r in found["rows"]] == [(0, 25, 50), (37.5, 50, 100)]
-    assert found["base"] == 50
-
-
 def test_brevity_times_precision_is_bleu(run_folder, data):
     run = load_run(run_folder)
     for row in data["lengths"]["systems"]:
@@ -404,19 +390,6 @@ def test_examples_reach_their_leaf(run_folder, data):
         for leaf in card["leaves"]:
             there = {pairs[v] for v in np.flatnonzero(leaf_of == leaf["node"])}
             assert {(x["src"], x["tgt"]) for x in leaf["examples"]} <= there
-
-
-@pytest.mark.quick
-def test_drawing_has_a_box_a_node_and_an_edge_a_child():
-    drawn = drawing(STUMP, {1: 0.25, 2: 0.75})
-    assert [n["title"] for n in drawn["nodes"]] == ["f", "+2", "−6"]
-    assert [n.get("sign") for n in drawn["nodes"]] == [None, 1, -1]
-    assert [(e["word"], e["width"]) for e in drawn["edges"]] == [("yes", 2.75), ("no", 6.25)]  # 1 + 7 · share
-    boxes = drawn["nodes"]
-    assert all(
-        n["x"] >= 0 and n["x"] + n["w"] <= drawn["width"] and n["y"] >= 0 and n["y"] + n["h"] <= drawn["height"] for n in boxes
-    )
-    assert leaf_output(replace(STUMP, leaf="affine", on="g", intercept=np.array([0, 0.5, 0])), 1) == "+1 +2 × g"
 
 
 @pytest.mark.quick

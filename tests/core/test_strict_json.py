@@ -1,0 +1,59 @@
+"""JSON from elsewhere: what could not be written again is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from boostfeat.core.strict_json import find_nul, finite, no_constant, parse_json, read_json, write_json
+
+pytestmark = pytest.mark.quick
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (r'"\ud800"', r"half of a character, \\ud800"),
+        (r'"\uDC00 x"', r"half of a character, \\uDC00"),
+        (r'"\ud83d\ude00 \ud83d"', r"half of a character, \\ud83d"),
+        (r'"a\u0000"', r"\\u0000, which no text has"),
+        ("[" * 200_000, "nested too deeply"),
+        ("{", "Expecting"),
+    ],
+)
+@pytest.mark.parametrize("kind", [str, str.encode])
+def test_refused(text, message, kind):
+    with pytest.raises(ValueError, match=message):
+        parse_json(kind(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [(r'"\ud83d\ude00"', "\U0001f600"), (r'"\\ud800"', r"\ud800"), (r'"\\u0000"', r"\u0000"), (b'{"a": 1}', {"a": 1})],
+)
+def test_taken(text, value):
+    assert parse_json(text) == value
+
+
+def test_where_a_nul_stands():
+    assert find_nul(r'{"ab": "c\u0000"}') == 9  # of the backslash
+    assert find_nul(r'"\\\u0000"') == 3
+    assert find_nul(r'"\\u0000"') == -1
+    assert find_nul("") == -1
+
+
+def test_numbers_are_finite():
+    assert finite("2.5") == 2.5
+    for hook, text in ((finite, "1e999"), (no_constant, "NaN")):
+        with pytest.raises(ValueError, match=f"{text} where a finite number is expected"):
+            hook(text)
+
+
+def test_files(tmp_path):
+    path = tmp_path / "a.json"
+    assert read_json(path) is None
+    write_json(path, {"ä": [1.5]})
+    assert path.read_bytes() == '{\n "ä": [\n  1.5\n ]\n}\n'.encode()
+    assert read_json(path) == {"ä": [1.5]}
+    for other in ("[1]", "{"):
+        path.write_text(other)
+        assert read_json(path) is None

@@ -1,0 +1,52 @@
+"""Units and what hypotheses have of them: A F, A' g, parts, and the features that trees may see."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix
+
+from boostfeat.core.errors import InputError
+from boostfeat.core.feature_table import FeatureTable
+from boostfeat.model.units import UnitSpace
+
+pytestmark = pytest.mark.quick
+
+# three hypotheses: units 0 1 0, none, and 2
+DENSE = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+TABLE = FeatureTable(["a", "b"], DENSE, csr_matrix(np.diag([7.0, 8.0, 9.0])), ["s", "t", "u"])
+SPACE = UnitSpace(np.array([0, 3, 3, 4]), np.array([0, 1, 0, 2], np.int32), TABLE, 1)
+
+
+def test_sums_and_their_transpose():
+    assert SPACE.sum(np.array([1.0, 10.0, 100.0])).tolist() == [12.0, 0.0, 100.0]
+    assert SPACE.spread(np.array([1.0, 10.0, 100.0])).tolist() == [2.0, 1.0, 100.0]
+    assert SPACE.counts().tolist() == [2, 1, 1]
+
+
+def test_a_part_has_the_same_units():
+    part = SPACE.part(np.array([2, 0]))
+    assert part.unit_ptr.tolist() == [0, 1, 4]
+    assert part.unit_idx.tolist() == [2, 0, 1, 0]
+    assert part.table is TABLE
+
+
+@pytest.mark.parametrize(
+    ("names", "dense", "sparse"),
+    [([], ["a", "b"], []), (["b"], ["b"], []), (["u", "a"], ["a"], ["u"]), (["t", "s"], [], ["s", "t"])],
+)
+def test_features_that_trees_see(names, dense, sparse):
+    found = SPACE.for_trees(names)
+    assert (list(found.names), list(found.sparse_names)) == (dense, sparse)
+    for name in (*dense, *sparse):
+        assert found.column(name).tolist() == TABLE.column(name).tolist()
+
+
+def test_sparse_features_are_seen_where_there_are_no_others():
+    table = FeatureTable([], np.zeros((3, 0)), TABLE.sparse, TABLE.sparse_names)
+    assert UnitSpace(SPACE.unit_ptr, SPACE.unit_idx, table, 1).for_trees([]) is table
+
+
+def test_unknown_features_are_refused():
+    with pytest.raises(InputError, match="tree features: expected features of the list, found 'x'; see 'boostfeat info'"):
+        SPACE.for_trees(["a", "y", "x"])
