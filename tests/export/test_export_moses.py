@@ -29,6 +29,7 @@ from boostfeat.formats.moses import phrase_table as table_module
 from boostfeat.formats.moses.ini import Ini, weight_line
 from boostfeat.lists.build import Builder, HypRecord, ReadOptions, UnitRecord, attach
 from boostfeat.lists.nbest import NBest, strings
+from boostfeat.lists.store import read_store
 from boostfeat.model.model import Model, unit_table
 from boostfeat.model.tree_columns import augment
 from boostfeat.trees.tree import Tree
@@ -651,3 +652,43 @@ def test_the_table_of_a_model_is_one():
         InputError, match="expected one table, found features of TranslationModel0, TranslationModel1; give --ini"
     ):
         table_name(Model({"TranslationModel0_0": 1.0, "TranslationModel1_0": 1.0}), None, "pt.gz")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The shipped system
+# ---------------------------------------------------------------------------------------------------------------------
+
+SYSTEM = Path(__file__).parents[2] / "data" / "system"
+
+
+@pytest.fixture(scope="module")
+def shipped(data_stores: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[NBest, str]:
+    """Lists of data/, which hold count.log without saying who made it, and what their sources need of its phrase table."""
+    nbest = read_store(data_stores / "test.nbest")[:40].compact()
+    sources = set(nbest.units.src.to_pylist())
+    with lzma.open(SYSTEM / "phrase-table.xz", "rt", encoding="utf-8") as every:
+        lines = [line.rstrip("\n") for line in every if line.partition(" ||| ")[0] in sources]
+    return nbest, str(write_lines(tmp_path_factory.mktemp("shipped") / "phrase-table.gz", lines))
+
+
+def test_what_a_resource_made_is_not_the_decoders_because_a_list_holds_it(shipped: tuple[NBest, str], tmp_path: Path) -> None:
+    nbest, table = shipped
+    weights = {**WEIGHTS, "count.log": 0.0625}
+    ini = str(SYSTEM / "moses.ini")
+    assert kinds_of(["count.log", "LM0"], nbest) == {"count.log": "static", "LM0": "contextual"}
+    assert "count.log" in static_features(nbest)
+    model = Model(weights, (stump(0, TM[2], -4.00005, 0.5, -0.25), stump(1, "count.log", 0.75, 1.0, -1.0)))
+    files, note = to_moses(model, tmp_path / "table", nbest, phrase_table=table, ini=ini)
+    assert "; 0 units lie beyond a threshold" in note
+    assert Ini.read(files["moses.ini"]).weights()["TranslationModel0"] == [0.25] * 4 + [2.0, 3.0, 1.0]
+    plain = Model(WEIGHTS, (stump(0, "LM0", -4.00005, 0.5, -0.25),))
+    files, note = to_moses(plain, tmp_path / "function", nbest, ini=ini)
+    assert "BoostfeatTrees.cpp" in files
+    with pytest.raises(InputError, match=r"'count.log': expected one that Moses knows .* export with --phrase-table"):
+        to_moses(replace(plain, weights=weights), tmp_path / "refused", nbest, ini=ini)
+
+
+def test_a_feature_function_of_the_ini_may_have_any_name(tmp_path: Path) -> None:
+    (tmp_path / "moses.ini").write_text("[feature]\nKENLM name=LM.big path=x\n\n[weight]\nLM.big= 0.5\n")
+    files, _ = to_moses(Model({"LM.big": 0.75}), tmp_path / "out", ini=str(tmp_path / "moses.ini"))
+    assert Ini.read(files["moses.ini"]).weights() == {"LM.big": [0.75]}

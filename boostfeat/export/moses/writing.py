@@ -76,7 +76,9 @@ def given_ini(context: Context) -> Ini | None:
 
 def known_features(context: Context) -> Known:
     vocab = FeaturePlan.load(context.options.vocab) if context.options.vocab else context.plan
-    return Known(context.nbest, vocab, context.options.static)
+    ini = given_ini(context)
+    functions = frozenset(ini.features()) | frozenset(ini.weights()) if ini else frozenset[str]()
+    return Known(context.nbest, vocab, context.options.static, functions)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
