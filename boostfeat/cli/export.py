@@ -82,5 +82,6 @@ def export(
 def _found(check: Check | None) -> str:
     if check is None:
         return "not verified (--verify LIST.nbest does)"
-    notes = "".join(f"\n  {note}" for note in check.note.split("; ") if note)
+    near = f"{check.near:,} of them as near to a threshold as the list's rounding"
+    notes = "".join(f"\n  {note}" for note in (near, *check.note.split("; ")) if note)
     return f"verified on {check.rows:,} {check.what}: largest difference {check.difference:.3g}{notes}"
