@@ -17,4 +17,4 @@ def verify(model: Model, written: list[Path], context: Context) -> Check:
     return check(model, written, context)
 
 
-EXPORTER = Exporter(write, verify, uses=("prefix", "static", "phrase_table", "ini", "columns", "vocab"), folder=True)
+EXPORTER = Exporter(write, verify, uses=("prefix", "static", "phrase_table", "ini", "columns", "hidden", "vocab"), folder=True)

@@ -197,9 +197,12 @@ def _write_table(model: Model, out: Path, context: Context) -> list[Path]:
     n_total, path = len(plan.dense[plan.producer]), str((context.target or out) / TABLE)
     if ini is None:
         line = f"{MEMORY} name={plan.producer} num-features={n_total} path={path} input-factor=0 output-factor=0"
+        if options.hidden:
+            line += " tuneable-components=" + ",".join("1" * plan.n_scores + "0" * (n_total - plan.n_scores))
         new = ini_lines(line, plan.dense)
     else:
-        new = ini.with_table(plan.producer, n_scores=n_total, path=path).with_weights(plan.dense)
+        hidden = n_total - plan.n_scores if options.hidden else 0
+        new = ini.with_table(plan.producer, n_scores=n_total, path=path, hidden=hidden).with_weights(plan.dense)
     says = {
         "signature": model.signature,
         "table": os.path.basename(str(options.phrase_table)),
@@ -284,7 +287,7 @@ def _write_feature(model: Model, out: Path, context: Context) -> list[Path]:
     weights, ini = MosesWeights.of(model, known), given_ini(context)
     own = [*(tree.weight for tree in model.trees), *[1.0] * bool(inner.weights)]
     dense = {**(weights.dense if ini is None else weights.as_in(ini)), f"{name}0": own}
-    line = f"{name} name={name}0 num-features={len(own)}"
+    line = f"{name} name={name}0 num-features={len(own)}" + (" tuneable=false" if options.hidden else "")
     new = ini_lines(line, dense) if ini is None else ini.with_feature(line).with_weights(dense)
     last = ["linear weights of features that Moses does not have"] if inner.weights else []
     says = {
