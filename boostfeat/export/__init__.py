@@ -45,7 +45,7 @@ class ExportOptions:
     static: tuple[str, ...] = option((), "c, moses: features to take for static (phrase pair alone)")
     phrase_table: str | None = option(None, "moses: the phrase table (a file) to augment")
     ini: str | None = option(None, "moses: the moses.ini (a file) to rewrite")
-    columns: str | None = option(None, "moses: trees, sum or leaves")
+    columns: str | None = option(None, "moses: trees, or sum (all in one)")
     hidden: bool = option(False, "moses: lists do not show the new scores, so that no tuner learns them")
     vocab: str | None = option(None, "moses: the file that featurize wrote", was=("graph_vocab",))
 

@@ -42,7 +42,8 @@ def kinds_of(
     declared = {name: kind for name, (_, kind) in listed.items() if kind != DECODER}
     # a list that came with count.log or len.src does not declare them: their names do
     if any(name not in declared and (name not in listed or "." in name) for name in (*names, *static)):
-        declared = {**template_kinds(vocab), **declared}  # which takes a moment
+        learnt = template_kinds(vocab) if vocab else {}
+        declared = {**template_kinds(), **learnt, **declared}  # which takes a moment
     for name in static:
         if declared.get(name, "static") != "static":
             raise InputError(f"--static {name}: expected a feature of unknown kind, found a {declared[name]} one; leave it out")

@@ -166,7 +166,7 @@ STATIC = (
 WEIGHTS = {"LM0": 0.5, **dict.fromkeys(TM, 0.25), "WordPenalty0": -1.0}
 
 
-@pytest.mark.parametrize("columns", ["trees", "sum", "leaves"])
+@pytest.mark.parametrize("columns", ["trees", "sum"])
 def test_a_table_adds_what_the_trees_add(columns: str, tmp_path: Path) -> None:
     """Plain Python reads the table back, and sums over derivations. Templates have their values from ``featurize``."""
     nbest, lines = entries_of(decoded(seed=1))
@@ -182,19 +182,14 @@ def test_a_table_adds_what_the_trees_add(columns: str, tmp_path: Path) -> None:
     weights = ini.weights()["TranslationModel0"]
     assert f" num-features={len(weights)} " in ini.lines[1]
     assert weights[:4] == [0.25] * 4
-    by_name = dict(line.split() for line in files["weights.sparse"].read_text().splitlines()) if columns == "leaves" else {}
     adds: dict[tuple[str, str], list[float]] = {}
     old = {tuple(field.strip() for field in line.split("|||")[:2]): line for line in lines}
     for fields in rows(files["phrase-table.gz"]):
-        scores, sparse = [float(s) for s in fields[2].split()], fields[5].split()
-        leaves = [float(by_name[f"TranslationModel0_{n}"]) * float(v) for n, v in zip(sparse[::2], sparse[1::2], strict=True)]
-        adds[fields[0], fields[1]] = [*(math.log(s) for s in scores[4:]), *leaves]
+        adds[fields[0], fields[1]] = [math.log(float(s)) for s in fields[2].split()[4:]]
         rest = old[fields[0], fields[1]].split("|||")
         assert fields[2].split()[:4] == rest[2].split()
         assert fields[3:5] == [rest[3].strip(), rest[4].strip()]
-    factors = weights[4:] or [1.0] * len(next(iter(adds.values())))
-    of_pair = {pair: sum(f * v for f, v in zip(factors, values, strict=False)) if columns != "leaves" else sum(values)
-               for pair, values in adds.items()}  # fmt: skip
+    of_pair = {pair: sum(f * v for f, v in zip(weights[4:], values, strict=True)) for pair, values in adds.items()}
     units = zip(listed.units.src.to_pylist(), listed.units.tgt.to_pylist(), strict=True)
     found = listed.sum_units(np.array([of_pair[pair] for pair in units]))
     own = {"len.src": 0.125, "count.1": -0.5}
@@ -230,8 +225,8 @@ lines_of_tables = st.tuples(phrases, phrases, st.lists(scores, min_size=4, max_s
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.lists(lines_of_tables, min_size=1, max_size=12), st.sampled_from([1, 40, 1 << 20]), st.booleans())
-def test_tables_of_any_layout_keep_all_else(lines: list[str], chunk: int, leaves: bool) -> None:
+@given(st.lists(lines_of_tables, min_size=1, max_size=12), st.sampled_from([1, 40, 1 << 20]))
+def test_tables_of_any_layout_keep_all_else(lines: list[str], chunk: int) -> None:
     """Whatever the blanks, missing fields and notations of numbers: the twin's values, and the old content unchanged."""
     import tempfile
 
@@ -240,24 +235,17 @@ def test_tables_of_any_layout_keep_all_else(lines: list[str], chunk: int, leaves
         patch.setattr(table_module, "CHUNK", chunk)
         table = write_lines(Path(folder) / "pt.gz", lines)
         model = Model(dict.fromkeys(TM, 1.0), trees)
-        files, _ = to_moses(model, Path(folder) / "out", phrase_table=str(table), columns="leaves" if leaves else None)
+        files, _ = to_moses(model, Path(folder) / "out", phrase_table=str(table))
         found = list(rows(files["phrase-table.gz"]))
-        weights = [line.split() for line in files["weights.sparse"].read_text().splitlines()] if leaves else []
     assert len(found) == len(lines)
     for line, new in zip(lines, found, strict=True):
         old = [field.strip() for field in line.split("|||")]
         expected = naive_columns(line, trees)
-        field = 5 if leaves else 2
-        tokens, kept = new[field].split(), old[field].split() if len(old) > field else []
+        tokens, kept = new[2].split(), old[2].split()
         assert tokens[: len(kept)] == kept
-        assert [f for k, f in enumerate(new) if k != field and f] == [f for k, f in enumerate(old) if k != field and f]
-        added = tokens[len(kept) :]
-        if leaves:
-            by_name = {name: float(weight) for name, weight in weights}
-            total = sum(by_name[f"TranslationModel0_{n}"] * float(v) for n, v in zip(added[::2], added[1::2], strict=True))
-            assert total == pytest.approx(sum(t.weight * v for t, v in zip(trees, expected, strict=True)), abs=1e-4)
-        else:  # single precision of inputs as large as 100
-            assert [math.log(float(token)) for token in added] == pytest.approx(expected, abs=1e-5)
+        assert [f for k, f in enumerate(new) if k != 2 and f] == [f for k, f in enumerate(old) if k != 2 and f]
+        added = [math.log(float(token)) for token in tokens[len(kept) :]]
+        assert added == pytest.approx(expected, abs=1e-5)  # single precision of inputs as large as 100
 
 
 @pytest.mark.parametrize(
@@ -479,16 +467,16 @@ FITS = "a b ||| c ||| 0.5 0.5 0.5 0.5 ||| 0-0 ||| 4 4 4 ||| |||"
 @pytest.mark.parametrize(
     ("trees", "lines", "options", "message"),
     [
-        ((stump(0, TM[0], -1, 0, 1), stump(1, "LM0", -1, 0, 1)), [FITS], {}, r"found tree.001 \(LM0: contextual\); learn with 'induce --static-only'"),
-        (tuple(stump(m, "LM0", m, 0, 1) for m in range(5)), [FITS], {}, r"tree.002 \(LM0: contextual\) and 2 more"),
+        ((stump(0, TM[0], -1, 0, 1), stump(1, "ori.>mono", -1, 0, 1)), [FITS], {}, r"feature 'ori.>mono': expected one that Moses knows"),
         ((stump(0, "Mine0", -1, 0, 1),), [FITS], {"static": ("Mine0",)}, r"feature 'Mine0': expected a static feature of phrase pairs, found none"),
         ((stump(0, "lex.tgt|src", -1, 0, 1),), [FITS], {"static": ("lex.tgt|src",)}, r"feature 'lex.tgt\|src'"),
-        ((stump(0, TM[0], -1, 0, -90.0),), [FITS], {}, r"pt.gz:1: tree.000: expected a value from -87.3 to 88.7.*found -90; use --columns leaves"),
+        ((stump(0, TM[0], -1, 0, -90.0),), [FITS], {}, r"pt.gz:1: tree.000: expected a value from -87.3 to 88.7.*found -90; export it as a feature function"),
         ((stump(0, TM[0], -1, 0, 200.0, on=TM[1]),), [FITS, FITS], {}, r"pt.gz:1: tree.000: .*found -138"),
         ((stump(0, "count.log", 1, 0, 1),), [FITS, "a ||| b ||| 1 1 1 1 ||| 0-0 ||| 4 4"], {}, r"pt.gz:2: expected '.* n\(t\) n\(s\) n\(s,t\)', found '4 4'"),
         ((stump(0, TM[0], -1, 0, 1),), [FITS, "a ||| b ||| 1 1 1"], {}, r"pt.gz:2: expected 4 scores as in the first line, found '1 1 1'"),
         ((stump(0, TM[0], -1, 0, 1),), [], {}, r"pt.gz: expected a phrase table, found an empty file"),
-        ((stump(0, TM[0], -1, 0, 1),), [FITS], {"columns": "rows"}, r"unknown --columns 'rows': expected one of trees, sum, leaves"),
+        ((stump(0, TM[0], -1, 0, 1),), [FITS], {"columns": "rows"}, r"unknown --columns 'rows': expected one of trees, sum"),
+        ((stump(0, TM[0], -1, 0, 1),), [FITS], {"columns": "leaves"}, r"--columns leaves: .* take trees or sum"),
         ((stump(0, TM[0], -1, 0, 1),), None, {"columns": "sum"}, r"--columns: expected --phrase-table FILE"),
         ((replace(stump(0, TM[0], -1, 0, 1), name="my tree"),), [FITS], {}, r"tree 'my tree': expected a name without blanks"),
         ((stump(0, "ori.>mono", 0.5, 0, 1),), None, {}, r"feature 'ori.>mono': expected one that Moses knows when it adds a phrase"),
@@ -507,13 +495,39 @@ def test_what_moses_cannot_hold_is_refused(
     assert not (tmp_path / "out").exists()
 
 
-def test_a_global_model_and_a_contextual_weight_are_refused(tmp_path: Path) -> None:
+def test_a_global_model_and_a_weight_of_the_hypothesis_are_refused(tmp_path: Path) -> None:
     table = str(write_lines(tmp_path / "pt.gz", [FITS]))
     with pytest.raises(InputError, match="whose trees see whole hypotheses"):
         to_moses(Model({}, STATIC[:1], level="global"), tmp_path / "out", phrase_table=table)
-    listed, _ = featurize(decoded(seed=0), FeaturePlan.of("jump", TEMPLATES))
-    with pytest.raises(InputError, match=r"static features only, found jump.far \(1 in all\); tune without them"):
-        to_moses(Model({"jump.far": 1.0}, STATIC[:1]), tmp_path / "out", listed, phrase_table=table)
+    listed, _ = featurize(decoded(seed=0), FeaturePlan.of("hypothesis", TEMPLATES))
+    with pytest.raises(InputError, match=r"feature 'hyp.repeats': expected one that Moses knows"):
+        to_moses(Model({"hyp.repeats": 1.0}, STATIC[:1]), tmp_path / "out", listed, phrase_table=table)
+
+
+def test_a_table_and_a_feature_function_share_a_model(tmp_path: Path) -> None:
+    """Static trees and weights are scores of the table, the others a function that reads what it needs from the table."""
+    nbest, lines = entries_of(decoded(seed=7))
+    counts = {(f[0].strip(), f[1].strip()): float(f[4].split()[2]) for f in (line.split("|||") for line in lines)}
+    plan = FeaturePlan.of("length,phrase_count,jump", TEMPLATES)
+    listed, _ = featurize(nbest, plan, resources=Resources(phrase_counts=counts))
+    static, mixed = stump(0, TM[2], -4.0, 0.03, -0.01), stump(1, "LM0", -4.0625, 1.0, 0.5, on="count.log")
+    model = Model({**WEIGHTS, "len.src": 0.125, "jump.far": -0.5}, (static, mixed))
+    table = str(write_lines(tmp_path / "pt.gz", lines))
+    files, note = to_moses(model, tmp_path / "out", listed, phrase_table=table)
+    assert note.startswith("0 units are unknown words")
+    assert note.endswith("the C header and the ini's weights")
+    ini = Ini.read(files["moses.ini.lines"])
+    assert ini.weights()["TranslationModel0"] == [0.25] * 4 + [2.0, 1.0, 0.0]  # tree.000, len.src, count.log
+    assert ini.weights()["BoostfeatTrees0"] == [3.0, 1.0]  # tree.001, jump.far
+    logs = {(f[0], f[1]): math.log(float(f[2].split()[6])) for f in rows(files["phrase-table.gz"])}
+    assert logs == pytest.approx({pair: math.log1p(n) for pair, n in counts.items()})
+    code = files["BoostfeatTrees.cpp"].read_text()
+    place = next(line for line in code.splitlines() if "'count.log'" in line)
+    assert "[6];" in place
+    assert "TranslationModel0" in code
+    assert {"A phrase table for a stock Moses", "A feature function for Moses"} <= {
+        line.partition(",")[0].partition(" with")[0] for line in files["README.txt"].read_text().splitlines()
+    }
 
 
 def test_a_table_of_another_system_is_refused(tmp_path: Path) -> None:
@@ -684,7 +698,7 @@ def test_what_a_resource_made_is_not_the_decoders_because_a_list_holds_it(shippe
     plain = Model(WEIGHTS, (stump(0, "LM0", -4.00005, 0.5, -0.25),))
     files, note = to_moses(plain, tmp_path / "function", nbest, ini=ini)
     assert "BoostfeatTrees.cpp" in files
-    with pytest.raises(InputError, match=r"'count.log': expected one that Moses knows .* export with --phrase-table"):
+    with pytest.raises(InputError, match=r"'count.log': expected one that Moses knows .*; export with --phrase-table"):
         to_moses(replace(plain, weights=weights), tmp_path / "refused", nbest, ini=ini)
 
 
