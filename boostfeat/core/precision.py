@@ -29,7 +29,7 @@ class Precision(NamedTuple):
 
     def error(self, x: F64) -> F64:
         """[n] how far from x [n] the number may be that was printed as x."""
-        return self._printed(x) / 2 + self.step if self.digits else np.full(len(x), self.step / 2)
+        return self._printed(x) / 2 + self.step if self.digits else np.full(len(x), 0.499 * self.step)
 
     def coarsest(self, x: F64) -> Precision:
         """Of quotients of numbers x [n] by whole numbers: what is nearer than copies of any x are."""

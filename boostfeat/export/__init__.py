@@ -46,6 +46,7 @@ class ExportOptions:
     phrase_table: str | None = option(None, "moses: the phrase table (a file) to augment")
     ini: str | None = option(None, "moses: the moses.ini (a file) to rewrite")
     columns: str | None = option(None, "moses: trees, or sum (all in one)")
+    binary: str | None = option(None, "moses: compact or probing: a binary table, by Moses' own tool")
     hidden: bool = option(False, "moses: lists do not show the new scores, so that no tuner learns them")
     vocab: str | None = option(None, "moses: the file that featurize wrote", was=("graph_vocab",))
 
@@ -63,6 +64,7 @@ class Context:
     plan: FeaturePlan | None = None  # of the model's features, if it carries one
     target: Path | None = None  # where the main file will be once verified; None for a stream
     on_progress: Callable[[float, float | None, str], None] = lambda done, total, note: None
+    warn: Callable[[str], None] = lambda line: None  # gets what the user has to do besides
 
     @property
     def rows(self) -> NBest:

@@ -668,6 +668,45 @@ def test_the_table_of_a_model_is_one():
         table_name(Model({"TranslationModel0_0": 1.0, "TranslationModel1_0": 1.0}), None, "pt.gz")
 
 
+@pytest.mark.parametrize(
+    ("kind", "program", "feature", "words"),
+    [
+        ("compact", "processPhraseTableMin", "PhraseDictionaryCompact", "-in {text} -out {folder}/phrase-table -nscores 5"),
+        ("probing", "CreateProbingPT", "ProbingPT", "--input-pt {text} --output-dir {table} --num-scores 5 --log-prob"),
+    ],
+)
+def test_a_binary_table_is_made_by_moses_own_tool(
+    kind: str, program: str, feature: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stand-in for the tool keeps how it was called; without it the table is text, and what to run is said."""
+    table = str(write_lines(tmp_path / "pt.gz", [FITS]))
+    model, told = Model(WEIGHTS, STATIC[:1]), []
+    options = ExportOptions(phrase_table=table, binary=kind)
+    monkeypatch.setenv("PATH", "")
+    files, _ = export(model, "moses", tmp_path / "text", Context(options=options, warn=told.append))
+    assert "PhraseDictionaryMemory " in (tmp_path / "text" / "moses.ini.lines").read_text()
+    assert f"{program} was not found, the table is text; run '{program} -" in told[0]
+    tool = tmp_path / "bin" / program
+    tool.parent.mkdir()
+    place = 'echo "$@" > "$4.minphr"' if kind == "compact" else '/bin/mkdir "$4"; echo "$@" > "$4/TargetColl.dat"'
+    tool.write_text(f"#!/bin/sh\n{place}\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tool.parent))
+    files, _ = export(model, "moses", tmp_path / "out", Context(options=options))
+    (made,) = (Path(file) for file in files if "minphr" in file or "probing" in file)
+    at = tmp_path / "out" / ("phrase-table.minphr" if kind == "compact" else "phrase-table.probing")
+    assert made == at or made.parent == at
+    line = Ini.read(tmp_path / "out" / "moses.ini.lines").lines[1]
+    assert line.startswith(f"{feature} name=TranslationModel0 num-features=5 path={at} ")
+    called = made.read_text().split()
+    folder = str(Path(called[1]).parent)
+    expected = words.format(text=f"{folder}/phrase-table.gz", folder=folder, table=f"{folder}/phrase-table.probing")
+    assert " ".join(called) == expected
+    tool.write_text("#!/bin/sh\necho broken >&2; exit 3\n")
+    with pytest.raises(InputError, match=f"expected {program} to make .*exit code 3: .*broken"):
+        export(model, "moses", tmp_path / "bad", Context(options=options))
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # The shipped system
 # ---------------------------------------------------------------------------------------------------------------------

@@ -27,4 +27,5 @@ def verify(model: Model, written: list[Path], context: Context) -> Check:
     return replace(table, difference=worst, note=f"{table.note}; {source.note}")
 
 
-EXPORTER = Exporter(write, verify, uses=("prefix", "static", "phrase_table", "ini", "columns", "hidden", "vocab"), folder=True)
+USES = ("prefix", "static", "phrase_table", "ini", "columns", "binary", "hidden", "vocab")
+EXPORTER = Exporter(write, verify, uses=USES, folder=True)

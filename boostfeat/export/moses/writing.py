@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import os
 import re
+import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -31,6 +32,7 @@ from .. import Context
 from ..c import PREFIX
 from ..kinds import Known, not_static, tested_features
 from ..verify import inputs_of
+from .binary import BINARY, binary_table, make_binary
 from .columns import EntryFeatures, Scores, Value, augment_table
 from .feature_function import FROM_PHRASE, class_name, sources
 from .weights import MosesWeights
@@ -52,8 +54,11 @@ def write(model: Model, out: Path, context: Context) -> list[Path]:
                 f"--to moses: tree {tree.name!r}: expected a name without blanks, '|' and '='; rename it in the model"
             )
     table, columns = context.options.phrase_table, context.options.columns
-    if columns and not table:
-        raise InputError("--columns: expected --phrase-table FILE with it, found none; give the table to augment")
+    for flag, value in (("--columns", columns), ("--binary", context.options.binary)):
+        if value and not table:
+            raise InputError(f"{flag}: expected --phrase-table FILE with it, found none; give the table to augment")
+    if context.options.binary:
+        binary_table(context.options.binary)  # an unknown one is an error before anything is written
     if is_plain(model, context):
         if table:
             raise InputError(
@@ -64,13 +69,20 @@ def write(model: Model, out: Path, context: Context) -> list[Path]:
     parts = Parts.of(model, context)
     ini, says = given_ini(context), {"signature": model.signature}
     files: dict[str, str] = {}
-    written, readmes = [], []
+    written: list[Path] = []
+    readmes: list[str] = []
     if parts.table is not None:
-        ini, readme = _write_table(parts, out, context, ini)
-        written, readmes = [out / TABLE], [readme]
+        written, ini, readme = _write_table(parts, out, context, ini)
+        readmes = [readme]
     if parts.function is not None:
         files, ini, readme = _feature_files(model, parts, context, ini)
         readmes.append(readme)
+        if table:
+            n = len(parts.function.trees)
+            context.warn(
+                f"{n} trees look at more than the phrase pair: Moses has to be built with them (see {README}); "
+                "'induce --static-only' learns trees for a stock Moses"
+            )
     sparse = MosesWeights.of(model, known_features(context)).sparse
     assert ini is not None  # one of the two has made it
     files |= _ini_files(ini, sparse, context.target or out, is_whole=bool(context.options.ini))
@@ -219,8 +231,8 @@ def table_name(model: Model, ini: Ini | None, path: str) -> str:
     return found_tables[0] if found_tables else "TranslationModel0"
 
 
-def _write_table(parts: Parts, out: Path, context: Context, ini: Ini | None) -> tuple[Ini, str]:
-    """The table; gives the ini that names it, and what to do with it."""
+def _write_table(parts: Parts, out: Path, context: Context, ini: Ini | None) -> tuple[list[Path], Ini, str]:
+    """The table's files, the ini that names it, and what to do with it."""
     options = context.options
     plan = TablePlan.of(parts, context, ini)
 
@@ -229,13 +241,19 @@ def _write_table(parts: Parts, out: Path, context: Context, ini: Ini | None) -> 
 
     with open(out / TABLE, "wb") as raw, gzip.GzipFile("", "wb", FAST, raw, 0) as stream:
         n_entries = augment_table(str(options.phrase_table), stream, plan.features, plan.columns, report)
-    n_total, path = len(plan.dense[plan.producer]), str((context.target or out) / TABLE)
+    n_total, folder = len(plan.dense[plan.producer]), context.target or out
+    made = make_binary(options.binary, out / TABLE, n_total) if options.binary else []
+    kind, path = MEMORY, str(folder / TABLE)
+    if made and options.binary:
+        kind, path = BINARY[options.binary].feature, str(folder / BINARY[options.binary].file)
+    elif options.binary:
+        context.warn(_by_hand(options.binary, folder, n_total))
     hidden = n_total - plan.n_scores if options.hidden else 0
     if ini is None:
-        line = f"{MEMORY} name={plan.producer} num-features={n_total} path={path} input-factor=0 output-factor=0"
+        line = f"{kind} name={plan.producer} num-features={n_total} path={path} input-factor=0 output-factor=0"
         new = ini_lines(line + shown_scores(plan.n_scores, hidden), plan.dense)
     else:
-        new = ini.with_table(plan.producer, n_scores=n_total, path=path, hidden=hidden).with_weights(plan.dense)
+        new = ini.with_table(plan.producer, n_scores=n_total, path=path, kind=kind, hidden=hidden).with_weights(plan.dense)
     says = {
         "table": os.path.basename(str(options.phrase_table)),
         "entries": f"{n_entries:,}",
@@ -245,7 +263,17 @@ def _write_table(parts: Parts, out: Path, context: Context, ini: Ini | None) -> 
         "names": "\n".join(f"  {name}" for name in plan.columns.names),
         "kept": _kept(ini, plan.dense),
     }
-    return new, _readme("moses_table.readme.in", says)
+    return [out / TABLE, *made], new, _readme("moses_table.readme.in", says)
+
+
+def _by_hand(kind: str, folder: Path, n_scores: int) -> str:
+    """What to do where the program of a binary table was not found."""
+    table = BINARY[kind]
+    command = shlex.join([table.program, *table.command(str(folder / TABLE), str(folder / table.file), n_scores)])
+    return (
+        f"--binary {kind}: {table.program} was not found, the table is text; run '{command}' and write {table.feature} and "
+        f"path={folder / table.file} in the ini"
+    )
 
 
 def shown_scores(n_scores: int, hidden: int) -> str:
