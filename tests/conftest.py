@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import lzma
 import os
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -30,6 +32,24 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if config.option.markexpr == "quick" and collection_path.match("test_*.py"):
         return True if "pytest.mark.quick" not in collection_path.read_text(encoding="utf-8") else None
     return None
+
+
+@pytest.fixture(scope="session")
+def moses(real: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A stock Moses; tests that need it are skipped where it is absent or does not run."""
+    packed = real / "moses-bin" / "moses.xz"
+    if not packed.exists():
+        pytest.skip(f"no Moses: {packed} is not there")
+    path = tmp_path_factory.mktemp("moses") / "moses"
+    path.write_bytes(lzma.decompress(packed.read_bytes()))
+    path.chmod(0o755)
+    try:
+        said = subprocess.run([path, "-version"], capture_output=True, text=True, check=False)
+    except OSError as error:
+        pytest.skip(f"Moses does not run here: {error}")
+    if said.returncode:
+        pytest.skip(f"Moses does not run here: {said.stderr.strip()[:200]}")
+    return path
 
 
 SMALL = SyntheticOptions(sentences=40, hyps=30, features=6)

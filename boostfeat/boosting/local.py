@@ -6,6 +6,7 @@ import numpy as np
 
 from ..lists.choices import Scorer
 from ..lists.nbest import NBest
+from ..lists.precision import precision_of
 from ..losses.corpus_weights import pair_weights
 from ..losses.pairs import Pairs, sample_pairs
 from ..metrics.metric import metric_of
@@ -80,6 +81,7 @@ class Local:
             sparse_names=table.sparse_names,
             threads=self.threads,
             seed=self.seed,
+            precision=precision_of(self.dev, table.names),
         )
 
     def line_search(self) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -69,7 +70,8 @@ def export(
         nbest = with_features(nbest, loaded, ResourceFiles(phrase_table=options.phrase_table), where=name, quiet=quiet)
         say_missing(f"{Path(name).name} lacks", loaded.missing_features(nbest), quiet=quiet)
     with progress(f"export to {to}", quiet=quiet) as bar:
-        context = Context(nbest, options, carried(loaded), on_progress=bar.update)
+        warn = partial(_warn, quiet=quiet)
+        context = Context(nbest, options, carried(loaded), on_progress=bar.update, warn=warn)
         files, check = write(loaded, to, output, context, verify=not no_verify)
     found = _found(check)
     if output == "-":
@@ -79,8 +81,13 @@ def export(
     emit(result, "\n".join([*files, found]), as_json=as_json)
 
 
+def _warn(line: str, *, quiet: bool) -> None:
+    say(f"warning: {line}", quiet=quiet)
+
+
 def _found(check: Check | None) -> str:
     if check is None:
         return "not verified (--verify LIST.nbest does)"
-    notes = "".join(f"\n  {note}" for note in check.note.split("; ") if note)
+    near = f"{check.near:,} of them as near to a threshold as the list's rounding"
+    notes = "".join(f"\n  {note}" for note in (near, *check.note.split("; ")) if note)
     return f"verified on {check.rows:,} {check.what}: largest difference {check.difference:.3g}{notes}"

@@ -74,6 +74,10 @@ def loop(
             hidden=True,
         ),
     ] = True,
+    static_only: Annotated[
+        bool,
+        typer.Option("--static-only", help="induce: trees look at features of the phrase pair.", rich_help_panel=LEARNING),
+    ] = False,
     groups: Annotated[
         str | None,
         typer.Option("--groups", metavar="TOML", help="Freezes or scales weights.", rich_help_panel=LEARNING, hidden=True),
@@ -84,9 +88,12 @@ def loop(
         typer.Option(
             "--decoder",
             metavar="COMMAND",
-            help="With {ini}, {model} or {weights}, {input}, {nbest}, {size}, {iteration}, {seed}; no shell.",
+            help="moses, or with {ini}, {model} or {weights}, {input}, {nbest}, {size}, {iteration}, {seed}; no shell.",
             rich_help_panel=DECODER,
         ),
+    ] = None,
+    moses: Annotated[
+        str | None, typer.Option("--moses", metavar="PROGRAM", help="That of --decoder moses.", rich_help_panel=DECODER)
     ] = None,
     weights_format: Annotated[
         str,
@@ -148,6 +155,7 @@ def loop(
     Example:
       boostfeat loop dev.fi -r dev.en --ini moses.ini --method kbmira -o run \\
         --decoder 'moses -f {ini} -i {input} -n-best-list {nbest} {size} distinct'
+      boostfeat loop dev.fi -r dev.en --ini moses.ini --method induce --static-only --decoder moses --moses bin/moses -o run
     """
     from ..core.errors import InputError
     from ..loop.weights import read_start
@@ -156,12 +164,24 @@ def loop(
         raise InputError("--select-input, --select-ref: expected both or none, found one; give the other")
     if (start_file := init or ini) is None:
         raise InputError("--init: expected weights to start from, found none; give --init MODEL or --ini FILE")
-    if sum(x is not None for x in (decoder, graphs, phrase_table or lm)) > 1:
+    if decoder == "moses" and method == "induce" and not static_only:
+        raise InputError(
+            "--decoder moses: expected --static-only with --method induce, since a table holds trees over phrase pairs alone, "
+            "found none; give it, or use the reference decoder"
+        )
+    if moses is not None and decoder != "moses":
+        raise InputError("--moses: expected --decoder moses with it, found another; give it, or leave --moses out")
+    others = lm if decoder == "moses" else phrase_table or lm
+    if sum(x is not None for x in (decoder, graphs, others)) > 1:
         raise InputError("expected one of --decoder, --graphs and --phrase-table with --lm, found more; choose one")
     corpora = _corpora(source, ref, select_input, select_ref)
     start = read_start(start_file)
     used: Decoder
-    if decoder is not None:
+    if decoder == "moses":
+        from ..loop.moses import MosesDecoder
+
+        used = MosesDecoder.of(moses, ini, phrase_table, size=nbest, threads=threads, timeout=timeout)
+    elif decoder is not None:
         from ..loop.decoders import CommandDecoder
 
         used = CommandDecoder(decoder, nbest, weights_format, ini, format, timeout)
@@ -175,7 +195,7 @@ def loop(
     if online is not None:
         learner = _online(online, settings or (), groups, used, corpora[0], start, limits.gain)
     else:
-        learner = _learner(method, settings or (), recipe, groups, limits, reweigh=reweigh)
+        learner = _learner(method, settings or (), recipe, groups, limits, reweigh=reweigh, static_only=static_only)
     limits = replace(limits, seed=seed)
     result = _run(corpora, used, learner, start, output, limits, threads=threads, resume=resume, force=force, quiet=quiet)
     _show(result, output, quiet=quiet, as_json=as_json)
@@ -311,7 +331,14 @@ def _online(
 
 
 def _learner(
-    method: str, settings: Sequence[str], recipe: str, groups: str | None, limits: LoopOptions, *, reweigh: bool
+    method: str,
+    settings: Sequence[str],
+    recipe: str,
+    groups: str | None,
+    limits: LoopOptions,
+    *,
+    reweigh: bool,
+    static_only: bool,
 ) -> Learner:
     """What learns from the lists so far: boosting or a tuner."""
     from ..core.errors import InputError, unknown_name
@@ -327,7 +354,9 @@ def _learner(
         from ..boosting.options import with_changes
 
         options = options_of(recipe, gain=limits.gain, metric=limits.metric)
-        return TreeLearner(with_changes(options, typed(type(options), settings)), reweigh)
+        return TreeLearner(with_changes(options, typed(type(options), settings)), reweigh, static_only)
+    if static_only:
+        raise InputError("--static-only: expected --method induce, found a tuner; leave it out")
     if method not in TUNERS:
         raise unknown_name("method", method, [*TUNERS, "induce"])
     return TunerLearner(method, make_tuner(method, {}, settings), grouped, limits.metric, limits.gain)

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..core.arrays import F64, I64
 from ..core.errors import InputError
+from ..core.precision import Precision
 from ..trees.binning import Borders, Scale, borders_of, scale_of
 from ..trees.growing import LEAST_ENERGY, fit_leaves
 from ..trees.growing_kernels import grid_step
@@ -71,14 +72,15 @@ class ClusterGrower:
     def _features(self) -> list[tuple[Borders, Scale]]:
         """Borders and scales from the values of all workers."""
         width = max(1, _NUMBERS // max(1, self.n_rows))
+        precision = self.workers.shards(WorkerData.precision)[0]
         return [
-            self._feature([masses[k] for masses in parts])
+            self._feature([masses[k] for masses in parts], precision[first + k])
             for first in range(0, len(self.names), width)
             for parts in [self.workers.shards(WorkerData.masses, first, min(first + width, len(self.names)))]
             for k in range(len(parts[0]))
         ]
 
-    def _feature(self, parts: list[tuple[F64, F64]]) -> tuple[Borders, Scale]:
+    def _feature(self, parts: list[tuple[F64, F64]], precision: Precision) -> tuple[Borders, Scale]:
         """Borders and scale of a feature from its values and their occurrences: those of the corpus on one machine."""
         options = self.options
         values, mass = parts[0]
@@ -87,7 +89,8 @@ class ClusterGrower:
             mass = np.bincount(at, np.concatenate([m for _, m in parts]), minlength=len(values)).astype(np.float64)
         if not len(values):
             return Borders(np.zeros(0), np.zeros(0)), Scale()
-        borders = borders_of(values, mass, max_bin=options.max_bin, least=options.min_occurrences)
+        least = options.min_occurrences
+        borders = borders_of(values, mass, max_bin=options.max_bin, least=least, precision=precision)
         return borders, scale_of(values, mass, centred=options.leaves == "affine")
 
     def grow(self, targets: list[tuple[F64, F64, float, float]]) -> Grown | None:

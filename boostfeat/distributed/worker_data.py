@@ -16,7 +16,9 @@ import numpy as np
 
 from ..core.arrays import F64, I32, Array, in_threads, offsets
 from ..core.errors import InputError
+from ..core.precision import Precision
 from ..lists.learnable import learnable
+from ..lists.precision import precision_of
 from ..lists.store import read_store
 from ..losses.line_search import minimise_ray
 from ..losses.pairwise import add_up
@@ -122,6 +124,10 @@ class WorkerData:
         columns = columns_of(self._x, range(first, last), self.threads)
         return in_threads(lambda k: value_masses(columns[k], self._c), range(len(columns)), self.threads)
 
+    def precision(self) -> list[Precision]:
+        """Of the rows' features, in the whole corpus."""
+        return precision_of(self._corpus, self._names)
+
     def code_rows(self, given: Sequence[tuple[Borders, Scale]] | None, seed: int, machines: int) -> list[tuple[Borders, Scale]]:
         """Code the rows by the borders of the whole corpus (found here where these are all) and make LightGBM's dataset.
 
@@ -129,6 +135,7 @@ class WorkerData:
         """
         assert self.options is not None
         how: dict[str, Any] = {"given": given, "threads": self.threads, "seed": seed, "machines": machines}
+        how["precision"] = self.precision() if given is None else None
         self._grower = RowGrower(self._names, self._x, self._c, self.options.tree, **how)
         return self._grower.features()
 
@@ -255,11 +262,12 @@ class RowGrower(Grower):
         threads: int,
         seed: int,
         machines: int,
+        precision: Sequence[Precision] | None,
     ) -> None:
         self.options, self.threads, self.seed, self.machines = options, threads, seed, 1
         self._x, self._c = x, counts
         how = {"max_bin": options.max_bin, "least": options.min_occurrences, "centred": options.leaves == "affine"}
-        self._bins = Bins(x, counts, **how, sparse=None, threads=threads, given=given)
+        self._bins = Bins(x, counts, **how, sparse=None, threads=threads, given=given, precision=precision)
         most, copies = max(1.0, options.min_occurrences // 4), np.zeros(len(counts), np.int64)
         if machines > 1:
             # LightGBM's network takes the rows of a leaf by their share of the hessian, and refuses splits that leave less than

@@ -45,7 +45,9 @@ class ExportOptions:
     static: tuple[str, ...] = option((), "c, moses: features to take for static (phrase pair alone)")
     phrase_table: str | None = option(None, "moses: the phrase table (a file) to augment")
     ini: str | None = option(None, "moses: the moses.ini (a file) to rewrite")
-    columns: str | None = option(None, "moses: trees, sum or leaves")
+    columns: str | None = option(None, "moses: trees, or sum (all in one)")
+    binary: str | None = option(None, "moses: compact or probing: a binary table, by Moses' own tool")
+    hidden: bool = option(False, "moses: lists do not show the new scores, so that no tuner learns them")
     vocab: str | None = option(None, "moses: the file that featurize wrote", was=("graph_vocab",))
 
     def given(self) -> list[str]:
@@ -62,6 +64,7 @@ class Context:
     plan: FeaturePlan | None = None  # of the model's features, if it carries one
     target: Path | None = None  # where the main file will be once verified; None for a stream
     on_progress: Callable[[float, float | None, str], None] = lambda done, total, note: None
+    warn: Callable[[str], None] = lambda line: None  # gets what the user has to do besides
 
     @property
     def rows(self) -> NBest:
@@ -86,6 +89,7 @@ class Check:
     difference: float
     tolerance: float
     note: str = ""
+    near: int = 0  # rows so near to a threshold that the list's rounding may have put them on this side of it
 
     @property
     def passed(self) -> bool:
@@ -147,10 +151,18 @@ def export(
                 f"{check.difference:.3g} in {check.rows:,} {check.what}; nothing was written"
                 + (f" ({check.note})" if check.note else "")
             )
+        if check is not None:
+            check = replace(check, near=_near_thresholds(model, context))
         if is_stream:
             _copy(written[0], str(out))
             return [str(out)], check
         return [_put(path, final.parent / path.relative_to(staging)) for path in written], check
+
+
+def _near_thresholds(model: Model, context: Context) -> int:
+    from .verify import near_thresholds
+
+    return near_thresholds(model, context.rows)
 
 
 def _copy(path: Path, out: str) -> None:

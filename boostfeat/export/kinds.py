@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from ..core.errors import InputError
 from ..features import TEMPLATES, feature_kinds
 from ..features.groups import DECODER
+from ..formats.moses.labels import component
 from ..lists.nbest import NBest
 from ..model.model import Model
 from ..trees.tree import Tree
@@ -38,8 +39,11 @@ def kinds_of(
     """
     names = list(names)
     listed = feature_kinds(nbest) if nbest else {}
-    declared = {} if all(name in listed for name in (*names, *static)) else template_kinds(vocab)  # which takes a moment
-    declared = {**declared, **{name: kind for name, (_, kind) in listed.items() if kind != DECODER}}
+    declared = {name: kind for name, (_, kind) in listed.items() if kind != DECODER}
+    # a list that came with count.log or len.src does not declare them: their names do
+    if any(name not in declared and (name not in listed or "." in name) for name in (*names, *static)):
+        learnt = template_kinds(vocab) if vocab else {}
+        declared = {**template_kinds(), **learnt, **declared}  # which takes a moment
     for name in static:
         if declared.get(name, "static") != "static":
             raise InputError(f"--static {name}: expected a feature of unknown kind, found a {declared[name]} one; leave it out")
@@ -66,28 +70,35 @@ def static_features(nbest: NBest, static: Sequence[str] = ()) -> tuple[str, ...]
 
 @dataclass(frozen=True)
 class Known:
-    """What is known about features by name: from a list, from the vocab of its templates, from the user."""
+    """What is known about features by name: from a list, from the vocab of its templates, from the user, from the ini."""
 
     nbest: NBest | None = None
     vocab: FeaturePlan | None = None
     static: tuple[str, ...] = ()
+    functions: frozenset[str] = frozenset()  # the feature functions that the decoder's ini names
 
     def kinds(self, names: Iterable[str]) -> dict[str, str]:
         return kinds_of(names, self.nbest, static=self.static, vocab=self.vocab)
 
     def is_made(self, name: str) -> bool:
-        """Whether a template made the feature: the decoder does not have it."""
-        if name in self._listed:
-            return self._listed[name][1] != DECODER
-        return name in self._made or "." in name or (":" in name and name.partition(":")[0] in TEMPLATES)
+        """Whether a template or a resource made the feature: the decoder does not have it.
+
+        That a list holds a feature does not make it the decoder's: lists of ours come with count.log.
+        """
+        if self._listed.get(name, ("", DECODER))[1] != DECODER:
+            return True
+        if component(name)[0] in self.functions:
+            return False
+        is_sparse = ":" in name and name.partition(":")[0] in TEMPLATES
+        return is_sparse or "." in name or name in self._learnt
 
     @cached_property
     def _listed(self) -> dict[str, tuple[str, str]]:
         return feature_kinds(self.nbest) if self.nbest else {}
 
     @cached_property
-    def _made(self) -> set[str]:
-        return set(template_kinds(self.vocab))
+    def _learnt(self) -> set[str]:
+        return set(template_kinds(self.vocab)) if self.vocab else set()
 
 
 def not_static(trees: Sequence[Tree], kinds: Mapping[str, str]) -> dict[str, list[str]]:

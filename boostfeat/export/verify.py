@@ -10,7 +10,8 @@ import numpy as np
 from ..core.arrays import F64
 from ..core.errors import InputError, clip
 from ..lists.nbest import NBest
-from ..model.model import Model, tree_scores, unit_table
+from ..lists.precision import precision_of
+from ..model.model import Model, hypothesis_table, tree_scores, unit_table
 from . import Check, Context
 
 if TYPE_CHECKING:
@@ -65,6 +66,22 @@ def expected_scores(model: Model, nbest: NBest) -> tuple[F64, str]:
             "expected a list with units (phrases) to verify a model of level local, found none; name one that has them"
         )
     return nbest.weigh(dict(model.weights))[0] + tree_scores(model.trees, unit_table(nbest)), UNITS
+
+
+def near_thresholds(model: Model, nbest: NBest) -> int:
+    """Rows with a feature as near to a threshold of a tree as the list's precision: a decoder may have them on its other side."""
+    table = hypothesis_table(nbest) if model.level == "global" else unit_table(nbest)
+    cuts: dict[str, set[float]] = {}
+    for tree in model.trees:
+        for name, threshold in zip(tree.feature, tree.threshold.tolist(), strict=True):
+            if name in table.names:
+                cuts.setdefault(name, set()).add(threshold)
+    near = np.zeros(len(table), bool)
+    for name, precision in zip(cuts, precision_of(nbest, list(cuts)), strict=True):
+        x, at = table.column(name), np.array(sorted({-np.inf, np.inf, *cuts[name]}))
+        above = np.searchsorted(at[:-1], x, side="left")
+        near |= np.minimum(np.abs(x - at[above]), np.abs(x - at[np.maximum(above - 1, 0)])) <= precision.error(x)
+    return int(near.sum())
 
 
 def input_blocks(nbest: NBest, names: Sequence[str], *, of_units: bool) -> Iterator[tuple[int, F64]]:

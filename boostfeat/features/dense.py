@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,9 @@ from numba import njit
 
 from ..core.arrays import F64, I64, Array, Bool
 from ..core.errors import InputError
+from ..core.precision import Precision
+from ..lists.nbest import NBest
+from ..lists.precision import precision_of
 from ..lists.words import Words, positions
 from .context import Rows
 from .lexicon import phrase_weight
@@ -83,10 +87,21 @@ def _learn_lm(rows: Rows, counts: I64, *, features: list[str] | None = None) -> 
         value = _per_word(rows, name)
         order = np.argsort(value, kind="stable")
         share = np.cumsum(counts[order]) / max(counts.sum(), 1)
-        thresholds[name] = {
-            q: float(value[order[np.searchsorted(share, p)]]) if len(value) else 0.0 for q, p in QUANTILES.items()
-        }
+        precision = _per_word_precision(rows.corpus.nbest, name)
+        quantiles = {q: float(value[order[np.searchsorted(share, p)]]) if len(value) else 0.0 for q, p in QUANTILES.items()}
+        # a number that no phrase has: one that the list shows is on another side of it inside the decoder, or is not
+        thresholds[name] = {q: precision.below(value, at) if len(value) else at for q, at in quantiles.items()}
     return {"features": found, "thresholds": thresholds}
+
+
+def _per_word_precision(nbest: NBest, name: str) -> Precision:
+    return precision_of(nbest, [name])[0].coarsest(nbest.X[:, nbest.unit_names.index(name)])
+
+
+def derived_precision(nbest: NBest, made: Iterable[str]) -> dict[str, Precision]:
+    """Of those features, made by templates, that are not exact since what they are made of is not."""
+    per_word = {name: name.removeprefix("lm.word.") for name in made if name.startswith("lm.word.") and "<" not in name}
+    return {name: _per_word_precision(nbest, of) for name, of in per_word.items()}
 
 
 def _per_word(rows: Rows, name: str) -> F64:

@@ -19,10 +19,12 @@ from ..core.arrays import F64, I64, offsets, unique_rows
 from ..core.errors import InputError, clip, unknown_name
 from ..core.strings import Strings
 from ..lists.nbest import NBest, SparseRows, strings
+from ..lists.precision import with_derived
 from ..lists.words import concat, positions
 from .clusters import learn_clusters
 from .consensus import learn_posterior
 from .context import Corpus, Rows
+from .dense import derived_precision
 from .products import Gradient, add_products, choose_products, product_name
 from .registry import KINDS, Dense, Sparse, Template, described, place_in
 from .resources import Clusters, Resources
@@ -403,4 +405,5 @@ def _meta(nbest: NBest, vocab: FeaturePlan, parts: list[_Part], registry: Mappin
         by_need.setdefault((kind, state), []).append(product_name(product))
     for (kind, state), names in by_need.items():
         groups.append({"template": "products", "kind": kind, "reads": ["features"], "state": list(state), "features": names})
-    return {**nbest.meta, "templates": json.dumps(groups, ensure_ascii=False), "vocab": vocab.signature}
+    known = with_derived(nbest, derived_precision(nbest, made))
+    return {**known, "templates": json.dumps(groups, ensure_ascii=False), "vocab": vocab.signature}

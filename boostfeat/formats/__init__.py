@@ -18,6 +18,7 @@ from ..core.files import read_head
 from ..lists.build import ReadOptions
 from ..lists.merging import merge
 from ..lists.nbest import NBest
+from ..lists.precision import with_precision
 from . import espnet
 
 # The stricter ones first: the first that recognises the content reads it.
@@ -98,7 +99,7 @@ def read(path: str | Path, options: ReadOptions, *, format: str = "auto") -> NBe
         if name == plain and format != "auto" and reader_module(richer).sniff(_text(read_head(path, whole_line=True))):
             name = richer
     reader: Callable[[str | Path, ReadOptions], NBest] = reader_module(name).read
-    return reader(path, options)
+    return with_precision(reader(path, options))
 
 
 def read_all(paths: Sequence[str | Path], options: ReadOptions, *, format: str = "auto") -> NBest:

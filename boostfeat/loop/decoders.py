@@ -143,16 +143,15 @@ class CommandDecoder:
     def check_trees(self, level: str) -> None:
         if "model" not in self.places():
             raise InputError(
-                "--decoder: expected a place {model}, since a weights file has no room for trees, found none; use the reference "
-                "decoder, or a script that takes {model} and brings its trees into the decoder with 'boostfeat export'"
+                "--decoder: expected a place {model}, since a weights file has no room for trees, found none; "
+                "use --decoder moses, the reference decoder, or a script that takes {model} and brings its trees into the decoder"
             )
 
     def decode(self, model: Model, corpus: Corpus, place: Place) -> NBest:
         """Run the command. Its output is in a folder of this attempt until it is known to be whole."""
         folder = place.folder.resolve()
-        name, write = WEIGHT_FORMATS[self.weights_format]
         if {"ini", "weights"} & self.places():
-            write(model.weights, folder / name, self.ini)
+            self.write_weights(model, folder)
         model.save(folder / "model.json")
         with open_output(folder / f"{corpus.name}.input") as stream:
             stream.write("".join(line + "\n" for line in corpus.source).encode())
@@ -164,6 +163,11 @@ class CommandDecoder:
         except KeyboardInterrupt:  # what a decoder that failed has left is there to look at; this one did not fail
             shutil.rmtree(attempt, ignore_errors=True)
             raise
+
+    def write_weights(self, model: Model, folder: Path) -> None:
+        """What {ini} and {weights} stand for."""
+        name, write = WEIGHT_FORMATS[self.weights_format]
+        write(model.weights, folder / name, self.ini)
 
     def _attempt(self, corpus: Corpus, place: Place, folder: Path, attempt: Path) -> NBest:
         name = WEIGHT_FORMATS[self.weights_format][0]

@@ -20,6 +20,7 @@ from ..model.model import Model
 from .decoders import Corpus, Decoder, Place
 from .folder import Folder
 from .learners import Learner, Task, Tick, no_tick
+from .moses import without_trees
 from .options import LoopOptions
 from .scale import rescaled, scale_to, share_change
 
@@ -137,7 +138,9 @@ class _Loop:
         def tick(done: int) -> None:
             self.tick(done, len(corpus.source))
 
-        return self.decoder.decode(model, corpus, Place(self.folder.iteration(k), k, self.options.seed + k, self.threads, tick))
+        place = Place(self.folder.iteration(k), k, self.options.seed + k, self.threads, tick)
+        nbest = self.decoder.decode(model, corpus, place)
+        return without_trees(nbest, model, self.folder.list(0, corpus.name)) if k and model.trees else nbest
 
     def learn(self, k: int) -> Model:
         """The model of iteration k, at the scale it is decoded with; ``config["loop"]`` says by what it was multiplied."""

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from ..export.kinds import static_features
 from ..lists.learnable import learnable
 from ..lists.nbest import NBest
 from ..model.model import Model
@@ -116,6 +117,7 @@ class TreeLearner:
 
     options: Any  # BoostOptions
     reweigh: bool = True
+    static_only: bool = False  # trees look at features of the phrase pair only
 
     @property
     def level(self) -> str | None:
@@ -123,13 +125,15 @@ class TreeLearner:
 
     def made_from(self) -> dict[str, Any]:
         options = {name: value for name, value in asdict(self.options).items() if name != "gain"}
-        return {"method": "induce", **options, "reweigh": self.reweigh, **learnt(self.options.gain)}
+        static = {"static_only": True} if self.static_only else {}  # folders of release 0.1 do not say it
+        return {"method": "induce", **options, "reweigh": self.reweigh, **static, **learnt(self.options.gain)}
 
     def learn(self, task: Task) -> Model:
         """Rounds are kept in partial.json as they come, so that an interruption loses no more than one."""
         from ..boosting.boost import boost
 
         task.name_left_out(task.dev)
+        options = replace(self.options, tree_features=static_features(task.dev)) if self.static_only else self.options
         start = self._reweighed(task) if task.start.trees and self.reweigh else task.start
         known = known_names(task.dev)
         held = {name: w for name, w in start.weights.items() if name not in known}
@@ -142,7 +146,7 @@ class TreeLearner:
         model = boost(
             task.dev,
             task.select,
-            self.options,
+            options,
             seed=task.seed,
             threads=task.threads,
             init=replace(start, weights={n: w for n, w in start.weights.items() if n in known}) if start.trees else None,

@@ -14,6 +14,7 @@ import numpy as np
 from numba import njit
 
 from ..core.arrays import F64, I64, U8, Array, in_threads
+from ..core.precision import EXACT, Precision
 
 if TYPE_CHECKING:
     from scipy.sparse import csc_matrix, csr_matrix
@@ -28,15 +29,11 @@ class Borders(NamedTuple):
 
     low: F64  # the largest value below each border
     high: F64  # the smallest above it
+    precision: Precision = EXACT  # of the values
 
     def threshold(self, k: int) -> float:
-        """The shortest decimal strictly between: the rule a person reads is the rule that is applied."""
-        low, high = float(self.low[k]), float(self.high[k])
-        for digits in range(1, 17):
-            t = float(f"{low / 2 + high / 2:.{digits}g}")
-            if low < t < high:
-                return t
-        return low
+        """A short decimal about midway: the rule a person reads is the rule that is applied."""
+        return self.precision.between(float(self.low[k]), float(self.high[k]))
 
 
 class Scale(NamedTuple):
@@ -63,8 +60,9 @@ class Bins:
         sparse: csr_matrix | None,
         threads: int,
         given: Sequence[tuple[Borders, Scale]] | None = None,
+        precision: Sequence[Precision] | None = None,
     ) -> None:
-        """Borders and scales of the dense features are found here, unless they are given."""
+        """Borders and scales of the dense features [D] are found here, by their precision, unless they are given."""
         n, d = x.shape
         self.codes: U8 = np.zeros((d, n), np.uint8)
         self.borders = [Borders(np.zeros(0), np.zeros(0))] * d
@@ -79,7 +77,8 @@ class Bins:
                 self.borders[f], self.scales[f] = given[f]
             else:
                 values, mass = value_masses(column, counts)
-                self.borders[f] = borders_of(values, mass, max_bin=max_bin, least=least)
+                known = precision[f] if precision else EXACT
+                self.borders[f] = borders_of(values, mass, max_bin=max_bin, least=least, precision=known)
                 self.scales[f] = scale_of(values, mass, centred=centred)
             _encode(column, self.borders[f].low, self.codes[f])
 
@@ -176,10 +175,18 @@ def value_masses(column: F64, counts: F64) -> tuple[F64, F64]:
     return values[:n].copy(), mass[:n].copy()
 
 
-def borders_of(values: F64, mass: F64, *, max_bin: int, least: float) -> Borders:
-    """Borders of at most max_bin bins over rising values of this mass; no side has less than least."""
-    cuts = _cut(mass, max_bin=max_bin, least=least)
-    return Borders(values[cuts], values[cuts + 1])
+def borders_of(values: F64, mass: F64, *, max_bin: int, least: float, precision: Precision = EXACT) -> Borders:
+    """Borders of at most max_bin bins over rising values of this mass; no side has less than least.
+
+    Values so near that they may be copies of one number are one value: no border lies between them.
+    """
+    last = np.arange(len(values))  # of the values that are one, the last
+    if precision != EXACT:
+        larger = np.where(np.abs(values[1:]) > np.abs(values[:-1]), values[1:], values[:-1])
+        last = np.append(np.flatnonzero(np.diff(values) > precision.near(larger)), len(values) - 1)
+        mass = np.add.reduceat(mass, np.append(0, last[:-1] + 1))  # no segment is empty
+    cuts = last[_cut(mass, max_bin=max_bin, least=least)]
+    return Borders(values[cuts], values[cuts + 1], precision)
 
 
 def _cut(mass: F64, *, max_bin: int, least: float) -> I64:

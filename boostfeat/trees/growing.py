@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..core.arrays import F64, I32, I64, Array
+from ..core.precision import Precision
 from .binning import Bins
 from .growing_kernels import descend, divide, slope_sums, sums, to_grid
 from .options import LeafKind, TreeOptions
@@ -91,6 +92,7 @@ class Grower:
         sparse_names: Sequence[str] = (),
         threads: int = 1,
         seed: int = 0,
+        precision: Sequence[Precision] | None = None,
     ) -> None:
         self.options, self.threads, self.seed = options, threads, seed
         self._x, self._c = x, np.ascontiguousarray(counts, np.float64)
@@ -111,6 +113,7 @@ class Grower:
             centred=options.leaves == "affine",
             sparse=sparse,
             threads=threads,
+            precision=precision,
         )
         self._names = [*names, *(str(sparse_names[int(k)]) for k in self._bins.kept)]
         if len(set(self._names)) != len(self._names):

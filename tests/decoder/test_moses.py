@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import lzma
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -11,23 +10,6 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 N = 60  # sentences
-
-
-@pytest.fixture(scope="module")
-def moses(real: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    packed = real / "moses-bin" / "moses.xz"
-    if not packed.exists():
-        pytest.skip(f"no Moses: {packed} is not there")
-    path = tmp_path_factory.mktemp("moses") / "moses"
-    path.write_bytes(lzma.decompress(packed.read_bytes()))
-    path.chmod(0o755)
-    try:
-        said = subprocess.run([path, "-version"], capture_output=True, text=True, check=False)
-    except OSError as error:
-        pytest.skip(f"Moses does not run here: {error}")
-    if said.returncode:
-        pytest.skip(f"Moses does not run here: {said.stderr.strip()[:200]}")
-    return path
 
 
 def test_the_shipped_ini_is_moses_own(

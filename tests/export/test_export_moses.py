@@ -29,6 +29,7 @@ from boostfeat.formats.moses import phrase_table as table_module
 from boostfeat.formats.moses.ini import Ini, weight_line
 from boostfeat.lists.build import Builder, HypRecord, ReadOptions, UnitRecord, attach
 from boostfeat.lists.nbest import NBest, strings
+from boostfeat.lists.store import read_store
 from boostfeat.model.model import Model, unit_table
 from boostfeat.model.tree_columns import augment
 from boostfeat.trees.tree import Tree
@@ -165,7 +166,7 @@ STATIC = (
 WEIGHTS = {"LM0": 0.5, **dict.fromkeys(TM, 0.25), "WordPenalty0": -1.0}
 
 
-@pytest.mark.parametrize("columns", ["trees", "sum", "leaves"])
+@pytest.mark.parametrize("columns", ["trees", "sum"])
 def test_a_table_adds_what_the_trees_add(columns: str, tmp_path: Path) -> None:
     """Plain Python reads the table back, and sums over derivations. Templates have their values from ``featurize``."""
     nbest, lines = entries_of(decoded(seed=1))
@@ -181,19 +182,14 @@ def test_a_table_adds_what_the_trees_add(columns: str, tmp_path: Path) -> None:
     weights = ini.weights()["TranslationModel0"]
     assert f" num-features={len(weights)} " in ini.lines[1]
     assert weights[:4] == [0.25] * 4
-    by_name = dict(line.split() for line in files["weights.sparse"].read_text().splitlines()) if columns == "leaves" else {}
     adds: dict[tuple[str, str], list[float]] = {}
     old = {tuple(field.strip() for field in line.split("|||")[:2]): line for line in lines}
     for fields in rows(files["phrase-table.gz"]):
-        scores, sparse = [float(s) for s in fields[2].split()], fields[5].split()
-        leaves = [float(by_name[f"TranslationModel0_{n}"]) * float(v) for n, v in zip(sparse[::2], sparse[1::2], strict=True)]
-        adds[fields[0], fields[1]] = [*(math.log(s) for s in scores[4:]), *leaves]
+        adds[fields[0], fields[1]] = [math.log(float(s)) for s in fields[2].split()[4:]]
         rest = old[fields[0], fields[1]].split("|||")
         assert fields[2].split()[:4] == rest[2].split()
         assert fields[3:5] == [rest[3].strip(), rest[4].strip()]
-    factors = weights[4:] or [1.0] * len(next(iter(adds.values())))
-    of_pair = {pair: sum(f * v for f, v in zip(factors, values, strict=False)) if columns != "leaves" else sum(values)
-               for pair, values in adds.items()}  # fmt: skip
+    of_pair = {pair: sum(f * v for f, v in zip(weights[4:], values, strict=True)) for pair, values in adds.items()}
     units = zip(listed.units.src.to_pylist(), listed.units.tgt.to_pylist(), strict=True)
     found = listed.sum_units(np.array([of_pair[pair] for pair in units]))
     own = {"len.src": 0.125, "count.1": -0.5}
@@ -229,8 +225,8 @@ lines_of_tables = st.tuples(phrases, phrases, st.lists(scores, min_size=4, max_s
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.lists(lines_of_tables, min_size=1, max_size=12), st.sampled_from([1, 40, 1 << 20]), st.booleans())
-def test_tables_of_any_layout_keep_all_else(lines: list[str], chunk: int, leaves: bool) -> None:
+@given(st.lists(lines_of_tables, min_size=1, max_size=12), st.sampled_from([1, 40, 1 << 20]))
+def test_tables_of_any_layout_keep_all_else(lines: list[str], chunk: int) -> None:
     """Whatever the blanks, missing fields and notations of numbers: the twin's values, and the old content unchanged."""
     import tempfile
 
@@ -239,24 +235,17 @@ def test_tables_of_any_layout_keep_all_else(lines: list[str], chunk: int, leaves
         patch.setattr(table_module, "CHUNK", chunk)
         table = write_lines(Path(folder) / "pt.gz", lines)
         model = Model(dict.fromkeys(TM, 1.0), trees)
-        files, _ = to_moses(model, Path(folder) / "out", phrase_table=str(table), columns="leaves" if leaves else None)
+        files, _ = to_moses(model, Path(folder) / "out", phrase_table=str(table))
         found = list(rows(files["phrase-table.gz"]))
-        weights = [line.split() for line in files["weights.sparse"].read_text().splitlines()] if leaves else []
     assert len(found) == len(lines)
     for line, new in zip(lines, found, strict=True):
         old = [field.strip() for field in line.split("|||")]
         expected = naive_columns(line, trees)
-        field = 5 if leaves else 2
-        tokens, kept = new[field].split(), old[field].split() if len(old) > field else []
+        tokens, kept = new[2].split(), old[2].split()
         assert tokens[: len(kept)] == kept
-        assert [f for k, f in enumerate(new) if k != field and f] == [f for k, f in enumerate(old) if k != field and f]
-        added = tokens[len(kept) :]
-        if leaves:
-            by_name = {name: float(weight) for name, weight in weights}
-            total = sum(by_name[f"TranslationModel0_{n}"] * float(v) for n, v in zip(added[::2], added[1::2], strict=True))
-            assert total == pytest.approx(sum(t.weight * v for t, v in zip(trees, expected, strict=True)), abs=1e-4)
-        else:  # single precision of inputs as large as 100
-            assert [math.log(float(token)) for token in added] == pytest.approx(expected, abs=1e-5)
+        assert [f for k, f in enumerate(new) if k != 2 and f] == [f for k, f in enumerate(old) if k != 2 and f]
+        added = [math.log(float(token)) for token in tokens[len(kept) :]]
+        assert added == pytest.approx(expected, abs=1e-5)  # single precision of inputs as large as 100
 
 
 @pytest.mark.parametrize(
@@ -478,16 +467,16 @@ FITS = "a b ||| c ||| 0.5 0.5 0.5 0.5 ||| 0-0 ||| 4 4 4 ||| |||"
 @pytest.mark.parametrize(
     ("trees", "lines", "options", "message"),
     [
-        ((stump(0, TM[0], -1, 0, 1), stump(1, "LM0", -1, 0, 1)), [FITS], {}, r"found tree.001 \(LM0: contextual\); learn with 'induce --static-only'"),
-        (tuple(stump(m, "LM0", m, 0, 1) for m in range(5)), [FITS], {}, r"tree.002 \(LM0: contextual\) and 2 more"),
+        ((stump(0, TM[0], -1, 0, 1), stump(1, "ori.>mono", -1, 0, 1)), [FITS], {}, r"feature 'ori.>mono': expected one that Moses knows"),
         ((stump(0, "Mine0", -1, 0, 1),), [FITS], {"static": ("Mine0",)}, r"feature 'Mine0': expected a static feature of phrase pairs, found none"),
         ((stump(0, "lex.tgt|src", -1, 0, 1),), [FITS], {"static": ("lex.tgt|src",)}, r"feature 'lex.tgt\|src'"),
-        ((stump(0, TM[0], -1, 0, -90.0),), [FITS], {}, r"pt.gz:1: tree.000: expected a value from -87.3 to 88.7.*found -90; use --columns leaves"),
+        ((stump(0, TM[0], -1, 0, -90.0),), [FITS], {}, r"pt.gz:1: tree.000: expected a value from -87.3 to 88.7.*found -90; export it as a feature function"),
         ((stump(0, TM[0], -1, 0, 200.0, on=TM[1]),), [FITS, FITS], {}, r"pt.gz:1: tree.000: .*found -138"),
         ((stump(0, "count.log", 1, 0, 1),), [FITS, "a ||| b ||| 1 1 1 1 ||| 0-0 ||| 4 4"], {}, r"pt.gz:2: expected '.* n\(t\) n\(s\) n\(s,t\)', found '4 4'"),
         ((stump(0, TM[0], -1, 0, 1),), [FITS, "a ||| b ||| 1 1 1"], {}, r"pt.gz:2: expected 4 scores as in the first line, found '1 1 1'"),
         ((stump(0, TM[0], -1, 0, 1),), [], {}, r"pt.gz: expected a phrase table, found an empty file"),
-        ((stump(0, TM[0], -1, 0, 1),), [FITS], {"columns": "rows"}, r"unknown --columns 'rows': expected one of trees, sum, leaves"),
+        ((stump(0, TM[0], -1, 0, 1),), [FITS], {"columns": "rows"}, r"unknown --columns 'rows': expected one of trees, sum"),
+        ((stump(0, TM[0], -1, 0, 1),), [FITS], {"columns": "leaves"}, r"--columns leaves: .* take trees or sum"),
         ((stump(0, TM[0], -1, 0, 1),), None, {"columns": "sum"}, r"--columns: expected --phrase-table FILE"),
         ((replace(stump(0, TM[0], -1, 0, 1), name="my tree"),), [FITS], {}, r"tree 'my tree': expected a name without blanks"),
         ((stump(0, "ori.>mono", 0.5, 0, 1),), None, {}, r"feature 'ori.>mono': expected one that Moses knows when it adds a phrase"),
@@ -506,13 +495,39 @@ def test_what_moses_cannot_hold_is_refused(
     assert not (tmp_path / "out").exists()
 
 
-def test_a_global_model_and_a_contextual_weight_are_refused(tmp_path: Path) -> None:
+def test_a_global_model_and_a_weight_of_the_hypothesis_are_refused(tmp_path: Path) -> None:
     table = str(write_lines(tmp_path / "pt.gz", [FITS]))
     with pytest.raises(InputError, match="whose trees see whole hypotheses"):
         to_moses(Model({}, STATIC[:1], level="global"), tmp_path / "out", phrase_table=table)
-    listed, _ = featurize(decoded(seed=0), FeaturePlan.of("jump", TEMPLATES))
-    with pytest.raises(InputError, match=r"static features only, found jump.far \(1 in all\); tune without them"):
-        to_moses(Model({"jump.far": 1.0}, STATIC[:1]), tmp_path / "out", listed, phrase_table=table)
+    listed, _ = featurize(decoded(seed=0), FeaturePlan.of("hypothesis", TEMPLATES))
+    with pytest.raises(InputError, match=r"feature 'hyp.repeats': expected one that Moses knows"):
+        to_moses(Model({"hyp.repeats": 1.0}, STATIC[:1]), tmp_path / "out", listed, phrase_table=table)
+
+
+def test_a_table_and_a_feature_function_share_a_model(tmp_path: Path) -> None:
+    """Static trees and weights are scores of the table, the others a function that reads what it needs from the table."""
+    nbest, lines = entries_of(decoded(seed=7))
+    counts = {(f[0].strip(), f[1].strip()): float(f[4].split()[2]) for f in (line.split("|||") for line in lines)}
+    plan = FeaturePlan.of("length,phrase_count,jump", TEMPLATES)
+    listed, _ = featurize(nbest, plan, resources=Resources(phrase_counts=counts))
+    static, mixed = stump(0, TM[2], -4.0, 0.03, -0.01), stump(1, "LM0", -4.0625, 1.0, 0.5, on="count.log")
+    model = Model({**WEIGHTS, "len.src": 0.125, "jump.far": -0.5}, (static, mixed))
+    table = str(write_lines(tmp_path / "pt.gz", lines))
+    files, note = to_moses(model, tmp_path / "out", listed, phrase_table=table)
+    assert note.startswith("0 units are unknown words")
+    assert note.endswith("the C header and the ini's weights")
+    ini = Ini.read(files["moses.ini.lines"])
+    assert ini.weights()["TranslationModel0"] == [0.25] * 4 + [2.0, 1.0, 0.0]  # tree.000, len.src, count.log
+    assert ini.weights()["BoostfeatTrees0"] == [3.0, 1.0]  # tree.001, jump.far
+    logs = {(f[0], f[1]): math.log(float(f[2].split()[6])) for f in rows(files["phrase-table.gz"])}
+    assert logs == pytest.approx({pair: math.log1p(n) for pair, n in counts.items()})
+    code = files["BoostfeatTrees.cpp"].read_text()
+    place = next(line for line in code.splitlines() if "'count.log'" in line)
+    assert "[6];" in place
+    assert "TranslationModel0" in code
+    assert {"A phrase table for a stock Moses", "A feature function for Moses"} <= {
+        line.partition(",")[0].partition(" with")[0] for line in files["README.txt"].read_text().splitlines()
+    }
 
 
 def test_a_table_of_another_system_is_refused(tmp_path: Path) -> None:
@@ -651,3 +666,82 @@ def test_the_table_of_a_model_is_one():
         InputError, match="expected one table, found features of TranslationModel0, TranslationModel1; give --ini"
     ):
         table_name(Model({"TranslationModel0_0": 1.0, "TranslationModel1_0": 1.0}), None, "pt.gz")
+
+
+@pytest.mark.parametrize(
+    ("kind", "program", "feature", "words"),
+    [
+        ("compact", "processPhraseTableMin", "PhraseDictionaryCompact", "-in {text} -out {folder}/phrase-table -nscores 5"),
+        ("probing", "CreateProbingPT", "ProbingPT", "--input-pt {text} --output-dir {table} --num-scores 5 --log-prob"),
+    ],
+)
+def test_a_binary_table_is_made_by_moses_own_tool(
+    kind: str, program: str, feature: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stand-in for the tool keeps how it was called; without it the table is text, and what to run is said."""
+    table = str(write_lines(tmp_path / "pt.gz", [FITS]))
+    model, told = Model(WEIGHTS, STATIC[:1]), []
+    options = ExportOptions(phrase_table=table, binary=kind)
+    monkeypatch.setenv("PATH", "")
+    files, _ = export(model, "moses", tmp_path / "text", Context(options=options, warn=told.append))
+    assert "PhraseDictionaryMemory " in (tmp_path / "text" / "moses.ini.lines").read_text()
+    assert f"{program} was not found, the table is text; run '{program} -" in told[0]
+    tool = tmp_path / "bin" / program
+    tool.parent.mkdir()
+    place = 'echo "$@" > "$4.minphr"' if kind == "compact" else '/bin/mkdir "$4"; echo "$@" > "$4/TargetColl.dat"'
+    tool.write_text(f"#!/bin/sh\n{place}\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tool.parent))
+    files, _ = export(model, "moses", tmp_path / "out", Context(options=options))
+    (made,) = (Path(file) for file in files if "minphr" in file or "probing" in file)
+    at = tmp_path / "out" / ("phrase-table.minphr" if kind == "compact" else "phrase-table.probing")
+    assert made == at or made.parent == at
+    line = Ini.read(tmp_path / "out" / "moses.ini.lines").lines[1]
+    assert line.startswith(f"{feature} name=TranslationModel0 num-features=5 path={at} ")
+    called = made.read_text().split()
+    folder = str(Path(called[1]).parent)
+    expected = words.format(text=f"{folder}/phrase-table.gz", folder=folder, table=f"{folder}/phrase-table.probing")
+    assert " ".join(called) == expected
+    tool.write_text("#!/bin/sh\necho broken >&2; exit 3\n")
+    with pytest.raises(InputError, match=f"expected {program} to make .*exit code 3: .*broken"):
+        export(model, "moses", tmp_path / "bad", Context(options=options))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The shipped system
+# ---------------------------------------------------------------------------------------------------------------------
+
+SYSTEM = Path(__file__).parents[2] / "data" / "system"
+
+
+@pytest.fixture(scope="module")
+def shipped(data_stores: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[NBest, str]:
+    """Lists of data/, which hold count.log without saying who made it, and what their sources need of its phrase table."""
+    nbest = read_store(data_stores / "test.nbest")[:40].compact()
+    sources = set(nbest.units.src.to_pylist())
+    with lzma.open(SYSTEM / "phrase-table.xz", "rt", encoding="utf-8") as every:
+        lines = [line.rstrip("\n") for line in every if line.partition(" ||| ")[0] in sources]
+    return nbest, str(write_lines(tmp_path_factory.mktemp("shipped") / "phrase-table.gz", lines))
+
+
+def test_what_a_resource_made_is_not_the_decoders_because_a_list_holds_it(shipped: tuple[NBest, str], tmp_path: Path) -> None:
+    nbest, table = shipped
+    weights = {**WEIGHTS, "count.log": 0.0625}
+    ini = str(SYSTEM / "moses.ini")
+    assert kinds_of(["count.log", "LM0"], nbest) == {"count.log": "static", "LM0": "contextual"}
+    assert "count.log" in static_features(nbest)
+    model = Model(weights, (stump(0, TM[2], -4.00005, 0.5, -0.25), stump(1, "count.log", 0.75, 1.0, -1.0)))
+    files, note = to_moses(model, tmp_path / "table", nbest, phrase_table=table, ini=ini)
+    assert "; 0 units lie beyond a threshold" in note
+    assert Ini.read(files["moses.ini"]).weights()["TranslationModel0"] == [0.25] * 4 + [2.0, 3.0, 1.0]
+    plain = Model(WEIGHTS, (stump(0, "LM0", -4.00005, 0.5, -0.25),))
+    files, note = to_moses(plain, tmp_path / "function", nbest, ini=ini)
+    assert "BoostfeatTrees.cpp" in files
+    with pytest.raises(InputError, match=r"'count.log': expected one that Moses knows .*; export with --phrase-table"):
+        to_moses(replace(plain, weights=weights), tmp_path / "refused", nbest, ini=ini)
+
+
+def test_a_feature_function_of_the_ini_may_have_any_name(tmp_path: Path) -> None:
+    (tmp_path / "moses.ini").write_text("[feature]\nKENLM name=LM.big path=x\n\n[weight]\nLM.big= 0.5\n")
+    files, _ = to_moses(Model({"LM.big": 0.75}), tmp_path / "out", ini=str(tmp_path / "moses.ini"))
+    assert Ini.read(files["moses.ini"]).weights() == {"LM.big": [0.75]}

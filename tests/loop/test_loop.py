@@ -388,7 +388,7 @@ def test_nothing_is_lost_when_a_later_decoding_fails(boostfeat, world, tmp_path)
 
 def test_trees_need_a_decoder_that_takes_them(boostfeat, world, tmp_path):
     code, _, err = boostfeat(*arguments(world, tmp_path / "run", "--method", "induce"))
-    assert (code, "{model}" in err, "boostfeat export" in err) == (2, True, True)
+    assert (code, "{model}" in err, "--decoder moses" in err) == (2, True, True)
     assert not (tmp_path / "run" / "iteration-00").exists()
 
 

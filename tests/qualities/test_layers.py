@@ -45,6 +45,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "decoder",
         "rerank",
         "features",
+        "export",
     },
     "report": {"core", "metrics", "lists", "trees", "model", "features", "losses", "tuners", "boosting", "compare"},
 }

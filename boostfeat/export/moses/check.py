@@ -10,21 +10,20 @@ import numpy as np
 
 from ...core.arrays import F64, I64, Bool
 from ...core.errors import InputError
+from ...core.feature_table import FeatureTable
 from ...core.strings import Strings
 from ...formats.moses.ini import Ini
-from ...formats.moses.phrase_table import SOURCE, SPARSE, TARGET, Entries, count_scores, read_entries
+from ...formats.moses.phrase_table import SOURCE, TARGET, read_entries
 from ...formats.moses.weights import read_weights
 from ...lists.nbest import NBest
 from ...lists.words import concat, positions
 from ...model.model import Model, tree_scores, unit_table
-from ...trees.tree import Table
 from .. import Check, Context
 from ..c import PREFIX, compiled, scorer
 from ..kinds import tested_features
 from ..verify import compare_scores
-from .columns import EntryFeatures
 from .weights import MosesWeights
-from .writing import TABLE, WEIGHTS, beside_trees, known_features, linear_value, table_columns, table_name
+from .writing import TABLE, WEIGHTS, Parts, TablePlan, given_ini, known_features, linear_value
 
 BAR = " ||| "
 NOISE = 1e-3  # relative; a list has six digits, and its phrases' scores are differences of sums in single precision
@@ -33,7 +32,7 @@ NOISE = 1e-3  # relative; a list has six digits, and its phrases' scores are dif
 def check_source(model: Model, written: list[Path], context: Context) -> Check:
     """The C header that the feature function includes, on every distinct unit; Moses itself is not there to ask."""
     prefix = context.options.prefix or PREFIX
-    inner = beside_trees(model, known_features(context))
+    inner = Parts.of(model, context).function or Model({})
     text = next(path for path in written if path.name == f"{prefix}.h").read_text()
     with tempfile.TemporaryDirectory() as folder:
         library = compiled(text, Path(folder), [prefix])
@@ -88,29 +87,25 @@ def check_table(model: Model, written: list[Path], context: Context) -> Check:
 
     An entry's features must be those that the list has, up to the list's rounding. Phrases without an entry are unknown words.
     """
-    nbest, files, known = context.rows, {path.name: path for path in written}, known_features(context)
+    nbest, files = context.rows, {path.name: path for path in written}
+    parts = Parts.of(model, context)
+    plan, part = TablePlan.of(parts, context, given_ini(context)), parts.table or Model({})
     ini = Ini.read(files["moses.ini" if context.options.ini else "moses.ini.lines"])
-    producer = table_name(model, ini, TABLE)
-    linear = MosesWeights.of(model, known).other
-    n_added = len(table_columns(model, linear, context.options.columns or "trees")[1])
-    n_scores = count_scores(files[TABLE]) - n_added
-    features = EntryFeatures.of((*tested_features(model), *linear), producer, n_scores, known.vocab)
-    weights = np.array(ini.weights()[producer][n_scores:])
-    sparse = read_weights([files[WEIGHTS]]) if WEIGHTS in files else {}
-    other = linear_value(linear)
-    tested = [name for name in tested_features(model) if name in nbest.unit_names]
+    n_scores, features = plan.n_scores, plan.features
+    weights = np.array(ini.weights()[plan.producer][n_scores:])
+    other = linear_value(MosesWeights.of(part, known_features(context)).other)
+    tested = [name for name in (*tested_features(part), *parts.inputs) if name in nbest.unit_names]
     pairs = _Pairs.of(nbest, len(tested))
 
-    def score(table: Table) -> F64:
-        return tree_scores(model.trees, table) + other(table)
+    def score(table: FeatureTable) -> F64:
+        return tree_scores(part.trees, table) + other(table)
 
     for entries in read_entries(files[TABLE]):
         at = positions(concat(entries.texts(SOURCE), BAR, entries.texts(TARGET)), pairs.names)
         rows = np.flatnonzero(at >= 0)
         at, table = at[rows], features.table(entries)
-        by_leaf = np.array([_sparse_score(entries, row, producer, sparse) for row in rows.tolist()])
-        pairs.added[at] = np.log(entries.scores[rows, n_scores:]) @ weights + by_leaf
-        pairs.single[at] = entries.logs(np.float32)[rows, n_scores:] @ weights + by_leaf
+        pairs.added[at] = np.log(entries.scores[rows, n_scores:]) @ weights
+        pairs.single[at] = entries.logs(np.float32)[rows, n_scores:] @ weights
         pairs.expected[at] = score(table)[rows]
         for k, name in enumerate(tested):
             pairs.x[at, k] = table.column(name)[rows]
@@ -119,14 +114,6 @@ def check_table(model: Model, written: list[Path], context: Context) -> Check:
     _check_features(nbest, pairs, tested)
     difference = float(np.nanmax(np.abs(pairs.added - pairs.expected), initial=linear_difference(model, written, context)))
     return Check(nbest.n_units, "distinct units", difference, 1e-6, _note(nbest, pairs, score(unit_table(nbest))))
-
-
-def _sparse_score(entries: Entries, row: int, producer: str, weights: dict[str, float]) -> float:
-    if not weights:
-        return 0.0
-    tokens = entries.raw(row, SPARSE).decode().split()
-    values = zip(tokens[::2], tokens[1::2], strict=True)
-    return sum(weights.get(f"{producer}_{name}", 0.0) * float(value) for name, value in values)
 
 
 def _check_unknown(nbest: NBest, pairs: _Pairs) -> None:

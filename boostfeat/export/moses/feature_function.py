@@ -122,6 +122,7 @@ class _Inputs:
     """C++ expressions of features, and the feature functions they read."""
 
     known: Known
+    places: Mapping[str, str] = field(default_factory=dict)  # of static features, the scores of the table that they are
     producers: dict[str, int] = field(default_factory=dict)  # feature function -> values that it must have
     needs_previous: bool = False  # phrase
     needs_stateful: bool = False  # feature functions, which Moses asks after the stateless ones
@@ -132,8 +133,8 @@ class _Inputs:
         if name in FROM_PREVIOUS:
             self.needs_previous = True
             return FROM_PREVIOUS[name]
-        if not self.known.is_made(name):
-            return self._score(name)
+        if name in self.places or not self.known.is_made(name):
+            return self._score(self.places.get(name, name))
         if found := _PER_WORD.fullmatch(name):
             value = f"(tgt != 0 ? ({self.expression(found[1])}) / tgt : 0.0)"
             return f"{value} < {self._quantile(found[1], found[2])!r}" if found[2] else value
@@ -142,8 +143,8 @@ class _Inputs:
             return " * ".join(f"double({self.expression(factor)})" for factor in factors)
         raise InputError(
             f"feature {name!r}: expected one that Moses knows when it adds a phrase (its own, len.*, size.*, pos.*, span.len, "
-            "jump.*, ori.<*, lm.word.*), found another; learn without its template, or with 'induce --static-only' and "
-            "export with --phrase-table"
+            "jump.*, ori.<*, lm.word.*), found another; export with --phrase-table if it is one of the phrase pair, as "
+            "count.log, else learn without its template"
         )
 
     def _score(self, name: str) -> str:
@@ -165,10 +166,12 @@ class _Inputs:
         )
 
 
-def sources(model: Model, known: Known, *, prefix: str, signature: str) -> dict[str, str]:
+def sources(
+    model: Model, known: Known, *, prefix: str, signature: str, places: Mapping[str, str] | None = None
+) -> dict[str, str]:
     """Texts of the files by name: the class in two files, and the C header. The model has only weights that Moses cannot have."""
     name = class_name(prefix)
-    inputs, names = _Inputs(known), inputs_of(model, "moses")
+    inputs, names = _Inputs(known, places or {}), inputs_of(model, "moses")
     code = [f"  x[{j}] = {inputs.expression(feature)}; // {feature!a}" for j, feature in enumerate(names)]
     code[:0] = [
         f"  const std::vector<float> p{k} = scores.GetScoresForProducer(m_producers[{k}]); // {producer}"

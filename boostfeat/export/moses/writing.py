@@ -1,8 +1,8 @@
-"""Moses: a phrase table with the trees in it for a stock decoder, or the source of a feature function.
+"""Moses: a phrase table with the trees in it for a stock decoder, the source of a feature function, or both.
 
-A table holds functions of the phrase pair only, so it takes trees over static features. Trees that look at language model or
-reordering scores, or at a phrase's place, become a feature function that Moses is built with. A model that only weighs features
-that Moses has is an ini.
+A table holds functions of the phrase pair only, so it takes trees and weights over static features. Trees that look at language
+model or reordering scores, or at a phrase's place, become a feature function that Moses is built with. A model that only weighs
+features that Moses has is an ini.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from __future__ import annotations
 import gzip
 import os
 import re
+import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from string import Template
 
@@ -19,21 +21,23 @@ import numpy as np
 
 from ...core.arrays import F64
 from ...core.errors import InputError, unknown_name
+from ...core.feature_table import FeatureTable, linear_scores
 from ...features import FeaturePlan
 from ...formats.moses.ini import MEMORY, Ini, weight_line
 from ...formats.moses.labels import component
 from ...formats.moses.phrase_table import count_scores
 from ...formats.moses.weights import weight_lines
 from ...model.model import Model, tree_scores
-from ...trees.tree import Table
 from .. import Context
 from ..c import PREFIX
 from ..kinds import Known, not_static, tested_features
-from .columns import Columns, EntryFeatures, Leaves, Scores, Value, augment_table
-from .feature_function import class_name, sources
+from ..verify import inputs_of
+from .binary import BINARY, binary_table, make_binary
+from .columns import EntryFeatures, Scores, Value, augment_table
+from .feature_function import FROM_PHRASE, class_name, sources
 from .weights import MosesWeights
 
-COLUMNS = ("trees", "sum", "leaves")
+COLUMNS = ("trees", "sum")
 TABLE, WEIGHTS, README = "phrase-table.gz", "weights.sparse", "README.txt"
 FAST = 1  # of gzip's levels: most of the time goes into compression, and scores of ten digits hardly shrink
 
@@ -50,8 +54,11 @@ def write(model: Model, out: Path, context: Context) -> list[Path]:
                 f"--to moses: tree {tree.name!r}: expected a name without blanks, '|' and '='; rename it in the model"
             )
     table, columns = context.options.phrase_table, context.options.columns
-    if columns and not table:
-        raise InputError("--columns: expected --phrase-table FILE with it, found none; give the table to augment")
+    for flag, value in (("--columns", columns), ("--binary", context.options.binary)):
+        if value and not table:
+            raise InputError(f"{flag}: expected --phrase-table FILE with it, found none; give the table to augment")
+    if context.options.binary:
+        binary_table(context.options.binary)  # an unknown one is an error before anything is written
     if is_plain(model, context):
         if table:
             raise InputError(
@@ -59,7 +66,27 @@ def write(model: Model, out: Path, context: Context) -> list[Path]:
                 "leave it out"
             )
         return _write_weights(model, out, context)
-    return _write_table(model, out, context) if table else _write_feature(model, out, context)
+    parts = Parts.of(model, context)
+    ini, says = given_ini(context), {"signature": model.signature}
+    files: dict[str, str] = {}
+    written: list[Path] = []
+    readmes: list[str] = []
+    if parts.table is not None:
+        written, ini, readme = _write_table(parts, out, context, ini)
+        readmes = [readme]
+    if parts.function is not None:
+        files, ini, readme = _feature_files(model, parts, context, ini)
+        readmes.append(readme)
+        if table:
+            n = len(parts.function.trees)
+            context.warn(
+                f"{n} trees look at more than the phrase pair: Moses has to be built with them (see {README}); "
+                "'induce --static-only' learns trees for a stock Moses"
+            )
+    sparse = MosesWeights.of(model, known_features(context)).sparse
+    assert ini is not None  # one of the two has made it
+    files |= _ini_files(ini, sparse, context.target or out, is_whole=bool(context.options.ini))
+    return [*written, *_write_texts(out, files, readmes, says)]
 
 
 def is_plain(model: Model, context: Context) -> bool:
@@ -76,12 +103,47 @@ def given_ini(context: Context) -> Ini | None:
 
 def known_features(context: Context) -> Known:
     vocab = FeaturePlan.load(context.options.vocab) if context.options.vocab else context.plan
-    return Known(context.nbest, vocab, context.options.static)
+    ini = given_ini(context)
+    functions = frozenset(ini.features()) | frozenset(ini.weights()) if ini else frozenset[str]()
+    return Known(context.nbest, vocab, context.options.static, functions)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 # A table
 # ---------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A model in two: what a phrase table holds, functions of the phrase pair, and what a feature function computes."""
+
+    table: Model | None  # with all weights of Moses' own features
+    function: Model | None  # trees, and weights of features that Moses does not have
+    inputs: tuple[str, ...] = ()  # of the function, that only the table can have: scores of weight 0
+
+    @classmethod
+    def of(cls, model: Model, context: Context) -> Parts:
+        """Without a table all is in the function; with one, all that can be is in the table."""
+        known = known_features(context)
+        other = MosesWeights.of(model, known).other
+        if not context.options.phrase_table:
+            return cls(None, replace(model, weights=other))
+        kinds = known.kinds([*tested_features(model), *other])
+        contextual = not_static(model.trees, kinds)
+        moved = {name: weight for name, weight in other.items() if kinds[name] != "static"}
+        table = replace(
+            model,
+            trees=tuple(tree for tree in model.trees if tree.name not in contextual),
+            weights={name: weight for name, weight in model.weights.items() if name not in moved},
+        )
+        if not contextual and not moved:
+            return cls(table, None)
+        function = replace(model, trees=tuple(tree for tree in model.trees if tree.name in contextual), weights=moved)
+        looked_at = inputs_of(function, "moses")
+        made = tuple(name for name in looked_at if kinds[name] == "static" and known.is_made(name))
+        inputs = tuple(name for name in made if name not in FROM_PHRASE)
+        is_empty = not table.trees and not inputs and len(moved) == len(other)
+        return cls(None if is_empty else table, function, inputs)
 
 
 @dataclass(frozen=True)
@@ -91,76 +153,63 @@ class TablePlan:
     producer: str  # the feature function of the table, as TranslationModel0
     n_scores: int  # that the table has
     features: EntryFeatures
-    columns: Columns
+    columns: Scores
     dense: dict[str, list[float]]  # weights by feature function, the new scores' included
-    sparse: dict[str, float]
 
     @classmethod
-    def of(cls, model: Model, context: Context, ini: Ini | None) -> TablePlan:
-        known, path = known_features(context), str(context.options.phrase_table)
+    def of(cls, parts: Parts, context: Context, ini: Ini | None) -> TablePlan:
+        model, known, path = parts.table or Model({}), known_features(context), str(context.options.phrase_table)
         weights = MosesWeights.of(model, known)
-        _check_static(model, weights.other, known)
         producer, n_scores = table_name(model, ini, path), count_scores(path)
-        columns, added = table_columns(model, weights.other, context.options.columns or "trees")
-        sparse = dict(weights.sparse)
-        if isinstance(columns, Leaves):
-            sparse |= {f"{producer}_{name}": weight for name, weight in columns.weights().items()}
+        columns, added = table_columns(model, weights.other, context.options.columns or "trees", parts.inputs)
         dense = weights.dense if ini is None else weights.as_in(ini)
         own = dense.get(producer, [])
         if len(own) > n_scores or (ini is not None and producer in dense and len(own) != n_scores):
             raise InputError(f"{path}: expected {len(own)} scores of {producer}, found {n_scores}; give the table of the decoder")
         dense = {**dense, producer: [*own, *[0.0] * (n_scores - len(own)), *added]}
-        features = EntryFeatures.of((*tested_features(model), *weights.other), producer, n_scores, known.vocab)
-        return cls(producer, n_scores, features, columns, dense, sparse)
+        names = (*tested_features(model), *weights.other, *parts.inputs)
+        return cls(producer, n_scores, EntryFeatures.of(names, producer, n_scores, known.vocab), columns, dense)
+
+    def places(self) -> dict[str, str]:
+        """Scores of the new table by what they are, as lists name them."""
+        return {name: f"{self.producer}_{self.n_scores + k}" for k, name in enumerate(self.columns.names)}
 
 
-def table_columns(model: Model, other: dict[str, float], style: str) -> tuple[Columns, list[float]]:
-    """What is added to a table, and the weights of new scores: one for each tree and one for the linear part, or for the sum."""
+def table_columns(model: Model, other: dict[str, float], style: str, inputs: Iterable[str] = ()) -> tuple[Scores, list[float]]:
+    """What is added to a table, and its weights: one for each tree and one for the linear part, or for the sum of all.
+
+    Then the inputs of a feature function, which weigh nothing.
+    """
+    if style not in COLUMNS:
+        gone = "leaves: sparse features of a table are missing in Moses' future costs; take trees or sum"
+        raise InputError(f"--columns {gone}") if style == "leaves" else unknown_name("--columns", style, COLUMNS)
     linear = linear_value(other) if other else None
     parts: list[tuple[str, Value, float]] = [(tree.name, tree.predict, tree.weight) for tree in model.trees]
     if linear is not None:
         parts.append(("linear", linear, 1.0))
-    if style == "leaves":
-        return Leaves(model.trees, linear), []
-    if style == "sum":
+    if style == "sum" and parts:
 
-        def total(table: Table) -> F64:
+        def total(table: FeatureTable) -> F64:
             return tree_scores(model.trees, table) + (0.0 if linear is None else linear(table))
 
         parts = [("sum", total, 1.0)]
-    elif style != "trees":
-        raise unknown_name("--columns", style, COLUMNS)
+    parts += [(name, partial(_column, name), 0.0) for name in inputs]
     names, values, weights = zip(*parts, strict=True)
     return Scores(names, values), list(weights)
 
 
-def linear_value(weights: dict[str, float]) -> Value:
-    """Σ λ_l f_l of features that Moses does not have."""
+def _column(name: str, table: FeatureTable) -> F64:
+    return table.column(name)
 
-    def value(table: Table) -> F64:
-        total = np.zeros(len(table))
-        for name, weight in weights.items():
-            total += weight * table.column(name)
-        return total
+
+def linear_value(weights: dict[str, float]) -> Value:
+    """Σ λ_l f_l of features that Moses does not have: thousands of sparse ones, maybe."""
+
+    def value(table: FeatureTable) -> F64:
+        dense, sparse = (np.array([weights.get(name, 0.0) for name in names]) for names in (table.names, table.sparse_names))
+        return linear_scores(table.x, table.sparse if len(sparse) else None, np.concatenate([dense, sparse]))
 
     return value
-
-
-def _check_static(model: Model, other: Iterable[str], known: Known) -> None:
-    other = sorted(other)
-    kinds = known.kinds([*tested_features(model), *other])
-    if wrong := not_static(model.trees, kinds):
-        shown = [f"{tree} ({', '.join(f'{name}: {kinds[name]}' for name in names)})" for tree, names in wrong.items()]
-        more = f" and {len(shown) - 3} more" if len(shown) > 3 else ""
-        raise InputError(
-            f"--phrase-table: expected trees over static features only, found {', '.join(shown[:3])}{more}; learn with "
-            "'induce --static-only', or export without --phrase-table for a feature function"
-        )
-    if wrong_weights := [name for name in other if kinds[name] != "static"]:
-        raise InputError(
-            f"--phrase-table: expected weights of Moses' own and of static features only, found {', '.join(wrong_weights[:3])} "
-            f"({len(wrong_weights)} in all); tune without them, or export without --phrase-table for a feature function"
-        )
 
 
 def table_name(model: Model, ini: Ini | None, path: str) -> str:
@@ -182,35 +231,53 @@ def table_name(model: Model, ini: Ini | None, path: str) -> str:
     return found_tables[0] if found_tables else "TranslationModel0"
 
 
-def _write_table(model: Model, out: Path, context: Context) -> list[Path]:
+def _write_table(parts: Parts, out: Path, context: Context, ini: Ini | None) -> tuple[list[Path], Ini, str]:
+    """The table's files, the ini that names it, and what to do with it."""
     options = context.options
-    ini = given_ini(context)
-    plan = TablePlan.of(model, context, ini)
+    plan = TablePlan.of(parts, context, ini)
 
     def report(n: int) -> None:
         context.on_progress(n, None, f"{n:,} entries")
 
     with open(out / TABLE, "wb") as raw, gzip.GzipFile("", "wb", FAST, raw, 0) as stream:
         n_entries = augment_table(str(options.phrase_table), stream, plan.features, plan.columns, report)
-    n_total, path = len(plan.dense[plan.producer]), str((context.target or out) / TABLE)
+    n_total, folder = len(plan.dense[plan.producer]), context.target or out
+    made = make_binary(options.binary, out / TABLE, n_total) if options.binary else []
+    kind, path = MEMORY, str(folder / TABLE)
+    if made and options.binary:
+        kind, path = BINARY[options.binary].feature, str(folder / BINARY[options.binary].file)
+    elif options.binary:
+        context.warn(_by_hand(options.binary, folder, n_total))
+    hidden = n_total - plan.n_scores if options.hidden else 0
     if ini is None:
-        line = f"{MEMORY} name={plan.producer} num-features={n_total} path={path} input-factor=0 output-factor=0"
-        new = ini_lines(line, plan.dense)
+        line = f"{kind} name={plan.producer} num-features={n_total} path={path} input-factor=0 output-factor=0"
+        new = ini_lines(line + shown_scores(plan.n_scores, hidden), plan.dense)
     else:
-        new = ini.with_table(plan.producer, n_scores=n_total, path=path).with_weights(plan.dense)
+        new = ini.with_table(plan.producer, n_scores=n_total, path=path, kind=kind, hidden=hidden).with_weights(plan.dense)
     says = {
-        "signature": model.signature,
         "table": os.path.basename(str(options.phrase_table)),
         "entries": f"{n_entries:,}",
         "producer": plan.producer,
         "n_scores": plan.n_scores,
         "n_total": n_total,
         "names": "\n".join(f"  {name}" for name in plan.columns.names),
-        "what": plan.columns.what,
         "kept": _kept(ini, plan.dense),
     }
-    files = _ini_files(new, plan.sparse, context.target or out, is_whole=ini is not None)
-    return [out / TABLE, *_write_texts(out, files, "moses_table.readme.in", says)]
+    return [out / TABLE, *made], new, _readme("moses_table.readme.in", says)
+
+
+def _by_hand(kind: str, folder: Path, n_scores: int) -> str:
+    """What to do where the program of a binary table was not found."""
+    table = BINARY[kind]
+    command = shlex.join([table.program, *table.command(str(folder / TABLE), str(folder / table.file), n_scores)])
+    return (
+        f"--binary {kind}: {table.program} was not found, the table is text; run '{command}' and write {table.feature} and "
+        f"path={folder / table.file} in the ini"
+    )
+
+
+def shown_scores(n_scores: int, hidden: int) -> str:
+    return " tuneable-components=" + ",".join("1" * n_scores + "0" * hidden) if hidden else ""
 
 
 def _kept(ini: Ini | None, dense: dict[str, list[float]]) -> str:
@@ -233,11 +300,16 @@ def _ini_files(ini: Ini, sparse: dict[str, float], folder: Path, *, is_whole: bo
     return {name: ini.with_weight_file(str(folder / WEIGHTS)).text, WEIGHTS: weights}
 
 
-def _write_texts(out: Path, files: dict[str, str], readme: str, says: Mapping[str, object]) -> list[Path]:
+def _readme(template: str, says: Mapping[str, object]) -> str:
+    """Its text, but for what all have in common."""
+    return Template(Path(__file__).with_name(template).read_text()).safe_substitute(says)
+
+
+def _write_texts(out: Path, files: dict[str, str], readmes: Iterable[str], says: Mapping[str, object]) -> list[Path]:
     """These files, and what to do with them."""
     listed = "\n".join(f"  {name}: {_WHAT[name]}" for name in files if name in _WHAT)
     use = "Use the moses.ini here" if "moses.ini" in files else "Put the lines of moses.ini.lines into your moses.ini"
-    text = Template(Path(__file__).with_name(readme).read_text()).substitute(says, files=listed, use=use)
+    text = "\n\n".join(Template(readme).substitute(says, files=listed, use=use) for readme in readmes)
     for name, content in (files | {README: text}).items():
         (out / name).write_text(content)
     return [out / name for name in (*files, README)]
@@ -259,9 +331,9 @@ def _write_weights(model: Model, out: Path, context: Context) -> list[Path]:
     weights, ini = MosesWeights.of(model, known_features(context)), given_ini(context)
     dense = weights.dense if ini is None else weights.as_in(ini)
     new = ini_lines(None, dense) if ini is None else ini.with_weights(dense)
-    says = {"signature": model.signature, "kept": _kept(ini, dense)}
     files = _ini_files(new, weights.sparse, context.target or out, is_whole=ini is not None)
-    return _write_texts(out, files, "moses_weights.readme.in", says)
+    readme = _readme("moses_weights.readme.in", {"kept": _kept(ini, dense)})
+    return _write_texts(out, files, [readme], {"signature": model.signature})
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -269,29 +341,30 @@ def _write_weights(model: Model, out: Path, context: Context) -> list[Path]:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def beside_trees(model: Model, known: Known) -> Model:
-    """The model without the weights of Moses' own features: what the feature function computes."""
-    return replace(model, weights=MosesWeights.of(model, known).other)
+def _feature_files(whole: Model, parts: Parts, context: Context, ini: Ini | None) -> tuple[dict[str, str], Ini, str]:
+    """The sources by name, the ini with the feature function, and what to do with them.
 
-
-def _write_feature(model: Model, out: Path, context: Context) -> list[Path]:
-    options, known = context.options, known_features(context)
+    Where there is a table, the ini is that of the table and has all weights of Moses' own features.
+    """
+    options, known, model = context.options, known_features(context), parts.function or Model({})
     prefix = options.prefix or PREFIX
-    name, inner = class_name(prefix), beside_trees(model, known)
-    texts = sources(inner, known, prefix=prefix, signature=model.signature)
-    weights, ini = MosesWeights.of(model, known), given_ini(context)
-    own = [*(tree.weight for tree in model.trees), *[1.0] * bool(inner.weights)]
-    dense = {**(weights.dense if ini is None else weights.as_in(ini)), f"{name}0": own}
-    line = f"{name} name={name}0 num-features={len(own)}"
+    name = class_name(prefix)
+    columns = TablePlan.of(parts, context, given_ini(context)).places() if parts.table is not None else {}
+    places = {feature: columns[feature] for feature in parts.inputs}
+    texts = sources(model, known, prefix=prefix, signature=whole.signature, places=places)
+    own = [*(tree.weight for tree in model.trees), *[1.0] * bool(model.weights)]
+    line = f"{name} name={name}0 num-features={len(own)}" + (" tuneable=false" if options.hidden else "")
+    dense = {f"{name}0": own}
+    if parts.table is None:
+        weights = MosesWeights.of(whole, known)
+        dense = {**(weights.dense if ini is None else weights.as_in(ini)), **dense}
     new = ini_lines(line, dense) if ini is None else ini.with_feature(line).with_weights(dense)
-    last = ["linear weights of features that Moses does not have"] if inner.weights else []
+    last = ["linear weights of features that Moses does not have"] if model.weights else []
     says = {
-        "signature": model.signature,
         "name": name,
         "header": f"{prefix}.h",
         "values": "\n".join(f"  {what}" for what in (*(tree.name for tree in model.trees), *last)),
         "base": "stateful" if "StatefulFeatureFunction" in texts[f"{name}.h"] else "stateless",
-        "kept": _kept(ini, dense),
+        "kept": _kept(ini, dense) if parts.table is None else "",
     }
-    files = _ini_files(new, weights.sparse, context.target or out, is_whole=ini is not None)
-    return _write_texts(out, {**texts, **files}, "moses_feature.readme.in", says)
+    return texts, new, _readme("moses_feature.readme.in", says)

@@ -158,11 +158,27 @@ class Ini:
 
     # -- changes -----------------------------------------------------------------------------------------------------
 
-    def with_table(self, name: str, *, n_scores: int, path: str) -> Ini:
-        """The feature function of a phrase table with so many scores, in a text file at this path."""
+    def with_table(self, name: str, *, n_scores: int, path: str, kind: str = MEMORY, hidden: int = 0) -> Ini:
+        """The feature function of a phrase table with so many scores at this path; lists do not show the last ``hidden`` ones."""
         feature = self.features()[name]
         arguments = {**feature.arguments, "num-features": str(n_scores), "path": path}
-        return self._with_line(feature.line, " ".join([MEMORY, *(f"{key}={value}" for key, value in arguments.items())]))
+        if hidden and arguments.get("tuneable", "true") not in ("false", "0"):
+            shown = arguments.get("tuneable-components", ",".join("1" * (n_scores - hidden)))
+            arguments["tuneable-components"] = ",".join([shown, *"0" * hidden])
+        return self._with_line(feature.line, " ".join([kind, *(f"{key}={value}" for key, value in arguments.items())]))
+
+    def located(self) -> Ini:
+        """With the files that there are by their whole paths: it holds in any working folder."""
+        ini = self
+        for feature in self.features().values():
+            path = feature.arguments.get("path", "")
+            found = next((at for at in (self.locate(path), self.locate(f"{path}.gz")) if path and os.path.exists(at)), None)
+            if found is not None:
+                whole = os.path.abspath(found)
+                arguments = {**feature.arguments, "path": whole if os.path.exists(self.locate(path)) else whole[: -len(".gz")]}
+                words = [feature.kind, *(f"{key}={value}" for key, value in arguments.items())]
+                ini = ini._with_line(feature.line, " ".join(words))
+        return ini
 
     def with_feature(self, line: str) -> Ini:
         """One more feature function, after all others."""

@@ -1,0 +1,53 @@
+"""The printed precision of a list's features: found when a list is read, and kept with it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ..core.arrays import I64
+from ..core.precision import EXACT, Precision, printed_precision
+from .nbest import NBest
+
+KEY = "precision"  # in the list's meta
+SAMPLE = 50_000  # units, and hypotheses, that are looked at: the last digit of numbers shows soon
+
+
+def with_precision(nbest: NBest) -> NBest:
+    """The list with what its unit features tell about themselves."""
+    return replace(nbest, meta={**nbest.meta, KEY: json.dumps(_found(nbest))})
+
+
+def precision_of(nbest: NBest, names: Sequence[str]) -> list[Precision]:
+    """Of each of these features; a list that says nothing (of release 0.1, say) is looked at. Unknown features are exact."""
+    told = json.loads(nbest.meta[KEY]) if KEY in nbest.meta else _found(nbest)
+    return [Precision(float(told[name][0]), int(told[name][1])) if name in told else EXACT for name in names]
+
+
+def with_derived(nbest: NBest, derived: dict[str, Precision]) -> dict[str, str]:
+    """The meta of a list with more features that are not exact."""
+    inexact = {name: list(p) for name, p in derived.items() if p != EXACT}
+    if not inexact:
+        return nbest.meta
+    told = json.loads(nbest.meta[KEY]) if KEY in nbest.meta else _found(nbest)
+    return {**nbest.meta, KEY: json.dumps({**told, **inexact})}
+
+
+def _found(nbest: NBest) -> dict[str, tuple[float, int]]:
+    """Of the unit features that no template made, where they are not exact."""
+    made = {name for group in json.loads(nbest.meta.get("templates", "[]")) for name in group.get("features", ())}
+    units, hyps = _some(nbest.n_units), _some(nbest.n_hyps)
+    if not len(units):
+        return {}
+    x = nbest.units.x[units]
+    largest = np.abs(nbest.global_rows(hyps)).max(axis=0, initial=0.0)
+    found = {name: printed_precision(x[:, k], float(largest[k])) for k, name in enumerate(nbest.unit_names) if name not in made}
+    return {name: (p.step, p.digits) for name, p in found.items() if p != EXACT}
+
+
+def _some(n: int) -> I64:
+    """Positions, evenly over all n; all of them if they are few."""
+    return np.unique(np.linspace(0, n - 1, min(n, SAMPLE)).astype(np.int64)) if n else np.zeros(0, np.int64)

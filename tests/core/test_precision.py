@@ -1,0 +1,71 @@
+"""Copies of one printed number are one number, and thresholds lie where no copy is."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from boostfeat.core.precision import EXACT, Precision, printed_precision
+
+RNG = np.random.default_rng(0)
+LOGS = -RNG.gamma(1.0, 3.0, 2000)
+
+
+def printed(x: np.ndarray, text: str) -> np.ndarray:
+    return np.array([float(format(v, text)) for v in x])
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (printed(LOGS, ".6g"), Precision(float(np.spacing(np.float32(40.0))), 6)),
+        (printed(LOGS, ".4f"), Precision(1e-4)),
+        (printed(LOGS, ".3f"), Precision(1e-3)),
+        (LOGS, EXACT),
+        (LOGS.astype(np.float32).astype(float), EXACT),
+        (-RNG.integers(0, 9, 100).astype(float), EXACT),
+        (RNG.integers(0, 2, 100).astype(float), EXACT),
+        (np.zeros(5), EXACT),
+        (np.zeros(0), EXACT),
+    ],
+)
+def test_what_was_printed_is_found(values: np.ndarray, expected: Precision) -> None:
+    found = printed_precision(values, 40.0)
+    assert found.digits == expected.digits
+    assert found.step == pytest.approx(expected.step, rel=1e-12)
+
+
+def test_copies_of_one_number_are_near() -> None:
+    """As Moses lists them: differences of single-precision sums, to six digits."""
+    before = RNG.uniform(-90, 0, 500).astype(np.float32)
+    copies = printed((before + np.float32(-0.0233635) - before).astype(float), ".6g")
+    precision = Precision(float(np.spacing(np.float32(90))), 6)
+    assert len(np.unique(copies)) > 2
+    assert (np.diff(np.unique(copies)) <= precision.near(np.unique(copies)[1:])).all()
+    assert (np.abs(copies + 0.0233635) <= precision.error(copies)).all()
+
+
+@given(st.floats(-50, 50), st.floats(1e-3, 10), st.sampled_from([EXACT, Precision(1e-4), Precision(4e-6, 6)]))
+def test_a_threshold_lies_about_midway(low: float, gap: float, precision: Precision) -> None:
+    high = low + gap
+    found = precision.between(low, high)
+    assert low + gap / 5 <= found <= high - gap / 5
+
+
+@given(st.floats(-30, 30), st.integers(1, 300))
+def test_rounding_puts_no_number_on_another_side(x: float, cells: int) -> None:
+    """Of a list of four decimals: half a cell is the border of what is printed as one or the other."""
+    low = round(x, 4)
+    threshold = Precision(1e-4).between(low, round(low + cells * 1e-4, 4))
+    values = threshold + RNG.uniform(-3e-4, 3e-4, 50)
+    assert ((values <= threshold) == (np.round(values, 4) <= threshold)).all()
+
+
+def test_a_quantile_lies_below_all_copies_of_it() -> None:
+    x = np.array([-12.3918, -12.3917, -12.3917, -10.0, -3.0])
+    precision = Precision(3e-5, 6)
+    assert -12.3917 < precision.below(x, -10.0) < -10.0
+    assert precision.below(x, -12.3917) < -12.3918 - precision.error(x[:1])[0]
+    assert EXACT.below(x, -3.0) == -6.0

@@ -1,0 +1,76 @@
+"""Inside a real Moses, where there is one: trees and sparse weights in its phrase table are what this library computes."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from boostfeat import formats
+from boostfeat.boosting.boost import boost
+from boostfeat.boosting.options import recipe
+from boostfeat.export import Context, ExportOptions, export
+from boostfeat.export.kinds import static_features
+from boostfeat.features import TEMPLATES, FeaturePlan, Resources, featurize
+from boostfeat.formats.moses.ini import Ini
+from boostfeat.formats.moses.phrase_table import SOURCE, TARGET, read_entries
+from boostfeat.lists.build import ReadOptions
+from boostfeat.lists.choices import best_choice
+from boostfeat.lists.nbest import NBest
+from boostfeat.lists.store import read_store
+from boostfeat.model.tree_columns import augment
+
+ROOT = Path(__file__).parents[2]
+SYSTEM = ROOT / "data" / "system"
+N = 40  # sentences
+PLAN = "pt,shape,al,wp"
+
+
+def counts_of_the_table() -> Resources:
+    counts = {}
+    for entries in read_entries(SYSTEM / "phrase-table.xz"):
+        pairs = zip(entries.texts(SOURCE).to_pylist(), entries.texts(TARGET).to_pylist(), strict=True)
+        counts |= dict(zip(pairs, entries.joint_counts().tolist(), strict=True))
+    return Resources(phrase_counts=counts)
+
+
+def decoded(moses: Path, ini: Path, folder: Path) -> NBest:
+    """Moses' own list of the first sentences, with the counts that it does not show."""
+    lines = (ROOT / "data" / "test.src").read_text().splitlines()[:N]
+    (folder / "in").write_text("".join(f"{line}\n" for line in lines))
+    what = ("-n-best-list", folder / "list", "50", "distinct", "-report-segmentation-enriched", "true")
+    done = subprocess.run([moses, "-f", ini, "-i", folder / "in", *what], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-500:]
+    nbest = formats.read(folder / "list", ReadOptions(source=lines))
+    return featurize(nbest, FeaturePlan.of("phrase_count", TEMPLATES), resources=counts_of_the_table())[0]
+
+
+@pytest.mark.slow
+def test_trees_and_sparse_weights_are_the_same_numbers_in_moses(moses: Path, data_stores: Path, tmp_path: Path) -> None:
+    """No unit is on another side of a threshold, all sparse weights are one column, and Moses' 1-best is that of ``rerank``."""
+    dev = read_store(data_stores / "dev.nbest")[:200].compact()
+    dev, vocab = featurize(dev, FeaturePlan.of(PLAN, TEMPLATES))
+    vocab.save(tmp_path / "vocab.json")
+    static = [name for name in static_features(dev) if name in dev.unit_names]
+    options = recipe("fast", rounds=8, min_occurrences=300, tree_features=tuple(static))
+    model = boost(dev, None, options, seed=0)
+    assert len(model.trees) == 8
+    assert sum(":" in name for name in model.weights) > 500
+    given = tmp_path / "given.ini"
+    Ini.read(SYSTEM / "moses.ini").located().write(given)
+    table = ExportOptions(phrase_table=str(SYSTEM / "phrase-table.xz"), ini=str(given), vocab=str(tmp_path / "vocab.json"))
+    export(model, "moses", tmp_path / "out", Context(options=table))
+    nbest = featurize(decoded(moses, tmp_path / "out" / "moses.ini", tmp_path), vocab)[0]
+    columns = nbest.X[:, [nbest.unit_names.index(f"TranslationModel0_{4 + k}") for k in range(len(model.trees) + 1)]]
+    known = np.abs(columns).sum(axis=1) > 0
+    assert known.mean() > 0.9
+    trees = augment(nbest, model).X[:, -len(model.trees) :]
+    np.testing.assert_allclose(columns[known, :-1], trees[known], atol=2e-6)
+    made = {name: weight for name, weight in model.weights.items() if ":" in name or "." in name}
+    np.testing.assert_allclose(columns[known, -1], nbest.weigh(made)[0][known], atol=1e-4)  # printed with six digits
+    chosen, first = (
+        [nbest.text[int(h)].as_py() for h in best] for best in (model.predict(nbest), best_choice(nbest, nbest.score))
+    )
+    assert chosen == first

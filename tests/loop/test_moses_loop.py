@@ -1,0 +1,86 @@
+"""A real Moses in the loop, where there is one; what lists show of a model's own trees is not learnt again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from synthetic import SyntheticOptions, synthetic_nbest
+
+from boostfeat.formats.moses.ini import Ini
+from boostfeat.lists.store import read_store
+from boostfeat.loop.moses import without_trees
+from boostfeat.model.model import Model
+from boostfeat.model.tree_columns import augment
+from boostfeat.trees.tree import Tree
+
+DATA = Path(__file__).parents[2] / "data"
+N = 25  # sentences
+
+Command = Callable[..., tuple[int, str, str]]
+
+
+def some_lines(source: Path, place: Path) -> Path:
+    place.write_text("".join(source.read_text().splitlines(keepends=True)[:N]))
+    return place
+
+
+@pytest.mark.slow
+def test_three_iterations_with_a_stock_moses(
+    moses: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, boostfeat: Command
+) -> None:
+    """Iteration 0 has no trees, later ones have them in the table; lists have the same 14 features all along."""
+    monkeypatch.chdir(tmp_path)  # where none of the ini's paths begins
+    files = [some_lines(DATA / f"dev.{side}", tmp_path / side) for side in ("src", "ref")]
+    code, out, err = boostfeat(
+        *("loop", files[0], "-r", files[1], "--ini", DATA / "system" / "moses.ini", "--method", "induce", "--static-only"),
+        *("--decoder", "moses", "--moses", moses, "--nbest", 20, "--max-iterations", 3, "-o", "run", "--json"),
+        *("--set", "rounds=3", "--set", "min_occurrences=100", "--set", "patience=0"),
+    )
+    assert code == 0, err
+    rows = json.loads(out)["rows"]
+    assert [row["trees"] > 0 for row in rows] == [False, True, True, True]
+    assert rows[-1]["trees"] > rows[1]["trees"]
+    lists = [read_store(tmp_path / "run" / f"iteration-{k:02d}" / "dev.nbest") for k in range(4)]
+    assert {nbest.unit_names for nbest in lists} == {lists[0].unit_names}
+    assert len(lists[0].unit_names) == 14
+    assert rows[-1]["hypotheses"] < sum(nbest.n_hyps for nbest in lists)  # equal ones are one
+    for k in (1, 2, 3):  # what Moses adds up is what the model gives: its trees are in the totals
+        model, nbest = Model.load(tmp_path / "run" / f"iteration-{k:02d}" / "model.json"), lists[k]
+        off = nbest.score - model.decision_function(nbest)
+        off -= off[nbest.hyp_ptr[:-1]][nbest.sent_of_hyp]  # unknown words: -100, and no tree
+        assert np.median(np.abs(off)) < 1e-3
+    table = Ini.read(tmp_path / "run" / "iteration-03" / "moses.ini").features()["TranslationModel0"]
+    assert table.arguments["tuneable-components"] == "1,1,1,1,0"
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--decoder", "moses", "--method", "induce"), "--decoder moses: expected --static-only"),
+        (("--decoder", "moses", "--moses", "no/such/moses"), "--moses: expected the program, found none at no/such/moses"),
+        (("--moses", "moses"), "--moses: expected --decoder moses with it"),
+        (("--method", "pro", "--static-only"), "--static-only: expected --method induce, found a tuner"),
+    ],
+)
+def test_what_cannot_work_is_refused_before_decoding(flags: tuple[str, ...], message: str, boostfeat: Command) -> None:
+    files = (DATA / "tune.src", "-r", DATA / "tune.ref", "--ini", DATA / "system" / "moses.ini")
+    code, _, err = boostfeat("loop", *files, "-o", "/nonexistent/run", *flags)
+    assert code == 2
+    assert message in err
+
+
+def test_a_models_own_trees_are_not_learnt_again() -> None:
+    """As a decoder lists them: more values of its table, a feature function of their own, or by their names."""
+    first = synthetic_nbest(SyntheticOptions(sentences=4, hyps=6, features=4), seed=1)
+    root = np.array([0.5, 0, 0]), np.array([1, -1, -1], np.int32), np.array([2, -1, -1], np.int32), np.array([0, 1.0, 2.0])
+    tree = Tree("tree.000", 1.0, "constant", None, (first.unit_names[0], "", ""), *root, np.zeros(0))
+    model = Model({}, (tree,))
+    for name in ("tree.000", "BoostfeatTrees0", "BoostfeatTrees0_3"):
+        shown = augment(first, Model({}, (Tree(name, *(getattr(tree, f) for f in tree.__dataclass_fields__ if f != "name")),)))
+        assert name in shown.unit_names
+        assert without_trees(shown, model, first) == first
+    assert without_trees(first, model, first) is first
