@@ -149,13 +149,9 @@ def loop(
 ) -> None:
     """Learn, decode, accumulate the lists, and again: a decoder in the loop.
 
-    Rows of its table are of real decoding; --resume goes on to the same model.
-
     \b
     Example:
-      boostfeat loop dev.fi -r dev.en --ini moses.ini --method kbmira -o run \\
-        --decoder 'moses -f {ini} -i {input} -n-best-list {nbest} {size} distinct'
-      boostfeat loop dev.fi -r dev.en --ini moses.ini --method induce --static-only --decoder moses --moses bin/moses -o run
+      boostfeat loop dev.fi -r dev.en --ini moses.ini --decoder moses -o run
     """
     from ..core.errors import InputError
     from ..loop.weights import read_start
