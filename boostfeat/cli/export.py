@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,7 +10,7 @@ import typer
 from ..export import ExportOptions
 from ..features.options import ResourceFiles
 from .carried import with_features
-from .common import emit, progress, say, say_missing
+from .common import AllowMissing, check_model, emit, progress, say, say_written
 from .flags import add
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ def export(
         ),
     ] = None,
     no_verify: Annotated[bool, typer.Option("--no-verify", help="Do not score the list both ways.")] = False,
+    allow_missing: AllowMissing = False,
     options: ExportOptions,
     quiet: bool,
     as_json: bool,
@@ -57,6 +58,7 @@ def export(
     from ..lists.store import read_store
     from ..model.model import Model
 
+    started = time.monotonic()
     exporter(to)  # an unknown target is an error before anything is read
     if verify and list_ and verify != list_:
         raise InputError("--list: expected the list of --verify or none, found another; give one of them")
@@ -67,7 +69,7 @@ def export(
     nbest = read_store(name) if name else None
     if nbest is not None and name:
         nbest = with_features(nbest, loaded, ResourceFiles(phrase_table=options.phrase_table), where=name, quiet=quiet)
-        say_missing(f"{Path(name).name} lacks", loaded.missing_features(nbest), quiet=quiet)
+        check_model(loaded, nbest, name, allow_missing=allow_missing, quiet=quiet)
     with progress(f"export to {to}", quiet=quiet) as bar:
         context = Context(nbest, options, carried(loaded), on_progress=bar.update)
         files, check = write(loaded, to, output, context, verify=not no_verify)
@@ -77,6 +79,7 @@ def export(
         return
     result = {"target": to, "files": files, "signature": loaded.signature, "verified": vars(check) if check else None}
     emit(result, "\n".join([*files, found]), as_json=as_json)
+    say_written(f"{loaded.signature.partition('|sha')[0]} for {to}", output, started, quiet=quiet)
 
 
 def _found(check: Check | None) -> str:

@@ -249,7 +249,7 @@ def test_a_list_without_scores_needs_a_model(boostfeat, tmp_path):
     code, _, err = boostfeat("rerank", tmp_path / "l.nbest")
     assert (code, "give a model with -m" in err) == (2, True)
     Model({"LM0": 1.0, "other": 1.0}).save(tmp_path / "m.json")
-    code, out, err = boostfeat("rerank", tmp_path / "l.nbest", "-m", tmp_path / "m.json")
+    code, out, err = boostfeat("rerank", tmp_path / "l.nbest", "-m", tmp_path / "m.json", "--allow-missing")
     assert (code, out) == (0, "b\n")
     assert "lacks features of the model, which count as 0: other" in err
 

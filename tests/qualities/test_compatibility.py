@@ -112,7 +112,7 @@ def test_newer_formats_are_refused(boostfeat, tmp_path):
         ["rerank", nbest, "-m", new / "tuned.json"],
         ["featurize", nbest, "--vocab", new / "more.vocab.json", "-o", out],
         ["import", new / "newer.jsonl", "-o", out],
-        ["compare", nbest, "--select", nbest, "--test", nbest, "--systems", "decoder", "-o", new / "run"],
+        ["compare", nbest, "--select", nbest, "--test", nbest, "--systems", "decoder", "--force", "-o", new / "run"],
         ["report", new / "run", "--test", nbest, "-o", out],
         ["loop", *few, "--decoder", "cat {model}", "--resume", "-o", new / "loop"],
     ):

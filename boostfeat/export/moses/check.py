@@ -11,6 +11,7 @@ import numpy as np
 from ...core.arrays import F64, I64, Bool
 from ...core.errors import InputError
 from ...core.strings import Strings
+from ...core.text import split_words
 from ...formats.moses.ini import Ini
 from ...formats.moses.phrase_table import SOURCE, SPARSE, TARGET, Entries, count_scores, read_entries
 from ...formats.moses.weights import read_weights
@@ -124,8 +125,8 @@ def check_table(model: Model, written: list[Path], context: Context) -> Check:
 def _sparse_score(entries: Entries, row: int, producer: str, weights: dict[str, float]) -> float:
     if not weights:
         return 0.0
-    tokens = entries.raw(row, SPARSE).decode().split()
-    values = zip(tokens[::2], tokens[1::2], strict=True)
+    tokens = entries.raw(row, SPARSE).split()  # as bytes: Unicode's other blanks are parts of names
+    values = zip([name.decode() for name in tokens[::2]], tokens[1::2], strict=True)
     return sum(weights.get(f"{producer}_{name}", 0.0) * float(value) for name, value in values)
 
 
@@ -133,7 +134,7 @@ def _check_unknown(nbest: NBest, pairs: _Pairs) -> None:
     """Moses copies or drops a word that no entry translates; any other phrase must have an entry."""
     for u in np.flatnonzero(~pairs.is_known).tolist():
         src, tgt = nbest.units.src[u].as_py(), nbest.units.tgt[u].as_py()
-        if len(src.split()) != 1 or tgt not in (src, ""):
+        if len(split_words(src)) != 1 or tgt not in (src, ""):
             raise InputError(
                 f"--phrase-table: expected the phrases of the list, found no entry {src + BAR + tgt!r}; "
                 "give the table that the list was decoded with"
