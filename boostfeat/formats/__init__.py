@@ -126,7 +126,8 @@ def _read_counted(paths: Sequence[str | Path], options: ReadOptions, *, format: 
 def left_out(nbest: NBest, *, format: str) -> list[str]:
     """What a list holds and a format has no place for. What would read back as something else is refused by ``write``."""
     module = _module(WRITERS, format)
-    return module.left_out(nbest) if hasattr(module, "left_out") else []
+    notes = ["keys of your own"] if nbest.notes and format != "jsonl" else []
+    return [*(module.left_out(nbest) if hasattr(module, "left_out") else ()), *notes]
 
 
 def write(nbest: NBest, stream: IO[bytes], *, format: str) -> None:
