@@ -142,6 +142,8 @@ def compare(
     names = [system.name for system in systems]
     if options.baseline not in (*names, CompareOptions.baseline):  # the default may be missing: then there are no p-values
         raise InputError(f"--baseline: expected one of the compared systems ({', '.join(names)}), found {options.baseline!r}")
+    if folder.path.is_dir() and isinstance(earlier := read_json(folder.path / "config.json"), dict):
+        refuse_newer(str(folder.path), earlier.get("boostfeat"), "compare", VERSION)
     inputs = {which: _describe(paths[which], options) for which in LISTS if which in paths}
     _check_together({which: inputs[which]["path"] for which in inputs}, allow_missing=allow_missing, force=force, warn=warn)
     with only_writer(folder.path):
@@ -176,8 +178,6 @@ def _compared(
 ) -> list[dict[str, Any]]:
     """Train, score and test the systems, in a folder that is ours."""
     folder.make()
-    if isinstance(earlier := read_json(folder.path / "config.json"), dict):
-        refuse_newer(str(folder.path), earlier.get("boostfeat"), "compare", VERSION)
     states: dict[str, dict[str, Any]] = {}
     for system in systems:  # all leftovers are looked at before any work
         made_from = _made_from(system, inputs, options)
