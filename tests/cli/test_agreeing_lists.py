@@ -43,6 +43,7 @@ def learnt(boostfeat) -> None:
     [
         "rerank select.nbest -m more.json",
         "score select.nbest -m more.json",
+        "explain select.nbest -m more.json",
         "show more.json --on select.nbest",
         "export more.json --to json -o out.json --verify select.nbest",
         "featurize select.nbest --templates mbr --model more.json -o out.nbest",
