@@ -135,7 +135,7 @@ def rescore(
     missing = scorer.missing()
     fix = "name the values of an osgx with --names, or those that featurize made with --vocab"
     seen = scorer.seen | (plan_features(plan) if plan else set())
-    wrong = lacking(missing, lists, seen=seen)
+    wrong = lacking(missing, lists, seen=seen) if model else ()  # files of weights are of all that a decoder may have
     check_missing(", ".join(graphs), missing, wrong, fix=fix, allow_missing=allow_missing, quiet=quiet)
     result: dict[str, Any] = {
         "sentences": len(lists),
