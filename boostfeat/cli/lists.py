@@ -406,9 +406,7 @@ def _chosen(nbest: NBest, model: str | None, store: str, files: ResourceFiles, *
     return best_choice(nbest, model_scores(nbest, model, store, files, allow_missing=allow_missing, quiet=quiet))
 
 
-def model_scores(
-    nbest: NBest, model: str | None, store: str, files: ResourceFiles, *, allow_missing: bool, quiet: bool
-) -> F64:
+def model_scores(nbest: NBest, model: str | None, store: str, files: ResourceFiles, *, allow_missing: bool, quiet: bool) -> F64:
     """[H] scores under a model file, whose features are computed where the list lacks them, or the decoder's own.
 
     Features that the list lacks and the model does not carry are an error.
