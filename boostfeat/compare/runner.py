@@ -175,7 +175,7 @@ def _compared(
     force: bool,
     report: Report,
     warn: Report,
-) -> list[dict[str, Any]]:
+) -> Results:
     """Train, score and test the systems, in a folder that is ours."""
     folder.make()
     states: dict[str, dict[str, Any]] = {}
