@@ -65,6 +65,8 @@ _EXPORTS = {
     "BoostReranker": "boosting.estimator",
     "SentenceKFold": "boosting.estimator",
     "Reranker": "rerank.reranker",
+    "FeaturePlan": "features",
+    "featurize": "features",
     "template": "features",
     "from_transformers": "formats.bridges",
     "from_ctranslate2": "formats.bridges",
@@ -74,6 +76,9 @@ _EXPORTS = {
 }
 
 
+__all__ = ["__version__", *_EXPORTS]  # pyright: ignore[reportUnsupportedDunderAll]
+
+
 def __getattr__(name: str) -> Any:
     if name in _EXPORTS:
         return getattr(import_module(f".{_EXPORTS[name]}", __name__), name)
@@ -81,7 +86,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *_EXPORTS]
+    return sorted(__all__)
 
 
 class _Templates(ModuleType):

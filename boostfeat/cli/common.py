@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,6 +18,7 @@ from ..core.threads import usable_cores
 
 if TYPE_CHECKING:
     from ..lists.nbest import NBest
+    from ..model.model import Model
 
 _LAST = {"rich_help_panel": "Common", "show_default": False}
 Seed = Annotated[int, typer.Option("--seed", min=0, metavar="N", help="Seed of all random choices [0]", **_LAST)]
@@ -56,11 +58,18 @@ AllowEdited = Annotated[
     ),
 ]
 
+Force = Annotated[
+    bool,
+    typer.Option("--force", help="Replace a file of another kind.", rich_help_panel=FILES, hidden=True),
+]
+
 ALL_CORES = usable_cores()
+PATIENCE = 2.0  # seconds after which a command shows that it is at work
 
 
 def emit(result: Any, text: str, *, as_json: bool) -> None:
     """Results go to standard output: text for people, or one JSON object."""
+    _Ticker.hide()
     sys.stdout.write((_json_text(result) if as_json else plain_lines(text.rstrip("\n"))) + "\n")
 
 
@@ -73,7 +82,14 @@ def _json_text(result: Any) -> str:
 def say(message: str, *, quiet: bool) -> None:
     """Messages go to standard error."""
     if not quiet:
+        _Ticker.hide()
         sys.stderr.write(plain(f"boostfeat: {message}") + "\n")
+
+
+def say_written(what: str, output: str, started: float, *, quiet: bool) -> None:
+    """The last line of a command: what it wrote, and how long it took since ``started`` (by time.monotonic)."""
+    if output != "-":
+        say(f"{what} -> {output} in {time.monotonic() - started:.1f} s", quiet=quiet)
 
 
 def check_lists(lists: Mapping[str, NBest | None], *, allow_missing: bool, quiet: bool) -> None:
@@ -83,6 +99,9 @@ def check_lists(lists: Mapping[str, NBest | None], *, allow_missing: bool, quiet
     given = {name: nbest for name, nbest in lists.items() if nbest is not None}
     for line in check_agreement(given, allow_missing=allow_missing):
         say(f"warning: {line}", quiet=quiet)
+
+
+FEATURIZE = "featurize it as the list that the model learnt from (--vocab)"
 
 
 @contextlib.contextmanager
@@ -97,15 +116,34 @@ def edited_models() -> Iterator[None]:
         accept_edited.reset(token)
 
 
-def say_missing(who: str, missing: Sequence[str], *, hint: str = "", quiet: bool) -> None:
-    """That a list or graph lacks features of the model, if it does."""
+def check_model(model: Model, nbest: NBest, path: str, *, allow_missing: bool, quiet: bool) -> None:
+    """Raise where a list lacks features that the model needs; say so where they are sparse, or a person wants it."""
+    from ..lists.agreement import lacking
+
+    missing = model.missing_features(nbest)
+    check_missing(os.path.basename(path), missing, lacking(missing, nbest), allow_missing=allow_missing, quiet=quiet)
+
+
+def check_missing(
+    who: str, missing: Sequence[str], wrong: Sequence[str], *, fix: str = "", allow_missing: bool, quiet: bool
+) -> None:
+    """Raise where a list or graph lacks features that it should have; else say what it lacks."""
+    from ..core.errors import InputError
+    from ..lists.agreement import shown
+
+    if wrong and not allow_missing:
+        raise InputError(
+            f"{who}: expected the features of the model, found none of {shown(wrong)}; {fix or FEATURIZE}, or give "
+            "--allow-missing: they count as 0 then"
+        )
     if missing:
-        more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
-        say(f"{who} features of the model, which count as 0: {', '.join(missing[:5])}{more}{hint}", quiet=quiet)
+        say(f"{who} lacks features of the model, which count as 0: {shown(missing)}", quiet=quiet)
 
 
 class Bar:
     """A progress bar on standard error, shown on a terminal when work takes more than a moment."""
+
+    shown = 0  # of all bars, those that can be seen
 
     def __init__(self, what: str, *, quiet: bool) -> None:
         self.what, self.quiet = what, quiet
@@ -117,6 +155,7 @@ class Bar:
         if self.quiet or not sys.stderr.isatty() or time.monotonic() - self._started < 0.5:
             return
         if self._progress is None:
+            _Ticker.hide()
             from rich.console import Console
             from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
@@ -130,11 +169,76 @@ class Bar:
             self._progress = Progress(*columns, console=Console(stderr=True), transient=True)
             self._task = self._progress.add_task(self.what, total=total, note=note)
             self._progress.start()
+            Bar.shown += 1
         self._progress.update(self._task, completed=done, total=total, note=note)
 
     def stop(self) -> None:
         if self._progress is not None:
             self._progress.stop()
+            self._progress = None
+            Bar.shown -= 1
+            _Ticker.hide()
+
+
+class _Ticker:
+    """What shows that a command is at work where it has nothing else to show: its name and the time, from PATIENCE seconds on.
+
+    Whatever is written, or has a bar of its own, hides it; it comes again after as long.
+    """
+
+    now: _Ticker | None = None  # of the command that runs
+
+    def __init__(self, what: str) -> None:
+        self.what, self._lock = what, threading.RLock()
+        self._progress: Any = None
+        self._began = time.monotonic()
+        self._timer = self._wait()
+
+    def _wait(self) -> threading.Timer:
+        timer = threading.Timer(PATIENCE, self._show)
+        timer.daemon = True
+        timer.start()
+        return timer
+
+    def _show(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        with self._lock:
+            if _Ticker.now is self and not Bar.shown and self._progress is None:
+                columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
+                self._progress = Progress(*columns, console=Console(stderr=True), transient=True)
+                self._progress.add_task(self.what, total=None)
+                self._progress.tasks[0].start_time = self._began
+                self._progress.start()
+
+    @classmethod
+    def hide(cls) -> None:
+        if cls.now is not None:
+            cls.now._hide(again=True)
+
+    def _hide(self, *, again: bool) -> None:
+        with self._lock:
+            self._timer.cancel()
+            if self._progress is not None:
+                self._progress.stop()
+                self._progress = None
+            if again:
+                self._timer = self._wait()
+
+
+@contextlib.contextmanager
+def at_work(what: str, *, quiet: bool) -> Iterator[None]:
+    """Show on a terminal that a command is at work, from PATIENCE seconds on."""
+    if quiet or _Ticker.now is not None or not sys.stderr.isatty():
+        yield
+        return
+    _Ticker.now = ticker = _Ticker(what)
+    try:
+        yield
+    finally:
+        _Ticker.now = None
+        ticker._hide(again=False)
 
 
 @contextlib.contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Mapping
 from shutil import get_terminal_size
 from typing import Annotated, Any
@@ -11,7 +12,7 @@ import typer
 
 from ..compare.options import CompareOptions
 from ..core.text_table import table
-from .common import Store, emit, progress, say
+from .common import AllowMissing, Store, emit, progress, say
 from .flags import Given, add
 
 
@@ -28,7 +29,12 @@ def compare(
         str | None, typer.Option("--test", help="The list that results are reported on; an ablation can do without.")
     ] = None,
     given: Annotated[Mapping[str, Any], Given(CompareOptions)],
-    force: Annotated[bool, typer.Option("--force", help="Replace what other lists or options left in the folder.")] = False,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Replace what others left in the folder; take lists of the same sentences."),
+    ] = False,
+    allow_missing: AllowMissing = False,
+    wide: Annotated[bool, typer.Option("--wide", help="All columns of the table, however wide the terminal is.")] = False,
     seed: int,
     threads: int,
     quiet: bool,
@@ -48,6 +54,7 @@ def compare(
     from ..compare.table import fitting, table_rows
     from ..core.errors import InputError
 
+    started = time.monotonic()
     ablation = {"baseline": "boost-local"} if given.get("ablation") else {}
     options = CompareOptions(**{**ablation, **given, "seed": seed})
     if test is None and not options.ablation:
@@ -67,15 +74,17 @@ def compare(
             say(f"warning: {line}", quiet=quiet)
 
         try:
-            results = run_comparison(paths, output, options, threads=threads, force=force, report=report, warn=warn)
+            how: dict[str, Any] = {"threads": threads, "force": force, "allow_missing": allow_missing}
+            results = run_comparison(paths, output, options, **how, report=report, warn=warn)
         except KeyboardInterrupt as error:
             error.args = (f"{output} keeps the finished systems; the same command goes on from there",)
             raise
     if as_json:
         emit({"output": output, "systems": results}, "", as_json=True)
     else:
-        header, rows, left_out = fitting(*table_rows(results), width=get_terminal_size().columns)
+        width = 10**6 if wide else get_terminal_size().columns
+        header, rows, left_out = fitting(*table_rows(results), width=width)
         emit(None, table(rows, header=header), as_json=False)
         if left_out:
-            say(f"the columns {', '.join(left_out)} do not fit here: {output}/table.md has them", quiet=quiet)
-    say(f"results, models and choices -> {output}", quiet=quiet)
+            say(f"the columns {', '.join(left_out)} do not fit here: --wide shows them, {output}/table.md has them", quiet=quiet)
+    say(f"results, models and choices -> {output} in {time.monotonic() - started:.1f} s", quiet=quiet)

@@ -127,4 +127,6 @@ def decode(
             summary["translations"] = translations
         emit({**summary, "features": decoder.names, "graph_features": graph_names(decoder.names)}, "", as_json=True)
     names = f"; the values of {search_graph} are named by --names {ini or ','.join(graph_names(decoder.names))}"
-    say(f"{len(sentences):,} sentences, {n_words:,} words in {seconds:.1f} s{names if search_graph else ''}", quiet=quiet)
+    written = ", ".join(path for path in outputs if path != "-")
+    wrote = f" -> {written}" if written else ""
+    say(f"{len(sentences):,} sentences, {n_words:,} words{wrote} in {seconds:.1f} s{names if search_graph else ''}", quiet=quiet)

@@ -9,7 +9,7 @@ import typer
 from ..core.text_table import table
 from ..features.options import ResourceFiles
 from .carried import with_features
-from .common import Store, emit
+from .common import AllowMissing, Store, check_model, emit
 from .flags import add
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ def explain(
         str | None, typer.Option("--metric", help="What is better (default: bleu, or the first quality column).")
     ] = None,
     top: Annotated[int, typer.Option("--top", min=1, help="Rows of features and trees to show.")] = 20,
+    allow_missing: AllowMissing = False,
     *,
     files: ResourceFiles,
     quiet: bool,
@@ -64,10 +65,7 @@ def explain(
     if sentence is not None:
         raw = _only(raw, sentence, store)
     nbest = with_features(raw, loaded, files, where=store, quiet=quiet)
-    if missing := loaded.missing_features(nbest):
-        raise InputError(
-            f"{store}: expected the model's feature {missing[0]!r}, found none; featurize the list as it was trained"
-        )
+    check_model(loaded, nbest, store, allow_missing=allow_missing, quiet=quiet)
     chosen, other = loaded.predict(nbest), decoder_choice(nbest)
     if sentence is not None:
         chosen, other = (_given(nbest, k, flag, own) for k, flag, own in ((hyp, "--hyp", chosen), (against, "--against", other)))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import time
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,7 +11,7 @@ import typer
 from ..export import ExportOptions
 from ..features.options import ResourceFiles
 from .carried import with_features
-from .common import emit, progress, say, say_missing
+from .common import AllowMissing, check_model, emit, progress, say, say_written
 from .flags import add
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ def export(
         ),
     ] = None,
     no_verify: Annotated[bool, typer.Option("--no-verify", help="Do not score the list both ways.")] = False,
+    allow_missing: AllowMissing = False,
     options: ExportOptions,
     quiet: bool,
     as_json: bool,
@@ -58,6 +59,7 @@ def export(
     from ..lists.store import read_store
     from ..model.model import Model
 
+    started = time.monotonic()
     exporter(to)  # an unknown target is an error before anything is read
     if verify and list_ and verify != list_:
         raise InputError("--list: expected the list of --verify or none, found another; give one of them")
@@ -68,7 +70,7 @@ def export(
     nbest = read_store(name) if name else None
     if nbest is not None and name:
         nbest = with_features(nbest, loaded, ResourceFiles(phrase_table=options.phrase_table), where=name, quiet=quiet)
-        say_missing(f"{Path(name).name} lacks", loaded.missing_features(nbest), quiet=quiet)
+        check_model(loaded, nbest, name, allow_missing=allow_missing, quiet=quiet)
     with progress(f"export to {to}", quiet=quiet) as bar:
         warn = partial(_warn, quiet=quiet)
         context = Context(nbest, options, carried(loaded), on_progress=bar.update, warn=warn)
@@ -79,6 +81,7 @@ def export(
         return
     result = {"target": to, "files": files, "signature": loaded.signature, "verified": vars(check) if check else None}
     emit(result, "\n".join([*files, found]), as_json=as_json)
+    say_written(f"{loaded.signature.partition('|sha')[0]} for {to}", output, started, quiet=quiet)
 
 
 def _warn(line: str, *, quiet: bool) -> None:

@@ -14,9 +14,10 @@ from ..core.options import same
 from ..core.text_table import table
 from ..features.options import ResourceFiles
 from .carried import feature_maker
-from .common import Store, emit, say
+from .common import AllowMissing, Force, Store, check_model, emit, say
 from .flags import add
 from .lists import group_table
+from .outputs import VOCAB, check_kind
 
 if TYPE_CHECKING:
     from ..features import FeaturePlan, Posterior
@@ -72,6 +73,8 @@ def featurize(
     hash_bits: Annotated[
         int, typer.Option("--hash", min=0, max=30, help="Hash each template's sparse names to 2^BITS; 0: keep them.")
     ] = 0,
+    allow_missing: AllowMissing = False,
+    force: Force = False,
     *,
     files: _Files,
     seed: int,
@@ -95,6 +98,7 @@ def featurize(
     from ..features import feature_groups
     from ..features.vocab import parse_products
     from ..lists.store import read_store, write_store
+    from ..model.model import Model
 
     started = time.monotonic()
     if output == "-":
@@ -114,11 +118,15 @@ def featurize(
         nbest = read_store(store)
         if frozen and templates:
             _check_repeated(templates, frozen, str(vocab), maker, nbest)
+        if model:
+            check_model(Model.load(model), nbest, store, allow_missing=allow_missing, quiet=quiet)
         vocab_out = None if frozen else str(Path(output).with_suffix("")) + ".vocab.json"
         if frozen:
             out = maker.apply(nbest, frozen)
         else:
             is_writable_target(str(vocab_out))
+            if not force:
+                check_kind(str(vocab_out), VOCAB)
             k = parse_products(products) if products else 0
             plan = maker.plan(templates or "large", min_count=min_count, hash_bits=hash_bits, products=k)
             gradient = partial(first_gradient, seed=seed, threads=threads)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from copy import copy
@@ -21,7 +22,7 @@ from typer.models import OptionInfo
 
 from ..core.errors import InputError
 from ..core.options import MOST, Option, OptionError, changed, default_text, options_of, titled
-from .common import ALL_CORES, AllowEdited, AsJson, Quiet, Seed, Threads, edited_models
+from .common import ALL_CORES, AllowEdited, AsJson, Force, Quiet, Seed, Threads, at_work, edited_models
 from .outputs import Command
 
 COMMON = {"seed": (Seed, 0), "threads": (Threads, ALL_CORES), "quiet": (Quiet, False), "as_json": (AsJson, False)}
@@ -86,6 +87,8 @@ def flagged(function: Callable[..., Any]) -> Callable[..., Any]:
             parameters.append(p.replace(kind=p.KEYWORD_ONLY, annotation=_bounded(p.name, p.annotation)))
     if MODELS & signature.parameters.keys():
         parameters.append(_keyword("allow_edited", AllowEdited, False))
+    if "output" in signature.parameters and "force" not in signature.parameters:
+        parameters.append(_keyword("force", Force, False))
     parameters += [_keyword(name, annotation, default) for name, (annotation, default) in COMMON.items()]
     if any(_info(p.annotation).hidden for p in parameters if isinstance(_info(p.annotation), OptionInfo)):
         parameters.append(_keyword("help_all", HelpAll, False))
@@ -93,7 +96,7 @@ def flagged(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def run(**values: Any) -> Any:
         values.pop("help_all", None)
-        edited = values.pop("allow_edited", False)
+        edited, quiet = values.pop("allow_edited", False), values["quiet"]
         values["threads"] = min(values["threads"], ALL_CORES)  # more would not help, and far more crash the system's
         arguments = {name: values.pop(name) for name in COMMON if name in signature.parameters}
         for name, given in spread.items():
@@ -101,7 +104,9 @@ def flagged(function: Callable[..., Any]) -> Callable[..., Any]:
             used = {name: value for name, value in used.items() if value is not None}
             arguments[name] = given.argument(used)
         arguments |= {name: values[name] for name in values if name in signature.parameters}
-        with edited_models() if edited else nullcontext():
+        on_terminal = values.get("output") == "-" and sys.stdout.isatty()  # what is written there is what it shows
+        what = function.__name__.strip("_")
+        with edited_models() if edited else nullcontext(), at_work(what, quiet=quiet or on_terminal):
             return function(**arguments)
 
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

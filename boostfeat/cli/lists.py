@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,7 +10,7 @@ import typer
 from ..core.text_table import table
 from ..features.options import ResourceFiles
 from .carried import with_features
-from .common import ModelFile, Store, emit, progress, reading, say, say_missing
+from .common import AllowMissing, ModelFile, Store, check_model, emit, progress, reading, say, say_written
 from .flags import add
 from .graphs import MANY, CoreNames, core_names
 
@@ -261,6 +260,7 @@ def convert(
     from ..formats import left_out, write
     from ..lists.store import read_store
 
+    started = time.monotonic()
     nbest = read_store(store)
     say_unwritten(nbest, format, quiet=quiet)
     with open_output(output) as stream:
@@ -269,18 +269,21 @@ def convert(
         say(f"--format {format} has no place for: {', '.join(missing)}", quiet=quiet)
     if as_json and output != "-":
         emit({**_sizes(nbest), "output": output}, "", as_json=True)
+    say_written(f"{len(nbest):,} sentences, {nbest.n_hyps:,} hypotheses, {format}", output, started, quiet=quiet)
 
 
 def rerank(
     store: Store,
     model: ModelFile = None,
     format: Annotated[
-        str, typer.Option("--format", help="text: the best, one line a sentence; moses, jsonl: the list, best first.")
+        str,
+        typer.Option("--format", help="text: the best, one line a sentence; the list, best first: moses, moses-enriched, jsonl."),
     ] = "text",
     output: Annotated[str, typer.Option("-o", "--output", help="'-' is standard output.")] = "-",
     stream: Annotated[
         bool, typer.Option("--stream", help="Answer JSON lines of standard input ('-') one by one, before the next is read.")
     ] = False,
+    allow_missing: AllowMissing = False,
     *,
     files: ResourceFiles,
     quiet: bool,
@@ -297,28 +300,33 @@ def rerank(
 
     import numpy as np
 
-    from ..core.errors import unknown_name
+    from ..core.errors import InputError, unknown_name
     from ..core.files import open_output
     from ..formats import write
     from ..lists.choices import best_choice, texts
     from ..lists.store import read_store
 
-    formats = ("text", "moses", "jsonl")
-    format = "jsonl" if as_json else format
+    started = time.monotonic()
+    formats = ("text", "moses", "moses-enriched", "jsonl")
     if format not in formats:
         raise unknown_name("format", format, formats)
+    if as_json and format not in ("text", "jsonl"):
+        raise InputError(f"--json: expected --format jsonl or none, found {format}; leave one of them out")
+    format = "jsonl" if as_json else format
     if stream:
         _answer(store, model, files, quiet=quiet)
         return
     nbest = read_store(store)
-    scores = model_scores(nbest, model, store, files, quiet=quiet)
-    with open_output(output) as out:
-        if format == "text":
+    scores = model_scores(nbest, model, store, files, allow_missing=allow_missing, quiet=quiet)
+    if format == "text":
+        with open_output(output) as out:
             out.write("".join(text + "\n" for text in texts(nbest, best_choice(nbest, scores))).encode())
-            return
+    else:
         say_unwritten(nbest, format, quiet=quiet)
         order = np.lexsort((np.arange(len(scores)), -scores, nbest.sent_of_hyp))
-        write(replace(nbest.take_hyps(order, nbest.hyp_ptr), score=scores[order]).compact(), out, format=format)
+        with open_output(output) as out:
+            write(replace(nbest.take_hyps(order, nbest.hyp_ptr), score=scores[order]).compact(), out, format=format)
+    say_written(f"{len(nbest):,} sentences reranked, {format}", output, started, quiet=quiet)
 
 
 def _answer(store: str, model: str | None, files: ResourceFiles, *, quiet: bool) -> None:
@@ -358,6 +366,7 @@ def score(
             "commas (default: bleu,bleu-sbp, and all quality columns).",
         ),
     ] = None,
+    allow_missing: AllowMissing = False,
     *,
     files: ResourceFiles,
     quiet: bool,
@@ -376,7 +385,7 @@ def score(
 
     nbest = read_store(store)
     wanted = metrics_of(metrics if metrics is not None else default_metrics(nbest), nbest)
-    chosen = _chosen(nbest, model, store, files, quiet=quiet)
+    chosen = _chosen(nbest, model, store, files, allow_missing=allow_missing, quiet=quiet)
     scorer = Scorer(nbest)
     results: dict[str, dict[str, Any]] = {}
     for metric in wanted:
@@ -388,17 +397,20 @@ def score(
     emit({"metrics": results, "sentences": len(nbest)}, table(rows, right=(1,)), as_json=as_json)
 
 
-def _chosen(nbest: NBest, model: str | None, store: str, files: ResourceFiles, *, quiet: bool) -> I64:
+def _chosen(nbest: NBest, model: str | None, store: str, files: ResourceFiles, *, allow_missing: bool, quiet: bool) -> I64:
     """[S] the best of each list. The output of one system leaves no choice: it needs neither scores nor a model."""
     from ..lists.choices import best_choice, first_choice
 
     if model is None and not nbest.has_scores and (nbest.hyp_ptr[1:] - nbest.hyp_ptr[:-1] <= 1).all():
         return first_choice(nbest)
-    return best_choice(nbest, model_scores(nbest, model, store, files, quiet=quiet))
+    return best_choice(nbest, model_scores(nbest, model, store, files, allow_missing=allow_missing, quiet=quiet))
 
 
-def model_scores(nbest: NBest, model: str | None, store: str, files: ResourceFiles, *, quiet: bool) -> F64:
-    """[H] scores under a model file, whose features are computed where the list lacks them, or the decoder's own."""
+def model_scores(nbest: NBest, model: str | None, store: str, files: ResourceFiles, *, allow_missing: bool, quiet: bool) -> F64:
+    """[H] scores under a model file, whose features are computed where the list lacks them, or the decoder's own.
+
+    Features that the list lacks and the model does not carry are an error.
+    """
     from ..core.errors import InputError
     from ..model.model import Model, on_trees
 
@@ -408,7 +420,7 @@ def model_scores(nbest: NBest, model: str | None, store: str, files: ResourceFil
         return nbest.score
     loaded = Model.load(model)
     nbest = with_features(nbest, loaded, files, where=store, quiet=quiet)
-    say_missing(f"{Path(store).name} lacks", loaded.missing_features(nbest), quiet=quiet)
+    check_model(loaded, nbest, store, allow_missing=allow_missing, quiet=quiet)
     with progress("scoring", quiet=quiet) as bar:
         token = on_trees.set(lambda done, n: bar.update(done, n, f"{n:,} trees"))
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +14,7 @@ from ..core.options import comma_list, typed
 from ..core.text_table import table
 from ..decoder.options import SearchOptions
 from ..loop.options import LoopOptions
-from .common import FILES, LEARNING, Settings, emit, progress, say
+from .common import FILES, LEARNING, AllowMissing, Settings, emit, progress, say, say_written
 from .flags import Given, add
 from .graphs import RareCoreNames, core_names
 from .tune import make_tuner, methods
@@ -142,6 +143,7 @@ def loop(
         bool, typer.Option("--resume", help="Go on where the same command stopped.", rich_help_panel=FILES)
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier run in the folder.", rich_help_panel=FILES)] = False,
+    allow_missing: AllowMissing = False,
     seed: int,
     threads: int,
     quiet: bool,
@@ -156,6 +158,7 @@ def loop(
     from ..core.errors import InputError
     from ..loop.weights import read_start
 
+    started = time.monotonic()
     if (select_input is None) != (not select_ref):
         raise InputError("--select-input, --select-ref: expected both or none, found one; give the other")
     if (start_file := init or ini) is None:
@@ -193,8 +196,9 @@ def loop(
     else:
         learner = _learner(method, settings or (), recipe, groups, limits, reweigh=reweigh, static_only=static_only)
     limits = replace(limits, seed=seed)
-    result = _run(corpora, used, learner, start, output, limits, threads=threads, resume=resume, force=force, quiet=quiet)
-    _show(result, output, quiet=quiet, as_json=as_json)
+    how = {"threads": threads, "resume": resume, "force": force, "allow_missing": allow_missing}
+    result = _run(corpora, used, learner, start, output, limits, how, quiet=quiet)
+    _show(result, output, started, quiet=quiet, as_json=as_json)
 
 
 def _corpora(source: str, ref: list[str], select_input: str | None, select_ref: list[str] | None) -> list[Corpus]:
@@ -213,10 +217,8 @@ def _run(
     start: Model,
     output: str,
     limits: LoopOptions,
+    how: Mapping[str, Any],
     *,
-    threads: int,
-    resume: bool,
-    force: bool,
     quiet: bool,
 ) -> Result:
     """The loop, with progress; the last lines of a decoder that fails are shown."""
@@ -240,7 +242,6 @@ def _run(
             bar.update(done, total, note)
 
         try:
-            how: dict[str, Any] = {"threads": threads, "resume": resume, "force": force}
             return run_loop(corpora, decoder, learner, start, output, limits, **how, report=report, warn=warn, tick=tick)
         except DecoderError as error:
             for line in error.tail:
@@ -251,7 +252,7 @@ def _run(
             raise
 
 
-def _show(result: Result, output: str, *, quiet: bool, as_json: bool) -> None:
+def _show(result: Result, output: str, started: float, *, quiet: bool, as_json: bool) -> None:
     from ..loop.driver import table_rows
 
     if as_json:
@@ -260,7 +261,7 @@ def _show(result: Result, output: str, *, quiet: bool, as_json: bool) -> None:
     else:
         header, rows = table_rows(result.rows, result.picked)
         emit(None, table(rows, header=header), as_json=False)
-    say(f"ended: {result.reason}; iteration {result.picked} -> {output}/model.json", quiet=quiet)
+    say_written(f"ended: {result.reason}; iteration {result.picked}", f"{output}/model.json", started, quiet=quiet)
 
 
 def _graph_decoder(

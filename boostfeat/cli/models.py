@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from typing import Annotated
 
 import typer
 
 from ..features.options import ResourceFiles
 from .carried import with_features
-from .common import Store, emit, say
+from .common import AllowMissing, Store, check_model, emit, say_written
 from .flags import add
 
 
@@ -22,6 +23,7 @@ def augment(
     model: Annotated[str, typer.Option("-m", "--model", help="A model with trees.", show_default=False)],
     output: Annotated[str, typer.Option("-o", "--output", help="The store to write.", show_default=False)],
     leaves: Annotated[bool, typer.Option("--leaves", help="A feature for every leaf, in place of one for every tree.")] = False,
+    allow_missing: AllowMissing = False,
     *,
     files: ResourceFiles,
     quiet: bool,
@@ -34,20 +36,25 @@ def augment(
       boostfeat augment dev.nbest -m model.json -o dev+trees.nbest
       boostfeat tune dev+trees.nbest --method pro --init model.json -o retuned.json
     """
+    from dataclasses import replace
+
     from ..core.files import is_writable_target
     from ..lists.store import read_store, write_store
     from ..model.model import Model
     from ..model.tree_columns import augment as add_trees
     from ..model.tree_columns import leaf_names
 
+    started = time.monotonic()
     is_writable_target(output)
     loaded = Model.load(model)
-    nbest = add_trees(with_features(read_store(store), loaded, files, where=store, quiet=quiet), loaded, leaves=leaves)
+    nbest = with_features(read_store(store), loaded, files, where=store, quiet=quiet)
+    check_model(replace(loaded, weights={}), nbest, store, allow_missing=allow_missing, quiet=quiet)  # its trees are applied
+    nbest = add_trees(nbest, loaded, leaves=leaves)
     write_store(nbest, output)
     names = list(leaf_names(loaded)) if leaves else [tree.name for tree in loaded.trees]
     if as_json:
         emit({"output": output, "features": names}, "", as_json=True)
-    say(f"{len(names)} tree features -> {output}", quiet=quiet)
+    say_written(f"{len(names)} tree features", output, started, quiet=quiet)
 
 
 def show(
@@ -62,6 +69,7 @@ def show(
         ),
     ] = 20,
     trees: Annotated[int, typer.Option("--trees", min=0, help="Trees to show, those of the largest effect; 0: all.")] = 25,
+    allow_missing: AllowMissing = False,
     *,
     files: ResourceFiles,
     quiet: bool,
@@ -81,5 +89,8 @@ def show(
     from .text import described_text
 
     loaded = Model.load(model)
-    what = describe(loaded, with_features(read_store(on), loaded, files, where=on, quiet=quiet) if on else None)
+    nbest = with_features(read_store(on), loaded, files, where=on, quiet=quiet) if on else None
+    if nbest is not None:
+        check_model(loaded, nbest, str(on), allow_missing=allow_missing, quiet=quiet)
+    what = describe(loaded, nbest)
     emit(what, described_text(what, top=top, most_trees=trees), as_json=as_json)

@@ -1,8 +1,9 @@
-"""Outputs never replace inputs: one rule for every command, before it begins."""
+"""Outputs never replace inputs, nor files of another kind: one rule for every command, before it begins."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -11,6 +12,16 @@ from typer.core import TyperCommand
 from ..core.errors import InputError
 
 OUTPUTS = ("output", "vocab_out", "nbest_output", "search_graph", "trace")  # parameters that name what is written
+STORE, MODEL, PAGE, TEXT, BINARY, VOCAB = "a store", "a model", "a page", "text", "a binary file", "a vocab"
+WRITES = {  # what -o of a command is; others write text
+    **dict.fromkeys(("import", "featurize", "augment", "join"), STORE),
+    **dict.fromkeys(("tune", "induce"), MODEL),
+    "report": PAGE,
+}
+EXPORTS = {"json": MODEL, "onnx": BINARY, "treelite": BINARY}
+RUNS = ("compare", "loop", "replicate")  # commands whose -o is a folder with a config.json
+_OURS = re.compile(rb'\{\s*"boostfeat":\s*"(model|vocab)/')
+_HEAD = 4096  # bytes that tell
 
 
 class Command(TyperCommand):
@@ -18,6 +29,8 @@ class Command(TyperCommand):
 
     def invoke(self, ctx: Any) -> Any:
         check_outputs(ctx.params)
+        if not ctx.params.get("force"):
+            check_kinds(str(ctx.info_name), ctx.params)
         return super().invoke(ctx)
 
 
@@ -29,11 +42,64 @@ def check_outputs(parameters: Mapping[str, Any]) -> None:
         for path in inputs:
             if os.path.isfile(path) and os.path.samefile(path, output):
                 raise InputError(f"-o {output}: expected another file than the inputs, found {path}; choose another output")
-            if os.path.isdir(path) and _is_inside(output, path) and not _is_page(output):
+            if os.path.isdir(path) and _is_inside(output, path) and kind_of(output) != PAGE:  # a page may be made anew
                 raise InputError(
                     f"-o {output}: expected a new file or one outside {path}, which is read, found one of its own; "
                     "choose another output"
                 )
+
+
+def check_kinds(command: str, parameters: Mapping[str, Any]) -> None:
+    """Raise where an output would replace a file of another kind than the command writes, or go into another kind of run."""
+    for name in OUTPUTS:
+        path = parameters.get(name)
+        if not isinstance(path, str):
+            continue
+        if command in RUNS:
+            _check_run(command, path)
+        else:
+            kind = EXPORTS.get(str(parameters.get("to")), WRITES.get(command, TEXT)) if name == "output" else TEXT
+            check_kind(path, kind)
+
+
+def check_kind(path: str, kind: str) -> None:
+    """Raise where there is a file of another kind; an empty one may become anything."""
+    if path == "-" or not os.path.isfile(path) or not os.path.getsize(path):
+        return
+    found = kind_of(path)
+    if found != kind:
+        raise InputError(
+            f"-o {path}: expected no file or {kind} to replace, found {found}; choose another output, or give --force"
+        )
+
+
+def kind_of(path: str) -> str:
+    """What a file is, by its first bytes."""
+    from ..core.files import read_head
+
+    try:
+        head = read_head(path, _HEAD)
+    except InputError:  # compressed, and damaged
+        return BINARY
+    if head.startswith(b"ARROW1"):
+        return STORE
+    if found := _OURS.match(head.lstrip()):
+        return MODEL if found[1] == b"model" else VOCAB
+    if head.lstrip()[:64].lower().startswith(b"<!doctype html"):
+        return PAGE
+    is_text = b"\0" not in head and head.decode("utf-8", "replace").rstrip("\ufffd").count("\ufffd") == 0
+    return TEXT if is_text else BINARY
+
+
+def _check_run(command: str, path: str) -> None:
+    from pathlib import Path
+
+    from ..core.strict_json import read_json
+
+    config = read_json(Path(path) / "config.json") if os.path.isdir(path) else None
+    kind = str(config.get("boostfeat", "")).partition("/")[0] if isinstance(config, dict) else ""
+    if kind in RUNS and kind != command:
+        raise InputError(f"-o {path}: expected a new folder or one of {command}, found a run of {kind}; choose another output")
 
 
 def _paths(value: Any) -> Iterator[str]:
@@ -45,9 +111,3 @@ def _paths(value: Any) -> Iterator[str]:
 
 def _is_inside(path: str, folder: str) -> bool:
     return os.path.commonpath([os.path.realpath(path), os.path.realpath(folder)]) == os.path.realpath(folder)
-
-
-def _is_page(path: str) -> bool:
-    """A report that stands in the folder it is about may be made anew."""
-    with open(path, "rb") as file:
-        return file.read(64).lstrip().lower().startswith(b"<!doctype html")

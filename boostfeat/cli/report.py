@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from typing import Annotated
 
 import typer
 
-from .common import emit, say
+from .common import emit, say_written
 from .flags import add
 
 
@@ -30,7 +31,8 @@ def report(
     """
     from ..report import write_report
 
+    started = time.monotonic()
     size = write_report(run, output, test=test)
     if as_json:
         emit({"output": output, "bytes": size}, "", as_json=True)
-    say(f"{output}: {size / 1e6:.1f} MB, open it in any browser", quiet=quiet)
+    say_written(f"a page of {size / 1e6:.1f} MB for any browser", output, started, quiet=quiet)

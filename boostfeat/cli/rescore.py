@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .common import emit, reading, say, say_missing
+from .common import AllowMissing, check_missing, emit, reading, say, say_written
 from .flags import add
 from .graphs import CoreNames, GraphMetric, core_names, metric_of
 
@@ -63,6 +63,7 @@ def rescore(
         ),
     ] = None,
     graph_format: Annotated[str, typer.Option("--graph-format", help="auto looks at the content.")] = "auto",
+    allow_missing: AllowMissing = False,
     *,
     threads: int,
     quiet: bool,
@@ -82,9 +83,10 @@ def rescore(
     from ..core.errors import InputError, unknown_name
     from ..core.files import is_writable_target, open_output, read_lines
     from ..features import FeaturePlan
-    from ..features.carried import carried
+    from ..features.carried import carried, plan_features
     from ..formats import write
     from ..formats.graphs import read_graphs
+    from ..lists.agreement import lacking
     from ..lists.build import ReadOptions
     from ..lists.choices import Score, Scorer, first_choice, oracle_choice, texts
     from ..metrics.metric import shown
@@ -130,12 +132,17 @@ def rescore(
                     chosen = oracle_choice(lists, of_lists.metric(by))
                     chosen = corpus_oracle(lists, chosen) if by == "bleu" else chosen
                     scores[f"oracle of the {nbest}-best"] = of_lists.score(chosen, by)
+    missing = scorer.missing()
+    fix = "name the values of an osgx with --names, or those that featurize made with --vocab"
+    seen = scorer.seen | (plan_features(plan) if plan else set())
+    wrong = lacking(missing, lists, seen=seen) if model else ()  # files of weights are of all that a decoder may have
+    check_missing(", ".join(graphs), missing, wrong, fix=fix, allow_missing=allow_missing, quiet=quiet)
     result: dict[str, Any] = {
         "sentences": len(lists),
         "hypotheses": lists.n_hyps,
         by: {name: {"score": s.score, "signature": s.signature} for name, s in scores.items()},
         "seconds": round(time.monotonic() - started, 3),
-        "missing": scorer.missing(),
+        "missing": missing,
     }
     if as_json and oracle and output == "-":
         emit({**result, "text": texts(lists, first_choice(lists))}, "", as_json=True)
@@ -147,10 +154,9 @@ def rescore(
                 write(lists, stream, format=format)
         if as_json and output != "-":
             emit({**result, "output": output}, "", as_json=True)
-    hint = "" if plan else "; those of featurize need --vocab"
-    say_missing("the graphs lack", scorer.missing(), hint=hint, quiet=quiet)
     for name, score in scores.items():
         say(f"{shown(by)} of the {name}: {score.score:.2f} ({score.signature})", quiet=quiet)
+    say_written(f"{len(lists):,} sentences, {lists.n_hyps:,} paths, {format}", output, started, quiet=quiet)
 
 
 def _model(model: str | None, weights: list[str] | None) -> Model | None:

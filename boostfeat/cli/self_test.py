@@ -80,7 +80,9 @@ def numba_cache() -> dict[str, Any]:
 
     here = Path(_margin.stats.cache_path)
     existing = next(place for place in (here, *here.parents) if place.exists())
-    root = Path(os.environ["NUMBA_CACHE_DIR"]) if os.environ.get("NUMBA_CACHE_DIR") else here.parent
+    package = Path(__file__).parents[1]
+    own = package if here.is_relative_to(package) else here.parent  # beside the modules, or where a user may write
+    root = Path(os.environ["NUMBA_CACHE_DIR"]) if os.environ.get("NUMBA_CACHE_DIR") else own
     return {"path": str(here), "writable": os.access(existing, os.W_OK), "kernels": sum(1 for _ in root.rglob("*.nbi"))}
 
 

@@ -26,10 +26,11 @@ from .. import __version__
 from ..boosting.first_gradient import first_gradient
 from ..core.arrays import I64, Array
 from ..core.errors import InputError, clip_json, refuse_newer
-from ..core.files import cannot_read, open_output
+from ..core.files import cannot_read, only_writer, open_output
 from ..core.processes import in_child, in_children
 from ..core.strict_json import read_json, write_json
 from ..features.carried import carrying
+from ..lists.agreement import check_agreement, shared_sentences
 from ..lists.choices import Scorer, decoder_choice, oracle_choice
 from ..lists.learnable import range_warnings
 from ..lists.nbest import NBest
@@ -125,23 +126,58 @@ def compare(
     *,
     threads: int = 1,
     force: bool = False,
+    allow_missing: bool = False,
     report: Report = lambda note: None,
     warn: Report = lambda note: None,
 ) -> Results:
     """Compare systems on the lists dev, select and, if it is given, test (``paths``); write ``run`` and return its results.json.
 
     Called again on the same folder it goes on from the systems that are finished. Systems run in processes of their own, so a
-    script that calls this needs the usual ``if __name__ == "__main__"``. ``warn`` gets a line for each feature that is left out.
+    script that calls this needs the usual ``if __name__ == "__main__"``. ``warn`` gets a line for each feature that is left out,
+    and for what else a reader of the table should know. The lists have to have the same features (or ``allow_missing``), and
+    not the same sentences (or ``force``).
     """
     options, folder = options or CompareOptions(), Folder(Path(run))
     systems = all_systems(options)
     names = [system.name for system in systems]
     if options.baseline not in (*names, CompareOptions.baseline):  # the default may be missing: then there are no p-values
         raise InputError(f"--baseline: expected one of the compared systems ({', '.join(names)}), found {options.baseline!r}")
-    inputs = {which: _describe(paths[which], options) for which in LISTS if which in paths}
-    folder.make()
-    if isinstance(earlier := read_json(folder.path / "config.json"), dict):
+    if folder.path.is_dir() and isinstance(earlier := read_json(folder.path / "config.json"), dict):
         refuse_newer(str(folder.path), earlier.get("boostfeat"), "compare", VERSION)
+    inputs = {which: _describe(paths[which], options) for which in LISTS if which in paths}
+    _check_together({which: inputs[which]["path"] for which in inputs}, allow_missing=allow_missing, force=force, warn=warn)
+    with only_writer(folder.path):
+        return _compared(folder, systems, paths, inputs, options, threads=threads, force=force, report=report, warn=warn)
+
+
+def _check_together(paths: Mapping[str, str], *, allow_missing: bool, force: bool, warn: Report) -> None:
+    """Raise where lists have other features, or the very same sentences; say what sentences they share, and what else differs."""
+    lists = {which: read_store(path) for which, path in paths.items()}
+    for line in check_agreement(lists, allow_missing=allow_missing):
+        warn(line)
+    for two in shared_sentences(lists):
+        if two.identical and not force:
+            raise InputError(
+                f"{two.a} and {two.b}: expected lists of different sentences, found the same {two.sentences:,} in both: "
+                "what is chosen on a list looks too good there; give another, or --force"
+            )
+        warn(f"{two}: what is learnt or chosen on them looks too good there")
+
+
+def _compared(
+    folder: Folder,
+    systems: Sequence[System],
+    paths: Mapping[str, str],
+    inputs: Mapping[str, Any],
+    options: CompareOptions,
+    *,
+    threads: int,
+    force: bool,
+    report: Report,
+    warn: Report,
+) -> Results:
+    """Train, score and test the systems, in a folder that is ours."""
+    folder.make()
     states: dict[str, dict[str, Any]] = {}
     for system in systems:  # all leftovers are looked at before any work
         made_from = _made_from(system, inputs, options)

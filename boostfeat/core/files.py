@@ -11,6 +11,7 @@ import lzma
 import os
 import queue
 import shutil
+import socket
 import sys
 import tempfile
 import threading
@@ -368,6 +369,57 @@ def _lock(file: int) -> bool | None:
         return False
     except OSError:
         return None
+
+
+@contextlib.contextmanager
+def only_writer(folder: str | Path) -> Iterator[None]:
+    """Make a run's folder where there is none; inside the block nobody else writes there.
+
+    ``.lock`` says who does. The system's lock on it ends with its process, however that ends: what a dead run left is taken
+    over. Where files cannot be locked, its process is looked for.
+    """
+    place = Path(folder) / ".lock"
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        file = _locked(place)
+    except OSError as error:
+        raise InputError(f"{folder}: expected a folder to write, found: {_why(error)}; choose another -o") from None
+    try:
+        os.ftruncate(file, 0)
+        os.write(file, _me().encode())
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(place)  # before the lock goes: a new file may be another's already
+        os.close(file)
+
+
+def _locked(place: Path) -> int:
+    """The open lock file, ours; one that its last owner removes meanwhile is made anew."""
+    while True:
+        file = os.open(place, os.O_RDWR | os.O_CREAT, 0o666)
+        ours = _lock(file)
+        with contextlib.suppress(FileNotFoundError):
+            owner = os.pread(file, 200, 0).decode("utf-8", "replace")
+            if ours is False or (ours is None and _is_at_work(owner)):
+                os.close(file)
+                who = f", process {owner}" if owner else ""
+                raise InputError(f"{place.parent}: expected a folder that no run writes to, found one at work{who}; wait for it")
+            if os.path.samestat(os.fstat(file), os.stat(place)):
+                return file
+        os.close(file)
+
+
+def _me() -> str:
+    return f"{os.getpid()} on {socket.gethostname()}"
+
+
+def _is_at_work(owner: str) -> bool:
+    """Whether the process that a lock names may be alive: another machine's cannot be asked."""
+    pid, _, host = owner.partition(" on ")
+    if not pid.isdecimal() or owner == _me():
+        return False
+    return host != socket.gethostname() or os.path.exists(f"/proc/{pid}")
 
 
 @contextlib.contextmanager

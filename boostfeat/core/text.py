@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 BLANKS = " \t"  # what Moses and its kin split at; a no-break space or another Unicode blank is part of a word
+_ASCII_WORD = re.compile(r"[^ \t\n\r\v\f]+")
 
 
 def split_words(text: str) -> list[str]:
@@ -16,3 +19,8 @@ def normal(text: str) -> str:
     if "\n" in text:
         text = text.replace("\r\n", " ").replace("\n", " ")
     return " ".join(split_words(text))
+
+
+def ascii_words(text: str) -> list[str]:
+    """The words of a text whose ends of lines are blanks too, as in neural decoders' tokens; Unicode's other blanks are not."""
+    return _ASCII_WORD.findall(text)

@@ -21,7 +21,7 @@ from ..boosting.stopping import scores_of, tree_scores
 from ..core.arrays import F64, I64, Array, first_use_order
 from ..core.feature_table import FeatureTable
 from ..lists.choices import Scorer, best_choice
-from ..lists.nbest import NBest, SparseRows, Units
+from ..lists.nbest import NBest, Notes, SparseRows, Units
 from ..losses.pairs import PairOptions, Pairs, sample_pairs, split_pairs
 from ..metrics.metric import metric_of
 from ..model.effects import squares_within_lists
@@ -75,6 +75,7 @@ def cut_part(nbest: NBest, first: int, last: int) -> tuple[NBest, I64]:
         score=nbest.score[a:b],
         stats=nbest.stats[a:b],
         quality=nbest.quality.take(slice(a, b)),
+        notes=Notes(),
         unit_ptr=nbest.unit_ptr[a : b + 1] - u,
         unit_idx=unit_idx,
         src_start=nbest.src_start[u:v],

@@ -11,6 +11,7 @@ from scipy import sparse
 from ..core.arrays import I64, offsets
 from ..core.errors import FormatError, clip
 from ..core.files import read_lines
+from ..core.text import split_words
 from ..lists.words import Words
 from .resources import UNKNOWN_CLUSTER
 
@@ -23,7 +24,7 @@ def read_clusters(path: str | Path) -> dict[str, str]:
     """Clusters of a file: ``word class`` (mkcls) or ``bits word count`` (Brown) lines."""
     out: dict[str, str] = {}
     for number, line in read_lines(path):
-        fields = line.split()
+        fields = split_words(line)
         if not fields:
             continue
         is_brown = len(fields) == 3 and not fields[0].strip("01") and fields[2].isdigit()

@@ -15,7 +15,7 @@ from ..core.files import decode, open_output, read_chunks
 from ..core.strict_json import finite, no_constant, parse_json
 from .registry import Template
 from .resources import Clusters, Posterior, Resources
-from .sets import ON_REQUEST, SETS
+from .sets import ON_REQUEST, SETS, TEMPLATES
 
 VERSION = 1
 MIN_COUNT = 2
@@ -59,7 +59,7 @@ class FeaturePlan:
     def of(
         cls,
         what: str,
-        registry: Mapping[str, Template],
+        registry: Mapping[str, Template] = TEMPLATES,
         resources: Resources | None = None,
         *,
         min_count: int | None = None,

@@ -15,6 +15,7 @@ from typing import IO
 
 from ..core.errors import FormatError, clip, unknown_name
 from ..core.files import read_head
+from ..lists.agreement import check_agreement
 from ..lists.build import ReadOptions
 from ..lists.merging import merge
 from ..lists.nbest import NBest
@@ -107,7 +108,11 @@ def read_all(paths: Sequence[str | Path], options: ReadOptions, *, format: str =
     if len(paths) > 1 and all((detect(path) if format == "auto" else format) in COUNTED for path in paths):
         return _read_counted(paths, options, format=format)
     lists = [read(path, options, format=format) for path in paths]
-    return lists[0] if len(lists) == 1 else merge(lists)
+    if len(lists) == 1:
+        return lists[0]
+    for line in check_agreement(dict(zip(map(str, paths), lists, strict=True)), allow_missing=True):
+        options.warn(f"warning: {line}")
+    return merge(lists)
 
 
 def _read_counted(paths: Sequence[str | Path], options: ReadOptions, *, format: str) -> NBest:
@@ -122,7 +127,8 @@ def _read_counted(paths: Sequence[str | Path], options: ReadOptions, *, format: 
 def left_out(nbest: NBest, *, format: str) -> list[str]:
     """What a list holds and a format has no place for. What would read back as something else is refused by ``write``."""
     module = _module(WRITERS, format)
-    return module.left_out(nbest) if hasattr(module, "left_out") else []
+    notes = ["keys of your own"] if nbest.notes and format != "jsonl" else []
+    return [*(module.left_out(nbest) if hasattr(module, "left_out") else ()), *notes]
 
 
 def write(nbest: NBest, stream: IO[bytes], *, format: str) -> None:

@@ -22,6 +22,7 @@ import numpy as np
 
 from ..core.arrays import F64, Array
 from ..core.errors import InputError
+from ..core.text import ascii_words
 from ..lists.build import ReadOptions, with_own_lines
 from ..lists.nbest import NBest
 from ..lists.tokens import DECODER_SCORE, END_OF_SENTENCE, TokenBuilder, TokenHyp, attention
@@ -268,7 +269,7 @@ def _vllm_hyp(sent: int, where: str, sample: Any) -> TokenHyp:
     score = nan if total is None else float(total)
     steps: Sequence[Mapping[int, Any]] = sample.logprobs or ()
     if not steps:
-        return TokenHyp(sent, as_piece(" " + " ".join(sample.text.split())), where, score, features)
+        return TokenHyp(sent, as_piece(" " + " ".join(ascii_words(sample.text))), where, score, features)
     if len(steps) != len(sample.token_ids):
         raise InputError(
             f"{where}: expected log-probabilities of {len(sample.token_ids)} tokens, found {len(steps)}; ask for logprobs=1"

@@ -11,6 +11,7 @@ from math import nan
 from pathlib import Path
 
 from ..core.errors import FormatError
+from ..core.text import normal
 from ..lists.build import ReadOptions
 from ..lists.nbest import NBest
 from ..lists.tokens import TokenBuilder, TokenHyp
@@ -43,5 +44,5 @@ def read(path: str | Path, options: ReadOptions) -> NBest:
                 where = f"{folder / 'text'}: {utt}"
                 value = as_number(score[utt], f"{folder / 'score'}: {utt}", "the score") if utt in score else nan
                 features = {"score": value} if value == value else {}
-                builder.add(TokenHyp(sent, " ".join(own[utt].split()), where, value, features))
+                builder.add(TokenHyp(sent, normal(own[utt]), where, value, features))
     return builder.finish()

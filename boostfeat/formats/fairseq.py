@@ -19,6 +19,7 @@ from math import log
 from pathlib import Path
 
 from ..core.errors import FormatError, clip
+from ..core.text import split_words
 from ..lists.build import ReadOptions
 from ..lists.nbest import NBest
 from ..lists.pieces import scheme_of_lines
@@ -82,7 +83,7 @@ def _record(hyp: _Hyp, *, in_pieces: bool) -> TokenHyp:
     detokenised = _scored(hyp.lines["D"], hyp.places["D"])[1] if "D" in hyp.lines else None
     scores = {}
     if "P" in hyp.lines:
-        scores[FEATURE] = [number(v, hyp.places["P"], "a token's score") * LN2 for v in hyp.lines["P"].split()]
+        scores[FEATURE] = [number(v, hyp.places["P"], "a token's score") * LN2 for v in split_words(hyp.lines["P"])]
     links, features = None, {DECODER_SCORE: hyp.score}
     signals: dict[str, list[float]] = {}
     if hyp.lines.get("A", "").strip():

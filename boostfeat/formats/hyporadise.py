@@ -11,6 +11,7 @@ from math import nan
 from pathlib import Path
 from typing import Any
 
+from ..core.text import normal
 from ..lists.build import ReadOptions, with_own_lines
 from ..lists.nbest import NBest
 from ..lists.tokens import TokenBuilder, TokenHyp
@@ -38,7 +39,7 @@ def read(path: str | Path, options: ReadOptions) -> NBest:
         builder.sentence(sent, where)
         for k, text in enumerate(texts):
             features = {name: column[k] for name, column in columns.items()}
-            builder.add(TokenHyp(sent, " ".join(text.split()), where, scores[k], features))
+            builder.add(TokenHyp(sent, normal(text), where, scores[k], features))
         refs.append([get(row, "output", str, where)] if "output" in row else [])
     keys.tell(path)
     nbest = builder.finish()

@@ -12,6 +12,7 @@ from typing import Any
 from ..core.errors import FormatError, clip_json
 from ..core.files import decode, read_bytes, read_lines
 from ..core.strict_json import no_constant, parse_json
+from ..core.text import BLANKS
 from ..lists.build import ReadOptions
 
 
@@ -129,10 +130,10 @@ def key_values(path: str | Path) -> dict[str, str]:
     """``key value`` lines, as Kaldi and ESPnet write; a value may be empty."""
     out: dict[str, str] = {}
     for number, line in read_lines(path):
-        key, _, value = line.strip().partition(" ")
+        key, _, value = line.strip(BLANKS).replace("\t", " ").partition(" ")
         if not key:
             continue
         if key in out:
             raise FormatError(f"{path}:{number}", expected="each utterance once", found=f"{key!r} twice", fix="remove one")
-        out[key] = value.strip()
+        out[key] = value.strip(BLANKS)
     return out

@@ -8,7 +8,8 @@
 Spans are half-open token offsets. A unit may also have ``src_text`` and ``tgt_text`` (else the words of its spans), ``align``
 and ``score``. ``x`` is dense and ``sparse`` is sparse, whatever the number of units that give it. The header may also list
 ``hyp_features`` (those of ``features`` that are dense; else the frequent ones are), ``sparse_features`` (their order) and
-``meta`` (how the list came about). Keys of other names are not kept, and the reader says so.
+``meta`` (how the list came about). Keys of other names travel along
+with sentences and hypotheses; those of the header and of units do not, and the reader says so.
 
 A hypothesis may have ``"quality": {"comet": 0.83, "edits": [3, 20]}``: how good it is, a number or a numerator and a
 denominator; if any has a column, all have. The header says which are better when lower: ``"lower_is_better": ["edits"]``;
@@ -31,13 +32,13 @@ import numpy as np
 from scipy import sparse
 
 from ..core.arrays import F64, offsets
-from ..core.errors import FormatError, clip_json, refuse_newer
+from ..core.errors import FormatError, InputError, clip_json, refuse_newer
 from ..core.files import decode, read_lines
 from ..core.strict_json import find_nul
 from ..core.strings import Strings
 from ..core.text import normal, split_words
 from ..lists.build import Builder, HypRecord, ReadOptions, UnitRecord, with_stats
-from ..lists.nbest import NBest, Qualities, SparseRows, strings
+from ..lists.nbest import NBest, Notes, Qualities, SparseRows, largest_ratio, strings
 from ..lists.quality import check_name
 from .fields import check_links
 
@@ -101,12 +102,30 @@ class _Keys:
 
     def __init__(self) -> None:
         self.unknown: dict[str, None] = {}
+        self.sentences: list[str] = []  # other keys of each sentence, in JSON
+        self.hyps: list[str] = []
 
     def header(self, line: str) -> _Header:
         return self._decode(_header, _open_header, line, _Header, "header.")
 
-    def sentence(self, line: str) -> _Sentence:
-        return self._decode(_sentence, _open_sentence, line, _Sentence, "")
+    def sentence(self, line: str, size: int | None) -> _Sentence:
+        """A sentence, whose other keys, and those of its first hypotheses, are kept."""
+        try:
+            value: _Sentence = _sentence.decode(line)
+            parsed: dict[str, Any] = {}
+        except msgspec.ValidationError:
+            value, parsed = _open_sentence.decode(line), msgspec.json.decode(line)
+        self.sentences.append(self._others(parsed, _Sentence))
+        hyps = value.hyps[:size]
+        self.hyps += [self._others(hyp, _Hyp) for hyp in parsed["hyps"][:size]] if parsed.get("hyps") else [""] * len(hyps)
+        return value
+
+    def notes(self) -> Notes:
+        return Notes(*(strings(own if any(own) else []) for own in (self.sentences, self.hyps)))
+
+    def _others(self, found: dict[str, Any], kind: type[msgspec.Struct]) -> str:
+        own = {key: value for key, value in found.items() if key not in kind.__struct_fields__}
+        return msgspec.json.encode(own).decode() if own else ""
 
     def unit(self, raw: msgspec.Raw) -> _Unit:
         return self._decode(_unit, _open_unit, raw, _Unit, "hyps.units.")
@@ -116,14 +135,8 @@ class _Keys:
             return strict.decode(raw)
         except msgspec.ValidationError:
             value = lenient.decode(raw)  # raises again where anything else is wrong
-        parsed = msgspec.json.decode(raw)
-        self._see(parsed, kind, at)
-        for hyp in parsed.get("hyps", ()) if kind is _Sentence else ():
-            self._see(hyp, _Hyp, "hyps.")
+        self.unknown |= {at + key: None for key in msgspec.json.decode(raw) if key not in kind.__struct_fields__}
         return value
-
-    def _see(self, found: dict[str, Any], kind: type[msgspec.Struct], at: str) -> None:
-        self.unknown |= {at + key: None for key in found if key not in kind.__struct_fields__}
 
     def tell(self, path: str | Path, warn: Callable[[str], None]) -> None:
         if self.unknown:
@@ -205,7 +218,7 @@ class _Lists:
     def add(self, line: str, where: str) -> None:
         size = self.options.size
         try:
-            sentence = self.keys.sentence(line)
+            sentence = self.keys.sentence(line, size)
             records = _hyp_records(sentence, size, self.header.unit_features, where, self.keys)
         except (msgspec.MsgspecError, RecursionError) as error:
             _explain(error, line, where, _SENTENCE)
@@ -234,6 +247,7 @@ class _Lists:
             ref_ptr=offsets(np.array([len(r) for r in refs], np.int64)),
             refs=strings([ref for own in refs for ref in own]),
             quality=self._qualities.finish(self.header, name),
+            notes=self.keys.notes(),
             meta=self.header.meta,
         )
         return with_stats(nbest, threads=self.options.threads) if refs and all(refs) else nbest
@@ -282,6 +296,10 @@ class _Qualities:
                     fix="no hypothesis has it: remove it",
                 )
         out, both = Qualities(), np.array(self.values).reshape(-1, max(1, len(names)), 2)
+        for k, name in enumerate(names):
+            if not isfinite(largest_ratio(both[:, k, 0], both[:, k, 1])):
+                fix = "repair the column"
+                raise FormatError(f"{path}: quality.{name}", expected="ratios that are finite", found="an infinite one", fix=fix)
         for k, name in enumerate(names):
             out = out.with_column(name, both[:, k, 0], both[:, k, 1], lower=name in header.lower_is_better)
         unit = tuple(max(u, header.quality_units.get(name, 1.0)) for name, u in zip(out.names, out.unit, strict=True))
@@ -523,11 +541,12 @@ def write(nbest: NBest, stream: IO[bytes]) -> None:
     stream.write(encode(header) + b"\n")
     units = _UnitWriter(nbest, sparse_names)
     texts, sources, refs = nbest.text.to_pylist(), nbest.source.to_pylist(), nbest.refs.to_pylist()
+    of_sentences, of_hyps = (_objects(notes) for notes in (nbest.notes.sentences, nbest.notes.hyps))
     for s, ident in enumerate(nbest.ids.tolist()):
         source = split_words(sources[s])
         hyps = []
         for h in range(nbest.hyp_ptr[s], nbest.hyp_ptr[s + 1]):
-            hyp: dict[str, Any] = {"text": texts[h]}
+            hyp: dict[str, Any] = {**(of_hyps[h] if of_hyps else {}), "text": texts[h]}
             if not isnan(nbest.score[h]):
                 hyp["score"] = float(nbest.score[h])
             features = dict(zip(nbest.extra_names, nbest.extra[h].tolist(), strict=True)) | _row(
@@ -542,7 +561,16 @@ def write(nbest: NBest, stream: IO[bytes]) -> None:
                 hyp["quality"] = {name: value if weight == 1 else (value, weight) for name, value, weight in pairs}
             hyps.append(hyp)
         own_refs = refs[nbest.ref_ptr[s] : nbest.ref_ptr[s + 1]]
-        stream.write(encode({"id": ident, "source": sources[s], "refs": own_refs, "hyps": hyps}) + b"\n")
+        others = of_sentences[s] if of_sentences else {}
+        stream.write(encode({**others, "id": ident, "source": sources[s], "refs": own_refs, "hyps": hyps}) + b"\n")
+
+
+def _objects(notes: Strings) -> list[dict[str, Any]]:
+    """Notes as they are written beside our own keys."""
+    try:
+        return [msgspec.json.decode(note, type=dict[str, Any]) if note else {} for note in notes.to_pylist()]
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise InputError(f"notes of the list: expected objects in JSON, found others ({error}); import it again") from None
 
 
 class _UnitWriter:

@@ -18,6 +18,7 @@ import numpy as np
 from ..core.arrays import offsets
 from ..core.errors import FormatError, InputError, clip
 from ..core.files import read_lines
+from ..core.text import normal
 from ..lists.build import ReadOptions
 from ..lists.nbest import NBest
 from ..lists.number_files import read_numbers
@@ -104,8 +105,8 @@ def _scores_of(lines: Sequence[str], places: Sequence[int], path: str) -> tuple[
                 names = [SCORE, *(f"{SCORE}_{k}" for k in range(1, width))]
                 rows = [[number(v, f"{path}:{n}", "the score") for v in p[own]] for n, p in zip(places, parts, strict=True)]
                 columns = {name: [row[k] for row in rows] for k, name in enumerate(names)}
-                return [" ".join(p[text].split(" ")).strip() for p in parts], columns
-    return [" ".join(line.replace("\t", " ").split(" ")).strip() for line in lines], {}
+                return [normal(p[text]) for p in parts], columns
+    return [normal(line) for line in lines], {}
 
 
 def _beside(spec: str, n: int, path: str, *, first: bool) -> tuple[str, list[float]]:

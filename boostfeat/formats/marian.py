@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from ..core.errors import FormatError, clip
 from ..core.files import read_head
+from ..core.text import split_words
 from ..lists.build import ReadOptions
 from ..lists.nbest import NBest
 from ..lists.tokens import DECODER_SCORE, TokenBuilder, TokenHyp, attention, finite_numbers
@@ -128,7 +129,7 @@ def _named(columns: list[tuple[int, list[float]]], added: list[str], where: str)
 def parse_alignment(text: str, where: str) -> tuple[list[tuple[int, int]] | None, list[list[float]] | None]:
     """(links, None) of ``0-0 1-2``, (None, weights [target, source]) of ``0.9,0.1 0.2,0.8``."""
     if _HARD.fullmatch(text):
-        return [(int(s), int(t)) for s, _, t in (point.partition("-") for point in text.split())], None
+        return [(int(s), int(t)) for s, _, t in (point.partition("-") for point in split_words(text))], None
     if not _SOFT.fullmatch(text):
         raise FormatError(where, expected="an alignment like 0-0 1-2", found=clip(text), fix="repair or remove this line")
     return None, _rows(text, where)
@@ -136,7 +137,7 @@ def parse_alignment(text: str, where: str) -> tuple[list[tuple[int, int]] | None
 
 def _split_alignment(field: str, where: str) -> tuple[str, str]:
     """(alignment, named features) of a field."""
-    head = field.split(maxsplit=1)[0] if field else ""
+    head = next(iter(split_words(field)), "")
     if not field or "=" in head:
         return "", field
     hard = _HARD.match(field)
@@ -152,7 +153,7 @@ def _split_alignment(field: str, where: str) -> tuple[str, str]:
 
 
 def _rows(aligned: str, where: str) -> list[list[float]]:
-    rows = [finite_numbers(row.replace(",", " "), where, "an alignment") for row in aligned.split()]
+    rows = [finite_numbers(row.replace(",", " "), where, "an alignment") for row in split_words(aligned)]
     if odd := next((v for row in rows for v in row if not 0 <= v <= 1.01), None):
         raise FormatError(where, expected="weights from 0 to 1", found=str(odd), fix="repair or remove this line")
     if any(len(row) != len(rows[0]) for row in rows):

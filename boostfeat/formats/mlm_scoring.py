@@ -11,6 +11,7 @@ from math import nan
 from pathlib import Path
 
 from ..core.errors import FormatError, clip_json
+from ..core.text import normal
 from ..lists.build import ReadOptions, with_own_lines
 from ..lists.nbest import NBest
 from ..lists.tokens import TokenBuilder, TokenHyp
@@ -40,7 +41,7 @@ def read(path: str | Path, options: ReadOptions) -> NBest:
             keys.see({k: v for k, v in hyp.items() if k not in numbers})
             features = {k: as_number(v, where, f"{key}.{k}") for k, v in numbers.items()}
             text = get(hyp, "text", str, f"{where}: {key}")
-            builder.add(TokenHyp(sent, " ".join(text.split()), where, features.get("score", nan), features))
+            builder.add(TokenHyp(sent, normal(text), where, features.get("score", nan), features))
         refs.append([get(own, "ref", str, where)] if "ref" in own else [])
     if not any(_HYP.fullmatch(key) for _, _, own in utterances if isinstance(own, dict) for key in own):
         found = clip_json([utt for _, utt, _ in utterances])

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import FormatError, clip_json
+from ..core.text import ascii_words
 from ..lists.build import ReadOptions
 from ..lists.nbest import NBest
 from ..lists.tokens import TokenBuilder, TokenHyp
@@ -61,7 +62,7 @@ def _hyp(sent: int, choice: dict[str, Any], where: str) -> tuple[TokenHyp, int]:
     values = [max(v, LOWEST) for v in values]
     features = {CUT: float(choice.get("finish_reason") == "length")}
     if not tokens:
-        return TokenHyp(sent, as_piece(" " + " ".join(text.split())), where, nan, features), low
+        return TokenHyp(sent, as_piece(" " + " ".join(ascii_words(text))), where, nan, features), low
     signals = _signals(values, tops) if tops else {}
     pieces = " ".join(map(as_piece, tokens))
     return TokenHyp(sent, pieces, where, sum(values), features, {NAME: values}, signals, text=text), low
@@ -69,7 +70,7 @@ def _hyp(sent: int, choice: dict[str, Any], where: str) -> tuple[TokenHyp, int]:
 
 def as_piece(token: str) -> str:
     """A token of plain text as SentencePiece would write it: blanks are ▁."""
-    return re.sub(r"\s", "▁", token)
+    return re.sub(r"\s", "▁", token, flags=re.ASCII)
 
 
 def _tokens(found: Any, where: str) -> tuple[list[str], list[float], list[dict[str, float]]]:

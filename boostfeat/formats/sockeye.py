@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import FormatError
+from ..core.text import normal
 from ..lists.build import ReadOptions, with_own_lines
 from ..lists.nbest import NBest
 from ..lists.tokens import TokenBuilder, TokenHyp
@@ -41,7 +42,7 @@ def read(path: str | Path, options: ReadOptions) -> NBest:
         for k, text in enumerate(texts):
             features = {("score" if f == 0 else f"score_{f}"): -v for f, v in enumerate(scores[k])}
             features |= {name: column[k] for name, column in columns.items()}
-            builder.add(TokenHyp(sent, " ".join(text.split(" ")).strip(), where, features.get("score", nan), features))
+            builder.add(TokenHyp(sent, normal(text), where, features.get("score", nan), features))
         sources.append(get(row, "text", str, where) if "text" in row else "")
         refs.append([get(row, "reference", str, where)] if "reference" in row else [])
     keys.tell(path)

@@ -19,6 +19,7 @@ import numpy as np
 from ..core.arrays import F64
 from ..core.errors import InputError, repeated
 from ..core.files import read_lines
+from ..core.text import normal
 from ..lists.build import ReadOptions
 from ..lists.joining import with_features
 from ..lists.mbr import expected_gains
@@ -39,7 +40,7 @@ def read_systems(specs: Sequence[str], options: ReadOptions) -> NBest:
     builder = TokenBuilder(options)
     for s in range(len(outputs[0])):
         for (_, path), lines in zip(named, outputs, strict=True):
-            builder.add(TokenHyp(s, " ".join(lines[s].split(" ")).strip(), f"{path}:{s + 1}"))
+            builder.add(TokenHyp(s, normal(lines[s]), f"{path}:{s + 1}"))
     nbest = builder.finish()
     return with_features(nbest, _features(nbest, [name for name, _ in named][: options.size], threads=options.threads))
 

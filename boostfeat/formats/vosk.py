@@ -12,6 +12,7 @@ from math import nan
 from pathlib import Path
 from typing import Any
 
+from ..core.text import normal, split_words
 from ..lists.build import ReadOptions
 from ..lists.nbest import NBest
 from ..lists.tokens import TokenBuilder, TokenHyp
@@ -31,7 +32,7 @@ def read(path: str | Path, options: ReadOptions) -> NBest:
         for hyp in get(row, "alternatives", list, where) if "alternatives" in row else [row]:
             hyp = get({"alternative": hyp}, "alternative", dict, where)
             keys.see(hyp)
-            text = " ".join(get(hyp, "text", str, where).split())
+            text = normal(get(hyp, "text", str, where))
             score = as_number(hyp["confidence"], where, "'confidence'") if "confidence" in hyp else nan
             features = {"confidence": score} if score == score else {}
             words = [get({"word": w}, "word", dict, where) for w in get(hyp, "result", list, where)] if "result" in hyp else []
@@ -43,7 +44,7 @@ def read(path: str | Path, options: ReadOptions) -> NBest:
 
 
 def _signals(words: list[dict[str, Any]], text: str, where: str) -> dict[str, list[float]]:
-    if [word.get("word") for word in words] != text.split():
+    if [word.get("word") for word in words] != split_words(text):
         return {}
     out = {}
     if all("conf" in word for word in words):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
 
 from ..core.errors import InputError
 from .nbest import NBest
@@ -11,44 +14,95 @@ _REMEDY = "featurize it as the other was (--vocab), or give --allow-missing: the
 
 
 def check_agreement(lists: Mapping[str, NBest], *, allow_missing: bool = False) -> list[str]:
-    """Raise where a list lacks features of the first, or was tokenised otherwise. Gives warnings of what else differs.
+    """Raise where a list lacks features of the first, or was featurized or tokenised otherwise. Gives lines on what else differs.
 
-    Dense features are columns that all lists of a kind have. Sparse ones come with the words of a list, so some are always
-    missing; a list that has none of them was not featurized as the first was.
+    Dense features are columns that all lists of a kind have. Sparse ones come with the words of a list: see ``lacking``.
     """
     (first, base), *others = lists.items()
-    warnings = []
+    lines = []
     for name, nbest in others:
         if nbest.tokenizer != base.tokenizer:
             raise InputError(
                 f"{name}: expected BLEU statistics by --tokenize {base.tokenizer}, as {first} has them, "
                 f"found {nbest.tokenizer}; import it again"
             )
-        sparse = base.sparse_names.to_pylist()
-        known = set(nbest.feature_names)
-        missing = [feature for feature in base.global_names if feature not in known]
-        if sparse and not known.intersection(sparse):
-            missing += sparse
-        if missing and not allow_missing:
-            raise InputError(f"{name}: expected the features of {first}, found none of {shown(missing)}; {_REMEDY}")
+        problems = []
+        if missing := _missing(base, nbest):
+            names = shown(missing)
+            problems.append((f"the features of {first}, found none of {names}", f"lacks {names} of {first}, which count as 0"))
+        vocabs = [one.meta.get("vocab") for one in (base, nbest)]
+        if all(vocabs) and vocabs[0] != vocabs[1]:
+            expected = f"templates as {first} has them, by the vocab {vocabs[0]}, found {vocabs[1]}"
+            problems.append((expected, f"was featurized by another vocab than {first}"))
+        for expected, line in problems:
+            if not allow_missing:
+                raise InputError(f"{name}: expected {expected}; {_REMEDY}")
+            lines.append(f"{name} {line}")
+        known = set(base.feature_names)
+        if more := [feature for feature in nbest.global_names if feature not in known]:
+            lines.append(f"{name} has features that {first} lacks, which are not used: {shown(more)}")
         counts = [len(one.refs) / max(1, len(one)) for one in (base, nbest)]
         if base.has_stats and nbest.has_stats and counts[0] != counts[1]:
-            warnings.append(f"{first} has {counts[0]:g} references a sentence, {name} has {counts[1]:g}")
-    return warnings
-
-
-def shared_sentences(lists: Mapping[str, NBest]) -> list[str]:
-    """A line for every two lists that have sentences in common, by source and references, with their number and share."""
-    keys = {name: _sentences(nbest) for name, nbest in lists.items()}
-    names = list(keys)
-    lines = []
-    for k, a in enumerate(names):
-        for b in names[k + 1 :]:
-            seen = set(keys[a])
-            both = sum(key in seen for key in keys[b])
-            if both:
-                lines.append(f"{a} and {b} share {both:,} sentences ({100 * both / len(keys[b]):.0f}% of {b})")
+            lines.append(f"{first} has {counts[0]:g} references a sentence, {name} has {counts[1]:g}")
     return lines
+
+
+def _missing(base: NBest, nbest: NBest) -> list[str]:
+    known, sparse = set(nbest.feature_names), base.sparse_names.to_pylist()
+    dense = [feature for feature in base.global_names if feature not in known]
+    return dense + (sparse if sparse and known.isdisjoint(sparse) else lacking(sparse, nbest))
+
+
+def lacking(names: Iterable[str], nbest: NBest, *, seen: Iterable[str] = ()) -> list[str]:
+    """Of features that a model or another list has, those that a list lacks and should have.
+
+    Sparse features come with the words of a list, so that some are always missing. They go by kind: pt: of pt:a|b, pt_ of
+    Moses' pt_a~b. Those of a kind that is sparse here, or that the list was featurized with, may be missing; also those of a
+    kind ``seen`` elsewhere, as in the graph that the list is from.
+    """
+    known = set(nbest.feature_names)
+    missing = [name for name in names if name not in known]
+    if not missing:
+        return []
+    made = json.loads(nbest.meta.get("templates", "[]"))
+    kinds = {_kind(name) for name in nbest.sparse_names.to_pylist()} | {group.get("prefix") for group in made}
+    kinds |= {_kind(name) for name in seen} - {""}
+    return [name for name in missing if _kind(name) not in kinds]
+
+
+def _kind(name: str) -> str:
+    """What the names of a sparse template begin with; "" for a name that stands alone."""
+    head, colon, _ = name.partition(":")
+    if colon:
+        return head + colon
+    head, bar, number = name.partition("_")
+    return head + bar if bar and not number.isdecimal() else ""
+
+
+@dataclass(frozen=True)
+class Shared:
+    """Two lists that have sentences in common."""
+
+    a: str
+    b: str
+    sentences: int
+    share: float  # of b
+    identical: bool  # all of both
+
+    def __str__(self) -> str:
+        return f"{self.a} and {self.b} share {self.sentences:,} sentences ({100 * self.share:.0f}% of {self.b})"
+
+
+def shared_sentences(lists: Mapping[str, NBest]) -> list[Shared]:
+    """Every two lists that have sentences in common, by source and references, with their number and share."""
+    keys = {name: _sentences(nbest) for name, nbest in lists.items()}
+    found = []
+    for a, b in combinations(keys, 2):
+        seen = set(keys[a])
+        both = sum(key in seen for key in keys[b])
+        if both:
+            found.append(Shared(a, b, both, both / len(keys[b]), sorted(keys[a]) == sorted(keys[b])))
+    return found
 
 
 def _sentences(nbest: NBest) -> list[tuple[str, ...]]:

@@ -425,12 +425,17 @@ def attach(nbest: NBest, *, source: Sequence[str] | None, refs: Sequence[Sequenc
         counts[nbest.ids] = np.diff(ptr)
         return offsets(counts)
 
+    def spread(texts: Strings) -> Strings:
+        own = dict(zip(nbest.ids.tolist(), texts.to_pylist(), strict=True)) if len(texts) else {}
+        return strings([own.get(s, "") for s in range(n)] if own else [])
+
     if source is None:  # what the list itself says, if anything
         own = dict(zip(nbest.ids.tolist(), nbest.source.to_pylist(), strict=True))
         source = [own.get(s, "") for s in range(n)]
     out = replace(
         nbest,
         ids=np.arange(n, dtype=np.int64),
+        notes=replace(nbest.notes, sentences=spread(nbest.notes.sentences)),
         source=strings([normal(line) for line in source]),
         ref_ptr=at_ids(nbest.ref_ptr),
         hyp_ptr=at_ids(nbest.hyp_ptr),

@@ -343,6 +343,6 @@ def plain_tokens(rows: Sequence[Sequence[str]]) -> list[list[str]]:
     words = tokenise(strings([" ".join(t.replace(" ", "▁") for t in row) for row in rows]))[0]
     scheme = scheme_of(words)
     if scheme == "none":
-        return [[t.strip() for t in row] for row in rows]
+        return [[t.strip(" \t\n\r") for t in row] for row in rows]
     joined = {name: join_pieces(tokenise(strings([name]))[0], scheme).text.to_pylist() for name in words.names.to_pylist()}
     return [["".join(joined.get(t.replace(" ", "▁"), [t])) for t in row] for row in rows]

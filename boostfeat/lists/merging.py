@@ -14,7 +14,7 @@ from ..core.arrays import I64, Array, offsets, segment_positions
 from ..core.errors import InputError
 from ..core.strings import Strings, string_buffers
 from .build import DENSE_SHARE, assemble, ordered_union, with_stats
-from .nbest import NBest, Qualities, SparseRows, Units, strings, take_strings
+from .nbest import NBest, Notes, Qualities, SparseRows, Units, strings, take_strings
 
 
 def stack(lists: Sequence[NBest]) -> NBest:
@@ -83,9 +83,19 @@ def stack(lists: Sequence[NBest]) -> NBest:
             extra_sparse=rows(lambda nb: nb.extra_sparse),
             sparse_names=sparse_names,
             quality=_joined_quality(spread),
+            notes=Notes(*(_joined_notes(spread, side) for side in ("sentences", "hyps"))),
             meta=lists[0].meta,
         )
     )
+
+
+def _joined_notes(lists: Sequence[NBest], side: str) -> Strings:
+    """Notes of all lists, where some list has any."""
+    if not any(len(getattr(nb.notes, side)) for nb in lists):
+        return strings([])
+    sizes = [len(nb) if side == "sentences" else nb.n_hyps for nb in lists]
+    own = [getattr(nb.notes, side) for nb in lists]
+    return pa.concat_arrays([notes if len(notes) else strings([""] * n) for notes, n in zip(own, sizes, strict=True)])
 
 
 def _joined_quality(lists: Sequence[NBest]) -> Qualities:
@@ -184,6 +194,7 @@ def regroup(nbest: NBest) -> NBest:
         nbest,
         ids=nbest.ids[starts],
         source=take_strings(nbest.source, starts),
+        notes=nbest.notes.take(np.arange(nbest.n_hyps), starts),
         ref_ptr=np.append(nbest.ref_ptr[starts], nbest.ref_ptr[-1]),
         hyp_ptr=np.append(nbest.hyp_ptr[starts], nbest.hyp_ptr[ends[-1]]),
     )

@@ -143,9 +143,26 @@ class Qualities:
         )
 
 
+@dataclass(frozen=True, eq=False)
+class Notes:
+    """What a list says of sentences and hypotheses that boostfeat has no use for: objects in JSON, which travel along."""
+
+    sentences: Strings = field(default_factory=lambda: strings([]))  # [S] "" where it says nothing; [] where it never does
+    hyps: Strings = field(default_factory=lambda: strings([]))  # [H] or []
+
+    def __bool__(self) -> bool:
+        return len(self.sentences) + len(self.hyps) > 0
+
+    def take(self, hyps: Array, sentences: Array | None = None) -> Notes:
+        """Those of these hypotheses, and of these sentences or all."""
+        own = self.sentences if sentences is None or not len(self.sentences) else take_strings(self.sentences, sentences)
+        return Notes(own, take_strings(self.hyps, hyps) if len(self.hyps) else self.hyps)
+
+
 def largest_ratio(value: F64, weight: F64) -> float:
     """The largest |value / weight|, but at least 1: in this unit a column's numbers are within ±1, as BLEU's are."""
-    ratio = np.divide(value, weight, out=np.zeros(len(value)), where=weight != 0)
+    with np.errstate(over="ignore"):
+        ratio = np.divide(value, weight, out=np.zeros(len(value)), where=weight != 0)
     return max(1.0, float(np.abs(ratio).max(initial=0.0)))
 
 
@@ -172,6 +189,7 @@ class NBest:
     extra_sparse: SparseRows  # [H]
     sparse_names: Strings  # [N] names of the sparse features of units and extras
     quality: Qualities = field(default_factory=Qualities)
+    notes: Notes = field(default_factory=Notes)
     meta: dict[str, str] = field(default_factory=dict)  # where it came from; not part of equality
 
     # -- construction ------------------------------------------------------------------------------------------------
@@ -198,6 +216,8 @@ class NBest:
             *((f"units.{f.name}", getattr(self.units, f.name), v) for f in fields(self.units)),
         ):
             _check("length of " + name, len(column), n)
+        for name, column, n in (("sentences", self.notes.sentences, s), ("hypotheses", self.notes.hyps, h)):
+            _check(f"notes of {name}", len(column), n if len(column) else 0)
         if self.quality.names:
             shape = (h, len(self.quality.names))
             for name, column in (("values", self.quality.value), ("weights", self.quality.weight)):
@@ -371,6 +391,7 @@ class NBest:
             score=self.score[hyps],
             stats=self.stats[hyps] if self.has_stats else self.stats,
             quality=self.quality.take(hyps),
+            notes=self.notes.take(hyps, sentences),
             unit_ptr=offsets(np.diff(self.unit_ptr)[hyps]),
             unit_idx=self.unit_idx[at],
             src_start=self.src_start[at],
@@ -460,6 +481,8 @@ def _sparse_sizes(rows: SparseRows, n: int) -> F64:
 def _same(a: Any, b: Any) -> bool:
     if isinstance(a, Qualities):
         return a.names == b.names and a.lower == b.lower and _same(a.value, b.value) and _same(a.weight, b.weight)
+    if isinstance(a, Notes):
+        return _same(a.sentences, b.sentences) and _same(a.hyps, b.hyps)
     if isinstance(a, SparseRows):
         return _same(a.ptr, b.ptr) and _same(a.idx, b.idx) and _same(a.val, b.val)
     if isinstance(a, np.ndarray):

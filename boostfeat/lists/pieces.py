@@ -183,7 +183,8 @@ def _without_empty(start: Bool, has_text: Bool, pieces: Words) -> Bool:
 def _decoded(raw: pa.LargeBinaryArray) -> tuple[Strings, I64]:
     """Texts with single blanks of UTF-8 bytes, which may be damaged, and their numbers of words. Each distinct one once."""
     encoded = raw.dictionary_encode()
-    words = [text.decode("utf-8", "replace").split() for text in encoded.dictionary.to_pylist()]
+    # as bytes: Unicode's other blanks are parts of words
+    words = [[word.decode("utf-8", "replace") for word in text.split()] for text in encoded.dictionary.to_pylist()]
     idx = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     counts = np.array([len(w) for w in words], np.int64)
     return take_strings(strings([" ".join(w) for w in words]), idx), counts[idx] if len(idx) else np.zeros(0, np.int64)

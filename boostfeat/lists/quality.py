@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import replace
+from math import isfinite
 
 import numpy as np
 
 from ..core.errors import InputError, clip
 from ..metrics.metric import METRICS, Metric, metric_of
 from .joining import check_numbers
-from .nbest import NBest
+from .nbest import NBest, largest_ratio
 from .number_files import Numbers, read_numbers, split_spec
 
 _NAME = re.compile(r"[^\s,=*]+")
@@ -22,6 +23,13 @@ def join_quality(nbest: NBest, name: str, numbers: Numbers, path: str, *, lower:
     check_name(name)
     check_numbers(nbest, numbers, path)
     weight = np.ones(len(numbers)) if numbers.denominators is None else numbers.denominators
+    if not isfinite(largest_ratio(numbers.values, weight)):
+        with np.errstate(over="ignore"):
+            k = int(np.flatnonzero(~np.isfinite(numbers.values / np.where(weight > 0, weight, 1.0)))[0])
+        raise InputError(
+            f"{path}: row {k + 1}: expected a numerator and a denominator of a finite ratio, found {numbers.values[k]:g} and "
+            f"{weight[k]:g}; repair the file"
+        )
     return replace(nbest, quality=nbest.quality.with_column(name, numbers.values, weight, lower=lower))
 
 

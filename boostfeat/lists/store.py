@@ -30,7 +30,7 @@ from ..core.errors import FormatError, InputError
 from ..core.files import atomic_path, cannot_read, is_special, open_output, read_bytes, read_head
 from ..core.strict_json import parse_json
 from ..core.strings import Strings
-from .nbest import NBest, Qualities, SparseRows, Units
+from .nbest import NBest, Notes, Qualities, SparseRows, Units, strings
 
 MAGIC = b"ARROW1"
 VERSION = 1
@@ -43,6 +43,7 @@ def write_store(nbest: NBest, path: str | Path) -> None:
         "text": nbest.text,
         "score": nbest.score,
         "stats": nbest.stats if nbest.has_stats else None,
+        "notes": nbest.notes.hyps if len(nbest.notes.hyps) else None,
         "quality": np.hstack([nbest.quality.value, nbest.quality.weight]) if nbest.quality.names else None,
         "units": _lists(nbest.unit_ptr, _struct({"unit": nbest.unit_idx, "src": nbest.src_start, "tgt": nbest.tgt_start})),
         "extra": nbest.extra,
@@ -51,6 +52,7 @@ def write_store(nbest: NBest, path: str | Path) -> None:
     sentences = _struct({
         "id": nbest.ids,
         "source": nbest.source,
+        "notes": nbest.notes.sentences if len(nbest.notes.sentences) else None,
         "refs": _lists(nbest.ref_ptr, nbest.refs),
         "hyps": _lists(nbest.hyp_ptr, hyps),
     })  # fmt: skip
@@ -200,6 +202,9 @@ def _nbest(batch: pa.RecordBatch, metadata: dict[str, str]) -> NBest:
         extra_sparse=_rows(hyps.field("sparse")),
         sparse_names=_text(names),
         quality=quality,
+        notes=Notes(
+            *(_text(t.field("notes")) if t.type.get_field_index("notes") >= 0 else strings([]) for t in (sentences, hyps))
+        ),
         meta=meta,
     )
     _check_values(nbest)

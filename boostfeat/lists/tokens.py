@@ -25,7 +25,7 @@ import pyarrow as pa
 from ..core.arrays import F64, HUGE, I64, Array, Bool, offsets, owners
 from ..core.errors import FormatError, clip
 from ..core.strings import Strings
-from ..core.text import split_words
+from ..core.text import ascii_words, split_words
 from .build import NameTable, ReadOptions, Triples, assemble, check_order
 from .nbest import NBest, SparseRows, Units, strings, take_strings
 from .pieces import MARKS, Joined, join_pieces, marked_rows, match_characters, scheme_of
@@ -255,13 +255,14 @@ class TokenBuilder:
         counts, unmatched = [], []
         for h, shown in enumerate(self._shown):
             own = range(ptr[h], ptr[h + 1])
-            words = rows[h].split() if shown is None else shown.split()
+            own_words = split_words(rows[h])
+            words = own_words if shown is None else ascii_words(shown)
             at = (
                 None
-                if shown is None or words == rows[h].split()
+                if shown is None or words == own_words
                 else match_characters([unescape(texts[w]).replace(" ", "") for w in own], words)
             )
-            if shown is None or words == rows[h].split():
+            if shown is None or words == own_words:
                 new = [(texts[w], int(joined.n_words[w]), w) for w in own]
             elif at is None:
                 unmatched.append(h)
@@ -533,11 +534,11 @@ def _with_ends(
 def finite_numbers(text: str, where: str, what: str) -> list[float]:
     """Numbers separated by blanks, all finite."""
     try:
-        values = [float(v) for v in text.split()]
+        values = [float(v) for v in split_words(text)]
     except ValueError:
         values = [nan]
     if "_" in text or not isfinite(sum(values)):
-        for token in text.split():
+        for token in split_words(text):
             _refuse_word(token, where, what)
     return values
 

@@ -10,7 +10,9 @@ from typing import Any
 
 from ..core.digests import digest_lines
 from ..core.errors import InputError
+from ..core.files import only_writer
 from ..core.strict_json import write_json
+from ..lists.agreement import check_agreement
 from ..lists.choices import Scorer, decoder_choice
 from ..lists.learnable import range_warnings
 from ..lists.merging import merge
@@ -48,6 +50,7 @@ def run_loop(
     threads: int = 1,
     resume: bool = False,
     force: bool = False,
+    allow_missing: bool = False,
     report: Callable[[str], None] = lambda note: None,
     warn: Callable[[str], None] = lambda note: None,
     tick: Tick = no_tick,
@@ -67,11 +70,11 @@ def run_loop(
     for level in (start.level if start.trees else None, learner.level):
         if level is not None:  # now, not after hours
             decoder.check_trees(level)
-    with folder.lock():
+    with only_writer(folder.path):
         parts = {"decoder": decoder.made_from(), "learner": learner.made_from(), "loop": options.made_from(), "input": inputs}
         made_from = {f"{part} {name}": value for part, values in parts.items() for name, value in values.items()}
         folder.open({**made_from, "start": start.signature}, resume=resume, force=force)
-        loop = _Loop(corpora, decoder, learner, start, folder, options, threads, report, warn, tick)
+        loop = _Loop(corpora, decoder, learner, start, folder, options, threads, report, warn, tick, allow_missing)
         rows: list[Mapping[str, Any]] = []
         reason = None
         while reason is None:
@@ -98,6 +101,7 @@ class _Loop:
     report: Callable[[str], None]
     warn: Callable[[str], None]
     tick: Tick
+    allow_missing: bool = False
     accumulated: dict[str, NBest] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
 
@@ -118,6 +122,9 @@ class _Loop:
                 folder.keep_list(k, corpus.name, self.decode(k, model, corpus))
             fresh[corpus.name] = folder.list(k, corpus.name)
         decoded = time.monotonic()
+        if k == 0:
+            for line in check_agreement(fresh, allow_missing=self.allow_missing):
+                self.warn(line)
         new = {name: self.accumulate(k, name, nbest) for name, nbest in fresh.items()}
         if done is None:
             done = {

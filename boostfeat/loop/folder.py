@@ -5,11 +5,10 @@ Every file is whole or absent, and an iteration's state.json is its last: what i
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,10 +51,6 @@ class Folder:
                     raise InputError(
                         f"{self.path}: expected the run's own {name} {was}, found {now}; give the same, or choose another -o"
                     )
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(f"{self.path}: expected a folder to write, found: {error.strerror}; choose another -o") from None
         write_json(self.path / "config.json", {"boostfeat": f"loop/{VERSION}", "made_from": made_from})
 
     def _clear(self, config: Mapping[str, Any] | None) -> None:
@@ -66,19 +61,6 @@ class Folder:
                 shutil.rmtree(entry)
         for name in ("results.json", "model.json"):
             (self.path / name).unlink(missing_ok=True)
-
-    @contextlib.contextmanager
-    def lock(self) -> Iterator[None]:
-        """Nobody else works in the folder; the lock ends with the process, however it ends."""
-        import fcntl
-
-        self.path.mkdir(parents=True, exist_ok=True)
-        with open(self.path / ".lock", "wb") as stream:
-            try:
-                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise InputError(f"{self.path}: expected a folder that no run works in, found one at work; wait for it") from None
-            yield
 
     # -- an iteration ------------------------------------------------------------------------------------------------
 

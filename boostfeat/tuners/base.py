@@ -5,6 +5,7 @@ A tuner is a frozen dataclass of its options with one method, ``fit(nbest, selec
 
 from __future__ import annotations
 
+import json
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -215,6 +216,37 @@ class EpochLog:
             "epoch": self.best_epoch,
         }
         return Model(weights=self.features.named(self.best), config=config, history=tuple(self.history))
+
+
+FITTED = 2000  # sentences that tell the decoder's weights
+
+
+def decoder_weights(nbest: NBest) -> tuple[dict[str, float], float] | None:
+    """(weights, share of the variance within lists that they explain) of the decoder's scores, by least squares.
+
+    Of dense features that no template made. Where a score is linear in them these are the decoder's own weights; they are
+    rounded, so that they do not depend on the order of sums. None where hypotheses have no scores, or all the same.
+    """
+    nbest = nbest[:FITTED]
+    made = {name for group in json.loads(nbest.meta.get("templates", "[]")) for name in group.get("features", ())}
+    names = [name for name in nbest.global_names if name not in made]
+    if not nbest.has_scores or not nbest.n_hyps or not names:
+        return None
+    nbest = learnable(nbest)
+    at = [nbest.global_names.index(name) for name in names]
+    both = np.column_stack([nbest.global_features[:, at], nbest.score])
+    n = np.maximum(np.diff(nbest.hyp_ptr), 1)[:, None]
+    # a row more, for empty lists at the end; sums of empty lists are wrong, and nobody's
+    both -= (np.add.reduceat(np.vstack([both, np.zeros(both.shape[1])]), nbest.hyp_ptr[:-1]) / n)[nbest.sent_of_hyp]
+    with np.errstate(over="ignore", invalid="ignore"):
+        scale = np.sqrt(np.mean(both**2, axis=0))
+    if not scale[-1] or not np.isfinite(scale).all():
+        return None
+    x, y = both[:, :-1] / np.where(scale[:-1] > 0, scale[:-1], 1.0), both[:, -1] / scale[-1]
+    w = np.linalg.lstsq(x.T @ x, x.T @ y, rcond=1e-9)[0]
+    found = w * scale[-1] / np.where(scale[:-1] > 0, scale[:-1], 1.0)
+    weights = {name: float(f"{value:.6g}") for name, value in zip(names, found.tolist(), strict=True) if abs(value) > 1e-12}
+    return weights, 1 - float(np.mean((y - x @ w) ** 2))
 
 
 def feature_warnings(features: Features, nbest: NBest, init: F64 | None) -> list[str]:

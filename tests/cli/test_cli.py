@@ -215,7 +215,7 @@ def test_the_demos_commands_are_lines_that_a_shell_reads(tmp_path):
         (["import", "{data}", "-o", "{tmp}/x"], "expected a file, found a folder"),
         (["score", "{stores}/dev.nbest", "--metrics", "bleu,comet"], "unknown metric 'comet': expected one of bleu, bleu-sbp, chrf, chrf++, ter, wer"),
         (["score", "{stores}/dev.nbest", "-m", "{data}/dev.src"], "dev.src: expected a model file in JSON"),
-        (["rerank", "{stores}/dev.nbest", "--format", "xml"], "unknown format 'xml': expected one of text, moses, jsonl"),
+        (["rerank", "{stores}/dev.nbest", "--format", "xml"], "unknown format 'xml': expected one of text, moses, moses-enriched, jsonl"),
         (["induce", "{stores}/dev.nbest", "--level", "galactic", "-o", "{tmp}/m"], "unknown level 'galactic': expected one of local, global"),
         (["induce", "{stores}/dev.nbest", "--shrinkage", "2", "-o", "{tmp}/m"], "shrinkage: expected a number above 0 up to 1, found 2.0"),
         (["induce", "{stores}/dev.nbest", "--max-leaves", "1", "-o", "{tmp}/m"], "--max-leaves"),
@@ -249,7 +249,7 @@ def test_a_list_without_scores_needs_a_model(boostfeat, tmp_path):
     code, _, err = boostfeat("rerank", tmp_path / "l.nbest")
     assert (code, "give a model with -m" in err) == (2, True)
     Model({"LM0": 1.0, "other": 1.0}).save(tmp_path / "m.json")
-    code, out, err = boostfeat("rerank", tmp_path / "l.nbest", "-m", tmp_path / "m.json")
+    code, out, err = boostfeat("rerank", tmp_path / "l.nbest", "-m", tmp_path / "m.json", "--allow-missing")
     assert (code, out) == (0, "b\n")
     assert "lacks features of the model, which count as 0: other" in err
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
-from boostfeat.cli.common import progress
+from boostfeat.cli import common
+from boostfeat.cli.common import at_work, progress, say
 from boostfeat.core.text_table import table
 
 pytestmark = pytest.mark.quick
@@ -33,3 +36,37 @@ def test_a_quiet_bar_is_not_shown(capsys, monkeypatch):
 
 def test_a_table_without_rows_is_nothing():
     assert table([]) == ""
+
+
+def seen(capsys, what: str) -> str:
+    """What was written to standard error until this was."""
+    found, deadline = "", time.monotonic() + 30
+    while what not in found and time.monotonic() < deadline:
+        time.sleep(0.01)
+        found += capsys.readouterr().err
+    return found
+
+
+def test_a_command_without_a_bar_shows_that_it_is_at_work(capsys, monkeypatch):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    monkeypatch.setattr(common, "PATIENCE", 0.05)
+    with at_work("scoring", quiet=False), at_work("of it", quiet=False):
+        assert "scoring" in seen(capsys, "scoring")
+        say("halfway", quiet=False)  # hides it, and it comes again
+        assert "scoring" in seen(capsys, "scoring")
+    capsys.readouterr()
+    with at_work("quiet", quiet=True):
+        time.sleep(0.1)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_bar_takes_the_place_of_the_sign(capsys, monkeypatch):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    monkeypatch.setattr(common, "PATIENCE", 0.05)
+    with at_work("scoring", quiet=False), progress("reading", quiet=False) as bar:
+        bar._started -= 1.0
+        bar.update(1, 3)
+        capsys.readouterr()
+        time.sleep(0.3)
+        assert "scoring" not in capsys.readouterr().err
+    assert common.Bar.shown == 0

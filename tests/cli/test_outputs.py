@@ -60,3 +60,68 @@ def test_what_an_earlier_command_wrote_is_replaced(folder: Path, boostfeat) -> N
     for _ in range(2):
         assert boostfeat("import", "list.moses", "-o", "new.nbest")[0] == 0
     assert len(read_store("new.nbest")) == 1
+
+
+KINDS = {
+    "text": "ref",
+    "a store": "dev.nbest",
+    "a model": "model.json",
+    "a vocab": "vocab.json",
+    "a page": "page.html",
+    "a binary file": "binary",
+}
+WRITERS = {
+    "import list.moses -o {out}": "a store",
+    "featurize dev.nbest --templates base -o {out}": "a store",
+    "augment dev.nbest -m model.json -o {out}": "a store",
+    "tune dev.nbest -o {out}": "a model",
+    "induce dev.nbest -o {out}": "a model",
+    "export model.json --to json -o {out}": "a model",
+    "export model.json --to onnx -o {out}": "a binary file",
+    "report run -o {out}": "a page",
+    "rerank dev.nbest -o {out}": "text",
+    "decode ref --nbest-output {out}": "text",
+}
+
+
+@pytest.mark.parametrize("command", WRITERS)
+def test_a_file_of_another_kind_is_replaced_by_force_only(folder: Path, boostfeat, command: str) -> None:
+    Path("vocab.json").write_text('{\n "boostfeat": "vocab/1"}')
+    Path("page.html").write_text("<!DOCTYPE html><p>")
+    Path("binary").write_bytes(b"\x7fELF\0\0")
+    for kind, file in KINDS.items():
+        Path("out").write_bytes(Path(file).read_bytes())
+        code, out, err = boostfeat(*command.format(out="out").split())
+        if kind == WRITERS[command]:
+            assert "choose another output, or give --force" not in err
+        else:
+            found = (
+                f"-o out: expected no file or {WRITERS[command]} to replace, found {kind}; choose another output, or give --force"
+            )
+            assert (code, out, err) == (2, "", f"boostfeat: {found}\n")
+            assert Path("out").read_bytes() == Path(file).read_bytes()
+            assert "give --force" not in boostfeat(*command.format(out="out").split(), "--force")[2]
+
+
+def test_the_vocab_beside_a_store_replaces_no_model(folder: Path, boostfeat) -> None:
+    Model({"a": 1.0}).save("more.vocab.json")
+    command = ["featurize", "dev.nbest", "--templates", "base", "-o", "more.nbest"]
+    code, _, err = boostfeat(*command)
+    assert (code, "more.vocab.json: expected no file or a vocab to replace, found a model" in err) == (2, True)
+    assert boostfeat(*command, "--force")[0] == 0
+    assert boostfeat(*command)[0] == 0  # over its own
+
+
+def test_a_run_of_another_kind_is_left_alone(folder: Path, boostfeat) -> None:
+    Path("run/config.json").write_text('{"boostfeat": "loop/1"}')
+    code, _, err = boostfeat("compare", "dev.nbest", "--select", "dev.nbest", "--test", "dev.nbest", "-o", "run")
+    assert (code, "-o run: expected a new folder or one of compare, found a run of loop" in err) == (2, True)
+
+
+def test_empty_and_compressed_files(folder: Path, boostfeat) -> None:
+    Path("new.nbest").touch()
+    assert boostfeat("import", "list.moses", "-o", "new.nbest")[0] == 0
+    for _ in range(2):
+        assert boostfeat("convert", "dev.nbest", "-o", "list.gz")[0] == 0
+    Path("list.gz").write_bytes(Path("list.gz").read_bytes()[:20])  # damaged: nobody knows what it was
+    assert boostfeat("convert", "dev.nbest", "-o", "list.gz")[0] == 2

@@ -34,6 +34,7 @@ def folder(tmp_path: Path, boostfeat) -> Path:
         ["show", "m.json", "--json"],
         ["show", "m.json", "--on", "list.nbest"],
         ["rerank", "list.nbest", "-m", "m.json"],
+        ["rerank", "list.nbest", "-m", "m.json", "--allow-missing"],
         ["import", "list", "-o", "no\x1bfolder/x"],
         ["show", "m.json", f"--{NAME}"],
     ],
@@ -53,7 +54,7 @@ def test_an_edited_model_is_accepted_by_name(folder: Path, boostfeat) -> None:
     code, _, err = boostfeat("rerank", folder / "list.nbest", "-m", folder / "m.json")
     assert code == 2
     assert "--allow-edited" in err
-    code, out, _ = boostfeat("rerank", folder / "list.nbest", "-m", folder / "m.json", "--allow-edited")
+    code, out, _ = boostfeat("rerank", folder / "list.nbest", "-m", folder / "m.json", "--allow-edited", "--allow-missing")
     assert (code, out) == (0, "a b\n")
     assert boostfeat("info", folder / "list.nbest", "--allow-edited")[0] == 2  # it reads no model
     assert boostfeat("rerank", folder / "list.nbest", "-m", folder / "m.json")[0] == 2  # and it is of one command only

@@ -14,12 +14,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from synthetic import SyntheticOptions, write_lists
+from synthetic import SyntheticOptions, synthetic_nbest, write_lists
 
 from boostfeat.compare.runner import METRICS, CompareOptions, Folder, compare
 from boostfeat.compare.systems import SYSTEMS, FitOptions, fit, parse_systems, search
 from boostfeat.compare.table import latex_table, markdown_table
 from boostfeat.core.errors import InputError
+from boostfeat.core.files import only_writer
 from boostfeat.core.processes import in_child
 from boostfeat.lists.choices import Scorer, decoder_choice, oracle_choice
 from boostfeat.lists.store import read_store, write_store
@@ -175,11 +176,12 @@ def test_nothing_is_done_twice(lists, whole):
     assert (whole / "results.json").read_bytes() == before
 
 
-def test_another_comparison_is_refused(lists, whole):
+def test_another_comparison_is_refused(lists, whole, tmp_path):
+    write_store(synthetic_nbest(SMALL, seed=9), other := str(tmp_path / "other.nbest"))
     with pytest.raises(
         InputError, match="found decoder made with another dev list; choose another -o, or replace it with --force"
     ):
-        compare({**lists, "dev": lists["select"]}, whole, OPTIONS)
+        compare({**lists, "dev": other}, whole, OPTIONS)
     with pytest.raises(InputError, match="found decoder made with seed '5', not '6'"):
         compare(lists, whole, replace(OPTIONS, seed=6))
 
@@ -302,3 +304,42 @@ def test_a_folder_that_cannot_be_made(lists, tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="expected a folder to write, found"):
         compare(lists, tmp_path / "file", OPTIONS)
+
+
+def test_lists_of_the_same_sentences_need_force(lists, tmp_path):
+    same = {**lists, "test": lists["select"]}
+    one = replace(OPTIONS, systems="decoder", trials=5)
+    with pytest.raises(InputError, match="select and test: expected lists of different sentences, found the same 40 in both"):
+        compare(same, tmp_path / "run", one)
+    assert not (tmp_path / "run").exists()
+    warnings: list[str] = []
+    compare(same, tmp_path / "run", one, force=True, warn=warnings.append)
+    assert warnings == [
+        "select and test share 40 sentences (100% of test): what is learnt or chosen on them looks too good there"
+    ]
+    assert not (tmp_path / "run" / ".lock").exists()
+
+
+def test_a_folder_at_work_is_left_alone(lists, whole):
+    with only_writer(whole), pytest.raises(InputError, match="found one at work, process"):
+        compare(lists, whole, OPTIONS)
+
+
+def test_lists_of_other_features_are_refused(lists, tmp_path):
+    nbest = read_store(lists["test"])
+    write_store(replace(nbest, unit_names=("other", *nbest.unit_names[1:])), tmp_path / "other.nbest")
+    other = {**lists, "test": str(tmp_path / "other.nbest")}
+    with pytest.raises(InputError, match=f"test: expected the features of dev, found none of {nbest.unit_names[0]}"):
+        compare(other, tmp_path / "run", OPTIONS)
+    warnings: list[str] = []
+    compare(other, tmp_path / "run", replace(OPTIONS, systems="decoder", trials=5), allow_missing=True, warn=warnings.append)
+    assert warnings[0].startswith(f"test lacks {nbest.unit_names[0]} of dev, which count as 0")
+
+
+def test_wide_shows_all_columns(boostfeat, lists, whole, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    command = ["compare", lists["dev"], "--select", lists["select"], "--test", lists["test"], *OPTIONS.flags(), "-o", str(whole)]
+    _, out, err = boostfeat(*command, "--wide")
+    assert {"MB", "length", "TER"} <= set(out.splitlines()[0].split())
+    assert "do not fit" not in err
+    assert re.search(r"-> \S+ in \d+\.\d s\n$", err)

@@ -9,6 +9,7 @@ import io
 import lzma
 import os
 import random
+import socket
 import stat
 import subprocess
 import sys
@@ -25,7 +26,16 @@ from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat.core import files
 from boostfeat.core.errors import FormatError, InputError
-from boostfeat.core.files import atomic_path, is_writable_target, on_progress, open_output, read_chunks, read_head, read_lines
+from boostfeat.core.files import (
+    atomic_path,
+    is_writable_target,
+    on_progress,
+    only_writer,
+    open_output,
+    read_chunks,
+    read_head,
+    read_lines,
+)
 from boostfeat.lists.store import write_store
 from boostfeat.model.model import Model
 
@@ -36,6 +46,7 @@ def zstd(data: bytes) -> bytes:
 
 COMPRESS = {"gz": gzip.compress, "xz": lzma.compress, "bz2": bz2.compress, "zst": zstd}
 KINDS = [*COMPRESS, "plain"]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
 # Bytes that do not compress much, so that every format has blocks to cut and damage; ends without a newline.
 LINES = [f"{i} ä€😀 {random.Random(i).getrandbits(256):x}" for i in range(3000)]
 DATA = "\n".join(LINES).encode()
@@ -451,3 +462,46 @@ def test_saving_takes_a_tenth_of_the_time(monkeypatch):
             now += 3.0
             sparing(lambda cost=cost: save(cost))
         assert saved == expected
+
+
+# -- one folder, one writer ---------------------------------------------------------------------------------------------
+
+
+def test_a_second_writer_is_told_who_is_at_work(tmp_path: Path) -> None:
+    who = f"process {os.getpid()} on {socket.gethostname()}"
+    expected = f"run: expected a folder that no run writes to, found one at work, {who}; wait"
+    with only_writer(tmp_path / "run"), pytest.raises(InputError, match=expected), only_writer(tmp_path / "run"):
+        pass
+    assert os.listdir(tmp_path / "run") == []
+    with only_writer(tmp_path / "run"):
+        pass
+
+
+def test_the_lock_of_a_killed_run_is_taken_over(tmp_path: Path) -> None:
+    code = "import os, signal; from boostfeat.core.files import only_writer\nwith only_writer('run'): os.kill(os.getpid(), signal.SIGKILL)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=ENVIRONMENT).returncode == -9
+    assert (tmp_path / "run" / ".lock").exists()
+    with only_writer(tmp_path / "run"):
+        assert (tmp_path / "run" / ".lock").read_text().startswith(f"{os.getpid()} on ")
+
+
+@pytest.mark.parametrize(
+    ("owner", "refused"),
+    [("1 on {host}", True), ("99999999 on {host}", False), ("99999999 on elsewhere", True), ("", False), ("no number", False)],
+)
+def test_where_files_cannot_be_locked_the_process_is_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: str, refused: bool
+) -> None:
+    monkeypatch.setattr(files, "_lock", lambda file: None)
+    (tmp_path / ".lock").write_text(owner.format(host=socket.gethostname()))
+    with pytest.raises(InputError, match="at work") if refused else contextlib.nullcontext(), only_writer(tmp_path):
+        pass
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with (
+        pytest.raises(InputError, match=r"file: expected a folder to write, found: .*; choose another -o"),
+        only_writer(tmp_path / "file"),
+    ):
+        pass

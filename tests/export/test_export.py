@@ -393,7 +393,7 @@ def test_command_verifies(boostfeat, lists, tmp_path, target, level):
     need(target)
     folder, nbest = lists
     arguments = ("export", folder / f"{level}.json", "--to", target, "--verify", folder / "test.nbest")
-    code, out, err = boostfeat(*arguments, "-o", tmp_path / "model.out", "--json")
+    code, out, err = boostfeat(*arguments, "-o", tmp_path / "model.out", "--json", "-q")
     assert (code, err) == (0, "")
     result = json.loads(out)
     assert sorted(result["files"]) == sorted(map(str, tmp_path.iterdir()))

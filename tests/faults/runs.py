@@ -19,7 +19,7 @@ from typing import Any
 
 DATA = Path(__file__).parents[2] / "data"
 TEMPORARY = re.compile(r"\..*\.tmp.{0,16}|\..*\..{8}|.*\.attempt")
-LOCK = ".lock"  # of a loop's folder: empty, and stays
+LOCK = ".lock"  # of a run's folder: what kill -9 leaves is taken over
 FILE_EVENTS = {"os.rename", "os.remove", "os.mkdir", "os.chmod", "os.rmdir"}
 EXPORTED = ("c", "moses", "json", "onnx", "treelite", "python", "cdec", "nbest")
 MARK = "BOOSTFEAT_FAULTS"  # in the environment of all processes of a run

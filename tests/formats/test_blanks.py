@@ -10,8 +10,11 @@ import pytest
 import sacrebleu
 
 from boostfeat.core.errors import FormatError
+from boostfeat.features.clusters import read_clusters
 from boostfeat.formats import read, write
 from boostfeat.formats.moses import enriched, search_graph
+from boostfeat.formats.moses.weights import read_weights
+from boostfeat.formats.systems import read_systems
 from boostfeat.lists.build import ReadOptions, attach
 from boostfeat.lists.choices import Scorer, first_choice
 from boostfeat.lists.nbest import NBest
@@ -108,3 +111,35 @@ def test_source_phrases_longer_than_any_buffer(tmp_path: Path) -> None:
     (tmp_path / "list").write_text("0 ||| x |0-99999,wa=0-0 ,total=-1, LM0= -1|  ||| LM0= -1 ||| -1\n")
     nbest = read(tmp_path / "list", ReadOptions(source=[source]), format="moses-enriched")
     assert nbest.units.src.to_pylist() == [source]
+
+
+NEURAL = {
+    "hyporadise": f'[{{"input": ["x{NB}y  z"], "output": "a", "am_score": [-1]}}]',
+    "mlm-scoring": f'{{"u": {{"hyp_1": {{"score": -1, "text": "x{NB}y  z"}}, "ref": "a"}}}}',
+    "sockeye": f'{{"sentence_id": 0, "translations": ["x{NB}y  z"], "scores": [[1]]}}',
+    "vosk": f'{{"alternatives": [{{"confidence": 1.5, "text": "x{NB}y  z"}}]}}',
+    "openai": f'{{"choices": [{{"text": "x{NB}y z", "logprobs": {{"tokens": ["x{NB}", "y", " z"], "token_logprobs": [-1, -2, -3]}}}}]}}',
+    "lines": f"x{NB}y  z\n",
+    "nemo": f"x{NB}y  z\t-1\n",
+    "marian": f"0 ||| ▁x{NB}y ▁z ||| WordScores= -1 -0.5 -0.25 ||| F0= -1.75 ||| -0.5\n",
+    "fairseq": f"S-0\ta\nH-0\t-0.5\tx{NB}y z\nP-0\t-1 -2 -0.5\n",
+}
+
+
+@pytest.mark.parametrize("format", NEURAL)
+def test_pieces_and_plain_texts_keep_their_blanks(tmp_path: Path, format: str) -> None:
+    (tmp_path / "list").write_text(NEURAL[format], encoding="utf-8", newline="")
+    nbest = read(tmp_path / "list", ReadOptions(n=1, warn=lambda text: None), format=format)
+    assert nbest.text.to_pylist() == [f"x{NB}y z"]
+    assert nbest.units.tgt.to_pylist()[:2] == [f"x{NB}y", "z"]
+
+
+def test_files_of_words_keep_their_blanks(tmp_path: Path) -> None:
+    for name, text in (("clusters", f"x{NB}y\t1\n"), ("weights", f"pt_x{NB}y 0.5\n")):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    assert read_clusters(tmp_path / "clusters") == {f"x{NB}y": "1"}
+    assert read_weights([tmp_path / "weights"]) == {f"pt_x{NB}y": 0.5}
+    systems = [tmp_path / "a", tmp_path / "b"]
+    for path in systems:
+        path.write_text(f"{NB}x  z{NB}\n", encoding="utf-8")
+    assert read_systems([f"{path.name}={path}" for path in systems], ReadOptions()).text.to_pylist() == [f"{NB}x z{NB}"] * 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,8 @@ import pytest
 from boostfeat.core.errors import InputError
 from boostfeat.formats import left_out, read, write
 from boostfeat.lists.build import Builder, HypRecord, ReadOptions, UnitRecord, attach
-from boostfeat.lists.nbest import NBest, Qualities, strings
+from boostfeat.lists.nbest import NBest, Notes, Qualities, strings
+from boostfeat.lists.store import read_store, write_store
 
 
 def a_list(text: str = "x y", units: list[UnitRecord] | None = None, **features: float) -> NBest:
@@ -78,21 +80,56 @@ def test_what_has_no_place_is_said() -> None:
     assert left_out(gap, format="moses") == ["2 sentences without hypotheses"]
 
 
-def test_keys_of_other_names_are_accepted_and_named_once(tmp_path: Path) -> None:
-    """F14: what a list has no place for does not travel, but it does not stop an import either."""
-    (tmp_path / "list").write_text(
-        '{"boostfeat": "nbest/1", "made_by": "me"}\n'
-        '{"id": 0, "z": 1, "hyps": [{"text": "a", "q": {"r": 2}, "units": [{"u": 1}]}, {"text": "b", "q": 3}]}\n'
-        '{"id": 1, "z": 2, "hyps": [{"text": "c"}]}\n'
-    )
+OWN_KEYS = (
+    '{"boostfeat": "nbest/1", "made_by": "me"}\n'
+    '{"id": 0, "z": 1, "hyps": [{"text": "a", "score": 1, "q": {"r": 2}, "units": [{"u": 1}]}, {"text": "b", "score": 2, "q": 3}]}\n'
+    '{"id": 2, "z": 2, "hyps": [{"text": "c", "score": 0}]}\n'
+)
+
+
+def test_keys_of_other_names_travel_along(tmp_path: Path, boostfeat) -> None:
+    """F14: metadata of one's own stays with its sentences and hypotheses, whatever is done with the list."""
+    (tmp_path / "list").write_text(OWN_KEYS)
+    (tmp_path / "other").write_text('{"boostfeat": "nbest/1"}\n{"id": 0, "hyps": [{"text": "d", "score": 9}]}\n')
+    (tmp_path / "src").write_text("x\ny\nz\n")
+    code, _, err = boostfeat("import", tmp_path / "list", tmp_path / "other", "-s", tmp_path / "src", "-o", tmp_path / "l.nbest")
+    assert (code, "not kept: 'header.made_by', 'hyps.units.u'\n" in err) == (0, True)
+    code, out, _ = boostfeat("rerank", tmp_path / "l.nbest", "--format", "jsonl")
+    rows = [json.loads(line) for line in out.splitlines()[1:]]
+    assert [(row["id"], row.get("z")) for row in rows] == [(0, 1), (1, None), (2, 2)]
+    assert [[(hyp["text"], hyp.get("q")) for hyp in row["hyps"]] for row in rows] == [
+        [("d", None), ("b", 3), ("a", {"r": 2})],
+        [],
+        [("c", None)],
+    ]
+    _, _, err = boostfeat("convert", tmp_path / "l.nbest", "--format", "moses", "-o", tmp_path / "moses")
+    assert "--format moses has no place for: " in err
+    assert "keys of your own" in err
+
+
+def test_notes_are_part_of_a_list(tmp_path: Path) -> None:
+    (tmp_path / "list").write_text(OWN_KEYS)
+    nbest = read(tmp_path / "list", ReadOptions(size=1, warn=lambda text: None))
+    assert (nbest.notes.sentences.to_pylist(), nbest.notes.hyps.to_pylist()) == (['{"z":1}', '{"z":2}'], ['{"q":{"r":2}}', ""])
+    assert nbest[1:].notes.sentences.to_pylist() == ['{"z":2}']
+    write_store(nbest, tmp_path / "store")
+    assert read_store(tmp_path / "store").differences(nbest) == []
+    bare = replace(nbest, notes=Notes())
+    assert not bare.notes
+    assert bare.differences(nbest) == ["notes"]
+    with pytest.raises(ValueError, match="notes of hypotheses: expected 2, found 1"):
+        replace(nbest, notes=Notes(hyps=strings(["{}"])))
+    with pytest.raises(InputError, match="notes of the list: expected objects in JSON, found others"):
+        write(replace(nbest, notes=Notes(hyps=strings(["", "[1]"]))), io.BytesIO(), format="jsonl")
+
+
+def test_keys_that_have_no_place_are_named_once(tmp_path: Path) -> None:
+    (tmp_path / "list").write_text(OWN_KEYS)
     told: list[str] = []
-    nbest = read(tmp_path / "list", ReadOptions(warn=told.append))
-    assert nbest.text.to_pylist() == ["a", "b", "c"]
+    read(tmp_path / "list", ReadOptions(warn=told.append))
     assert len(told) == 1
-    assert told[0].endswith(
-        "list: keys that a list has no place for are not kept: 'header.made_by', 'z', 'hyps.q', 'hyps.units.u'"
-    )
-    with pytest.warns(UserWarning, match="'hyps.q'"):  # a library user hears of it too
+    assert told[0].endswith("list: keys that a list has no place for are not kept: 'header.made_by', 'hyps.units.u'")
+    with pytest.warns(UserWarning, match="'hyps.units.u'"):  # a library user hears of it too
         read(tmp_path / "list", ReadOptions())
 
 

@@ -40,16 +40,20 @@ from boostfeat.features.phrase_table import read_phrase_counts
 from boostfeat.features.sets import TEMPLATES
 from boostfeat.features.vocab import Entry, FeaturePlan
 from boostfeat.formats.graphs import read_graphs
-from boostfeat.formats.join_files import read_tokens
+from boostfeat.formats.join_files import read_other, read_tokens
 from boostfeat.formats.moses import enriched as moses_enriched
 from boostfeat.formats.moses import search_graph as moses_osgx
 from boostfeat.formats.moses.ini import Ini
 from boostfeat.formats.moses.phrase_table import COUNTS, Entries, read_entries, spliced
 from boostfeat.formats.moses.weights import read_weights
+from boostfeat.formats.systems import read_systems
 from boostfeat.lists.build import ReadOptions, attach
+from boostfeat.lists.joining import join_column, join_list, join_tokens
 from boostfeat.lists.nbest import NBest, strings
 from boostfeat.lists.number_files import read_numbers
+from boostfeat.lists.quality import join_qualities
 from boostfeat.lists.store import read_store, write_store
+from boostfeat.lists.words import parse_alignments
 from boostfeat.lm.automaton import LanguageModel
 from boostfeat.loop.online import State
 from boostfeat.loop.weights import read_start
@@ -67,13 +71,20 @@ from .samples import (
     CDEC_WEIGHTS,
     COUNTED_LINES,
     ENRICHED,
+    ESPNET,
+    ESPNET_SCORES,
     FAIRSEQ,
     FOREST,
+    GRAPH_INI,
     GROUPS,
     HYPERGRAPH,
     HYPORADISE,
     INI,
     INLINE,
+    JOINED,
+    JOINED_COLUMN,
+    JOINED_JSON,
+    JOINED_LIST,
     JOSHUA,
     JSONL,
     LINES,
@@ -288,6 +299,53 @@ def read_any_graphs(path: str) -> NBest:
     )
 
 
+def espnet_reader(part: str, sample: str) -> Reader:
+    """A file of ESPnet's folder, the others intact: a link there leads to the input."""
+
+    def read(path: str) -> NBest:
+        folder = Path(path).parent / "exp"
+        if not folder.exists():
+            for best, files in ESPNET_FOLDER.items():
+                (folder / best).mkdir(parents=True)
+                for name, content in files.items():
+                    (folder / best / name).write_text(content)
+            (folder / "1best_recog" / part).unlink()
+            (folder / "1best_recog" / part).symlink_to(path)
+        return formats.read(folder, OPTIONS)
+
+    return Reader(text(sample), read, good_list)
+
+
+ESPNET_FOLDER = {f"{k}best_recog": {"text": ESPNET, "score": ESPNET_SCORES} for k in (1, 2)}
+
+
+def joined(put: Callable[..., NBest], read: Callable[[str], Any], *samples: str) -> Reader:
+    """What join puts beside a list of three hypotheses."""
+    return Reader(text(*samples), lambda path: put(joined_to(), "x", read(path), path), good_list, VALUE)
+
+
+@lru_cache
+def joined_to() -> NBest:
+    """Of 2, 1 and 1 words."""
+    return formats_read_text("0 ||| the house |0-0| ||| ||| 1\n0 ||| a |0-0| ||| ||| 2\n1 ||| yes |0-0| ||| ||| 2\n")
+
+
+def named_graph(path: str) -> NBest:
+    """A graph whose values are named by an ini, which is the input."""
+    graph = os.path.join(os.path.dirname(path), "graph")
+    if not os.path.exists(graph):
+        Path(graph).write_text(OSGX)
+    return formats.read(graph, ReadOptions(size=8, names=tuple(Ini.read(path).score_names())), format="moses-osgx")
+
+
+def systems_of(path: str) -> NBest:
+    """The outputs of two systems, one of them the input."""
+    other = os.path.join(os.path.dirname(path), "other")
+    if not os.path.exists(other):
+        Path(other).write_text(LINES)
+    return read_systems([f"a={path}", f"b={other}"], OPTIONS)
+
+
 def edited_model(path: str) -> Model:
     """With the signature checked, all damage would end there."""
     return Model.load(path, allow_edited=True)
@@ -430,6 +488,19 @@ READERS: dict[str, Reader] = {
     "vosk": a_list("vosk", VOSK, mutations=VALUE),
     "openai": a_list("openai", OPENAI, mutations=VALUE),
     "lines-list": a_list("lines", TABBED, COUNTED_LINES, options=ReadOptions(n=2, warn=lambda message: None)),
+    "opennmt": a_list("opennmt", LINES, COUNTED_LINES, options=ReadOptions(n=1, warn=lambda message: None)),
+    "nemo": a_list("nemo", TABBED, options=ReadOptions(n=2, units="token", warn=lambda message: None)),
+    "lines-counts": Reader(text("2\n1\n0\n"), beside("list", LINES, lambda path, own: formats.read(own, ReadOptions(counts=path), format="lines")), good_list),
+    "lines-scores": Reader(
+        text(NUMBERS, JOINED_COLUMN), beside("list", LINES, lambda path, own: formats.read(own, ReadOptions(n=1, scores=(path,)), format="lines")), good_list, VALUE
+    ),
+    "systems": Reader(text(LINES), systems_of, good_list),
+    "espnet": espnet_reader("text", ESPNET),
+    "espnet-scores": espnet_reader("score", ESPNET_SCORES),
+    "join-column": joined(join_column, read_numbers, NUMBERS, JOINED_COLUMN),
+    "join-tokens": joined(join_tokens, read_tokens, JOINED, JOINED_JSON),
+    "join-list": joined(join_list, lambda path: read_other(path, threads=1, warn=lambda message: None), JOINED_LIST),
+    "quality": Reader(text(NUMBERS, "1 2\n3 4\n0 1\n"), lambda path: join_qualities(joined_to(), [f"q={path}"], ["q"]), good_list, VALUE),
     "numbers": Reader(text(NUMBERS, NUMBERS_TSV, NUMBERS_JSON), read_numbers, lambda found: good_numbers(dict(enumerate(found.values))), VALUE),
     "numbers-column": Reader(text(RATIO_TSV, RATIO_JSON), lambda path: read_numbers(f"{path}:x,y"), mutations=VALUE),
     "numbers-of-tokens": Reader(text(NUMBERS, "1 2\n\n-3 4 5\n", TOKENS_JSON), read_tokens, mutations=VALUE),
@@ -466,6 +537,7 @@ READERS: dict[str, Reader] = {
     "weights": Reader(text(SPARSE, CDEC_WEIGHTS), lambda path: read_weights([path]), good_numbers),
     "setup": Reader(text(INI), read_setup, lambda ini: good_numbers(ini.weights), real="fi-en/moses.ini"),
     "ini": Reader(text(INI), Ini.read, good_ini, real="fi-en/moses.ini"),
+    "graph-names": Reader(text(GRAPH_INI), named_graph, good_list, real="fi-en/moses.ini"),
     "arpa": Reader(text(ARPA), LanguageModel.load, lambda lm: lm.score("this is is x")),
     "phrase-table": Reader(
         text(TABLE), lambda path: (read_phrase_table(path), read_phrase_table(path, ["das haus"])), real="fi-en/system/phrase*.xz"
@@ -484,6 +556,7 @@ READERS: dict[str, Reader] = {
     "alignment": Reader(
         text("0-0 1-1 3-2\n\n0-0\n"), lambda path: make_bitext(LINES.split("\n")[:-1], LINES.split("\n")[:-1], [s for _, s in read_lines(path)])
     ),
+    "links": Reader(text("0-0 1-1 3-2\n\n0-0\n"), lambda path: parse_alignments(strings([line for _, line in read_lines(path)]))),
     "lines": Reader(text(LINES), lambda path: list(read_lines(path))),
     "gz": compressed(lambda data: gzip.compress(data, mtime=0)),
     "xz": compressed(lzma.compress),

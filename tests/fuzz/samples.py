@@ -51,6 +51,15 @@ OPENAI = """{"choices": [{"finish_reason": "stop", "message": {"content": "a bc"
 {"token": "c", "logprob": -2, "bytes": [195], "top_logprobs": []}]}}]}
 {"choices": [{"text": "a b", "logprobs": {"tokens": ["a", " b"], "token_logprobs": [-1, -2]}}]}
 """
+ESPNET = "u1 one two\nu2 \nu3 yes\n"
+ESPNET_SCORES = "u1 tensor(-3.25)\nu2 -1e1\nu3 tensor(-0.5, device='cuda:0')\n"
+JOINED_COLUMN = '[{"mt": "the house", "x": 1}, {"mt": "a", "x": -0.5}, {"mt": "yes", "x": 1e3}]'
+JOINED = "-1 -2\n-3\n-0.5\n"  # numbers of the words of three hypotheses: the house, a, yes
+JOINED_JSON = """{"tokens": ["▁the", "▁ho", "use"], "logprobs": [-1, -2, -3, -0.5]}
+{"tokens": ["▁a"], "logprobs": [-1]}
+{"tokens": ["yes"], "scores": [-1, -2]}
+"""
+JOINED_LIST = "0 ||| a ||| lm= -1 ||| -1\n0 ||| the house ||| lm= -2 ||| -2\n1 ||| yes ||| lm= -3 ||| -4\n"
 TABBED = "the house\t-1\na hou@@ se\t-2\n\t-3\nyes\t1e-1\n"
 COUNTED_LINES = "NC=1\nthe house\nNC=2\nyes\n▁no ▁o ne\n"
 NUMBERS = "1\n-2.5\n1e-3\n"
@@ -142,6 +151,15 @@ KENLM name=LM0 factor=0 path=lm.arpa order=3
 UnknownWordPenalty0= 1
 LM0= 0.0693
 TranslationModel0= 0.0986 0.0044 0.0387 0.0323
+"""
+GRAPH_INI = """[feature]
+WordPenalty
+KENLM name=LM0 factor=0 path=lm.arpa order=3
+Distortion
+[weight]
+WordPenalty0= 1
+LM0= 0.0693
+Distortion0= 0.3
 """
 ARPA = """\\data\\
 ngram 1=5

@@ -9,7 +9,7 @@ import pytest
 from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat.core.errors import InputError
-from boostfeat.lists.agreement import check_agreement, shared_sentences
+from boostfeat.lists.agreement import check_agreement, lacking, shared_sentences
 from boostfeat.lists.nbest import NBest, strings
 
 LISTS = synthetic_nbest(SyntheticOptions(sentences=12, hyps=4, features=3), seed=1)
@@ -31,7 +31,38 @@ def test_a_dense_feature_that_is_missing_is_named() -> None:
     other = renamed(LISTS, **{LISTS.unit_names[1]: "other"})
     with pytest.raises(InputError, match=f"select: expected the features of dev, found none of {LISTS.unit_names[1]}; featurize"):
         check_agreement({"dev": LISTS, "select": other})
-    assert check_agreement({"dev": LISTS, "select": other}, allow_missing=True) == []
+    assert check_agreement({"dev": LISTS, "select": other}, allow_missing=True) == [
+        f"select lacks {LISTS.unit_names[1]} of dev, which count as 0",
+        "select has features that dev lacks, which are not used: other",
+    ]
+
+
+def test_lists_by_another_vocab_are_refused() -> None:
+    dev, select = (replace(LISTS, meta={"vocab": name}) for name in "ab")
+    with pytest.raises(InputError, match="select: expected templates as dev has them, by the vocab a, found b; featurize"):
+        check_agreement({"dev": dev, "select": select})
+    assert check_agreement({"dev": dev, "select": LISTS}) == check_agreement({"dev": dev, "select": dev}) == []
+    assert check_agreement({"dev": dev, "select": select}, allow_missing=True) == [
+        "select was featurized by another vocab than dev"
+    ]
+
+
+MADE = replace(LISTS, meta={"templates": '[{"template": "pt", "prefix": "pt:"}, {"template": "len", "features": ["len"]}]'})
+
+
+@pytest.mark.parametrize(
+    ("nbest", "needed", "lacks"),
+    [
+        (LISTS, LISTS.unit_names, []),
+        (LISTS, ["LM9", "pt:a|b", "pt_a~b"], ["LM9", "pt:a|b", "pt_a~b"]),
+        (with_sparse(LISTS, "pt:c|d", "pt_c~d"), ["LM9", "pt:a|b", "pt_a~b", "al:a|b"], ["LM9", "al:a|b"]),
+        (with_sparse(LISTS, "TM_x"), ["TM_1", "TM_y"], ["TM_1"]),  # numbers are values of one dense feature
+        (MADE, ["pt:a|b", "al:a|b", "len"], ["al:a|b", "len"]),  # a short list may have no feature of a template at all
+        (with_sparse(LISTS, "rare"), ["other"], []),  # sparse names that stand alone
+    ],
+)
+def test_features_that_a_list_should_have(nbest: NBest, needed: list[str], lacks: list[str]) -> None:
+    assert lacking(needed, nbest) == lacks
 
 
 @pytest.mark.parametrize(("there", "fails"), [((), True), (("x:9",), True), (("x:1", "x:9"), False)])
@@ -53,10 +84,12 @@ def test_other_tokenisation_is_refused_and_other_references_are_named() -> None:
 
 
 def test_shared_sentences_are_counted() -> None:
-    lines = shared_sentences({"dev": LISTS[:8], "select": LISTS[6:], "test": LISTS[10:]})
-    assert lines == [
+    found = shared_sentences({"dev": LISTS[:8], "select": LISTS[6:], "test": LISTS[10:]})
+    assert [str(two) for two in found] == [
         "dev and select share 2 sentences (33% of select)",
         "select and test share 2 sentences (100% of test)",
     ]
+    assert not any(two.identical for two in found)
+    assert [two.identical for two in shared_sentences({"dev": LISTS, "select": LISTS[::-1]})] == [True]
     bare = replace(LISTS, source=strings([""] * len(LISTS)), refs=strings([""] * len(LISTS)))
     assert shared_sentences({"dev": bare, "select": bare}) == []

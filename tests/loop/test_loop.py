@@ -513,8 +513,8 @@ def test_interrupted_at_every_stage_it_resumes_to_the_same_bytes(tmp_path, monke
 
 
 def test_a_folder_at_work_is_left_alone(pools, tmp_path):
-    from boostfeat.loop.folder import Folder
+    from boostfeat.core.files import only_writer
 
     learner = TunerLearner("pro", make_tuner("pro", {}))
-    with Folder(tmp_path / "run").lock(), pytest.raises(InputError, match="at work"):
+    with only_writer(tmp_path / "run"), pytest.raises(InputError, match="at work"):
         run_loop(corpora_of(pools), PoolDecoder(pools), learner, START, tmp_path / "run")

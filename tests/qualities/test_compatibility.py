@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -87,15 +88,15 @@ def test_folders_of_runs(boostfeat, folder, tmp_path):
 def newer_store(path: Path) -> None:
     write_store(synthetic_nbest(SyntheticOptions(sentences=2, hyps=3)), path)
     batch = pa.ipc.open_file(path.read_bytes()).get_batch(0)
-    metadata = {**batch.schema.metadata, b"boostfeat": b"nbest-store/2"}
+    metadata = {**batch.schema.metadata, b"boostfeat": b"nbest-store/9"}
     with pa.ipc.new_file(str(path), batch.schema.with_metadata(metadata)) as writer:
         writer.write_batch(batch.replace_schema_metadata(metadata))
 
 
 def newer_json(path: Path) -> None:
     found = json.loads(path.read_text())
-    kind, _, version = found["boostfeat"].partition("/")
-    path.write_text(json.dumps({**found, "boostfeat": f"{kind}/{int(version) + 1}", "and more": True}))
+    kind = found["boostfeat"].partition("/")[0]
+    path.write_text(json.dumps({**found, "boostfeat": f"{kind}/9", "and more": True}))
 
 
 def test_newer_formats_are_refused(boostfeat, tmp_path):
@@ -105,19 +106,18 @@ def test_newer_formats_are_refused(boostfeat, tmp_path):
     newer_store(new / "newer.nbest")
     for name in ("tuned.json", "more.vocab.json", "run/config.json", "loop/config.json"):
         newer_json(new / name)
-    (new / "newer.jsonl").write_text('{"boostfeat": "nbest/2", "unit_features": []}\n')
+    (new / "newer.jsonl").write_text('{"boostfeat": "nbest/9", "unit_features": []}\n')
     few = [new / "few.src", "-r", new / "few.ref", "--init", new / "constant.json"]
     for words in (
         ["info", new / "newer.nbest"],
         ["rerank", nbest, "-m", new / "tuned.json"],
         ["featurize", nbest, "--vocab", new / "more.vocab.json", "-o", out],
         ["import", new / "newer.jsonl", "-o", out],
-        ["compare", nbest, "--select", nbest, "--test", nbest, "--systems", "decoder", "-o", new / "run"],
+        ["compare", nbest, "--select", nbest, "--test", nbest, "--systems", "decoder", "--force", "-o", new / "run"],
         ["report", new / "run", "--test", nbest, "-o", out],
         ["loop", *few, "--decoder", "cat {model}", "--resume", "-o", new / "loop"],
     ):
         code, _, err = boostfeat(*words)
         assert (code, err.count("\n")) == (2, 1), err
-        assert "expected format version 1 or lower, found" in err
-        assert err.endswith("2; upgrade boostfeat\n") or err.endswith("'2'; upgrade boostfeat\n")
+        assert re.search(r"expected format version [12] or lower, found '?9'?; upgrade boostfeat\n$", err), err
         assert not out.exists()

@@ -58,6 +58,8 @@ FOUND = {
     "a table nested too deeply": ("templates-toml", b"x = " + b"[" * 5000, "refused"),
     "a dotted key of many parts": ("groups-toml", b'[[group]]\nmatch = "a"\nl1' + b".a" * 3000 + b" = 1", "refused"),
     "a NUL that is escaped": ("cdec-forest", FOREST.replace("the", "\\u0000").encode(), "refused"),
+    "a ratio beyond all floats": ("quality", b"1 2\n3 5e-324\n0 1\n", "refused"),
+    "a ratio of JSON beyond all floats": ("jsonl", JSONL.replace('"score": -4.4', '"quality": {"q": [3, 5e-324]}').replace('"a \\u00e4"', '"a", "quality": {"q": 1}').encode(), "refused"),
     "plain text of no lines": ("lines-list", b"NC=0\n", "read"),
     "an option with many parts": ("templates-toml", b"[templates.pt]\nhash" + b".a" * 3000 + b" = 1", "refused"),
     "a name both dense and sparse": ("jsonl", JSONL.replace('"pt:das|the"]', '"n"]').encode(), "refused"),

@@ -159,7 +159,7 @@ def test_a_comparison_names_what_is_left_out_once(
     )
     write_store(LEFT_OUT["1e308"], path := tmp_path / "x.nbest")
     more = ("--systems", "decoder,base-PRO,base/pro", "--search", "none", "--trials", 10, "--threads", 1)
-    code, _, err = boostfeat("compare", path, "--select", path, "--test", path, *more, "-o", tmp_path / "run")
+    code, _, err = boostfeat("compare", path, "--select", path, "--test", path, "--force", *more, "-o", tmp_path / "run")
     assert (code, err.count(f"warning: feature {FIRST} has values up to 1e+308")) == (0, 1)
 
 

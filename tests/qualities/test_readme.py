@@ -204,6 +204,14 @@ def test_the_readmes_python_runs(lists: Path, tmp_path: Path) -> None:
     assert len(names["chosen"]) == 6  # type: ignore[arg-type]
 
 
+def test_the_library_offers_what_it_names() -> None:
+    import boostfeat
+
+    assert dir(boostfeat) == sorted(boostfeat.__all__)
+    assert {"Model", "NBest", "featurize", "read_store"} <= set(boostfeat.__all__)
+    assert all(getattr(boostfeat, name) is not None for name in boostfeat.__all__)
+
+
 def test_what_contributing_shows_runs(lists: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from boostfeat.features import TEMPLATES
     from boostfeat.formats import READERS

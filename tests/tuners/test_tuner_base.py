@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import json
+from dataclasses import asdict, replace
 from math import inf, nan
 
 import numpy as np
 import pytest
 from scipy import sparse
+from synthetic import SyntheticOptions, synthetic_nbest
 from test_mira import container, random_lists, random_stats
 
 from boostfeat.core.errors import InputError
 from boostfeat.lists.choices import Scorer, best_choice
+from boostfeat.model.model import Model
 from boostfeat.tuners import TUNERS, tuner_class
-from boostfeat.tuners.base import EpochLog, Features, Groups, Run, feature_warnings, step_factors
+from boostfeat.tuners.base import EpochLog, Features, Groups, Run, decoder_weights, feature_warnings, step_factors
 from boostfeat.tuners.mira import Mira
 
 # -- options ------------------------------------------------------------------------------------------------------------
@@ -245,3 +248,17 @@ def test_an_all_zero_start_is_said_and_no_hypotheses_are_no_trouble():
     assert [w.split(":")[0] for w in feature_warnings(features, nbest, np.zeros(2))] == ["all initial weights are zero"]
     none = container((0, 0), np.zeros((0, 2)), np.zeros((0, 6)), sparse.csr_matrix((0, 0)))
     assert feature_warnings(Features.of(none), none, None) == []
+
+
+def test_the_weights_of_a_decoder_are_found_in_its_scores() -> None:
+    nbest = synthetic_nbest(SyntheticOptions(sentences=30, hyps=10, features=5), seed=3)
+    true = dict(zip(nbest.unit_names, (0.3, -1.25, 0.07, 2.0, 0.0), strict=True))
+    scored = replace(nbest, score=Model(true).decision_function(nbest) + 7.0 * nbest.sent_of_hyp)  # a constant a list is nobody's
+    weights, explained = decoder_weights(scored)
+    assert weights == {name: w for name, w in true.items() if w}
+    assert explained == pytest.approx(1.0)
+    made = replace(scored, meta={"templates": json.dumps([{"features": [nbest.unit_names[3]]}])})
+    assert nbest.unit_names[3] not in decoder_weights(made)[0]  # a decoder has no weight for what a template made
+    assert decoder_weights(replace(nbest, score=np.full(nbest.n_hyps, np.nan))) is None
+    assert decoder_weights(replace(nbest, score=np.full(nbest.n_hyps, 2.0))) is None
+    assert decoder_weights(replace(nbest, score=np.where(np.arange(nbest.n_hyps) % 2, 1e308, -1e308))) is None

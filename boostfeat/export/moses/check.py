@@ -12,6 +12,7 @@ from ...core.arrays import F64, I64, Bool
 from ...core.errors import InputError
 from ...core.feature_table import FeatureTable
 from ...core.strings import Strings
+from ...core.text import split_words
 from ...formats.moses.ini import Ini
 from ...formats.moses.phrase_table import SOURCE, TARGET, read_entries
 from ...formats.moses.weights import read_weights
@@ -120,7 +121,7 @@ def _check_unknown(nbest: NBest, pairs: _Pairs) -> None:
     """Moses copies or drops a word that no entry translates; any other phrase must have an entry."""
     for u in np.flatnonzero(~pairs.is_known).tolist():
         src, tgt = nbest.units.src[u].as_py(), nbest.units.tgt[u].as_py()
-        if len(src.split()) != 1 or tgt not in (src, ""):
+        if len(split_words(src)) != 1 or tgt not in (src, ""):
             raise InputError(
                 f"--phrase-table: expected the phrases of the list, found no entry {src + BAR + tgt!r}; "
                 "give the table that the list was decoded with"

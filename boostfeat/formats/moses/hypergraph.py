@@ -84,7 +84,7 @@ def _next(lines: Iterator[tuple[int, str]], path: str, n: int, what: str) -> tup
 
 
 def _counts(text: str, where: str, size: int) -> list[int]:
-    counts = text.split()
+    counts = split_words(text)
     if (
         len(counts) != size
         or not all(c.isascii() and c.isdigit() and len(c) <= 9 for c in counts)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ...core.errors import FormatError, InputError, clip
 from ...core.files import open_output, read_lines
+from ...core.text import split_words
 from ..fields import number
 from .labels import format_number, score_names
 
@@ -100,7 +101,7 @@ class Ini:
         out: dict[str, Feature] = {}
         unnamed: dict[str, int] = {}
         for at in self.section("feature"):
-            kind, *items = self.says(at).split()
+            kind, *items = split_words(self.says(at))
             pairs = [item.partition("=") for item in items]
             arguments = {key: value for key, _, value in pairs}
             if len(arguments) < len(pairs) or not all(key and equals for key, equals, _ in pairs):
@@ -124,7 +125,7 @@ class Ini:
             if not equals or name.split() != [name] or not values or name in out:
                 found = f"{clip(name)} again" if name in out else clip(self.says(at))
                 raise self._error(at, expected="'Name= value ...', each name once", found=found, fix="repair [weight]")
-            out[name] = at, [number(value, self.place(at), f"weight {name}") for value in values.split()]
+            out[name] = at, [number(value, self.place(at), f"weight {name}") for value in split_words(values)]
         return out
 
     def named_weights(self) -> dict[str, float]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ...core.errors import FormatError, InputError, clip
 from ...core.files import open_output, read_lines
+from ...core.text import split_words
 from ..fields import number
 from .labels import format_number
 
@@ -23,7 +24,7 @@ def read_weights(paths: Iterable[str | Path]) -> dict[str, float]:
     where_of: dict[str, tuple[int, str]] = {}  # which file, and the last place in it
     for f, path in enumerate(paths):
         for n, line in read_lines(path):
-            where, parts = f"{path}:{n}", line.split()
+            where, parts = f"{path}:{n}", split_words(line)
             if not parts or parts[0].startswith("#"):
                 continue
             name, dense = parts[0].removesuffix("="), parts[0].endswith("=")
