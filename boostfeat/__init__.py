@@ -42,6 +42,8 @@ if TYPE_CHECKING:  # what type checkers see of _EXPORTS
     from .boosting.estimator import SentenceKFold as SentenceKFold
     from .core.errors import FormatError as FormatError
     from .core.errors import InputError as InputError
+    from .features import FeaturePlan as FeaturePlan
+    from .features import featurize as featurize
     from .features import template as template
     from .formats.bridges import from_ctranslate2 as from_ctranslate2
     from .formats.bridges import from_transformers as from_transformers

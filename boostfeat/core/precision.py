@@ -14,6 +14,7 @@ import numpy as np
 from .arrays import F64
 
 DIGITS = (5, 8)  # significant ones: fewer are numbers that happen to be short, more are all that single precision has
+SINGLE = float(np.finfo(np.float32).max)
 DECIMALS = (2, 7)  # the same of numbers with a fixed number of decimals; whole numbers are exact
 
 
@@ -86,15 +87,16 @@ def printed_precision(values: F64, largest: float) -> Precision:
     # numbers of so many digits have more decimals the smaller they are
     if fixed >= DECIMALS[0] and fixed < digits - 1 - exponent.min():
         return Precision(10.0**-fixed) if fixed <= DECIMALS[1] else EXACT
-    if not DIGITS[0] <= digits <= DIGITS[1]:
+    if not DIGITS[0] <= digits <= DIGITS[1] or not largest < SINGLE:
         return EXACT
     return Precision(float(np.spacing(np.float32(largest))), int(digits))
 
 
 def _fewest(x: F64, shift: F64, most: int) -> float:
     """The fewest decimals, beyond those that each number is shifted by, that all of x have; infinity if more than ``most``."""
-    for n in range(most + 1):
-        scale = 10.0 ** (n + shift)
-        if (np.abs(np.rint(x * scale) / scale - x) <= 1e-12 * np.abs(x)).all():
-            return n
+    with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):  # of enormous and tiny numbers: no match
+        for n in range(most + 1):
+            scale = 10.0 ** (n + shift)
+            if (np.abs(np.rint(x * scale) / scale - x) <= 1e-12 * np.abs(x)).all():
+                return n
     return inf

@@ -13,6 +13,7 @@ from ..core.precision import EXACT, Precision, printed_precision
 from .nbest import NBest
 
 KEY = "precision"  # in the list's meta
+CHUNK = 1024  # hypotheses whose sums are held at a time
 SAMPLE = 50_000  # units, and hypotheses, that are looked at: the last digit of numbers shows soon
 
 
@@ -42,9 +43,13 @@ def _found(nbest: NBest) -> dict[str, tuple[float, int]]:
     units, hyps = _some(nbest.n_units), _some(nbest.n_hyps)
     if not len(units):
         return {}
-    x = nbest.units.x[units]
-    largest = np.abs(nbest.global_rows(hyps)).max(axis=0, initial=0.0)
-    found = {name: printed_precision(x[:, k], float(largest[k])) for k, name in enumerate(nbest.unit_names) if name not in made}
+    largest = np.zeros(len(nbest.global_names))
+    with np.errstate(over="ignore", invalid="ignore"):  # enormous sums are no single precision
+        for a in range(0, len(hyps), CHUNK):
+            largest = np.maximum(largest, np.abs(nbest.global_rows(hyps[a : a + CHUNK])).max(axis=0))
+    x = nbest.units.x  # a column at a time: features may fill most of the memory
+    own = [(k, name) for k, name in enumerate(nbest.unit_names) if name not in made]
+    found = {name: printed_precision(x[units, k], float(largest[k])) for k, name in own}
     return {name: (p.step, p.digits) for name, p in found.items() if p != EXACT}
 
 

@@ -18,7 +18,15 @@ from boostfeat.core.strings import Strings, string_buffers
 from boostfeat.lists.nbest import NBest, SparseRows, Units
 from boostfeat.lists.store import write_store
 
-_PARTS = ("units", "unit_names", "extra_names", "sparse_names", "quality", "meta")  # of NBest: what is no column of the corpus
+_PARTS = (
+    "units",
+    "unit_names",
+    "extra_names",
+    "sparse_names",
+    "quality",
+    "notes",
+    "meta",
+)  # of NBest: what is no column of the corpus
 
 
 class StoreWriter:
@@ -58,8 +66,8 @@ class StoreWriter:
         last = self._last or part
         if (last.unit_names, last.extra_names) != (part.unit_names, part.extra_names):
             raise ValueError("append: expected a part with the features of the first, found others")
-        if part.quality.names:
-            raise ValueError("append: expected a part without quality columns, found some")
+        if part.quality.names or part.notes:
+            raise ValueError("append: expected a part without quality columns and notes, found some")
         idx = part.unit_idx + np.int32(self.n_units) if unit_idx is None else np.asarray(unit_idx, np.int32)
         self.n_units += part.n_units
         if len(idx) != part.n_occurrences or (len(idx) and not 0 <= idx.min() <= idx.max() < self.n_units):

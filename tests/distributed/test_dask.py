@@ -24,10 +24,10 @@ from boostfeat.boosting.local import Local
 from boostfeat.boosting.options import recipe
 from boostfeat.core.blocks import block_ptr
 from boostfeat.core.errors import InputError
-from boostfeat.distributed.block_range import cut_part
+from boostfeat.distributed.block_range import BlockRange, cut_part
 from boostfeat.distributed.boosting import Cluster, boost_on, check_options
 from boostfeat.distributed.tuning import tune_on
-from boostfeat.distributed.worker_data import Source
+from boostfeat.distributed.worker_data import Source, WorkerData
 from boostfeat.distributed.workers import Workers, connected
 from boostfeat.features import TEMPLATES, FeaturePlan, featurize
 from boostfeat.lists.nbest import Qualities
@@ -211,7 +211,7 @@ def test_resume_goes_on_from_the_last_round(lists, stores, client, boostfeat, tm
     plain = Workers.together
 
     def together(self, *calls):
-        rounds.extend(call for call in calls if call[:2] == ("each", "move"))
+        rounds.extend(call for call in calls if call[:2] == (WorkerData.each, BlockRange.move))
         return plain(self, *calls)
 
     monkeypatch.setattr(Workers, "together", together)
@@ -287,14 +287,14 @@ def test_an_interrupted_round_ends_at_once_and_leaves_no_process(stores, tmp_pat
     ],
 )
 def test_refused_before_any_work(stores, boostfeat, tmp_path, flags, line):
-    code, out, err = boostfeat(flags[0], stores[0], "-o", tmp_path / "m.json", "--engine", "dask", *flags[1:])
-    assert (code, out, err.count("\n")) == (2, "", 1)
+    code, out, err = boostfeat(flags[0], stores[0], "-o", tmp_path / "m.json", "--engine", "dask", *flags[1:], "-q")
+    assert (code, out, err.count("\n")) == (2, "", 1), err
     assert line in err
 
 
 def test_without_dask_one_line_names_the_extra(stores, boostfeat, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
-    code, _, err = boostfeat("induce", stores[0], "-o", tmp_path / "m.json", "--engine", "dask", "--recipe", "paper")
+    code, _, err = boostfeat("induce", stores[0], "-o", tmp_path / "m.json", "--engine", "dask", "--recipe", "paper", "-q")
     assert (code, err.count("\n")) == (2, 1)
     assert "pip install 'boostfeat[dask]'" in err
 
@@ -337,7 +337,7 @@ def test_a_killed_worker_is_named_and_the_rest_goes_on(lists, stores, client, at
     plain = Workers.shards
 
     def shards(self, method, *arguments):
-        if at == "constant" and method == "constant":  # the other one now waits in LightGBM for it
+        if at == "constant" and method is WorkerData.constant:  # the other one now waits in LightGBM for it
             kill()
         return plain(self, method, *arguments)
 

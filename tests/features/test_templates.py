@@ -527,7 +527,10 @@ def test_a_list_without_units():
 @pytest.mark.parametrize(
     ("what", "message"),
     [
-        ("largest", "unknown template 'largest': expected one of base, large, sparse, neighbours, consensus, words, length"),
+        (
+            "largest",
+            "unknown template 'largest': expected one of base, large, sparse, neighbours, consensus, words-basic, words, length",
+        ),
         ("length,xx", "unknown template 'xx'"),
     ],
 )

@@ -167,7 +167,8 @@ def test_marian_more_scores_than_words_are_units_without_words(tmp_path: Path) -
         "0 ||| a b ||| WordScores= -0.5 -0.25 -0.125 -1 ||| F0= -1.875 ||| -0.3",
         "0 ||| a ||| WordScores= -1 -2 ||| F0= -3 ||| -0.3",
     ]
-    nbest = read(tmp_path, "\n".join(lines))
+    with pytest.warns(UserWarning, match="4 scores of tokens, 2 words in the text"):
+        nbest = read(tmp_path, "\n".join(lines))
     assert (nbest.unit_names, nbest.tgt_start.tolist()) == (("WordScores",), [-1] * 6)
     assert features(nbest) == {"WordScores": -1.875, "F0": -1.875, "DecoderScore": -0.3, "Pieces": 4, "Words": 2}
 

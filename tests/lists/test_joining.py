@@ -80,7 +80,7 @@ BAD_FILES = [
     ("a\tb\n1\n", ":a", "file:2: expected 2 columns"),
     ("a\ta\n1\t2\n", ":a", "expected distinct names"),
     ("a\n1\n", ":b", "expected a column 'b'"),
-    ("a\n1\nx\n", ":a", "row 2: expected a finite number for a, found '\"x\"'"),
+    ("a\n1\nx\n", ":a", "row 2: expected a finite number for a, found 'x'"),
     ('{"a": 1}\n{"b": 2}\n', ":a", "row 2: expected a finite number for a, found 'null'"),
     ('{"a": 1}\n{"a"\n', ":a", "file:2: expected JSON"),
     ("[1, NaN]", "", "expected JSON"),

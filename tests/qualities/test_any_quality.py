@@ -307,7 +307,7 @@ def test_compare_and_report_without_references(boostfeat, bare_stores, tmp_path)
     run = tmp_path / "run"
     lists = (bare_stores["dev"], "--select", bare_stores["select"], "--test", bare_stores["test"])
     how = ("--gain", "metricx", "--systems", "decoder,base-PRO,base-MERT,boost-local:fast", "--search", "none", "--rounds", 2)
-    code, out, err = boostfeat("compare", *lists, *how, "--trials", 200, "-o", run, "-q")
+    code, out, err = boostfeat("compare", *lists, *how, "--trials", 200, "-o", run, "-q", "--force")
     assert code == 0, err
     assert "metricx" in out.split("\n")[0]
     assert "BLEU" not in out.split("\n")[0]
@@ -341,7 +341,20 @@ def test_compare_reports_what_is_asked_and_scores_again_for_more(boostfeat, dev,
     for name, nbest in (("dev", dev), ("select", select)):
         write_store(nbest, tmp_path / f"{name}.nbest")
     lists = (tmp_path / "dev.nbest", "--select", tmp_path / "select.nbest", "--test", tmp_path / "select.nbest")
-    how = ("--systems", "decoder,base-PRO", "--search", "none", "--trials", 100, "-q", "--metric", "wer", "-o", tmp_path / "run")
+    how = (
+        "--systems",
+        "decoder,base-PRO",
+        "--search",
+        "none",
+        "--trials",
+        100,
+        "-q",
+        "--metric",
+        "wer",
+        "--force",
+        "-o",
+        tmp_path / "run",
+    )
     for metrics, expected in (("cer", {"cer"}), ("chrf++,ter", {"chrf++", "ter"}), (None, {"chrf", "ter", "comet", "metricx"})):
         asked = () if metrics is None else ("--metrics", metrics)
         assert boostfeat("compare", *lists, *how, *asked)[0] == 0

@@ -76,7 +76,8 @@ def test_blocks_of_columns_give_the_same_bins(monkeypatch):
         np.testing.assert_array_equal(other.codes, whole.codes)
         assert other.scales == whole.scales
         for a, b in zip(other.borders, whole.borders, strict=True):
-            np.testing.assert_array_equal(np.stack(a), np.stack(b))
+            np.testing.assert_array_equal(np.stack([a.low, a.high]), np.stack([b.low, b.high]))
+            assert a.precision == b.precision
     assert [len(b.low) for b in whole.borders][1:3] == [4, 0]
 
 

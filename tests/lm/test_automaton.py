@@ -1,0 +1,66 @@
+"""The language model against its definition and KenLM."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from toy_systems import TARGET, arpa, naive_lm, random_ngrams
+
+from boostfeat.core.errors import FormatError
+from boostfeat.lm.automaton import LanguageModel
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, 5])
+def test_language_model_equals_its_definition(tmp_path: Path, order: int) -> None:
+    rng = np.random.default_rng(order)
+    ngrams = random_ngrams(rng, order)
+    (tmp_path / "lm").write_text(arpa(ngrams))
+    lm = LanguageModel.load(tmp_path / "lm")
+    assert lm.order == order
+    for _ in range(200):
+        words = rng.choice([*TARGET, "new"], size=rng.integers(0, 9)).tolist()
+        history: tuple[str, ...] = ("<s>",)
+        expected = 0.0
+        for word in (*words, "</s>"):
+            known = "<unk>" if word == "new" else word
+            expected += naive_lm(ngrams, history[1 - order :] if order > 1 else (), known)
+            history = (*history, known)
+        assert lm.score(" ".join(words)) == pytest.approx(expected, abs=1e-9)
+
+
+def test_language_model_without_unk(tmp_path: Path) -> None:
+    """KenLM's value for unknown words of a model that has none: log10 p = -100."""
+    (tmp_path / "lm").write_text("\\data\\\nngram 1=3\n\n\\1-grams:\n-1 a\n-99 <s>\n-0.5 </s>\n\n\\end\\\n")
+    assert LanguageModel.load(tmp_path / "lm").score("new") == pytest.approx(-100.5 * math.log(10))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "expected"),
+    [
+        ("ngram 1=3", "ngram 2=3", 2, "ngram 1=COUNT, found 'ngram 2=3'"),
+        ("ngram 1=3", "ngram 1=x", 2, "ngram 1=COUNT, found 'ngram 1=x'"),
+        ("-0.5", "-0,5", 7, "log10 of a probability, 1 words and perhaps a backoff, found '-0,5 </s>'"),
+    ],
+)
+def test_damaged_language_models_name_the_line(tmp_path: Path, old: str, new: str, line: int, expected: str) -> None:
+    (tmp_path / "lm").write_text("\\data\\\nngram 1=3\n\n\\1-grams:\n-1 a\n-99 <s>\n-0.5 </s>\n\n\\end\\\n".replace(old, new))
+    with pytest.raises(FormatError, match=re.escape(f"lm:{line}: expected {expected}")):
+        LanguageModel.load(tmp_path / "lm")
+
+
+def test_language_model_equals_kenlm(tmp_path: Path) -> None:
+    kenlm = pytest.importorskip("kenlm")
+    rng = np.random.default_rng(0)
+    ngrams = random_ngrams(rng, 4)
+    for gram in list(ngrams):  # KenLM wants the shorter ends as well
+        for i in range(1, len(gram)):
+            ngrams.setdefault(gram[i:], (-1.5, 0.0))
+    (tmp_path / "lm.arpa").write_text(arpa({g: ngrams[g] for g in sorted(ngrams, key=len)}))
+    ours, theirs = LanguageModel.load(tmp_path / "lm.arpa"), kenlm.Model(str(tmp_path / "lm.arpa"))
+    for _ in range(100):
+        sentence = " ".join(rng.choice([*TARGET, "new"], size=rng.integers(0, 9)).tolist())
+        assert ours.score(sentence) == pytest.approx(theirs.score(sentence) * math.log(10), abs=1e-4)  # KenLM has floats
