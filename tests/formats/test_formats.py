@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import re
+from dataclasses import replace
 from math import isnan, log
 from pathlib import Path
 
@@ -445,7 +446,7 @@ def test_jsonl_round_trip(tmp_path_factory: pytest.TempPathFactory, nbest: NBest
     path.write_bytes(written(nbest, "jsonl"))
     again = formats.read(path, OPTIONS)
     assert again.differences(nbest) == []
-    assert written(again, "jsonl") == path.read_bytes()
+    assert written(replace(again, meta=nbest.meta), "jsonl") == path.read_bytes()  # reading finds the precision of features
 
 
 @settings(max_examples=40, deadline=None)
