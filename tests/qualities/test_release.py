@@ -40,7 +40,7 @@ convert test.nbest --format jsonl -o test.jsonl
 export model.json --to python -o model_trees.py --verify test.nbest
 export model.json --to c -o model.h
 decode short.src --ini {data}/system/moses.ini --nbest 5 --nbest-output short.list --search-graph short.osgx
-rescore short.osgx -m model.json --names {data}/system/moses.ini
+rescore short.osgx -m model.json --names {data}/system/moses.ini --allow-missing
 loop short.src -r short.ref --ini {data}/system/moses.ini --method pro --max-iterations 1 --nbest 5 -o looped
 compare dev.nbest --select test.nbest --test test.nbest --systems decoder,base-PRO --search none --trials 50 --force -o run
 doctor
