@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import fields
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -65,6 +66,7 @@ def learn_features(
     plan = carried(start) if start is not None else None
     wanted = None if templates in (None, "none") else templates
     if wanted is None and plan is None:
+        _refuse(files, "--templates that use it")
         return dev, select, None
     if wanted is not None and plan is not None:
         raise InputError(f"--templates {wanted}: expected none with an --init that carries its own, found both; leave one out")
@@ -79,6 +81,15 @@ def learn_features(
 def with_features(nbest: NBest, model: Model | None, files: ResourceFiles, *, where: str, quiet: bool) -> NBest:
     """The list with the features that a model carries."""
     if model is None or model.plan is None:
+        _refuse(files, "a model that carries templates")
         return nbest
     with feature_maker(files, quiet=quiet) as maker:
         return maker.for_model(nbest, model, where=where)
+
+
+def _refuse(files: ResourceFiles, expected: str) -> None:
+    """Raise for a file that nothing would read."""
+    from ..core.errors import InputError
+
+    if given := next((f.name for f in fields(files) if getattr(files, f.name)), None):
+        raise InputError(f"--{given.replace('_', '-')}: expected {expected}, found none; leave it out")

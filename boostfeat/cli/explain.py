@@ -68,11 +68,13 @@ def explain(
     check_model(loaded, nbest, store, allow_missing=allow_missing, quiet=quiet)
     chosen, other = loaded.predict(nbest), decoder_choice(nbest)
     if sentence is not None:
+        if not nbest.n_hyps:
+            raise InputError(f"--sentence {sentence}: expected a list with hypotheses, found an empty one; name another")
         chosen, other = (_given(nbest, k, flag, own) for k, flag, own in ((hyp, "--hyp", chosen), (against, "--against", other)))
     found = Differences.of(loaded, nbest, chosen, other)
     gains = _gains(raw, metric, chosen, other)
     if sentence is not None:
-        _show_one(found, nbest, chosen, other, gains, top, as_json=as_json)
+        _show_one(found, nbest, chosen, other, gains, top, rival="decoder" if against is None else "other", as_json=as_json)
     else:
         _show_list(found, nbest, None if gains is None else gains[found.sentences], top, as_json=as_json)
 
@@ -101,25 +103,30 @@ def _given(nbest: NBest, k: int | None, flag: str, own: Any) -> Any:
 
 
 def _gains(nbest: NBest, metric: str | None, chosen: Any, other: Any) -> Any:
-    """[S] how much better the chosen hypotheses are, in points; None where nothing says what is good."""
+    """[S] how much better the chosen hypotheses are, in the points of 'score'; None where nothing says what is good."""
+    import numpy as np
+
     from ..lists.quality import default_metric
     from ..metrics.metric import metric_of
 
     if metric is None and not (nbest.has_stats or nbest.quality.names):
         return None
-    gain = metric_of(metric or default_metric(nbest), nbest).gain(nbest)
-    return 100 * (gain[chosen] - gain[other])
+    by = metric_of(metric or default_metric(nbest), nbest)
+    gain = 100 * by.unit(nbest) * by.gain(nbest)
+    return np.where(chosen >= 0, gain[chosen] - gain[other], 0.0) if len(gain) else np.zeros(len(chosen))
 
 
-def _show_one(found: Differences, nbest: NBest, chosen: Any, other: Any, gains: Any, top: int, *, as_json: bool) -> None:
+def _show_one(
+    found: Differences, nbest: NBest, chosen: Any, other: Any, gains: Any, top: int, *, rival: str, as_json: bool
+) -> None:
     from ..lists.choices import texts
 
-    both = {"chosen": texts(nbest, chosen)[0], "decoder": texts(nbest, other)[0]}
+    both = {"chosen": texts(nbest, chosen)[0], rival: texts(nbest, other)[0]}
     result: dict[str, Any] = {"id": int(nbest.ids[0]), "source": nbest.source[0].as_py() if len(nbest.source) else "", **both}
     if not len(found.sentences):
         emit(
-            {**result, "difference": 0.0, "units": [], "features": []},
-            "the model chooses what the decoder chose",
+            {**result, "difference": 0.0, "gain": None, "units": [], "features": []},
+            f"both are the same hypothesis: {both['chosen']}",
             as_json=as_json,
         )
         return
@@ -136,7 +143,7 @@ def _show_one(found: Differences, nbest: NBest, chosen: Any, other: Any, gains: 
     if rest := features[top:]:
         parts.append([f"{len(rest)} more", f"{sum(part for _, part in rest):+.4f}"])
     parts.append(["together", f"{result['difference']:+.4f}"])
-    text = [f"chosen:  {both['chosen']}", f"decoder: {both['decoder']}", f"ahead by {result['difference']:.4f}{better}", ""]
+    text = [f"chosen:  {both['chosen']}", f"{rival + ':':8} {both[rival]}", f"ahead by {result['difference']:.4f}{better}", ""]
     if rows:
         text += [table(rows, header=["in", "source", "target", "linear", "trees"], right=(3, 4)), ""]
     emit(result, "\n".join([*text, table(parts, header=["feature or tree", "adds"], right=(1,))]), as_json=as_json)

@@ -314,6 +314,10 @@ def rerank(
         raise InputError(f"--json: expected --format jsonl or none, found {format}; leave one of them out")
     format = "jsonl" if as_json else format
     if stream:
+        if output != "-" or format != "text":
+            raise InputError(
+                "--stream: expected no -o and no --format, found one of them; answers are JSON lines on standard output"
+            )
         _answer(store, model, files, quiet=quiet)
         return
     nbest = read_store(store)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..core.digests import digest
 from ..core.errors import InputError
+from ..core.text import split_words
 from ..lists.nbest import NBest
 from ..lm.automaton import LanguageModel
 from ..model.model import Model
@@ -121,8 +122,8 @@ class FeatureMaker:
         if self.files.lm and "lm.unknown" not in out.unit_names:
             self.say("--lm is not used: name the template lm, or the set words, with --templates")
         elif self.files.lm:
-            unknown = float(out.global_features[:, out.global_names.index("lm.unknown")].sum())
-            words = sum(len(text.split()) for text in out.text.to_pylist())
+            unknown = float(out.global_column("lm.unknown").sum())
+            words = sum(len(split_words(text)) for text in out.text.to_pylist())
             if unknown > MOST_UNKNOWN * max(1, words):
                 share = f"{100 * unknown / words:.0f}% of the words"
                 self.say(f"{self.files.lm} does not know {share}: is it of the same language, case and tokenisation?")

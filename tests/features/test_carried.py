@@ -119,6 +119,18 @@ def test_a_list_without_what_templates_need_is_refused_by_name(boostfeat, stores
     assert "template 'length' needs" in err
 
 
+def test_a_file_that_nothing_reads_is_refused(boostfeat, stores, tmp_path):
+    Model({"LM0": 1.0}).save(tmp_path / "m.json")
+    for command in (
+        ("rerank", stores / "test.nbest", "-m", tmp_path / "m.json"),
+        ("tune", stores / "dev.nbest", "-o", tmp_path / "n.json"),
+    ):
+        code, _, err = boostfeat(*command, "--phrase-table", tmp_path / "absent.gz")
+        assert (code, err.count("\n")) == (2, 1)
+        assert "--phrase-table: expected" in err
+        assert "found none; leave it out" in err
+
+
 def test_a_list_with_some_of_the_features_is_refused(stores, model):
     raw, loaded = read_store(stores / "test.nbest"), Model.load(model)
     some, _ = FeatureMaker().learn(raw, FeatureMaker().plan("length"))

@@ -11,7 +11,7 @@ import pytest
 from toy_trees import stump
 
 from boostfeat.lists.choices import decoder_choice
-from boostfeat.lists.nbest import NBest
+from boostfeat.lists.nbest import NBest, Qualities
 from boostfeat.lists.store import read_store, write_store
 from boostfeat.model.explain import Differences
 from boostfeat.model.model import Model
@@ -80,7 +80,9 @@ def test_the_command(dev, model, boostfeat, tmp_path: Path):
     assert "together" in out
     assert max(map(len, out.splitlines()[3:])) <= 80
     code, out, _ = boostfeat(*command, "--sentence", dev.ids[s], "--hyp", 1, "--against", 1)
-    assert "what the decoder chose" in out
+    assert "both are the same hypothesis" in out
+    _, out, _ = boostfeat(*command, "--sentence", dev.ids[s], "--hyp", 0, "--against", 1)
+    assert out.splitlines()[1].startswith("other:   ")
 
 
 @pytest.mark.parametrize(
@@ -98,6 +100,33 @@ def test_misuse_is_one_line(dev, boostfeat, tmp_path, arguments, message):
     code, out, err = boostfeat("explain", tmp_path / "dev.nbest", "-m", tmp_path / "m.json", *arguments)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert message in err
+
+
+def test_points_are_those_of_score(dev, boostfeat, tmp_path):
+    """A column beyond 1 is learnt in its own unit, and told in points."""
+    value = np.arange(dev.n_hyps, dtype=float) * 7
+    column = replace(dev, quality=Qualities().with_column("judge", value, np.ones(dev.n_hyps)))
+    write_store(column, tmp_path / "dev.nbest")
+    model = Model({dev.global_names[0]: -1.0})
+    model.save(tmp_path / "m.json")
+    chosen, other = model.predict(dev), decoder_choice(dev)
+    s = int(np.flatnonzero(chosen != other)[0])
+    command = ("explain", tmp_path / "dev.nbest", "-m", tmp_path / "m.json", "--metric", "judge", "--json")
+    found = json.loads(boostfeat(*command, "--sentence", dev.ids[s])[1])
+    assert found["gain"] == pytest.approx(100 * (value[chosen[s]] - value[other[s]]))
+
+
+def test_an_empty_list_is_one_line(boostfeat, tmp_path):
+    lines = [{"boostfeat": "nbest/1", "hyp_features": ["f"]}, {"id": 0, "refs": ["b"], "hyps": []}]
+    lines.append({"id": 1, "refs": ["b"], "hyps": [{"text": "b", "features": {"f": 1}}]})
+    (tmp_path / "list.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert boostfeat("import", tmp_path / "list.jsonl", "-o", tmp_path / "list.nbest", "-q")[0] == 0
+    Model({"f": 1.0}).save(tmp_path / "m.json")
+    command = ("explain", tmp_path / "list.nbest", "-m", tmp_path / "m.json")
+    assert boostfeat(*command)[1] == "of 2 choices 0 are not the decoder's: 0 are better, 0 worse\n"
+    code, _, err = boostfeat(*command, "--sentence", 0)
+    assert (code, err.count("\n")) == (2, 1)
+    assert "expected a list with hypotheses, found an empty one" in err
 
 
 def test_a_list_that_lacks_features_is_refused(dev, boostfeat, tmp_path):

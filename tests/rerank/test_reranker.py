@@ -111,5 +111,9 @@ def test_misuse(setup, boostfeat):
     code, _, err = boostfeat("rerank", "x.nbest", "--stream", "-m", setup[0])
     assert code == 2
     assert "--stream: expected '-'" in err
+    for more in (("-o", "x.txt"), ("--format", "moses")):
+        code, _, err = boostfeat("rerank", "-", "--stream", "-m", setup[0], *more)
+        assert code == 2
+        assert "--stream: expected no -o and no --format" in err
     with pytest.raises(InputError, match="expected one list"):
         Reranker.load(setup[0]).choose(setup[1])
