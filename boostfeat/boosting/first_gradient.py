@@ -8,7 +8,7 @@ from ..lists.quality import default_metric
 from ..losses.pairs import pairs_for
 from ..model.model import Model
 from ..model.units import UnitSpace
-from ..tuners.linear import fit_linear
+from ..tuners.linear import linear_problem
 from .options import BoostOptions
 from .round_loss import RoundLoss
 
@@ -19,5 +19,5 @@ def first_gradient(nbest: NBest, *, gain: str | None = None, seed: int, threads:
     pairs = pairs_for(nbest, options.pairs, gain=gain or default_metric(nbest), seed=seed, threads=threads)
     space = UnitSpace.of(nbest, "local")
     loss = RoundLoss.of(space, nbest.hyp_ptr, pairs)
-    scores = Model(fit_linear(nbest, pairs, l2=options.l2).weights).decision_function(nbest)
+    scores = Model(linear_problem(nbest, pairs).fit(l2=options.l2).weights).decision_function(nbest)
     return loss.target(scores), space.counts()

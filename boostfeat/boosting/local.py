@@ -15,7 +15,7 @@ from ..model.model import Model
 from ..model.units import UnitSpace
 from ..trees.growing import Grower, Grown
 from ..trees.tree import Tree
-from ..tuners.linear import fit_linear
+from ..tuners.linear import linear_problem
 from .options import BoostOptions
 from .record import score_of
 from .round_loss import RoundLoss
@@ -41,7 +41,8 @@ class Local:
 
     def first_weights(self) -> dict[str, float]:
         penalty = self.options.penalties(len(self.dev.global_names), len(self.dev.sparse_names))
-        return fit_linear(self.dev, self.pairs(0), l2=1.0, l2_factors=np.array(penalty), threads=self.threads).weights
+        problem = linear_problem(self.dev, self.pairs(0), threads=self.threads)
+        return problem.fit(l2=1.0, l2_factors=np.array(penalty)).weights
 
     def load(self, model: Model) -> None:
         self.scores = scores_of(model, self.dev, self.space)

@@ -69,7 +69,8 @@ def export(
     name = verify or list_
     nbest = read_store(name) if name else None
     if nbest is not None and name:
-        nbest = with_features(nbest, loaded, ResourceFiles(phrase_table=options.phrase_table), where=name, quiet=quiet)
+        table = options.phrase_table if loaded.plan else None  # the target reads the table too, templates or not
+        nbest = with_features(nbest, loaded, ResourceFiles(phrase_table=table), where=name, quiet=quiet)
         check_model(loaded, nbest, name, allow_missing=allow_missing, quiet=quiet)
     with progress(f"export to {to}", quiet=quiet) as bar:
         warn = partial(_warn, quiet=quiet)

@@ -29,6 +29,7 @@ from ..core.errors import InputError, clip_json, refuse_newer
 from ..core.files import cannot_read, only_writer, open_output
 from ..core.processes import in_child, in_children
 from ..core.strict_json import read_json, write_json
+from ..features import TEMPLATES, FeaturePlan, Posterior, Resources, featurize
 from ..features.carried import carrying
 from ..lists.agreement import check_agreement, shared_sentences
 from ..lists.choices import Scorer, decoder_choice, oracle_choice
@@ -48,7 +49,6 @@ from .systems import (
     ablation_systems,
     boost_options,
     choose,
-    feature_templates,
     fit,
     parse_systems,
     search,
@@ -240,7 +240,7 @@ def _train(
     seconds = time.monotonic() - started
     plan = None
     if system.feature_set != "base":
-        plan = feature_templates().FeaturePlan.load(Path(lists["dev"]).with_name("vocab.json"))
+        plan = FeaturePlan.load(Path(lists["dev"]).with_name("vocab.json"))
     for r, model in enumerate(models):
         carrying(model, plan).save(folder.named("models", system, r))
     first = found.model
@@ -285,16 +285,15 @@ def write_featurized(
     source: str, path: str, feature_set: str, which: str, seed: int, threads: int, gain: str = "bleu", *, report: Report
 ) -> None:
     """dev teaches the vocab, which gives the other lists the same columns."""
-    templates = feature_templates()
     vocab = Path(path).with_name("vocab.json")
-    plan = templates.FeaturePlan.of(feature_set, templates.TEMPLATES) if which == "dev" else templates.FeaturePlan.load(vocab)
+    plan = FeaturePlan.of(feature_set, TEMPLATES) if which == "dev" else FeaturePlan.load(vocab)
     dev = read_store(source)
-    resources = templates.Resources()
-    if which == "dev" and any(templates.TEMPLATES[entry.name].kind == "list" for entry in plan.entries):
+    resources = Resources()
+    if which == "dev" and any(TEMPLATES[entry.name].kind == "list" for entry in plan.entries):
         linear = Model(fit_pro(dev, gain=gain, seed=seed, threads=threads).weights)  # a better judge of the list than its decoder
-        resources = templates.Resources(posterior=templates.Posterior(model=linear.to_json()))
+        resources = Resources(posterior=Posterior(model=linear.to_json()))
     gradient = partial(first_gradient, gain=gain, seed=seed, threads=threads)
-    nbest, learnt = templates.featurize(dev, plan, resources=resources, seed=seed, threads=threads, gradient_of=gradient)
+    nbest, learnt = featurize(dev, plan, resources=resources, seed=seed, threads=threads, gradient_of=gradient)
     if which == "dev":
         learnt.save(vocab)
     write_store(nbest, path)

@@ -15,6 +15,7 @@ from ..boosting.options import ABLATION, RECIPES, BoostOptions, recipe
 from ..core.arrays import I64
 from ..core.errors import InputError, unknown_name
 from ..core.options import check, same
+from ..features import SETS, TEMPLATES
 from ..lists.choices import Scorer
 from ..lists.nbest import NBest
 from ..model.levels import Level
@@ -93,10 +94,9 @@ def _system(name: str) -> System:
             f"of a boosting method; found {how!r}"
         )
     if feature_set != "base":
-        templates = feature_templates()
         for part in feature_set.split("+"):
-            if part not in templates.SETS and part not in templates.TEMPLATES:
-                raise unknown_name(f"features of {name!r}", part, templates.SETS)
+            if part not in SETS and part not in TEMPLATES:
+                raise unknown_name(f"features of {name!r}", part, SETS)
     if how in RECIPES:
         return System(name, feature_set, method, recipe=how)
     return System(name, feature_set, method, leaves=how or None)
@@ -107,15 +107,6 @@ def ablation_systems() -> tuple[System, ...]:
     whole = SYSTEMS["boost-local"]
     changed = (replace(whole, name=f"boost-local:{name}", changes=changes) for name, changes in ABLATION.items() if changes)
     return SYSTEMS["base-PRO"], whole, *changed, SYSTEMS["boost-local:paper"]
-
-
-def feature_templates() -> Any:
-    """The module that computes feature sets other than base, or why there is none."""
-    try:
-        from .. import features as templates
-    except ImportError as error:
-        raise InputError(f"features other than base: expected boostfeat's templates, found: {error}; install it whole") from None
-    return templates
 
 
 # ---------------------------------------------------------------------------------------------------------------------

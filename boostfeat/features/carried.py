@@ -24,10 +24,10 @@ from .resources import Clusters, Posterior, Resources
 from .sets import TEMPLATES
 from .vocab import FeaturePlan
 
-MOST_UNKNOWN = 0.3  # share of words that a language model may not know without a word
-
 if TYPE_CHECKING:
     Say = Callable[[str], None]
+
+MOST_UNKNOWN = 0.3  # share of words that a language model may not know without a word
 
 
 @dataclass(frozen=True)
@@ -130,9 +130,9 @@ class FeatureMaker:
 
     def for_model(self, nbest: NBest, model: Model, *, where: str = "list") -> NBest:
         """The list with the features that the model carries; a list that has them all already is as it was."""
-        if model.plan is None:
+        plan = carried(model)
+        if plan is None:
             return nbest
-        plan = FeaturePlan.from_json(model.plan, "features of the model")
         if nbest.meta.get("vocab") == plan.signature:
             return nbest
         made = plan_features(plan)

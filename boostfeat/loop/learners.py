@@ -158,10 +158,10 @@ class TreeLearner:
     def _reweighed(self, task: Task) -> Model:
         """The start with the weights of its features and trees fitted to the accumulated pairs, as PRO does."""
         from ..losses.pairs import pairs_for
-        from ..tuners.linear import fit_linear
+        from ..tuners.linear import linear_problem
 
         dev = augment(learnable(task.dev), task.start)
         known, weights = known_names(dev), augmented_weights(task.start)
         pairs = pairs_for(dev, self.options.pairs, gain=self.options.gain, seed=task.seed, threads=task.threads)
-        fit = fit_linear(dev, pairs, l2=self.options.l2, init={n: w for n, w in weights.items() if n in known})
+        fit = linear_problem(dev, pairs).fit(l2=self.options.l2, init={n: w for n, w in weights.items() if n in known})
         return folded({**{n: w for n, w in weights.items() if n not in known}, **fit.weights}, task.start)

@@ -50,32 +50,8 @@ def fit_pro(
     """Draw pairs and fit. The result does not depend on the number of threads."""
     options = options or ProOptions()
     pairs = pairs_for(nbest, options.pair_options(), gain=gain, seed=seed, threads=threads)
-    return fit_linear(nbest, pairs, l2=options.l2, init=init, max_iter=options.max_iter, tol=options.tol, threads=threads)
-
-
-def fit_linear(
-    nbest: NBest,
-    pairs: Pairs,
-    *,
-    l2: float = 1.0,
-    init: Mapping[str, float] | None = None,
-    max_iter: int = 1000,
-    tol: float = 1e-6,
-    l2_factors: F64 | None = None,
-    frozen: Bool | None = None,
-    threads: int = 1,
-) -> LinearFit:
-    """argmin_λ Σ_k log(1 + exp(-z_k)) + l2/2 |λ|²,  z = P G λ: L-BFGS in standardised space, raw weights out.
-
-    A feature's scale is the root mean square of its non-zero differences over the pairs. Over all pairs, it would multiply an
-    indicator seen in one pair of 250,000 by 500 and so free it from the penalty; this way an indicator keeps its values, and
-    dense or sparse storage of a feature makes no difference. A feature that no pair tells apart has weight 0.
-    ``init`` (raw weights by name) is where the search starts; the objective is convex, so only the time depends on it, except
-    for features that are ``frozen`` [D + N] there. ``l2_factors`` [D + N] multiply the penalty of single features.
-    Sums are over blocks of sentences, one after the other, so that threads do not change them, nor does a cluster.
-    """
     problem = linear_problem(nbest, pairs, threads=threads)
-    return problem.fit(l2=l2, init=init, max_iter=max_iter, tol=tol, l2_factors=l2_factors, frozen=frozen)
+    return problem.fit(l2=options.l2, init=init, max_iter=options.max_iter, tol=options.tol)
 
 
 def linear_problem(nbest: NBest, pairs: Pairs, *, threads: int = 1) -> LinearProblem:
@@ -97,7 +73,7 @@ class EachBlock(Protocol):
 
 
 class LinearProblem:
-    """fit_linear over blocks of sentences, each a LinearPart somewhere."""
+    """Pairs of a list over blocks of sentences, each a LinearPart somewhere: standardised once, fitted with any penalties."""
 
     def __init__(self, each: EachBlock, names: Sequence[str], *, n_dense: int) -> None:
         self._each, self._names, self._n_dense = each, names, n_dense
@@ -122,7 +98,15 @@ class LinearProblem:
         l2_factors: F64 | None = None,
         frozen: Bool | None = None,
     ) -> LinearFit:
-        """As fit_linear says."""
+        """argmin_λ Σ_k log(1 + exp(-z_k)) + l2/2 |λ|²,  z = P G λ: L-BFGS in standardised space, raw weights out.
+
+        A feature's scale is the root mean square of its non-zero differences over the pairs. Over all pairs, it would multiply an
+        indicator seen in one pair of 250,000 by 500 and so free it from the penalty; this way an indicator keeps its values, and
+        dense or sparse storage of a feature makes no difference. A feature that no pair tells apart has weight 0.
+        ``init`` (raw weights by name) is where the search starts; the objective is convex, so only the time depends on it, except
+        for features that are ``frozen`` [D + N] there. ``l2_factors`` [D + N] multiply the penalty of single features.
+        Sums are over blocks of sentences, one after the other, so that threads do not change them, nor does a cluster.
+        """
         names, scale, n, slope = self._names, self._scale, max(self.n_pairs, 1), np.zeros(len(self._names))
         given = np.array([init.get(name, 0.0) for name in names]) if init else np.zeros(len(names))
         start = given * scale

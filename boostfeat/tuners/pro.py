@@ -12,7 +12,7 @@ from ..lists.nbest import NBest
 from ..losses.pairs import PairOptions, pairs_for
 from ..model.model import Model
 from .base import EpochLog, Features, Run
-from .linear import fit_linear
+from .linear import linear_problem
 from .options import ProOptions
 
 
@@ -35,9 +35,7 @@ class Pro(ProOptions):
             pairs = pairs_for(nbest, options, gain=run.gain, seed=seed_of(run.seed, r), threads=run.threads)
             if not len(pairs):
                 raise no_pairs(options, run.gain)
-            fit = fit_linear(
-                nbest,
-                pairs,
+            fit = linear_problem(nbest, pairs, threads=run.threads).fit(
                 l2=self.l2,
                 init=features.named(start),
                 max_iter=self.max_iter,

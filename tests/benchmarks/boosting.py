@@ -22,7 +22,7 @@ from boostfeat.losses.pairwise import PairwiseLogLoss
 from boostfeat.model.model import Model
 from boostfeat.model.units import UnitSpace
 from boostfeat.trees.growing import Grower, TreeOptions
-from boostfeat.tuners.linear import fit_linear
+from boostfeat.tuners.linear import linear_problem
 
 
 def main() -> None:
@@ -42,14 +42,14 @@ def generated(folder: Path) -> Path:
 
 def bench(nbest: NBest, path: Path) -> None:
     pairs = pairs_for(nbest, PairOptions(), seed=0)
-    fit_seconds = cpu(lambda: fit_linear(nbest, pairs), tries=1)
+    fit_seconds = cpu(lambda: linear_problem(nbest, pairs).fit(), tries=1)
     report(
         f"PRO, {len(pairs):,} pairs, {len(nbest.global_names)} features",
         f"{fit_seconds:.2f} s",
         "10 s (14 features)",
         fit_seconds < 10,
     )
-    scores = Model(fit_linear(nbest, pairs).weights).decision_function(nbest)
+    scores = Model(linear_problem(nbest, pairs).fit().weights).decision_function(nbest)
     for leaves in (8, 4, 2):
         one_round = rounds(nbest, pairs, scores, leaves)
         constant = cpu(one_round("constant"), tries=7)

@@ -86,11 +86,11 @@ def drawing_pairs(path: Path) -> Callable[[], Any]:
 def pro(path: Path) -> Callable[[], Any]:
     from boostfeat.lists.store import read_store
     from boostfeat.losses.pairs import PairOptions, pairs_for
-    from boostfeat.tuners.linear import fit_linear
+    from boostfeat.tuners.linear import linear_problem
 
     nbest = read_store(path)
     pairs = pairs_for(nbest, PairOptions(), seed=0)
-    return lambda: fit_linear(nbest, pairs, max_iter=ITERATIONS, tol=0.0)
+    return lambda: linear_problem(nbest, pairs).fit(max_iter=ITERATIONS, tol=0.0)
 
 
 def binning(path: Path) -> Callable[[], Any]:

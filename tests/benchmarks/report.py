@@ -28,7 +28,7 @@ from boostfeat.lists.nbest import NBest
 from boostfeat.lists.store import read_store
 from boostfeat.losses.pairs import PairOptions, pairs_for
 from boostfeat.model.model import Model
-from boostfeat.tuners.linear import fit_linear
+from boostfeat.tuners.linear import linear_problem
 
 EXTRACTOR = 10.0  # recorded user seconds of Moses' extractor on fi-en devtrain, from plain text
 
@@ -112,8 +112,8 @@ def bench_pro(b: Bench) -> Iterator[Ratio]:
     for name, nbest in ((b.name, b.dev), ("generated, 100 features", b.large())):
         pairs = pairs_for(nbest, PairOptions(), seed=0)
         theirs = logistic_regression(nbest, pairs)
-        losses = fit_linear(nbest, pairs).loss, theirs()
-        times = alternating(timed(lambda n=nbest, p=pairs: fit_linear(n, p)), timed(theirs), tries=b.tries)  # type: ignore[misc]
+        losses = linear_problem(nbest, pairs).fit().loss, theirs()
+        times = alternating(timed(lambda n=nbest, p=pairs: linear_problem(n, p).fit()), timed(theirs), tries=b.tries)  # type: ignore[misc]
         note = f"{len(pairs):,} pairs; mean loss {losses[0]:.5f} and {losses[1]:.5f}"
         yield Ratio.of(f"PRO, {name}", "LogisticRegression, same pairs", *times, note)
 
@@ -123,7 +123,7 @@ def bench_round(b: Bench) -> Iterator[Ratio]:
 
     for name, nbest in ((b.name, b.dev), ("generated, 100 features", b.large())):
         pairs = pairs_for(nbest, PairOptions(), seed=0)
-        scores = Model(fit_linear(nbest, pairs).weights).decision_function(nbest)
+        scores = Model(linear_problem(nbest, pairs).fit().weights).decision_function(nbest)
         for leaves in (2, 8):
             ours, theirs = rounds(nbest, pairs, scores, leaves)("constant"), lightgbm_tree(nbest, pairs, scores, leaves)
             ours(), theirs()

@@ -24,7 +24,7 @@ from boostfeat.losses.pairwise import PairwiseLogLoss
 from boostfeat.model.model import Model
 from boostfeat.model.units import UnitSpace
 from boostfeat.trees.growing import TreeOptions
-from boostfeat.tuners.linear import fit_linear
+from boostfeat.tuners.linear import linear_problem
 
 FAST = BoostOptions(rounds=4, tree=TreeOptions(min_occurrences=20), pairs=PairOptions(draws=500, keep=50))
 
@@ -65,7 +65,7 @@ def test_first_round_by_the_formulas(dev):
     """Figure 3 line by line, with the three matrices: y = A' P' σ(-z), h by least squares, ρ by a grid around it."""
     model = boost(dev, None, replace(FAST, rounds=1), seed=3)
     pairs = pairs_for(dev, FAST.pairs, seed=3)
-    fit = fit_linear(dev, pairs, l2=FAST.l2)
+    fit = linear_problem(dev, pairs).fit(l2=FAST.l2)
     assert model.weights == fit.weights
     scores = dev.A @ (dev.X @ np.array([fit.weights[n] for n in dev.unit_names]))
     p = pairs.matrix(dev.n_hyps)
@@ -100,7 +100,7 @@ def test_loss_falls_every_round_and_scores_are_the_models(dev, level, leaves):
 
 def test_zero_rounds_is_the_pro_model(dev, select):
     model = boost(dev, select, replace(FAST, rounds=0), seed=7)
-    assert model.weights == fit_linear(dev, pairs_for(dev, FAST.pairs, seed=7), l2=FAST.l2).weights
+    assert model.weights == linear_problem(dev, pairs_for(dev, FAST.pairs, seed=7)).fit(l2=FAST.l2).weights
     assert model.trees == ()
 
 

@@ -10,7 +10,7 @@ from boostfeat.boosting.first_gradient import first_gradient
 from boostfeat.boosting.options import BoostOptions
 from boostfeat.losses.pairs import pairs_for
 from boostfeat.model.model import Model
-from boostfeat.tuners.linear import fit_linear
+from boostfeat.tuners.linear import linear_problem
 
 pytestmark = pytest.mark.quick
 
@@ -20,7 +20,7 @@ def test_it_is_the_definition(gain):
     """g = A' P' σ(-z), by sparse matrices; BLEU where nothing is said. It does not depend on threads."""
     nbest = synthetic_nbest(SyntheticOptions(sentences=12, hyps=8, features=4))
     pairs = pairs_for(nbest, BoostOptions().pairs, gain=gain or "bleu", seed=3)
-    scores = Model(fit_linear(nbest, pairs, l2=BoostOptions().l2).weights).decision_function(nbest)
+    scores = Model(linear_problem(nbest, pairs).fit(l2=BoostOptions().l2).weights).decision_function(nbest)
     z = scores[pairs.better] - scores[pairs.worse]
     by_hyp = np.zeros(nbest.n_hyps)
     np.add.at(by_hyp, pairs.better, 1 / (1 + np.exp(z)))

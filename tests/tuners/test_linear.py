@@ -20,7 +20,7 @@ from boostfeat.lists.nbest import NBest, SparseRows, strings
 from boostfeat.losses.pairs import PairOptions, Pairs, sample_pairs
 from boostfeat.losses.pairwise import PairwiseLogLoss
 from boostfeat.metrics.bleu import corpus_bleu, sum_stats
-from boostfeat.tuners.linear import fit_linear, fit_pro, objective
+from boostfeat.tuners.linear import fit_pro, linear_problem, objective
 from boostfeat.tuners.options import ProOptions
 
 pytestmark = pytest.mark.quick
@@ -74,7 +74,7 @@ def test_equals_logistic_regression_on_standardised_differences(planted, l2):
     rms = np.sqrt((diff**2).sum(axis=0) / (diff != 0).sum(axis=0))
     model = LogisticRegression(fit_intercept=False, C=1 / (2 * l2), tol=1e-10, max_iter=1000)
     model.fit(np.vstack([diff, -diff]) / rms, np.repeat([1, 0], len(diff)))
-    fit = fit_linear(container(x), pairs, l2=l2, tol=1e-9)
+    fit = linear_problem(container(x), pairs).fit(l2=l2, tol=1e-9)
     assert fit.converged
     assert weights(fit) * rms == pytest.approx(model.coef_[0], rel=1e-4, abs=1e-6)
     assert fit.loss == pytest.approx(np.logaddexp(0, -diff @ weights(fit)).mean(), rel=1e-12)
@@ -91,36 +91,36 @@ def test_gradient_by_finite_differences(planted):
 
 def test_recovers_planted_weights(planted):
     x, pairs, truth, scale = planted
-    assert cosine(weights(fit_linear(container(x), pairs)) * scale, truth * scale) > 0.99
+    assert cosine(weights(linear_problem(container(x), pairs).fit()) * scale, truth * scale) > 0.99
 
 
 def test_scales_of_features_do_not_matter(planted):
     x, pairs, _, scale = planted
-    a, b = fit_linear(container(x), pairs, tol=1e-9), fit_linear(container(x / scale), pairs, tol=1e-9)
+    a, b = linear_problem(container(x), pairs).fit(tol=1e-9), linear_problem(container(x / scale), pairs).fit(tol=1e-9)
     assert weights(a) * scale == pytest.approx(weights(b), rel=1e-5, abs=1e-6)
 
 
 def test_sparse_and_dense_storage_give_the_same_weights(planted):
     x, pairs, _, _ = planted
-    dense = fit_linear(container(x), pairs, tol=1e-9)
-    mixed = fit_linear(container(x[:, :2], sparse.csr_matrix(x[:, 2:])), pairs, tol=1e-9)
+    dense = linear_problem(container(x), pairs).fit(tol=1e-9)
+    mixed = linear_problem(container(x[:, :2], sparse.csr_matrix(x[:, 2:])), pairs).fit(tol=1e-9)
     assert weights(mixed, "f0 f1 s0 s1 s2") == pytest.approx(weights(dense), rel=1e-5, abs=1e-9)
     assert mixed.loss == pytest.approx(dense.loss, rel=1e-10)
 
 
 def test_the_start_does_not_matter(planted):
     x, pairs, truth, _ = planted
-    cold = fit_linear(container(x), pairs, tol=1e-9)
-    warm = fit_linear(container(x), pairs, tol=1e-9, init={"f0": -3.0, "f3": float(truth[3]), "unknown": 1.0})
+    cold = linear_problem(container(x), pairs).fit(tol=1e-9)
+    warm = linear_problem(container(x), pairs).fit(tol=1e-9, init={"f0": -3.0, "f3": float(truth[3]), "unknown": 1.0})
     assert weights(warm) == pytest.approx(weights(cold), rel=1e-5, abs=1e-6 * abs(weights(cold)).min())
-    again = fit_linear(container(x), pairs, tol=1e-6, init=cold.weights)
+    again = linear_problem(container(x), pairs).fit(tol=1e-6, init=cold.weights)
     assert again.n_iter == 0
 
 
 def test_each_pair_twice_is_half_the_penalty(planted):
     x, pairs, _, _ = planted
     twice = Pairs(*(np.repeat(a, 2) for a in (pairs.better, pairs.worse, pairs.delta)), sent_ptr=2 * pairs.sent_ptr)
-    a, b = fit_linear(container(x), pairs, l2=3.0, tol=1e-9), fit_linear(container(x), twice, l2=6.0, tol=1e-9)
+    a, b = linear_problem(container(x), pairs).fit(l2=3.0, tol=1e-9), linear_problem(container(x), twice).fit(l2=6.0, tol=1e-9)
     assert weights(a) == pytest.approx(weights(b), rel=1e-5, abs=1e-9)
 
 
@@ -131,11 +131,11 @@ def test_a_feature_that_no_pair_tells_apart_weighs_nothing(planted):
     noise = 0.1 * 3 + 1e-17 * np.random.default_rng(0).integers(0, 9, S * J)
     assert np.unique(1e3 * noise).size > 1
     idle = np.stack([np.zeros(S * J), np.ones(S * J), listwise, 1e3 * noise], axis=1)
-    plain = fit_linear(container(x), pairs, tol=1e-9)
-    dense = fit_linear(container(np.hstack([x, idle])), pairs, tol=1e-9)
+    plain = linear_problem(container(x), pairs).fit(tol=1e-9)
+    dense = linear_problem(container(np.hstack([x, idle])), pairs).fit(tol=1e-9)
     assert weights(dense, "f5 f6 f7 f8").tolist() == [0, 0, 0, 0]
     assert weights(dense) == pytest.approx(weights(plain), rel=1e-5, abs=1e-9)
-    mixed = fit_linear(container(x, sparse.csr_matrix(idle)), pairs, tol=1e-9)
+    mixed = linear_problem(container(x, sparse.csr_matrix(idle)), pairs).fit(tol=1e-9)
     assert set(mixed.weights) == set(plain.weights)
     assert weights(mixed) == pytest.approx(weights(plain), rel=1e-5, abs=1e-9)
 
@@ -143,23 +143,23 @@ def test_a_feature_that_no_pair_tells_apart_weighs_nothing(planted):
 def test_without_pairs_or_features(planted):
     x, pairs, _, _ = planted
     none = Pairs(pairs.better[:0], pairs.worse[:0], pairs.delta[:0], np.zeros(S + 1, np.int64))
-    fit = fit_linear(container(x, sparse.csr_matrix(x)), none)
+    fit = linear_problem(container(x, sparse.csr_matrix(x)), none).fit()
     assert set(fit.weights.values()) == {0.0}
     assert (fit.loss, fit.n_pairs, fit.converged) == (0.0, 0, True)
-    bare = fit_linear(container(x[:, :0]), pairs)
+    bare = linear_problem(container(x[:, :0]), pairs).fit()
     assert bare.weights == {}
     assert bare.loss == pytest.approx(np.log(2))
 
 
 def test_values_near_the_limits_of_floats(planted):
     x, pairs, truth, scale = planted
-    huge = fit_linear(container(x / scale * 1e300), pairs)
+    huge = linear_problem(container(x / scale * 1e300), pairs).fit()
     assert cosine(weights(huge) * 1e300, truth * scale) > 0.99
 
 
 def test_stops_when_told(planted):
     x, pairs, _, _ = planted
-    fit = fit_linear(container(x), pairs, max_iter=2)
+    fit = linear_problem(container(x), pairs).fit(max_iter=2)
     assert (fit.n_iter, fit.converged) == (2, False)
 
 
