@@ -1,10 +1,12 @@
 """``python -m boostfeat`` is ``boostfeat``."""
 
+import os
 import signal
 import sys
 
 
 def main() -> None:
+    os.environ |= dict.fromkeys(("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")  # sums of theirs come in any order
     interrupt = signal.getsignal(signal.SIGINT)
     if interrupt is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C while modules are imported: no traceback

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, TypeVar
 
 import numpy as np
 from scipy.optimize import minimize
+from threadpoolctl import threadpool_limits
 
 from ..core.arrays import F64, I64, Bool, in_threads
 from ..core.blocks import block_ptr
@@ -124,7 +125,8 @@ class LinearProblem:
             return (value + float((penalty * w) @ w) / 2) / n, (slope + penalty * w) / n
 
         options = {"maxiter": max_iter, "maxfun": 20 * (max_iter + 1), "gtol": tol, "ftol": 4 * np.finfo(float).eps}
-        found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+        with threadpool_limits(1, "blas"):  # sums of threads come in any order, and on busy cores threads wait for each other
+            found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
         raw = np.divide(found.x, scale, out=np.zeros(len(names)), where=scale > 0)
         if bounds is not None:
             raw[frozen] = given[frozen]

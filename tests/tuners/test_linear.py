@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy import sparse
-from scipy.optimize import check_grad
+from scipy.optimize import check_grad, minimize
 from sklearn.linear_model import LogisticRegression
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from boostfeat.core.arrays import segment_argmax
 from boostfeat.core.errors import InputError
@@ -205,3 +206,18 @@ def test_real_lists(real):
     sums = sum_stats(test.stats[best])
     assert 100 * corpus_bleu(sums) == pytest.approx(27.88, abs=0.2)
     assert 100 * corpus_bleu(sums, strict=True) == pytest.approx(26.43, abs=0.2)
+
+
+def test_the_search_sums_on_one_thread_of_blas(planted, monkeypatch):
+    """Sums of BLAS threads come in another order, so weights would depend on the number of cores."""
+    x, pairs, _, _ = planted
+    seen = []
+
+    def watched(*args, **kwargs):
+        seen.extend(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
+        return minimize(*args, **kwargs)
+
+    monkeypatch.setattr("boostfeat.tuners.linear.minimize", watched)
+    with threadpool_limits(2, "blas"):
+        linear_problem(container(x), pairs).fit(l2=1.0)
+    assert set(seen) == {1}
