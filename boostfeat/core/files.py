@@ -211,9 +211,24 @@ def read_lines(path: str | Path) -> Iterator[tuple[int, str]]:
     """(line number from 1, line without its end) for every line; text must be UTF-8."""
     number = 0
     for chunk in read_chunks(path):
+        if (text := _plain_text(chunk)) is not None:
+            for line in text[:-1].split("\n"):
+                number += 1
+                yield number, line
+            continue
         for raw in chunk[:-1].split(b"\n"):
             number += 1
             yield number, decode_line(raw, path, number)
+
+
+def _plain_text(chunk: bytes) -> str | None:
+    """The text of lines that need nothing but decoding; None where one has to be looked at."""
+    if b"\0" in chunk or b"\r" in chunk or chunk.startswith(b"\xef\xbb\xbf"):
+        return None
+    try:
+        return chunk.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
 
 
 def decode_line(raw: bytes, path: str | Path, number: int) -> str:

@@ -125,14 +125,19 @@ class FeatureParser:
         return features
 
     def _learn(self, tokens: list[str], names: tuple[str, ...]) -> None:
-        """Remember where labels and values stand. Only worth it, and only possible with itemgetter, for two of each or more."""
+        """Remember where labels and values stand."""
         labels = [i for i, token in enumerate(tokens) if token[-1] in "=:"]
         is_label = set(labels)
         values = [i for i in range(len(tokens)) if i not in is_label]
-        if len(labels) >= 2 and labels[0] == 0 and len(values) == len(names):
+        if labels and labels[0] == 0 and len(values) == len(names):
             self._n_tokens, self._names = len(tokens), names
-            self._pick_labels, self._pick_values = itemgetter(*labels), itemgetter(*values)
+            self._pick_labels, self._pick_values = _picker(labels), _picker(values)
             self._labels = self._pick_labels(tokens)
+
+
+def _picker(places: list[int]) -> Callable[[list[str]], tuple[str, ...]]:
+    """Takes the tokens at these places; itemgetter of one place would give no tuple."""
+    return itemgetter(*places) if len(places) > 1 else lambda tokens: (tokens[places[0]],)
 
 
 def check_links(align: str, where: str, *, n_src: int, n_tgt: int) -> None:
