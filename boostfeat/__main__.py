@@ -7,6 +7,7 @@ import sys
 
 def main() -> None:
     os.environ |= dict.fromkeys(("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")  # sums of theirs come in any order
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # on busy cores, threads that wait for each other cost more than trees
     interrupt = signal.getsignal(signal.SIGINT)
     if interrupt is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C while modules are imported: no traceback

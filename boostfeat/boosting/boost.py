@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import count
+from typing import Any, Protocol
 
 from ..lists.learnable import learnable
 from ..lists.nbest import NBest
 from ..model.model import Model
 from ..trees.tree import Tree
 from .local import Local
-from .options import BoostOptions
-from .penalties import Tell, Why, with_penalties
+from .options import BY_FOLDS, BoostOptions
+from .penalties import NO_REASONS, Tell, Why, kept_reasons, with_penalties
 from .record import Callback, Record
 from .stopping import kept_rounds, never_below_ranking
+from .tree_count import FOLDS, chosen_tree_count
 
 
 class Engine(Protocol):
@@ -62,14 +66,44 @@ def boost(
 ) -> Model:
     """Learn linear weights, then trees, on dev; keep the rounds up to the best gain on select.
 
-    Without select, all rounds are kept. After each round ``callback`` gets the history row and the model with all trees so far;
-    given back as ``so_far`` with the same lists, options and seed, it is continued to the very model an uninterrupted run gives:
-    an interrupt loses nothing but the round under way. ``tell`` hears of the fits that choose a penalty.
+    By the rule ``folds``, dev and select choose the number of trees beforehand. By others, without select, all rounds are kept.
+    After each round ``callback`` gets the history row and the model with all trees so far; given back as ``so_far`` with the same
+    lists, options and seed, it is continued to the very model an uninterrupted run gives: an interrupt loses nothing but the
+    round under way. ``tell`` hears of the fits that choose penalties and the number of trees.
     """
     dev, select = learnable(dev), None if select is None else learnable(select)
     options, why = with_penalties(dev, options or BoostOptions(), seed=seed, threads=threads, init=init, so_far=so_far, tell=tell)
+    options, more = with_tree_count(dev, select, options, seed=seed, threads=threads, init=init, so_far=so_far, tell=tell)
     engine = Local(dev, options, seed=seed, threads=threads)
-    return run_rounds(engine, select, options, seed=seed, why=why, init=init, so_far=so_far, callback=callback)
+    return run_rounds(engine, select, options, seed=seed, why={**why, **more}, init=init, so_far=so_far, callback=callback)
+
+
+def with_tree_count(
+    dev: NBest,
+    select: NBest | None,
+    options: BoostOptions,
+    *,
+    seed: int,
+    threads: int,
+    init: Model | None,
+    so_far: Model | None,
+    tell: Tell | None,
+) -> tuple[BoostOptions, Why]:
+    """The options with the rounds that folds choose, and why. A run so far has its own; a model to start from saw all folds."""
+    if so_far is not None and "tree_count" in so_far.config:
+        return replace(options, rounds=so_far.config["rounds"]), kept_reasons(so_far, "tree_count")
+    if options.rule != BY_FOLDS or so_far or init or not options.rounds or len(dev) < 2 * FOLDS:
+        return options, NO_REASONS
+    done = count()
+
+    def fit(part: NBest, own: BoostOptions) -> Model:
+        def report(row: Mapping[str, Any], model: Model) -> None:
+            if tell:
+                tell("number of trees", min(next(done), FOLDS * own.rounds), FOLDS * own.rounds)
+
+        return boost(part, None, own, seed=seed, threads=threads, callback=report)
+
+    return chosen_tree_count(dev, select, options, fit, seed=seed)
 
 
 def run_rounds(
@@ -78,7 +112,7 @@ def run_rounds(
     options: BoostOptions,
     *,
     seed: int,
-    why: Why | None = None,
+    why: Why = NO_REASONS,
     init: Model | None = None,
     so_far: Model | None = None,
     callback: Callback | None = None,

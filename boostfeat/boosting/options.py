@@ -15,7 +15,8 @@ from ..losses.options import PAIRS, SAMPLERS, PairOptions
 from ..model.levels import LEVELS, Level
 from ..trees.options import TREES, TreeOptions
 
-RULES = ("best", "last-se")
+BY_FOLDS = "folds"  # the number of trees, see boosting.tree_count
+RULES = (BY_FOLDS, "best", "last-se")
 AUTO = "auto"  # chosen by folds, see boosting.penalties
 NOTHING_TO_CHOOSE = 1000.0  # of lists without sparse features, and of a few sentences
 # Options of release 0.1 that no paper of ours describes and that did not help: examples/results.md has their figures.
@@ -31,7 +32,7 @@ class BoostOptions:
 
     ``l2`` is the penalty on the initial weights (standardised) and on each ρ. ``context`` weighs pairs by their difference
     in corpus BLEU, in the context of the 1-best when they are drawn. ``rule`` is the round kept: that of the best select
-    gain, or the last within a standard error of it.
+    gain, the last within a standard error of it, or a number of trees that folds of the training list choose.
     """
 
     level: Level = option("local", "local (units are phrases) or global (hypotheses)", choices=LEVELS, group=TREES)
@@ -44,7 +45,9 @@ class BoostOptions:
     patience: int = option(10, "Rounds without a better select before it stops", least=0, group=TREES)
     gain: str = option("bleu", "What is learnt: bleu, chrf, ter, wer or a column", group=PAIRS)
     metric: str = option("bleu-sbp", "Chooses the round: bleu-sbp, or that of the gain", group=TREES)
-    rule: str = option("best", "Round kept: best, or last-se (last within an error)", choices=RULES, group=TREES, rare=True)
+    rule: str = option(
+        "best", "Round kept: folds choose; best; last-se (last within an error)", choices=RULES, group=TREES, rare=True
+    )
     resample_pairs: int = option(0, "Draw anew every N rounds; 0: never", least=0, group=PAIRS, rare=True)
     context: bool = option(False, "Weigh by corpus BLEU in context", flag="context/no_context", group=PAIRS, rare=True)
     tree_features: tuple[str, ...] = option((), "Trees look at these only; default: dense ones", group=TREES, rare=True)
@@ -76,7 +79,7 @@ _DEFAULT = BoostOptions(
     rounds=150,
     shrinkage=0.3,
     patience=100,
-    rule="last-se",
+    rule=BY_FOLDS,
     resample_pairs=5,
     context=True,
     sparse_l2=AUTO,
@@ -86,7 +89,7 @@ _DEFAULT = BoostOptions(
 
 RECIPES: dict[str, BoostOptions] = {
     "default": _DEFAULT,  # the best all-round: chosen by cross-validation on two pairs, see examples/results.md
-    "fast": replace(_DEFAULT, rounds=40, patience=20, shrinkage=0.5),
+    "fast": replace(_DEFAULT, rounds=40, patience=20, shrinkage=0.5, rule="last-se"),
     "paper": BoostOptions(),  # Figure 3 of [TA13], nothing else
 }
 
@@ -101,6 +104,7 @@ ABLATION: dict[str, dict[str, Any]] = {
     "linear leaves": {"leaves": "linear"},
     "300 pairs": {"keep": 300},
     "pairs by BLEU+1": {"alpha": 1.0},
+    "rounds by select alone": {"rule": "last-se"},
     "best round": {"rule": "best"},
 }
 

@@ -18,15 +18,17 @@ from ..losses.pairs import Pairs, pairs_for
 from ..metrics.metric import Metric, metric_of
 from ..model.model import Model
 from ..tuners.linear import linear_problem
+from .held_out import HeldOutRows
 from .options import AUTO, NOTHING_TO_CHOOSE, BoostOptions
 
 GRID = (3000.0, 1000.0, 300.0, 100.0, 30.0, 10.0, 3.0)  # from the strongest, where fits are quick, to the weakest
 FOLDS = 3
+NO_REASONS: Mapping[str, Any] = {}
 THINNED = 4  # one pair of so many takes part, under a penalty as much smaller
 TOLERANCE = 3e-4  # of the fits of folds: their rankings are near those of exact fits, in a fifth of the steps
 
-Tell = Callable[[int, int], None]  # (fits done, of how many)
-Why = Mapping[str, Any]  # what a model's config says of a choice
+Tell = Callable[[str, int, int], None]  # what is chosen, the fits or rounds done, of how many
+Why = Mapping[str, Any]  # what a model's config says of choices
 
 
 def with_penalties(
@@ -38,14 +40,14 @@ def with_penalties(
     init: Model | None = None,
     so_far: Model | None = None,
     tell: Tell | None = None,
-) -> tuple[BoostOptions, Why | None]:
+) -> tuple[BoostOptions, Why]:
     """The options of a run without ``auto``, and why; a run so far has its own, and one from a model fits no first weights."""
     if options.sparse_l2 != AUTO:
-        return options, None
+        return options, NO_REASONS
     if so_far is not None:
-        return replace(options, sparse_l2=so_far.config.get("sparse_l2")), so_far.config.get("penalties")
+        return replace(options, sparse_l2=so_far.config.get("sparse_l2")), kept_reasons(so_far, "penalties")
     if init is not None or not len(dev.sparse_names) or len(dev) < 2 * FOLDS:
-        return replace(options, sparse_l2=NOTHING_TO_CHOOSE), None
+        return replace(options, sparse_l2=NOTHING_TO_CHOOSE), NO_REASONS
     return chosen_penalty(dev, options, seed=seed, threads=threads, tell=tell)
 
 
@@ -55,24 +57,21 @@ def chosen_penalty(
     """The options with that sparse_l2 of GRID whose first weights do best on held-out folds.
 
     With r_s the statistics of the hypothesis that the weights of the other folds choose for sentence s, a penalty's score is
-    the metric of Σ_s r_s. The strongest penalty is taken whose score is within one standard error of the best one's; the
-    error is that of their difference sentence by sentence, as for the rounds (stopping.last_se_round).
+    the metric of Σ_s r_s. The strongest penalty is taken whose score is within one standard error of the best one's.
     """
     metric = metric_of(options.metric, dev)
-    rows = held_out_rows(dev, options, metric, seed=seed, threads=threads, tell=tell)
-    totals = np.array([r.sum(axis=0) for r in rows], np.float64)
-    gains = metric.higher(metric.score(totals))
-    best = int(np.argmax(gains))
-    errors = [float(np.sqrt(len(dev) * ((rows[best] - r) @ metric.slope(totals[best])).var())) for r in rows]
+    held_out = HeldOutRows(metric, held_out_rows(dev, options, metric, seed=seed, threads=threads, tell=tell))
+    gains, best = held_out.gains, int(np.argmax(held_out.gains))
+    errors = [held_out.error(best, k) for k in range(len(GRID))]
     k = next((k for k in range(len(GRID)) if gains[k] >= gains[best] - errors[k]), best)  # best: where scores are no numbers
     why = {
         "rule": "the strongest penalty on sparse features within a standard error of the best",
         "folds": FOLDS,
         "sparse_l2": list(GRID),
-        options.metric: [round(100 * float(score), 4) for score in metric.score(totals)],
+        options.metric: [round(100 * float(score), 4) for score in held_out.scores],
         "error": [round(100 * e, 4) for e in errors],
     }
-    return replace(options, sparse_l2=GRID[k]), why
+    return replace(options, sparse_l2=GRID[k]), {"penalties": why}
 
 
 def held_out_rows(
@@ -92,9 +91,14 @@ def held_out_rows(
             chosen = best_choice(unseen, Model(weights).decision_function(unseen))
             found[k].append((held_out, scorer.rows(chosen, metric)))
             if tell:
-                tell(fold * len(GRID) + k + 1, FOLDS * len(GRID))
+                tell("penalty of sparse features", fold * len(GRID) + k + 1, FOLDS * len(GRID))
     order = np.argsort(np.concatenate([held_out for held_out, _ in found[0]]))
     return [np.concatenate([rows for _, rows in own])[order] for own in found]
+
+
+def kept_reasons(model: Model, choice: str) -> Why:
+    """What the config of a model says of this choice."""
+    return {choice: model.config[choice]} if choice in model.config else {}
 
 
 def thinned(pairs: Pairs, sentences: I64) -> Pairs:

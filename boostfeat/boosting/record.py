@@ -35,15 +35,14 @@ class Record:
         select: NBest | None,
         *,
         seed: int,
-        why: Mapping[str, Any] | None = None,
+        why: Mapping[str, Any],
         init: Model | None,
         so_far: Model | None,
         callback: Callback | None,
     ) -> None:
         self.options, self.select, self.init, self.so_far, self.callback = options, select, init, so_far, callback
         self.config = json.loads(json.dumps({**asdict(options), "seed": seed, "init": init.signature if init else None}))
-        if why is not None:
-            self.config["penalties"] = dict(why)
+        self.config |= why
         self.n_init = len(init.trees) if init else 0
         if select is not None and choosing_metric(select, options.metric).lower_is_better:
             self.config["lower_is_better"] = True

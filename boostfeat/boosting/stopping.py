@@ -16,6 +16,7 @@ from ..metrics.metric import metric_of
 from ..model.model import Model
 from ..model.units import UnitSpace
 from ..trees.tree import Tree
+from .held_out import HeldOutRows
 
 Row = Mapping[str, Any]
 
@@ -31,7 +32,9 @@ def best_round(history: Sequence[Row], *, lower: bool = False) -> int:
 def kept_rounds(model: Model, n_init: int = 0, *, select: NBest | None = None, rule: str = "best") -> Model:
     """The model up to its best round; its history still shows all rounds."""
     best = best_round(model.history, lower=bool(model.config.get("lower_is_better")))
-    if select is not None and rule == "last-se":
+    if "tree_count" in model.config:  # folds have chosen: all of them
+        best = int(model.history[-1]["round"])
+    elif select is not None and rule != "best":
         best = last_se_round(model, select, n_init, best=best)
     return replace(model.truncated(n_init + best), config={**model.config, "best_round": best})
 
@@ -52,21 +55,12 @@ def last_se_round(model: Model, select: NBest, n_init: int = 0, *, best: int) ->
 
     It suits small steps: curves are flat then, where on them the best lies is chance, and more trees average out what each took
     from chance.
-
-    The error is that of the difference between the two, sentence by sentence: rounds differ in few choices, so it is far
-    smaller than the error of either. By the delta method, with r_s the statistics of a sentence and ∇ that of the metric:
-    se² = S Var_s(∇ · (r_s of the best - r_s of the other)).
     """
     scorer, metric = Scorer(select), metric_of(str(model.config["metric"]), select)
-    rows = [scorer.rows(best_choice(select, scores), metric) for scores in staged_scores(model, select, n_init)]
-    totals = np.array([r.sum(axis=0) for r in rows], np.float64)
-    gains = metric.higher(metric.score(totals))
-    slope = metric.slope(totals[best])
-    for m in range(len(rows) - 1, best, -1):
-        apart = (rows[best] - rows[m]) @ slope
-        if gains[m] >= gains[best] - np.sqrt(len(select) * apart.var()):
-            return m
-    return best
+    rounds = HeldOutRows(
+        metric, [scorer.rows(best_choice(select, scores), metric) for scores in staged_scores(model, select, n_init)]
+    )
+    return rounds.last_within_error(best)
 
 
 def staged_scores(model: Model, nbest: NBest, n_init: int = 0) -> Iterator[F64]:

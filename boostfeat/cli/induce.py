@@ -139,6 +139,11 @@ def induce(
         say(f"warning: what was learnt is worse on --select than the list's own ranking: the model is {own} alone", quiet=quiet)
     if penalties := model.config.get("penalties"):
         say(f"sparse-l2 {model.config['sparse_l2']:g}: {penalties['rule']}, by {penalties['folds']} folds", quiet=quiet)
+    if (why := model.config.get("tree_count")) and not model.config.get("kept"):
+        gain = (
+            f"{why['gain']:+.2f} ± {why['gain_error']:.2f} {options.metric} over the linear weights" if model.trees else "no gain"
+        )
+        say(f"{len(model.trees)} trees, by {why['folds']} folds: {gain}", quiet=quiet)
     say(f"{len(model.trees)} trees -> {output} in {time.monotonic() - started:.1f} s", quiet=quiet)
 
 
@@ -214,8 +219,8 @@ class _Fit:
                 select = f"  select {row['select']:.2f}" if "select" in row else ""
                 bar.update(row["round"], self.options.rounds, f"loss {row['loss']:.4f}  dev {row['dev']:.2f}{select}")
 
-            def choosing(done: int, n: int) -> None:
-                bar.update(0, self.options.rounds, f"penalty of sparse features: fit {done} of {n}")
+            def choosing(what: str, done: int, n: int) -> None:
+                bar.update(0, self.options.rounds, f"{what}: {done} of {n}")
 
             try:
                 return self._boost(seed=self.seed, init=self.start, so_far=self.so_far, callback=report, tell=choosing)

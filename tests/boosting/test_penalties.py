@@ -22,7 +22,7 @@ from boostfeat.metrics.metric import metric_of
 from boostfeat.model.model import Model
 
 WORDS, SENTENCES, HYPS = 30, 72, 6
-OPTIONS = recipe("default", gain="wer", rounds=2, min_occurrences=5, draws=200, keep=20)
+OPTIONS = recipe("default", gain="wer", rule="best", rounds=2, min_occurrences=5, draws=200, keep=20)
 
 
 def planted(path, *, told: bool) -> NBest:
@@ -60,14 +60,16 @@ def noise(tmp_path_factory) -> NBest:
 
 def test_planted_words_get_a_weak_penalty_and_noise_a_strong_one(told, noise):
     weak, _ = chosen_penalty(told, OPTIONS, seed=0)
-    strong, why = chosen_penalty(noise, OPTIONS, seed=0)
+    strong, reasons = chosen_penalty(noise, OPTIONS, seed=0)
+    why = reasons["penalties"]
     assert weak.sparse_l2 <= 100 < 1000 <= strong.sparse_l2
     assert why["sparse_l2"] == list(GRID)
     assert why["wer"][0] < why["wer"][-1]  # lower is better
 
 
 def test_the_rule_is_the_strongest_within_an_error_of_the_best(told):
-    options, why = chosen_penalty(told, OPTIONS, seed=0)
+    options, reasons = chosen_penalty(told, OPTIONS, seed=0)
+    why = reasons["penalties"]
     best = min(why["wer"])
     within = [l2 for l2, score, error in zip(GRID, why["wer"], why["error"], strict=True) if score <= best + error]
     assert options.sparse_l2 == max(within)
@@ -77,7 +79,7 @@ def test_the_rule_is_the_strongest_within_an_error_of_the_best(told):
 def test_every_sentence_is_held_out_once_and_trained_on_otherwise(told):
     metric = metric_of("wer", told)
     heard: list[tuple[int, int]] = []
-    rows = held_out_rows(told, OPTIONS, metric, seed=0, tell=lambda done, n: heard.append((done, n)))
+    rows = held_out_rows(told, OPTIONS, metric, seed=0, tell=lambda what, done, n: heard.append((done, n)))
     assert [len(r) for r in rows] == [len(told)] * len(GRID)
     assert heard[-1] == (FOLDS * len(GRID), FOLDS * len(GRID))
     assert len(heard) == FOLDS * len(GRID)
@@ -105,9 +107,9 @@ def test_the_model_records_the_choice_and_is_that_of_the_number(told):
 
 def test_there_is_nothing_to_choose_without_sparse_features_or_from_a_model(told, dev):
     old = with_penalties(dev, recipe("default"), seed=0)
-    assert old == (recipe("default", sparse_l2=1000.0), None)
-    assert with_penalties(told[:5], OPTIONS, seed=0)[1] is None
-    assert with_penalties(told, OPTIONS, seed=0, init=boost(told, None, BoostOptions(rounds=0)))[1] is None
+    assert old == (recipe("default", sparse_l2=1000.0), {})
+    assert with_penalties(told[:5], OPTIONS, seed=0)[1] == {}
+    assert with_penalties(told, OPTIONS, seed=0, init=boost(told, None, BoostOptions(rounds=0)))[1] == {}
     assert with_penalties(told, replace(OPTIONS, sparse_l2=None), seed=0)[0].sparse_l2 is None
 
 

@@ -1,0 +1,51 @@
+"""What several candidates choose for sentences that none of them was trained on, and the errors of their differences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ..core.arrays import F64, Array
+from ..metrics.metric import Metric
+
+
+@dataclass(frozen=True)
+class HeldOutRows:
+    """For each candidate the statistics [S, n] of the hypotheses it chooses; its score is the metric of their sum."""
+
+    metric: Metric
+    rows: Sequence[Array]
+
+    @cached_property
+    def totals(self) -> F64:
+        """[K, n]"""
+        return np.array([rows.sum(axis=0) for rows in self.rows], np.float64)
+
+    @cached_property
+    def scores(self) -> F64:
+        """[K] 0..1"""
+        return self.metric.score(self.totals)
+
+    @cached_property
+    def gains(self) -> F64:
+        """[K] higher is better."""
+        return self.metric.higher(self.scores)
+
+    def error(self, a: int, b: int) -> float:
+        """The standard error of the difference between two candidates' scores.
+
+        They differ in few choices, so it is far smaller than the error of either. By the delta method, with r_s the
+        statistics of a sentence and ∇ that of the metric: se² = S Var_s(∇ · (r_s of a - r_s of b)).
+        """
+        apart = (self.rows[a] - self.rows[b]) @ self.metric.slope(self.totals[a])
+        return float(np.sqrt(len(apart) * apart.var()))
+
+    def last_within_error(self, best: int) -> int:
+        """The last candidate from the best one on that is within a standard error of it."""
+        for k in range(len(self.rows) - 1, best, -1):
+            if self.gains[k] >= self.gains[best] - self.error(best, k):
+                return k
+        return best

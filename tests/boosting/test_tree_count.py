@@ -1,0 +1,145 @@
+"""The number of trees that folds choose: planted truth with and without structure, what is held out, what the model records."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from synthetic import SyntheticOptions, synthetic_nbest
+
+from boostfeat.boosting.boost import boost
+from boostfeat.boosting.held_out import HeldOutRows
+from boostfeat.boosting.options import recipe
+from boostfeat.boosting.tree_count import FOLDS, chosen_tree_count, held_out_rows, staged_rows
+from boostfeat.lists.choices import Scorer, best_choice
+from boostfeat.lists.nbest import NBest
+from boostfeat.metrics.metric import metric_of
+from boostfeat.model.model import Model
+
+OPTIONS = recipe("default", rounds=12, shrinkage=1.0, min_occurrences=5, draws=200, keep=30, gain="bleu", metric="bleu")
+
+
+def planted(*, structure: bool, seed: int = 0, sentences: int = 60) -> NBest:
+    """Lists whose gain is a step of each unit's first feature, or (no structure) its sum: what linear weights know already."""
+    nbest = synthetic_nbest(SyntheticOptions(sentences=sentences, hyps=20, features=4), seed=seed)
+    x = np.random.default_rng(seed).standard_normal((nbest.n_units, len(nbest.unit_names)))
+    worth_of_unit = (np.abs(x[:, 0]) < 0.5) * 2.0 if structure else x[:, 0]
+    noise = np.random.default_rng(seed + 1).standard_normal(nbest.n_hyps)
+    total = nbest.sum_units(worth_of_unit) + noise
+    gains = (total - total.min()) / np.ptp(total)
+    length = 1_000_000
+    stats = np.full((nbest.n_hyps, 6), length, np.int32)
+    stats[:, 1:4] = np.round(gains ** (4 / 3) * length)[:, None]
+    return replace(nbest, units=replace(nbest.units, x=x), stats=stats)
+
+
+@pytest.fixture(scope="module")
+def steps() -> NBest:
+    return planted(structure=True)
+
+
+@pytest.fixture(scope="module")
+def sums() -> NBest:
+    return planted(structure=False)
+
+
+def test_structure_gets_trees_and_none_gets_none(steps, sums):
+    model = boost(steps, None, OPTIONS)
+    why = model.config["tree_count"]
+    assert len(model.trees) >= 3
+    assert why["gain"] > why["gain_error"] > 0
+    assert len(model.history) == 1 + len(model.trees) == 1 + model.config["rounds"]
+    plain = boost(sums, None, OPTIONS)
+    assert not plain.trees
+    assert plain.config["tree_count"]["gain"] == 0
+    assert plain.config["best_round"] == 0
+
+
+def test_never_far_below_the_linear_weights_on_unseen_lists():
+    """On lists without structure the rule keeps hardly anything but linear weights; all rounds lose."""
+    kept, lost = [], []
+    for seed in range(3):
+        dev, test = planted(structure=False, seed=seed), planted(structure=False, seed=seed + 50)
+        scorer = Scorer(test)
+        by_folds, all_rounds = (boost(dev, None, replace(OPTIONS, rule=rule), seed=seed) for rule in ("folds", "best"))
+        models = (by_folds, all_rounds, by_folds.truncated(0))
+        scores = [scorer.score(best_choice(test, m.decision_function(test)), "bleu").score for m in models]
+        kept.append(scores[0] - scores[2])
+        lost.append(scores[1] - scores[2])
+    assert min(kept) > -0.1
+    assert np.mean(lost) < -0.1 < np.mean(kept)
+
+
+def test_the_rule_by_hand(steps):
+    """Last number within an error of the best, if the best gains more than its error over none."""
+    found, reasons = chosen_tree_count(steps, None, OPTIONS, lambda part, own: boost(part, None, own), seed=0)
+    why = reasons["tree_count"]
+    scores, errors, counts = np.array(why["bleu"]), np.array(why["error"]), why["trees"]
+    best = int(np.argmax(scores))
+    assert (counts[0], counts[-1]) == (0, OPTIONS.rounds)
+    assert scores[best] > scores[0] + errors[0]
+    assert found.rounds == max(counts[k] for k in range(best, len(counts)) if scores[k] >= scores[best] - errors[k])
+
+
+def test_every_sentence_is_chosen_by_a_model_that_has_not_seen_it(steps):
+    """Of dev by that of the other folds, of select by the mean of all."""
+    dev, select, fitted = steps[:40], steps[40:], []
+
+    def fit(part: NBest, own) -> Model:
+        fitted.append((set(part.ids.tolist()), boost(part, None, own)))
+        return fitted[-1][1]
+
+    counts = [0, 6, 12]
+    rows = held_out_rows(dev, select, OPTIONS, counts, fit, seed=0)
+    assert [len(r) for r in rows] == [60] * 3
+    assert len(fitted) == FOLDS
+    for seen, model in fitted:
+        unseen = [s for s, i in enumerate(dev.ids.tolist()) if i not in seen]
+        own = staged_rows(model, dev.take(np.array(unseen)), "bleu", counts)
+        assert all((rows[k][unseen] == own[k]).all() for k in range(3))
+    of_select = np.mean([staged_rows(model, select, "bleu", counts) for _, model in fitted], axis=0)
+    assert np.allclose(np.stack(rows)[:, 40:], of_select)
+
+
+def test_a_model_that_ended_early_stays_as_it_is(steps):
+    model = boost(steps, None, replace(OPTIONS, rule="best", rounds=2))
+    rows = staged_rows(model, steps, "bleu", [0, 1, 5, 12])
+    chosen = best_choice(steps, model.decision_function(steps))
+    assert (rows[2] == rows[3]).all()
+    assert (rows[2] == Scorer(steps).rows(chosen, metric_of("bleu", steps))).all()
+
+
+def test_resumed_and_with_threads_it_is_the_same_model(steps):
+    rounds: list[Model] = []
+    model = boost(steps, None, OPTIONS, threads=2, callback=lambda row, at: rounds.append(at))
+    assert boost(steps, None, OPTIONS) == model
+    heard: list[tuple[str, int, int]] = []
+    assert boost(steps, None, OPTIONS, so_far=rounds[1], tell=lambda *at: heard.append(at)) == model
+    assert not heard
+    boost(steps, None, OPTIONS, tell=lambda *at: heard.append(at))
+    assert heard[-1][0] == "number of trees"
+    assert heard[-1][1] <= heard[-1][2] == FOLDS * OPTIONS.rounds
+
+
+def test_there_are_no_folds_from_a_model_or_of_a_few_sentences(steps):
+    few = boost(steps[: 2 * FOLDS - 1], None, OPTIONS)
+    assert "tree_count" not in few.config
+    again = boost(steps, steps, OPTIONS, init=few.truncated(0))
+    assert "tree_count" not in again.config
+    assert again.trees
+
+
+def test_errors_are_of_differences(steps):
+    """Candidates that choose the same differ by 0 with an error of 0; the delta method against a bootstrap."""
+    rng = np.random.default_rng(0)
+    metric = metric_of("bleu", steps)
+    scorer = Scorer(steps)
+    rows = [
+        scorer.rows(best_choice(steps, steps.global_features @ w), metric) for w in (np.eye(4)[0], np.eye(4)[0], np.eye(4)[1])
+    ]
+    held_out = HeldOutRows(metric, rows)
+    assert held_out.error(0, 1) == 0
+    draws = rng.multinomial(len(steps), np.full(len(steps), 1 / len(steps)), size=2000)
+    apart = metric.score(draws @ rows[0]) - metric.score(draws @ rows[2])
+    assert held_out.error(0, 2) == pytest.approx(apart.std(), rel=0.1)
