@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -93,15 +93,21 @@ class FeatureMaker:
         learnt = replace(learnt, resources=kept)
         return replace(out, meta={**out.meta, "vocab": learnt.signature}), learnt
 
-    def apply(self, nbest: NBest, plan: FeaturePlan) -> NBest:
-        """The list with the features of a frozen plan."""
+    def apply(self, nbest: NBest, plan: FeaturePlan, *, present: bool = False) -> NBest:
+        """The list with the features of a frozen plan; with ``present``, of the sparse ones those that occur (see featurize)."""
         for what, sha in plan.resources.items():
             if what in self.digests and self.digests[what] != sha:
                 self.say(f"warning: --{what.replace(' ', '-')}: expected the file that the model was trained with, found another")
-        return self._featurize(nbest, plan)[0]
+        return self._featurize(nbest, plan, present=present)[0]
 
     def _featurize(
-        self, nbest: NBest, plan: FeaturePlan, *, posterior: Posterior | None = None, gradient_of: Gradient | None = None
+        self,
+        nbest: NBest,
+        plan: FeaturePlan,
+        *,
+        posterior: Posterior | None = None,
+        gradient_of: Gradient | None = None,
+        present: bool = False,
     ) -> tuple[NBest, FeaturePlan]:
         out = featurize(
             nbest,
@@ -113,6 +119,7 @@ class FeatureMaker:
             report=self.report,
             gradient_of=gradient_of,
             left_out=self.say,
+            present=present,
         )
         self._say_unknown(out[0])
         return out
@@ -131,20 +138,22 @@ class FeatureMaker:
     def for_model(self, nbest: NBest, model: Model, *, where: str = "list") -> NBest:
         """The list with the features that the model carries; a list that has them all already is as it was."""
         plan = carried(model)
-        if plan is None:
+        if plan is None or nbest.meta.get("vocab") == plan.signature or has_features(nbest, plan_features(plan), where):
             return nbest
-        if nbest.meta.get("vocab") == plan.signature:
-            return nbest
-        made = plan_features(plan)
-        known = set(nbest.feature_names)
-        if made <= known:
-            return nbest
-        if both := sorted(made & known):
-            raise InputError(
-                f"{where}: expected a raw list or one with all features that the model carries, found only some of them "
-                f"({both[0]}); give the imported list"
-            )
         return self.apply(nbest, plan)
+
+
+def has_features(nbest: NBest, made: Set[str], where: str) -> bool:
+    """Whether a list has all features of a plan already; some of them are an error."""
+    known = set(nbest.feature_names)
+    if made <= known:
+        return True
+    if both := sorted(made & known):
+        raise InputError(
+            f"{where}: expected a raw list or one with all features that the model carries, found only some of them "
+            f"({both[0]}); give the imported list"
+        )
+    return False
 
 
 def plan_features(plan: FeaturePlan) -> set[str]:

@@ -82,6 +82,7 @@ _PART_OF: dict[str, PartOf] = {
 @dataclass
 class _Engine:
     corpus: Corpus
+    present: bool = False  # of a frozen plan's sparse features, those that occur
     _keys: dict[object, _Keys] = field(default_factory=dict)
 
     def keys_of(self, template: Template) -> _Keys:
@@ -169,6 +170,11 @@ class _Engine:
             place = np.full(len(known), -1)
             place[kept] = np.arange(len(kept))
             features = tuple(known.take(pa.array(kept)).to_pylist())
+        elif self.present:
+            found = [(entry.places[name], k) for k, name in enumerate(known.to_pylist()) if name in entry.places]
+            place = np.full(len(known), -1)
+            place[[k for _, k in sorted(found)]] = np.arange(len(found))
+            features = tuple(entry.features[j] for j, _ in sorted(found))
         else:
             place, features = positions(known, strings(entry.features)), entry.features
         at = place[column]
@@ -230,12 +236,14 @@ def featurize(
     report: Callable[[str, int, int], None] | None = None,
     gradient_of: Gradient | None = None,
     left_out: Callable[[str], None] = lambda line: None,
+    present: bool = False,
 ) -> tuple[NBest, FeaturePlan]:
     """The list with the features of the vocab's templates after its own, and the vocab with all that this list taught.
 
     A frozen vocab teaches nothing: lists featurized with it have the same columns in the same order. Products of features are
     chosen by the gradient that ``gradient_of`` gives (boosting.first_gradient). Of a set, templates that read what the list does
-    not carry are left out, and ``left_out`` gets a line for each.
+    not carry are left out, and ``left_out`` gets a line for each. With ``present``, the list is to be scored and forgotten: it
+    has those sparse features of a frozen vocab that occur, in their order, and no record of how they were made.
     """
     resources = resources or Resources()
     if vocab.posterior is not None:
@@ -249,7 +257,7 @@ def featurize(
     if any("clusters" in registry[e.name].reads for e in vocab.entries):
         clusters = _clusters(nbest, vocab, resources, seed)
         resources = replace(resources, clusters=clusters)
-    engine = _Engine(Corpus(nbest, resources))
+    engine = _Engine(Corpus(nbest, resources), present)
     parts: list[_Part] = []
     for k, entry in enumerate(vocab.entries):
         if report:
@@ -257,7 +265,8 @@ def featurize(
         template = registry[entry.name]
         part, learnt = engine.compute(template, engine.learn(template, entry) if entry.features is None else entry)
         parts.append(part)
-        vocab = vocab.with_entry(learnt)
+        if not present:
+            vocab = vocab.with_entry(learnt)
     out = _with_parts(nbest, parts)
     products = vocab.products
     if products is None:
@@ -267,6 +276,8 @@ def featurize(
                 raise InputError("products: expected a gradient to choose them by, found none; give gradient_of")
             products = choose_products(out, vocab.n_products, gradient_of)
     out = add_products(out, products)
+    if present:
+        return out, vocab
     vocab = replace(vocab, clusters=clusters or Clusters(), products=products, n_products=len(products))
     return replace(out, meta=_meta(out, vocab, parts, registry)), vocab
 

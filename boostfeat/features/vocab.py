@@ -7,6 +7,7 @@ import json
 import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,11 @@ class Entry:
     hash_bits: int = 0  # sparse names become one of 2^bits; 0: they stay readable
     features: tuple[str, ...] | None = None
     optional: bool = False  # one of a set: left out where the list lacks what it reads
+
+    @cached_property
+    def places(self) -> dict[str, int]:
+        """Where each feature stands."""
+        return {name: j for j, name in enumerate(self.features or ())}
 
 
 @dataclass(frozen=True)

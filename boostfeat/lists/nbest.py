@@ -7,7 +7,7 @@ A hypothesis' features are the sums over its units plus its own extras: G = A X 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -347,7 +347,7 @@ class NBest:
             return own
         return sparse.csr_matrix(self.A @ self.X_sparse + own)
 
-    def weigh(self, weights: dict[str, float]) -> tuple[F64, F64]:
+    def weigh(self, weights: Mapping[str, float]) -> tuple[F64, F64]:
         """Linear scores under named weights: of units [V], and of hypotheses' own extras [H]. Unnamed features weigh 0."""
         names = self.sparse_names.to_pylist()
         units, own = (np.array([weights.get(n, 0.0) for n in (*dense, *names)]) for dense in (self.unit_names, self.extra_names))

@@ -84,7 +84,7 @@ class Model:
         return max((*map(abs, self.weights.values()), *leaves), default=0.0)
 
     def _scores(self, nbest: NBest) -> F64:
-        unit_scores, own = nbest.weigh(dict(self.weights))
+        unit_scores, own = nbest.weigh(self.weights)
         if not self.trees:
             return nbest.sum_units(unit_scores, own)
         if self.level == "global":

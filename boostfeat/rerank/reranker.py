@@ -14,7 +14,8 @@ import numpy as np
 from ..core.arrays import F64, offsets
 from ..core.errors import InputError, clip
 from ..core.text import normal
-from ..features.carried import FeatureMaker, carried, plan_features
+from ..features.carried import FeatureMaker, carried, has_features, plan_features
+from ..features.vocab import FeaturePlan
 from ..lists.build import Builder, HypRecord, ReadOptions, UnitRecord, ordered_union
 from ..lists.nbest import NBest, strings
 from ..model.model import Model
@@ -41,11 +42,19 @@ class Reranker:
         return cls(Model.load(path))
 
     @cached_property
-    def _needed(self) -> frozenset[str]:
+    def _plan(self) -> FeaturePlan | None:
+        return carried(self.model)
+
+    @cached_property
+    def _made(self) -> set[str]:
+        """What the model computes."""
+        return plan_features(self._plan) if self._plan else set()
+
+    @cached_property
+    def _needed(self) -> set[str]:
         """What the model weighs or tests and does not compute."""
-        plan = carried(self.model)
         used = {name for name, weight in self.model.weights.items() if weight}
-        return frozenset(used.union(*(tree.features() for tree in self.model.trees)) - (plan_features(plan) if plan else set()))
+        return used.union(*(tree.features() for tree in self.model.trees)) - self._made
 
     def scores(self, candidates: Sequence[Candidate] | NBest, *, source: str = "") -> F64:
         """[K] the model's score of each candidate; higher is better.
@@ -54,7 +63,8 @@ class Reranker:
         {"features": {name: value}, "src": [i, j], "tgt": [i, j], "align": "0-0"}, spans half-open. Or a list that a bridge made.
         """
         nbest = candidates if isinstance(candidates, NBest) else one_list(candidates, source=source)
-        nbest = self.maker.for_model(nbest, self.model, where="candidates")
+        if self._plan and not has_features(nbest, self._made, "candidates"):
+            nbest = self.maker.apply(nbest, self._plan, present=True)
         if missing := sorted(self._needed - set(nbest.feature_names)):
             more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
             raise InputError(f"candidates: expected the model's feature {missing[0]!r}{more}, found none; give it to all of them")
