@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from ..lists.learnable import learnable
 from ..lists.nbest import NBest
+from ..model.calibration import calibrated
 from ..model.model import Model
 from ..trees.tree import Tree
 from .local import Local
@@ -139,7 +140,8 @@ def run_rounds(
         effect, fires = engine.move(rho, m)  # F += ρ h
         record.add(m, *grown, rho, effect=effect, fires=fires, row_of=engine.row)
     model = kept_rounds(record.model, record.n_init, select=select, rule=options.rule)
-    return model if init else never_below_ranking(model, select)
+    model = model if init else never_below_ranking(model, select)
+    return model if select is None else calibrated(model, select)
 
 
 def resume(engine: Engine, model: Model, n_init: int, options: BoostOptions) -> None:

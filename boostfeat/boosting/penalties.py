@@ -15,10 +15,10 @@ from ..core.arrays import F64, I64, Array, Bool, offsets
 from ..lists.choices import Scorer, best_choice
 from ..lists.nbest import NBest
 from ..losses.pairs import Pairs, pairs_for
+from ..metrics.held_out import HeldOutRows
 from ..metrics.metric import Metric, metric_of
 from ..model.model import Model
 from ..tuners.linear import linear_problem
-from .held_out import HeldOutRows
 from .options import AUTO, NOTHING_TO_CHOOSE, BoostOptions
 
 GRID = (3000.0, 1000.0, 300.0, 100.0, 30.0, 10.0, 3.0)  # from the strongest, where fits are quick, to the weakest

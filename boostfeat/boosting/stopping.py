@@ -12,11 +12,11 @@ from ..core.arrays import F64
 from ..lists.choices import Scorer, best_choice
 from ..lists.nbest import NBest
 from ..lists.tokens import RANKINGS
+from ..metrics.held_out import HeldOutRows
 from ..metrics.metric import metric_of
 from ..model.model import Model
 from ..model.units import UnitSpace
 from ..trees.tree import Tree
-from .held_out import HeldOutRows
 
 Row = Mapping[str, Any]
 

@@ -14,9 +14,9 @@ import numpy as np
 from ..core.arrays import Array
 from ..lists.choices import Scorer, best_choice
 from ..lists.nbest import NBest
+from ..metrics.held_out import HeldOutRows
 from ..metrics.metric import metric_of
 from ..model.model import Model
-from .held_out import HeldOutRows
 from .options import BoostOptions
 from .stopping import staged_scores
 

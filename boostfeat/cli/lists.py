@@ -15,7 +15,7 @@ from .flags import add
 from .graphs import MANY, CoreNames, core_names
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from ..core.arrays import F64, I64
     from ..lists.nbest import NBest
@@ -283,6 +283,16 @@ def rerank(
     stream: Annotated[
         bool, typer.Option("--stream", help="Answer JSON lines of standard input ('-') one by one, before the next is read.")
     ] = False,
+    confidence: Annotated[
+        bool,
+        typer.Option("--confidence", help="Before each text, the probability that it is better than the decoder's, and a tab."),
+    ] = False,
+    keep_first: Annotated[
+        str,
+        typer.Option(
+            "--keep-first", help="Keep the decoder's choice below this margin; auto: where that paid on --select of induce."
+        ),
+    ] = "never",
     allow_missing: AllowMissing = False,
     *,
     files: ResourceFiles,
@@ -294,6 +304,7 @@ def rerank(
     \b
     Example:
       boostfeat rerank test.nbest -m model.json > test.out
+      boostfeat rerank test.nbest -m model.json --keep-first auto --confidence > test.tsv
       decoder --json | boostfeat rerank - --stream -m model.json
     """
     from dataclasses import replace
@@ -318,13 +329,20 @@ def rerank(
             raise InputError(
                 "--stream: expected no -o and no --format, found one of them; answers are JSON lines on standard output"
             )
-        _answer(store, model, files, quiet=quiet)
+        _answer(store, model, files, confidence=confidence, keep_first=keep_first, quiet=quiet)
         return
+    careful = confidence or keep_first != "never"
+    if careful and (model is None or format != "text"):
+        found = "no model" if model is None else f"--format {format}"
+        raise InputError(f"--confidence, --keep-first: expected a model and --format text, found {found}; they are of choices")
     nbest = read_store(store)
     scores = model_scores(nbest, model, store, files, allow_missing=allow_missing, quiet=quiet)
     if format == "text":
+        lines: Iterable[str] = texts(nbest, best_choice(nbest, scores))
+        if careful:
+            lines = _careful(nbest, scores, str(model), confidence=confidence, keep_first=keep_first, quiet=quiet)
         with open_output(output) as out:
-            out.write("".join(text + "\n" for text in texts(nbest, best_choice(nbest, scores))).encode())
+            out.write("".join(line + "\n" for line in lines).encode())
     else:
         say_unwritten(nbest, format, quiet=quiet)
         order = np.lexsort((np.arange(len(scores)), -scores, nbest.sent_of_hyp))
@@ -333,7 +351,24 @@ def rerank(
     say_written(f"{len(nbest):,} sentences reranked, {format}", output, started, quiet=quiet)
 
 
-def _answer(store: str, model: str | None, files: ResourceFiles, *, quiet: bool) -> None:
+def _careful(nbest: NBest, scores: F64, model: str, *, confidence: bool, keep_first: str, quiet: bool) -> Iterator[str]:
+    """The texts that are chosen where decoders' choices may be kept, with their confidence."""
+    from ..lists.choices import texts
+    from ..model.calibration import Calibration, careful_choice, least_margin
+    from ..model.model import Model
+
+    loaded = Model.load(model)
+    chosen, margin = careful_choice(nbest, scores, least_margin(loaded, keep_first))
+    say(f"{int((margin > 0).sum()):,} of {len(nbest):,} choices are not the decoder's", quiet=quiet)
+    lines = texts(nbest, chosen)
+    if not confidence:
+        yield from lines
+        return
+    for sure, line in zip(Calibration.of(loaded).confidence(margin).tolist(), lines, strict=True):
+        yield f"{sure:.4f}\t{line}"
+
+
+def _answer(store: str, model: str | None, files: ResourceFiles, *, confidence: bool, keep_first: str, quiet: bool) -> None:
     """For each list that comes in, {"id", "choice", "text", "scores"}: a line that goes out before the next one is read."""
     import json
     import sys
@@ -342,6 +377,7 @@ def _answer(store: str, model: str | None, files: ResourceFiles, *, quiet: bool)
     from ..features.carried import FeatureMaker
     from ..formats.jsonl import stream as sentences
     from ..lists.build import ReadOptions
+    from ..model.calibration import Calibration, careful_choice, least_margin
     from ..model.model import Model
     from ..rerank.reranker import Reranker
 
@@ -350,11 +386,16 @@ def _answer(store: str, model: str | None, files: ResourceFiles, *, quiet: bool)
         raise InputError(f"--stream: expected '-' (standard input) and a model, found {found}; give - and -m MODEL")
     reranker = Reranker(Model.load(model), FeatureMaker(files, say=lambda line: say(line, quiet=quiet)))
     options = ReadOptions(warn=lambda line: say(line, quiet=quiet))
+    least = least_margin(reranker.model, keep_first)
+    calibration = Calibration.of(reranker.model) if confidence else None
     for nbest in sentences(iter(sys.stdin.buffer.readline, b""), options):
         scores = reranker.scores(nbest)
-        best = int(scores.argmax()) if len(scores) else None
+        chosen, margin = careful_choice(nbest, scores, least)
+        best = int(chosen[0]) if len(scores) else None
         text = None if best is None else nbest.text[best].as_py()
-        answer = {"id": int(nbest.ids[0]), "choice": best, "text": text, "scores": scores.tolist()}
+        answer: dict[str, Any] = {"id": int(nbest.ids[0]), "choice": best, "text": text, "scores": scores.tolist()}
+        if calibration is not None:
+            answer["confidence"] = float(calibration.confidence(margin)[0])
         sys.stdout.write(json.dumps(answer, ensure_ascii=False) + "\n")
         sys.stdout.flush()
 

@@ -9,11 +9,11 @@ import pytest
 from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat.boosting.boost import boost
-from boostfeat.boosting.held_out import HeldOutRows
 from boostfeat.boosting.options import recipe
 from boostfeat.boosting.tree_count import FOLDS, chosen_tree_count, held_out_rows, staged_rows
 from boostfeat.lists.choices import Scorer, best_choice
 from boostfeat.lists.nbest import NBest
+from boostfeat.metrics.held_out import HeldOutRows
 from boostfeat.metrics.metric import metric_of
 from boostfeat.model.model import Model
 

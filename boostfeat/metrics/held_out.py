@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from ..core.arrays import F64, Array
-from ..metrics.metric import Metric
+from .metric import Metric
 
 
 @dataclass(frozen=True)
