@@ -16,6 +16,8 @@ def split_words(text: str) -> list[str]:
 
 def normal(text: str) -> str:
     """The words of a text with single blanks between them. Ends of lines, which only texts from JSON can hold, are blanks."""
+    if not ("  " in text or "\t" in text or "\n" in text or text[:1] == " " or text[-1:] == " "):
+        return text
     if "\n" in text:
         text = text.replace("\r\n", " ").replace("\n", " ")
     return " ".join(split_words(text))

@@ -123,8 +123,9 @@ class Builder:
         self._begin(hyp.sent, hyp.where)
         if self.options.size is not None and self._hyp_counts[-1] >= self.options.size:
             return
-        tokens = split_words(hyp.text)
-        self._add_text(" ".join(tokens), hyp.score)
+        text = normal(hyp.text)
+        tokens = split_words(text) if hyp.units else []
+        self._add_text(text, hyp.score)
         source = self._tokens_of(hyp.sent)
         for unit in hyp.units:
             self._unit_idx.append(self._number(unit, source, tokens, hyp.where))
