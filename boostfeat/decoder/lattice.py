@@ -6,14 +6,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..core.arrays import F64, I32, I64, offsets, segment_positions
+from ..core.arrays import F64, I32, I64, offsets, owners, segment_positions
 from ..core.errors import InputError, clip
+from ..lists.words import NONE
 from ..lm.automaton import isolated_scores
 from . import search as kernel
 from .features import EXTRAS, Scorer
 from .names import PHRASE_PENALTY, UNKNOWN, UNKNOWN_VALUE, WORD_PENALTY
 from .system import System
-from .trees import LM, N_CONTEXT, tree_scores
+from .templates import NEXT, PREV, Bigrams, no_moves
+from .trees import INVERSE, LM, N_CONTEXT, ORIENTATION, PER_WORD, tree_scores
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,7 @@ class Unit:
     text: str
     align: str
     features: F64  # [D]
-    score: float
+    score: float  # of its edge: with what the move onto it adds to the phrase before
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,7 @@ class Lattice:
     options: kernel.Options
     words: I32  # as options.words, in numbers of the target vocabulary; unknown words after it
     estimate: F64  # [O] score with what context is expected to add
+    moves: kernel.Moves
 
     @classmethod
     def of(cls, system: System, scorer: Scorer, tokens: list[str], *, table_limit: int = 0) -> Lattice:
@@ -65,8 +68,20 @@ class Lattice:
         row, span = _find_rows(system, tokens)
         start, n_src = span // table.longest, span % table.longest + 1
         x = _static_features(system, scorer, row, n_src)
+        expected = np.zeros(len(row))
+        said = None if scorer.weighed is None else scorer.weighed.options(tokens, row, start, start + n_src)
+        if said is not None:
+            d = len(scorer.names)
+            x[:, d : d + said.columns.shape[1]] = said.columns
+            for j, (one, other) in enumerate(scorer.products, d + said.columns.shape[1]):
+                x[:, j] = x[:, scorer.columns.index(one)] * x[:, scorer.columns.index(other)]
+            for template, side in (("previous", PREV), ("following", NEXT)):
+                said = said.with_neighbours(side, scorer.beside(template, side, x))
+            expected = said.back()[:, 0]
         score = scorer.static_scores(x, is_unknown=row == 0)
-        estimate = score + _expected_context(system, scorer, tokens, row, start, x)
+        if said is not None:
+            score = score + said.score(_inside(system, said.weighed.bigrams, tokens, row, start))
+        estimate = score + expected + _expected_context(system, scorer, tokens, row, start, x)
         keep = np.lexsort((-estimate, span))
         if table_limit:
             rank = np.arange(len(keep)) - np.searchsorted(span[keep], span[keep])
@@ -84,7 +99,11 @@ class Lattice:
             forward=system.forward[row],
             ahead=system.ahead,
         )
-        return cls(system, scorer, tokens, row, start, end, options, words, estimate[keep])
+        moves = no_moves()
+        if said is not None and said.weighed.has_moves:
+            first, last = _edge_words(system, said.weighed.bigrams, tokens, row, start)
+            moves = said.moves(keep, end, len(tokens), first, last)
+        return cls(system, scorer, tokens, row, start, end, options, words, estimate[keep], moves)
 
     def find(self, start: int, end: int, text: str) -> int:
         """The option that translates start:end as ``text``."""
@@ -99,11 +118,13 @@ class Lattice:
 
     def edges(self, hyps: I64, tails: I64, chosen: I64) -> tuple[F64, F64]:
         """Features [R, D] and scores [R] of the edges that put options ``chosen`` [R] after hypotheses ``tails`` [R]."""
-        lm, context = self.system.lm, np.empty((len(tails), N_CONTEXT))
+        lm, context, added = self.system.lm, np.empty((len(tails), N_CONTEXT)), np.empty(len(tails))
+        about = (lm.automaton, self.options, self.moves, self.scorer.quantiles)
         n = len(self.tokens)
-        kernel.context_rows(lm.automaton, self.options, hyps, tails, chosen, self.start, self.end, n, lm.end, context)
+        kernel.context_rows(*about, hyps, tails, chosen, self.start, self.end, n, lm.end, context, added)
         x = self.options.x[chosen]
-        scores = self.options.score[chosen] + self.scorer.context_scores(context, x)
+        scores = self.options.score[chosen] + added + self.scorer.context_scores(context, x)
+        x = np.ascontiguousarray(x[:, : len(self.scorer.names)])
         for j, i in self.scorer.context_columns:
             x[:, j] = context[:, i]
         return x, scores
@@ -148,11 +169,42 @@ def _find_words(system: System, tokens: list[str], row: I64, start: I64) -> tupl
     return words, lm_words
 
 
+def _bigram_words(system: System, bigrams: Bigrams, tokens: list[str], row: I64, start: I64) -> tuple[I64, I64]:
+    """(offsets [O+1], words of the options as bigrams number them)."""
+    table = system.table
+    words = bigrams.of_vocab[table.words[segment_positions(table.word_ptr, row)]]
+    word_ptr = offsets(np.diff(table.word_ptr)[row])
+    unknown = np.flatnonzero(row == 0)
+    words[word_ptr[unknown]] = [bigrams.words.get(tokens[i], NONE) for i in start[unknown].tolist()]
+    return word_ptr, words
+
+
+def _inside(system: System, bigrams: Bigrams | None, tokens: list[str], row: I64, start: I64) -> F64:
+    """[O] what the bigrams within the options add."""
+    if bigrams is None:
+        return np.zeros(len(row))
+    word_ptr, words = _bigram_words(system, bigrams, tokens, row, start)
+    owner = owners(word_ptr)
+    pairs = np.flatnonzero(owner[1:] == owner[:-1])
+    found = bigrams.lookup(words[pairs], words[pairs + 1])
+    return np.bincount(owner[pairs], found, minlength=len(row)).astype(np.float64)
+
+
+def _edge_words(system: System, bigrams: Bigrams | None, tokens: list[str], row: I64, start: I64) -> tuple[I64, I64]:
+    """[O], [O] the first and the last word of each option as bigrams number them, NONE for others."""
+    first, last = np.full((2, len(row)), NONE)
+    if bigrams is not None:
+        word_ptr, words = _bigram_words(system, bigrams, tokens, row, start)
+        some = np.diff(word_ptr) > 0
+        first[some], last[some] = words[word_ptr[:-1][some]], words[word_ptr[1:][some] - 1]
+    return first, last
+
+
 def _static_features(system: System, scorer: Scorer, row: I64, n_src: I64) -> F64:
-    """[O, D]: the columns of context are 0."""
+    """[O, C]: the columns of context and of templates are 0."""
     table = system.table
     n_tgt = np.diff(table.word_ptr)[row].astype(np.float64)
-    x = np.zeros((len(row), len(scorer.names)))
+    x = np.zeros((len(row), len(scorer.columns)))
     first = scorer.column(PHRASE_PENALTY) + 1
     x[:, scorer.column(WORD_PENALTY)], x[:, first - 1] = -n_tgt, 1.0
     x[:, first : first + table.scores.shape[1]] = table.scores[row]
@@ -171,7 +223,13 @@ def _expected_context(system: System, scorer: Scorer, tokens: list[str], row: I6
     for o in np.flatnonzero(row == 0):
         isolated_scores(system.lm.automaton, np.array([0, 1]), system.lm.ids([tokens[start[o]]]), lm[o : o + 1])
     context = np.zeros((len(row), N_CONTEXT))
-    context[:, LM] = lm
+    context[:, LM], context[:, ORIENTATION] = lm, 1.0
+    if len(scorer.quantiles):
+        n_words = np.diff(system.table.word_ptr)[row]
+        context[:, INVERSE] = np.divide(1.0, n_words, out=np.zeros(len(row)), where=n_words > 0)
+        context[:, PER_WORD] = np.divide(lm, n_words, out=np.zeros(len(row)), where=n_words > 0)
+        context[:, PER_WORD + 1 : INVERSE] = context[:, PER_WORD, None] < scorer.quantiles
     if system.table.reordering is not None:
         context[:, 0] = system.table.reordering[row, 0]
-    return scorer.context_weights[LM] * lm + tree_scores(scorer.context_trees, context, x)
+    linear = context[:, PER_WORD:INVERSE] @ scorer.context_weights[PER_WORD:] if len(scorer.quantiles) else 0.0
+    return scorer.context_weights[LM] * lm + linear + tree_scores(scorer.context_trees, context, x)

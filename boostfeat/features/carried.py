@@ -70,11 +70,16 @@ class FeatureMaker:
         out = {"phrase table": digest(self.files.phrase_table)} if self.files.phrase_table else {}
         return out | ({"bitext": " ".join(map(digest, self.files.bitext))} if self.files.bitext else {})
 
+    @property
+    def shared(self) -> Resources:
+        """What templates read beside any list."""
+        return Resources(self._clusters, None, self._lexicon, self._lm)
+
     def resources(self, nbest: NBest, posterior: Posterior | None = None) -> Resources:
         """What templates read beside this list."""
         table = self.files.phrase_table
         counts = read_phrase_counts(table, nbest.units) if table else None
-        return Resources(self._clusters, counts, self._lexicon, self._lm, posterior or Posterior())
+        return replace(self.shared, phrase_counts=counts, posterior=posterior or Posterior())
 
     def plan(self, what: str, *, min_count: int | None = None, hash_bits: int = 0, products: int = 0) -> FeaturePlan:
         """What ``what`` names (sets, templates, or a TOML file), with those that read a file where it is given."""
@@ -95,10 +100,14 @@ class FeatureMaker:
 
     def apply(self, nbest: NBest, plan: FeaturePlan) -> NBest:
         """The list with the features of a frozen plan."""
+        self.check(plan)
+        return self._featurize(nbest, plan)[0]
+
+    def check(self, plan: FeaturePlan) -> None:
+        """Say which files are not those that the plan was learnt with."""
         for what, sha in plan.resources.items():
             if what in self.digests and self.digests[what] != sha:
                 self.say(f"warning: --{what.replace(' ', '-')}: expected the file that the model was trained with, found another")
-        return self._featurize(nbest, plan)[0]
 
     def _featurize(
         self, nbest: NBest, plan: FeaturePlan, *, posterior: Posterior | None = None, gradient_of: Gradient | None = None

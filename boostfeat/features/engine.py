@@ -157,7 +157,7 @@ class _Engine:
 
     def _sparse(self, template: Template, entry: Entry, keys: _Keys, result: Sparse) -> tuple[tuple[str, ...], sparse.csr_matrix]:
         """Names with the template's before them, equal ones merged; those of the vocab, or frequent enough on this list."""
-        names = _full_names(template.name, result.names, entry.hash_bits).dictionary_encode()
+        names = full_names(template.name, result.names, entry.hash_bits).dictionary_encode()
         which = names.indices.to_numpy(zero_copy_only=False).astype(np.int64)
         known = names.dictionary
         column = which[result.idx]
@@ -200,7 +200,8 @@ def _counts_matrix(row: I64, column: I64, shape: tuple[int, int]) -> sparse.csr_
     return sparse.csr_matrix((np.ones(len(row)), (row, column)), shape=shape)
 
 
-def _full_names(template: str, names: Strings, hash_bits: int) -> Strings:
+def full_names(template: str, names: Strings, hash_bits: int) -> Strings:
+    """Names of sparse features with the template's before them, or as one of 2^bits numbers."""
     if hash_bits:
         mask = (1 << hash_bits) - 1
         return strings([f"{template}:#{zlib.crc32(name.encode()) & mask:x}" for name in names.to_pylist()])
