@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from . import search as kernel
 from .features import EXTRAS, Scorer
 from .names import PHRASE_PENALTY, UNKNOWN, UNKNOWN_VALUE, WORD_PENALTY
 from .system import System
-from .templates import NEXT, PREV, Bigrams, no_moves
+from .templates import NEXT, PREV, Bigrams, OptionSums, no_moves
 from .trees import INVERSE, LM, N_CONTEXT, ORIENTATION, PER_WORD, tree_scores
 
 
@@ -63,47 +63,20 @@ class Lattice:
 
     @classmethod
     def of(cls, system: System, scorer: Scorer, tokens: list[str], *, table_limit: int = 0) -> Lattice:
-        """All options, or the ``table_limit`` best of each span by estimate. Unknown words are options of their own."""
-        table, n_spans = system.table, len(tokens) * system.table.longest
+        """All options, or the ``table_limit`` best of each span by estimate. Unknown words are options of their own.
+
+        As in Moses, what depends on the phrase's place in the sentence has no say in which are the best, and is added then.
+        """
         row, span = _find_rows(system, tokens)
-        start, n_src = span // table.longest, span % table.longest + 1
-        x = _static_features(system, scorer, row, n_src)
-        expected = np.zeros(len(row))
-        said = None if scorer.weighed is None else scorer.weighed.options(tokens, row, start, start + n_src)
-        if said is not None:
-            d = len(scorer.names)
-            x[:, d : d + said.columns.shape[1]] = said.columns
-            for j, (one, other) in enumerate(scorer.products, d + said.columns.shape[1]):
-                x[:, j] = x[:, scorer.columns.index(one)] * x[:, scorer.columns.index(other)]
-            for template, side in (("previous", PREV), ("following", NEXT)):
-                said = said.with_neighbours(side, scorer.beside(template, side, x))
-            expected = said.back()[:, 0]
-        score = scorer.static_scores(x, is_unknown=row == 0)
-        if said is not None:
-            score = score + said.score(_inside(system, said.weighed.bigrams, tokens, row, start))
-        estimate = score + expected + _expected_context(system, scorer, tokens, row, start, x)
-        keep = np.lexsort((-estimate, span))
+        options = _Candidates.of(system, scorer, tokens, row, span)
+        keep = np.lexsort((-options.estimate, span))
         if table_limit:
             rank = np.arange(len(keep)) - np.searchsorted(span[keep], span[keep])
             keep = keep[rank < table_limit]
-        row, start, end = row[keep], start[keep], (start + n_src)[keep]
-        words, lm_words = _find_words(system, tokens, row, start)
-        backward = np.zeros((len(row), 3)) if table.reordering is None else np.ascontiguousarray(table.reordering[row, :3])
-        options = kernel.Options(
-            span_ptr=offsets(np.bincount(span[keep], minlength=n_spans)),
-            score=score[keep],
-            x=x[keep],
-            word_ptr=offsets(np.diff(table.word_ptr)[row]),
-            words=lm_words,
-            backward=backward,
-            forward=system.forward[row],
-            ahead=system.ahead,
-        )
-        moves = no_moves()
-        if said is not None and said.weighed.has_moves:
-            first, last = _edge_words(system, said.weighed.bigrams, tokens, row, start)
-            moves = said.moves(keep, end, len(tokens), first, last)
-        return cls(system, scorer, tokens, row, start, end, options, words, estimate[keep], moves)
+        options = options.take(keep)
+        if options.said is not None and options.said.weighed.templates.placed:
+            options = options.in_place()
+        return options.lattice()
 
     def find(self, start: int, end: int, text: str) -> int:
         """The option that translates start:end as ``text``."""
@@ -140,6 +113,86 @@ class Lattice:
             at += n
         text = " ".join([unit.text for unit in units if unit.text])
         return Derivation(text, float(scores.sum()), tuple(units), self.scorer.names)
+
+
+@dataclass(frozen=True)
+class _Candidates:
+    """Options under a model while a lattice is made. O options, C columns."""
+
+    system: System
+    scorer: Scorer
+    tokens: list[str]
+    row: I64  # [O]
+    span: I64  # [O]
+    x: F64  # [O, C]
+    said: OptionSums | None  # by templates
+    score: F64  # [O]
+    estimate: F64  # [O]
+
+    @classmethod
+    def of(cls, system: System, scorer: Scorer, tokens: list[str], row: I64, span: I64) -> _Candidates:
+        start, n_src = span // system.table.longest, span % system.table.longest + 1
+        x = _static_features(system, scorer, row, n_src)
+        said = None if scorer.weighed is None else scorer.weighed.options(tokens, row, start)
+        none = np.zeros(len(row))
+        return cls(system, scorer, tokens, row, span, x, said, none, none).scored()
+
+    @property
+    def start(self) -> I64:
+        return self.span // self.system.table.longest
+
+    @property
+    def end(self) -> I64:
+        return self.start + self.span % self.system.table.longest + 1
+
+    def take(self, rows: I64) -> _Candidates:
+        said = None if self.said is None else self.said.take(rows)
+        columns = {name: getattr(self, name)[rows] for name in ("row", "span", "x", "score", "estimate")}
+        return replace(self, said=said, **columns)
+
+    def in_place(self) -> _Candidates:
+        """With what their places in the sentence add."""
+        assert self.said is not None
+        said = self.said.placed(self.tokens, self.row, self.start, self.end)
+        found = replace(self, said=said).scored()
+        return found.take(np.lexsort((-found.estimate, self.span)))
+
+    def scored(self) -> _Candidates:
+        """With scores and estimates, and the columns of templates."""
+        x, said, system, start = self.x, self.said, self.system, self.start
+        inside, expected = np.zeros(len(x)), np.zeros(len(x))
+        if said is not None:
+            d = len(self.scorer.names)
+            x[:, d : d + said.columns.shape[1]] = said.columns
+            for j, (one, other) in enumerate(self.scorer.products, d + said.columns.shape[1]):
+                x[:, j] = x[:, self.scorer.columns.index(one)] * x[:, self.scorer.columns.index(other)]
+            beside = {side: self.scorer.beside(template, side, x) for template, side in (("previous", PREV), ("following", NEXT))}
+            said = replace(said, beside=beside)
+            inside = said.score() + _inside(system, said.weighed.bigrams, self.tokens, self.row, start)
+            expected = said.back()[:, 0]
+        score = self.scorer.static_scores(x, is_unknown=self.row == 0) + inside
+        estimate = score + expected + _expected_context(system, self.scorer, self.tokens, self.row, start, x)
+        return replace(self, said=said, score=score, estimate=estimate)
+
+    def lattice(self) -> Lattice:
+        system, row, start, n = self.system, self.row, self.start, len(self.tokens)
+        words, lm_words = _find_words(system, self.tokens, row, start)
+        reordering = system.table.reordering
+        options = kernel.Options(
+            span_ptr=offsets(np.bincount(self.span, minlength=n * system.table.longest)),
+            score=self.score,
+            x=self.x,
+            word_ptr=offsets(np.diff(system.table.word_ptr)[row]),
+            words=lm_words,
+            backward=np.zeros((len(row), 3)) if reordering is None else np.ascontiguousarray(reordering[row, :3]),
+            forward=system.forward[row],
+            ahead=system.ahead,
+        )
+        moves = no_moves()
+        if self.said is not None and self.said.weighed.has_moves:
+            first, last = _edge_words(system, self.said.weighed.bigrams, self.tokens, row, start)
+            moves = self.said.moves(self.end, n, first, last)
+        return Lattice(system, self.scorer, self.tokens, row, start, self.end, options, words, self.estimate, moves)
 
 
 def _find_rows(system: System, tokens: list[str]) -> tuple[I64, I64]:

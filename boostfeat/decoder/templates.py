@@ -1,7 +1,7 @@
 """The templates that a model carries, inside search: where each feature is known, and what it adds there.
 
     static    of the phrase pair (pt, al, shapes, counts ...): once a row of the phrase table, once an unknown word
-    placed    of the phrase pair in the sentence (position, cx ...): once an option
+    placed    of the phrase pair in the sentence (position, cx ...): once an option that the table limit leaves
     edge      of the move onto a phrase and its language-model score (jump, orientation, lm_per_word): columns of context
     between   of two neighbours (lo, bi, previous ...): what the earlier phrase hands on is part of a hypothesis' key
 
@@ -21,19 +21,20 @@ from threading import Lock
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numba import njit
 
 from ..core.arrays import F64, I32, I64, offsets, owners
 from ..core.errors import InputError
-from ..core.text import split_words
+from ..core.strings import Strings
 from ..features.carried import FeatureMaker
 from ..features.context import Corpus, Rows
-from ..features.engine import featurize, full_names
+from ..features.engine import full_names, occurrence_features
 from ..features.products import product_name
 from ..features.registry import GIVEN, STATES, STATIC, Sparse, Template
 from ..features.resources import Clusters, Resources
 from ..features.vocab import Entry, FeaturePlan
-from ..lists.nbest import NBest, SparseRows, Units, strings
+from ..lists.nbest import NBest, SparseRows, Units, strings, take_strings
 from ..lists.words import NONE
 from . import search as kernel
 from .names import EDGE, ENDS, LM, LM_WORD, MOVE, PER_WORD, QUANTILES
@@ -89,6 +90,7 @@ class Templates:
     wanted: frozenset[str] | None = None
     ids: dict[str, int] = field(default_factory=dict)  # feature -> column, in the order in which they come
     _words: dict[str, Parts] = field(default_factory=dict)  # of unknown words
+    _columns: dict[str, I32] = field(default_factory=dict)  # of a template's features
     _lock: Any = field(default_factory=Lock)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -125,7 +127,7 @@ class Templates:
 
     @cached_property
     def _resources(self) -> Resources:
-        table, given = self.system.table, self.maker.shared
+        table, given = self.system.table, replace(self.maker.shared, clusters=self.plan.clusters or Clusters())
         if not any("phrase table" in template.reads for _, template in self.entries.values()):
             return given
         counts = {(src, table.tgt[r]): float(table.count[r]) for src, rows in table.rows.items() for r in rows}
@@ -152,16 +154,20 @@ class Templates:
     # -- phrase pairs ------------------------------------------------------------------------------------------------
 
     @cached_property
-    def table(self) -> Parts:
-        """[P] of the phrase table; row 0, which stands for unknown words, has none."""
+    def _texts(self) -> Texts:
+        """[P] of the phrase table."""
         table = self.system.table
         src = [""] * len(table)
         for phrase, rows in table.rows.items():
             src[rows.start : rows.stop] = [phrase] * len(rows)
-        blocks = [{part: SparseRows.empty(1) for part in PARTS}]
-        for a in range(1, len(table), BLOCK):
-            b = min(a + BLOCK, len(table))
-            blocks.append(self._parts(src[a:b], table.tgt[a:b], table.align[a:b]))
+        return Texts(strings(src), strings(table.tgt), strings(table.align), np.diff(table.word_ptr))
+
+    @cached_property
+    def table(self) -> Parts:
+        """[P] of the phrase table; row 0, which stands for unknown words, has none."""
+        n = len(self.system.table)
+        rows = [np.arange(a, min(a + BLOCK, n)) for a in range(1, n, BLOCK)]
+        blocks = [{part: SparseRows.empty(1) for part in PARTS}, *(self._parts(self._texts.take(some)) for some in rows)]
         return {part: _stacked([block[part] for block in blocks]) for part in PARTS}
 
     def words(self, words: Iterable[str]) -> list[Parts]:
@@ -169,16 +175,16 @@ class Templates:
         words = list(words)
         with self._lock:
             if new := [word for word in dict.fromkeys(words) if word not in self._words]:
-                made = self._parts(new, new, ["0-0"] * len(new))
+                made = self._parts(Texts.of_words(new))
                 for k, word in enumerate(new):
                     self._words[word] = {part: rows.take(np.array([k])) for part, rows in made.items()}
             return [self._words[word] for word in words]
 
-    def _parts(self, src: Sequence[str], tgt: Sequence[str], align: Sequence[str]) -> Parts:
+    def _parts(self, texts: Texts) -> Parts:
         """Features of phrase pairs, of what follows or comes before one, and by the moves onto it and after it."""
         # one more, since templates refuse a list without any alignment, which a few pairs may well lack
-        nbest = _lone_units([*src, "a"], [*tgt, "a"], [*align, "0-0"])
-        n = len(src)
+        nbest = _lone_units(texts.and_words(["a"]))
+        n = len(texts.src)
         out = {part: SparseRows.empty(n) for part in PARTS}
         static = [(entry, template) for entry, template in self.entries.values() if template.kind == "static"]
         if static:
@@ -198,14 +204,21 @@ class Templates:
 
     def _computed(self, nbest: NBest, entries: Sequence[Entry]) -> SparseRows:
         """Features of a list's units, each a hypothesis of its own."""
-        plan = FeaturePlan(tuple(entries), clusters=self.plan.clusters or Clusters(), products=())
-        made, _ = featurize(nbest, plan, registry=self.maker.registry, resources=self._resources)
-        names = made.unit_names[len(nbest.unit_names) :]
-        dense = self._dense_rows(dict(zip(names, made.X[:, len(nbest.unit_names) :].T, strict=True)), made.n_units)
-        rows = made.units.sparse
-        column = np.array([self.id_of(name) for name in made.sparse_names.to_pylist()], np.int32)
-        both = _beside(dense, SparseRows(rows.ptr, column[rows.idx] if len(rows.idx) else rows.idx, rows.val))
-        return both.take(made.unit_idx)
+        out = SparseRows.empty(nbest.n_hyps)
+        made = occurrence_features(nbest, entries, registry=self.maker.registry, resources=self._resources)
+        for entry, (names, values) in zip(entries, made, strict=True):
+            if not isinstance(values, SparseRows):
+                values = self._dense_rows(dict(zip(names, values.T, strict=True)), nbest.n_hyps)
+            elif len(values.idx):
+                values = SparseRows(values.ptr, self._ids_of(entry, names)[values.idx], values.val)
+            out = _beside(out, values)
+        return out
+
+    def _ids_of(self, entry: Entry, names: Sequence[str]) -> I32:
+        """[names] columns of a template's features; those of a frozen plan are looked up once."""
+        if entry.features is None or entry.name not in self._columns:
+            self._columns[entry.name] = np.array([self.id_of(name) for name in names], np.int32)
+        return self._columns[entry.name]
 
     def _dense_rows(self, columns: Mapping[str, F64], n: int) -> SparseRows:
         if self.wanted is not None:
@@ -243,17 +256,20 @@ class Templates:
         """Those that read where in the sentence a phrase stands, and the sentence."""
         return [entry for entry, template in self.entries.values() if is_placed(template)]
 
-    def at_places(self, tokens: Sequence[str], start: I64, end: I64, tgt: Sequence[str], align: Sequence[str]) -> SparseRows:
+    def at_places(self, tokens: Sequence[str], row: I64, start: I64, end: I64) -> SparseRows:
         """[O] features of options in their sentence."""
-        src = [" ".join(tokens[a:b]) for a, b in zip(start.tolist(), end.tolist(), strict=True)]
-        nbest = _lone_units(src, list(tgt), list(align), start=start, length=end - start, source=" ".join(tokens))
+        words = [tokens[i] for i in start[row == 0].tolist()]
+        place = row.copy()
+        place[row == 0] = np.arange(len(self.system.table), len(self.system.table) + len(words))
+        texts = self._texts.and_words(words).take(place)
+        nbest = _lone_units(texts, start=start, length=end - start, source=" ".join(tokens))
         with self._lock:
             return self._computed(nbest, self.placed)
 
     @cached_property
     def constants(self) -> dict[str, dict[str, float]]:
         """Features of a phrase that has no previous one (PREV) and no following one (NEXT)."""
-        corpus, none = Corpus(_lone_units(["a"], ["a"], ["0-0"]), self._resources), np.full(1, NONE)
+        corpus, none = Corpus(_lone_units(Texts.of_words(["a"])), self._resources), np.full(1, NONE)
         out: dict[str, dict[str, float]] = {PREV: {}, NEXT: {}}
         for name in ("neighbour_sizes", "around"):
             if name in self.entries:
@@ -278,25 +294,43 @@ def is_placed(template: Template) -> bool:
     return template.kind == "contextual" and set(template.reads) <= {*STATIC, "span", "source sentence"}
 
 
-def _lone_units(
-    src: Sequence[str],
-    tgt: Sequence[str],
-    align: Sequence[str],
-    *,
-    start: I64 | None = None,
-    length: I64 | None = None,
-    source: str = "",
-) -> NBest:
+@dataclass(frozen=True)
+class Texts:
+    """Phrase pairs [n] with their alignments and target words."""
+
+    src: Strings
+    tgt: Strings
+    align: Strings
+    n_tgt: I64
+
+    @classmethod
+    def of_words(cls, words: Sequence[str]) -> Texts:
+        """Words that are translated as they are."""
+        same = strings(words)
+        return cls(same, same, strings(["0-0"] * len(words)), np.ones(len(words), np.int64))
+
+    def and_words(self, words: Sequence[str]) -> Texts:
+        more = Texts.of_words(words)
+        pairs = ((self.src, more.src), (self.tgt, more.tgt), (self.align, more.align))
+        src, tgt, align = (pa.concat_arrays(pair) for pair in pairs)
+        return Texts(src, tgt, align, np.append(self.n_tgt, more.n_tgt)) if words else self
+
+    def take(self, rows: I64) -> Texts:
+        src, tgt, align = (take_strings(column, rows) for column in (self.src, self.tgt, self.align))
+        return Texts(src, tgt, align, self.n_tgt[rows])
+
+
+def _lone_units(texts: Texts, *, start: I64 | None = None, length: I64 | None = None, source: str = "") -> NBest:
     """A list of one sentence in which each phrase pair is a hypothesis of its own."""
-    n = len(src)
-    unknown, texts = np.full(n, -1, np.int32), strings(tgt)
+    n = len(texts.n_tgt)
+    unknown = np.full(n, -1, np.int32)
     return NBest(
         ids=np.zeros(1, np.int64),
         source=strings([source]),
         ref_ptr=np.zeros(2, np.int64),
         refs=strings([]),
         hyp_ptr=np.array([0, n]),
-        text=texts,
+        text=texts.tgt,
         score=np.full(n, np.nan),
         stats=np.zeros((0, 6), np.int32),
         unit_ptr=np.arange(n + 1),
@@ -306,11 +340,11 @@ def _lone_units(
         units=Units(
             x=np.zeros((n, 0)),
             sparse=SparseRows.empty(n),
-            src=strings(src),
-            tgt=texts,
-            align=strings(align),
+            src=texts.src,
+            tgt=texts.tgt,
+            align=texts.align,
             src_len=unknown if length is None else length.astype(np.int32),
-            tgt_len=np.array([len(split_words(text)) for text in tgt], np.int32),
+            tgt_len=texts.n_tgt.astype(np.int32),
             score=np.full(n, np.nan),
         ),
         unit_names=(),
@@ -413,9 +447,10 @@ class Weighed:
     @cached_property
     def columns(self) -> F64:
         """[P, T] static ones of the table."""
-        return self._tested(self.templates.table["static"])
+        return self.tested_columns(self.templates.table["static"])
 
-    def _tested(self, rows: SparseRows) -> F64:
+    def tested_columns(self, rows: SparseRows) -> F64:
+        """[n, T]"""
         out = np.zeros((len(rows), len(self.tested)))
         if self.tested and len(rows.idx):
             place = np.full(int(rows.idx.max()) + 1, -1)
@@ -439,22 +474,16 @@ class Weighed:
     def has_moves(self) -> bool:
         return any(name in self.templates.entries for name in BETWEEN)
 
-    def options(self, tokens: Sequence[str], row: I64, start: I64, end: I64) -> OptionSums:
-        """What the templates say of the options of a sentence."""
+    def options(self, tokens: Sequence[str], row: I64, start: I64) -> OptionSums:
+        """What the templates say of the options of a sentence, wherever they stand in it."""
         unknown = np.flatnonzero(row == 0)
         sums = {part: self.sums[part][row] for part in PARTS}
         columns = self.columns[row]
         for o, parts in zip(unknown.tolist(), self.templates.words(tokens[start[o]] for o in unknown), strict=True):
             for part in PARTS:
                 sums[part][o] = row_sums(parts[part], self.vector)[0]
-            columns[o] = self._tested(parts["static"])[0]
-        if self.templates.placed:
-            table = self.templates.system.table
-            texts = [table.tgt[r] if r else tokens[a] for r, a in zip(row.tolist(), start.tolist(), strict=True)]
-            found = self.templates.at_places(tokens, start, end, texts, [table.align[r] for r in row.tolist()])
-            sums["static"] = sums["static"] + row_sums(found, self.vector)
-            columns = columns + self._tested(found)
-        return OptionSums(self, sums, columns)
+            columns[o] = self.tested_columns(parts["static"])[0]
+        return OptionSums(self, sums, columns, {PREV: np.zeros(len(row)), NEXT: np.zeros(len(row))})
 
     def constant(self, part: str) -> float:
         return sum(self.weights.get(name, 0.0) * value for name, value in self.templates.constants[part].items())
@@ -485,39 +514,49 @@ def binned(x: F64, quantiles: Mapping[str, list[float]] | None) -> F64:
 
 @dataclass(frozen=True)
 class OptionSums:
-    """What templates say of the options of a sentence, before some are left out."""
+    """What templates say of the options of a sentence."""
 
     weighed: Weighed
     sums: Mapping[str, F64]  # [O] by part
     columns: F64  # [O, T]
+    beside: Mapping[str, F64]  # [O] what the decoder's features add as those of a previous (PREV) or following phrase (NEXT)
 
-    def score(self, inside: F64) -> F64:
-        """[O] whatever the neighbours are; ``inside`` is of the bigrams within a phrase."""
-        return self.sums["static"] + self.sums[PREV] + self.sums[NEXT] + inside
+    def take(self, rows: I64) -> OptionSums:
+        sums, beside = ({part: x[rows] for part, x in of.items()} for of in (self.sums, self.beside))
+        return replace(self, sums=sums, beside=beside, columns=self.columns[rows])
 
-    def with_neighbours(self, part: str, more: F64) -> OptionSums:
-        return replace(self, sums={**self.sums, part: self.sums[part] + more})
+    def placed(self, tokens: Sequence[str], row: I64, start: I64, end: I64) -> OptionSums:
+        """With what depends on where in the sentence options stand."""
+        found = self.weighed.templates.at_places(tokens, row, start, end)
+        sums = {**self.sums, "static": self.sums["static"] + row_sums(found, self.weighed.vector)}
+        return replace(self, sums=sums, columns=self.columns + self.weighed.tested_columns(found))
+
+    def neighbour(self, part: str) -> F64:
+        """[O] what a phrase adds as the previous or the following one of another."""
+        return self.sums[part] + self.beside[part]
+
+    def score(self) -> F64:
+        """[O] of a phrase that has neighbours on both sides."""
+        return self.sums["static"] + self.neighbour(PREV) + self.neighbour(NEXT)
 
     def back(self) -> F64:
         """[O, 4] by the move onto a phrase."""
         return _by_move([self.sums[part] for part in BACK])
 
-    def moves(self, keep: I64, end: I64, n: int, first: I64, last: I64) -> kernel.Moves:
-        """Of the options that are kept, which end at ``end`` [O]; ``first`` and ``last`` are their edge words among bigrams'."""
+    def moves(self, end: I64, n: int, first: I64, last: I64) -> kernel.Moves:
+        """Of options that end at ``end`` [O]; ``first`` and ``last`` are their edge words as bigrams number them."""
         w, bigrams = self.weighed.weights, self.weighed.bigrams
         after = np.array([w.get(f"ori.>{name}", 0.0) for name in ("mono", "swap", "right", "left")])
-        ahead = _by_move([self.sums[part][keep] for part in AHEAD]) + after
-        ends = ahead[np.arange(len(keep)), np.where(end == n, 0, 2)]
-        final = ends - self.sums[PREV][keep] + self.weighed.constant(NEXT)
-        initial = self.weighed.constant(PREV) - self.sums[NEXT][keep]
-        matrix, rows, columns = np.zeros((1, 1)), np.zeros(len(keep) + 1, np.int32), np.zeros(len(keep), np.int32)
+        ahead = _by_move([self.sums[part] for part in AHEAD]) + after
+        final = ahead[np.arange(len(end)), np.where(end == n, 0, 2)] - self.neighbour(PREV) + self.weighed.constant(NEXT)
+        initial = self.weighed.constant(PREV) - self.neighbour(NEXT)
+        matrix, rows, columns = np.zeros((1, 1)), np.zeros(len(end) + 1, np.int32), np.zeros(len(end), np.int32)
         if bigrams is not None:
-            final += bigrams.lookup(last, np.full(len(keep), bigrams.words.get(END, NONE)))
+            final += bigrams.lookup(last, np.full(len(end), bigrams.words.get(END, NONE)))
             matrix, rows, columns = bigrams.matrix(np.append(last, bigrams.words.get(START, NONE)), first)
-        kinds = np.column_stack([ahead, rows[:-1]])
-        distinct, late = np.unique(kinds, axis=0, return_inverse=True)
+        distinct, late = np.unique(np.column_stack([ahead, rows[:-1]]), axis=0, return_inverse=True)
         return kernel.Moves(
-            back=np.ascontiguousarray(self.back()[keep]),
+            back=np.ascontiguousarray(self.back()),
             late=(late.ravel() + 1).astype(np.int32),
             ahead=np.ascontiguousarray(np.vstack([np.zeros((1, 4)), distinct[:, :4]])),
             last=np.append(rows[-1:], distinct[:, 4].astype(np.int32)),

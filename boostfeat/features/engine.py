@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -270,6 +270,19 @@ def featurize(
     out = add_products(out, products)
     vocab = replace(vocab, clusters=clusters or Clusters(), products=products, n_products=len(products))
     return replace(out, meta=_meta(out, vocab, parts, registry)), vocab
+
+
+def occurrence_features(
+    nbest: NBest, entries: Iterable[Entry], *, registry: Mapping[str, Template], resources: Resources
+) -> Iterator[tuple[tuple[str, ...], F64 | SparseRows]]:
+    """(names, values [R, ...]) of each template at all occurrences of units: featurize without a list around it."""
+    plan = FeaturePlan(tuple(entries))
+    _check(nbest, plan, registry, resources)
+    engine = _Engine(Corpus(nbest, resources))
+    for entry in plan.entries:
+        part, _ = engine.compute(registry[entry.name], entry)
+        row = part.row_of if part.of == "occurrence" else part.row_of[nbest.unit_idx]
+        yield part.names, part.values.take(row) if isinstance(part.values, SparseRows) else part.values[row]
 
 
 def _without_lacking(
