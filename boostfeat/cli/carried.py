@@ -44,7 +44,9 @@ def feature_maker(files: ResourceFiles, *, seed: int = 0, threads: int = 1, quie
         )
 
 
-def decoder_maker(files: TemplateFiles, phrase_table: str, *, seed: int = 0, threads: int = 1, quiet: bool) -> FeatureMaker:
+def decoder_maker(
+    files: TemplateFiles, phrase_table: str | None, *, seed: int = 0, threads: int = 1, quiet: bool
+) -> FeatureMaker:
     """Computes templates where a decoder's phrase table is at hand."""
     from ..features.carried import FeatureMaker
 

@@ -21,7 +21,7 @@ from ..model.model import Model
 from ..trees.tree import Tree
 from .names import CONTEXT, EDGE, ENDS, LM_WORD, MOVE, REORDERING, TRANSLATION, UNKNOWN, UNKNOWN_VALUE
 from .system import System
-from .templates import NEXT, PREV, Templates, Weighed, binned, refuse_unsearchable
+from .templates import NEXT, PREV, Searchable, Templates, Weighed, binned
 from .trees import N_CONTEXT, Trees, pack, tree_scores
 
 LARGEST = 1e100  # weight
@@ -185,9 +185,8 @@ def scorer(
     used = {name for name, w in model.weights.items() if w != 0}
     tested = {name: tree.name for tree in model.trees for name in tree.features()}
     prefixes = {entry.name for entry in templates.plan.entries} if templates else set()
-    for name in sorted({*used, *tested} - known - made):
-        if name.partition(":")[0] not in prefixes:
-            raise InputError(f"the model uses the feature {name!r}, {_reason(name, base)}")
+    for name in sorted(n for n in {*used, *tested} - known - made if n.partition(":")[0] not in prefixes):
+        raise InputError(f"the model uses the feature {name!r}, {_reason(name, base)}")
     for name in extra:
         if name in made:
             raise InputError(
@@ -198,16 +197,18 @@ def scorer(
     weighed: Weighed | None = None
     products: tuple[tuple[str, str], ...] = ()
     if plan is not None and (templates or not made.isdisjoint({*used, *tested})):
-        refuse_unsearchable(used, tested, plan, maker.registry)
+        Searchable(plan, maker.registry).refuse(used, tested)
         products = tuple(pair for pair in plan.products or () if product_name(pair) in {*used, *tested})
         factors = {name for pair in products for name in pair}
         templates = templates or Templates(system, plan, maker, frozenset(({*used, *tested} | factors) & made))
         columns = sorted((({*tested} | factors) & made).difference(EDGE, map(product_name, products)))
         weighed = Weighed(templates, model.weights, tuple(columns))
+        if strange := sorted(factors - made - known):
+            raise InputError(f"features of the model: they multiply {strange[0]!r}, {_reason(strange[0], base)}")
         used |= _read_by(weighed) | (factors - made)
         if not system.has_counts and any("phrase table" in t.reads for _, t in templates.entries.values()):
             raise InputError("template 'phrase_count' needs joint counts, and the phrase table has none in its fifth field")
-        for name in sorted(used - known - made):
+        for name in sorted(_read_by(weighed) - known):
             raise InputError(f"features of the model: they read {name!r}, {_reason(name, base)}")
     wanted = {*used, *tested, *extra} | ({UNKNOWN} & model.weights.keys())
     extras = tuple(name for name in (*EXTRAS, UNKNOWN) if name in wanted and name not in made)

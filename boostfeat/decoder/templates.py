@@ -14,7 +14,7 @@ search goes on: features that need it are refused by name.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from threading import Lock
@@ -126,7 +126,8 @@ class Templates:
         return found[0] if found else None
 
     @cached_property
-    def _resources(self) -> Resources:
+    def resources(self) -> Resources:
+        """What templates read beside phrase pairs; counts are those of the system's own table."""
         table, given = self.system.table, replace(self.maker.shared, clusters=self.plan.clusters or Clusters())
         if not any("phrase table" in template.reads for _, template in self.entries.values()):
             return given
@@ -189,7 +190,7 @@ class Templates:
         static = [(entry, template) for entry, template in self.entries.values() if template.kind == "static"]
         if static:
             out["static"] = self._computed(nbest, [entry for entry, _ in static]).take(np.arange(n))
-        corpus = Corpus(nbest, self._resources)
+        corpus = Corpus(nbest, self.resources)
         pair = corpus.pair_of_unit[:n]
         if "lo" in self.entries:
             self._add_moves(out, corpus, pair)
@@ -205,7 +206,7 @@ class Templates:
     def _computed(self, nbest: NBest, entries: Sequence[Entry]) -> SparseRows:
         """Features of a list's units, each a hypothesis of its own."""
         out = SparseRows.empty(nbest.n_hyps)
-        made = occurrence_features(nbest, entries, registry=self.maker.registry, resources=self._resources)
+        made = occurrence_features(nbest, entries, registry=self.maker.registry, resources=self.resources)
         for entry, (names, values) in zip(entries, made, strict=True):
             if not isinstance(values, SparseRows):
                 values = self._dense_rows(dict(zip(names, values.T, strict=True)), nbest.n_hyps)
@@ -269,7 +270,7 @@ class Templates:
     @cached_property
     def constants(self) -> dict[str, dict[str, float]]:
         """Features of a phrase that has no previous one (PREV) and no following one (NEXT)."""
-        corpus, none = Corpus(_lone_units(Texts.of_words(["a"])), self._resources), np.full(1, NONE)
+        corpus, none = Corpus(_lone_units(Texts.of_words(["a"])), self.resources), np.full(1, NONE)
         out: dict[str, dict[str, float]] = {PREV: {}, NEXT: {}}
         for name in ("neighbour_sizes", "around"):
             if name in self.entries:
@@ -581,29 +582,67 @@ def no_moves() -> kernel.Moves:
 # -- what search can have ---------------------------------------------------------------------------------------------
 
 
-def refuse_unsearchable(
-    used: Collection[str], tested: Mapping[str, str], plan: FeaturePlan, registry: Mapping[str, Template]
-) -> None:
-    """Raise for a feature that search cannot have: one of ``used``, or one that a tree tests ({feature: tree})."""
-    owner = {name: entry.name for entry in plan.entries for name in entry.features or ()}
-    products = {product_name(pair): pair for pair in plan.products or ()}
-    for name in sorted({*used, *tested}):
-        template = registry.get(owner.get(name, ""))
-        if name in products:
-            for factor in products[name]:
-                if factor in EDGE or (factor in owner and not _is_option_level(registry.get(owner[factor]))):
-                    raise _refusal(f"the product {name!r} of features", f"{factor!r} depends on what stands beside a phrase")
-        elif template is None:
-            continue
-        elif not (_is_option_level(template) or template.name in BETWEEN or template.name in EDGES):
-            why = next((STATES[what] for what in reversed(STATES) if what in template.reads), "")
-            why = why or next((f"a {what}" for what in template.reads if what in GIVEN), "more than its phrase")
-            raise _refusal(f"the feature {name!r} (template {template.name!r})", f"it needs {why}")
-        elif name in tested and not _is_option_level(template) and name not in EDGES.get(template.name, ()):
-            what = f"tree {tested[name]!r}: the feature {name!r} (template {template.name!r})"
-            raise _refusal(what, "a tree would need the phrases beside it")
-        elif template.name == "lm_per_word" and not name.startswith(PER_WORD):
-            raise _refusal(f"the feature {name!r} (template {template.name!r})", f"{LM} is the only language model")
+@dataclass(frozen=True)
+class Searchable:
+    """What search can have of a plan's features."""
+
+    plan: FeaturePlan
+    registry: Mapping[str, Template]
+
+    @cached_property
+    def _owner(self) -> dict[str, str]:
+        return {name: entry.name for entry in self.plan.entries for name in entry.features or ()}
+
+    @cached_property
+    def _products(self) -> dict[str, tuple[str, str]]:
+        return {product_name(pair): pair for pair in self.plan.products or ()}
+
+    def problem(self, name: str, *, in_tree: bool) -> str | None:
+        """Why it cannot have a feature, or test it in a tree."""
+        template = self.registry.get(self._owner.get(name, ""))
+        if name in self._products:
+            beside = [f for f in self._products[name] if f in EDGE or (f in self._owner and not self._is_of_option(f))]
+            return f"{beside[0]!r} depends on what stands beside a phrase" if beside else None
+        if template is None or _is_option_level(template):
+            return None
+        if template.name not in BETWEEN and template.name not in EDGES:
+            return f"it needs {_needs(template)}"
+        if in_tree and name not in EDGES.get(template.name, ()):
+            return "a tree would need the phrases beside it"
+        if template.name == "lm_per_word" and not name.startswith(PER_WORD):
+            return f"{LM} is the only language model"
+        return None
+
+    def _is_of_option(self, name: str) -> bool:
+        return _is_option_level(self.registry.get(self._owner[name]))
+
+    def refuse(self, used: Iterable[str], tested: Mapping[str, str]) -> None:
+        """Raise for a feature that search cannot have: one of ``used``, or one that a tree tests ({feature: tree})."""
+        for name in sorted({*used, *tested}):
+            if why := self.problem(name, in_tree=name in tested):
+                tree = f"tree {tested[name]!r}: " if name in tested else ""
+                owner = f" (template {self._owner[name]!r})" if name in self._owner else ""
+                raise _refusal(f"{tree}the feature {name!r}{owner}", why)
+
+
+def searchable(plan: FeaturePlan, registry: Mapping[str, Template], say: Callable[[str], None]) -> FeaturePlan:
+    """A plan without what search cannot have: members of sets are left out with a line, others are refused by name."""
+    entries = []
+    for entry in plan.entries:
+        template = registry[entry.name]
+        if _is_option_level(template) or entry.name in BETWEEN or entry.name in EDGES:
+            entries.append(entry)
+        elif entry.optional:
+            say(f"template {entry.name!r} is left out: it needs {_needs(template)}, which search does not have")
+        else:
+            raise _refusal(f"template {entry.name!r}", f"it needs {_needs(template)}")
+    return replace(plan, entries=tuple(entries))
+
+
+def _needs(template: Template) -> str:
+    """What of it search does not have."""
+    state = next((STATES[what] for what in reversed(STATES) if what in template.reads), "")
+    return state or next((f"a {what}" for what in template.reads if what in GIVEN), "more than its phrase")
 
 
 def _is_option_level(template: Template | None) -> bool:

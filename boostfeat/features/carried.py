@@ -22,7 +22,7 @@ from .products import Gradient, product_name
 from .registry import Template, load_plugin
 from .resources import Clusters, Posterior, Resources
 from .sets import TEMPLATES
-from .vocab import FeaturePlan
+from .vocab import Entry, FeaturePlan
 
 if TYPE_CHECKING:
     Say = Callable[[str], None]
@@ -39,6 +39,13 @@ class FeatureMaker:
     threads: int = 1
     report: Callable[[str, int, int], None] | None = None  # template, done, of how many
     say: Say = lambda line: None
+
+    def __getstate__(self) -> dict[str, object]:
+        """Another process says nothing, and reads its own files."""
+        return {name: getattr(self, name) for name in ("files", "seed", "threads")}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(FeatureMaker().__dict__, **state)
 
     @cached_property
     def registry(self) -> Mapping[str, Template]:
@@ -97,6 +104,24 @@ class FeatureMaker:
             return out, learnt
         learnt = replace(learnt, resources=kept)
         return replace(out, meta={**out.meta, "vocab": learnt.signature}), learnt
+
+    def grow(self, nbest: NBest, plan: FeaturePlan) -> tuple[NBest, FeaturePlan]:
+        """The list with the features of a learnt plan and the sparse ones that are new, and the plan with these.
+
+        What else lists have taught (words, quantiles, clusters) stays; a feature that this list lacks stays, too.
+        """
+        opened = tuple(replace(e, features=None) if self.is_sparse(e) else e for e in plan.entries)
+        out, learnt = self._featurize(nbest, replace(plan, entries=opened))
+        both = [(e, {*(e.features or ()), *(new.features or ())}) for e, new in zip(plan.entries, learnt.entries, strict=True)]
+        grown = tuple(replace(e, features=tuple(sorted(names))) if self.is_sparse(e) else e for e, names in both)
+        plan = replace(plan, entries=grown)
+        if grown != learnt.entries:
+            return self._featurize(nbest, plan)
+        return replace(out, meta={**out.meta, "vocab": plan.signature}), plan
+
+    def is_sparse(self, entry: Entry) -> bool:
+        """Whether a learnt template gives sparse features; one that gives none yet does."""
+        return all(name.startswith(f"{entry.name}:") for name in entry.features or ())
 
     def apply(self, nbest: NBest, plan: FeaturePlan) -> NBest:
         """The list with the features of a frozen plan."""
