@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..features.options import ResourceFiles
+from ..features.options import ResourceFiles, TemplateFiles
 from .common import LEARNING, progress, say
 
 if TYPE_CHECKING:
@@ -44,6 +44,17 @@ def feature_maker(files: ResourceFiles, *, seed: int = 0, threads: int = 1, quie
         )
 
 
+def decoder_maker(
+    files: TemplateFiles, phrase_table: str | None, *, seed: int = 0, threads: int = 1, quiet: bool
+) -> FeatureMaker:
+    """Computes templates where a decoder's phrase table is at hand."""
+    from ..features.carried import FeatureMaker
+
+    given = {f.name: getattr(files, f.name) for f in fields(files)}
+    every = ResourceFiles(**given, phrase_table=phrase_table)
+    return FeatureMaker(every, seed=seed, threads=threads, say=lambda line: say(line, quiet=quiet))
+
+
 def learn_features(
     dev: NBest,
     select: NBest | None,
@@ -66,7 +77,7 @@ def learn_features(
     plan = carried(start) if start is not None else None
     wanted = None if templates in (None, "none") else templates
     if wanted is None and plan is None:
-        _refuse(files, "--templates that use it")
+        refuse_files(files, "--templates that use it")
         return dev, select, None
     if wanted is not None and plan is not None:
         raise InputError(f"--templates {wanted}: expected none with an --init that carries its own, found both; leave one out")
@@ -81,13 +92,13 @@ def learn_features(
 def with_features(nbest: NBest, model: Model | None, files: ResourceFiles, *, where: str, quiet: bool) -> NBest:
     """The list with the features that a model carries."""
     if model is None or model.plan is None:
-        _refuse(files, "a model that carries templates")
+        refuse_files(files, "a model that carries templates")
         return nbest
     with feature_maker(files, quiet=quiet) as maker:
         return maker.for_model(nbest, model, where=where)
 
 
-def _refuse(files: ResourceFiles, expected: str) -> None:
+def refuse_files(files: TemplateFiles, expected: str) -> None:
     """Raise for a file that nothing would read."""
     from ..core.errors import InputError
 

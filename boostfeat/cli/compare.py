@@ -12,6 +12,7 @@ import typer
 
 from ..compare.options import CompareOptions
 from ..core.text_table import table
+from ..features.options import ResourceFiles
 from .common import AllowMissing, Store, emit, progress, say
 from .flags import Given, add
 
@@ -34,6 +35,7 @@ def compare(
         typer.Option("--force", help="Replace what others left in the folder; take lists of the same sentences."),
     ] = False,
     allow_missing: AllowMissing = False,
+    files: ResourceFiles,
     wide: Annotated[bool, typer.Option("--wide", help="All columns of the table, however wide the terminal is.")] = False,
     seed: int,
     threads: int,
@@ -74,7 +76,7 @@ def compare(
             say(f"warning: {line}", quiet=quiet)
 
         try:
-            how: dict[str, Any] = {"threads": threads, "force": force, "allow_missing": allow_missing}
+            how: dict[str, Any] = {"threads": threads, "force": force, "allow_missing": allow_missing, "files": files}
             results = run_comparison(paths, output, options, **how, report=report, warn=warn)
         except KeyboardInterrupt as error:
             error.args = (f"{output} keeps the finished systems; the same command goes on from there",)

@@ -10,6 +10,8 @@ import typer
 
 from ..core.options import comma_list
 from ..decoder.options import SearchOptions
+from ..features.options import TemplateFiles
+from .carried import decoder_maker, refuse_files
 from .common import emit, progress, reading, say
 from .flags import Given, add
 
@@ -31,7 +33,9 @@ def decode(
     phrase_table: Annotated[str | None, typer.Option("--phrase-table", help="Moses' text format.")] = None,
     lm: Annotated[str | None, typer.Option("--lm", help="An ARPA language model.")] = None,
     reordering_table: Annotated[str | None, typer.Option("--reordering-table", help="Of type msd-bidirectional-fe.")] = None,
-    model: Annotated[str | None, typer.Option("-m", "--model", help="A model file: weights, and trees of level local.")] = None,
+    model: Annotated[
+        str | None, typer.Option("-m", "--model", help="A model file: weights, templates, trees of level local.")
+    ] = None,
     ini: Annotated[
         str | None,
         typer.Option("--ini", help="A moses.ini: files, weights, distortion limit; what is given besides overrides it."),
@@ -46,12 +50,13 @@ def decode(
         str | None, typer.Option("--extra", help="Features to list besides the model's: any of count.log,count.0,count.1,len.*.")
     ] = None,
     given: Annotated[Mapping[str, Any], Given(SearchOptions)],
+    files: TemplateFiles,
     output: Annotated[str, typer.Option("-o", "--output", help="The best translations; '-' is standard output.")] = "-",
     threads: int,
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Translate with phrase-based beam search; a model's trees are scored inside search.
+    """Translate with phrase-based beam search; a model's trees and templates are scored inside search.
 
     \b
     Example:
@@ -67,6 +72,7 @@ def decode(
     from ..decoder.output import check_bars, graph_names, write_nbest, write_search_graph
     from ..decoder.setup import Setup, read_setup
     from ..decoder.system import System
+    from ..features.carried import carried
     from ..model.model import Model
 
     if model is None and ini is None:
@@ -96,13 +102,18 @@ def decode(
         said.check(system.names, ini)
     extras = comma_list(extra)
     unknown_weight = 0.0 if model else 1.0  # an ini means what Moses makes of it
-    decoder = Decoder(system, weights, options, extras, unknown_weight)
+    maker = decoder_maker(files, phrase_table, threads=threads, quiet=quiet)
+    if (plan := carried(weights)) is None:
+        refuse_files(files, "a model that carries templates")
+    else:
+        maker.check(plan)
+    decoder = Decoder(system, weights, options, extras, unknown_weight, maker)
     translations: list[str] = []  # where they go into the JSON
     started, n_words = time.monotonic(), sum(len(split_words(sentence)) for sentence in sentences)
-    with contextlib.ExitStack() as files, progress("decoding", quiet=quiet) as bar:
-        texts = files.enter_context(open_output(output)) if not as_json or output != "-" else None
-        graphs = files.enter_context(open_output(search_graph)) if search_graph else None
-        lists = files.enter_context(open_output(nbest_output)) if nbest_output else None
+    with contextlib.ExitStack() as streams, progress("decoding", quiet=quiet) as bar:
+        texts = streams.enter_context(open_output(output)) if not as_json or output != "-" else None
+        graphs = streams.enter_context(open_output(search_graph)) if search_graph else None
+        lists = streams.enter_context(open_output(nbest_output)) if nbest_output else None
 
         def results() -> Iterator[Decoded]:
             for sent, result in enumerate(decoder.decode_all(sentences, threads)):

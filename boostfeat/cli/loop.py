@@ -13,19 +13,24 @@ import typer
 from ..core.options import comma_list, typed
 from ..core.text_table import table
 from ..decoder.options import SearchOptions
+from ..features.options import TemplateFiles
 from ..loop.options import LoopOptions
+from .carried import Templates, decoder_maker, refuse_files
 from .common import FILES, LEARNING, AllowMissing, Settings, emit, progress, say, say_written
 from .flags import Given, add
 from .graphs import RareCoreNames, core_names
 from .tune import make_tuner, methods
 
 if TYPE_CHECKING:
+    from ..features.carried import FeatureMaker
     from ..loop.decoders import Corpus, Decoder
     from ..loop.driver import Result
+    from ..loop.features import LoopFeatures
     from ..loop.learners import Learner
     from ..loop.reference import ReferenceDecoder
     from ..model.model import Model
 
+ONLINE = ("mira", "rm", "adagrad")
 DECODER = "Decoder: a command, or the reference decoder (default), or graphs"
 
 
@@ -63,8 +68,9 @@ def loop(
     settings: Settings = None,
     online: Annotated[
         str | None,
-        typer.Option("--online", help="mira or adagrad: learn as sentences are decoded.", rich_help_panel=LEARNING),
+        typer.Option("--online", help="mira, rm or adagrad: learn as sentences are decoded.", rich_help_panel=LEARNING),
     ] = None,
+    templates: Templates = None,
     recipe: Annotated[str, typer.Option("--recipe", help="Of induce, or default, paper", rich_help_panel=LEARNING)] = "fast",
     reweigh: Annotated[
         bool,
@@ -143,6 +149,7 @@ def loop(
         bool, typer.Option("--resume", help="Go on where the same command stopped.", rich_help_panel=FILES)
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier run in the folder.", rich_help_panel=FILES)] = False,
+    files: TemplateFiles,
     allow_missing: AllowMissing = False,
     seed: int,
     threads: int,
@@ -175,6 +182,7 @@ def loop(
         raise InputError("expected one of --decoder, --graphs and --phrase-table with --lm, found more; choose one")
     corpora = _corpora(source, ref, select_input, select_ref)
     start = read_start(start_file)
+    maker = decoder_maker(files, phrase_table, seed=seed, threads=threads, quiet=quiet)
     used: Decoder
     if decoder == "moses":
         from ..loop.moses import MosesDecoder
@@ -188,15 +196,22 @@ def loop(
         used = _graph_decoder(corpora, graphs, select_graphs, nbest, names)
     else:
         tables = {"phrase_table": phrase_table, "lm": lm, "reordering_table": reordering_table}
-        used = _reference(tables, ini, search, comma_list(extra), nbest, corpora)
+        used = _reference(tables, ini, search, comma_list(extra), nbest, corpora, maker)
+        maker = used.maker
         if start_file == ini:  # what Moses takes where an ini does not say it
             start = replace(start, weights={"UnknownWordPenalty0": 1.0, **start.weights})
+    from ..loop.features import LoopFeatures
+
+    features = LoopFeatures.of(maker, templates, start, limits.gain)
+    if features is None:
+        refuse_files(files, "--templates, or an --init that carries some")
     if online is not None:
-        learner = _online(online, settings or (), groups, used, corpora[0], start, limits.gain)
+        learner = _online(online, settings or (), groups, used, corpora[0], start, limits.gain, features)
+        features = None  # it makes its own lists
     else:
         learner = _learner(method, settings or (), recipe, groups, limits, reweigh=reweigh, static_only=static_only)
     limits = replace(limits, seed=seed)
-    how = {"threads": threads, "resume": resume, "force": force, "allow_missing": allow_missing}
+    how = {"threads": threads, "resume": resume, "force": force, "allow_missing": allow_missing, "features": features}
     result = _run(corpora, used, learner, start, output, limits, how, quiet=quiet)
     _show(result, output, started, quiet=quiet, as_json=as_json)
 
@@ -284,8 +299,9 @@ def _reference(
     extra: tuple[str, ...],
     size: int,
     corpora: list[Corpus],
+    maker: FeatureMaker,
 ) -> ReferenceDecoder:
-    """The reference decoder, with what the ini says where no flag does."""
+    """The reference decoder, with what the ini says where no flag does; templates count in its phrase table."""
     from ..core.errors import InputError
     from ..decoder.setup import read_setup
     from ..loop.reference import ReferenceDecoder
@@ -305,11 +321,19 @@ def _reference(
         sentences=tuple(line for corpus in corpora for line in corpus.source),
         extra=extra,
         size=size,
+        maker=replace(maker, files=replace(maker.files, phrase_table=tables["phrase_table"])),
     )
 
 
 def _online(
-    name: str, settings: Sequence[str], groups: str | None, decoder: Decoder, corpus: Corpus, start: Model, gain: str
+    name: str,
+    settings: Sequence[str],
+    groups: str | None,
+    decoder: Decoder,
+    corpus: Corpus,
+    start: Model,
+    gain: str,
+    features: LoopFeatures | None,
 ) -> Learner:
     """What learns from each sentence as it is decoded."""
     from ..core.errors import InputError, unknown_name
@@ -317,14 +341,14 @@ def _online(
     from ..loop.reference import ReferenceDecoder
     from ..tuners.base import Groups
 
-    if name not in ("mira", "adagrad"):
-        raise unknown_name("online method", name, ("mira", "adagrad"))
+    if name not in ONLINE:
+        raise unknown_name("online method", name, ONLINE)
     if not isinstance(decoder, ReferenceDecoder):
         raise InputError("--online: expected the reference decoder, found another; give --phrase-table and --lm")
     if any(text.partition("=")[0] == "epochs" for text in settings):
         raise InputError("--set epochs: an iteration is an epoch here; give --max-iterations")
     grouped = Groups.load(groups) if groups else Groups()
-    return OnlineLearner(make_tuner(name, {}, settings), decoder, corpus, start, grouped, gain)
+    return OnlineLearner(make_tuner(name, {}, settings), decoder, corpus, start, grouped, gain, features)
 
 
 def _learner(

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from ..features.options import ResourceFiles
+from .carried import feature_maker
 from .common import emit, say_written
 from .flags import add
 
@@ -20,6 +22,7 @@ def report(
     output: Annotated[str, typer.Option("-o", "--output", help="The page to write.")] = "report.html",
     test: Annotated[str | None, typer.Option("--test", help="Where the test list is now, if it was moved.")] = None,
     *,
+    files: ResourceFiles,
     quiet: bool,
     as_json: bool,
 ) -> None:
@@ -32,7 +35,8 @@ def report(
     from ..report import write_report
 
     started = time.monotonic()
-    size = write_report(run, output, test=test)
+    with feature_maker(files, quiet=quiet) as maker:
+        size = write_report(run, output, test=test, maker=maker)
     if as_json:
         emit({"output": output, "bytes": size}, "", as_json=True)
     say_written(f"a page of {size / 1e6:.1f} MB for any browser", output, started, quiet=quiet)

@@ -14,7 +14,7 @@ import platform
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -25,12 +25,14 @@ import numpy as np
 from .. import __version__
 from ..boosting.first_gradient import first_gradient
 from ..core.arrays import I64, Array
+from ..core.digests import digest
 from ..core.errors import InputError, clip_json, refuse_newer
 from ..core.files import cannot_read, only_writer, open_output
 from ..core.processes import in_child, in_children
 from ..core.strict_json import read_json, write_json
-from ..features import TEMPLATES, FeaturePlan, Posterior, Resources, featurize
-from ..features.carried import carrying
+from ..features import TEMPLATES, FeaturePlan, Posterior, Template
+from ..features.carried import FeatureMaker, carrying
+from ..features.options import ResourceFiles
 from ..lists.agreement import check_agreement, shared_sentences
 from ..lists.choices import Scorer, decoder_choice, oracle_choice
 from ..lists.learnable import range_warnings
@@ -66,11 +68,11 @@ def fit_options(options: CompareOptions, *, threads: int = 1) -> FitOptions:
     return FitOptions(options.search, options.metric, options.gain, options.rounds, options.seed, threads)
 
 
-def all_systems(options: CompareOptions) -> tuple[System, ...]:
+def all_systems(options: CompareOptions, registry: Mapping[str, Template] = TEMPLATES) -> tuple[System, ...]:
     """The systems by name; with an ablation its rows, after those that are named."""
     if not options.ablation:
-        return parse_systems(options.systems)
-    named = parse_systems(options.systems) if options.systems else ()
+        return parse_systems(options.systems, registry)
+    named = parse_systems(options.systems, registry) if options.systems else ()
     return tuple({system.name: system for system in (*named, *ablation_systems())}.values())
 
 
@@ -89,6 +91,21 @@ class Folder:
     """
 
     path: Path
+    files: ResourceFiles = field(default_factory=ResourceFiles)  # that templates read
+
+    def digests(self, feature_set: str) -> dict[str, str]:
+        """Of the files, for features that may be made with them."""
+        given = {f.name: getattr(self.files, f.name) for f in fields(self.files)} if feature_set != "base" else {}
+        paths = {name: [value] if isinstance(value, str) else value for name, value in given.items() if value}
+        return {name: " ".join(map(digest, of)) for name, of in paths.items()}
+
+    def flags(self) -> list[str]:
+        """The files as the command line takes them."""
+        given = {f"--{f.name.replace('_', '-')}": getattr(self.files, f.name) for f in fields(self.files)}
+        single = [(flag, path) for flag, path in given.items() if isinstance(path, str)]
+        several = [(flag, path) for flag, paths in given.items() if isinstance(paths, list) for path in paths]
+        both = [(flag, *paths) for flag, paths in given.items() if isinstance(paths, tuple)]
+        return [word for words in (*single, *several, *both) for word in words]
 
     def named(self, kind: str, system: System, run: int = 0) -> Path:
         """models/large_pro.json, models/large_pro.run1.json, ..."""
@@ -127,6 +144,7 @@ def compare(
     threads: int = 1,
     force: bool = False,
     allow_missing: bool = False,
+    files: ResourceFiles | None = None,
     report: Report = lambda note: None,
     warn: Report = lambda note: None,
 ) -> Results:
@@ -135,10 +153,12 @@ def compare(
     Called again on the same folder it goes on from the systems that are finished. Systems run in processes of their own, so a
     script that calls this needs the usual ``if __name__ == "__main__"``. ``warn`` gets a line for each feature that is left out,
     and for what else a reader of the table should know. The lists have to have the same features (or ``allow_missing``), and
-    not the same sentences (or ``force``).
+    not the same sentences (or ``force``). ``files`` are those that templates of systems such as large/pro read.
     """
-    options, folder = options or CompareOptions(), Folder(Path(run))
-    systems = all_systems(options)
+    options, folder = options or CompareOptions(), Folder(Path(run), files or ResourceFiles())
+    systems = all_systems(options, FeatureMaker(folder.files).registry)
+    if (given := folder.flags()) and all(system.feature_set == "base" for system in systems):
+        raise InputError(f"{given[0]}: expected systems with features, as large/pro, found none; add one, or leave it out")
     names = [system.name for system in systems]
     if options.baseline not in (*names, CompareOptions.baseline):  # the default may be missing: then there are no p-values
         raise InputError(f"--baseline: expected one of the compared systems ({', '.join(names)}), found {options.baseline!r}")
@@ -180,7 +200,7 @@ def _compared(
     folder.make()
     states: dict[str, dict[str, Any]] = {}
     for system in systems:  # all leftovers are looked at before any work
-        made_from = _made_from(system, inputs, options)
+        made_from = _made_from(system, inputs, options, folder)
         states[system.name] = folder.finished(system, made_from, force=force) or {"made_from": made_from}
     config = _config(paths, inputs, systems, folder, options)
     write_json(folder.path / "config.json", config)
@@ -272,31 +292,42 @@ def _prepared(
     mark = Path(path).with_suffix(".json")
     made_from = {"inputs": [inputs[w]["sha256"] for w in ("dev", which)], "seed": options.seed, "version": __version__}
     made_from |= {} if options.gain == "bleu" else {"gain": options.gain}
+    made_from |= folder.digests(feature_set)
     if not (Path(path).exists() and read_json(mark) == made_from):
         report(f"{feature_set}: features of {which}")
         Path(path).parent.mkdir(parents=True, exist_ok=True)
-        how = (feature_set, which, options.seed, threads, options.gain)
+        how = (feature_set, which, options.seed, threads, options.gain, folder.files)
         in_child(write_featurized, inputs[which]["path"], path, *how, report=report)
         write_json(mark, made_from)
     return path
 
 
 def write_featurized(
-    source: str, path: str, feature_set: str, which: str, seed: int, threads: int, gain: str = "bleu", *, report: Report
+    source: str,
+    path: str,
+    feature_set: str,
+    which: str,
+    seed: int,
+    threads: int,
+    gain: str = "bleu",
+    files: ResourceFiles = ResourceFiles(),  # noqa: B008 (frozen)
+    *,
+    report: Report,
 ) -> None:
     """dev teaches the vocab, which gives the other lists the same columns."""
-    vocab = Path(path).with_name("vocab.json")
-    plan = FeaturePlan.of(feature_set, TEMPLATES) if which == "dev" else FeaturePlan.load(vocab)
-    dev = read_store(source)
-    resources = Resources()
-    if which == "dev" and any(TEMPLATES[entry.name].kind == "list" for entry in plan.entries):
-        linear = Model(fit_pro(dev, gain=gain, seed=seed, threads=threads).weights)  # a better judge of the list than its decoder
-        resources = Resources(posterior=Posterior(model=linear.to_json()))
+    vocab, nbest = Path(path).with_name("vocab.json"), read_store(source)
+    maker = FeatureMaker(files, seed=seed, threads=threads, say=report)
+    if which != "dev":
+        write_store(maker.apply(nbest, FeaturePlan.load(vocab)), path)
+        return
+    plan, posterior = maker.plan(feature_set), None
+    if any(maker.registry[entry.name].kind == "list" for entry in plan.entries):
+        linear = Model(fit_pro(nbest, gain=gain, seed=seed, threads=threads).weights)  # a better judge than its decoder
+        posterior = Posterior(model=linear.to_json())
     gradient = partial(first_gradient, gain=gain, seed=seed, threads=threads)
-    nbest, learnt = featurize(dev, plan, resources=resources, seed=seed, threads=threads, gradient_of=gradient)
-    if which == "dev":
-        learnt.save(vocab)
-    write_store(nbest, path)
+    made, learnt = maker.learn(nbest, plan, posterior=posterior, gradient_of=gradient)
+    learnt.save(vocab)
+    write_store(made, path)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -398,7 +429,7 @@ def _describe(path: str, options: CompareOptions) -> dict[str, Any]:
         raise InputError("compare: expected files, found '-'; a list is read several times")
     try:
         with open(path, "rb") as stream:
-            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+            sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:
         raise cannot_read(path, error) from None
     nbest = read_store(path)
@@ -410,7 +441,7 @@ def _describe(path: str, options: CompareOptions) -> dict[str, Any]:
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     sizes = {"sentences": len(nbest), "hypotheses": nbest.n_hyps}
-    return {"path": os.path.abspath(path), "sha256": digest, **sizes, "n_refs": Scorer(nbest).n_refs}
+    return {"path": os.path.abspath(path), "sha256": sha256, **sizes, "n_refs": Scorer(nbest).n_refs}
 
 
 def _signatures(path: str, options: CompareOptions) -> dict[str, str]:
@@ -419,12 +450,13 @@ def _signatures(path: str, options: CompareOptions) -> dict[str, str]:
     return {m.name: m.signature(Scorer(nbest).n_refs, nbest.tokenizer) for m in reported(options, nbest)}
 
 
-def _made_from(system: System, inputs: Mapping[str, Any], options: CompareOptions) -> dict[str, Any]:
+def _made_from(system: System, inputs: Mapping[str, Any], options: CompareOptions, folder: Folder) -> dict[str, Any]:
     """All that a system's numbers depend on."""
     what = {
         **{which: inputs[which]["sha256"] for which in inputs},
         **{name: getattr(options, name) for name in ("runs", "search", "metric", "rounds", "seed")},
         **({} if options.gain == "bleu" else {"gain": options.gain}),
+        "resources": folder.digests(system.feature_set) or None,
         "system": asdict(system),
         "boosting": asdict(boost_options(system, fit_options(options), {})) if system.level else None,
         "grid": [asdict(stage) for stage in stages(system)],
@@ -447,7 +479,7 @@ def _config(
     return {
         "boostfeat": f"compare/{VERSION}",
         "version": __version__,
-        "command": shlex.join(["boostfeat", "compare", *lists, *options.flags(), "-o", str(folder.path)]),
+        "command": shlex.join(["boostfeat", "compare", *lists, *options.flags(), *folder.flags(), "-o", str(folder.path)]),
         "options": asdict(options),
         "systems": [asdict(system) for system in systems],
         "seeds": [options.seed + r for r in range(options.runs)],

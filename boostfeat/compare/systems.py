@@ -15,7 +15,7 @@ from ..boosting.options import ABLATION, RECIPES, BoostOptions, recipe
 from ..core.arrays import I64
 from ..core.errors import InputError, unknown_name
 from ..core.options import check, same
-from ..features import SETS, TEMPLATES
+from ..features import SETS, TEMPLATES, Template
 from ..lists.choices import Scorer
 from ..lists.nbest import NBest
 from ..model.levels import Level
@@ -62,7 +62,7 @@ SYSTEMS: dict[str, System] = {
 }
 
 
-def parse_systems(text: str | None) -> tuple[System, ...]:
+def parse_systems(text: str | None, registry: Mapping[str, Template] = TEMPLATES) -> tuple[System, ...]:
     """Systems of a comma-separated list of names of SYSTEMS and of ``features/method[:leaves or recipe]``.
 
     None is all of SYSTEMS. A list of the second kind alone comes after these; one that names any of SYSTEMS is complete.
@@ -72,10 +72,10 @@ def parse_systems(text: str | None) -> tuple[System, ...]:
         raise InputError(f"--systems: expected names separated by commas, found none; choose from {', '.join(SYSTEMS)}")
     if all("/" in name for name in names):
         names = [*SYSTEMS, *names]
-    return tuple(_system(name) for name in dict.fromkeys(names))
+    return tuple(_system(name, registry) for name in dict.fromkeys(names))
 
 
-def _system(name: str) -> System:
+def _system(name: str, registry: Mapping[str, Template]) -> System:
     if name in SYSTEMS:
         return SYSTEMS[name]
     feature_set, slash, rest = name.partition("/")
@@ -95,7 +95,7 @@ def _system(name: str) -> System:
         )
     if feature_set != "base":
         for part in feature_set.split("+"):
-            if part not in SETS and part not in TEMPLATES:
+            if part not in SETS and part not in registry:
                 raise unknown_name(f"features of {name!r}", part, SETS)
     if how in RECIPES:
         return System(name, feature_set, method, recipe=how)

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from math import inf, log
+from typing import Any
 
 import numpy as np
 
 from ..core.arrays import I64, offsets, segment_positions
 from ..core.errors import InputError
 from ..core.text import split_words
+from ..features.carried import FeatureMaker
 from ..lists.graph import EXAMINED_PER_STRING
 from ..lists.kbest import Shape, find_best, find_kbest, unfold
 from ..model.model import Model
@@ -23,6 +25,7 @@ from .features import Scorer, scorer
 from .lattice import Derivation, Lattice
 from .options import WINDOW, SearchOptions
 from .system import System
+from .templates import Templates
 
 
 @dataclass(frozen=True)
@@ -38,13 +41,16 @@ class Decoder:
     options: SearchOptions = SearchOptions()  # noqa: RUF009 (frozen)
     extra: tuple[str, ...] = ()
     unknown_weight: float = 0.0
+    maker: FeatureMaker = field(default_factory=FeatureMaker)  # has the files that the model's templates read
+    templates: Templates | None = None  # of a model that is still learnt: whatever feature comes to have a weight
 
     def __post_init__(self) -> None:
         _ = self.scorer  # a model that cannot be searched with is refused now
 
     @cached_property
     def scorer(self) -> Scorer:
-        return scorer(self.model, self.system, self.extra, unknown_weight=self.unknown_weight)
+        how: dict[str, Any] = {"unknown_weight": self.unknown_weight, "maker": self.maker, "templates": self.templates}
+        return scorer(self.model, self.system, self.extra, **how)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -76,12 +82,18 @@ class Decoder:
             end_word=self.system.lm.end,
             weights=self.scorer.context_weights,
             trees=self.scorer.context_trees,
+            moves=lattice.moves,
+            quantiles=self.scorer.quantiles,
+            keeps_span=self.scorer.keeps_span,
             limits=kernel.Limits(table.longest, self.options.stack, beam, self.options.distortion_limit),
         )
         return Decoded(lattice, kernel.Found(*kernel.search(task)))
 
     def decode_all(self, sentences: Iterable[str], threads: int = 1) -> Iterator[Decoded]:
         """Translations in the order of the sentences; the number of threads changes nothing but the time."""
+        if self.scorer.weighed is not None:
+            sentences = list(sentences)
+            self._prepare(sentences)
         if threads == 1:
             yield from map(self.decode, sentences)
             return
@@ -94,15 +106,25 @@ class Decoder:
             while waiting:
                 yield waiting.popleft().result()
 
+    def _prepare(self, sentences: Sequence[str]) -> None:
+        """Compute the templates' features of all unknown words at once."""
+        assert self.scorer.weighed is not None
+        known = self.system.table.rows
+        unknown = {word for sentence in sentences for word in split_words(sentence) if word not in known}
+        self.scorer.weighed.templates.words(sorted(unknown))
+        _ = self.scorer.weighed.sums, self.scorer.weighed.columns  # now, and not in every thread
+
     def score(self, sentence: str, phrases: Sequence[tuple[int, int, str]]) -> Derivation:
         """The derivation that translates these source spans (start, end, target phrase) in this order, feature by feature."""
         lattice = Lattice.of(self.system, self.scorer, split_words(sentence))
         hyps = np.full((len(phrases) + 1, kernel.N_COLUMNS), -1, np.int64)
-        hyps[0, [kernel.STATE, kernel.END, kernel.COVERED]] = self.system.lm.start, 0, 0
+        hyps[0, [kernel.STATE, kernel.END, kernel.COVERED, kernel.LATE]] = self.system.lm.start, 0, 0, 0
         chosen = np.array([lattice.find(*phrase) for phrase in phrases], np.int64)
         for k, (start, end, _) in enumerate(phrases):
             _, state = kernel.phrase_lm(self.system.lm.automaton, hyps[k, kernel.STATE], lattice.options, chosen[k], -1)
             hyps[k + 1, [kernel.STATE, kernel.FORWARD]] = state, lattice.options.forward[chosen[k]]
+            if len(lattice.moves.late):
+                hyps[k + 1, kernel.LATE] = lattice.moves.late[chosen[k]]
             hyps[k + 1, [kernel.START, kernel.END, kernel.COVERED]] = start, end, hyps[k, kernel.COVERED] + end - start
         if hyps[-1, kernel.COVERED] != len(lattice.tokens) or len({i for a, b, _ in phrases for i in range(a, b)}) != len(
             lattice.tokens

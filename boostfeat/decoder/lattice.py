@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..core.arrays import F64, I32, I64, offsets, segment_positions
+from ..core.arrays import F64, I32, I64, offsets, owners, segment_positions
 from ..core.errors import InputError, clip
+from ..lists.words import NONE
 from ..lm.automaton import isolated_scores
 from . import search as kernel
 from .features import EXTRAS, Scorer
 from .names import PHRASE_PENALTY, UNKNOWN, UNKNOWN_VALUE, WORD_PENALTY
 from .system import System
-from .trees import LM, N_CONTEXT, tree_scores
+from .templates import NEXT, PREV, Bigrams, OptionSums, no_moves
+from .trees import INVERSE, LM, N_CONTEXT, ORIENTATION, PER_WORD, tree_scores
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,7 @@ class Unit:
     text: str
     align: str
     features: F64  # [D]
-    score: float
+    score: float  # of its edge: with what the move onto it adds to the phrase before
 
 
 @dataclass(frozen=True)
@@ -57,34 +59,24 @@ class Lattice:
     options: kernel.Options
     words: I32  # as options.words, in numbers of the target vocabulary; unknown words after it
     estimate: F64  # [O] score with what context is expected to add
+    moves: kernel.Moves
 
     @classmethod
     def of(cls, system: System, scorer: Scorer, tokens: list[str], *, table_limit: int = 0) -> Lattice:
-        """All options, or the ``table_limit`` best of each span by estimate. Unknown words are options of their own."""
-        table, n_spans = system.table, len(tokens) * system.table.longest
+        """All options, or the ``table_limit`` best of each span by estimate. Unknown words are options of their own.
+
+        As in Moses, what depends on the phrase's place in the sentence has no say in which are the best, and is added then.
+        """
         row, span = _find_rows(system, tokens)
-        start, n_src = span // table.longest, span % table.longest + 1
-        x = _static_features(system, scorer, row, n_src)
-        score = scorer.static_scores(x, is_unknown=row == 0)
-        estimate = score + _expected_context(system, scorer, tokens, row, start, x)
-        keep = np.lexsort((-estimate, span))
+        options = _Candidates.of(system, scorer, tokens, row, span)
+        keep = np.lexsort((-options.estimate, span))
         if table_limit:
             rank = np.arange(len(keep)) - np.searchsorted(span[keep], span[keep])
             keep = keep[rank < table_limit]
-        row, start, end = row[keep], start[keep], (start + n_src)[keep]
-        words, lm_words = _find_words(system, tokens, row, start)
-        backward = np.zeros((len(row), 3)) if table.reordering is None else np.ascontiguousarray(table.reordering[row, :3])
-        options = kernel.Options(
-            span_ptr=offsets(np.bincount(span[keep], minlength=n_spans)),
-            score=score[keep],
-            x=x[keep],
-            word_ptr=offsets(np.diff(table.word_ptr)[row]),
-            words=lm_words,
-            backward=backward,
-            forward=system.forward[row],
-            ahead=system.ahead,
-        )
-        return cls(system, scorer, tokens, row, start, end, options, words, estimate[keep])
+        options = options.take(keep)
+        if options.said is not None and options.said.weighed.templates.placed:
+            options = options.in_place()
+        return options.lattice()
 
     def find(self, start: int, end: int, text: str) -> int:
         """The option that translates start:end as ``text``."""
@@ -99,11 +91,13 @@ class Lattice:
 
     def edges(self, hyps: I64, tails: I64, chosen: I64) -> tuple[F64, F64]:
         """Features [R, D] and scores [R] of the edges that put options ``chosen`` [R] after hypotheses ``tails`` [R]."""
-        lm, context = self.system.lm, np.empty((len(tails), N_CONTEXT))
+        lm, context, added = self.system.lm, np.empty((len(tails), N_CONTEXT)), np.empty(len(tails))
+        about = (lm.automaton, self.options, self.moves, self.scorer.quantiles)
         n = len(self.tokens)
-        kernel.context_rows(lm.automaton, self.options, hyps, tails, chosen, self.start, self.end, n, lm.end, context)
+        kernel.context_rows(*about, hyps, tails, chosen, self.start, self.end, n, lm.end, context, added)
         x = self.options.x[chosen]
-        scores = self.options.score[chosen] + self.scorer.context_scores(context, x)
+        scores = self.options.score[chosen] + added + self.scorer.context_scores(context, x)
+        x = np.ascontiguousarray(x[:, : len(self.scorer.names)])
         for j, i in self.scorer.context_columns:
             x[:, j] = context[:, i]
         return x, scores
@@ -119,6 +113,86 @@ class Lattice:
             at += n
         text = " ".join([unit.text for unit in units if unit.text])
         return Derivation(text, float(scores.sum()), tuple(units), self.scorer.names)
+
+
+@dataclass(frozen=True)
+class _Candidates:
+    """Options under a model while a lattice is made. O options, C columns."""
+
+    system: System
+    scorer: Scorer
+    tokens: list[str]
+    row: I64  # [O]
+    span: I64  # [O]
+    x: F64  # [O, C]
+    said: OptionSums | None  # by templates
+    score: F64  # [O]
+    estimate: F64  # [O]
+
+    @classmethod
+    def of(cls, system: System, scorer: Scorer, tokens: list[str], row: I64, span: I64) -> _Candidates:
+        start, n_src = span // system.table.longest, span % system.table.longest + 1
+        x = _static_features(system, scorer, row, n_src)
+        said = None if scorer.weighed is None else scorer.weighed.options(tokens, row, start)
+        none = np.zeros(len(row))
+        return cls(system, scorer, tokens, row, span, x, said, none, none).scored()
+
+    @property
+    def start(self) -> I64:
+        return self.span // self.system.table.longest
+
+    @property
+    def end(self) -> I64:
+        return self.start + self.span % self.system.table.longest + 1
+
+    def take(self, rows: I64) -> _Candidates:
+        said = None if self.said is None else self.said.take(rows)
+        columns = {name: getattr(self, name)[rows] for name in ("row", "span", "x", "score", "estimate")}
+        return replace(self, said=said, **columns)
+
+    def in_place(self) -> _Candidates:
+        """With what their places in the sentence add."""
+        assert self.said is not None
+        said = self.said.placed(self.tokens, self.row, self.start, self.end)
+        found = replace(self, said=said).scored()
+        return found.take(np.lexsort((-found.estimate, self.span)))
+
+    def scored(self) -> _Candidates:
+        """With scores and estimates, and the columns of templates."""
+        x, said, system, start = self.x, self.said, self.system, self.start
+        inside, expected = np.zeros(len(x)), np.zeros(len(x))
+        if said is not None:
+            d = len(self.scorer.names)
+            x[:, d : d + said.columns.shape[1]] = said.columns
+            for j, (one, other) in enumerate(self.scorer.products, d + said.columns.shape[1]):
+                x[:, j] = x[:, self.scorer.columns.index(one)] * x[:, self.scorer.columns.index(other)]
+            beside = {side: self.scorer.beside(template, side, x) for template, side in (("previous", PREV), ("following", NEXT))}
+            said = replace(said, beside=beside)
+            inside = said.score() + _inside(system, said.weighed.bigrams, self.tokens, self.row, start)
+            expected = said.back()[:, 0]
+        score = self.scorer.static_scores(x, is_unknown=self.row == 0) + inside
+        estimate = score + expected + _expected_context(system, self.scorer, self.tokens, self.row, start, x)
+        return replace(self, said=said, score=score, estimate=estimate)
+
+    def lattice(self) -> Lattice:
+        system, row, start, n = self.system, self.row, self.start, len(self.tokens)
+        words, lm_words = _find_words(system, self.tokens, row, start)
+        reordering = system.table.reordering
+        options = kernel.Options(
+            span_ptr=offsets(np.bincount(self.span, minlength=n * system.table.longest)),
+            score=self.score,
+            x=self.x,
+            word_ptr=offsets(np.diff(system.table.word_ptr)[row]),
+            words=lm_words,
+            backward=np.zeros((len(row), 3)) if reordering is None else np.ascontiguousarray(reordering[row, :3]),
+            forward=system.forward[row],
+            ahead=system.ahead,
+        )
+        moves = no_moves()
+        if self.said is not None and self.said.weighed.has_moves:
+            first, last = _edge_words(system, self.said.weighed.bigrams, self.tokens, row, start)
+            moves = self.said.moves(self.end, n, first, last)
+        return Lattice(system, self.scorer, self.tokens, row, start, self.end, options, words, self.estimate, moves)
 
 
 def _find_rows(system: System, tokens: list[str]) -> tuple[I64, I64]:
@@ -148,11 +222,42 @@ def _find_words(system: System, tokens: list[str], row: I64, start: I64) -> tupl
     return words, lm_words
 
 
+def _bigram_words(system: System, bigrams: Bigrams, tokens: list[str], row: I64, start: I64) -> tuple[I64, I64]:
+    """(offsets [O+1], words of the options as bigrams number them)."""
+    table = system.table
+    words = bigrams.of_vocab[table.words[segment_positions(table.word_ptr, row)]]
+    word_ptr = offsets(np.diff(table.word_ptr)[row])
+    unknown = np.flatnonzero(row == 0)
+    words[word_ptr[unknown]] = [bigrams.words.get(tokens[i], NONE) for i in start[unknown].tolist()]
+    return word_ptr, words
+
+
+def _inside(system: System, bigrams: Bigrams | None, tokens: list[str], row: I64, start: I64) -> F64:
+    """[O] what the bigrams within the options add."""
+    if bigrams is None:
+        return np.zeros(len(row))
+    word_ptr, words = _bigram_words(system, bigrams, tokens, row, start)
+    owner = owners(word_ptr)
+    pairs = np.flatnonzero(owner[1:] == owner[:-1])
+    found = bigrams.lookup(words[pairs], words[pairs + 1])
+    return np.bincount(owner[pairs], found, minlength=len(row)).astype(np.float64)
+
+
+def _edge_words(system: System, bigrams: Bigrams | None, tokens: list[str], row: I64, start: I64) -> tuple[I64, I64]:
+    """[O], [O] the first and the last word of each option as bigrams number them, NONE for others."""
+    first, last = np.full((2, len(row)), NONE)
+    if bigrams is not None:
+        word_ptr, words = _bigram_words(system, bigrams, tokens, row, start)
+        some = np.diff(word_ptr) > 0
+        first[some], last[some] = words[word_ptr[:-1][some]], words[word_ptr[1:][some] - 1]
+    return first, last
+
+
 def _static_features(system: System, scorer: Scorer, row: I64, n_src: I64) -> F64:
-    """[O, D]: the columns of context are 0."""
+    """[O, C]: the columns of context and of templates are 0."""
     table = system.table
     n_tgt = np.diff(table.word_ptr)[row].astype(np.float64)
-    x = np.zeros((len(row), len(scorer.names)))
+    x = np.zeros((len(row), len(scorer.columns)))
     first = scorer.column(PHRASE_PENALTY) + 1
     x[:, scorer.column(WORD_PENALTY)], x[:, first - 1] = -n_tgt, 1.0
     x[:, first : first + table.scores.shape[1]] = table.scores[row]
@@ -171,7 +276,13 @@ def _expected_context(system: System, scorer: Scorer, tokens: list[str], row: I6
     for o in np.flatnonzero(row == 0):
         isolated_scores(system.lm.automaton, np.array([0, 1]), system.lm.ids([tokens[start[o]]]), lm[o : o + 1])
     context = np.zeros((len(row), N_CONTEXT))
-    context[:, LM] = lm
+    context[:, LM], context[:, ORIENTATION] = lm, 1.0
+    if len(scorer.quantiles):
+        n_words = np.diff(system.table.word_ptr)[row]
+        context[:, INVERSE] = np.divide(1.0, n_words, out=np.zeros(len(row)), where=n_words > 0)
+        context[:, PER_WORD] = np.divide(lm, n_words, out=np.zeros(len(row)), where=n_words > 0)
+        context[:, PER_WORD + 1 : INVERSE] = context[:, PER_WORD, None] < scorer.quantiles
     if system.table.reordering is not None:
         context[:, 0] = system.table.reordering[row, 0]
-    return scorer.context_weights[LM] * lm + tree_scores(scorer.context_trees, context, x)
+    linear = context[:, PER_WORD:INVERSE] @ scorer.context_weights[PER_WORD:] if len(scorer.quantiles) else 0.0
+    return scorer.context_weights[LM] * lm + linear + tree_scores(scorer.context_trees, context, x)

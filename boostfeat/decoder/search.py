@@ -1,7 +1,8 @@
 """Beam search for phrase-based translation: stacks by the number of covered source words.
 
-Hypotheses that agree in coverage, language-model state, the last phrase's span and its forward reordering scores are
-recombined: nothing that follows can tell them apart. Every way into a kept hypothesis stays as an arc of the search graph.
+Hypotheses that agree in coverage, language-model state, the last phrase's span, its forward reordering scores and what
+templates ask of it later (its last word, scores of the move that follows) are recombined: nothing that follows can tell them
+apart. Every way into a kept hypothesis stays as an arc of the search graph.
 
     n source words, O options (phrase pairs that fit a span), C columns of static features, D distinct forward scores
 
@@ -22,11 +23,19 @@ from ..lm.automaton import Automaton, extend, extend_all
 from .options import WINDOW
 from .trees import (
     DISTORTION,
+    FAR,
+    FIRST,
     FIXED,
     FREE_A,
     FREE_B,
+    INVERSE,
+    JUMP,
+    LAST,
     LM,
     N_CONTEXT,
+    N_QUANTILES,
+    ORIENTATION,
+    PER_WORD,
     Trees,
     context_number,
     fill_slot,
@@ -35,9 +44,9 @@ from .trees import (
     new_cache,
 )
 
-GAP, BITS, STATE, START, END, FORWARD, COVERED, BACK, OPTION, NEXT, CHAIN, IS_LINKED = range(12)
-N_COLUMNS = 12
-N_KEYS = 6  # the first columns tell hypotheses apart
+GAP, BITS, STATE, START, END, FORWARD, LATE, COVERED, BACK, OPTION, NEXT, CHAIN, IS_LINKED = range(13)
+N_COLUMNS = 13
+N_KEYS = 7  # the first columns tell hypotheses apart
 SCORE, TOTAL = 0, 1  # so far; with the estimate of what remains
 
 
@@ -52,6 +61,22 @@ class Options(NamedTuple):
     backward: F64  # [O, 3] reordering after the previous phrase: monotone, swap, discontinuous
     forward: I32  # [O] row of ``ahead``, -1 without a reordering table
     ahead: F64  # [D, 3] reordering of the phrase that comes next
+
+
+class Moves(NamedTuple):
+    """What templates add where a phrase follows another. All is empty where none does. L kinds of what a phrase hands on.
+
+    The four moves onto a phrase: monotone, swap, discontinuous to the right, to the left.
+    """
+
+    back: F64  # [O, 4] to a phrase by the move onto it
+    late: I32  # [O] what it hands on: a row of ``ahead``; row 0 is the start of the sentence
+    ahead: F64  # [L, 4] to a phrase by the move that follows, scored with the next one
+    last: I32  # [L] the row of ``bigrams`` for its last word
+    first: I32  # [O] the column of ``bigrams`` for its first word
+    bigrams: F64  # [A, B] of the words at a boundary
+    initial: F64  # [O] to a phrase that is the first
+    final: F64  # [O] to one that is the last
 
 
 class Limits(NamedTuple):
@@ -72,8 +97,11 @@ class Task(NamedTuple):
     lm: Automaton
     start_state: int
     end_word: int
-    weights: F64  # [8] of the context features
+    weights: F64  # [23] of the context features
     trees: Trees  # those that look at context
+    moves: Moves
+    quantiles: F64  # [4] of the language-model score per word; empty where no template asks for it
+    keeps_span: bool  # whether the last phrase's span matters to templates
     limits: Limits
 
 
@@ -91,17 +119,34 @@ class Found(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def set_context(context, hyp, start, end, options):  # type: ignore[no-untyped-def]
-    """OUT context[:7] of a phrase that covers start:end after a hypothesis, but for the phrase's own score; its orientation.
+def set_context(context, hyp, start, end, n, options):  # type: ignore[no-untyped-def]
+    """OUT context of a phrase that covers start:end of n words after a hypothesis, but for the phrase's own and the language
+    model's score. Returns its orientation, and the move: discontinuous ones go to the right (2) or left (3).
 
     Forward scores are the previous phrase's. At the beginning of a sentence only its first word is monotone.
     """
-    orientation = 0 if start == hyp[END] else 1 if end == hyp[START] else 2
+    jump = start - hyp[END]
+    orientation = 0 if jump == 0 else 1 if end == hyp[START] else 2
+    move = 3 if orientation == 2 and jump < 0 else orientation
     context[:] = 0.0
     if hyp[FORWARD] >= 0:
         context[3 + orientation] = options.ahead[hyp[FORWARD], orientation]
-    context[DISTORTION] = -abs(start - hyp[END])
-    return orientation
+    context[DISTORTION] = -abs(jump)
+    context[JUMP], context[JUMP + 1] = jump, np.log1p(abs(jump))
+    context[JUMP + 2], context[JUMP + 3] = max(-jump, 0), abs(jump) > FAR
+    context[ORIENTATION + move] = 1.0
+    context[FIRST], context[LAST] = hyp[COVERED] == 0, hyp[COVERED] + end - start == n
+    return orientation, move
+
+
+@njit(cache=True, nogil=True)
+def set_lm(context, lm, n_words, quantiles):  # type: ignore[no-untyped-def]
+    """OUT context: the language-model score of a phrase of so many words, and what templates make of it."""
+    context[LM] = lm
+    context[INVERSE] = 1.0 / n_words if n_words else 0.0
+    context[PER_WORD] = lm / n_words if n_words else 0.0
+    for i in range(len(quantiles)):
+        context[PER_WORD + 1 + i] = context[PER_WORD] < quantiles[i]
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -115,16 +160,26 @@ def phrase_lm(lm, state, options, o, end_word):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def context_rows(lm, options, hyps, tails, chosen, starts, ends, n, end_word, out):  # type: ignore[no-untyped-def]
-    """OUT out[R, 8]: the context features of the edges that put option chosen[r] after hypothesis tails[r]."""
+def context_rows(lm, options, moves, quantiles, hyps, tails, chosen, starts, ends, n, end_word, out, added):  # type: ignore[no-untyped-def]
+    """OUT out[R, 24]: the context features of the edges that put option chosen[r] after hypothesis tails[r]; added[R]: what
+    templates add to them for the move."""
     for r in range(len(out)):
         hyp, o = hyps[tails[r]], chosen[r]
         start, end = starts[o], ends[o]
-        orientation = set_context(out[r], hyp, start, end, options)
+        orientation, move = set_context(out[r], hyp, start, end, n, options)
         if options.forward[o] >= 0:
             out[r, orientation] = options.backward[o, orientation]
         is_last = hyp[COVERED] + end - start == n
-        out[r, LM] = phrase_lm(lm, hyp[STATE], options, o, end_word if is_last else -1)[0]
+        score = phrase_lm(lm, hyp[STATE], options, o, end_word if is_last else -1)[0]
+        set_lm(out[r], score, options.word_ptr[o + 1] - options.word_ptr[o], quantiles)
+        added[r] = 0.0
+        if len(moves.back):
+            late = hyp[LATE]
+            added[r] = moves.ahead[late, move] + moves.back[o, move] + moves.bigrams[moves.last[late], moves.first[o]]
+            if hyp[COVERED] == 0:
+                added[r] += moves.initial[o]
+            if is_last:
+                added[r] += moves.final[o]
 
 
 # -- coverage -------------------------------------------------------------------------------------------------------------
@@ -172,7 +227,7 @@ def _remaining(gap, bits, future, n):  # type: ignore[no-untyped-def]
 class Frontier(NamedTuple):
     """All hypotheses and arcs so far. A stack is a list linked by NEXT; equal keys are found by a hash table, linked by CHAIN."""
 
-    hyps: I64  # [room, 12]
+    hyps: I64  # [room, 13]
     scores: F64  # [room, 2]
     arcs: I64  # [room, 3]
     arc_scores: F64  # [room, 1]
@@ -188,7 +243,7 @@ class Frontier(NamedTuple):
 def _start(n, state, total):  # type: ignore[no-untyped-def]
     """The space that holds hypothesis 0, which covers nothing."""
     hyps, scores = np.full((1024, N_COLUMNS), -1), np.zeros((1024, 2))
-    hyps[0, GAP] = hyps[0, BITS] = hyps[0, END] = hyps[0, COVERED] = 0
+    hyps[0, GAP] = hyps[0, BITS] = hyps[0, END] = hyps[0, COVERED] = hyps[0, LATE] = 0
     hyps[0, STATE], scores[0, TOTAL] = state, total
     first, worst = np.full(n + 1, -1), np.full(n + 1, -np.inf)
     size = np.zeros(n + 1, np.int64)
@@ -345,44 +400,72 @@ def _extend(task, space, cache, tail, first, last, context, key):  # type: ignor
 
     No language-model score is above 0: options that have no hope even then are not looked at further. IN OUT space, cache.
     """
-    options, weights = task.options, task.weights
-    lm_cuts, has_trees, has_free = task.trees.lm_cuts, len(task.trees.nodes) > 0, len(task.trees.free) > 0
+    options, weights, moves, quantiles = task.options, task.weights, task.moves, task.quantiles
+    lm_cuts, word_cuts = task.trees.lm_cuts, task.trees.word_cuts
+    has_trees, has_free = len(task.trees.nodes) > 0, len(task.trees.free) > 0
+    has_moves, per_word, most = len(moves.back) > 0, 0.0, 0.0
     start, end = key[START], key[END]
-    into = space.hyps[tail, COVERED] + end - start
+    is_first, into = space.hyps[tail, COVERED] == 0, space.hyps[tail, COVERED] + end - start
     is_last = into == task.n
     if is_last:  # nothing follows: all are one
         key[START], key[END] = -1, task.n
-    elif options.forward[first] < 0:
-        key[START] = -1  # without a reordering table nobody asks for it
-    orientation = set_context(context, space.hyps[tail], start, end, options)
+    elif options.forward[first] < 0 and not task.keeps_span:
+        key[START] = -1  # nobody asks for it
+    orientation, move = set_context(context, space.hyps[tail], start, end, task.n, options)
     so_far = space.scores[tail, SCORE] + _remaining(key[GAP], key[BITS], task.future, task.n)
     before = weights[3 + orientation] * context[3 + orientation] + weights[DISTORTION] * context[DISTORTION]
-    number = context_number(task.trees, space.hyps[tail, FORWARD], int(-context[DISTORTION]), orientation)
+    if task.keeps_span:
+        for c in range(JUMP, PER_WORD):
+            before += weights[c] * context[c]
+    for i in range(len(quantiles)):
+        most += max(weights[PER_WORD + 1 + i], 0.0)
+    late = row = np.int64(0)
+    if has_moves:
+        late = space.hyps[tail, LATE]
+        row = moves.last[late]
+        before += moves.ahead[late, move]
+    place = 2 * is_last + is_first
+    number = context_number(task.trees, space.hyps[tail, FORWARD], int(context[JUMP]), place, orientation)
     a, b = 0.0, 0.0
     for o in range(first, last):
         context[orientation] = options.backward[o, orientation]
         edge = before + options.score[o] + weights[orientation] * context[orientation]
+        if has_moves:
+            edge += moves.back[o, move] + moves.bigrams[row, moves.first[o]]
+            if is_first:
+                edge += moves.initial[o]
+            if is_last:
+                edge += moves.final[o]
+        if len(quantiles):
+            set_lm(context, 0.0, options.word_ptr[o + 1] - options.word_ptr[o], quantiles)
+            per_word = weights[PER_WORD] * context[INVERSE]
         if has_trees:
             slot, is_there = find_slot(cache, number, o)
             if not is_there:
                 fill_slot(cache, slot, number, o, task.trees, context, options.x[o], False)
             edge += cache[slot, FIXED]
             a, b = cache[slot, FREE_A], cache[slot, FREE_B]
-        if weights[LM] + b >= 0 and so_far + edge + a < space.bound[into]:
+        if weights[LM] + per_word + b >= 0 and so_far + edge + a + most < space.bound[into]:
             continue
-        context[LM], key[STATE] = phrase_lm(task.lm, space.hyps[tail, STATE], options, o, task.end_word if is_last else -1)
-        edge += weights[LM] * context[LM]
-        if so_far + edge + a + b * context[LM] < space.bound[into]:
+        lm, key[STATE] = phrase_lm(task.lm, space.hyps[tail, STATE], options, o, task.end_word if is_last else -1)
+        context[LM] = lm
+        edge += weights[LM] * lm
+        if len(quantiles):
+            set_lm(context, lm, options.word_ptr[o + 1] - options.word_ptr[o], quantiles)
+            for c in range(PER_WORD, PER_WORD + 1 + N_QUANTILES):
+                edge += weights[c] * context[c]
+        if so_far + edge + a + b * lm < space.bound[into]:
             continue
         if has_free:
-            known = known_number(number, lm_cuts, context[LM])
+            known = known_number(number, lm_cuts, word_cuts, lm, context[PER_WORD])
             slot, is_there = find_slot(cache, known, o)
             if not is_there:
                 fill_slot(cache, slot, known, o, task.trees, context, options.x[o], True)
-            edge += cache[slot, FREE_A] + cache[slot, FREE_B] * context[LM]
+            edge += cache[slot, FREE_A] + cache[slot, FREE_B] * lm
             if so_far + edge < space.bound[into]:
                 continue
         key[FORWARD] = -1 if is_last else options.forward[o]
+        key[LATE] = moves.late[o] if has_moves and not is_last else 0
         _put(space, key, into, tail, o, edge, so_far + edge, task.limits)
 
 

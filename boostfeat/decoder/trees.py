@@ -14,9 +14,14 @@ from numba import njit
 
 from ..core.arrays import F64, I64, offsets
 from ..trees.tree import Tree
+from .names import EDGE, MOVE
 from .options import WINDOW
 
-DISTORTION, LM, N_CONTEXT = 6, 7, 8  # columns of context features; 0-5 are reordering
+DISTORTION, LM = 6, 7  # columns of context features; 0-5 are reordering
+JUMP, ORIENTATION, FIRST, LAST, PER_WORD, N_EDGE = 8, 12, 16, 17, 18, 23  # names.EDGE
+N_QUANTILES = N_EDGE - PER_WORD - 1
+INVERSE, N_CONTEXT = 23, 24  # one over the number of target words, 0 for none
+FAR = 5  # words: a longer jump is far
 N_SLOTS = 1 << 15  # of the cache: what does not fit is computed again
 
 COLUMN, THRESHOLD, LEFT, RIGHT, A, B_LOW, B_HIGH, N_COLUMNS = range(8)  # of nodes
@@ -27,21 +32,27 @@ NUMBER, OPTION, FIXED, FREE_A, FREE_B = range(5)  # of slots
 class Trees(NamedTuple):
     """M trees, their N nodes one after the other: few tables, since kernels pay for every array they hand on.
 
-    A leaf gives a + b · x[on], weight included; inner nodes have the extremes of the leaves below. Columns 0-7 of an edge are
-    context, 8 + c is static column c.
+    A leaf gives a + b · x[on], weight included; inner nodes have the extremes of the leaves below. Columns below N_CONTEXT of
+    an edge are context, N_CONTEXT + c is static column c.
     """
 
     nodes: F64  # [N, 7] LEFT is -1 at leaves
     fixed: I64  # [.., 2] trees that do not ask for the language-model score; ON is -1 for constant leaves
     free: I64  # [.., 2] those that do
-    jump_kind: I64  # [WINDOW+1] jumps that no tree tells apart have one number
+    jump_kind: I64  # [2 WINDOW + 1] jumps from -WINDOW on; those that no tree tells apart have one number
     forward_kind: I64  # [D+1, 3] the same for forward reordering scores; the last row is for none
     n_kinds: int  # of jump and forward score together
     lm_cuts: F64  # [L] thresholds of the language-model score
+    word_cuts: F64  # those of the language-model score per word
 
 
-def pack(trees: Sequence[Tree], context: Sequence[str], static: Sequence[str], ahead: F64) -> Trees:
-    """Trees as columns, over the names of context [8] and static features [C]; ahead [D, 3] has all forward scores there are."""
+def pack(
+    trees: Sequence[Tree], context: Sequence[str], static: Sequence[str], ahead: F64, quantiles: Sequence[float] = ()
+) -> Trees:
+    """Trees as columns, over the names of context [23] and static features [C]; ahead [D, 3] has all forward scores there are.
+
+    ``quantiles`` are those of the language-model score per word that features tell apart.
+    """
     column = {name: N_CONTEXT + j for j, name in enumerate(static)} | {name: i for i, name in enumerate(context)}
 
     def cuts(name: str) -> F64:
@@ -53,12 +64,15 @@ def pack(trees: Sequence[Tree], context: Sequence[str], static: Sequence[str], a
             return np.unique(values, return_inverse=True)[1].ravel()
         return np.searchsorted(cuts(name), values)
 
-    jump_kind = kinds(context[DISTORTION], -np.arange(WINDOW + 1.0))
+    jumps = move_columns(np.arange(-WINDOW, WINDOW + 1))
+    of_jump = [kinds(name, jumps[name]) for name in context if name in jumps]
+    jump_kind = np.unique(np.stack(of_jump, axis=1), axis=0, return_inverse=True)[1].ravel()
     forward_kind = np.stack([kinds(context[3 + i], np.append(ahead[:, i], 0.0)) for i in range(3)], axis=1)
     n_forward = int(forward_kind.max()) + 1
     root = offsets(np.array([len(tree.feature) for tree in trees], np.int64))[:-1]
     on = np.array([-1 if tree.on is None else column[tree.on] for tree in trees], np.int64)
-    is_free = np.array([context[LM] in tree.features() for tree in trees], bool)
+    of_lm = {context[LM], *context[PER_WORD:]}
+    is_free = np.array([not of_lm.isdisjoint(tree.features()) for tree in trees], bool)
     nodes = [_nodes(tree, column, first) for tree, first in zip(trees, root.tolist(), strict=True)]
     return Trees(
         nodes=np.concatenate([np.zeros((0, N_COLUMNS)), *nodes]),
@@ -68,7 +82,16 @@ def pack(trees: Sequence[Tree], context: Sequence[str], static: Sequence[str], a
         forward_kind=forward_kind,
         n_kinds=int(jump_kind.max() + 1) * n_forward,
         lm_cuts=cuts(context[LM]),
+        word_cuts=np.unique(np.append(cuts(context[PER_WORD]), np.nextafter(np.array(quantiles, np.float64), -np.inf))),
     )
+
+
+def move_columns(jump: I64) -> dict[str, F64]:
+    """The columns that the jump alone tells, of jumps [n]; what is neither monotone nor a swap goes to the right or left."""
+    size = np.abs(jump).astype(np.float64)
+    right, left = (jump > 0).astype(np.float64), (jump < 0).astype(np.float64)
+    moved = (jump.astype(np.float64), np.log1p(size), size * left, (size > FAR).astype(np.float64))
+    return {EDGE[DISTORTION]: -size, **dict(zip(MOVE, moved, strict=False)), MOVE[-2]: right, MOVE[-1]: left}
 
 
 def _nodes(tree: Tree, column: Mapping[str, int], first: int) -> F64:
@@ -87,7 +110,7 @@ def _nodes(tree: Tree, column: Mapping[str, int], first: int) -> F64:
 
 @njit(cache=True, nogil=True)
 def tree_terms(trees, nodes, context, x, is_lm_known):  # type: ignore[no-untyped-def]
-    """(a, b): trees add a + b · LM0 to an edge with context [8] and static features x [C]; without LM0, at most that.
+    """(a, b): trees add a + b · LM0 to an edge with context [24] and static features x [C]; without LM0, at most that.
 
     A tree that asks for LM0 when it is not known counts with the highest that may come of it; LM0 is never above 0.
     """
@@ -96,13 +119,17 @@ def tree_terms(trees, nodes, context, x, is_lm_known):  # type: ignore[no-untype
         node, on = trees[m, ROOT], trees[m, ON]
         while nodes[node, LEFT] >= 0:
             c = int(nodes[node, COLUMN])
-            if c == LM and not is_lm_known:
+            if not is_lm_known and (c == LM or PER_WORD <= c < N_EDGE):
                 break
             v = context[c] if c < N_CONTEXT else x[c - N_CONTEXT]
             node = int(nodes[node, LEFT] if v <= nodes[node, THRESHOLD] else nodes[node, RIGHT])
         a += nodes[node, A]
         if on == LM:
             b += nodes[node, B_LOW]
+        elif on == PER_WORD:
+            b += nodes[node, B_LOW] * context[INVERSE]
+        elif PER_WORD < on < N_EDGE and not is_lm_known:
+            a += max(nodes[node, B_HIGH], 0.0)
         elif on >= 0:
             v = context[on] if on < N_CONTEXT else x[on - N_CONTEXT]
             a += v * (nodes[node, B_HIGH] if v > 0 else nodes[node, B_LOW])
@@ -117,7 +144,7 @@ def _add_scores(trees, nodes, context, x, out):  # type: ignore[no-untyped-def]
 
 
 def tree_scores(trees: Trees, context: F64, x: F64) -> F64:
-    """[R] what trees add to edges with context [R, 8] and static features x [R, C]."""
+    """[R] what trees add to edges with context [R, 24] and static features x [R, C]."""
     out = np.zeros(len(x))
     for some in (trees.fixed, trees.free):
         if len(some):
@@ -135,20 +162,27 @@ def new_cache(trees):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def context_number(trees, forward, jump, orientation):  # type: ignore[no-untyped-def]
-    """The number of a context where LM0 is not known; those after it are for what LM0 can be."""
-    kind = trees.jump_kind[jump] + trees.forward_kind[forward, orientation]
-    return (orientation * trees.n_kinds + kind) * (len(trees.lm_cuts) + 2)
+def context_number(trees, forward, jump, place, orientation):  # type: ignore[no-untyped-def]
+    """The number of a context where LM0 is not known; those after it are for what LM0 can be.
+
+    ``place`` is 1 for the first phrase, 2 for the last, 3 for one that is both.
+    """
+    kind = trees.jump_kind[jump + WINDOW] + trees.forward_kind[forward, orientation]
+    return ((place * 3 + orientation) * trees.n_kinds + kind) * ((len(trees.lm_cuts) + 1) * (len(trees.word_cuts) + 1) + 1)
 
 
 @njit(cache=True, nogil=True)
-def known_number(number, lm_cuts, lm):  # type: ignore[no-untyped-def]
+def known_number(number, lm_cuts, word_cuts, lm, per_word):  # type: ignore[no-untyped-def]
     """The number of that context with a language-model score. Cuts are few: searchsorted takes longer."""
     number += 1
     for cut in lm_cuts:
         if lm <= cut:
             break
         number += 1
+    for cut in word_cuts:
+        if per_word <= cut:
+            break
+        number += len(lm_cuts) + 1
     return number
 
 

@@ -22,7 +22,7 @@ from .products import Gradient, product_name
 from .registry import Template, load_plugin
 from .resources import Clusters, Posterior, Resources
 from .sets import TEMPLATES
-from .vocab import FeaturePlan
+from .vocab import Entry, FeaturePlan
 
 if TYPE_CHECKING:
     Say = Callable[[str], None]
@@ -39,6 +39,13 @@ class FeatureMaker:
     threads: int = 1
     report: Callable[[str, int, int], None] | None = None  # template, done, of how many
     say: Say = lambda line: None
+
+    def __getstate__(self) -> dict[str, object]:
+        """Another process says nothing, and reads its own files."""
+        return {name: getattr(self, name) for name in ("files", "seed", "threads")}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(FeatureMaker().__dict__, **state)
 
     @cached_property
     def registry(self) -> Mapping[str, Template]:
@@ -70,11 +77,16 @@ class FeatureMaker:
         out = {"phrase table": digest(self.files.phrase_table)} if self.files.phrase_table else {}
         return out | ({"bitext": " ".join(map(digest, self.files.bitext))} if self.files.bitext else {})
 
+    @property
+    def shared(self) -> Resources:
+        """What templates read beside any list."""
+        return Resources(self._clusters, None, self._lexicon, self._lm)
+
     def resources(self, nbest: NBest, posterior: Posterior | None = None) -> Resources:
         """What templates read beside this list."""
         table = self.files.phrase_table
         counts = read_phrase_counts(table, nbest.units) if table else None
-        return Resources(self._clusters, counts, self._lexicon, self._lm, posterior or Posterior())
+        return replace(self.shared, phrase_counts=counts, posterior=posterior or Posterior())
 
     def plan(self, what: str, *, min_count: int | None = None, hash_bits: int = 0, products: int = 0) -> FeaturePlan:
         """What ``what`` names (sets, templates, or a TOML file), with those that read a file where it is given."""
@@ -93,12 +105,34 @@ class FeatureMaker:
         learnt = replace(learnt, resources=kept)
         return replace(out, meta={**out.meta, "vocab": learnt.signature}), learnt
 
+    def grow(self, nbest: NBest, plan: FeaturePlan) -> tuple[NBest, FeaturePlan]:
+        """The list with the features of a learnt plan and the sparse ones that are new, and the plan with these.
+
+        What else lists have taught (words, quantiles, clusters) stays; a feature that this list lacks stays, too.
+        """
+        opened = tuple(replace(e, features=None) if self.is_sparse(e) else e for e in plan.entries)
+        out, learnt = self._featurize(nbest, replace(plan, entries=opened))
+        both = [(e, {*(e.features or ()), *(new.features or ())}) for e, new in zip(plan.entries, learnt.entries, strict=True)]
+        grown = tuple(replace(e, features=tuple(sorted(names))) if self.is_sparse(e) else e for e, names in both)
+        plan = replace(plan, entries=grown)
+        if grown != learnt.entries:
+            return self._featurize(nbest, plan)
+        return replace(out, meta={**out.meta, "vocab": plan.signature}), plan
+
+    def is_sparse(self, entry: Entry) -> bool:
+        """Whether a learnt template gives sparse features; one that gives none yet does."""
+        return all(name.startswith(f"{entry.name}:") for name in entry.features or ())
+
     def apply(self, nbest: NBest, plan: FeaturePlan, *, present: bool = False) -> NBest:
         """The list with the features of a frozen plan; with ``present``, of the sparse ones those that occur (see featurize)."""
+        self.check(plan)
+        return self._featurize(nbest, plan, present=present)[0]
+
+    def check(self, plan: FeaturePlan) -> None:
+        """Say which files are not those that the plan was learnt with."""
         for what, sha in plan.resources.items():
             if what in self.digests and self.digests[what] != sha:
                 self.say(f"warning: --{what.replace(' ', '-')}: expected the file that the model was trained with, found another")
-        return self._featurize(nbest, plan, present=present)[0]
 
     def _featurize(
         self,

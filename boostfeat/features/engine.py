@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -158,7 +158,7 @@ class _Engine:
 
     def _sparse(self, template: Template, entry: Entry, keys: _Keys, result: Sparse) -> tuple[tuple[str, ...], sparse.csr_matrix]:
         """Names with the template's before them, equal ones merged; those of the vocab, or frequent enough on this list."""
-        names = _full_names(template.name, result.names, entry.hash_bits).dictionary_encode()
+        names = full_names(template.name, result.names, entry.hash_bits).dictionary_encode()
         which = names.indices.to_numpy(zero_copy_only=False).astype(np.int64)
         known = names.dictionary
         column = which[result.idx]
@@ -206,7 +206,8 @@ def _counts_matrix(row: I64, column: I64, shape: tuple[int, int]) -> sparse.csr_
     return sparse.csr_matrix((np.ones(len(row)), (row, column)), shape=shape)
 
 
-def _full_names(template: str, names: Strings, hash_bits: int) -> Strings:
+def full_names(template: str, names: Strings, hash_bits: int) -> Strings:
+    """Names of sparse features with the template's before them, or as one of 2^bits numbers."""
     if hash_bits:
         mask = (1 << hash_bits) - 1
         return strings([f"{template}:#{zlib.crc32(name.encode()) & mask:x}" for name in names.to_pylist()])
@@ -280,6 +281,19 @@ def featurize(
         return out, vocab
     vocab = replace(vocab, clusters=clusters or Clusters(), products=products, n_products=len(products))
     return replace(out, meta=_meta(out, vocab, parts, registry)), vocab
+
+
+def occurrence_features(
+    nbest: NBest, entries: Iterable[Entry], *, registry: Mapping[str, Template], resources: Resources
+) -> Iterator[tuple[tuple[str, ...], F64 | SparseRows]]:
+    """(names, values [R, ...]) of each template at all occurrences of units: featurize without a list around it."""
+    plan = FeaturePlan(tuple(entries))
+    _check(nbest, plan, registry, resources)
+    engine = _Engine(Corpus(nbest, resources))
+    for entry in plan.entries:
+        part, _ = engine.compute(registry[entry.name], entry)
+        row = part.row_of if part.of == "occurrence" else part.row_of[nbest.unit_idx]
+        yield part.names, part.values.take(row) if isinstance(part.values, SparseRows) else part.values[row]
 
 
 def _without_lacking(

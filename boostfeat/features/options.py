@@ -10,18 +10,24 @@ FEATURES = "Features"
 
 
 @dataclass(frozen=True)
-class ResourceFiles:
-    """Paths; None where nothing is given."""
+class TemplateFiles:
+    """Those that a decoder does not have itself. Paths; None where nothing is given."""
 
-    phrase_table: str | None = option(
-        None, "Moses phrase table (file) with counts, for joint phrase counts", group=FEATURES, rare=True
-    )
     bitext: tuple[str, str] | None = option(
         None, "Parallel text (files SOURCE TARGET), for an alternative lexical weight", group=FEATURES, rare=True
     )
-    lm: str | None = option(None, "Language model (file, ARPA) of the texts, for scores of words", group=FEATURES, rare=True)
     clusters_src: str | None = option(None, "Source word clusters (file) of mkcls or Brown", group=FEATURES, rare=True)
     clusters_tgt: str | None = option(None, "Target word clusters (file) of mkcls or Brown", group=FEATURES, rare=True)
     plugin: list[str] | None = option(
         None, "A Python file of yours with templates; it is run; repeatable", group=FEATURES, rare=True
     )
+
+
+@dataclass(frozen=True)
+class ResourceFiles(TemplateFiles):
+    """All of them."""
+
+    phrase_table: str | None = option(
+        None, "Moses phrase table (file) with counts, for joint phrase counts", group=FEATURES, rare=True
+    )
+    lm: str | None = option(None, "Language model (file, ARPA) of the texts, for scores of words", group=FEATURES, rare=True)

@@ -58,7 +58,7 @@ STATES: dict[str, str] = {
     "hypothesis": "the whole hypothesis",
     "list": "the whole list",
 }
-_STATIC = {"source phrase", "target phrase", "alignment", "clusters", "phrase table", "bitext"}
+STATIC = {"source phrase", "target phrase", "alignment", "clusters", "phrase table", "bitext"}
 GIVEN = {"phrase table": "--phrase-table FILE", "bitext": "--bitext SOURCE TARGET", "language model": "--lm FILE.arpa"}
 _IN_TEXT = ("words before", "words around")  # of an occurrence in its hypothesis
 
@@ -97,7 +97,7 @@ class Template:
             if what not in READS:
                 raise InputError(f"{where}: expected to read any of {', '.join(READS)}, found {what!r}")
             if (
-                (self.kind == "static" and what not in _STATIC)
+                (self.kind == "static" and what not in STATIC)
                 or (self.kind == "contextual" and what in ("hypothesis", "list"))
                 or (self.kind == "global" and what == "list")
             ):

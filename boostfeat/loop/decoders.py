@@ -1,7 +1,8 @@
 """What makes fresh n-best lists with a model: any command, the reference decoder, or search graphs.
 
 A decoder of the loop has ``decode(model, corpus, place) -> NBest``, ``check_trees(level)``, which raises where it cannot score
-trees of that level in search, and ``made_from()``, all that its lists depend on.
+trees of that level in search, ``check_templates()``, which raises where it cannot compute a model's templates there, and
+``made_from()``, all that its lists depend on.
 """
 
 from __future__ import annotations
@@ -85,6 +86,7 @@ class Place:
 
 class Decoder(Protocol):
     def check_trees(self, level: str) -> None: ...
+    def check_templates(self) -> None: ...
     def decode(self, model: Model, corpus: Corpus, place: Place) -> NBest: ...
     def made_from(self) -> dict[str, Any]: ...
 
@@ -145,6 +147,13 @@ class CommandDecoder:
             raise InputError(
                 "--decoder: expected a place {model}, since a weights file has no room for trees, found none; "
                 "use --decoder moses, the reference decoder, or a script that takes {model} and brings its trees into the decoder"
+            )
+
+    def check_templates(self) -> None:
+        if "model" not in self.places():
+            raise InputError(
+                "--templates: expected a decoder that computes them, with a place {model}, found another; "
+                "use the reference decoder (--phrase-table and --lm), or 'boostfeat tune --templates' on its lists"
             )
 
     def decode(self, model: Model, corpus: Corpus, place: Place) -> NBest:
@@ -265,6 +274,12 @@ class GraphDecoder:
     def check_trees(self, level: str) -> None:
         if level == "global":
             raise InputError("--graphs: expected trees of level local, found global: an edge has no values of a whole hypothesis")
+
+    def check_templates(self) -> None:
+        raise InputError(
+            "--templates: expected a decoder that computes them, found --graphs; use the reference decoder (--phrase-table and "
+            "--lm), or 'boostfeat induce --graphs --vocab' on featurized lists"
+        )
 
     def made_from(self) -> dict[str, Any]:
         files = {name: [digest(path) for path in paths] for name, paths in self.graphs.items()}

@@ -12,6 +12,7 @@ from ..core.digests import digest_lines
 from ..core.errors import InputError
 from ..core.files import only_writer
 from ..core.strict_json import write_json
+from ..features.carried import carrying
 from ..lists.agreement import check_agreement
 from ..lists.choices import Scorer, decoder_choice
 from ..lists.learnable import range_warnings
@@ -20,6 +21,7 @@ from ..lists.nbest import NBest
 from ..metrics.metric import metric_of, shown
 from ..model.model import Model
 from .decoders import Corpus, Decoder, Place
+from .features import LoopFeatures
 from .folder import Folder
 from .learners import Learner, Task, Tick, no_tick
 from .moses import without_trees
@@ -51,12 +53,14 @@ def run_loop(
     resume: bool = False,
     force: bool = False,
     allow_missing: bool = False,
+    features: LoopFeatures | None = None,
     report: Callable[[str], None] = lambda note: None,
     warn: Callable[[str], None] = lambda note: None,
     tick: Tick = no_tick,
 ) -> Result:
     """Iteration 0 decodes with ``start``; iteration k learns a model from the lists so far and decodes with it.
 
+    With ``features``, lists get those of templates before they are learnt from, and models carry them.
     ``corpora`` is the one to learn from and, optionally, one to select by. All is kept in the folder ``run``; called again with
     ``resume`` after any interruption it comes to the very model that an uninterrupted run gives, where the decoder itself
     repeats its lists. ``report`` gets a line when a step begins or ends, ``tick`` how much of the step is done, and of how much;
@@ -70,11 +74,15 @@ def run_loop(
     for level in (start.level if start.trees else None, learner.level):
         if level is not None:  # now, not after hours
             decoder.check_trees(level)
+    if features is not None or start.plan is not None:
+        decoder.check_templates()
     with only_writer(folder.path):
         parts = {"decoder": decoder.made_from(), "learner": learner.made_from(), "loop": options.made_from(), "input": inputs}
+        if features is not None:
+            parts["features"] = features.made_from()
         made_from = {f"{part} {name}": value for part, values in parts.items() for name, value in values.items()}
         folder.open({**made_from, "start": start.signature}, resume=resume, force=force)
-        loop = _Loop(corpora, decoder, learner, start, folder, options, threads, report, warn, tick, allow_missing)
+        loop = _Loop(corpora, decoder, learner, start, folder, options, threads, report, warn, tick, allow_missing, features)
         rows: list[Mapping[str, Any]] = []
         reason = None
         while reason is None:
@@ -102,6 +110,7 @@ class _Loop:
     warn: Callable[[str], None]
     tick: Tick
     allow_missing: bool = False
+    features: LoopFeatures | None = None
     accumulated: dict[str, NBest] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
 
@@ -155,18 +164,25 @@ class _Loop:
             return replace(self.start, config={**self.start.config, "loop": {"iteration": 0, "scale": 1.0}})
         self.report(f"iteration {k}: learning from {self.accumulated['dev'].n_hyps:,} hypotheses")
         before = self.folder.model(k - 1)
+        dev, select, plan = self.accumulated["dev"], self.accumulated.get("select"), None
+        tree_features: tuple[str, ...] = ()
+        if self.features is not None:
+            how = {"seed": self.options.seed, "threads": self.threads}
+            dev, select, plan = self.features.lists(dev, select, before, **how)
+            tree_features = self.features.tree_features(dev, plan)
         task = Task(
             iteration=k,
             start=rescaled(before, 1 / before.config["loop"]["scale"]),
-            dev=self.accumulated["dev"],
-            select=self.accumulated.get("select"),
+            dev=dev,
+            select=select,
             seed=self.options.seed + k,
             threads=self.threads,
             folder=self.folder.iteration(k),
             tick=self.tick,
             name_left_out=self.name_left_out,
+            tree_features=tree_features,
         )
-        model = self.learner.learn(task)
+        model = carrying(self.learner.learn(task), plan)
         scale = scale_to(model, self.start) if self.options.rescale else 1.0
         return replace(rescaled(model, scale), config={**model.config, "loop": {"iteration": k, "scale": scale}})
 

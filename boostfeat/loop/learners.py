@@ -38,6 +38,7 @@ class Task:
     folder: Path  # of this iteration; the one before is beside it
     tick: Tick = no_tick
     name_left_out: Callable[[NBest], None] = lambda nbest: None  # features of a list that cannot be learnt from
+    tree_features: tuple[str, ...] = ()  # that trees may look at; none: what the learner says
 
 
 class Learner(Protocol):
@@ -133,7 +134,9 @@ class TreeLearner:
         from ..boosting.boost import boost
 
         task.name_left_out(task.dev)
-        options = replace(self.options, tree_features=static_features(task.dev)) if self.static_only else self.options
+        options = self.options
+        if self.static_only or (task.tree_features and not options.tree_features):
+            options = replace(options, tree_features=static_features(task.dev) if self.static_only else task.tree_features)
         start = self._reweighed(task) if task.start.trees and self.reweigh else task.start
         known = known_names(task.dev)
         held = {name: w for name, w in start.weights.items() if name not in known}

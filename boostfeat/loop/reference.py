@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ..core.digests import digest
 from ..core.errors import InputError
+from ..features.carried import FeatureMaker
 from ..lists.nbest import NBest
 from ..model.model import Model
 from .decoders import Corpus, Place
@@ -17,6 +18,8 @@ from .scale import UNKNOWN
 if TYPE_CHECKING:
     from ..decoder.decoder import Decoded, Decoder
     from ..decoder.options import SearchOptions
+    from ..decoder.templates import Templates
+    from ..features.vocab import FeaturePlan
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,7 @@ class ReferenceDecoder:
     sentences: tuple[str, ...]  # all that will be decoded
     extra: tuple[str, ...] = ()  # features to list besides those that the model uses
     size: int = 100
+    maker: FeatureMaker = field(default_factory=FeatureMaker, repr=False)  # has the files that a model's templates read
 
     @cached_property
     def decoder(self) -> Decoder:
@@ -38,9 +42,15 @@ class ReferenceDecoder:
 
         only = list(dict.fromkeys(self.sentences))
         system = System.load(phrase_table=self.phrase_table, lm=self.lm, reordering_table=self.reordering_table, only=only)
-        return Decoder(system, Model({}), self.search, extra=self.extra)
+        return Decoder(system, Model({}), self.search, extra=self.extra, maker=self.maker)
 
-    def with_model(self, model: Model) -> Decoder:
+    def templates(self, plan: FeaturePlan) -> Templates:
+        """A plan on the tables: all the features that its templates can give."""
+        from ..decoder.templates import Templates
+
+        return Templates(self.decoder.system, plan, self.maker)
+
+    def with_model(self, model: Model, templates: Templates | None = None) -> Decoder:
         """The decoder with a model, which may name the penalty for unknown words: as in Moses it counts and is not listed.
 
         It is a rule (no word is left that a known phrase could translate) rather than a taste: no tuner is to see it. A model
@@ -48,10 +58,10 @@ class ReferenceDecoder:
         """
         asked = {*self.extra}.union(*(tree.features() for tree in model.trees))
         if UNKNOWN in asked:
-            return self.decoder.with_model(model)
+            return replace(self.decoder, model=model, templates=templates)
         weights = {name: w for name, w in model.weights.items() if name != UNKNOWN}
         hidden = model.weights.get(UNKNOWN, 0.0)
-        return replace(self.decoder, model=replace(model, weights=weights), unknown_weight=hidden)
+        return replace(self.decoder, model=replace(model, weights=weights), unknown_weight=hidden, templates=templates)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "decoder"}  # another process reads its own
@@ -59,6 +69,9 @@ class ReferenceDecoder:
     def check_trees(self, level: str) -> None:
         if level == "global":
             raise InputError("expected trees of level local, found global: search cannot score them; rerank lists with them")
+
+    def check_templates(self) -> None:
+        """All that search can have is scored in search."""
 
     def made_from(self) -> dict[str, Any]:
         files = {name: getattr(self, name) for name in ("phrase_table", "lm", "reordering_table")}
@@ -75,13 +88,19 @@ class ReferenceDecoder:
         return corpus.attached(nbest, corpus.name, threads=place.threads)
 
     def list(
-        self, model: Model, sentences: Sequence[str], *, threads: int = 1, tick: Callable[[int], None] = lambda done: None
+        self,
+        model: Model,
+        sentences: Sequence[str],
+        *,
+        threads: int = 1,
+        tick: Callable[[int], None] = lambda done: None,
+        templates: Templates | None = None,
     ) -> NBest:
-        """n-best lists without references of some sentences, numbered from 0."""
+        """n-best lists without references of some sentences, numbered from 0. ``templates``: of a model that is still learnt."""
         from ..decoder.output import collect
 
         def counted() -> Iterator[Decoded]:
-            for done, result in enumerate(self.with_model(model).decode_all(sentences, threads=threads), 1):
+            for done, result in enumerate(self.with_model(model, templates).decode_all(sentences, threads=threads), 1):
                 tick(done)
                 yield result
 

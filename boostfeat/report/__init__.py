@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from ..features.carried import FeatureMaker
 from .run import Run, load_run
 
 __all__ = ["Run", "gather", "load_run", "write_report"]
@@ -33,14 +34,19 @@ def gather(run: Run) -> dict[str, Any]:
     }
 
 
-def write_report(folder: str | Path, output: str | Path, *, test: str | Path | None = None) -> int:
-    """Write the page of a run and return its size in bytes; ``test`` is where the test list is now, if it was moved."""
+def write_report(
+    folder: str | Path, output: str | Path, *, test: str | Path | None = None, maker: FeatureMaker | None = None
+) -> int:
+    """Write the page of a run and return its size in bytes; ``test`` is where the test list is now, if it was moved.
+
+    ``maker`` has the files that the models' templates read, where the folder no longer holds the lists with their features.
+    """
     from ..core.files import is_writable_target, open_output
     from .page import check_packages, render
 
     check_packages()
     is_writable_target(output)
-    page = render(gather(load_run(folder, test=test))).encode()
+    page = render(gather(load_run(folder, test=test, maker=maker))).encode()
     with open_output(output) as stream:
         stream.write(page)
     return len(page)

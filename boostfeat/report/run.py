@@ -18,6 +18,7 @@ from ..core.arrays import F64, I64, offsets
 from ..core.errors import FormatError, InputError, clip_json, refuse_newer
 from ..core.files import decode, read_bytes
 from ..core.strict_json import parse_json
+from ..features.carried import FeatureMaker
 from ..lists.choices import Scorer, best_choice, first_choice, oracle_choice
 from ..lists.nbest import NBest
 from ..lists.store import read_store
@@ -184,9 +185,12 @@ class Run:
         return 100 * self.metric.unit(self.test) * self.metric.gain(self.test)
 
 
-def load_run(folder: str | Path, *, test: str | Path | None = None) -> Run:
-    """Read RUN/ and the test list it names (or ``test``, where it is now); a list that differs from the run's is refused."""
-    folder = Path(folder)
+def load_run(folder: str | Path, *, test: str | Path | None = None, maker: FeatureMaker | None = None) -> Run:
+    """Read RUN/ and the test list it names (or ``test``, where it is now); a list that differs from the run's is refused.
+
+    Where the folder no longer holds the list with a model's features, ``maker`` computes those that the model carries.
+    """
+    folder, maker = Path(folder), maker or FeatureMaker()
     if not folder.is_dir():
         raise InputError(f"{folder}: expected the folder of a comparison, found none; make it with 'boostfeat compare'")
     config = _object(_json(folder / "config.json"), folder / "config.json")
@@ -199,7 +203,7 @@ def load_run(folder: str | Path, *, test: str | Path | None = None) -> Run:
     nbest = read_store(_test_path(folder, config, test))
     if not len(nbest):
         raise InputError(f"{folder}: expected a test list with sentences, found an empty one")
-    systems = tuple(_system(folder, row, nbest) for row in rows)
+    systems = tuple(_system(folder, row, nbest, maker) for row in rows)
     strategies = _optional(folder / "strategy-grid.json", "strategies")
     return Run(folder, systems, nbest, config, strategies, _optional(folder / "spread.json", "systems"))
 
@@ -233,7 +237,7 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _system(folder: Path, row: Mapping[str, Any], nbest: NBest) -> System:
+def _system(folder: Path, row: Mapping[str, Any], nbest: NBest, maker: FeatureMaker) -> System:
     model = Model.load(_inside(folder, row["model"])) if row.get("model") else None
     path = _inside(folder, row.get("choice"))
     within = _object(_json(path), path).get("test")
@@ -247,16 +251,15 @@ def _system(folder: Path, row: Mapping[str, Any], nbest: NBest) -> System:
         s = int(wrong[0])
         raise _bad(path, f"test[{s}]: a hypothesis of its {int(sizes[s])}", str(at[s]))
     chosen = np.where(at < 0, -1, offsets(sizes)[:-1] + at)
-    return System(row, model, chosen, _featurized(folder, row.get("feature_set"), nbest))
+    return System(row, model, chosen, _featurized(folder, row, nbest, model, maker))
 
 
-def _featurized(folder: Path, feature_set: Any, nbest: NBest) -> NBest:
-    """The test list with a set of features, as compare left it in the folder; the plain one where it is no longer there."""
-    if feature_set is None or feature_set == "base":
-        return nbest
-    path = _inside(folder, f"features/{feature_set}/test.nbest")
+def _featurized(folder: Path, row: Mapping[str, Any], nbest: NBest, model: Model | None, maker: FeatureMaker) -> NBest:
+    """The test list with a set of features, as compare left it in the folder; where it is no longer there, with those that
+    the model carries, if any."""
+    path = _inside(folder, f"features/{row.get('feature_set') or 'base'}/test.nbest")
     if not os.path.isfile(path):
-        return nbest
+        return nbest if model is None else maker.for_model(nbest, model, where=str(row["name"]))
     found = read_store(path)
     if not all(np.array_equal(getattr(found, name), getattr(nbest, name)) for name in ("ids", "hyp_ptr", "unit_ptr")):
         raise _bad(path, "the test list of the run", "another")

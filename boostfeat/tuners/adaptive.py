@@ -238,6 +238,13 @@ class Weights:
         _step(active, gradient, self.w, self.squares, self.rate, self.l1, self.prior, self.root)
         self.last[active] = self.t
 
+    def grow(self, *, rate: F64, l1: F64) -> None:
+        """Make room for features that are new, at weight 0; rate and l1 are those of all."""
+        more = len(rate) - len(self.w)
+        self.w, self.squares = np.append(self.w, np.zeros(more)), np.append(self.squares, np.zeros(more))
+        self.last = np.append(self.last, np.full(more, self.t))
+        self.rate, self.l1 = rate, l1
+
     def settled(self) -> F64:
         """All weights now; a copy."""
         return self.read(np.arange(len(self.w)))

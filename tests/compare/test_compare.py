@@ -16,14 +16,17 @@ import numpy as np
 import pytest
 from synthetic import SyntheticOptions, synthetic_nbest, write_lists
 
-from boostfeat.compare.runner import METRICS, CompareOptions, Folder, compare
+from boostfeat.compare.runner import METRICS, CompareOptions, Folder, compare, write_featurized
 from boostfeat.compare.systems import SYSTEMS, FitOptions, fit, parse_systems, search
 from boostfeat.compare.table import latex_table, markdown_table
 from boostfeat.core.errors import InputError
 from boostfeat.core.files import only_writer
 from boostfeat.core.processes import in_child
+from boostfeat.features.carried import FeatureMaker
+from boostfeat.features.options import ResourceFiles
 from boostfeat.lists.choices import Scorer, decoder_choice, oracle_choice
 from boostfeat.lists.store import read_store, write_store
+from boostfeat.loop.graphs import only_features
 from boostfeat.model.model import Model
 from boostfeat.tuners import tuner_class
 
@@ -343,3 +346,59 @@ def test_wide_shows_all_columns(boostfeat, lists, whole, monkeypatch):
     assert {"MB", "length", "TER"} <= set(out.splitlines()[0].split())
     assert "do not fit" not in err
     assert re.search(r"-> \S+ in \d+\.\d s\n$", err)
+
+
+# -- files that templates read ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def raw_lists(data_stores, tmp_path) -> dict[str, Path]:
+    """Short lists of data/ as a stock Moses writes them."""
+    out = {name: tmp_path / f"{name}.nbest" for name in ("dev", "select", "test")}
+    for name, path in out.items():
+        raw = read_store(data_stores / f"{name}.nbest")[:15]
+        write_store(only_features(raw, set(raw.feature_names) - {"count.log"}), path)
+    return out
+
+
+@pytest.fixture
+def resources(tmp_path) -> ResourceFiles:
+    for name in ("src", "ref"):
+        (tmp_path / name).write_text("".join((ROOT / "data" / f"dev.{name}").read_text().splitlines(keepends=True)[:40]))
+    table = str(ROOT / "data" / "system" / "phrase-table.xz")
+    return ResourceFiles(phrase_table=table, bitext=(str(tmp_path / "src"), str(tmp_path / "ref")))
+
+
+COUNTED = "phrase_count+lexical_weight+length"
+
+
+def test_rows_with_features_have_counts_and_lexical_weights(raw_lists, resources, tmp_path):
+    """As a set ``large`` takes them up where their files are given; the folder knows the files."""
+    assert {e.name for e in FeatureMaker(resources).plan("large").entries} >= {"phrase_count", "lexical_weight"}
+    for which in ("dev", "select"):
+        made = str(tmp_path / "made" / f"{which}.nbest")
+        Path(made).parent.mkdir(exist_ok=True)
+        write_featurized(str(raw_lists[which]), made, COUNTED, which, 0, 1, files=resources, report=print)
+        assert {"count.1", "lex.tgt|src", "len.src"} <= set(read_store(made).unit_names)
+    folder = Folder(tmp_path, resources)
+    assert set(folder.digests("large")) == {"phrase_table", "bitext"}
+    assert folder.digests("base") == {}
+    assert folder.flags()[:2] == ["--phrase-table", resources.phrase_table]
+
+
+def test_files_that_no_row_reads_are_refused(raw_lists, resources, tmp_path):
+    with pytest.raises(InputError, match="--phrase-table: expected systems with features, as large/pro, found none"):
+        compare(raw_lists, tmp_path / "run", PART, files=resources)
+
+
+@pytest.mark.slow
+def test_a_run_keeps_to_its_files(boostfeat, raw_lists, resources, tmp_path):
+    lists = [raw_lists["dev"], "--select", raw_lists["select"], "--test", raw_lists["test"]]
+    words = ["compare", *lists, "--search", "none", "--trials", 100, "--systems", f"decoder,{COUNTED}/pro", "-q"]
+    code, _, err = boostfeat(*words, *Folder(tmp_path, resources).flags(), "-o", tmp_path / "run")
+    assert code == 0, err
+    weights = Model.load(tmp_path / "run" / results(tmp_path / "run")[f"{COUNTED}/pro"]["model"]).weights
+    assert {"count.1", "lex.tgt|src", "len.src"} <= set(weights)
+    assert str(resources.phrase_table) in json.loads((tmp_path / "run" / "config.json").read_text())["command"]
+    code, _, err = boostfeat(*words, "-o", tmp_path / "run")
+    assert (code, "resources" in err, err.count("\n")) == (2, True, 1)

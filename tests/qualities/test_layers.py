@@ -27,7 +27,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "losses": {"core", "metrics", "lists"},
     "tuners": {"core", "metrics", "lists", "model", "losses"},
     "boosting": {"core", "metrics", "lists", "trees", "model", "losses", "tuners", "features"},
-    "decoder": {"core", "lists", "trees", "model", "formats", "lm"},
+    "decoder": {"core", "lists", "trees", "model", "formats", "lm", "features"},
     "rerank": {"core", "metrics", "lists", "trees", "model", "formats", "features"},
     "export": {"core", "lists", "trees", "model", "formats", "features", "rerank"},
     "distributed": {"core", "metrics", "lists", "trees", "model", "losses", "tuners", "boosting"},

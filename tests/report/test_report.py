@@ -22,6 +22,7 @@ from boostfeat.boosting.boost import boost
 from boostfeat.boosting.options import BoostOptions
 from boostfeat.core.errors import FormatError
 from boostfeat.features import TEMPLATES, FeaturePlan, featurize
+from boostfeat.features.carried import carrying
 from boostfeat.lists.choices import Scorer, best_choice, first_choice, oracle_choice
 from boostfeat.lists.nbest import NBest, strings
 from boostfeat.lists.store import write_store
@@ -298,7 +299,7 @@ def test_a_system_is_shown_with_its_own_features(run_folder, tmp_path):
     folder = tmp_path / "run"
     shutil.copytree(run_folder, folder)
     plain = load_run(folder).test
-    rich, _ = featurize(plain, FeaturePlan.of("pt,cx", TEMPLATES))
+    rich, plan = featurize(plain, FeaturePlan.of("pt,cx", TEMPLATES))
     names = rich.sparse_names.to_pylist()
     model = Model({"LM0": 1.0, **{name: (-1.0) ** k for k, name in enumerate(names)}}, (replace(STUMP, feature=("LM0", "", "")),))
     assert set(names) <= set(model.missing_features(plain))
@@ -322,6 +323,10 @@ def test_a_system_is_shown_with_its_own_features(run_folder, tmp_path):
         load_run(folder)
     listed.unlink()
     assert set(names) <= set(next(p for p in gather(load_run(folder))["features"] if p["system"] == "x/rich")["missing"])
+    carrying(model, plan).save(folder / "models/rich.json")  # which computes them on the raw list
+    again = gather(load_run(folder))
+    assert next(p for p in again["features"] if p["system"] == "x/rich")["missing"] == []
+    assert again["sentences"] == found["sentences"]
 
 
 def test_duels_count_every_sentence(run_folder, data):

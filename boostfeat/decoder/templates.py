@@ -1,0 +1,656 @@
+"""The templates that a model carries, inside search: where each feature is known, and what it adds there.
+
+    static    of the phrase pair (pt, al, shapes, counts ...): once a row of the phrase table, once an unknown word
+    placed    of the phrase pair in the sentence (position, cx ...): once an option that the table limit leaves
+    edge      of the move onto a phrase and its language-model score (jump, orientation, lm_per_word): columns of context
+    between   of two neighbours (lo, bi, previous ...): what the earlier phrase hands on is part of a hypothesis' key
+
+The templates' own functions compute all but the edge columns. Of what they read, a whole hypothesis or list is not there while
+search goes on: features that need it are refused by name.
+
+    P phrase pairs of the table, O options of a sentence, T columns that trees test
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numba import njit
+
+from ..core.arrays import F64, I32, I64, offsets, owners
+from ..core.errors import InputError
+from ..core.strings import Strings
+from ..features.carried import FeatureMaker
+from ..features.context import Corpus, Rows
+from ..features.engine import full_names, occurrence_features
+from ..features.products import product_name
+from ..features.registry import GIVEN, STATES, STATIC, Sparse, Template
+from ..features.resources import Clusters, Resources
+from ..features.vocab import Entry, FeaturePlan
+from ..lists.nbest import NBest, SparseRows, Units, strings, take_strings
+from ..lists.words import NONE
+from . import search as kernel
+from .names import EDGE, ENDS, LM, LM_WORD, MOVE, PER_WORD, QUANTILES
+from .system import System
+
+BLOCK = 1 << 16  # phrase pairs whose features are computed at a time
+EDGES = {"jump": MOVE[:4], "orientation": MOVE[4:], "lm_per_word": LM_WORD, "previous": ENDS[:1], "following": ENDS[1:]}
+BETWEEN = ("orientation", "lo", "bi", "neighbour_sizes", "around", "previous", "following")
+PREV, NEXT, BACK, AHEAD = "prev", "next", ("<0", "<1", "<2"), (">0", ">1", ">2")
+PARTS = ("static", PREV, NEXT, *BACK, *AHEAD)
+ORIENTATIONS = ((0, 1), (1, 0), (1, 1))  # (words between, words to a swap) of monotone, swap, discontinuous
+START, END = "<s>", "</s>"
+
+Parts = dict[str, SparseRows]
+
+
+@njit(cache=True, nogil=True)
+def _row_sums(ptr, idx, val, w, out):  # type: ignore[no-untyped-def]
+    """OUT out[n]: Σ val · w[idx] of every row; a name that w has no place for weighs nothing."""
+    for r in range(len(out)):
+        total = 0.0
+        for i in range(ptr[r], ptr[r + 1]):
+            if idx[i] < len(w):
+                total += val[i] * w[idx[i]]
+        out[r] = total
+
+
+def row_sums(rows: SparseRows, w: F64) -> F64:
+    out = np.empty(len(rows))
+    _row_sums(rows.ptr, rows.idx, rows.val, w, out)
+    return out
+
+
+@contextlib.contextmanager
+def _learnt_options(entry: Entry) -> Iterator[None]:
+    """What a plan holds of a template is from a file: anything may stand there."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
+        raise InputError(
+            f"features of the model: template {entry.name!r}: expected the options that its dev list taught, found "
+            f"{type(error).__name__}: {str(error)[:100]}; make the model again"
+        ) from None
+
+
+@dataclass(frozen=True)
+class Templates:
+    """A plan on the phrase pairs of a system; no weights yet. ``wanted`` are the features to compute, None: all there can be."""
+
+    system: System
+    plan: FeaturePlan
+    maker: FeatureMaker = field(default_factory=FeatureMaker)
+    wanted: frozenset[str] | None = None
+    ids: dict[str, int] = field(default_factory=dict)  # feature -> column, in the order in which they come
+    _words: dict[str, Parts] = field(default_factory=dict)  # of unknown words
+    _columns: dict[str, I32] = field(default_factory=dict)  # of a template's features
+    _lock: Any = field(default_factory=Lock)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _lock=Lock())
+
+    @cached_property
+    def entries(self) -> dict[str, tuple[Entry, Template]]:
+        """Those that are wanted, by the template's name."""
+        out = {}
+        for entry in self.plan.entries:
+            if entry.name not in self.maker.registry:
+                raise InputError(
+                    f"template {entry.name!r} of the model: expected a known one, found none; give its --plugin FILE.py"
+                )
+            template = self.maker.registry[entry.name]
+            if self.wanted is not None:
+                entry = replace(entry, features=tuple(name for name in entry.features or () if name in self.wanted))
+                if not entry.features:
+                    continue
+            elif lacking := [name for name in template.learnt if name not in entry.options]:
+                raise InputError(f"features of the model: template {entry.name!r}: expected option {lacking[0]!r}, found none")
+            else:
+                entry = replace(entry, features=None, min_count=1)
+            out[entry.name] = entry, template
+        return out
+
+    def option(self, name: str) -> Entry | None:
+        """The entry of one of our own templates, if it is wanted."""
+        found = self.entries.get(name)
+        return found[0] if found else None
+
+    @cached_property
+    def resources(self) -> Resources:
+        """What templates read beside phrase pairs; counts are those of the system's own table."""
+        table, given = self.system.table, replace(self.maker.shared, clusters=self.plan.clusters or Clusters())
+        if not any("phrase table" in template.reads for _, template in self.entries.values()):
+            return given
+        counts = {(src, table.tgt[r]): float(table.count[r]) for src, rows in table.rows.items() for r in rows}
+        return replace(given, phrase_counts=counts)
+
+    def id_of(self, name: str) -> int:
+        return self.ids.setdefault(name, len(self.ids))
+
+    def vector(self, weights: Mapping[str, float]) -> F64:
+        """Weights by name as a vector over ids: those of features of these templates."""
+        prefixes = set(self.entries)
+        with self._lock:
+            known = self.wanted
+            pairs = [
+                (self.id_of(name), w)
+                for name, w in weights.items()
+                if w and (name in known if known is not None else name in self.ids or name.partition(":")[0] in prefixes)
+            ]
+            out = np.zeros(len(self.ids))
+        for k, w in pairs:
+            out[k] = w
+        return out
+
+    # -- phrase pairs ------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _texts(self) -> Texts:
+        """[P] of the phrase table."""
+        table = self.system.table
+        src = [""] * len(table)
+        for phrase, rows in table.rows.items():
+            src[rows.start : rows.stop] = [phrase] * len(rows)
+        return Texts(strings(src), strings(table.tgt), strings(table.align), np.diff(table.word_ptr))
+
+    @cached_property
+    def table(self) -> Parts:
+        """[P] of the phrase table; row 0, which stands for unknown words, has none."""
+        n = len(self.system.table)
+        rows = [np.arange(a, min(a + BLOCK, n)) for a in range(1, n, BLOCK)]
+        blocks = [{part: SparseRows.empty(1) for part in PARTS}, *(self._parts(self._texts.take(some)) for some in rows)]
+        return {part: _stacked([block[part] for block in blocks]) for part in PARTS}
+
+    def words(self, words: Iterable[str]) -> list[Parts]:
+        """Of unknown words, which are translated as they are; each is computed once."""
+        words = list(words)
+        with self._lock:
+            if new := [word for word in dict.fromkeys(words) if word not in self._words]:
+                made = self._parts(Texts.of_words(new))
+                for k, word in enumerate(new):
+                    self._words[word] = {part: rows.take(np.array([k])) for part, rows in made.items()}
+            return [self._words[word] for word in words]
+
+    def _parts(self, texts: Texts) -> Parts:
+        """Features of phrase pairs, of what follows or comes before one, and by the moves onto it and after it."""
+        # one more, since templates refuse a list without any alignment, which a few pairs may well lack
+        nbest = _lone_units(texts.and_words(["a"]))
+        n = len(texts.src)
+        out = {part: SparseRows.empty(n) for part in PARTS}
+        static = [(entry, template) for entry, template in self.entries.values() if template.kind == "static"]
+        if static:
+            out["static"] = self._computed(nbest, [entry for entry, _ in static]).take(np.arange(n))
+        corpus = Corpus(nbest, self.resources)
+        pair = corpus.pair_of_unit[:n]
+        if "lo" in self.entries:
+            self._add_moves(out, corpus, pair)
+        for name in ("neighbour_sizes", "around"):
+            if name in self.entries:
+                columns = self.entries[name][1].compute(Rows(corpus, n, {"prev": pair, "next": pair}))
+                assert isinstance(columns, dict)
+                for part in (PREV, NEXT):
+                    of_part = {k: x for k, x in columns.items() if part in k.split(".")}
+                    out[part] = _beside(out[part], self._dense_rows(of_part, n))
+        return out
+
+    def _computed(self, nbest: NBest, entries: Sequence[Entry]) -> SparseRows:
+        """Features of a list's units, each a hypothesis of its own."""
+        out = SparseRows.empty(nbest.n_hyps)
+        made = occurrence_features(nbest, entries, registry=self.maker.registry, resources=self.resources)
+        for entry, (names, values) in zip(entries, made, strict=True):
+            if not isinstance(values, SparseRows):
+                values = self._dense_rows(dict(zip(names, values.T, strict=True)), nbest.n_hyps)
+            elif len(values.idx):
+                values = SparseRows(values.ptr, self._ids_of(entry, names)[values.idx], values.val)
+            out = _beside(out, values)
+        return out
+
+    def _ids_of(self, entry: Entry, names: Sequence[str]) -> I32:
+        """[names] columns of a template's features; those of a frozen plan are looked up once."""
+        if entry.features is None or entry.name not in self._columns:
+            self._columns[entry.name] = np.array([self.id_of(name) for name in names], np.int32)
+        return self._columns[entry.name]
+
+    def _dense_rows(self, columns: Mapping[str, F64], n: int) -> SparseRows:
+        if self.wanted is not None:
+            columns = {name: x for name, x in columns.items() if name in self.wanted}
+        if not columns:
+            return SparseRows.empty(n)
+        ids = np.array([self.id_of(name) for name in columns], np.int32)
+        x = np.stack(list(columns.values()), axis=1)
+        row, at = np.nonzero(x)
+        return SparseRows(offsets(np.bincount(row, minlength=n)), ids[at], x[row, at])
+
+    def _add_moves(self, out: Parts, corpus: Corpus, pair: I64) -> None:
+        """OUT out: the features of lo by orientation; those of the move onto a phrase, and those of the move after it."""
+        entry, template = self.entries["lo"]
+        for k, (gap, swap) in enumerate(ORIENTATIONS):
+            columns = {
+                f"{side}{what}": np.full(len(pair), v) for side in ("back", "ahead") for what, v in (("", gap), ("_swap", swap))
+            }
+            found = template.compute(Rows(corpus, len(pair), {"pair": pair, **columns}))
+            assert isinstance(found, Sparse)
+            names = full_names("lo", found.names, entry.hash_bits).to_pylist()
+            is_ahead = np.array([name.startswith(">") for name in found.names.to_pylist()], bool)
+            is_wanted = np.array([self.wanted is None or name in self.wanted for name in names], bool)
+            ids = np.array([self.id_of(name) if ok else -1 for name, ok in zip(names, is_wanted, strict=True)], np.int32)
+            for part, mine in ((BACK[k], is_wanted & ~is_ahead), (AHEAD[k], is_wanted & is_ahead)):
+                some = np.flatnonzero(mine[found.idx])
+                order = some[np.argsort(found.row[some], kind="stable")]
+                ptr = offsets(np.bincount(found.row[order], minlength=len(pair)))
+                out[part] = SparseRows(ptr, ids[found.idx[order]], np.ones(len(order)))
+
+    # -- options of a sentence ---------------------------------------------------------------------------------------
+
+    @cached_property
+    def placed(self) -> list[Entry]:
+        """Those that read where in the sentence a phrase stands, and the sentence."""
+        return [entry for entry, template in self.entries.values() if is_placed(template)]
+
+    def at_places(self, tokens: Sequence[str], row: I64, start: I64, end: I64) -> SparseRows:
+        """[O] features of options in their sentence."""
+        words = [tokens[i] for i in start[row == 0].tolist()]
+        place = row.copy()
+        place[row == 0] = np.arange(len(self.system.table), len(self.system.table) + len(words))
+        texts = self._texts.and_words(words).take(place)
+        nbest = _lone_units(texts, start=start, length=end - start, source=" ".join(tokens))
+        with self._lock:
+            return self._computed(nbest, self.placed)
+
+    @cached_property
+    def constants(self) -> dict[str, dict[str, float]]:
+        """Features of a phrase that has no previous one (PREV) and no following one (NEXT)."""
+        corpus, none = Corpus(_lone_units(Texts.of_words(["a"])), self.resources), np.full(1, NONE)
+        out: dict[str, dict[str, float]] = {PREV: {}, NEXT: {}}
+        for name in ("neighbour_sizes", "around"):
+            if name in self.entries:
+                columns = self.entries[name][1].compute(Rows(corpus, 1, {"prev": none, "next": none}))
+                assert isinstance(columns, dict)
+                for part, found in out.items():
+                    found |= {k: float(x[0]) for k, x in columns.items() if part in k.split(".")}
+        return out
+
+    @cached_property
+    def quantiles(self) -> F64:
+        """[4] of the language-model score per word, or none if no feature asks for it."""
+        entry = self.option("lm_per_word")
+        if entry is None:
+            return np.zeros(0)
+        with _learnt_options(entry):
+            thresholds = entry.options["thresholds"][LM]
+            return np.array([float(thresholds[q]) for q in QUANTILES])
+
+
+def is_placed(template: Template) -> bool:
+    return template.kind == "contextual" and set(template.reads) <= {*STATIC, "span", "source sentence"}
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Phrase pairs [n] with their alignments and target words."""
+
+    src: Strings
+    tgt: Strings
+    align: Strings
+    n_tgt: I64
+
+    @classmethod
+    def of_words(cls, words: Sequence[str]) -> Texts:
+        """Words that are translated as they are."""
+        same = strings(words)
+        return cls(same, same, strings(["0-0"] * len(words)), np.ones(len(words), np.int64))
+
+    def and_words(self, words: Sequence[str]) -> Texts:
+        more = Texts.of_words(words)
+        pairs = ((self.src, more.src), (self.tgt, more.tgt), (self.align, more.align))
+        src, tgt, align = (pa.concat_arrays(pair) for pair in pairs)
+        return Texts(src, tgt, align, np.append(self.n_tgt, more.n_tgt)) if words else self
+
+    def take(self, rows: I64) -> Texts:
+        src, tgt, align = (take_strings(column, rows) for column in (self.src, self.tgt, self.align))
+        return Texts(src, tgt, align, self.n_tgt[rows])
+
+
+def _lone_units(texts: Texts, *, start: I64 | None = None, length: I64 | None = None, source: str = "") -> NBest:
+    """A list of one sentence in which each phrase pair is a hypothesis of its own."""
+    n = len(texts.n_tgt)
+    unknown = np.full(n, -1, np.int32)
+    return NBest(
+        ids=np.zeros(1, np.int64),
+        source=strings([source]),
+        ref_ptr=np.zeros(2, np.int64),
+        refs=strings([]),
+        hyp_ptr=np.array([0, n]),
+        text=texts.tgt,
+        score=np.full(n, np.nan),
+        stats=np.zeros((0, 6), np.int32),
+        unit_ptr=np.arange(n + 1),
+        unit_idx=np.arange(n, dtype=np.int32),
+        src_start=unknown if start is None else start.astype(np.int32),
+        tgt_start=np.zeros(n, np.int32),
+        units=Units(
+            x=np.zeros((n, 0)),
+            sparse=SparseRows.empty(n),
+            src=texts.src,
+            tgt=texts.tgt,
+            align=texts.align,
+            src_len=unknown if length is None else length.astype(np.int32),
+            tgt_len=texts.n_tgt.astype(np.int32),
+            score=np.full(n, np.nan),
+        ),
+        unit_names=(),
+        extra=np.zeros((n, 0)),
+        extra_names=(),
+        extra_sparse=SparseRows.empty(n),
+        sparse_names=strings([]),
+    )
+
+
+def _stacked(blocks: Sequence[SparseRows]) -> SparseRows:
+    """Rows one after the other."""
+    ptr = offsets(np.concatenate([np.diff(block.ptr) for block in blocks]))
+    return SparseRows(ptr, np.concatenate([b.idx for b in blocks]), np.concatenate([b.val for b in blocks]))
+
+
+def _beside(a: SparseRows, b: SparseRows) -> SparseRows:
+    """Rows with the entries of both."""
+    if not len(b.idx) or not len(a.idx):
+        return b if len(b.idx) else a
+    row = np.concatenate([owners(a.ptr), owners(b.ptr)])
+    order = np.argsort(row, kind="stable")
+    return SparseRows(a.ptr + b.ptr, np.concatenate([a.idx, b.idx])[order], np.concatenate([a.val, b.val])[order])
+
+
+# -- under a model ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Bigrams:
+    """Weights of pairs of target words. W words."""
+
+    words: Mapping[str, int]
+    first: I64  # [n]
+    second: I64  # [n]
+    weight: F64  # [n]
+    of_vocab: I64  # [target words of the table] among ``words``, NONE if it is none of them
+
+    @classmethod
+    def of(cls, weights: Mapping[str, float], vocab: Iterable[str]) -> Bigrams:
+        """A name that can be cut in several places stands for all these pairs, as it does in a list."""
+        words: dict[str, int] = {}
+        rows: list[tuple[int, int, float]] = []
+        for name, w in weights.items():
+            if w and name.startswith("bi:"):
+                text = name.removeprefix("bi:")
+                cuts = [k for k, c in enumerate(text) if c == "|"]
+                rows += [(words.setdefault(text[:k], len(words)), words.setdefault(text[k + 1 :], len(words)), w) for k in cuts]
+        table = np.array(rows, np.float64).reshape(-1, 3)
+        known = np.array([words.get(word, NONE) for word in vocab], np.int64)
+        return cls(words, table[:, 0].astype(np.int64), table[:, 1].astype(np.int64), table[:, 2], known)
+
+    @cached_property
+    def _sorted(self) -> tuple[I64, F64]:
+        keys = self.first * len(self.words) + self.second
+        order = np.argsort(keys, kind="stable")
+        return keys[order], self.weight[order]
+
+    def lookup(self, first: I64, second: I64) -> F64:
+        """[n] the weights of pairs; NONE weighs nothing."""
+        keys, weight = self._sorted
+        if not len(keys):
+            return np.zeros(len(first))
+        wanted = first * len(self.words) + second
+        at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+        return np.where((keys[at] == wanted) & (first >= 0) & (second >= 0), weight[at], 0.0)
+
+    def matrix(self, first: I64, second: I64) -> tuple[F64, I32, I32]:
+        """(weights [A, B], rows of ``first`` [n], columns of ``second`` [m]); equal words share them, 0 is for NONE."""
+        sides = [np.unique(np.append(side, NONE)) for side in (first, second)]
+        place = []
+        for side in sides:
+            at = np.zeros(len(self.words) + 1, np.int64)
+            at[side[1:]] = np.arange(1, len(side))
+            place.append(at)
+        out = np.zeros((len(sides[0]), len(sides[1])))
+        a, b = place[0][self.first], place[1][self.second]
+        some = (a > 0) & (b > 0)
+        out[a[some], b[some]] = self.weight[some]
+        return out, place[0][first].astype(np.int32), place[1][second].astype(np.int32)
+
+
+@dataclass(frozen=True)
+class Weighed:
+    """Templates under a model's weights."""
+
+    templates: Templates
+    weights: Mapping[str, float]
+    tested: tuple[str, ...]  # [T] static and placed features that trees test or products multiply
+
+    @cached_property
+    def vector(self) -> F64:
+        return self.templates.vector(self.weights)
+
+    @cached_property
+    def sums(self) -> dict[str, F64]:
+        """[P] what each part adds."""
+        return {part: row_sums(rows, self.vector) for part, rows in self.templates.table.items()}
+
+    @cached_property
+    def columns(self) -> F64:
+        """[P, T] static ones of the table."""
+        return self.tested_columns(self.templates.table["static"])
+
+    def tested_columns(self, rows: SparseRows) -> F64:
+        """[n, T]"""
+        out = np.zeros((len(rows), len(self.tested)))
+        if self.tested and len(rows.idx):
+            place = np.full(int(rows.idx.max()) + 1, -1)
+            for t, name in enumerate(self.tested):
+                if (k := self.templates.ids.get(name, len(place))) < len(place):
+                    place[k] = t
+            at = place[rows.idx]
+            out[owners(rows.ptr)[at >= 0], at[at >= 0]] = rows.val[at >= 0]
+        return out
+
+    @cached_property
+    def bigrams(self) -> Bigrams | None:
+        entry = self.templates.option("bi")
+        if entry is None:
+            return None
+        if entry.hash_bits:
+            raise InputError("template 'bi': expected names of words in search, found hashed ones; rerank, or learn without hash")
+        return Bigrams.of(self.weights, self.templates.system.table.vocab)
+
+    @cached_property
+    def has_moves(self) -> bool:
+        return any(name in self.templates.entries for name in BETWEEN)
+
+    def options(self, tokens: Sequence[str], row: I64, start: I64) -> OptionSums:
+        """What the templates say of the options of a sentence, wherever they stand in it."""
+        unknown = np.flatnonzero(row == 0)
+        sums = {part: self.sums[part][row] for part in PARTS}
+        columns = self.columns[row]
+        for o, parts in zip(unknown.tolist(), self.templates.words(tokens[start[o]] for o in unknown), strict=True):
+            for part in PARTS:
+                sums[part][o] = row_sums(parts[part], self.vector)[0]
+            columns[o] = self.tested_columns(parts["static"])[0]
+        return OptionSums(self, sums, columns, {PREV: np.zeros(len(row)), NEXT: np.zeros(len(row))})
+
+    def constant(self, part: str) -> float:
+        return sum(self.weights.get(name, 0.0) * value for name, value in self.templates.constants[part].items())
+
+    def neighbours(self, template: str, side: str) -> dict[str, tuple[float, Mapping[str, list[float]] | None]]:
+        """Weight and quantiles, if any, of the features of neighbours that previous or following reads."""
+        entry = self.templates.option(template)
+        if entry is None:
+            return {}
+        with _learnt_options(entry):
+            quantiles = entry.options["quantiles"]
+            for found in quantiles.values():
+                _check_bins(np.array(found["cuts"], np.float64), np.array(found["means"], np.float64))
+            weighed = {str(name): self.weights.get(f"{side}.{name}", 0.0) for name in entry.options["features"]}
+            return {name: (w, quantiles.get(name)) for name, w in weighed.items() if w}
+
+
+def _check_bins(cuts: F64, means: F64) -> None:
+    is_good = cuts.ndim == 1 and means.shape == (len(cuts) + 1,) and bool((np.diff(cuts) > 0).all())
+    if not is_good or not np.isfinite(cuts).all() or not np.isfinite(means).all():
+        raise ValueError("cuts and means that do not fit")
+
+
+def binned(x: F64, quantiles: Mapping[str, list[float]] | None) -> F64:
+    """The mean of the bin that each value falls into, or the value itself."""
+    return x if quantiles is None else np.array(quantiles["means"])[np.searchsorted(quantiles["cuts"], x)]
+
+
+@dataclass(frozen=True)
+class OptionSums:
+    """What templates say of the options of a sentence."""
+
+    weighed: Weighed
+    sums: Mapping[str, F64]  # [O] by part
+    columns: F64  # [O, T]
+    beside: Mapping[str, F64]  # [O] what the decoder's features add as those of a previous (PREV) or following phrase (NEXT)
+
+    def take(self, rows: I64) -> OptionSums:
+        sums, beside = ({part: x[rows] for part, x in of.items()} for of in (self.sums, self.beside))
+        return replace(self, sums=sums, beside=beside, columns=self.columns[rows])
+
+    def placed(self, tokens: Sequence[str], row: I64, start: I64, end: I64) -> OptionSums:
+        """With what depends on where in the sentence options stand."""
+        found = self.weighed.templates.at_places(tokens, row, start, end)
+        sums = {**self.sums, "static": self.sums["static"] + row_sums(found, self.weighed.vector)}
+        return replace(self, sums=sums, columns=self.columns + self.weighed.tested_columns(found))
+
+    def neighbour(self, part: str) -> F64:
+        """[O] what a phrase adds as the previous or the following one of another."""
+        return self.sums[part] + self.beside[part]
+
+    def score(self) -> F64:
+        """[O] of a phrase that has neighbours on both sides."""
+        return self.sums["static"] + self.neighbour(PREV) + self.neighbour(NEXT)
+
+    def back(self) -> F64:
+        """[O, 4] by the move onto a phrase."""
+        return _by_move([self.sums[part] for part in BACK])
+
+    def moves(self, end: I64, n: int, first: I64, last: I64) -> kernel.Moves:
+        """Of options that end at ``end`` [O]; ``first`` and ``last`` are their edge words as bigrams number them."""
+        w, bigrams = self.weighed.weights, self.weighed.bigrams
+        after = np.array([w.get(f"ori.>{name}", 0.0) for name in ("mono", "swap", "right", "left")])
+        ahead = _by_move([self.sums[part] for part in AHEAD]) + after
+        final = ahead[np.arange(len(end)), np.where(end == n, 0, 2)] - self.neighbour(PREV) + self.weighed.constant(NEXT)
+        initial = self.weighed.constant(PREV) - self.neighbour(NEXT)
+        matrix, rows, columns = np.zeros((1, 1)), np.zeros(len(end) + 1, np.int32), np.zeros(len(end), np.int32)
+        if bigrams is not None:
+            final += bigrams.lookup(last, np.full(len(end), bigrams.words.get(END, NONE)))
+            matrix, rows, columns = bigrams.matrix(np.append(last, bigrams.words.get(START, NONE)), first)
+        distinct, late = np.unique(np.column_stack([ahead, rows[:-1]]), axis=0, return_inverse=True)
+        return kernel.Moves(
+            back=np.ascontiguousarray(self.back()),
+            late=(late.ravel() + 1).astype(np.int32),
+            ahead=np.ascontiguousarray(np.vstack([np.zeros((1, 4)), distinct[:, :4]])),
+            last=np.append(rows[-1:], distinct[:, 4].astype(np.int32)),
+            first=columns,
+            bigrams=matrix,
+            initial=initial,
+            final=final,
+        )
+
+
+def _by_move(orientations: Sequence[F64]) -> F64:
+    """[O, 4] of three orientations: discontinuous ones to the right and left are one."""
+    mono, swap, other = orientations
+    return np.stack([mono, swap, other, other], axis=1)
+
+
+def no_moves() -> kernel.Moves:
+    row, i32 = np.zeros(0), np.zeros(0, np.int32)
+    return kernel.Moves(np.zeros((0, 4)), i32, np.zeros((0, 4)), i32, i32, np.zeros((0, 0)), row, row)
+
+
+# -- what search can have ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Searchable:
+    """What search can have of a plan's features."""
+
+    plan: FeaturePlan
+    registry: Mapping[str, Template]
+
+    @cached_property
+    def _owner(self) -> dict[str, str]:
+        return {name: entry.name for entry in self.plan.entries for name in entry.features or ()}
+
+    @cached_property
+    def _products(self) -> dict[str, tuple[str, str]]:
+        return {product_name(pair): pair for pair in self.plan.products or ()}
+
+    def problem(self, name: str, *, in_tree: bool) -> str | None:
+        """Why it cannot have a feature, or test it in a tree."""
+        template = self.registry.get(self._owner.get(name, ""))
+        if name in self._products:
+            beside = [f for f in self._products[name] if f in EDGE or (f in self._owner and not self._is_of_option(f))]
+            return f"{beside[0]!r} depends on what stands beside a phrase" if beside else None
+        if template is None or _is_option_level(template):
+            return None
+        if template.name not in BETWEEN and template.name not in EDGES:
+            return f"it needs {_needs(template)}"
+        if in_tree and name not in EDGES.get(template.name, ()):
+            return "a tree would need the phrases beside it"
+        if template.name == "lm_per_word" and not name.startswith(PER_WORD):
+            return f"{LM} is the only language model"
+        return None
+
+    def _is_of_option(self, name: str) -> bool:
+        return _is_option_level(self.registry.get(self._owner[name]))
+
+    def refuse(self, used: Iterable[str], tested: Mapping[str, str]) -> None:
+        """Raise for a feature that search cannot have: one of ``used``, or one that a tree tests ({feature: tree})."""
+        for name in sorted({*used, *tested}):
+            if why := self.problem(name, in_tree=name in tested):
+                tree = f"tree {tested[name]!r}: " if name in tested else ""
+                owner = f" (template {self._owner[name]!r})" if name in self._owner else ""
+                raise _refusal(f"{tree}the feature {name!r}{owner}", why)
+
+
+def searchable(plan: FeaturePlan, registry: Mapping[str, Template], say: Callable[[str], None]) -> FeaturePlan:
+    """A plan without what search cannot have: members of sets are left out with a line, others are refused by name."""
+    entries = []
+    for entry in plan.entries:
+        template = registry[entry.name]
+        if _is_option_level(template) or entry.name in BETWEEN or entry.name in EDGES:
+            entries.append(entry)
+        elif entry.optional:
+            say(f"template {entry.name!r} is left out: it needs {_needs(template)}, which search does not have")
+        else:
+            raise _refusal(f"template {entry.name!r}", f"it needs {_needs(template)}")
+    return replace(plan, entries=tuple(entries))
+
+
+def _needs(template: Template) -> str:
+    """What of it search does not have."""
+    state = next((STATES[what] for what in reversed(STATES) if what in template.reads), "")
+    return state or next((f"a {what}" for what in template.reads if what in GIVEN), "more than its phrase")
+
+
+def _is_option_level(template: Template | None) -> bool:
+    return template is not None and (template.kind == "static" or is_placed(template))
+
+
+def _refusal(what: str, why: str) -> InputError:
+    return InputError(
+        f"{what}: expected one that search can compute, found that {why}; decode without it and rerank the list with this model, "
+        "or learn a model without it"
+    )
