@@ -52,8 +52,7 @@ EXPORTER = Exporter(write, verify, uses=("prefix", "static"))
 
 def header(model: Model, kinds: Mapping[str, str], *, prefix: str = PREFIX) -> str:
     """The header's text, ASCII only. ``prefix`` begins every name in it, so that headers of several models coexist."""
-    if not re.fullmatch("[a-z][a-z0-9_]*", prefix):
-        raise InputError(f"--prefix: expected small letters, digits and '_' after a letter, found {clip(prefix)}; choose another")
+    check_prefix(prefix)
     names = inputs_of(model, "c")
     for name in (*names, *(tree.name for tree in model.trees)):
         if "\0" in name:
@@ -71,7 +70,7 @@ def header(model: Model, kinds: Mapping[str, str], *, prefix: str = PREFIX) -> s
             (_string(kinds[n]) for n in names),
         ),
         *_table("const char *", "tree_name", "name of tree i", (_string(tree.name) for tree in model.trees)),
-        *_table("double ", "tree_weight", "weight of tree i in the score", (_number(tree.weight) for tree in model.trees)),
+        *_table("double ", "tree_weight", "weight of tree i in the score", (number(tree.weight) for tree in model.trees)),
         *_table("int ", "tree_is_static", "1 where all features that tree i looks at are static", (str(int(s)) for s in static)),
         *([_PICK] if any(tree.n_leaves > 1 for tree in model.trees) else []),
         *trees,
@@ -79,6 +78,11 @@ def header(model: Model, kinds: Mapping[str, str], *, prefix: str = PREFIX) -> s
         "#endif",
     ]
     return "\n".join(lines).replace("$$", prefix.upper()).replace("$", prefix) + "\n"
+
+
+def check_prefix(prefix: str) -> None:
+    if not re.fullmatch("[a-z][a-z0-9_]*", prefix):
+        raise InputError(f"--prefix: expected small letters, digits and '_' after a letter, found {clip(prefix)}; choose another")
 
 
 # In all text below, $ stands for the prefix and $$ for its capitals; names from outside have their $ escaped.
@@ -143,7 +147,7 @@ def _tree(tree: Tree, m: int, slot: Mapping[str, int]) -> list[str]:
     rank = {int(node): k for k, node in enumerate(tree.leaves)}
     at = [str(rank[i]) if i in rank else f"n{i}" for i in range(len(tree.feature))]
     picks = {
-        i: f"$_pick(x[{slot[tree.feature[i]]}] <= {_number(tree.threshold[i])}, {at[tree.left[i]]}, {at[tree.right[i]]})"
+        i: f"$_pick(x[{slot[tree.feature[i]]}] <= {number(tree.threshold[i])}, {at[tree.left[i]]}, {at[tree.right[i]]})"
         for i in range(len(at))
         if i not in rank
     }
@@ -154,8 +158,8 @@ def _tree(tree: Tree, m: int, slot: Mapping[str, int]) -> list[str]:
         "",
         f"/* {_comment(f'{tree.name}: {rule}')} */",
         f"static inline double $_tree_{m}(const double *x) {{",
-        *([f"    static const double a[] = {{{_numbers(tree.intercept[tree.leaves])}}};"] if tree.leaf == "affine" else []),
-        f"    static const double b[] = {{{_numbers(tree.value[tree.leaves])}}};",
+        *([f"    static const double a[] = {{{numbers(tree.intercept[tree.leaves])}}};"] if tree.leaf == "affine" else []),
+        f"    static const double b[] = {{{numbers(tree.value[tree.leaves])}}};",
         *(f"    const int n{i} = {picks[i]};" for i in reversed(picks) if i > 0),
         f"    const int leaf = {picks.get(0, 0)};",
         *([] if picks or x else ["    (void)x;"]),
@@ -171,7 +175,7 @@ def _scores(model: Model, names: tuple[str, ...]) -> list[str]:
         "/* the linear part: weights times features */",
         "static inline double $_linear(const double *x) {",
         "    double sum = 0.0;",
-        *(f"    sum += {_number(weight)} * x[{j}];" for j, weight in weights),
+        *(f"    sum += {number(weight)} * x[{j}];" for j, weight in weights),
         *([] if weights else ["    (void)x;"]),
         "    return sum;",
         "}",
@@ -185,7 +189,7 @@ def _scores(model: Model, names: tuple[str, ...]) -> list[str]:
         "/* the model's score of x[0] ... x[$$_N_FEATURES - 1] */",
         "static inline double $_score(const double *x) {",
         "    double sum = 0.0;",
-        *(f"    sum += {_number(tree.weight)} * $_tree_{m}(x);" for m, tree in enumerate(model.trees)),
+        *(f"    sum += {number(tree.weight)} * $_tree_{m}(x);" for m, tree in enumerate(model.trees)),
         "    return $_linear(x) + sum;",
         "}",
         "",
@@ -198,13 +202,13 @@ def _scores(model: Model, names: tuple[str, ...]) -> list[str]:
     ]
 
 
-def _number(x: float) -> str:
+def number(x: float) -> str:
     text = f"{x:.17g}"
     return text if any(c in text for c in ".e") else text + ".0"
 
 
-def _numbers(values: Iterable[float]) -> str:
-    return ", ".join(map(_number, values))
+def numbers(values: Iterable[float]) -> str:
+    return ", ".join(map(number, values))
 
 
 def _string(text: str) -> str:
