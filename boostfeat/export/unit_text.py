@@ -6,7 +6,7 @@ Sparse templates of the phrase pair are computed from words and links, and looke
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -47,11 +47,11 @@ TEXT: dict[str, tuple[str, str]] = {
         "_characters(t) / _characters(s) if _characters(s) else 0.0",
     ),
     "un.src": ("$_unlinked(u, 0)", "sum(_unlinked(s, a, 0))"),
-    "un.src.first": ("u->n_src && !$_is_linked(u, 0, 0)", "s and _unlinked(s, a, 0)[0]"),
-    "un.src.last": ("u->n_src && !$_is_linked(u, 0, u->n_src - 1)", "s and _unlinked(s, a, 0)[-1]"),
+    "un.src.first": ("u->n_src && !$_is_linked(u, 0, 0)", "bool(s) and _unlinked(s, a, 0)[0]"),
+    "un.src.last": ("u->n_src && !$_is_linked(u, 0, u->n_src - 1)", "bool(s) and _unlinked(s, a, 0)[-1]"),
     "un.tgt": ("$_unlinked(u, 1)", "sum(_unlinked(t, a, 1))"),
-    "un.tgt.first": ("u->n_tgt && !$_is_linked(u, 1, 0)", "t and _unlinked(t, a, 1)[0]"),
-    "un.tgt.last": ("u->n_tgt && !$_is_linked(u, 1, u->n_tgt - 1)", "t and _unlinked(t, a, 1)[-1]"),
+    "un.tgt.first": ("u->n_tgt && !$_is_linked(u, 1, 0)", "bool(t) and _unlinked(t, a, 1)[0]"),
+    "un.tgt.last": ("u->n_tgt && !$_is_linked(u, 1, u->n_tgt - 1)", "bool(t) and _unlinked(t, a, 1)[-1]"),
     "al.links": ("u->n_links", "len(a)"),
     "al.cross": ("$_crossings(u)", "sum(i < k and j > l for i, j in a for k, l in a)"),
     "al.most.src": ("$_most_links(u, 0)", "max([sum(i == k for k, _ in a) for i, _ in a] or [0])"),
@@ -76,11 +76,18 @@ class TextFeatures:
     def are_any(self) -> bool:
         return bool(self.dense or self.sparse)
 
+    def places(self, names: Sequence[str]) -> list[int]:
+        """Where the inputs that texts tell stand in x."""
+        return [j for j, name in enumerate(names) if name in self.dense or name in self.slots]
+
     @property
     def which(self) -> int:
         """The templates of the sparse ones, as bits."""
         found = {name.partition(":")[0] for name in self.sparse}
         return sum(1 << k for k, name in enumerate((*PAIR_TEMPLATES, *CONTEXT_TEMPLATES)) if name in found)
+
+
+NO_TEXTS = TextFeatures()
 
 
 def text_names(model: Model, plan: FeaturePlan | None, templates: Collection[str] = PAIR_TEMPLATES) -> tuple[set[str], set[str]]:

@@ -141,9 +141,7 @@ def check_hashes(names: list[str], known: Known) -> None:
     """Hashed names cannot be made from words here."""
     hashed = {entry.name for entry in (known.vocab.entries if known.vocab else ()) if entry.hash_bits}
     if found := next((name for name in names if template_of(name) in hashed), None):
-        raise InputError(
-            f"feature {found!r}: expected a name of words, found a hashed one; learn without --hash, or export with --phrase-table"
-        )
+        raise InputError(f"feature {found!r}: expected a name of words, found a hashed one; learn without --hash")
 
 
 def model_text(

@@ -31,7 +31,7 @@ static Word At(const char* texts, const long* at, long word) {
 }
 
 extern "C" const char* run(const char* path, const char* texts, const long* at,         // the words of the dictionary
-                           const long* ptr, const long* words,                           // of sentences, then sources, then targets
+                           const long* ptr, const long* words,                           // of sentences, sources, targets
                            const long* link_ptr, const int* links, long n_sentences, long n_units,
                            const long* hyp_ptr, const long* sentence_of, long n_hyps,    // phrases of hypotheses
                            const long* unit_of, const long* start, const long* length, const double* scores,
@@ -50,7 +50,8 @@ extern "C" const char* run(const char* path, const char* texts, const long* at, 
       State state;
       const std::vector<Word>& sentence = texts_of[sentence_of[h]];
       long n_words = sentence.size(); // as far as phrases reach where the sentence is not known
-      for (long r = hyp_ptr[h]; r < hyp_ptr[h + 1] && sentence.empty(); ++r) n_words = std::max(n_words, start[r] + length[unit_of[r]]);
+      for (long r = hyp_ptr[h]; r < hyp_ptr[h + 1] && sentence.empty(); ++r)
+        n_words = std::max(n_words, start[r] + length[unit_of[r]]);
       for (long r = hyp_ptr[h]; r < hyp_ptr[h + 1]; ++r) {
         const long u = unit_of[r];
         const std::vector<Word>&source = texts_of[n_sentences + u], &target = texts_of[n_sentences + n_units + u];
