@@ -174,8 +174,8 @@ def loop(
     if decoder == "moses":
         from ..loop.moses import MosesDecoder
 
-        search_in = {"size": nbest, "threads": threads, "timeout": timeout}
-        used = MosesDecoder.of(moses, ini, phrase_table, static_only=static_only or method != "induce", **search_in)
+        alone = static_only or method != "induce"  # trees look at phrase pairs, if there are any
+        used = MosesDecoder.of(moses, ini, phrase_table, size=nbest, threads=threads, timeout=timeout, static_only=alone)
     elif decoder is not None:
         from ..loop.decoders import CommandDecoder
 

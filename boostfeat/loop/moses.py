@@ -95,7 +95,7 @@ class MosesDecoder(CommandDecoder):
     def _need_function(self, what: str, instead: str) -> None:
         if not self.has_function:
             raise InputError(
-                f"--decoder moses: expected a Moses with the feature function {class_name(PREFIX)} for {what}, found one without; "
+                f"--decoder moses: expected a Moses with the feature function {class_name(PREFIX)} for {what}, found none; "
                 f"{instead}build it in as the README of 'boostfeat export --to moses' says"
             )
 

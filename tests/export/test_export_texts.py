@@ -70,7 +70,7 @@ def test_scores_of_texts_are_the_same_everywhere(target: str, made: tuple[NBest,
 
 def test_the_names_that_texts_tell(made: tuple[NBest, Model]) -> None:
     """All dense ones that are in the table, and all sparse ones of the phrase pair: no template is forgotten."""
-    listed, model = made
+    _, model = made
     dense, sparse = text_names(model, carried(model))
     assert dense == set(TEXT)
     assert {name.partition(":")[0] for name in sparse} == set(PAIR_TEMPLATES)

@@ -79,7 +79,7 @@ def test_a_stock_moses_takes_trees_over_phrase_pairs_only(tmp_path: Path, boostf
     files = (DATA / "tune.src", "-r", DATA / "tune.ref", "--ini", DATA / "system" / "moses.ini")
     code, _, err = boostfeat("loop", *files, "-o", tmp_path / "run", "--decoder", "moses", "--moses", stock, "--method", "induce")
     assert code == 2
-    assert "expected a Moses with the feature function BoostfeatTrees for trees over more than phrase pairs, found one" in err
+    assert "expected a Moses with the feature function BoostfeatTrees for trees over more than phrase pairs, found none" in err
     assert "give --static-only" in err
 
 
