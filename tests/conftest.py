@@ -52,6 +52,15 @@ def moses(real: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture(scope="session")
+def moses_with_function() -> Path:
+    """A Moses that was built with the feature function of ``export --to moses``: $BOOSTFEAT_MOSES."""
+    path = Path(os.environ.get("BOOSTFEAT_MOSES", ""))
+    if not path.is_file():
+        pytest.skip("no Moses with the feature function: BOOSTFEAT_MOSES names none")
+    return path
+
+
 SMALL = SyntheticOptions(sentences=40, hyps=30, features=6)
 
 

@@ -170,11 +170,6 @@ def loop(
         raise InputError("--select-input, --select-ref: expected both or none, found one; give the other")
     if (start_file := init or ini) is None:
         raise InputError("--init: expected weights to start from, found none; give --init MODEL or --ini FILE")
-    if decoder == "moses" and method == "induce" and not static_only:
-        raise InputError(
-            "--decoder moses: expected --static-only with --method induce, since a table holds trees over phrase pairs alone, "
-            "found none; give it, or use the reference decoder"
-        )
     if moses is not None and decoder != "moses":
         raise InputError("--moses: expected --decoder moses with it, found another; give it, or leave --moses out")
     others = lm if decoder == "moses" else phrase_table or lm
@@ -187,7 +182,8 @@ def loop(
     if decoder == "moses":
         from ..loop.moses import MosesDecoder
 
-        used = MosesDecoder.of(moses, ini, phrase_table, size=nbest, threads=threads, timeout=timeout)
+        alone = static_only or method != "induce"  # trees look at phrase pairs, if there are any
+        used = MosesDecoder.of(moses, ini, phrase_table, size=nbest, threads=threads, timeout=timeout, static_only=alone)
     elif decoder is not None:
         from ..loop.decoders import CommandDecoder
 

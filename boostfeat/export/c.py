@@ -20,9 +20,12 @@ import numpy as np
 from ..core.arrays import F64
 from ..core.errors import InputError, clip
 from ..core.files import open_output, read_bytes
+from ..lists.nbest import NBest
 from ..model.model import Model
 from ..trees.tree import Tree
 from . import Check, Context, Exporter
+from .unit_arrays import UnitArrays, pointers
+from .unit_text import NO_TEXTS, TEXT_NUMBER, HashTable, TextFeatures, c_text, text_features, text_names
 from .verify import compare_scores, inputs_of
 
 PREFIX = "boostfeat"
@@ -31,17 +34,20 @@ FLAGS = ("-std=c99", "-O2", "-fPIC", "-shared", "-ffp-contract=off")
 
 
 def write(model: Model, out: Path, context: Context) -> list[Path]:
-    kinds = context.kinds(inputs_of(model, "c"))
+    names, texts = inputs_and_texts(model, context, "c")
     with open_output(out) as stream:
-        stream.write(header(model, kinds, prefix=context.options.prefix or PREFIX).encode("ascii"))
+        text = header(model, context.kinds(names), prefix=context.options.prefix or PREFIX, names=names, texts=texts)
+        stream.write(text.encode("ascii"))
     return [out]
 
 
 def verify(model: Model, written: list[Path], context: Context) -> Check:
     prefix = context.options.prefix or PREFIX
+    names, texts = inputs_and_texts(model, context, "c")
     with tempfile.TemporaryDirectory() as folder:
-        library = compiled(read_bytes(written[0]).decode("ascii"), Path(folder), [prefix])
-        return compare_scores(model, context, scorer(library, prefix), target="c", tolerance=1e-6)
+        library = compiled(read_bytes(written[0]).decode("ascii"), Path(folder), [prefix], with_texts=texts.are_any)
+        score = unit_scorer(library, prefix, context.rows, texts.places(names)) if texts.are_any else scorer(library, prefix)
+        return compare_scores(model, context, score, names, tolerance=1e-6)
 
 
 EXPORTER = Exporter(write, verify, uses=("prefix", "static"))
@@ -50,11 +56,17 @@ EXPORTER = Exporter(write, verify, uses=("prefix", "static"))
 # -- the text ---------------------------------------------------------------------------------------------------------------
 
 
-def header(model: Model, kinds: Mapping[str, str], *, prefix: str = PREFIX) -> str:
+def header(
+    model: Model,
+    kinds: Mapping[str, str],
+    *,
+    prefix: str = PREFIX,
+    names: tuple[str, ...] | None = None,
+    texts: TextFeatures = NO_TEXTS,
+) -> str:
     """The header's text, ASCII only. ``prefix`` begins every name in it, so that headers of several models coexist."""
-    if not re.fullmatch("[a-z][a-z0-9_]*", prefix):
-        raise InputError(f"--prefix: expected small letters, digits and '_' after a letter, found {clip(prefix)}; choose another")
-    names = inputs_of(model, "c")
+    check_prefix(prefix)
+    names = inputs_of(model, "c") if names is None else names
     for name in (*names, *(tree.name for tree in model.trees)):
         if "\0" in name:
             raise InputError(f"--to c: expected names that a C string can hold, found {clip(name)}; rename it in the model")
@@ -71,14 +83,20 @@ def header(model: Model, kinds: Mapping[str, str], *, prefix: str = PREFIX) -> s
             (_string(kinds[n]) for n in names),
         ),
         *_table("const char *", "tree_name", "name of tree i", (_string(tree.name) for tree in model.trees)),
-        *_table("double ", "tree_weight", "weight of tree i in the score", (_number(tree.weight) for tree in model.trees)),
+        *_table("double ", "tree_weight", "weight of tree i in the score", (number(tree.weight) for tree in model.trees)),
         *_table("int ", "tree_is_static", "1 where all features that tree i looks at are static", (str(int(s)) for s in static)),
         *([_PICK] if any(tree.n_leaves > 1 for tree in model.trees) else []),
         *trees,
-        *_scores(model, names),
+        *_scores(model, names, texts),
+        *(_text_scores(names, texts) if texts.are_any else []),
         "#endif",
     ]
     return "\n".join(lines).replace("$$", prefix.upper()).replace("$", prefix) + "\n"
+
+
+def check_prefix(prefix: str) -> None:
+    if not re.fullmatch("[a-z][a-z0-9_]*", prefix):
+        raise InputError(f"--prefix: expected small letters, digits and '_' after a letter, found {clip(prefix)}; choose another")
 
 
 # In all text below, $ stands for the prefix and $$ for its capitals; names from outside have their $ escaped.
@@ -143,7 +161,7 @@ def _tree(tree: Tree, m: int, slot: Mapping[str, int]) -> list[str]:
     rank = {int(node): k for k, node in enumerate(tree.leaves)}
     at = [str(rank[i]) if i in rank else f"n{i}" for i in range(len(tree.feature))]
     picks = {
-        i: f"$_pick(x[{slot[tree.feature[i]]}] <= {_number(tree.threshold[i])}, {at[tree.left[i]]}, {at[tree.right[i]]})"
+        i: f"$_pick(x[{slot[tree.feature[i]]}] <= {number(tree.threshold[i])}, {at[tree.left[i]]}, {at[tree.right[i]]})"
         for i in range(len(at))
         if i not in rank
     }
@@ -154,8 +172,8 @@ def _tree(tree: Tree, m: int, slot: Mapping[str, int]) -> list[str]:
         "",
         f"/* {_comment(f'{tree.name}: {rule}')} */",
         f"static inline double $_tree_{m}(const double *x) {{",
-        *([f"    static const double a[] = {{{_numbers(tree.intercept[tree.leaves])}}};"] if tree.leaf == "affine" else []),
-        f"    static const double b[] = {{{_numbers(tree.value[tree.leaves])}}};",
+        *([f"    static const double a[] = {{{numbers(tree.intercept[tree.leaves])}}};"] if tree.leaf == "affine" else []),
+        f"    static const double b[] = {{{numbers(tree.value[tree.leaves])}}};",
         *(f"    const int n{i} = {picks[i]};" for i in reversed(picks) if i > 0),
         f"    const int leaf = {picks.get(0, 0)};",
         *([] if picks or x else ["    (void)x;"]),
@@ -164,14 +182,15 @@ def _tree(tree: Tree, m: int, slot: Mapping[str, int]) -> list[str]:
     ]
 
 
-def _scores(model: Model, names: tuple[str, ...]) -> list[str]:
-    weights = [(j, model.weights[name]) for j, name in enumerate(names) if model.weights.get(name, 0.0) != 0]
+def _scores(model: Model, names: tuple[str, ...], texts: TextFeatures) -> list[str]:
+    own = {name: weight for name, weight in model.weights.items() if weight != 0 and name not in texts.sparse}
+    weights = [(j, own[name]) for j, name in enumerate(names) if name in own]
     return [
         "",
         "/* the linear part: weights times features */",
         "static inline double $_linear(const double *x) {",
         "    double sum = 0.0;",
-        *(f"    sum += {_number(weight)} * x[{j}];" for j, weight in weights),
+        *(f"    sum += {number(weight)} * x[{j}];" for j, weight in weights),
         *([] if weights else ["    (void)x;"]),
         "    return sum;",
         "}",
@@ -185,7 +204,7 @@ def _scores(model: Model, names: tuple[str, ...]) -> list[str]:
         "/* the model's score of x[0] ... x[$$_N_FEATURES - 1] */",
         "static inline double $_score(const double *x) {",
         "    double sum = 0.0;",
-        *(f"    sum += {_number(tree.weight)} * $_tree_{m}(x);" for m, tree in enumerate(model.trees)),
+        *(f"    sum += {number(tree.weight)} * $_tree_{m}(x);" for m, tree in enumerate(model.trees)),
         "    return $_linear(x) + sum;",
         "}",
         "",
@@ -198,13 +217,63 @@ def _scores(model: Model, names: tuple[str, ...]) -> list[str]:
     ]
 
 
-def _number(x: float) -> str:
+def _text_scores(names: tuple[str, ...], texts: TextFeatures) -> list[str]:
+    """What the texts of a unit tell, and the score that needs no more than the rest of x."""
+    table = HashTable.of(texts.sparse, texts.slots)
+    arrays = {
+        "int first": map(str, table.first.tolist()),
+        "uint64_t keys": (f"UINT64_C({key})" for key in table.keys.tolist()),
+        "double weights": map(number, table.weights.tolist()),
+        "int slots": map(str, table.slots.tolist()),
+    }
+    constants = [
+        line for name, values in arrays.items() for line in (f"    static const {name}[] = {{", *_wrapped(values), "    };")
+    ]
+    at = {name: j for j, name in enumerate(names)}
+    clear = [f"    x[{j}] = 0.0;" for j in texts.slots.values()]
+    return [
+        "#include <stdint.h>",
+        "",
+        *c_text().splitlines(),
+        "",
+        "static inline const $_table *$_sparse_table(void) {",
+        *(constants if texts.sparse else ["    static const int first[3] = {0, 0, 0};"]),
+        f"    static const $_table table = {{{64 - table.bits if texts.sparse else 63}, first, "
+        + ("keys, weights, slots};" if texts.sparse else "NULL, NULL, NULL};"),
+        "    return &table;",
+        "}",
+        "",
+        "/* Writes those features into x that the texts of a unit tell, and gives the sum of the weights of its sparse features,",
+        f" * which are not in x: {len(texts.sparse)} have a weight. Links are sorted by source word, then target word. */",
+        "static inline double $_fill(const $_unit *u, double *x) {",
+        *clear,
+        *(f"    x[{at[name]}] = $_text_feature({TEXT_NUMBER[name]}, u); /* {name} */" for name in sorted(texts.dense)),
+        "    (void)x;",
+        f"    return $_pair_weights($_sparse_table(), {texts.which}, u, x);",
+        "}",
+        "",
+        "/* the model's score of a unit; x has the features that texts do not tell, the others are written */",
+        "static inline double $_score_unit(const $_unit *u, double *x) {",
+        "    const double sum = $_fill(u, x);",
+        "    return $_score(x) + sum;",
+        "}",
+        "",
+    ]
+
+
+def _wrapped(values: Iterable[str]) -> list[str]:
+    """Lines of an initialiser, five values each."""
+    every = list(values)
+    return [f"        {', '.join(every[k : k + 5])}," for k in range(0, len(every), 5)]
+
+
+def number(x: float) -> str:
     text = f"{x:.17g}"
     return text if any(c in text for c in ".e") else text + ".0"
 
 
-def _numbers(values: Iterable[float]) -> str:
-    return ", ".join(map(_number, values))
+def numbers(values: Iterable[float]) -> str:
+    return ", ".join(map(number, values))
 
 
 def _string(text: str) -> str:
@@ -232,13 +301,36 @@ def identifiers(names: tuple[str, ...]) -> list[str]:
 # -- verification -----------------------------------------------------------------------------------------------------------
 
 
-def compiled(text: str, folder: Path, prefixes: Iterable[str]) -> ctypes.CDLL:
+_UNITS = """
+#include <stdlib.h>
+void units_$(const char *texts, const int64_t *at, const int64_t *ptr, const int64_t *words, const int64_t *link_ptr,
+             const int *links, int64_t n_units, int64_t start, int64_t n, double *x, size_t stride, double *out) {
+    const int64_t all = ptr[2 * n_units];
+    $_word *of = malloc((size_t)(all + 1) * sizeof *of);
+    int64_t i;
+    for (i = 0; i < all; i++) {
+        of[i].at = texts + at[words[i]];
+        of[i].n = (size_t)(at[words[i] + 1] - at[words[i]]);
+    }
+    for (i = 0; i < n; i++) {
+        const int64_t u = start + i, t = n_units + u;
+        const $_unit unit = {of + ptr[u], of + ptr[t], (int)(ptr[u + 1] - ptr[u]), (int)(ptr[t + 1] - ptr[t]),
+                             links + 2 * link_ptr[u], (int)(link_ptr[u + 1] - link_ptr[u])};
+        out[i] = $_score_unit(&unit, x + (size_t)i * stride);
+    }
+    free(of);
+}
+"""
+
+
+def compiled(text: str, folder: Path, prefixes: Iterable[str], *, with_texts: bool = False) -> ctypes.CDLL:
     """A library with score_many, score and trees of headers (their text joined), built in ``folder`` by $CC, cc, gcc or clang."""
     compiler = compiler_command()
     functions = [
         f"void many_{p}(const double *x, size_t n, size_t stride, double *out) {{ {p}_score_many(x, n, stride, out); }}\n"
         f"void trees_{p}(const double *x, size_t n, size_t stride, double *out) {{\n"
         f"    size_t i;\n    for (i = 0; i < n; i++) {p}_trees(x + i * stride, out + i * {p.upper()}_N_TREES);\n}}\n"
+        + (_UNITS.replace("$", p) if with_texts else "")
         for p in prefixes
     ]
     (folder / "model.c").write_text(text + "".join(functions))
@@ -261,13 +353,36 @@ def compiler_command() -> list[str]:
     return found[0]
 
 
-def scorer(library: ctypes.CDLL, prefix: str) -> Callable[[F64], F64]:
+def inputs_and_texts(model: Model, context: Context, target: str) -> tuple[tuple[str, ...], TextFeatures]:
+    """The inputs of an export, and what it computes from the texts of units: what the model's templates say it can."""
+    plan = context.plan if model.level == "local" else None
+    names = inputs_of(model, target, text_names(model, plan)[1])
+    return names, text_features(model, plan, names)
+
+
+def unit_scorer(library: ctypes.CDLL, prefix: str, nbest: NBest, written: list[int]) -> Callable[[F64, int], F64]:
+    """score_unit of a compiled header; the columns of x that it writes are spoilt before."""
+    texts = UnitArrays.of(nbest.units)
+    call = library[f"units_{prefix}"]
+    call.restype = None
+
+    def score(x: F64, start: int) -> F64:
+        x, out = np.array(x, np.float64, order="C"), np.empty(len(x))
+        x[:, written] = 1e9
+        sizes = map(ctypes.c_int64, (nbest.n_units, start, len(x)))
+        call(*texts.pointers, *sizes, *pointers(x), ctypes.c_size_t(x.shape[1]), *pointers(out))
+        return out
+
+    return score
+
+
+def scorer(library: ctypes.CDLL, prefix: str) -> Callable[[F64, int], F64]:
     """score_many of a compiled header as a function of x [n, d]."""
     many = library[f"many_{prefix}"]
     many.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_void_p]
     many.restype = None
 
-    def score(x: F64) -> F64:
+    def score(x: F64, start: int = 0) -> F64:
         x, out = np.ascontiguousarray(x, np.float64), np.empty(len(x))
         many(x.ctypes.data, len(x), x.shape[1], out.ctypes.data)
         return out

@@ -1,14 +1,15 @@
-"""cdec's weights file: ``name value`` a line.
+"""cdec's and Joshua's weights file: ``name value`` a line.
 
-cdec has no trees: what is written are the weights of features that lists must carry, as ``augment`` and ``export --to nbest``
-make them.
+They have no trees: what is written are the weights of features that lists must carry, as ``augment`` and ``export --to nbest``
+make them. What a line cannot hold in a name is escaped as cdec escapes it: a blank is ``+``, others ``%3D``.
 """
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
-from ..core.errors import InputError, clip, repeated
+from ..core.errors import InputError, repeated
 from ..formats.moses.weights import read_weights, weight_lines, write_lines
 from ..model.model import Model
 from ..model.tree_columns import augment, augmented_weights
@@ -23,30 +24,38 @@ def write(model: Model, out: Path, context: Context) -> list[Path]:
         raise InputError(
             f"--to cdec: expected distinct names of features and trees, found {name!r} twice; rename one in the model"
         )
-    for name in weights:
-        if not _fits(name):
-            raise InputError(
-                f"--to cdec: feature {clip(name)}: expected a name without blanks, '=' and ';' that does not begin with '#', "
-                "found another; rename it in the lists, or use --to json"
-            )
     note = [f"# {model.signature}"]
     if model.trees:
         note.append(
             f"# {model.trees[0].name} ... {model.trees[-1].name} ({len(model.trees)}) are trees: cdec cannot compute them."
         )
         note.append("# Their values come with the lists that `boostfeat augment` and `boostfeat export --to nbest` write.")
-    write_lines([*note, *weight_lines(weights, out.name)], out)
+    if any(escaped(name) != name for name in weights):
+        note.append("# Of names, blanks are written as +, and signs that a line cannot hold as %3D.")
+    write_lines([*note, *weight_lines({escaped(name): weight for name, weight in weights.items()}, out.name)], out)
     return [out]
 
 
-def _fits(name: str) -> bool:
-    return name.split() == [name] and not name.startswith("#") and not set("=;") & set(name)
+def escaped(name: str) -> str:
+    """A name as cdec's UrlDecode reads it back; most stay as they are."""
+    if not name:
+        raise InputError("--to cdec: expected features with names, found one without; rename it in the model")
+    body = "".join("+" if c == " " else f"%{ord(c):02X}" if c in _SIGNS or ord(c) < 32 else c for c in name)
+    return f"%{ord(body[0]):02X}{body[1:]}" if body[0] in "#/" else body  # comments begin so
+
+
+_SIGNS = frozenset("=;%+")
+
+
+def unescaped(name: str) -> str:
+    return re.sub(r"%([0-9A-F]{2})", lambda m: chr(int(m[1], 16)), name.replace("+", " "))
 
 
 def verify(model: Model, written: list[Path], context: Context) -> Check:
     """The scores of hypotheses whose lists carry the trees' values."""
     augmented = augment(context.rows, model)
-    found = augmented.sum_units(*augmented.weigh(read_weights(written)))
+    read = {unescaped(name): weight for name, weight in read_weights(written).items()}
+    found = augmented.sum_units(*augmented.weigh(read))
     worst = difference(found, model.decision_function(context.rows))
     return Check(augmented.n_hyps, "hypotheses", worst, 1e-6, "of lists that carry the trees' values" if model.trees else "")
 

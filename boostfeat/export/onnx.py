@@ -2,8 +2,9 @@
 
     score = x w + y[:, 0] + Σ_k y[:, 1 + k] x[:, on_k],    y = TreeEnsemble(x)
 
-The second output is ``linear``, x w alone: what a hypothesis adds for features that no unit carries. A leaf of TreeEnsemble fills
-one column only, so an affine tree is there twice: with its intercepts and with its slopes.
+Sparse weights of templates are one input, their sum (sparse_sum.py). The second output is ``linear``, x w alone: what a
+hypothesis adds for features that no unit carries. A leaf of TreeEnsemble fills one column only, so an affine tree is there
+twice: with its intercepts and with its slopes.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from ..core.errors import InputError
 from ..model.model import Model
 from ..trees.tree import Tree
 from . import Check, Context, Exporter
+from .sparse_sum import checked, summed
 from .vector_leaves import leaf_columns, package
 from .verify import compare_scores, inputs_of
 
@@ -28,7 +30,8 @@ LEQ = 0  # the mode of a node whose test is x <= split
 
 
 def write(model: Model, out: Path, context: Context) -> list[Path]:
-    out.write_bytes(_proto(model, inputs_of(model, "onnx")).SerializeToString(deterministic=True))
+    changed = summed(model, context)
+    out.write_bytes(_proto(changed, inputs_of(changed, "onnx"), model.signature).SerializeToString(deterministic=True))
     return [out]
 
 
@@ -38,10 +41,11 @@ def verify(model: Model, written: list[Path], context: Context) -> Check:
     options.log_severity_level = 3
     session = runtime.InferenceSession(written[0].read_bytes(), options, providers=["CPUExecutionProvider"])
 
-    def score(x: F64) -> F64:
+    def score(x: F64, start: int) -> F64:
         return session.run(["score"], {"x": np.ascontiguousarray(x)})[0]
 
-    return compare_scores(model, context, score, target="onnx", tolerance=1e-6)
+    changed = summed(model, context)
+    return compare_scores(changed, checked(context, model, changed), score, inputs_of(changed, "onnx"), tolerance=1e-6)
 
 
 EXPORTER = Exporter(write, verify)
@@ -80,7 +84,7 @@ class _Ensemble:
             self.leaf_children[side].append(int(child in leaf))
 
 
-def _proto(model: Model, names: tuple[str, ...]) -> Any:
+def _proto(model: Model, names: tuple[str, ...], signature: str) -> Any:
     onnx = package("onnx", target="onnx")
     helper = onnx.helper
     if not names:
@@ -117,7 +121,7 @@ def _proto(model: Model, names: tuple[str, ...]) -> Any:
     )
     opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid("ai.onnx.ml", ML_OPSET)]
     made = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="boostfeat")
-    helper.set_model_props(made, {"signature": model.signature, "level": model.level, "features": json.dumps(names)})
+    helper.set_model_props(made, {"signature": signature, "level": model.level, "features": json.dumps(names)})
     return made
 
 

@@ -17,15 +17,17 @@ from ..core.arrays import F64
 from ..model.model import Model
 from ..trees.tree import Tree
 from . import Check, Context, Exporter
+from .sparse_sum import checked, summed
 from .vector_leaves import leaf_columns, package
 from .verify import compare_scores, inputs_of
 
 
 def write(model: Model, out: Path, context: Context) -> list[Path]:
-    names = inputs_of(model, "treelite")
-    out.write_bytes(_built(model, names).serialize_bytes())  # its serialize() takes a full disk for a written file
+    changed = summed(model, context)
+    names = inputs_of(changed, "treelite")
+    out.write_bytes(_built(changed, names).serialize_bytes())  # its serialize() takes a full disk for a written file
     beside = out.with_name(out.name + ".json")
-    beside.write_text(json.dumps(_note(model, names), indent=1) + "\n")
+    beside.write_text(json.dumps(_note(changed, names, model.signature), indent=1) + "\n")
     return [out, beside]
 
 
@@ -33,9 +35,12 @@ def verify(model: Model, written: list[Path], context: Context) -> Check:
     """treelite's own interpreter (GTIL) runs the checkpoint; the note alone says how to combine its outputs."""
     treelite = package("treelite", target="treelite")
     forest, note = treelite.Model.deserialize(str(written[0])), json.loads(written[1].read_text())
-    return compare_scores(
-        model, context, lambda x: combined(treelite.gtil.predict(forest, x), x, note), target="treelite", tolerance=1e-6
-    )
+    changed = summed(model, context)
+
+    def score(x: F64, start: int) -> F64:
+        return combined(treelite.gtil.predict(forest, x), x, note)
+
+    return compare_scores(changed, checked(context, model, changed), score, inputs_of(changed, "treelite"), tolerance=1e-6)
 
 
 def combined(out: F64, x: F64, note: Mapping[str, Any]) -> F64:
@@ -54,10 +59,10 @@ def slope_features(model: Model, names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(name for name in names if model.weights.get(name, 0.0) != 0 or name in on)
 
 
-def _note(model: Model, names: tuple[str, ...]) -> dict[str, Any]:
+def _note(model: Model, names: tuple[str, ...], signature: str) -> dict[str, Any]:
     return {
         "boostfeat": "treelite/1",
-        "signature": model.signature,
+        "signature": signature,
         "level": model.level,
         "features": names,
         "slope_features": slope_features(model, names),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +13,7 @@ from ..lists.nbest import NBest
 from ..lists.precision import precision_of
 from ..model.model import Model, hypothesis_table, tree_scores, unit_table
 from . import Check, Context
+from .unit_text import template_of
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -22,29 +23,35 @@ BLOCK = 1 << 15  # rows at a time
 UNITS, HYPS = "distinct units", "hypotheses"  # what the rows are
 
 
-def inputs_of(model: Model, target: str) -> tuple[str, ...]:
+def inputs_of(model: Model, target: str, computed: Collection[str] = ()) -> tuple[str, ...]:
     """The features a model looks at, the order of x: those with a weight as the model file has them, then the trees' others.
 
-    A feature of weight 0 that no tree looks at is no input.
+    A feature of weight 0 that no tree looks at is no input, nor is one whose weight the export looks up itself (``computed``).
     """
-    names = dict.fromkeys(name for name, weight in model.weights.items() if weight != 0)
+    names = dict.fromkeys(name for name, weight in model.weights.items() if weight != 0 and name not in computed)
     for tree in model.trees:
         names.update(dict.fromkeys(sorted(tree.features())))
     if len(names) > MAX_INPUTS:
+        example = next((name for name in reversed(names) if template_of(name)), list(names)[-1])
         raise InputError(
-            f"--to {target}: expected at most {MAX_INPUTS:,} input features, found {len(names):,} (the last is "
-            f"{clip(list(names)[-1])}); use --to json, or tune with an L1 penalty (--method adagrad)"
+            f"--to {target}: expected at most {MAX_INPUTS:,} input features, found {len(names):,}, as {clip(example)}; "
+            "use --to moses or json, or tune with an L1 penalty (--method adagrad)"
         )
     return tuple(names)
 
 
-def compare_scores(model: Model, context: Context, score: Callable[[F64], F64], *, target: str, tolerance: float) -> Check:
-    """Score every distinct unit (level local) or hypothesis (level global) of the list both ways."""
+def compare_scores(
+    model: Model, context: Context, score: Callable[[F64, int], F64], names: Sequence[str], *, tolerance: float
+) -> Check:
+    """Score every distinct unit (level local) or hypothesis (level global) of the list both ways.
+
+    ``score`` gets rows x [n, len(names)] and the number of the first of them.
+    """
     nbest = context.rows
     expected, what = expected_scores(model, nbest)
     largest = 0.0
-    for start, x in input_blocks(nbest, inputs_of(model, target), of_units=what == UNITS):
-        found = np.asarray(score(x), np.float64)
+    for start, x in input_blocks(nbest, names, of_units=what == UNITS):
+        found = np.asarray(score(x, start), np.float64)
         largest = np.maximum(largest, difference(found, expected[start : start + len(x)]))  # NaN stays NaN
         context.on_progress(start + len(x), len(expected), "verifying")
     return Check(len(expected), what, float(largest), tolerance)

@@ -62,8 +62,9 @@ def pt(rows: Rows) -> Sparse:
 def rule_id(rows: Rows) -> Sparse:
     """The rule with its alignment, which tells apart rules of the same words: ``id:talo|a house|0-1`` [EMR13]."""
     links = rows.links
+    order = np.lexsort((links.tgt, links.src, links.owner))  # tables and lists write the same links in different orders
     number = strings([str(k) for k in range(int(max(links.src.max(initial=0), links.tgt.max(initial=0))) + 1)])
-    texts = concat(take_strings(number, links.src), "-", take_strings(number, links.tgt))
+    texts = concat(take_strings(number, links.src[order]), "-", take_strings(number, links.tgt[order]))
     align = pc.binary_join(pa.LargeListArray.from_arrays(pa.array(links.ptr), texts), pa.scalar(" ", pa.large_string()))
     return indicators(np.arange(len(rows)), concat(rows.src.joined(), "|", rows.tgt.joined(), "|", align))
 

@@ -1,7 +1,8 @@
 // Runs an exported feature function over hypotheses from standard input, as Moses' search would:
-//   FUNCTIONS then NAME VALUES for each; for each hypothesis PHRASES WORDS, then for each phrase FIRST LAST TARGET-WORDS scores ...
-// and prints the function's values of each phrase and whether its state equals the one before (- for a stateless function).
-// Arguments: the function's class and, if it is to be listed before those it reads, `late`.
+//   FUNCTIONS then NAME VALUES for each; for each hypothesis PHRASES WORDS and the source words, then for each phrase
+//   FIRST LAST TARGET-WORDS LINKS, the target words, the links, and scores ...
+// and prints the function's values of each phrase and whether its state equals the one before.
+// Arguments: the function's class, its model and, if it is to be listed before those it reads, `late`.
 #include <cstdio>
 #include <iostream>
 #include <memory>
@@ -23,23 +24,17 @@ struct Plain : public StatelessFeatureFunction { // a feature function whose val
 
 typedef std::unique_ptr<const FFState> State;
 
-State First(const StatefulFeatureFunction& f, const InputType& input) { return State(f.EmptyHypothesisState(input)); }
-State First(const StatelessFeatureFunction&, const InputType&) { return State(); }
-State Next(const StatefulFeatureFunction& f, const Hypothesis& hypo, const State& prev, ScoreComponentCollection& scores)
+void Read(std::vector<Word>& words, size_t n)
 {
-  return State(f.EvaluateWhenApplied(hypo, prev.get(), &scores));
-}
-State Next(const StatelessFeatureFunction& f, const Hypothesis& hypo, const State&, ScoreComponentCollection& scores)
-{
-  f.EvaluateWhenApplied(hypo, &scores);
-  return State();
+  words.resize(n);
+  for (size_t i = 0; i < n; ++i) std::cin >> words[i].factor.text;
 }
 
 template <class Trees>
-void Run(bool late)
+void Run(const std::string& line, bool late)
 {
   std::unique_ptr<Trees> trees;
-  if (late) trees.reset(new Trees("Trees name=Trees0"));
+  if (late) trees.reset(new Trees(line));
   std::vector<std::unique_ptr<Plain>> functions;
   size_t n_functions, n;
   std::string name;
@@ -48,24 +43,36 @@ void Run(bool late)
     std::cin >> name >> n;
     functions.emplace_back(new Plain(n, name));
   }
-  if (!late) trees.reset(new Trees("Trees name=Trees0"));
+  if (!late) trees.reset(new Trees(line));
   trees->Load(AllOptions::ptr());
-  InputType input;
-  for (size_t n_phrases; std::cin >> n_phrases >> input.size;) {
-    State state = First(*trees, input);
+  for (size_t n_phrases, n_words; std::cin >> n_phrases >> n_words;) {
+    InputType input;
+    Read(input.words, n_words);
+    State state(trees->EmptyHypothesisState(input));
     for (size_t i = 0; i < n_phrases; ++i) {
-      Hypothesis hypo = {input, {0, 0}, {0}};
-      std::cin >> hypo.range.first >> hypo.range.last >> hypo.target.size;
-      ScoreComponentCollection scores;
+      InputPath path;
+      TargetPhrase target;
+      size_t n_links, from, to;
+      std::cin >> path.range.first >> path.range.last >> n >> n_links;
+      Read(target.words, n);
+      for (size_t k = 0; k < n_links; ++k) {
+        std::cin >> from >> to;
+        target.alignment.links.insert(std::make_pair(from, to));
+      }
+      path.phrase.words.assign(input.words.begin() + path.range.first, input.words.begin() + path.range.last + 1);
+      ScoreComponentCollection scores, none;
       for (const auto& function : functions) {
         std::vector<float> values(function->GetNumScoreComponents());
         for (float& value : values) std::cin >> value;
         scores.PlusEquals(function.get(), values);
       }
-      State next = Next(*trees, hypo, state, scores);
+      trees->EvaluateInIsolation(path.phrase, target, scores, none);
+      trees->EvaluateWithSourceContext(input, path, target, NULL, scores);
+      if (i % 5 == 4) target.extra.clear(); // a phrase that was copied without them
+      const Hypothesis hypo = {input, path.range, target, i + 1 == n_phrases};
+      State next(trees->EvaluateWhenApplied(hypo, state.get(), &scores));
       for (float value : scores.GetScoresForProducer(trees.get())) std::printf("%.9g ", value);
-      const bool same = next && *next == *state && next->hash() == state->hash();
-      std::printf("%s\n", !next ? "-" : same ? "same" : "other");
+      std::printf("%s\n", *next == *state && next->hash() == state->hash() ? "same" : "other");
       state = std::move(next);
     }
   }
@@ -75,7 +82,7 @@ int main(int argc, char** argv)
 {
   const std::string chosen = argc > 1 ? argv[1] : "";
   try {
-#define RUN(Class) if (chosen == #Class) Run<Class>(argc > 2);
+#define RUN(Class) if (chosen == #Class) Run<Class>(argv[2], argc > 3);
     EACH(RUN)
   } catch (const std::exception& error) {
     std::cerr << error.what() << "\n";

@@ -3,10 +3,17 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <valarray>
 #include <vector>
+
+namespace boost
+{
+using std::shared_ptr;
+}
 
 #define UTIL_THROW2(message) \
   do { std::ostringstream text; text << message; throw std::runtime_error(text.str()); } while (0)
@@ -20,21 +27,58 @@ struct AllOptions {
   typedef std::shared_ptr<AllOptions const> ptr;
 };
 class FactorMask;
-class Phrase;
-class InputPath;
 class StackVec;
 class TranslationOptionList;
 class ChartHypothesis;
 class ScoreComponentCollection;
 
-struct InputType {
-  size_t size;
-  size_t GetSize() const { return size; }
+struct StringPiece {
+  const char* at;
+  size_t n;
+  const char* data() const { return at; }
+  size_t size() const { return n; }
 };
 
-struct TargetPhrase {
-  size_t size;
-  size_t GetSize() const { return size; }
+struct Factor {
+  std::string text;
+  StringPiece GetString() const {
+    const StringPiece out = {text.data(), text.size()};
+    return out;
+  }
+};
+
+struct Word {
+  Factor factor;
+  const Factor* GetFactor(size_t) const { return &factor; }
+};
+
+struct Phrase {
+  std::vector<Word> words;
+  size_t GetSize() const { return words.size(); }
+  const Word& GetWord(size_t i) const { return words[i]; }
+};
+
+struct InputType : public Phrase {};
+
+typedef std::vector<float> Scores;
+class FeatureFunction;
+
+struct AlignmentInfo {
+  typedef std::set<std::pair<size_t, size_t> > CollType;
+  typedef CollType::const_iterator const_iterator;
+  CollType links;
+  const_iterator begin() const { return links.begin(); }
+  const_iterator end() const { return links.end(); }
+};
+
+struct TargetPhrase : public Phrase {
+  AlignmentInfo alignment;
+  std::map<FeatureFunction const*, boost::shared_ptr<Scores> > extra;
+  const AlignmentInfo& GetAlignTerm() const { return alignment; }
+  Scores const* GetExtraScores(FeatureFunction const* ff) const {
+    return extra.count(ff) ? extra.find(ff)->second.get() : NULL;
+  }
+  void SetExtraScores(FeatureFunction const* ff, boost::shared_ptr<Scores> const& scores) { extra[ff] = scores; }
 };
 
 struct Range {
@@ -43,13 +87,22 @@ struct Range {
   size_t GetEndPos() const { return last; }
 };
 
+struct InputPath {
+  Phrase phrase;
+  Range range;
+  const Phrase& GetPhrase() const { return phrase; }
+  const Range& GetWordsRange() const { return range; }
+};
+
 struct Hypothesis {
   const InputType& input;
   Range range;
-  TargetPhrase target;
+  const TargetPhrase& target;
+  bool is_complete;
   const InputType& GetInput() const { return input; }
   const Range& GetCurrSourceWordsRange() const { return range; }
   const TargetPhrase& GetCurrTargetPhrase() const { return target; }
+  bool IsSourceCompleted() const { return is_complete; }
 };
 
 class FFState
@@ -64,8 +117,9 @@ class FeatureFunction
 {
 protected:
   std::string m_description;
-  size_t m_numScoreComponents;
+  size_t m_numScoreComponents, m_index;
   AllOptions::ptr m_options;
+  std::vector<std::string> m_args;
 
   static std::vector<FeatureFunction*>& Registry() {
     static std::vector<FeatureFunction*> all;
@@ -77,7 +131,9 @@ public:
 
   FeatureFunction(size_t numScoreComponents, const std::string& line) : m_numScoreComponents(numScoreComponents) {
     std::istringstream words(line);
+    m_index = Registry().empty() ? 0 : Registry().back()->m_index + Registry().back()->m_numScoreComponents;
     for (std::string word; words >> word;) {
+      if (word.compare(0, 5, "path=") == 0) m_args.push_back(word.substr(5));
       if (word.compare(0, 5, "name=") == 0) m_description = word.substr(5);
       if (word.compare(0, 13, "num-features=") == 0) m_numScoreComponents = std::stoul(word.substr(13));
     }
@@ -86,7 +142,11 @@ public:
   virtual ~FeatureFunction() {}
   virtual bool IsStateless() const = 0;
   virtual void Load(AllOptions::ptr const& opts) { m_options = opts; }
-  void ReadParameters() {}
+  virtual void SetParameter(const std::string& key, const std::string&) { UTIL_THROW2("unknown argument " << key); }
+  void ReadParameters() {
+    for (size_t k = 0; k < m_args.size(); ++k) SetParameter("path", m_args[k]);
+  }
+  size_t GetIndex() const { return m_index; }
   size_t GetNumScoreComponents() const { return m_numScoreComponents; }
   const std::string& GetScoreProducerDescription() const { return m_description; }
   virtual bool IsUseable(const FactorMask& mask) const = 0;
@@ -100,18 +160,21 @@ public:
 
 class ScoreComponentCollection
 {
-  std::map<const FeatureFunction*, std::vector<float>> m_scores;
+  std::valarray<float> m_scores;
 
 public:
-  std::vector<float> GetScoresForProducer(const FeatureFunction* sp) const {
-    const auto found = m_scores.find(sp);
-    return found == m_scores.end() ? std::vector<float>(sp->GetNumScoreComponents()) : found->second;
+  ScoreComponentCollection() {
+    const FeatureFunction& last = *FeatureFunction::GetFeatureFunctions().back();
+    m_scores.resize(last.GetIndex() + last.GetNumScoreComponents());
   }
+  const std::valarray<float>& getCoreFeatures() const { return m_scores; }
+  std::vector<float> GetScoresForProducer(const FeatureFunction* sp) const {
+    return std::vector<float>(&m_scores[sp->GetIndex()], &m_scores[sp->GetIndex()] + sp->GetNumScoreComponents());
+  }
+  void PlusEquals(size_t index, float score) { m_scores[index] += score; }
   void PlusEquals(const FeatureFunction* sp, const std::vector<float>& scores) {
     UTIL_THROW_IF2(scores.size() != sp->GetNumScoreComponents(), "wrong number of scores");
-    std::vector<float>& own = m_scores[sp];
-    own.resize(scores.size());
-    for (size_t i = 0; i < scores.size(); ++i) own[i] += scores[i];
+    for (size_t i = 0; i < scores.size(); ++i) m_scores[sp->GetIndex() + i] += scores[i];
   }
 };
 

@@ -7,6 +7,7 @@ import itertools
 import lzma
 import math
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -30,7 +31,7 @@ from boostfeat.formats.moses.ini import Ini, weight_line
 from boostfeat.lists.build import Builder, HypRecord, ReadOptions, UnitRecord, attach
 from boostfeat.lists.nbest import NBest, strings
 from boostfeat.lists.store import read_store
-from boostfeat.model.model import Model, unit_table
+from boostfeat.model.model import Model, tree_scores, unit_table
 from boostfeat.model.tree_columns import augment
 from boostfeat.trees.tree import Tree
 
@@ -467,7 +468,7 @@ FITS = "a b ||| c ||| 0.5 0.5 0.5 0.5 ||| 0-0 ||| 4 4 4 ||| |||"
 @pytest.mark.parametrize(
     ("trees", "lines", "options", "message"),
     [
-        ((stump(0, TM[0], -1, 0, 1), stump(1, "ori.>mono", -1, 0, 1)), [FITS], {}, r"feature 'ori.>mono': expected one that Moses knows"),
+        ((stump(0, TM[0], -1, 0, 1), stump(1, "slot.rank", -1, 0, 1)), [FITS], {}, r"feature 'slot.rank': expected one that Moses knows"),
         ((stump(0, "Mine0", -1, 0, 1),), [FITS], {"static": ("Mine0",)}, r"feature 'Mine0': expected a static feature of phrase pairs, found none"),
         ((stump(0, "lex.tgt|src", -1, 0, 1),), [FITS], {"static": ("lex.tgt|src",)}, r"feature 'lex.tgt\|src'"),
         ((stump(0, TM[0], -1, 0, -90.0),), [FITS], {}, r"pt.gz:1: tree.000: expected a value from -87.3 to 88.7.*found -90; export it as a feature function"),
@@ -477,10 +478,10 @@ FITS = "a b ||| c ||| 0.5 0.5 0.5 0.5 ||| 0-0 ||| 4 4 4 ||| |||"
         ((stump(0, TM[0], -1, 0, 1),), [], {}, r"pt.gz: expected a phrase table, found an empty file"),
         ((stump(0, TM[0], -1, 0, 1),), [FITS], {"columns": "rows"}, r"unknown --columns 'rows': expected one of trees, sum"),
         ((stump(0, TM[0], -1, 0, 1),), [FITS], {"columns": "leaves"}, r"--columns leaves: .* take trees or sum"),
-        ((stump(0, TM[0], -1, 0, 1),), None, {"columns": "sum"}, r"--columns: expected --phrase-table FILE"),
+        ((), None, {"columns": "sum"}, r"--columns: expected --phrase-table FILE"),
         ((replace(stump(0, TM[0], -1, 0, 1), name="my tree"),), [FITS], {}, r"tree 'my tree': expected a name without blanks"),
-        ((stump(0, "ori.>mono", 0.5, 0, 1),), None, {}, r"feature 'ori.>mono': expected one that Moses knows when it adds a phrase"),
-        ((stump(0, "un.src", 0.5, 0, 1),), None, {}, r"feature 'un.src': expected one that Moses knows"),
+        ((stump(0, "agree.mean", 0.5, 0, 1),), None, {}, r"feature 'agree.mean': expected one that Moses knows when it adds a phrase"),
+        ((stump(0, "punct.src", 0.5, 0, 1),), None, {}, r"feature 'punct.src': expected one that Moses knows"),
         ((stump(0, "lm.word.LM0<q10", 0.5, 0, 1),), None, {}, r"feature 'lm.word.LM0<q10': expected the quantiles"),
         ((stump(0, "Sparse0_word", 0.5, 0, 1),), None, {}, r"feature 'Sparse0_word': expected a dense feature of Moses"),
     ],
@@ -515,18 +516,15 @@ def test_a_table_and_a_feature_function_share_a_model(tmp_path: Path) -> None:
     table = str(write_lines(tmp_path / "pt.gz", lines))
     files, note = to_moses(model, tmp_path / "out", listed, phrase_table=table)
     assert note.startswith("0 units are unknown words")
-    assert note.endswith("the C header and the ini's weights")
+    assert note.endswith("phrases in their order, and the ini's weights")
     ini = Ini.read(files["moses.ini.lines"])
     assert ini.weights()["TranslationModel0"] == [0.25] * 4 + [2.0, 1.0, 0.0]  # tree.000, len.src, count.log
     assert ini.weights()["BoostfeatTrees0"] == [3.0, 1.0]  # tree.001, jump.far
     logs = {(f[0], f[1]): math.log(float(f[2].split()[6])) for f in rows(files["phrase-table.gz"])}
     assert logs == pytest.approx({pair: math.log1p(n) for pair, n in counts.items()})
-    code = files["BoostfeatTrees.cpp"].read_text()
-    place = next(line for line in code.splitlines() if "'count.log'" in line)
-    assert "[6];" in place
-    assert "TranslationModel0" in code
+    assert "\nTranslationModel0 6\n" in files["boostfeat.model"].read_text()  # count.log
     assert {"A phrase table for a stock Moses", "A feature function for Moses"} <= {
-        line.partition(",")[0].partition(" with")[0] for line in files["README.txt"].read_text().splitlines()
+        line.partition(",")[0] for line in files["README.txt"].read_text().splitlines()
     }
 
 
@@ -545,9 +543,10 @@ def test_a_table_of_another_system_is_refused(tmp_path: Path) -> None:
 # The feature function
 # ---------------------------------------------------------------------------------------------------------------------
 
-HEADERS = ["moses/FF/FFState.h", "moses/FF/StatefulFeatureFunction.h", "moses/FF/StatelessFeatureFunction.h", "moses/Hypothesis.h",
-           "moses/InputType.h", "moses/ScoreComponentCollection.h", "moses/TargetPhrase.h", "util/exception.hh"]  # fmt: skip
-FUNCTIONS = {"TranslationModel0": TM, "LM0": ("LM0",), "Distortion0": ("Distortion0",), "WordPenalty0": ("WordPenalty0",)}
+HEADERS = ["moses/FF/FFState.h", "moses/FF/StatefulFeatureFunction.h", "moses/AlignmentInfo.h", "moses/Hypothesis.h",
+           "moses/InputPath.h", "moses/InputType.h", "moses/ScoreComponentCollection.h", "moses/TargetPhrase.h", "util/exception.hh"]  # fmt: skip
+FUNCTIONS = {"TranslationModel0": TM, "LM0": ("LM0",), "Distortion0": ("Distortion0",), "WordPenalty0": ("WordPenalty0",),
+             "PhrasePenalty0": ("PhrasePenalty0",)}  # fmt: skip
 
 
 def compiled(files: dict[str, Path], folder: Path) -> Path:
@@ -579,24 +578,28 @@ def script(nbest: NBest) -> str:
     """The list as the driver reads it."""
     lines = [" ".join([str(len(FUNCTIONS)), *(f"{name} {len(names)}" for name, names in FUNCTIONS.items())])]
     columns = [nbest.unit_names.index(name) for names in FUNCTIONS.values() for name in names]
-    source = [len(text.split()) for text in nbest.source.to_pylist()]
+    source = nbest.source.to_pylist()
     for h in range(nbest.n_hyps):
         at = range(nbest.unit_ptr[h], nbest.unit_ptr[h + 1])
-        lines.append(f"{len(at)} {source[nbest.sent_of_hyp[h]]}")
+        words = source[nbest.sent_of_hyp[h]]
+        lines.append(f"{len(at)} {len(words.split())} {words}")
         for r in at:
-            u, start = nbest.unit_idx[r], nbest.src_start[r]
+            u, start = int(nbest.unit_idx[r]), nbest.src_start[r]
             values = " ".join(repr(float(v)) for v in nbest.X[u, columns])
-            lines.append(f"{start} {start + nbest.units.src_len[u] - 1} {nbest.units.tgt_len[u]} {values}")
+            links = nbest.units.align[u].as_py().split()
+            sizes = f"{start} {start + nbest.units.src_len[u] - 1} {nbest.units.tgt_len[u]} {len(links)}"
+            lines.append(f"{sizes} {nbest.units.tgt[u].as_py()} {' '.join(links).replace('-', ' ')} {values}")
     return "\n".join(lines) + "\n"
 
 
-# features that the trees look at, the base class, and what states of neighbouring phrases are to each other
+# features that the trees look at, and what states of neighbouring phrases are to each other
 BASES = {
-    "static": ((*TM[:2], "WordPenalty0", "len.ratio", "len.absdiff", "size.2x3", "pos.tenth", "pos.last", "len.src*len.diff"), "Stateless", {"-"}),
-    "scores": ((TM[3], "LM0", "Distortion0", "lm.word.LM0", "lm.word.LM0<q25", "pos.first", "span.len", "len.tgt"), "Stateful", {"same"}),
+    "static": ((*TM[:2], "WordPenalty0", "len.ratio", "len.absdiff", "size.2x3", "pos.tenth", "pos.last", "len.src*len.diff", "un.tgt"), {"same"}),
+    "scores": ((TM[3], "LM0", "Distortion0", "lm.word.LM0", "lm.word.LM0<q25", "pos.first", "span.len", "len.tgt"), {"same"}),
     "previous": (("LM0", "jump.signed", "jump.log", "jump.left", "jump.far", "ori.<mono", "ori.<swap", "ori.<right", "ori.<left", "jump.signed*LM0"),
-                 "Stateful", {"other"}),
+                 {"other"}),
 }  # fmt: skip
+PLAN = "length,size,position,jump,orientation,lm_per_word,unaligned,links,characters,numbers,neighbours,sparse"
 
 
 @pytest.fixture(scope="module")
@@ -606,16 +609,51 @@ def functions(tmp_path_factory: pytest.TempPathFactory) -> tuple[NBest, dict[str
         pytest.skip("no C++ compiler")
     folder = tmp_path_factory.mktemp("functions")
     nbest = decoded(seed=7, sentences=9)
-    _, vocab = featurize(nbest, FeaturePlan.of("length,size,position,jump,orientation,lm_per_word", TEMPLATES))
-    products = tuple(tuple(name.split("*")) for names, *_ in BASES.values() for name in names if "*" in name)
+    _, vocab = featurize(nbest, FeaturePlan.of(PLAN, TEMPLATES))
+    products = tuple(tuple(name.split("*")) for names, _ in BASES.values() for name in names if "*" in name)
     listed, vocab = featurize(nbest, replace(vocab, products=products, n_products=len(products)))  # type: ignore[arg-type]
     vocab.save(folder / "v.json")
-    models, every = {}, {}
-    for case, (names, *_) in BASES.items():
-        models[case] = model_over(names, listed)
-        files, _ = to_moses(models[case], folder / case, listed, vocab=str(folder / "v.json"), prefix=f"my_{case}")
-        every |= {file if path.suffix in (".h", ".cpp") else f"{case}.{file}": path for file, path in files.items()}
+    every: dict[str, Path] = {}
+    models = {case: model_over(names, listed) for case, (names, _) in BASES.items()}
+    models["all"] = everything(listed)
+    for case, model in models.items():
+        options = ExportOptions(vocab=str(folder / "v.json"), prefix="my", columns="sum" if case == "all" else "trees")
+        files, check = export(model, "moses", folder / case, Context(listed, options), verify=case == "all")
+        assert check is None or check.rows == listed.n_occurrences
+        every |= {path.name if path.suffix in (".h", ".cpp") else f"{case}.{path.name}": path for path in map(Path, files)}
     return listed, models, every, compiled(every, folder)
+
+
+def everything(listed: NBest) -> Model:
+    """A weight for each feature that templates made, and trees over some of them: contextual, late and sparse ones."""
+    rng = np.random.default_rng(1)
+    made = [name for name in listed.feature_names if ":" in name or "." in name or "*" in name]
+    tested = [*(name for name in listed.unit_names if name in made), *made[-1::-7]]
+    table = unit_table(listed)
+    trees = [
+        stump(m, name, float(np.median(np.unique(table.column(name)))), *rng.standard_normal(2)) for m, name in enumerate(tested)
+    ]
+    return Model(WEIGHTS | {name: float(rng.standard_normal()) for name in made}, tuple(trees))
+
+
+def phrases_of(driver: Path, model: Path, listed: NBest, *more: str) -> subprocess.CompletedProcess[str]:
+    n_values = [line.split()[1] for line in model.read_text().splitlines() if line.startswith("values ")]
+    line = f"Trees name=Trees0 path={model} num-features={(n_values or ['1'])[0]}"
+    return subprocess.run([driver, "MyTrees", line, *more], input=script(listed), capture_output=True, text=True)
+
+
+def test_a_feature_function_has_all_templates(functions: tuple[NBest, dict[str, Model], dict[str, Path], Path]) -> None:
+    """Whole hypotheses, since what follows a phrase is added with the next one: sparse weights, and trees over them."""
+    listed, models, files, driver = functions
+    model = models["all"]
+    ran = phrases_of(driver, files["all.my.model"], listed)
+    assert ran.returncode == 0, ran.stderr
+    found = np.add.reduceat([float(line.split()[0]) for line in ran.stdout.splitlines()], listed.unit_ptr[:-1])
+    inner = {name: weight for name, weight in model.weights.items() if name not in WEIGHTS}
+    expected = listed.sum_units(listed.weigh(inner)[0] + tree_scores(model.trees, unit_table(listed)))
+    assert len(inner) > 500
+    assert {"bi", "lo", "cx", "pt", "id", "shape", "al", "del", "wp", "ins", "un"} <= {name.partition(":")[0] for name in inner}
+    np.testing.assert_allclose(found, expected, rtol=2e-6, atol=2e-5)  # sums in single precision
 
 
 def model_over(names: tuple[str, ...], listed: NBest) -> Model:
@@ -638,10 +676,11 @@ def test_a_feature_function_gives_the_trees_values(
 ) -> None:
     """Every phrase of every hypothesis in its order, through a mock of Moses' search; expected: ``augment`` on the same list."""
     listed, models, files, driver = functions
-    model, (_, base, states), name = models[case], BASES[case], f"My{case.capitalize()}Trees"
+    model, (_, states), name = models[case], BASES[case], "MyTrees"
     trees, made = model.trees, {feature: w for feature, w in model.weights.items() if feature.startswith(MADE)}
-    assert f"class {name} : public {base}FeatureFunction" in files[f"{name}.h"].read_text()
-    ran = subprocess.run([driver, name], input=script(listed), capture_output=True, text=True, check=True)
+    path = files[f"{case}.my.model"]
+    ran = phrases_of(driver, path, listed)
+    assert ran.returncode == 0, ran.stderr
     printed = [line.split() for line in ran.stdout.splitlines()]
     found = np.array([line[:-1] for line in printed], np.float64)
     expected = augment(listed, model).X[listed.unit_idx, -len(trees) :]
@@ -651,12 +690,20 @@ def test_a_feature_function_gives_the_trees_values(
     assert found.shape[1] == len(trees) + 1
     assert {line[-1] for line in printed} == states
     ini = Ini.read(files[f"{case}.moses.ini.lines"])
-    assert ini.lines[1] == f"{name} name={name}0 num-features={found.shape[1]}"
+    assert ini.lines[1] == f"{name} name={name}0 num-features={found.shape[1]} path={path}"
     assert ini.weights()[f"{name}0"] == [*(tree.weight for tree in trees), 1.0]
     assert f"MOSES_FNAME({name});" in files[f"{case}.README.txt"].read_text()
-    late = subprocess.run([driver, name, "late"], input=script(listed), capture_output=True, text=True)
+    late = phrases_of(driver, path, listed, "late")
     assert late.returncode == 1
     assert "before it in [feature]" in late.stderr
+    broken = path.with_name("broken.model")
+    for cut, message in (
+        (1, "expected a whole model"),
+        (200, "expected .* of a model"),
+        (len(path.read_text()), "expected a model that"),
+    ):
+        broken.write_text(path.read_text()[: -3 * cut])
+        assert re.search(message, phrases_of(driver, broken, listed).stderr)
 
 
 def test_the_table_of_a_model_is_one():

@@ -9,12 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
+from hypothesis import strategies as st
 from strategies import build, quick, records
 from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat.core.errors import InputError
 from boostfeat.export import Context, export
+from boostfeat.export.cdec import escaped, unescaped
 from boostfeat.formats.moses import nbest as moses
 from boostfeat.formats.moses.weights import read_weights
 from boostfeat.lists.build import HypRecord, ReadOptions, UnitRecord
@@ -149,11 +151,25 @@ def test_cdec_has_the_weights_of_features_and_trees(tmp_path: Path) -> None:
     assert all(line.startswith("#") or len(line.split(" ")) == 2 for line in text.splitlines())
 
 
-@pytest.mark.parametrize("name", ["two words", "", "#comment", "a=b", "a;b", "tab\tbed"])
-def test_names_that_cdec_cannot_hold_are_refused(name: str, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"--to cdec: feature .*: expected a name without blanks"):
-        export(Model({"ok": 1.0, name: 1.0}), "cdec", tmp_path / "w")
-    assert not list(tmp_path.iterdir())
+@given(st.text(st.characters(codec="utf-8", exclude_characters="\r\n\x00"), min_size=1))
+@example("pt:a b|c=d;e")
+@example("# 100%+1")
+@example("//x")
+def test_names_are_escaped_for_cdec_and_joshua(name: str) -> None:
+    """Lines of two words that are no comments, and the same name again by the rule of cdec's UrlDecode."""
+    line = escaped(name)
+    assert unescaped(line) == name
+    assert not set(" \t\v\f=;") & set(line)
+    assert not line.startswith(("#", "/"))
+
+
+def test_escaped_names_are_verified(tmp_path: Path) -> None:
+    export(Model({"pt:a b|c": 0.5, "LM0": 1.0, "x=y;": 2.0}), "cdec", tmp_path / "w")
+    lines = (tmp_path / "w").read_text().splitlines()
+    assert lines[1].startswith("# Of names, blanks are written as +")
+    assert [line.split()[0] for line in lines[2:]] == ["pt:a+b|c", "LM0", "x%3Dy%3B"]
+    with pytest.raises(InputError, match="expected features with names"):
+        export(Model({"": 1.0}), "cdec", tmp_path / "none")
 
 
 def test_a_tree_named_like_a_feature_is_refused(tmp_path: Path) -> None:
@@ -181,6 +197,6 @@ def test_the_command_writes_lists_to_standard_output(
     code, _, said = boostfeat("export", model, "--to", "nbest", "--list", store, "-o", model.with_name("out"))
     assert code == 0, said
     assert len(model.with_name("out").read_text().splitlines()) == nbest.n_hyps
-    code, _, said = boostfeat("export", model, "--to", "moses", "--list", store, "-o", model.with_name("ff"), "--columns", "sum")
+    code, _, said = boostfeat("export", model, "--to", "moses", "--list", store, "-o", model.with_name("ff"), "--binary", "probing")
     assert (code, said.count("\n")) == (2, 1)
-    assert "--columns: expected --phrase-table FILE with it" in said
+    assert "--binary: expected --phrase-table FILE with it" in said

@@ -13,13 +13,16 @@ from boostfeat.boosting.boost import boost
 from boostfeat.boosting.options import recipe
 from boostfeat.export import Context, ExportOptions, export
 from boostfeat.export.kinds import static_features
+from boostfeat.export.moses.writing import Parts
 from boostfeat.features import TEMPLATES, FeaturePlan, Resources, featurize
+from boostfeat.features.carried import carried, carrying
 from boostfeat.formats.moses.ini import Ini
 from boostfeat.formats.moses.phrase_table import SOURCE, TARGET, read_entries
-from boostfeat.lists.build import ReadOptions
+from boostfeat.lists.build import ReadOptions, attach
 from boostfeat.lists.choices import best_choice
 from boostfeat.lists.nbest import NBest
 from boostfeat.lists.store import read_store
+from boostfeat.model.model import tree_scores, unit_table
 from boostfeat.model.tree_columns import augment
 
 ROOT = Path(__file__).parents[2]
@@ -43,7 +46,7 @@ def decoded(moses: Path, ini: Path, folder: Path) -> NBest:
     what = ("-n-best-list", folder / "list", "50", "distinct", "-report-segmentation-enriched", "true")
     done = subprocess.run([moses, "-f", ini, "-i", folder / "in", *what], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-500:]
-    nbest = formats.read(folder / "list", ReadOptions(source=lines))
+    nbest = attach(formats.read(folder / "list", ReadOptions(source=lines)), source=lines, refs=[], name="list")
     return featurize(nbest, FeaturePlan.of("phrase_count", TEMPLATES), resources=counts_of_the_table())[0]
 
 
@@ -67,10 +70,37 @@ def test_trees_and_sparse_weights_are_the_same_numbers_in_moses(moses: Path, dat
     known = np.abs(columns).sum(axis=1) > 0
     assert known.mean() > 0.9
     trees = augment(nbest, model).X[:, -len(model.trees) :]
-    np.testing.assert_allclose(columns[known, :-1], trees[known], atol=2e-6)
+    np.testing.assert_allclose(columns[known, :-1], trees[known], rtol=1e-5, atol=2e-6)
     made = {name: weight for name, weight in model.weights.items() if ":" in name or "." in name}
     np.testing.assert_allclose(columns[known, -1], nbest.weigh(made)[0][known], atol=1e-4)  # printed with six digits
     chosen, first = (
         [nbest.text[int(h)].as_py() for h in best] for best in (model.predict(nbest), best_choice(nbest, nbest.score))
+    )
+    assert chosen == first
+
+
+@pytest.mark.slow
+def test_contextual_weights_and_trees_are_the_same_numbers_in_moses(
+    moses_with_function: Path, data_stores: Path, tmp_path: Path
+) -> None:
+    """All templates: static parts in the table, bigrams, order and trees over scores in the feature function."""
+    dev, plan = featurize(read_store(data_stores / "dev.nbest")[:150].compact(), FeaturePlan.of("sparse", TEMPLATES))
+    model = carrying(boost(dev, None, recipe("fast", rounds=6, min_occurrences=300, sparse_l2=100.0), seed=0), plan)
+    given = tmp_path / "given.ini"
+    Ini.read(SYSTEM / "moses.ini").located().write(given)
+    options = ExportOptions(phrase_table=str(SYSTEM / "phrase-table.xz"), ini=str(given), columns="sum")
+    context = Context(options=options, plan=carried(model))
+    export(model, "moses", tmp_path / "out", context)
+    nbest = decoded(moses_with_function, tmp_path / "out" / "moses.ini", tmp_path)
+    inner = Parts.of(model, context).function
+    assert inner is not None
+    assert {"bi", "lo", "cx"} <= {name.partition(":")[0] for name in inner.weights}
+    assert inner.trees
+    made = featurize(nbest, plan)[0]
+    expected = made.sum_units(made.weigh(dict(inner.weights))[0] + tree_scores(inner.trees, unit_table(made)))
+    found = nbest.sum_units(nbest.X[:, nbest.unit_names.index("BoostfeatTrees0")])
+    np.testing.assert_allclose(found, expected, atol=5e-5)  # phrases are printed with six digits
+    chosen, first = (
+        [nbest.text[int(h)].as_py() for h in best] for best in (model.predict(made), best_choice(nbest, nbest.score))
     )
     assert chosen == first

@@ -60,7 +60,6 @@ def test_three_iterations_with_a_stock_moses(
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (("--decoder", "moses", "--method", "induce"), "--decoder moses: expected --static-only"),
         (("--decoder", "moses", "--moses", "no/such/moses"), "--moses: expected the program, found none at no/such/moses"),
         (("--moses", "moses"), "--moses: expected --decoder moses with it"),
         (("--method", "pro", "--static-only"), "--static-only: expected --method induce, found a tuner"),
@@ -71,6 +70,43 @@ def test_what_cannot_work_is_refused_before_decoding(flags: tuple[str, ...], mes
     code, _, err = boostfeat("loop", *files, "-o", "/nonexistent/run", *flags)
     assert code == 2
     assert message in err
+
+
+def test_a_stock_moses_takes_trees_over_phrase_pairs_only(tmp_path: Path, boostfeat: Command) -> None:
+    stock = tmp_path / "moses"
+    stock.write_text("#!/bin/sh\necho Available feature functions: Distortion KENLM\n")
+    stock.chmod(0o755)
+    files = (DATA / "tune.src", "-r", DATA / "tune.ref", "--ini", DATA / "system" / "moses.ini")
+    code, _, err = boostfeat("loop", *files, "-o", tmp_path / "run", "--decoder", "moses", "--moses", stock, "--method", "induce")
+    assert code == 2
+    assert "expected a Moses with the feature function BoostfeatTrees for trees over more than phrase pairs, found none" in err
+    assert "give --static-only" in err
+
+
+@pytest.mark.slow
+def test_two_iterations_through_the_feature_function(
+    moses_with_function: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, boostfeat: Command
+) -> None:
+    """Trees look at all features, the table stays as it is, and lists show nothing of the model."""
+    monkeypatch.chdir(tmp_path)
+    files = [some_lines(DATA / f"dev.{side}", tmp_path / side) for side in ("src", "ref")]
+    code, out, err = boostfeat(
+        *("loop", files[0], "-r", files[1], "--ini", DATA / "system" / "moses.ini", "--method", "induce", "--decoder", "moses"),
+        *("--moses", moses_with_function, "--nbest", 20, "--max-iterations", 2, "-o", "run", "--json"),
+        *("--set", "rounds=3", "--set", "min_occurrences=100", "--set", "patience=0"),
+    )
+    assert code == 0, err
+    assert [row["trees"] > 0 for row in json.loads(out)["rows"]] == [False, True, True]
+    lists = [read_store(tmp_path / "run" / f"iteration-{k:02d}" / "dev.nbest") for k in range(3)]
+    assert {nbest.unit_names for nbest in lists} == {lists[0].unit_names}
+    for k in (1, 2):
+        model, nbest = Model.load(tmp_path / "run" / f"iteration-{k:02d}" / "model.json"), lists[k]
+        off = nbest.score - model.decision_function(nbest)
+        off -= off[nbest.hyp_ptr[:-1]][nbest.sent_of_hyp]  # unknown words: -100
+        assert np.abs(off).max() < 2e-3
+    features = Ini.read(tmp_path / "run" / "iteration-02" / "moses.ini").features()
+    assert features["BoostfeatTrees0"].arguments["tuneable"] == "false"
+    assert features["TranslationModel0"].arguments["num-features"] == "4"
 
 
 def test_a_models_own_trees_are_not_learnt_again() -> None:

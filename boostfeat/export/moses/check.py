@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -20,26 +19,33 @@ from ...lists.nbest import NBest
 from ...lists.words import concat, positions
 from ...model.model import Model, tree_scores, unit_table
 from .. import Check, Context
-from ..c import PREFIX, compiled, scorer
+from ..c import PREFIX
 from ..kinds import tested_features
-from ..verify import compare_scores
+from ..verify import difference
+from .run import run_model
 from .weights import MosesWeights
-from .writing import TABLE, WEIGHTS, Parts, TablePlan, given_ini, known_features, linear_value
+from .writing import TABLE, WEIGHTS, Parts, TablePlan, function_weights, given_ini, known_features, linear_value
 
 BAR = " ||| "
 NOISE = 1e-3  # relative; a list has six digits, and its phrases' scores are differences of sums in single precision
 
 
 def check_source(model: Model, written: list[Path], context: Context) -> Check:
-    """The C header that the feature function includes, on every distinct unit; Moses itself is not there to ask."""
-    prefix = context.options.prefix or PREFIX
-    inner = Parts.of(model, context).function or Model({})
-    text = next(path for path in written if path.name == f"{prefix}.h").read_text()
-    with tempfile.TemporaryDirectory() as folder:
-        library = compiled(text, Path(folder), [prefix])
-        check = compare_scores(inner, context, scorer(library, prefix), target="moses", tolerance=1e-6)
+    """What the feature function adds, phrase by phrase in the order of each hypothesis; Moses itself is not there to ask."""
+    prefix, columns, nbest = context.options.prefix or PREFIX, context.options.columns or "trees", context.rows
+    parts = Parts.of(model, context)
+    inner = parts.function or Model({})
+    places = {}
+    if parts.table is not None:
+        of_table = TablePlan.of(parts, context, given_ini(context)).places()
+        places = {name: of_table[name] for name in parts.inputs}
+    folder = next(path for path in written if path.name == f"{prefix}.model").parent
+    found = run_model(folder, prefix, nbest, function_weights(inner, columns), places)
+    expected = nbest.weigh(dict(inner.weights))[0] + tree_scores(inner.trees, unit_table(nbest))
+    worst = difference(found, expected[nbest.unit_idx])
     weights = linear_difference(model, written, context)
-    return replace(check, difference=float(np.maximum(check.difference, weights)), note="the C header and the ini's weights")
+    note = "the feature function's source, on phrases in their order, and the ini's weights"
+    return Check(nbest.n_occurrences, "phrases", float(np.maximum(worst, weights)), 1e-6, note)
 
 
 def check_weights(model: Model, written: list[Path], context: Context) -> Check:

@@ -1,7 +1,8 @@
-"""The source of a Moses feature function: trees whose features Moses knows at the moment it adds a phrase to a hypothesis.
+"""A Moses feature function: its source, which is the same for all models, and the model as the file that it reads.
 
-Values of other feature functions are read from the scores of the phrase that is being added; word counts, the phrase's place and
-the previous phrase's come from the hypothesis. What depends on later phrases cannot be computed there.
+Values of other feature functions are read from the scores of the phrase that is being added; words, links and the phrase's place
+come from the hypothesis. What the phrase pair alone tells is computed when it is looked up, so that future costs have it; what
+the following phrase tells is added when that one is. Hypotheses are recombined only where what follows scores the same.
 """
 
 from __future__ import annotations
@@ -14,204 +15,210 @@ from string import Template
 
 from ...core.errors import InputError
 from ...features.products import product_name
+from ...features.vocab import Entry
 from ...formats.moses.labels import component
 from ...model.model import Model
-from ..c import header
+from ...trees.tree import Tree
+from ..c import check_prefix, number
 from ..kinds import Known
-from ..verify import inputs_of
+from ..unit_text import CONTEXT_TEMPLATES, PAIR_TEMPLATES, TEXT_NUMBER, HashTable, TextFeatures, c_text, template_of
 
-# Template features in C++, as boostfeat.features.dense defines them. `back` is words between the previous phrase and this one.
-FROM_PHRASE: dict[str, str] = {
-    "len.src": "src",
-    "len.tgt": "tgt",
-    "len.diff": "tgt - src",
-    "len.absdiff": "std::fabs(tgt - src)",
-    "len.ratio": "src != 0 ? tgt / src : 0.0",
-    **{f"size.{s}x{t}": f"std::min(src, 3.0) == {s} && std::min(tgt, 3.0) == {t}" for s in (1, 2, 3) for t in (1, 2, 3)},
-    "pos.tenth": "std::min(5 * (start + end) / std::max(n_words, 1L), 9L) / 10.0",
-    "pos.first": "start == 0",
-    "pos.last": "end == n_words",
-    "span.len": "src",
-}
-FROM_PREVIOUS: dict[str, str] = {
-    "jump.signed": "back",
-    "jump.log": "std::log1p(std::fabs(back))",
-    "jump.left": "back < 0 ? -back : 0.0",
-    "jump.far": "std::fabs(back) > 5",
-    "ori.<mono": "back == 0",
-    "ori.<swap": "back != 0 && swap",
-    "ori.<right": "back > 0 && !swap",
-    "ori.<left": "back < 0 && !swap",
+STATIC, APPLIED, LATE = range(3)  # known with the phrase pair, when a phrase is added, when the next one is
+# Features by the number that the source knows them by: (operation, stage, number)
+_PLACE = {name: ("P", APPLIED, k) for k, name in enumerate(("pos.tenth", "pos.first", "pos.last", "span.len"))}
+_BACK = ("jump.signed", "jump.log", "jump.left", "jump.far", "ori.<mono", "ori.<swap", "ori.<right", "ori.<left")
+_AHEAD = ("ori.>mono", "ori.>swap", "ori.>right", "ori.>left", "next.len.src", "next.len.tgt", "next.none")
+_PREVIOUS = ("prev.len.src", "prev.len.tgt", "prev.none")
+KNOWN: dict[str, tuple[str, int, int]] = {
+    **{name: ("T", STATIC, k) for name, k in TEXT_NUMBER.items()},
+    **_PLACE,
+    **{name: ("B", APPLIED, k) for k, name in enumerate(_BACK)},
+    **{name: ("V", APPLIED, k) for k, name in enumerate(_PREVIOUS)},
+    **{name: ("F", LATE, k) for k, name in enumerate(_AHEAD)},
 }
 _PRODUCER = re.compile(r"[A-Za-z0-9.:+-][A-Za-z0-9.:+_-]*")
 _PER_WORD = re.compile(r"lm\.word\.(.+?)(?:<(q\d+))?")
+_NEIGHBOUR = {"prev.": ("M", APPLIED, "previous"), "next.": ("N", LATE, "following")}
 
-_STATEFUL = """\
-FFState* $name::EvaluateWhenApplied(const Hypothesis& hypo, const FFState* prev, ScoreComponentCollection* accumulator) const
-{
-  accumulator->PlusEquals(this, Values(hypo, prev, *accumulator));
-  return new State($next);
-}
 
-FFState* $name::EvaluateWhenApplied(const ChartHypothesis&, int, ScoreComponentCollection*) const
-{
-  UTIL_THROW2("$name: phrase-based decoding only");
-}
-
-const FFState* $name::EmptyHypothesisState(const InputType&) const
-{
-  return new State($first);
-}
-"""
-_STATELESS = """\
-void $name::EvaluateWhenApplied(const Hypothesis& hypo, ScoreComponentCollection* accumulator) const
-{
-  accumulator->PlusEquals(this, Values(hypo, NULL, *accumulator));
-}
-
-void $name::EvaluateWhenApplied(const ChartHypothesis&, ScoreComponentCollection*) const
-{
-  UTIL_THROW2("$name: phrase-based decoding only");
-}
-"""
-_DECLARATIONS = {
-    "StatefulFeatureFunction": """\
-  FFState* EvaluateWhenApplied(const Hypothesis& hypo, const FFState* prev, ScoreComponentCollection* accumulator) const;
-  FFState* EvaluateWhenApplied(const ChartHypothesis&, int, ScoreComponentCollection*) const;
-  const FFState* EmptyHypothesisState(const InputType&) const;""",
-    "StatelessFeatureFunction": """\
-  void EvaluateWhenApplied(const Hypothesis& hypo, ScoreComponentCollection* accumulator) const;
-  void EvaluateWhenApplied(const ChartHypothesis&, ScoreComponentCollection*) const;""",
-}
-# Hypotheses may only be recombined where what follows scores the same: where the previous phrase matters, its source words do.
-_STATES = {
-    "previous": """\
-struct State : public FFState { // the source words of a phrase
-  const long start, end;
-  State(long s, long e) : start(s), end(e) {}
-  size_t hash() const {
-    return static_cast<size_t>(start) * 8191 + static_cast<size_t>(end);
-  }
-  bool operator==(const FFState& other) const {
-    const State& that = static_cast<const State&>(other);
-    return start == that.start && end == that.end;
-  }
-};
-""",
-    "none": """\
-struct State : public FFState { // nothing of its own: all that matters is in the states of others
-  size_t hash() const {
-    return 0;
-  }
-  bool operator==(const FFState&) const {
-    return true;
-  }
-};
-""",
-    "stateless": "",
-}
-_PREVIOUS = """\
-  const State& before = static_cast<const State&>(*prev);
-  const double back = start - before.end;
-  const bool swap = before.start == end;
-  (void)back, (void)swap;"""
+def can_compute(name: str) -> bool:
+    """Whether the source computes a sparse feature of this name itself."""
+    return template_of(name) in (*PAIR_TEMPLATES, *CONTEXT_TEMPLATES)
 
 
 @dataclass
 class _Inputs:
-    """C++ expressions of features, and the feature functions they read."""
+    """The features that trees and weights look at, as lines of the model file; a product comes after its factors."""
 
     known: Known
     places: Mapping[str, str] = field(default_factory=dict)  # of static features, the scores of the table that they are
-    producers: dict[str, int] = field(default_factory=dict)  # feature function -> values that it must have
-    needs_previous: bool = False  # phrase
-    needs_stateful: bool = False  # feature functions, which Moses asks after the stateless ones
+    lines: list[str] = field(default_factory=list)
+    stages: list[int] = field(default_factory=list)
+    at: dict[str, int] = field(default_factory=dict)
+    scores: dict[tuple[str, int], int] = field(default_factory=dict)  # (feature function, component) -> place
 
-    def expression(self, name: str) -> str:
-        if name in FROM_PHRASE:
-            return FROM_PHRASE[name]
-        if name in FROM_PREVIOUS:
-            self.needs_previous = True
-            return FROM_PREVIOUS[name]
+    def place(self, name: str) -> int:
+        if name not in self.at:
+            line, stage = self._line(name)
+            self.at[name] = len(self.lines)
+            self.lines.append(line)
+            self.stages.append(stage)
+        return self.at[name]
+
+    def stage(self, name: str) -> int:
+        return self.stages[self.place(name)]
+
+    def _line(self, name: str) -> tuple[str, int]:
         if name in self.places or not self.known.is_made(name):
-            return self._score(self.places.get(name, name))
+            return self._score_line("S", self.places.get(name, name))
+        if name in KNOWN:
+            op, stage, k = KNOWN[name]
+            return f"{op} {stage} {k}", stage
+        if can_compute(name):
+            stage = sparse_stage(name)
+            return f"H {stage} 0", stage
         if found := _PER_WORD.fullmatch(name):
-            value = f"(tgt != 0 ? ({self.expression(found[1])}) / tgt : 0.0)"
-            return f"{value} < {self._quantile(found[1], found[2])!r}" if found[2] else value
+            line, stage = self._score_line("L" if found[2] else "W", found[1])
+            return (f"{line} {number(self._quantile(found[1], found[2]))}" if found[2] else line), stage
+        if name[:5] in _NEIGHBOUR and (entry := self._entry(_NEIGHBOUR[name[:5]][2])):
+            return self._neighbour(name, entry)
         vocab = self.known.vocab
         if factors := next((pair for pair in (vocab and vocab.products) or () if product_name(pair) == name), None):
-            return " * ".join(f"double({self.expression(factor)})" for factor in factors)
+            a, b = map(self.place, factors)
+            stage = max(self.stages[a], self.stages[b])
+            return f"X {stage} {a} {b}", stage
         raise InputError(
-            f"feature {name!r}: expected one that Moses knows when it adds a phrase (its own, len.*, size.*, pos.*, span.len, "
-            "jump.*, ori.<*, lm.word.*), found another; export with --phrase-table if it is one of the phrase pair, as "
-            "count.log, else learn without its template"
+            f"feature {name!r}: expected one that Moses knows when it adds a phrase (its own, of its texts, {_SHOWN}), found "
+            "another; export with --phrase-table if it is one of the phrase pair, as count.log, else learn without its template"
         )
 
-    def _score(self, name: str) -> str:
+    def _score_line(self, op: str, name: str) -> tuple[str, int]:
+        stage = STATIC if name in self.places.values() or self.known.kinds([name])[name] == "static" else APPLIED
+        return f"{op} {stage} {self._score(name)}", stage
+
+    def _score(self, name: str) -> int:
         producer, k = component(name)
         if not _PRODUCER.fullmatch(producer) or "_" in producer:
             raise InputError(
                 f"feature {name!r}: expected a dense feature of Moses, found a sparse one or another name; learn trees without it"
             )
-        self.needs_stateful |= self.known.kinds([name])[name] != "static"
-        self.producers[producer] = max(self.producers.get(producer, 0), k + 1)
-        return f"p{list(self.producers).index(producer)}[{k}]"
+        return self.scores.setdefault((producer, k), len(self.scores))
+
+    def _entry(self, name: str) -> Entry | None:
+        return next((entry for entry in (self.known.vocab.entries if self.known.vocab else ()) if entry.name == name), None)
 
     def _quantile(self, model: str, quantile: str) -> float:
-        for entry in self.known.vocab.entries if self.known.vocab else ():
-            if entry.name == "lm_per_word":
-                return float(entry.options["thresholds"][model][quantile])
+        if entry := self._entry("lm_per_word"):
+            return float(entry.options["thresholds"][model][quantile])
         raise InputError(
             f"feature 'lm.word.{model}<{quantile}': expected the quantiles of the dev list, found none; give --vocab"
         )
 
+    def _neighbour(self, name: str, entry: Entry) -> tuple[str, int]:
+        op, stage, _ = _NEIGHBOUR[name[:5]]
+        of = name[5:]
+        bins = entry.options["quantiles"].get(of)
+        if bins is None or self.known.is_made(of):
+            raise InputError(
+                f"feature {name!r}: expected a neighbour's decoder feature in bins, found another; learn with bins = 4"
+            )
+        numbers = " ".join(map(number, (*bins["cuts"], *bins["means"])))
+        return f"{op} {stage} 0 {self._score(of)} {len(bins['cuts'])} {numbers}", stage
 
-def sources(
-    model: Model, known: Known, *, prefix: str, signature: str, places: Mapping[str, str] | None = None
-) -> dict[str, str]:
-    """Texts of the files by name: the class in two files, and the C header. The model has only weights that Moses cannot have."""
-    name = class_name(prefix)
-    inputs, names = _Inputs(known, places or {}), inputs_of(model, "moses")
-    code = [f"  x[{j}] = {inputs.expression(feature)}; // {feature!a}" for j, feature in enumerate(names)]
-    code[:0] = [
-        f"  const std::vector<float> p{k} = scores.GetScoresForProducer(m_producers[{k}]); // {producer}"
-        for k, producer in enumerate(inputs.producers)
+
+_SHOWN = "pos.*, span.len, jump.*, ori.*, lm.word.*, neighbours"
+
+
+def sparse_stage(name: str) -> int:
+    """When a sparse feature is known."""
+    template = template_of(name)
+    if template in PAIR_TEMPLATES:
+        return STATIC
+    return LATE if name.startswith("lo:>") else APPLIED
+
+
+def check_hashes(names: list[str], known: Known) -> None:
+    """Hashed names cannot be made from words here."""
+    hashed = {entry.name for entry in (known.vocab.entries if known.vocab else ()) if entry.hash_bits}
+    if found := next((name for name in names if template_of(name) in hashed), None):
+        raise InputError(f"feature {found!r}: expected a name of words, found a hashed one; learn without --hash")
+
+
+def model_text(
+    model: Model, known: Known, *, signature: str, columns: str = "trees", places: Mapping[str, str] | None = None
+) -> str:
+    """The file that the feature function reads. The model has only weights that Moses cannot have.
+
+    With columns ``sum`` all is one value, with weight 1 in the ini; else each tree is one, and the linear part another.
+    """
+    inputs = _Inputs(known, places or {})
+    weights = {name: weight for name, weight in model.weights.items() if weight != 0}
+    dense = {name: weight for name, weight in weights.items() if not can_compute(name)}
+    is_sum = columns == "sum"
+    n_values, last = n_columns(model, columns), 0 if is_sum else len(model.trees)
+    trees = [_tree_lines(tree, inputs, 0 if is_sum else m, is_sum) for m, tree in enumerate(model.trees)]
+    terms = [f"{inputs.stage(name)} {inputs.place(name)} {number(weight)}" for name, weight in dense.items()]
+    tested = [name for name in inputs.at if can_compute(name)]
+    sparse = {name: weights.get(name, 0.0) for name in sorted({*tested, *(name for name in weights if can_compute(name))})}
+    check_hashes(list(sparse), known)
+    HashTable.of(sparse, {})  # which refuses names of one hash
+    if bad := next((name for name in sparse if "\n" in name or "\r" in name), None):
+        raise InputError(f"feature {bad!r}: expected a name on one line, found a line break; rename it")
+    lines = [
+        "boostfeat moses 1",
+        signature,
+        f"values {n_values} {last if n_values else 0}",
+        f"scores {len(inputs.scores)}",
+        *(f"{producer} {k}" for producer, k in inputs.scores),
+        f"inputs {len(inputs.lines)}",
+        *inputs.lines,
+        f"trees {len(trees)}",
+        *(line for tree in trees for line in tree),
+        f"weights {len(terms)}",
+        *terms,
+        f"sparse {len(sparse)} {TextFeatures(sparse=sparse).which}",
+        *(f"{number(weight)} {inputs.at.get(name, -1)} {name}" for name, weight in sparse.items()),
+        "end",
     ]
-    state = "previous" if inputs.needs_previous else "none" if inputs.needs_stateful else "stateless"
-    base = "StatelessFeatureFunction" if state == "stateless" else "StatefulFeatureFunction"
-    values = {
-        "name": name,
-        "base": base,
-        "signature": signature,
-        "header": f"{prefix}.h",
-        "prefix": prefix,
-        "macro": prefix.upper(),
-        "n_values": len(model.trees) + bool(model.weights),
-        "n_producers": len(inputs.producers),
-        "producer_names": ", ".join(f'"{producer}"' for producer in inputs.producers) or "NULL",
-        "producer_sizes": ", ".join(map(str, inputs.producers.values())) or "0",
-        "linear_note": ", and one for linear weights of features that Moses does not have" if model.weights else "",
-        "state": _STATES[state],
-        "previous": _PREVIOUS if inputs.needs_previous else "",
-        "inputs": "\n".join(code),
-        "linear": f"  trees[kValues - 1] = {prefix}_linear(x);\n" if model.weights else "",
-    }
-    nothing = {"next": "", "first": ""}
-    spans = {
-        "next": "hypo.GetCurrSourceWordsRange().GetStartPos(), hypo.GetCurrSourceWordsRange().GetEndPos() + 1",
-        "first": "0, 0",
-    }
-    body = Template(_STATELESS if state == "stateless" else _STATEFUL).substitute(
-        name=name, **(spans if inputs.needs_previous else nothing)
-    )
+    return "\n".join(lines) + "\n"
+
+
+def n_columns(model: Model, columns: str) -> int:
+    """Values of the feature function."""
+    return 1 if columns == "sum" else len(model.trees) + bool(model.weights)
+
+
+def _tree_lines(tree: Tree, inputs: _Inputs, to: int, is_weighted: bool) -> list[str]:
+    stage = max((inputs.stage(name) for name in sorted(tree.features())), default=STATIC)
+    nodes = []
+    for i, name in enumerate(tree.feature):
+        at = inputs.place(name) if tree.left[i] >= 0 else -1
+        value, intercept = number(tree.value[i]), number(tree.intercept[i])
+        nodes.append(f"{at} {tree.left[i]} {tree.right[i]} {number(tree.threshold[i])} {value} {intercept}")
+    on = -1 if tree.on is None else inputs.place(tree.on)
+    weight = tree.weight if is_weighted else 1.0
+    return [f"{to} {stage} {on} {number(weight)} {len(nodes)}", *nodes]
+
+
+def sources(prefix: str) -> dict[str, str]:
+    """Texts of the files by name: the class in two files, and the header that it includes. They do not depend on the model."""
+    check_prefix(prefix)
+    name = class_name(prefix)
+    values = {"name": name, "header": f"{prefix}.h", "prefix": prefix, "macro": prefix.upper()}
     return {
-        f"{name}.h": _filled("moses_feature.h.in", {**values, "evaluate": _DECLARATIONS[base]}),
-        f"{name}.cpp": _filled("moses_feature.cpp.in", {**values, "evaluate": body}),
-        f"{prefix}.h": header(model, known.kinds(names), prefix=prefix),
+        f"{name}.h": _filled("moses_feature.h.in", values),
+        f"{name}.cpp": _filled("moses_feature.cpp.in", values),
+        f"{prefix}.h": model_header(prefix),
     }
+
+
+def model_header(prefix: str) -> str:
+    text = c_text().replace("$$", prefix.upper()).replace("$", prefix)
+    return _filled("moses_model.h.in", {"prefix": prefix, "macro": prefix.upper(), "unit_text": text})
 
 
 def class_name(prefix: str) -> str:
+    """Of the class in C++: ``my_model`` is MyModelTrees."""
     return "".join(part.capitalize() for part in prefix.split("_")) + "Trees"
 
 

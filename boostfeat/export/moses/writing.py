@@ -31,10 +31,9 @@ from ...model.model import Model, tree_scores
 from .. import Context
 from ..c import PREFIX
 from ..kinds import Known, not_static, tested_features
-from ..verify import inputs_of
 from .binary import BINARY, binary_table, make_binary
 from .columns import EntryFeatures, Scores, Value, augment_table
-from .feature_function import FROM_PHRASE, class_name, sources
+from .feature_function import KNOWN, can_compute, class_name, model_text, sources
 from .weights import MosesWeights
 
 COLUMNS = ("trees", "sum")
@@ -54,7 +53,7 @@ def write(model: Model, out: Path, context: Context) -> list[Path]:
                 f"--to moses: tree {tree.name!r}: expected a name without blanks, '|' and '='; rename it in the model"
             )
     table, columns = context.options.phrase_table, context.options.columns
-    for flag, value in (("--columns", columns), ("--binary", context.options.binary)):
+    for flag, value in (("--columns", columns and is_plain(model, context)), ("--binary", context.options.binary)):
         if value and not table:
             raise InputError(f"{flag}: expected --phrase-table FILE with it, found none; give the table to augment")
     if context.options.binary:
@@ -75,7 +74,7 @@ def write(model: Model, out: Path, context: Context) -> list[Path]:
         written, ini, readme = _write_table(parts, out, context, ini)
         readmes = [readme]
     if parts.function is not None:
-        files, ini, readme = _feature_files(model, parts, context, ini)
+        files, ini, readme = _feature_files(model, parts, out, context, ini)
         readmes.append(readme)
         if table:
             n = len(parts.function.trees)
@@ -139,9 +138,8 @@ class Parts:
         if not contextual and not moved:
             return cls(table, None)
         function = replace(model, trees=tuple(tree for tree in model.trees if tree.name in contextual), weights=moved)
-        looked_at = inputs_of(function, "moses")
-        made = tuple(name for name in looked_at if kinds[name] == "static" and known.is_made(name))
-        inputs = tuple(name for name in made if name not in FROM_PHRASE)
+        tested = (name for name in tested_features(function) if kinds[name] == "static" and known.is_made(name))
+        inputs = tuple(name for name in tested if name not in KNOWN and not can_compute(name))
         is_empty = not table.trees and not inputs and len(moved) == len(other)
         return cls(None if is_empty else table, function, inputs)
 
@@ -341,7 +339,12 @@ def _write_weights(model: Model, out: Path, context: Context) -> list[Path]:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _feature_files(whole: Model, parts: Parts, context: Context, ini: Ini | None) -> tuple[dict[str, str], Ini, str]:
+def function_weights(model: Model, columns: str) -> list[float]:
+    """λ of the feature function's values."""
+    return [1.0] if columns == "sum" else [*(tree.weight for tree in model.trees), *[1.0] * bool(model.weights)]
+
+
+def _feature_files(whole: Model, parts: Parts, out: Path, context: Context, ini: Ini | None) -> tuple[dict[str, str], Ini, str]:
     """The sources by name, the ini with the feature function, and what to do with them.
 
     Where there is a table, the ini is that of the table and has all weights of Moses' own features.
@@ -349,22 +352,26 @@ def _feature_files(whole: Model, parts: Parts, context: Context, ini: Ini | None
     options, known, model = context.options, known_features(context), parts.function or Model({})
     prefix = options.prefix or PREFIX
     name = class_name(prefix)
-    columns = TablePlan.of(parts, context, given_ini(context)).places() if parts.table is not None else {}
-    places = {feature: columns[feature] for feature in parts.inputs}
-    texts = sources(model, known, prefix=prefix, signature=whole.signature, places=places)
-    own = [*(tree.weight for tree in model.trees), *[1.0] * bool(model.weights)]
-    line = f"{name} name={name}0 num-features={len(own)}" + (" tuneable=false" if options.hidden else "")
+    of_table = TablePlan.of(parts, context, given_ini(context)).places() if parts.table is not None else {}
+    places = {feature: of_table[feature] for feature in parts.inputs}
+    columns = options.columns or "trees"
+    model_file = f"{prefix}.model"
+    texts = sources(prefix) | {model_file: model_text(model, known, signature=whole.signature, columns=columns, places=places)}
+    own = function_weights(model, columns)
+    path = (context.target or out) / model_file
+    line = f"{name} name={name}0 num-features={len(own)} path={path}" + (" tuneable=false" if options.hidden else "")
     dense = {f"{name}0": own}
     if parts.table is None:
         weights = MosesWeights.of(whole, known)
         dense = {**(weights.dense if ini is None else weights.as_in(ini)), **dense}
     new = ini_lines(line, dense) if ini is None else ini.with_feature(line).with_weights(dense)
     last = ["linear weights of features that Moses does not have"] if model.weights else []
+    what = ["all trees and weights, summed"] if columns == "sum" else [*(tree.name for tree in model.trees), *last]
     says = {
         "name": name,
         "header": f"{prefix}.h",
-        "values": "\n".join(f"  {what}" for what in (*(tree.name for tree in model.trees), *last)),
-        "base": "stateful" if "StatefulFeatureFunction" in texts[f"{name}.h"] else "stateless",
+        "model": model_file,
+        "values": "\n".join(f"  {line}" for line in what),
         "kept": _kept(ini, dense) if parts.table is None else "",
     }
     return texts, new, _readme("moses_feature.readme.in", says)

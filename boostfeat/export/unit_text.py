@@ -1,0 +1,174 @@
+"""What the texts of a unit tell, for programs that compute it themselves: template features by name, in C and in Python.
+
+Sparse templates of the phrase pair are computed from words and links, and looked up by a hash of their names; the C text is
+``unit_text.h.in``. Which names a model's plan makes this way is ``TextFeatures``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..core.arrays import F64, I64
+from ..core.errors import InputError
+from ..features import TEMPLATES
+
+if TYPE_CHECKING:
+    from ..features import FeaturePlan
+    from ..model.model import Model
+
+PAIR_TEMPLATES = ("pt", "id", "shape", "al", "del", "wp", "ins", "un")  # in the order of the bits in C
+CONTEXT_TEMPLATES = ("bi", "lo", "cx")
+
+# Dense features of the texts: a C expression of `u`, `src` and `tgt` words; a Python expression of lists `s`, `t` and links `a`.
+TEXT: dict[str, tuple[str, str]] = {
+    "len.src": ("src", "len(s)"),
+    "len.tgt": ("tgt", "len(t)"),
+    "len.diff": ("tgt - src", "len(t) - len(s)"),
+    "len.absdiff": ("tgt < src ? src - tgt : tgt - src", "abs(len(t) - len(s))"),
+    "len.ratio": ("src != 0 ? tgt / src : 0.0", "len(t) / len(s) if s else 0.0"),
+    **{
+        f"size.{i}x{j}": (
+            f"$_at_most_3(u->n_src) == {i} && $_at_most_3(u->n_tgt) == {j}",
+            f"min(len(s), 3) == {i} and min(len(t), 3) == {j}",
+        )
+        for i in (1, 2, 3)
+        for j in (1, 2, 3)
+    },
+    "chars.src": ("$_characters(u->src, u->n_src)", "_characters(s)"),
+    "chars.tgt": ("$_characters(u->tgt, u->n_tgt)", "_characters(t)"),
+    "chars.ratio": (
+        "$_characters(u->src, u->n_src) != 0 ? $_characters(u->tgt, u->n_tgt) / $_characters(u->src, u->n_src) : 0.0",
+        "_characters(t) / _characters(s) if _characters(s) else 0.0",
+    ),
+    "un.src": ("$_unlinked(u, 0)", "sum(_unlinked(s, a, 0))"),
+    "un.src.first": ("u->n_src && !$_is_linked(u, 0, 0)", "bool(s) and _unlinked(s, a, 0)[0]"),
+    "un.src.last": ("u->n_src && !$_is_linked(u, 0, u->n_src - 1)", "bool(s) and _unlinked(s, a, 0)[-1]"),
+    "un.tgt": ("$_unlinked(u, 1)", "sum(_unlinked(t, a, 1))"),
+    "un.tgt.first": ("u->n_tgt && !$_is_linked(u, 1, 0)", "bool(t) and _unlinked(t, a, 1)[0]"),
+    "un.tgt.last": ("u->n_tgt && !$_is_linked(u, 1, u->n_tgt - 1)", "bool(t) and _unlinked(t, a, 1)[-1]"),
+    "al.links": ("u->n_links", "len(a)"),
+    "al.cross": ("$_crossings(u)", "sum(i < k and j > l for i, j in a for k, l in a)"),
+    "al.most.src": ("$_most_links(u, 0)", "max([sum(i == k for k, _ in a) for i, _ in a] or [0])"),
+    "al.most.tgt": ("$_most_links(u, 1)", "max([sum(j == l for _, l in a) for _, j in a] or [0])"),
+    "num.src": ("$_numbers(u, 0, 0)", "len(_numbers(s))"),
+    "num.tgt": ("$_numbers(u, 1, 0)", "len(_numbers(t))"),
+    "num.lost": ("$_numbers(u, 0, 1)", "sum(w not in t for w in _numbers(s))"),
+    "num.added": ("$_numbers(u, 1, 1)", "sum(w not in s for w in _numbers(t))"),
+}
+_GIVES = ("length", "size", "characters", "unaligned", "links", "numbers")  # templates whose features those are
+
+
+@dataclass(frozen=True)
+class TextFeatures:
+    """The features of a model that its texts tell."""
+
+    dense: frozenset[str] = frozenset()
+    sparse: Mapping[str, float] = field(default_factory=dict)  # weights; 0 of those that only trees look at
+    slots: Mapping[str, int] = field(default_factory=dict)  # in x, of those that trees look at
+
+    @property
+    def are_any(self) -> bool:
+        return bool(self.dense or self.sparse)
+
+    def places(self, names: Sequence[str]) -> list[int]:
+        """Where the inputs that texts tell stand in x."""
+        return [j for j, name in enumerate(names) if name in self.dense or name in self.slots]
+
+    @property
+    def which(self) -> int:
+        """The templates of the sparse ones, as bits."""
+        found = {name.partition(":")[0] for name in self.sparse}
+        return sum(1 << k for k, name in enumerate((*PAIR_TEMPLATES, *CONTEXT_TEMPLATES)) if name in found)
+
+
+NO_TEXTS = TextFeatures()
+
+
+def text_names(model: Model, plan: FeaturePlan | None, templates: Collection[str] = PAIR_TEMPLATES) -> tuple[set[str], set[str]]:
+    """(dense, sparse) features of the model that the plan's templates make of texts alone, without hashed names."""
+    if plan is None:
+        return set(), set()
+    looked_at = {name for name, weight in model.weights.items() if weight != 0}.union(*(tree.features() for tree in model.trees))
+    dense, sparse = set[str](), set[str]()
+    for entry in plan.entries:
+        if entry.name in _GIVES:
+            dense |= looked_at & set(entry.features or ()) & TEXT.keys()
+        elif entry.name in templates and not entry.hash_bits:
+            sparse |= looked_at & set(entry.features or ())
+    return dense, sparse
+
+
+def text_features(model: Model, plan: FeaturePlan | None, names: Collection[str] = ()) -> TextFeatures:
+    """What a program with inputs ``names`` computes itself."""
+    dense, sparse = text_names(model, plan)
+    at = {name: j for j, name in enumerate(names)}
+    weights = {name: model.weights.get(name, 0.0) for name in sorted(sparse)}
+    return TextFeatures(frozenset(dense & at.keys()), weights, {name: at[name] for name in weights if name in at})
+
+
+def template_of(name: str) -> str | None:
+    """The sparse template that gave a name."""
+    prefix, colon, _ = name.partition(":")
+    return prefix if colon and prefix in TEMPLATES else None
+
+
+# -- the hash ---------------------------------------------------------------------------------------------------------------
+
+_MASK = (1 << 64) - 1
+
+
+def name_key(name: str) -> int:
+    """The key of a name, as ``_key(_begin(name))`` in C."""
+    h = 14695981039346656037
+    for byte in name.encode("utf-8", "surrogatepass"):
+        h = (h ^ byte) * 1099511628211 & _MASK
+    h = (h ^ (h >> 30)) * 0xBF58476D1CE4E5B9 & _MASK
+    h = (h ^ (h >> 27)) * 0x94D049BB133111EB & _MASK
+    return h ^ (h >> 31)
+
+
+@dataclass(frozen=True)
+class HashTable:
+    """Sorted keys; those with high bits b stand from first[b] on."""
+
+    bits: int
+    first: I64
+    keys: np.ndarray  # uint64
+    weights: F64
+    slots: I64
+
+    @classmethod
+    def of(cls, weights: Mapping[str, float], slots: Mapping[str, int]) -> HashTable:
+        names = list(weights)
+        keys = np.array([name_key(name) for name in names], np.uint64)
+        order = np.argsort(keys, kind="stable")
+        keys = keys[order]
+        if (keys[1:] == keys[:-1]).any():
+            k = int(np.argmax(keys[1:] == keys[:-1]))
+            a, b = names[order[k]], names[order[k + 1]]
+            raise InputError(f"features {a!r} and {b!r}: expected names with different hashes, found one; rename one of them")
+        bits = max(1, len(names).bit_length())
+        first = np.searchsorted(keys >> np.uint64(64 - bits), np.arange((1 << bits) + 1, dtype=np.uint64)).astype(np.int64)
+        return cls(
+            bits,
+            first,
+            keys,
+            np.array([weights[names[k]] for k in order]),
+            np.array([slots.get(names[k], -1) for k in order], np.int64),
+        )
+
+
+@cache
+def c_text() -> str:
+    """The C text, with $ for the prefix and $$ for its capitals."""
+    cases = "\n".join(f"    case {k}: return {c}; /* {name} */" for k, (name, (c, _)) in enumerate(TEXT.items()))
+    return Path(__file__).with_name("unit_text.h.in").read_text().replace("@CASES@", cases)
+
+
+TEXT_NUMBER = {name: k for k, name in enumerate(TEXT)}
