@@ -25,7 +25,7 @@ from ..tuners.adaptive import ROUNDING, Differences, mean_squares, minibatches, 
 from ..tuners.base import EpochLog, Features, Run, step_factors
 from ..tuners.linear import LinearProblem
 from ..tuners.margin import Limits, Lists, health, start_weights
-from ..tuners.mira import Choice, Mira, Trace, first_choice, learner_pass, mix, summary
+from ..tuners.mira import Choice, Mira, Trace, context_scale, first_choice, learner_pass, mix, summary
 from ..tuners.pro import Pro, no_pairs, seed_of
 from ..tuners.relative_margin import RelativeMargin
 from .block_range import BlockRange, cut_part
@@ -183,7 +183,7 @@ class _Margin(_Learner):
     def epochs(self) -> None:
         tuner, log = self.tuner, self.log
         limits = tuner.limits()
-        scale = tuner.context_scale or float(np.count_nonzero(np.diff(self.dev.hyp_ptr))) or 1.0
+        scale = context_scale(tuner, int(np.count_nonzero(np.diff(self.dev.hyp_ptr))))
         for epoch in range(len(log.history) + 1, tuner.epochs + 1):
             choice = first_choice(tuner)._replace(scale=scale if epoch > 1 else 0.0)
             rows = log.scorer.rows(self.best, self.run.gain)[self.best >= 0]

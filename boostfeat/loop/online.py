@@ -32,7 +32,7 @@ from ..tuners.adagrad import Adagrad
 from ..tuners.adaptive import Differences, Weights
 from ..tuners.base import Features, Groups, Run, step_factors
 from ..tuners.margin import Limits, Lists, health
-from ..tuners.mira import ORACLES, PREDICTIONS, Choice, Mira, Trace, learner_pass
+from ..tuners.mira import ORACLES, PREDICTIONS, Choice, Mira, Trace, context_scale, learner_pass
 from .decoders import Corpus
 from .learners import Task, Tick, learnt, no_tick
 from .reference import ReferenceDecoder
@@ -215,7 +215,7 @@ def mira_epoch(
     """
     choice = Choice(*ORACLES[tuner.oracle], *PREDICTIONS[tuner.prediction], tuner.k if tuner.oracle == "lu" else 0, 0.0)
     if epoch > 1:
-        choice = choice._replace(scale=tuner.context_scale or float(len(state.rows)))
+        choice = choice._replace(scale=context_scale(tuner, len(state.rows)))
     limits = Limits(c=tuner.c, bound=inf, d=0.0, max_iter=0)
     parts = np.array_split(np.random.default_rng([seed, epoch]).permutation(len(state.rows)), tuner.shards)
     first, done = fresh.vector(), list[int]()

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from ..compare.table import BESIDE
 from ..core.arrays import F64, I64, Array
 from ..core.errors import InputError
 from ..core.text import split_words
 from ..lists.choices import chosen_stats, texts
 from ..lists.nbest import strings
-from ..metrics.bleu import HYP_LEN, REF_LEN, corpus_bleu, sum_stats
+from ..metrics.bleu import HYP_LEN, REF_LEN, brevity_penalty, corpus_bleu, sum_stats
 from ..metrics.metric import shown
 from ..metrics.significance import approximate_randomisation, exact_sums
 from .run import Run, System
@@ -26,7 +27,7 @@ SETS = ("dev", "select", "test")
 def metric(run: Run) -> dict[str, Any]:
     """What the page is about, and what else there is."""
     first = run.systems[0].row.get("test") or {}
-    names = [name for name in first if name not in (run.metric.name, "length_ratio", "oracle_gap")]
+    names = [name for name in first if name not in (run.metric.name, *BESIDE)]
     return {
         "name": run.metric.name,
         "title": shown(run.metric.name),
@@ -224,8 +225,8 @@ def lengths(run: Run) -> dict[str, Any]:
                 "system": name,
                 "ratio": float(sums[8] / sums[9]) if sums[9] else None,
                 "precision": 100 * precision,
-                "bp": float(corpus_bleu(sums)) / precision if precision else 0.0,
-                "strict_bp": float(corpus_bleu(sums, strict=True)) / precision if precision else 0.0,
+                "bp": brevity_penalty(sums),
+                "strict_bp": brevity_penalty(sums, strict=True),
                 "shift": {int(k): int(n) for k, n in zip(*np.unique(np.clip(shift, -8, 8), return_counts=True), strict=True)},
                 "mean_shift": float(shift.mean()) if len(shift) else 0.0,
                 "shorter": float((shift < 0).mean()) if len(shift) else 0.0,

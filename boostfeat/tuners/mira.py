@@ -158,7 +158,7 @@ def train(tuner: Any, limits: Limits, nbest: NBest, select: NBest | None, run: R
     nobody = np.full(len(nbest), -1)
     trace = Trace(best=nobody.copy(), plus=nobody.copy(), minus=nobody.copy(), spread=np.full(len(nbest), np.nan))
     choice = first_choice(tuner)
-    scale = tuner.context_scale or float(np.count_nonzero(np.diff(nbest.hyp_ptr))) or 1.0
+    scale = context_scale(tuner, int(np.count_nonzero(np.diff(nbest.hyp_ptr))))
     rng = np.random.default_rng(run.seed)
     parts = np.array_split(rng.permutation(len(nbest)), tuner.shards)
 
@@ -177,6 +177,13 @@ def train(tuner: Any, limits: Limits, nbest: NBest, select: NBest | None, run: R
             log.record(epoch, kept, **summary(log, trace), moves=moves, **note)
             choice = choice._replace(scale=scale)
     return log.model(tuner, method)
+
+
+def context_scale(tuner: Any, n_lists: int) -> float:
+    """What multiplies gains in context after epoch 1: a number, the lists of all, or those that a learner sees."""
+    if tuner.context_scale == "shard":
+        return max(1.0, n_lists / tuner.shards)
+    return float(tuner.context_scale or n_lists or 1)
 
 
 def mix(w: F64, learned: list[tuple[int, F64, F64]]) -> tuple[int, F64, F64]:
