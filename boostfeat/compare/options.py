@@ -64,8 +64,8 @@ _MIXED = {"average": False, "context_scale": "shard", "init": "decoder", "c": 0.
 PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     "mert": {"paper": {"restarts": 20, "rounds": 1, "pick": "train"}},  # [Och03], [G13]: random starts, the best on dev
     "pro": {"hm11": {"sampler": "hm11", "keep": 50, "alpha": 1.0}},
-    "mira": {"paper": {**_MIXED, "shards": 20}, **_STRATEGIES},  # [E12]
-    "rm": {"paper": {**_MIXED, "shards": 15, "b": 1.0}, **_STRATEGIES},  # [EMR13]; D is 0.01, or 0.1 with sparse features
+    "mira": {"paper": {**_MIXED, "shards": 20, "pick": "last"}, **_STRATEGIES},  # [E12]
+    "rm": {"paper": {**_MIXED, "shards": 15, "b": 1.0, "pick": "train"}, **_STRATEGIES},  # [EMR13]; D: 0.01, sparse 0.1
     "kbmira": {"paper": {"c": 0.01}},
     "rampion": {"paper": {"eta": 1e-4}},
     "adagrad": {"paper": {"eta": 0.02, "dense_eta": 0.02, "standardise": False, "l1": 0.1}},  # [G13]
