@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from shutil import get_terminal_size
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,6 +14,9 @@ from ..compare.options import CompareOptions
 from ..core.text_table import table
 from .common import AllowMissing, Store, emit, progress, say
 from .flags import Given, add
+
+if TYPE_CHECKING:
+    from ..compare.table import Results
 
 
 def register(app: typer.Typer) -> None:
@@ -52,7 +55,6 @@ def compare(
       boostfeat compare dev.nbest --select select.nbest --test test.nbest --systems base-MERT:paper,base/mira:lu-mc -o e12
       boostfeat compare dev.nbest --select select.nbest --ablation --runs 3 -o ablation
     """
-    from ..compare.runner import compare as run_comparison
     from ..compare.table import fitting, same_rows, table_rows
     from ..core.errors import InputError
 
@@ -62,6 +64,33 @@ def compare(
     if not test and not options.ablation:
         raise InputError("--test: expected a list to report on, found none; give one, or --ablation to look at select only")
     paths = {"dev": store, "select": select, **test_lists(test or ())}
+    results = compared(paths, output, options, threads=threads, force=force, allow_missing=allow_missing, quiet=quiet)
+    if as_json:
+        emit({"output": output, "systems": results}, "", as_json=True)
+    else:
+        width = 10**6 if wide else get_terminal_size().columns
+        header, rows, left_out = fitting(*table_rows(results), width=width)
+        emit(None, table(rows, header=header), as_json=False)
+        for name, other in same_rows(results):
+            say(f"{name} and {other} are one run", quiet=quiet)
+        if left_out:
+            say(f"the columns {', '.join(left_out)} do not fit here: --wide shows them, {output}/table.md has them", quiet=quiet)
+    say(f"results, models and choices -> {output} in {time.monotonic() - started:.1f} s", quiet=quiet)
+
+
+def compared(
+    paths: Mapping[str, str],
+    output: str,
+    options: CompareOptions,
+    *,
+    threads: int,
+    force: bool,
+    allow_missing: bool,
+    quiet: bool,
+) -> Results:
+    """The results of a comparison that says how far it is."""
+    from ..compare.runner import compare as run_comparison
+
     with progress("comparing", quiet=quiet) as bar:
         steps = 0
 
@@ -77,21 +106,10 @@ def compare(
 
         try:
             how: dict[str, Any] = {"threads": threads, "force": force, "allow_missing": allow_missing}
-            results = run_comparison(paths, output, options, **how, report=report, warn=warn)
+            return run_comparison(paths, output, options, **how, report=report, warn=warn)
         except KeyboardInterrupt as error:
             error.args = (f"{output} keeps the finished systems; the same command goes on from there",)
             raise
-    if as_json:
-        emit({"output": output, "systems": results}, "", as_json=True)
-    else:
-        width = 10**6 if wide else get_terminal_size().columns
-        header, rows, left_out = fitting(*table_rows(results), width=width)
-        emit(None, table(rows, header=header), as_json=False)
-        for name, other in same_rows(results):
-            say(f"{name} and {other} are one run", quiet=quiet)
-        if left_out:
-            say(f"the columns {', '.join(left_out)} do not fit here: --wide shows them, {output}/table.md has them", quiet=quiet)
-    say(f"results, models and choices -> {output} in {time.monotonic() - started:.1f} s", quiet=quiet)
 
 
 def test_lists(paths: Sequence[str]) -> dict[str, str]:

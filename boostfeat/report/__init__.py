@@ -29,6 +29,7 @@ def gather(run: Run) -> dict[str, Any]:
         "lengths": lengths(run),
         "sentences": sentences(run),
         "experiments": experiments(run),
+        "paper": run.paper,
         "reproduction": reproduction(run),
     }
 

@@ -74,7 +74,8 @@ def results(run: Run) -> list[dict[str, Any]]:
     keys = ("name", "method", "feature_set", "level", "features", "trees", "p_value", "p_bootstrap", "p_stratified", "confidence")
     return [
         {
-            **{key: s.row.get(key) for key in (*keys, "seconds", "peak_mb", "sd")},
+            **{key: s.row.get(key) for key in (*keys, "seconds", "search_seconds", "peak_mb", "sd", "same_as")},
+            "more": _more_tests(s, name),
             **{which: dict(s.row.get(which) or {}) for which in SETS},
             "gain": None if s is run.linear else _difference(_metric(s, "test", name), base),
             "runs": len(s.row.get("runs") or ()) or 1,
@@ -286,6 +287,13 @@ def _label(starts: tuple[int, ...], k: int) -> str:
 
 def _word_counts(texts: Any) -> I64:
     return np.array([len(split_words(text)) for text in texts.to_pylist()], np.int64)
+
+
+def _more_tests(system: System, metric: str) -> list[tuple[str, float | None]]:
+    """The metric on the test lists after the first, and the mean of all."""
+    tests = system.row.get("tests") or {}
+    further = [(which, scores.get(metric)) for which, scores in list(tests.items())[1:]]
+    return [*further, ("mean", (system.row.get("mean") or {}).get(metric))] if further else []
 
 
 def _metric(system: System, which: str, metric: str) -> float | None:
