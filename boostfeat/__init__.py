@@ -11,7 +11,7 @@ Notation: S sentences, H hypotheses, R unit occurrences, V distinct units, D den
     -dΨ/dF = A' P' σ(-z)                 its negative gradient [TA13 appendix A]
 
 Boosting [TA13 Figure 3]: 1. F = X λ with λ = argmin Ψ + l2/2 |λ|²; then, for m = 1..M: 2. y = -dΨ/dF; 3. h = a small tree
-fitted to y by least squares; 4. ρ = argmin Ψ(F + ρ h) + l2/2 ρ²; 5. F += ρ h. Level local has phrases as units; level global
+fitted to y by least squares; 4. ρ = argmin Ψ(F + ρ h) + l2/2 (s ρ)²; 5. F += ρ h. Level local has phrases as units; level global
 is the same code with whole hypotheses as units (A = I). The result is one linear model over features and named trees.
 
 Packages, in the order of the pipeline (each imports only from those above it, see tests/qualities/test_layers.py):

@@ -41,7 +41,7 @@ class Engine(Protocol):
         """h fitted to y = -dΨ/dF, and by how much it lowers the squared error; None where no tree does."""
 
     def line_search(self) -> float:
-        """ρ = argmin Ψ(F + ρ h) + l2/2 ρ²"""
+        """ρ = argmin Ψ(F + ρ h) + l2/2 (s ρ)²"""
 
     def move(self, rho: float, m: int) -> tuple[float, list[int]]:
         """F += ρ h. Gives its effect (the standard deviation within lists of what it adds), and how often each leaf fires."""
@@ -121,7 +121,7 @@ def run_rounds(
     """Figure 3 of [TA13] on an engine; ``why`` is what the model records of how its penalties were chosen.
 
     1. F_0 = X λ, λ = argmin Ψ + l2/2 |λ|²  (or the weights and trees of ``init``)
-    2. for m = 1..M:  y = -dΨ/dF = A' P' σ(-z);  h_m = tree fitted to y;  ρ_m = argmin Ψ(F + ρ h_m) + l2/2 ρ²;  F += ρ_m h_m
+    2. for m = 1..M:  y = -dΨ/dF = A' P' σ(-z);  h_m = tree fitted to y;  ρ_m = argmin Ψ(F + ρ h_m) + l2/2 (s ρ)²;  F += ρ_m h_m
     """
     record = Record(options, select, seed=seed, why=why, init=init, so_far=so_far, callback=callback)
     record.start(engine.first_weights)  # F_0 = X λ
@@ -134,7 +134,7 @@ def run_rounds(
         if options.drawn_after(m - 1) != engine.drawn:
             engine.train(m - 1)  # fresh pairs, weighed at F
         grown = engine.grow(m)  # y = -dΨ/dF = A' P' σ(-z);  h = a tree fitted to y
-        rho = options.shrinkage * engine.line_search() if grown else 0.0  # ρ = argmin Ψ(F + ρ h) + l2/2 ρ²
+        rho = options.shrinkage * engine.line_search() if grown else 0.0  # ρ = argmin Ψ(F + ρ h) + l2/2 (s ρ)²
         if not grown or not rho:
             break
         effect, fires = engine.move(rho, m)  # F += ρ h

@@ -20,6 +20,8 @@ from ..trees.tree import Tree
 from .options import BoostOptions
 from .stopping import best_round, scores_of, tree_scores
 
+STEPS = "standardised"  # what l2 penalises ρ by; release 0.1 did not say, and penalised it in units of gradients
+
 Callback = Callable[[Mapping[str, Any], Model], None]
 
 
@@ -42,7 +44,7 @@ class Record:
     ) -> None:
         self.options, self.select, self.init, self.so_far, self.callback = options, select, init, so_far, callback
         self.config = json.loads(json.dumps({**asdict(options), "seed": seed, "init": init.signature if init else None}))
-        self.config |= why
+        self.config |= {"steps": STEPS, **why}
         self.n_init = len(init.trees) if init else 0
         if select is not None and choosing_metric(select, options.metric).lower_is_better:
             self.config["lower_is_better"] = True
@@ -140,6 +142,10 @@ def check_level(init: Model, level: Level) -> None:
 
 def check_same(found: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
     """Raise unless a run was begun with the options it is continued with."""
+    if found.get("steps") != STEPS:
+        raise InputError(
+            "resume: expected a run whose l2 penalises standardised steps, found one of release 0.1 (in raw units); start anew"
+        )
     for key in expected:
         was = found.get(key, "bleu" if key == "gain" else inf)  # runs of release 0.1 learn BLEU and do not say so
         if key != "rounds" and was != expected[key]:

@@ -10,7 +10,7 @@ from ..core.arrays import F64, I64
 from ..core.blocks import block_ptr
 from ..losses.line_search import minimise_ray
 from ..losses.pairs import Pairs
-from ..losses.pairwise import PairwiseLogLoss
+from ..losses.pairwise import PairwiseLogLoss, step_penalty
 from ..model.units import UnitSpace
 from ..trees.growing_kernels import grid_step, on_grid
 
@@ -51,5 +51,7 @@ class RoundLoss:
         return self.space.spread(slope)
 
     def line_search(self, scores: F64, h: F64, *, l2: float) -> float:
-        """ρ = argmin Ψ(F + ρ h) + l2/2 ρ²   [TA13 Figure 3]"""
-        return minimise_ray(self.loss.ray(scores[self.hyps], self.space.sum(h)), l2=l2)
+        """ρ = argmin Ψ(F + ρ h) + l2/2 (s ρ)², s the scale of h (losses.pairwise.step_penalty)   [TA13 Figure 3]"""
+        direction = self.space.sum(h)
+        penalty = step_penalty(l2, self.loss.told_apart(direction))
+        return minimise_ray(self.loss.ray(scores[self.hyps], direction), l2=penalty)

@@ -15,7 +15,23 @@ from typer.core import TyperGroup
 from ..boosting.options import GONE
 from ..core.errors import CANNOT_WRITE, NO_MEMORY, NO_MEMORY_TO_LOAD, InputError, is_out_of_memory, plain
 from ..core.options import OptionError
-from . import compare, decode, demo, doctor, explain, export, featurize, join, lists, loop, models, report, rescore, tune
+from . import (
+    compare,
+    decode,
+    demo,
+    doctor,
+    explain,
+    export,
+    featurize,
+    join,
+    lists,
+    loop,
+    models,
+    replicate,
+    report,
+    rescore,
+    tune,
+)
 from . import induce as learn
 
 
@@ -56,7 +72,24 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Rerank n-best lists with gradient-boosted local features, beside the classic tuners.",
 )
-_MODULES = (lists, join, featurize, tune, learn, models, explain, decode, loop, compare, export, rescore, report, demo, doctor)
+_MODULES = (
+    lists,
+    join,
+    featurize,
+    tune,
+    learn,
+    models,
+    explain,
+    decode,
+    loop,
+    compare,
+    replicate,
+    export,
+    rescore,
+    report,
+    demo,
+    doctor,
+)
 for module in _MODULES:
     module.register(app)
 

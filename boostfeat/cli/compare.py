@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from shutil import get_terminal_size
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,6 +15,9 @@ from ..core.text_table import table
 from ..features.options import ResourceFiles
 from .common import AllowMissing, Store, emit, progress, say
 from .flags import Given, add
+
+if TYPE_CHECKING:
+    from ..compare.table import Results
 
 
 def register(app: typer.Typer) -> None:
@@ -27,7 +30,8 @@ def compare(
     select: Annotated[str, typer.Option("--select", help="The list that chooses hyper-parameters.", show_default=False)],
     output: Annotated[str, typer.Option("-o", "--output", help="A folder for results, models and choices.", show_default=False)],
     test: Annotated[
-        str | None, typer.Option("--test", help="The list that results are reported on; an ablation can do without.")
+        list[str] | None,
+        typer.Option("--test", help="The list that results are reported on; repeatable; an ablation can do without."),
     ] = None,
     given: Annotated[Mapping[str, Any], Given(CompareOptions)],
     force: Annotated[
@@ -50,18 +54,47 @@ def compare(
     Example:
       boostfeat compare dev.nbest --select select.nbest --test test.nbest -o run
       boostfeat compare dev.nbest --select select.nbest --test test.nbest --systems large/pro --runs 3 -o run3
+      boostfeat compare dev.nbest --select select.nbest --test test.nbest --systems base-MERT:paper,base/mira:lu-mc -o e12
       boostfeat compare dev.nbest --select select.nbest --ablation --runs 3 -o ablation
     """
-    from ..compare.runner import compare as run_comparison
-    from ..compare.table import fitting, table_rows
+    from ..compare.table import fitting, same_rows, table_rows
     from ..core.errors import InputError
 
     started = time.monotonic()
     ablation = {"baseline": "boost-local"} if given.get("ablation") else {}
     options = CompareOptions(**{**ablation, **given, "seed": seed})
-    if test is None and not options.ablation:
+    if not test and not options.ablation:
         raise InputError("--test: expected a list to report on, found none; give one, or --ablation to look at select only")
-    paths = {"dev": store, "select": select, **({} if test is None else {"test": test})}
+    paths = {"dev": store, "select": select, **test_lists(test or ())}
+    how: dict[str, Any] = {"files": files, "threads": threads, "force": force, "allow_missing": allow_missing, "quiet": quiet}
+    results = compared(paths, output, options, **how)
+    if as_json:
+        emit({"output": output, "systems": results}, "", as_json=True)
+    else:
+        width = 10**6 if wide else get_terminal_size().columns
+        header, rows, left_out = fitting(*table_rows(results), width=width)
+        emit(None, table(rows, header=header), as_json=False)
+        for name, other in same_rows(results):
+            say(f"{name} and {other} are one run", quiet=quiet)
+        if left_out:
+            say(f"the columns {', '.join(left_out)} do not fit here: --wide shows them, {output}/table.md has them", quiet=quiet)
+    say(f"results, models and choices -> {output} in {time.monotonic() - started:.1f} s", quiet=quiet)
+
+
+def compared(
+    paths: Mapping[str, str],
+    output: str,
+    options: CompareOptions,
+    *,
+    files: ResourceFiles,
+    threads: int,
+    force: bool,
+    allow_missing: bool,
+    quiet: bool,
+) -> Results:
+    """The results of a comparison that says how far it is."""
+    from ..compare.runner import compare as run_comparison
+
     with progress("comparing", quiet=quiet) as bar:
         steps = 0
 
@@ -77,16 +110,12 @@ def compare(
 
         try:
             how: dict[str, Any] = {"threads": threads, "force": force, "allow_missing": allow_missing, "files": files}
-            results = run_comparison(paths, output, options, **how, report=report, warn=warn)
+            return run_comparison(paths, output, options, **how, report=report, warn=warn)
         except KeyboardInterrupt as error:
             error.args = (f"{output} keeps the finished systems; the same command goes on from there",)
             raise
-    if as_json:
-        emit({"output": output, "systems": results}, "", as_json=True)
-    else:
-        width = 10**6 if wide else get_terminal_size().columns
-        header, rows, left_out = fitting(*table_rows(results), width=width)
-        emit(None, table(rows, header=header), as_json=False)
-        if left_out:
-            say(f"the columns {', '.join(left_out)} do not fit here: --wide shows them, {output}/table.md has them", quiet=quiet)
-    say(f"results, models and choices -> {output} in {time.monotonic() - started:.1f} s", quiet=quiet)
+
+
+def test_lists(paths: Sequence[str]) -> dict[str, str]:
+    """Test lists as compare calls them: test, test2, test3, ..."""
+    return {f"test{k if k > 1 else ''}": path for k, path in enumerate(paths, 1)}

@@ -349,7 +349,12 @@ def _grid(tuner: Any, nbest: NBest, held_out: NBest | None, run: Run, *, quiet: 
         models = [found[oracle, p] for p in predictions]
         rows.append([oracle, *(f"{_chosen(m)[key]:.2f} / {m.history[-1][key]:.2f}" for m in models)])
     lines = [f"{run.metric} on {key}, chosen epoch / last epoch", table(rows, header=["oracle \\ prediction", *predictions]), ""]
-    lines.append("curves: dev per epoch, between the prediction's and the oracle's")
+    first: dict[tuple[tuple[str, float], ...], str] = {}
+    for s in strategies:
+        name = f"{s.oracle}/{s.prediction}"
+        if (other := first.setdefault(tuple(s.model.weights.items()), name)) != name:
+            lines.append(f"{name} and {other} are one run: no list has more than k hypotheses")
+    lines.append("curves: dev per epoch, between the prediction's and the oracle's, all under the weights of that epoch")
     for s in strategies:
         lines += ["", f"{s.oracle} / {s.prediction}   {sparkline([row['dev'] for row in s.model.history])}"]
         for name in ("oracle", "dev", "prediction", *(["select"] if held_out is not None else [])):

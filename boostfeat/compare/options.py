@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from math import inf
+from typing import Any
 
 from ..core.options import check, option
+from ..tuners.options import ORACLES, PREDICTIONS
 
 SEARCHES = ("grid", "halving", "none")
 
@@ -17,8 +19,8 @@ class CompareOptions:
     systems: str | None = option(
         None,
         "Of decoder, base-MERT, base-PRO, kbmira, mbr, boost-global, boost-local (all of them). Names like large/pro, "
-        "boost-local:fast or large/boost-local:linear ([features/]method[:leaves or recipe]) go with these; those with "
-        "features, given alone, are added to all",
+        "boost-local:fast or sparse/rm:paper:d=0.1 ([features/]method[:recipe, leaves, preset or NAME=VALUE]...) go with "
+        "these; those with features, given alone, are added to all",
     )
     runs: int = option(1, "Repeat with other seeds: mean, sd and the stratified test", least=1)
     search: str = option("grid", "Of hyper-parameters, or halving, none", choices=SEARCHES)
@@ -29,6 +31,7 @@ class CompareOptions:
     trials: int = option(10_000, "Of the significance tests", least=1)
     baseline: str = option("base-PRO", "The system that p-values are against; of an ablation boost-local")
     seed: int = option(0, "Seed of all random choices", least=0, most=inf)
+    min_count: int | None = option(None, "Sentences of dev that must have a sparse feature (2)", least=1, rare=True)
     ablation: bool = option(
         False, "Rows of the default recipe with one ingredient changed at a time, on select where there is no --test"
     )
@@ -40,6 +43,30 @@ class CompareOptions:
     def flags(self) -> list[str]:
         """The options as the command line takes them."""
         given = {name: value for name, value in asdict(self).items() if value not in (None, False, "")}
-        return [
-            part for name, value in given.items() for part in ((f"--{name}",) if value is True else (f"--{name}", str(value)))
-        ]
+        flags = ((f"--{name.replace('_', '-')}", value) for name, value in given.items())
+        return [part for flag, value in flags for part in ((flag,) if value is True else (flag, str(value)))]
+
+
+@dataclass(frozen=True)
+class RowOptions:
+    """What a row may say of its training beside the options of its method."""
+
+    pick: str = option("auto", "Epoch kept: auto by select, train by dev, or last", choices=("auto", "train", "last"))
+    init: str = option("zero", "Start: zero, or the decoder's weights, found in its scores", choices=("zero", "decoder"))
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
+# Settings of a row by name (NAME of base/METHOD:NAME): those of the papers, and the strategies of [E12].
+_STRATEGIES = {f"{o}-{p}": {"oracle": o, "prediction": p} for o in ORACLES for p in PREDICTIONS}
+_MIXED = {"average": False, "context_scale": "shard", "init": "decoder", "c": 0.01}  # of learners that hand on their weights
+PRESETS: dict[str, dict[str, dict[str, Any]]] = {
+    "mert": {"paper": {"restarts": 20, "rounds": 1, "pick": "train"}},  # [Och03], [G13]: random starts, the best on dev
+    "pro": {"hm11": {"sampler": "hm11", "keep": 50, "alpha": 1.0}},
+    "mira": {"paper": {**_MIXED, "shards": 20, "pick": "last"}, **_STRATEGIES},  # [E12]
+    "rm": {"paper": {**_MIXED, "shards": 15, "b": 1.0, "pick": "train"}, **_STRATEGIES},  # [EMR13]; D: 0.01, sparse 0.1
+    "kbmira": {"paper": {"c": 0.01}},
+    "rampion": {"paper": {"eta": 1e-4}},
+    "adagrad": {"paper": {"eta": 0.02, "dense_eta": 0.02, "standardise": False, "l1": 0.1}},  # [G13]
+}

@@ -1,7 +1,7 @@
 """Systems side by side [TA13 Table 2]: trained on dev, chosen on select, reported on test, with significance, in a folder.
 
 First every system is trained and its choices are fixed, each in a process of its own and kept as soon as it is done; only then
-is the test list opened, if there is one: an ablation needs none, and reports on select. What the folder holds is listed at
+are the test lists opened, if there are any: an ablation needs none, and reports on select. What the folder holds is listed at
 ``Folder``.
 """
 
@@ -32,13 +32,14 @@ from ..core.processes import in_child, in_children
 from ..core.strict_json import read_json, write_json
 from ..features import TEMPLATES, FeaturePlan, Posterior, Template
 from ..features.carried import FeatureMaker, carrying
+from ..features.groups import feature_kinds
 from ..features.options import ResourceFiles
 from ..lists.agreement import check_agreement, shared_sentences
 from ..lists.choices import Scorer, decoder_choice, oracle_choice
 from ..lists.learnable import range_warnings
 from ..lists.nbest import NBest
 from ..lists.store import read_store, write_store
-from ..metrics.bleu import HYP_LEN, REF_LEN
+from ..metrics.bleu import HYP_LEN, REF_LEN, brevity_penalty, sum_stats
 from ..metrics.metric import Metric, metric_of, metrics_of
 from ..metrics.significance import SEED, exact_sums
 from ..model.model import Model
@@ -56,7 +57,7 @@ from .systems import (
     search,
     stages,
 )
-from .table import LISTS, Results, Rows, latex_table, markdown_table, tabulate
+from .table import Results, Rows, latex_table, markdown_table, reported_lists, tabulate
 
 VERSION = 1
 ALWAYS = ("bleu", "bleu-sbp")  # where there are references
@@ -148,7 +149,8 @@ def compare(
     report: Report = lambda note: None,
     warn: Report = lambda note: None,
 ) -> Results:
-    """Compare systems on the lists dev, select and, if it is given, test (``paths``); write ``run`` and return its results.json.
+    """Compare systems on the lists dev, select and, if they are given, test, test2, ... (``paths``); write ``run`` and return its
+    results.json.
 
     Called again on the same folder it goes on from the systems that are finished. Systems run in processes of their own, so a
     script that calls this needs the usual ``if __name__ == "__main__"``. ``warn`` gets a line for each feature that is left out,
@@ -164,7 +166,7 @@ def compare(
         raise InputError(f"--baseline: expected one of the compared systems ({', '.join(names)}), found {options.baseline!r}")
     if folder.path.is_dir() and isinstance(earlier := read_json(folder.path / "config.json"), dict):
         refuse_newer(str(folder.path), earlier.get("boostfeat"), "compare", VERSION)
-    inputs = {which: _describe(paths[which], options) for which in LISTS if which in paths}
+    inputs = {which: _describe(paths[which], options) for which in ("dev", "select", *reported_lists(paths)) if which in paths}
     _check_together({which: inputs[which]["path"] for which in inputs}, allow_missing=allow_missing, force=force, warn=warn)
     with only_writer(folder.path):
         return _compared(folder, systems, paths, inputs, options, threads=threads, force=force, report=report, warn=warn)
@@ -227,14 +229,27 @@ def _compared(
         report(f"scoring {', '.join(s.name for s in todo)}")
         _score_all(folder, todo, states, inputs, options, threads, report)
     report("significance")
-    rows = _choice_rows(folder, systems, states, list(inputs)[-1], inputs, options)
+    rows = {which: _choice_rows(folder, systems, states, which, inputs, options) for which in reported_lists(inputs)}
     how: dict[str, Any] = {"metric": options.metric, "baseline": options.baseline}
     results = tabulate(systems, states, rows, **how, trials=options.trials, seed=options.seed)
+    note_same_models(folder, results)
     write_json(folder.path / "results.json", results)
-    for name, text in (("table.md", markdown_table(results)), ("table.tex", latex_table(results))):
+    for name, text in (("table.md", markdown_table(results, config["signatures"])), ("table.tex", latex_table(results))):
         with open_output(folder.path / name) as stream:
             stream.write(text.encode())
     return results
+
+
+def note_same_models(folder: Folder, results: Results) -> None:
+    """Rows that are one run get ``same_as``, the name of the first of them: two names do not make two results."""
+    first: dict[str, str] = {}
+    for row in results:
+        if row["model"]:
+            model = Model.load(folder.path / row["model"]).to_json()
+            learnt = [row["feature_set"], row["method"] == "mbr", *(model[part] for part in ("level", "weights", "trees"))]
+            key = hashlib.sha256(json.dumps(learnt).encode()).hexdigest()
+            if (other := first.setdefault(key, row["name"])) != row["name"]:
+                row["same_as"] = other
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -250,12 +265,14 @@ def _train(
     started = time.monotonic()
     if system.method == "decoder":
         features = len(dev.global_names) + len(dev.sparse_names)
-        return {"chosen": {}, "tried": [], "models": [], "features": features, "trees": 0, "seconds": 0.0}
+        return {"chosen": {}, "tried": [], "models": [], "features": features, "trees": 0, "seconds": 0.0, "search_seconds": 0.0}
     fitting = fit_options(options, threads=threads)
     found = search(system, dev, select, fitting, lambda note: report(f"{system.name}: {note}"))
-    models = [found.model]
+    models, chosen_seconds = [found.model], [found.seconds]
     for r in range(1, options.runs):
+        began = time.monotonic()
         models.append(fit(system, dev, select, found.params, replace(fitting, seed=options.seed + r)))
+        chosen_seconds.append(time.monotonic() - began)
         report(f"{system.name}: run {r + 1} of {options.runs}")
     seconds = time.monotonic() - started
     plan = None
@@ -270,8 +287,22 @@ def _train(
         "models": [str(folder.named("models", system, r).relative_to(folder.path)) for r in range(len(models))],
         "features": sum(w != 0 for w in first.weights.values()) + len(first.trees),
         "trees": len(first.trees),
-        "seconds": round(seconds, 3),
+        "active": active_features(first, dev),
+        "epochs": len(first.history),
+        "seconds": round(float(np.mean(chosen_seconds)), 3),
+        "search_seconds": round(seconds, 3),
     }
+
+
+def active_features(model: Model, nbest: NBest) -> dict[str, int]:
+    """How many weights that are not 0 each template has; decoder: of the features that came with the list [EMR13 Table 2]."""
+    kinds = feature_kinds(nbest)
+    out: dict[str, int] = {}
+    for name, weight in model.weights.items():
+        if weight:
+            template = kinds[name][0] if name in kinds else "decoder"
+            out[template] = out.get(template, 0) + 1
+    return out
 
 
 def _named_errors(system: System, job: Callable[..., Any], *args: Any, report: Report) -> dict[str, Any]:
@@ -292,11 +323,12 @@ def _prepared(
     mark = Path(path).with_suffix(".json")
     made_from = {"inputs": [inputs[w]["sha256"] for w in ("dev", which)], "seed": options.seed, "version": __version__}
     made_from |= {} if options.gain == "bleu" else {"gain": options.gain}
+    made_from |= {} if options.min_count is None else {"min_count": options.min_count}
     made_from |= folder.digests(feature_set)
     if not (Path(path).exists() and read_json(mark) == made_from):
         report(f"{feature_set}: features of {which}")
         Path(path).parent.mkdir(parents=True, exist_ok=True)
-        how = (feature_set, which, options.seed, threads, options.gain, folder.files)
+        how = (feature_set, which, options.seed, threads, options.gain, options.min_count, folder.files)
         in_child(write_featurized, inputs[which]["path"], path, *how, report=report)
         write_json(mark, made_from)
     return path
@@ -310,6 +342,7 @@ def write_featurized(
     seed: int,
     threads: int,
     gain: str = "bleu",
+    min_count: int | None = None,
     files: ResourceFiles = ResourceFiles(),  # noqa: B008 (frozen)
     *,
     report: Report,
@@ -320,7 +353,7 @@ def write_featurized(
     if which != "dev":
         write_store(maker.apply(nbest, FeaturePlan.load(vocab)), path)
         return
-    plan, posterior = maker.plan(feature_set), None
+    plan, posterior = maker.plan(feature_set, min_count=min_count), None
     if any(maker.registry[entry.name].kind == "list" for entry in plan.entries):
         linear = Model(fit_pro(nbest, gain=gain, seed=seed, threads=threads).weights)  # a better judge than its decoder
         posterior = Posterior(model=linear.to_json())
@@ -359,9 +392,8 @@ def _score_all(
         runs = len(found["dev"][system.name])
         files = [folder.named("choices", system, r) for r in range(runs)]
         for r, file in enumerate(files):
-            write_json(
-                file, {which: found[which][system.name][r]["chosen"] for which in ("test", "dev", "select") if which in found}
-            )
+            order = dict.fromkeys([*reported_lists(found), "dev", "select"])
+            write_json(file, {which: found[which][system.name][r]["chosen"] for which in order})
         states[system.name]["choices"] = [str(file.relative_to(folder.path)) for file in files]
         states[system.name]["scores"] = [{w: found[w][system.name][r]["scores"] for w in found} for r in range(runs)]
         write_json(folder.named("systems", system), states[system.name])
@@ -393,10 +425,15 @@ def _score_list(
 def _scores(
     scorer: Scorer, chosen: I64, metrics: Sequence[Metric], metric: Metric, ends: tuple[float, float]
 ) -> dict[str, float | None]:
-    """All metrics, the length ratio, and the share of the way from the decoder's score by the metric to the oracle's."""
+    """All metrics; BLEU's length ratio, precision and brevity penalty; the share of the way from the decoder's score by the
+    metric to the oracle's.
+    """
     out: dict[str, float | None] = {m.name: scorer.score(chosen, m).score for m in metrics}
     lengths = scorer.stats(chosen)[:, [HYP_LEN, REF_LEN]].sum(axis=0) if scorer.nbest.has_stats else (0, 0)
     out["length_ratio"] = float(lengths[0] / lengths[1]) if lengths[1] else None
+    if lengths[1]:
+        out["brevity"] = brevity_penalty(sum_stats(scorer.stats(chosen)))
+        out["precision"] = scorer.score(chosen, "bleu").score / out["brevity"] if out["brevity"] else None
     way, gone = ends[1] - ends[0], scorer.score(chosen, metric).score - ends[0]
     out["oracle_gap"] = gone / way if metric.sign * way > 0 else None
     return out
@@ -456,6 +493,7 @@ def _made_from(system: System, inputs: Mapping[str, Any], options: CompareOption
         **{which: inputs[which]["sha256"] for which in inputs},
         **{name: getattr(options, name) for name in ("runs", "search", "metric", "rounds", "seed")},
         **({} if options.gain == "bleu" else {"gain": options.gain}),
+        **({} if options.min_count is None else {"min_count": options.min_count}),
         "resources": folder.digests(system.feature_set) or None,
         "system": asdict(system),
         "boosting": asdict(boost_options(system, fit_options(options), {})) if system.level else None,
@@ -466,7 +504,7 @@ def _made_from(system: System, inputs: Mapping[str, Any], options: CompareOption
 
 
 def _changed(name: str, old: Any, new: Any) -> str:
-    if name in LISTS:
+    if name in ("dev", "select") or name.startswith("test"):
         return f"another {name} list"
     return f"{name} {clip_json(old)}, not {clip_json(new)}"
 
@@ -475,7 +513,7 @@ def _config(
     paths: Mapping[str, str], inputs: Any, systems: Sequence[System], folder: Folder, options: CompareOptions
 ) -> dict[str, Any]:
     """config.json: command, options, seeds, hashes of inputs, signatures of metrics, versions, the grid."""
-    lists = [paths["dev"], *(part for which in list(inputs)[1:] for part in (f"--{which}", paths[which]))]
+    lists = [paths["dev"], *(part for which in list(inputs)[1:] for part in (f"--{which.rstrip('0123456789')}", paths[which]))]
     return {
         "boostfeat": f"compare/{VERSION}",
         "version": __version__,
@@ -485,7 +523,7 @@ def _config(
         "seeds": [options.seed + r for r in range(options.runs)],
         "test_seed": SEED,
         "inputs": inputs,
-        "signatures": _signatures(inputs[list(inputs)[-1]]["path"], options),
+        "signatures": _signatures(inputs[reported_lists(inputs)[0]]["path"], options),
         "versions": {**{name: version(name) for name in VERSIONS}, "python": platform.python_version()},
         "grid": {system.name: [asdict(stage) for stage in stages(system)] for system in systems},
         "trials": options.trials,

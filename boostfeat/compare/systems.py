@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import product
 from typing import Any
 
@@ -14,7 +15,7 @@ from ..boosting.boost import boost
 from ..boosting.options import ABLATION, RECIPES, BoostOptions, recipe
 from ..core.arrays import I64
 from ..core.errors import InputError, unknown_name
-from ..core.options import check, same
+from ..core.options import check, named, options_of, same, typed
 from ..features import SETS, TEMPLATES, Template
 from ..lists.choices import Scorer
 from ..lists.nbest import NBest
@@ -22,7 +23,8 @@ from ..model.levels import Level
 from ..model.model import Model
 from ..trees.options import LEAF_KINDS
 from ..tuners import TUNERS, tuner_class
-from .options import CompareOptions
+from ..tuners.options import TUNER_OPTIONS
+from .options import PRESETS, CompareOptions, RowOptions
 
 BOOSTERS: dict[str, Level] = {"boost-local": "local", "boost-global": "global"}
 METHODS = (*TUNERS, "mbr", *BOOSTERS)
@@ -38,7 +40,7 @@ class System:
     method: str = "pro"  # decoder, a tuner, mbr, boost-local or boost-global
     leaves: str | None = None  # of trees; None: the recipe's, or chosen like the other hyper-parameters
     recipe: str = DEFAULT_RECIPE  # of boosting (see boostfeat.boosting.options)
-    changes: Mapping[str, Any] = field(default_factory=dict)  # to the recipe's options
+    changes: Mapping[str, Any] = field(default_factory=dict)  # to the options of the recipe or the tuner, and of RowOptions
 
     @property
     def level(self) -> Level | None:
@@ -63,7 +65,7 @@ SYSTEMS: dict[str, System] = {
 
 
 def parse_systems(text: str | None, registry: Mapping[str, Template] = TEMPLATES) -> tuple[System, ...]:
-    """Systems of a comma-separated list of names of SYSTEMS and of ``features/method[:leaves or recipe]``.
+    """Systems of a comma-separated list of names of SYSTEMS and of ``features/method``, each with what it sets after colons.
 
     None is all of SYSTEMS. A list of the second kind alone comes after these; one that names any of SYSTEMS is complete.
     """
@@ -78,28 +80,77 @@ def parse_systems(text: str | None, registry: Mapping[str, Template] = TEMPLATES
 def _system(name: str, registry: Mapping[str, Template]) -> System:
     if name in SYSTEMS:
         return SYSTEMS[name]
-    feature_set, slash, rest = name.partition("/")
-    if not slash and name.partition(":")[0] in BOOSTERS:
-        feature_set, slash, rest = "base", "/", name
-    method, colon, how = rest.partition(":")
-    if not slash:
+    head, *settings = name.split(":")
+    feature_set, slash, method = head.partition("/")
+    if head in SYSTEMS:
+        system = replace(SYSTEMS[head], name=name)
+    elif slash:
+        system = System(name, feature_set, method)
+    else:
         raise InputError(
-            f"unknown system {name!r}: expected one of {', '.join(SYSTEMS)}, or [features/]method[:leaves or recipe]"
+            f"unknown system {name!r}: expected one of {', '.join(SYSTEMS)}, or [features/]method[:recipe, leaves, preset or "
+            "NAME=VALUE]"
         )
-    if method not in METHODS:
+    if system.method not in (*METHODS, "decoder"):
         raise unknown_name(f"method of {name!r}", method, METHODS)
-    if colon and (method not in BOOSTERS or how not in (*LEAF_KINDS, *RECIPES)):
-        raise InputError(
-            f"system {name!r}: expected leaves ({', '.join(LEAF_KINDS)}) or a recipe ({', '.join(RECIPES)}) after ':', "
-            f"of a boosting method; found {how!r}"
-        )
-    if feature_set != "base":
+    if system.feature_set != "base":
         for part in feature_set.split("+"):
             if part not in SETS and part not in registry:
                 raise unknown_name(f"features of {name!r}", part, SETS)
-    if how in RECIPES:
-        return System(name, feature_set, method, recipe=how)
-    return System(name, feature_set, method, leaves=how or None)
+    for setting in settings:
+        system = _with_setting(system, setting)
+    try:
+        _checked(system)
+    except InputError as error:
+        raise InputError(f"system {name!r}: {error}") from None
+    return system
+
+
+def row_options(method: str) -> tuple[type, ...]:
+    """The classes whose options a row of this method can set by NAME=VALUE."""
+    if method in BOOSTERS:
+        return (BoostOptions,)
+    return (TUNER_OPTIONS["pro" if method == "mbr" else method], RowOptions) if method != "decoder" else ()
+
+
+def _with_setting(system: System, setting: str) -> System:
+    """The system with one of the settings after its colons: a recipe, leaves, a preset, or NAME=VALUE."""
+    names = (*LEAF_KINDS, *RECIPES) if system.level else tuple(PRESETS.get(system.method, ()))
+    if system.level and setting in LEAF_KINDS:
+        return replace(system, leaves=setting)
+    if system.level and setting in RECIPES:
+        return replace(system, recipe=setting)
+    if setting in names:
+        return replace(system, changes={**system.changes, **PRESETS[system.method][setting]})
+    name, equals, _ = setting.partition("=")
+    kinds = row_options(system.method)
+    kind = next((kind for kind in kinds if name.replace("-", "_") in named(kind)), None)
+    if not equals or kind is None:
+        options = ", ".join(o.name for kind in kinds for o in options_of(kind))
+        ways = [f"one of {', '.join(names)}"] if names else []
+        ways += [f"NAME=VALUE of {options}"] if options else []
+        raise InputError(f"system {system.name!r}: expected {' or '.join(ways) or 'nothing'} after ':', found {setting!r}")
+    try:
+        return replace(system, changes={**system.changes, **typed(kind, [setting])})
+    except InputError as error:
+        raise InputError(f"system {system.name!r}: {str(error).removeprefix('--set ')}") from None
+
+
+def _checked(system: System) -> None:
+    """Raise for values that the options of a system do not take."""
+    if system.level is not None:
+        recipe(system.recipe, **system.changes)
+        return
+    for kind in row_options(system.method):
+        known = {o.field for o in options_of(kind)}
+        kind(**{name: value for name, value in system.changes.items() if name in known})
+
+
+def split_changes(system: System) -> tuple[dict[str, Any], RowOptions]:
+    """What a system's name sets of its method's options, and of the row's own."""
+    own = asdict(RowOptions())
+    mine = {name: value for name, value in system.changes.items() if name in own}
+    return {name: value for name, value in system.changes.items() if name not in own}, RowOptions(**mine)
 
 
 def ablation_systems() -> tuple[System, ...]:
@@ -129,8 +180,7 @@ MBR_SCALES = (1.0, 0.25, 0.5, 2.0, 4.0)
 PAIRS = {"alpha": (1.0, 0.1), "keep": (100, 300), "l2": (1.0, 100.0)}  # [TA13 footnote 1]: K is 100 or 300
 PAPER = (
     Stage(PAIRS, {"rounds": 0}),  # by the linear model that boosting starts from: PRO's, so trees explain what differs
-    Stage({"leaves": ("constant", "linear"), "max_leaves": (2, 4)}),
-    Stage({"shrinkage": (1.0, 0.5)}),
+    Stage({"leaves": ("constant", "linear"), "max_leaves": (2, 4, 8)}),  # [TA13 section 2.1]: up to 8 leaves
 )
 GRIDS: dict[str, tuple[Stage, ...]] = {
     "decoder": (),
@@ -139,7 +189,7 @@ GRIDS: dict[str, tuple[Stage, ...]] = {
     "mbr": (Stage(PAIRS), Stage({"scale": MBR_SCALES})),
     "mira": (Stage({"c": (0.01, 0.001, 0.1)}),),
     "kbmira": (Stage({"c": (0.01, 0.001, 0.1)}),),
-    "rm": (Stage({"c": (0.01, 0.001), "b": (1.0, 0.5, 2.0)}),),
+    "rm": (Stage({"c": (0.01, 0.001), "b": (1.0, 0.5, 2.0)}), Stage({"d": (0.01, 0.1)})),
     "adagrad": (Stage({"l1": (0.1, 0.01), "eta": (0.02, 0.1)}),),
     "rampion": (Stage({"eta": (1e-4, 1e-3, 1e-5)}),),
     "arow": (Stage({"r": (100.0, 10.0, 1000.0)}),),
@@ -151,9 +201,9 @@ GRIDS: dict[str, tuple[Stage, ...]] = {
 def stages(system: System) -> tuple[Stage, ...]:
     """The system's grid: that of its method, or of [TA13] for its recipe, without what the system's name fixes."""
     grid = PAPER if system.recipe == "paper" else GRIDS[system.method]
-    if system.leaves is None:
-        return grid
-    return tuple(replace(s, grid={k: v for k, v in s.grid.items() if k != "leaves"}) for s in grid)
+    fixed = {*system.changes, *(("leaves",) if system.leaves else ())}
+    open_stages = (replace(s, grid={k: v for k, v in s.grid.items() if k not in fixed}) for s in grid)
+    return tuple(stage for stage in open_stages if stage.grid)
 
 
 @dataclass(frozen=True)
@@ -183,9 +233,13 @@ def fit(system: System, dev: NBest, select: NBest, params: Mapping[str, Any], op
     """The system with these hyper-parameters; select chooses the round or epoch."""
     if system.level is not None:
         return boost(dev, select, boost_options(system, options, params), seed=options.seed, threads=options.threads)
-    from ..tuners.base import Run
+    from ..tuners.base import Run, decoder_weights
 
-    run = Run(seed=options.seed, threads=options.threads, gain=options.gain, metric=options.metric)
+    changes, row = split_changes(system)
+    found = decoder_weights(dev) if row.init == "decoder" else None
+    how: dict[str, Any] = {"seed": options.seed, "threads": options.threads, "gain": options.gain, "metric": options.metric}
+    run = Run(**how, pick=row.pick, init=found[0] if found else None)
+    params = {**changes, **params}
     if system.method != "mbr":
         model: Model = tuner_class(system.method)(**params).fit(dev, select, run)
         return model
@@ -213,6 +267,7 @@ class Found:
     model: Model
     params: dict[str, Any]
     tried: list[dict[str, Any]]  # {params, select} and, where only part of dev was used, {dev: share}
+    seconds: float = 0.0  # of the training that was chosen
 
 
 Report = Callable[[str], None]
@@ -227,16 +282,18 @@ def search(system: System, dev: NBest, select: NBest, options: FitOptions, repor
     scorer = Scorer(select)
     order = np.random.default_rng(options.seed).permutation(len(dev))
     sign = scorer.metric(options.metric).sign
-    memo: dict[str, tuple[float, Model]] = {}
+    memo: dict[str, tuple[float, Model, float]] = {}
     tried: list[dict[str, Any]] = []
 
-    def fitted(params: Mapping[str, Any], stage: Stage, share: float = 1.0) -> tuple[float, Model]:
+    def fitted(params: Mapping[str, Any], stage: Stage, share: float = 1.0) -> tuple[float, Model, float]:
         key = repr((sorted(params.items()), share))
         if key not in memo:
             part = dev if share == 1.0 else dev.take(np.sort(order[: max(1, round(share * len(dev)))]))
+            began = time.monotonic()
             model = fit(system, part, select, params, options)
+            seconds = time.monotonic() - began
             score = scorer.score(choose(system, model, select, threads=options.threads), options.metric).score
-            memo[key] = sign * score, model
+            memo[key] = sign * score, model, seconds
             tried.append({"params": dict(params), "select": score, **({} if share == 1.0 else {"dev": share})})
             what = ", ".join(f"{name} {params[name]}" for name in stage.grid) or "fitted"
             report(f"{what}: {score:.2f}" + ("" if share == 1.0 else f" ({share:.0%} of dev)"))
@@ -250,4 +307,5 @@ def search(system: System, dev: NBest, select: NBest, options: FitOptions, repor
             kept = np.argsort(-np.array(gains), kind="stable")[: -(-len(points) // 2)]
             points, share = [points[k] for k in np.sort(kept)], 2 * share
         chosen = max(points, key=lambda point: fitted({**point, **stage.fixed}, stage)[0])
-    return Found(fitted(chosen, Stage({}))[1], chosen, tried)
+    _, model, seconds = fitted(chosen, Stage({}))
+    return Found(model, chosen, tried, seconds)

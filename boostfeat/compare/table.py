@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,12 @@ from .drawing import intervals_html
 from .systems import System
 
 LISTS = ("dev", "select", "test")
+BESIDE = ("length_ratio", "oracle_gap", "brevity", "precision")  # of scores, what is no metric
+
+
+def reported_lists(given: Iterable[str]) -> list[str]:
+    """The lists that results are of: test, test2, ..., or select where there is no test list."""
+    return [which for which in given if which.startswith("test")] or ["select"]
 
 
 @dataclass(frozen=True)
@@ -43,7 +49,7 @@ class Rows:
 def tabulate(
     systems: Sequence[System],
     states: Mapping[str, Mapping[str, Any]],
-    rows: Rows,
+    rows: Mapping[str, Rows],
     *,
     metric: str,
     baseline: str,
@@ -51,46 +57,66 @@ def tabulate(
     seed: int,
 ) -> Results:
     """results.json: an object for each system, from what is kept of it (``states``) and the statistics of its choices on the
-    reported list: test, or select where there is no test list. Scores are means over runs; the interval and the tests of single
-    outputs are of the first run. ``p_value`` and the interval are by the metric, ``p_values`` and ``confidences`` by all.
+    reported lists: those of test, or select where there is none. Scores are means over runs; the interval and the tests of single
+    outputs are of the first run. ``p_value`` and the interval are by the metric, ``p_values`` and ``confidences`` by all. What
+    stands beside the scores is of the first list; of several, ``tests`` has it for each, and ``mean`` their mean scores.
     """
-    sums = {system.name: bootstrap_sums(rows.of[system.name][0], trials=trials) for system in systems}
+    tested = {which: _tested(systems, own, metric=metric, baseline=baseline, trials=trials) for which, own in rows.items()}
+    reported = next(iter(rows))
     results = Results()
     for system in systems:
         name, state = system.name, states[system.name]
-        p: dict[str, dict[str, float | None]] = {}
-        if baseline in rows.of and name != baseline:
-            p = p_values(rows, baseline, name, sums, trials=trials)
-        runs, of_first = state["scores"], p.get(metric, {})
-        reported = "test" if "test" in runs[0] else "select"
-        own = rows.scored(sums[name])
-        intervals = {m.name: list(confidence_interval(own[m.name], m)) for m in rows.metrics}
+        runs, first = state["scores"], tested[reported][name]
+        of = {which: _mean([scores[which] for scores in runs]) for which in runs[0]}
+        several = {"tests": {w: {**of[w], **tested[w][name]} for w in rows}, "mean": _mean([of[w] for w in rows])}
+        timed = "search_seconds" in state  # release 0.1 kept the time of the search only
+        sd = {m: float(np.std([s[reported][m] for s in runs], ddof=1)) for m in first["confidences"]} if len(runs) > 1 else None
         results.append({
             "name": name,
             "method": system.method,
             "feature_set": system.feature_set,
             "level": system.level,
+            "options": dict(system.changes),
             "features": state["features"],
+            "active": state.get("active"),
             "trees": state["trees"],
+            "epochs": state.get("epochs"),
             "metric": metric,
-            **{which: _mean([scores[which] for scores in runs]) if which in runs[0] else None for which in LISTS},
+            **{which: of.get(which) for which in LISTS},
+            **(several if len(rows) > 1 else {}),
             "reported": reported,
-            "p_value": of_first.get("randomisation"),
-            "p_bootstrap": of_first.get("bootstrap"),
-            "p_stratified": of_first.get("stratified"),
-            "p_values": p,
-            "confidence": intervals[metric],
-            "confidences": intervals,
-            "seconds": state["seconds"],
+            **first,
+            "seconds": state["seconds"] if timed else None,
+            "search_seconds": state["search_seconds" if timed else "seconds"],
             "peak_mb": state["peak_mb"],
             "chosen": state["chosen"],
             "tried": state["tried"],
             "runs": [{"seed": seed + r, **scores} for r, scores in enumerate(runs)],
-            "sd": {m: float(np.std([s[reported][m] for s in runs], ddof=1)) for m in intervals} if len(runs) > 1 else None,
+            "sd": sd,
             "model": state["models"][0] if state["models"] else None,
             "choice": state["choices"][0],
         })  # fmt: skip
     return results
+
+
+def _tested(systems: Sequence[System], rows: Rows, *, metric: str, baseline: str, trials: int) -> dict[str, dict[str, Any]]:
+    """Of each system on a list: p-values against the baseline and confidence intervals, by the metric and by all."""
+    sums = {system.name: bootstrap_sums(rows.of[system.name][0], trials=trials) for system in systems}
+    out = {}
+    for name in sums:
+        compared = baseline in rows.of and name != baseline
+        p = p_values(rows, baseline, name, sums, trials=trials) if compared else {}
+        own, of_metric = rows.scored(sums[name]), p.get(metric, {})
+        intervals = {m.name: list(confidence_interval(own[m.name], m)) for m in rows.metrics}
+        out[name] = {
+            "p_value": of_metric.get("randomisation"),
+            "p_bootstrap": of_metric.get("bootstrap"),
+            "p_stratified": of_metric.get("stratified"),
+            "p_values": p,
+            "confidence": intervals[metric],
+            "confidences": intervals,
+        }
+    return out
 
 
 def p_values(rows: Rows, one: str, other: str, sums: Mapping[str, F64], *, trials: int) -> dict[str, dict[str, float | None]]:
@@ -129,10 +155,14 @@ class Results(list[dict[str, Any]]):
 
 
 def table_rows(results: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
-    """(header, cells) of the table that people read; all columns after dev and select are of the test list, if there is one."""
+    """(header, cells) of the table that people read; all columns after dev and select are of the test list, if there is one.
+
+    Of several test lists the metric is shown of each, with its p-value, and their mean; the rest is of the first.
+    """
     tested = any(r["test"] for r in results)
     metric = results[0].get("metric", "bleu-sbp") if results else "bleu-sbp"
-    seen = [m for r in results[:1] for m in r[r["reported"]] if m not in ("length_ratio", "oracle_gap", metric)]
+    seen = [m for r in results[:1] for m in r[r["reported"]] if m not in (*BESIDE, metric)]
+    more = list(results[0].get("tests") or ())[1:] if results else []
     title = shown(metric)
     several = any(len(r["runs"]) > 1 for r in results)
 
@@ -141,7 +171,8 @@ def table_rows(results: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[li
 
     header = ["system", "features", "dev", *(["select", title] if tested else [f"select {title}"]),
               *(["sd"] if several else []), "95%", *map(shown, seen), "length", "oracle gap", "p (AR)", "p (boot)",
-              *(["p (strat)"] if several else []), "seconds", "MB"]  # fmt: skip
+              *(["p (strat)"] if several else []), *(part for which in more for part in (which, f"{which} p (AR)")),
+              *(["mean"] if more else []), "seconds", "search", "MB"]  # fmt: skip
     rows = []
     for r in results:
         test, low_high = r[r["reported"]], r["confidence"]
@@ -160,7 +191,10 @@ def table_rows(results: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[li
             number(r["p_value"], 4),
             number(r["p_bootstrap"], 4),
             *([number(r["p_stratified"], 4)] if several else []),
+            *(number(v, d) for w in more for v, d in ((r["tests"][w][metric], 2), (r["tests"][w]["p_value"], 4))),
+            *([number(r["mean"][metric])] if more else []),
             number(r["seconds"], 1),
+            number(r.get("search_seconds"), 1),
             number(r["peak_mb"], 0),
         ])  # fmt: skip
     return header, rows
@@ -172,7 +206,7 @@ def fitting(header: list[str], rows: list[list[str]], *, width: int) -> tuple[li
     Those a reader misses least are left out first, metrics besides the first two from the last one on.
     """
     metrics = header[header.index("95%") + 1 : header.index("length")]
-    spared = ["MB", "p (boot)", "oracle gap", "length", *metrics[:0:-1], "dev", "seconds", "95%", *metrics[:1]]
+    spared = ["MB", "search", "p (boot)", "oracle gap", "length", *metrics[:0:-1], "dev", "seconds", "95%", *metrics[:1]]
     kept, left_out = list(range(len(header))), []
     for name in spared:
         if sum(2 + max(len(row[c]) for row in (header, *rows)) for c in kept) - 2 <= width:
@@ -182,8 +216,19 @@ def fitting(header: list[str], rows: list[list[str]], *, width: int) -> tuple[li
     return [header[c] for c in kept], [[row[c] for c in kept] for row in rows], left_out
 
 
-def markdown_table(results: Sequence[Mapping[str, Any]]) -> str:
-    header, rows = table_rows(results)
+def markdown_table(results: Sequence[Mapping[str, Any]], signatures: Mapping[str, str] | None = None) -> str:
+    """The table, below it rows that are one run, and the signature of every metric."""
+    notes = [f"- {name} and {other} are one run" for name, other in same_rows(results)]
+    notes += [f"- {shown(name)}: `{signature}`" for name, signature in (signatures or {}).items()]
+    return markdown(*table_rows(results)) + ("\n" + "\n".join(notes) + "\n" if notes else "")
+
+
+def same_rows(results: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """(a row's name, an earlier one's) where both are the same run."""
+    return [(str(row["name"]), str(row["same_as"])) for row in results if row.get("same_as")]
+
+
+def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = [header, ["---", *["---:"] * (len(header) - 1)], *rows]
     return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 RayAt = tuple[float, float, float]
+Start = tuple[RayAt, tuple[float, int]]  # of a line search: ray(0), and what the scale of the tree is made of
 
 
 def in_order(numbers: Any) -> Any:
@@ -233,8 +234,8 @@ class BlockRange:
         size[self._adopted] = 0.0
         return [(target[self._guests], self.g[self._adopted], float(size.max(initial=0.0)), float(size.sum()))]
 
-    def aim(self, tree: Tree, h: F64) -> list[RayAt]:
-        """Prepare the line search along a tree, which gives h of the rows here. Gives where it starts: ray(0)."""
+    def aim(self, tree: Tree, h: F64) -> list[Start]:
+        """Prepare the line search along a tree, which gives h of the rows here. Gives where it starts."""
         if self._own is not None:
             every = np.empty(len(self.counts))
             every[self._own], every[self._guests] = h, tree.predict(self._table)  # type: ignore[arg-type]
@@ -242,7 +243,7 @@ class BlockRange:
         self._direction = self.space.sum(h)
         at = self.round_loss.hyps
         self._rays = self.round_loss.loss.block_rays(self.scores[at], self._direction[at])
-        return self.ray(0.0)
+        return list(zip(self.ray(0.0), self.round_loss.loss.told_apart(self._direction[at]), strict=True))
 
     def ray(self, rho: float) -> list[RayAt]:
         return self._rays(rho)

@@ -25,7 +25,7 @@ from ..tuners.adaptive import ROUNDING, Differences, mean_squares, minibatches, 
 from ..tuners.base import EpochLog, Features, Run, step_factors
 from ..tuners.linear import LinearProblem
 from ..tuners.margin import Limits, Lists, health, start_weights
-from ..tuners.mira import Choice, Mira, Trace, first_choice, learner_pass, mix, summary
+from ..tuners.mira import Choice, Mira, Trace, context_scale, first_choice, learner_pass, mix, oracle_and_prediction, summary
 from ..tuners.pro import Pro, no_pairs, seed_of
 from ..tuners.relative_margin import RelativeMargin
 from .block_range import BlockRange, cut_part
@@ -71,9 +71,11 @@ class _Log(EpochLog):
         super().__init__(Features(names, np.zeros((0, len(dev.global_names))), SparseRows.empty(0)), dev, select, run)
         self.workers = workers
 
+    def dev_choice(self, w: F64) -> I64:
+        return np.concatenate(self.workers.each(BlockRange.linear_choice, self.features.named(w)))
+
     def dev_score(self, w: F64) -> float:
-        chosen = np.concatenate(self.workers.each(BlockRange.linear_choice, self.features.named(w)))
-        return self.scorer.score(chosen, self.run.metric).score
+        return self.scorer.score(self.dev_choice(w), self.run.metric).score
 
 
 class _Learner:
@@ -150,8 +152,7 @@ class MarginData(_Sentences):
         """One pass from weights w; best [S] and sums are of the corpus' 1-bests in the epoch before."""
         n = len(self.nbest)
         x = Lists.of(self.nbest, self.features, self.run.gain)
-        own = best[self.first : self.first + n]
-        own = np.where(own >= 0, own - self.first_hyp, -1)
+        own = self._within(best)
         trace = Trace(best=own, plus=np.full(n, -1), minus=np.full(n, -1), spread=np.full(n, np.nan))
         rng = self.generator(epoch)
         sentences = rng.permutation(n)
@@ -160,8 +161,22 @@ class MarginData(_Sentences):
         mine, past, own_sums = w.copy(), np.zeros(len(w)), sums.copy()
         factor = step_factors(self.features, self.run)
         moves = learner_pass(x, order, self.gains, choice, limits, mine, past, factor, own_sums, trace, x.longest, x.n_scratch)
-        best, plus, minus = (np.where(h >= 0, h + self.first_hyp, -1) for h in trace[:3])
+        best, plus, minus = map(self._outside, trace[:3])
         return moves, mine, mine - past / max(len(order), 1), Trace(best, plus, minus, trace.spread)
+
+    def ends(self, w: F64, best: I64, sums: F64, choice: Choice) -> tuple[I64, I64]:
+        """Oracles and predictions of its sentences under weights w, whose 1-bests are best [S] and their statistics sums."""
+        x = Lists.of(self.nbest, self.features, self.run.gain)
+        plus, minus = oracle_and_prediction(x, self._within(best), self.gains, choice, w, sums.copy())
+        return self._outside(plus), self._outside(minus)
+
+    def _within(self, chosen: I64) -> I64:
+        """Hypotheses of the corpus as its own."""
+        own = chosen[self.first : self.first + len(self.nbest)]
+        return np.where(own >= 0, own - self.first_hyp, -1)
+
+    def _outside(self, chosen: I64) -> I64:
+        return np.where(chosen >= 0, chosen + self.first_hyp, -1)
 
 
 class _Margin(_Learner):
@@ -183,7 +198,7 @@ class _Margin(_Learner):
     def epochs(self) -> None:
         tuner, log = self.tuner, self.log
         limits = tuner.limits()
-        scale = tuner.context_scale or float(np.count_nonzero(np.diff(self.dev.hyp_ptr))) or 1.0
+        scale = context_scale(tuner, int(np.count_nonzero(np.diff(self.dev.hyp_ptr))))
         for epoch in range(len(log.history) + 1, tuner.epochs + 1):
             choice = first_choice(tuner)._replace(scale=scale if epoch > 1 else 0.0)
             rows = log.scorer.rows(self.best, self.run.gain)[self.best >= 0]
@@ -193,8 +208,16 @@ class _Margin(_Learner):
             mean = self.mean + (epoch_mean - self.mean) / epoch
             trace = Trace(*(np.concatenate(column) for column in zip(*(part[3] for part in found), strict=True)))
             note = health(epoch, w, started=self.started, moves=moves)
-            log.record(epoch, mean if tuner.average else w, **summary(log, trace), moves=moves, **note)
+            kept = mean if tuner.average else w
+            log.record(epoch, kept, **summary(log, trace, self._ends(kept, choice)), moves=moves, **note)
             self.w, self.mean, self.best = w, mean, trace.best
+
+    def _ends(self, w: F64, choice: Choice) -> tuple[I64, I64]:
+        """Oracles and predictions under these weights."""
+        best = self.log.dev_choice(w)
+        sums = exact_sums(self.log.scorer.rows(best, self.run.gain)[best >= 0]).sum(axis=0, dtype=np.float64)
+        plus, minus = zip(*self.workers.shards(MarginData.ends, w, best, sums, choice), strict=True)
+        return np.concatenate(plus), np.concatenate(minus)
 
     def model(self) -> Model:
         model = self.log.model(self.tuner, self._method)

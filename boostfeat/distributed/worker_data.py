@@ -21,12 +21,12 @@ from ..lists.learnable import learnable
 from ..lists.precision import precision_of
 from ..lists.store import read_store
 from ..losses.line_search import minimise_ray
-from ..losses.pairwise import add_up
+from ..losses.pairwise import add_up, step_penalty
 from ..trees.binning import Bins, Borders, Scale, columns_of, value_masses
 from ..trees.growing import Grower
 from ..trees.growing_kernels import divide, on_grid, slope_sums, sums
 from ..trees.tree import Tree, leaf_outputs
-from .block_range import BlockRange, RayAt
+from .block_range import BlockRange, RayAt, Start
 from .shares import Share, versions
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ class WorkerData:
             self._leaves = splits, self._grower.leaf_of(splits)
         return self._leaves[1]
 
-    def aim(self, tree: Tree, splits: list[Split], on: int) -> list[RayAt]:
+    def aim(self, tree: Tree, splits: list[Split], on: int) -> list[Start]:
         """Prepare the line search along a tree of these splits. Gives where it starts."""
         x = None if on < 0 else np.ascontiguousarray(self._x[:, on], np.float64)
         h = leaf_outputs(self._leaf_of(splits), value=tree.value, intercept=tree.intercept, x=x)
@@ -243,9 +243,10 @@ def _joined(arrays: list[Any]) -> Any:
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
 
-def search(start: list[RayAt], at: Callable[[float], list[RayAt]], *, l2: float) -> float:
-    """ρ = argmin Ψ(F + ρ h) + l2/2 ρ², the rays being those of blocks."""
-    return minimise_ray(lambda rho: add_up(at(rho) if rho else start), l2=l2)
+def search(start: list[Start], at: Callable[[float], list[RayAt]], *, l2: float) -> float:
+    """ρ = argmin Ψ(F + ρ h) + l2/2 (s ρ)², the rays and what the scale s is made of being those of blocks."""
+    rays, told_apart = zip(*start, strict=True) if start else ((), ())
+    return minimise_ray(lambda rho: add_up(at(rho) if rho else rays), l2=step_penalty(l2, told_apart))
 
 
 class RowGrower(Grower):

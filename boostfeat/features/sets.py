@@ -53,6 +53,8 @@ TEMPLATES: dict[str, Template] = {
     "bi": sparse.bigram,
     "lo": sparse.reordering,
     "cx": sparse.context,
+    "ro": sparse.phrase_reordering,
+    "cu": sparse.context_with_unknown,
 }
 
 # What induce takes by itself for lists of words: those that were measured (examples/results.md)
@@ -86,5 +88,8 @@ SETS: dict[str, tuple[str, ...]] = {
     "consensus": ("agreement", "support", "mbr"),
     "words-basic": _BASIC,
     "words": (*_BASIC, "around", "lm", "w", "ws"),
+    "e12": ("wp", "ins", "bi"),  # [E12 3.3]
+    "g13": ("pt", "al", "del", "ro"),  # [G13 4.1]: PT, AL, LO
+    "emr13": ("id", "shape", "un", "cu"),  # [EMR13 4.2]
 }
 ON_REQUEST = ("phrase table", "bitext")  # a set leaves out templates that read these where they are not given, without a word

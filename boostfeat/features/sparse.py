@@ -19,7 +19,7 @@ from .context import Rows
 from .lexical import most_frequent, top_words
 from .registry import Sparse, template
 
-START, END = "<s>", "</s>"
+START, END, UNKNOWN = "<s>", "</s>", "unk"
 
 
 def indicators(row: I64, texts: Strings) -> Sparse:
@@ -166,7 +166,7 @@ def reordering(rows: Rows) -> Sparse:
     """Reordering class with each edge word of the phrases: ``lo:<swap|src.first=talo`` [G13 LO].
 
     Eight classes: monotone, swap, discontinuous after the previous (<) and before the following unit (>); and the simpler
-    monotone or not.
+    monotone or not, of which the first says what ``<mono`` does. Models of release 0.1 have it; ``ro`` is the paper's.
     """
     row = np.arange(len(rows))
     classes: list[tuple[str, Array]] = []
@@ -188,6 +188,23 @@ def reordering(rows: Rows) -> Sparse:
     return together(*parts)
 
 
+@template("ro", kind="contextual", reads=("source phrase", "target phrase", "previous span", "following span"))
+def phrase_reordering(rows: Rows) -> Sparse:
+    """Reordering class with the phrase pair: ``ro:<swap|talo|house`` [G13 LO].
+
+    Four classes after the previous (<) and four before the following unit (>): monotone, swap, discontinuous, and not monotone.
+    """
+    pair = concat(rows.src.joined(), "|", rows.tgt.joined())
+    parts = []
+    for side, gap, swap in (("<", rows["back"], rows["back_swap"]), (">", rows["ahead"], rows["ahead_swap"])):
+        mono = gap == 0
+        classes = {"mono": mono, "swap": ~mono & (swap == 0), "disc": ~mono & (swap != 0), "nonmono": ~mono}
+        for name, of in classes.items():
+            row = np.flatnonzero(of)
+            parts.append(indicators(row, concat(f"{side}{name}|", take_strings(pair, row))))
+    return together(*parts)
+
+
 def _learn_pairs(rows: Rows, counts: I64, *, top: int = 300) -> dict[str, Any]:
     found = al.compute(rows)
     assert isinstance(found, Sparse)
@@ -203,23 +220,48 @@ def _learn_pairs(rows: Rows, counts: I64, *, top: int = 300) -> dict[str, Any]:
 )
 def context(rows: Rows, *, pairs: list[str]) -> Sparse:
     """The most frequent linked word pairs with the source word before or after: ``cx:talo|house|-iso`` [EMR13]."""
+    return _in_context(rows, pairs, others=False)
+
+
+@template(
+    "cu",
+    kind="contextual",
+    reads=("source phrase", "target phrase", "alignment", "span", "source sentence"),
+    learn=_learn_pairs,
+)
+def context_with_unknown(rows: Rows, *, pairs: list[str]) -> Sparse:
+    """The same, all other pairs and words as one: ``cu:talo|house|-iso``, ``cu:unk|+talo``, ``cu:unk|-unk`` [EMR13 4.2]."""
+    return _in_context(rows, pairs, others=True)
+
+
+def _in_context(rows: Rows, pairs: list[str], *, others: bool) -> Sparse:
+    """Linked word pairs with their source neighbours; ``others``: what is not among the frequent ones counts as UNKNOWN."""
     found = al.compute(rows)
     assert isinstance(found, Sparse)
-    frequent = (positions(found.names, strings(pairs)) >= 0)[found.idx]
+    frequent = positions(found.names, strings(pairs)) >= 0
+    if others:
+        pair_names = pa.concat_arrays([found.names.cast(pa.large_string()), strings([UNKNOWN])])
+        found = Sparse(found.row, pair_names, np.where(frequent[found.idx], found.idx, len(found.names)))
+        frequent = np.ones(len(pair_names), bool)
     # a unit that does not cover as many words as it has (a rule with gaps) does not say where its words are
     plain = (rows["end"] - rows["start"] == rows.src.counts)[found.row]
-    kept = np.flatnonzero(frequent & plain)
+    kept = np.flatnonzero(frequent[found.idx] & plain)
     row, at = found.row[kept], rows["start"][found.row[kept]] + rows.links.src[kept]
     sentences = rows.sentences
     n = len(sentences.names)
-    names = pa.concat_arrays([sentences.names, strings([START, END])])
+    names = pa.concat_arrays([sentences.names, strings([START, END, UNKNOWN])])
+    rare = np.zeros(n + 3, bool)
+    if others:
+        words = strings(sorted({pair.rpartition("|")[0] for pair in pairs}))
+        rare[:n] = positions(sentences.names, words) < 0
     begin, end = sentences.ptr[:-1][rows["sent"][row]], sentences.ptr[1:][rows["sent"][row]]
     parts = []
     for sign, step, edge in (("|-", -1, n), ("|+", 1, n + 1)):
         place = begin + at + step
         inside = (place >= begin) & (place < end)
         word = np.where(inside, sentences.ids[np.where(inside, place, 0)] if len(sentences.ids) else 0, edge)
-        distinct, idx = np.unique(found.idx[kept] * (n + 2) + word, return_inverse=True)
-        texts = concat(take_strings(found.names, distinct // (n + 2)), sign, take_strings(names, distinct % (n + 2)))
+        word = np.where(rare[word], n + 2, word)
+        distinct, idx = np.unique(found.idx[kept] * (n + 3) + word, return_inverse=True)
+        texts = concat(take_strings(found.names, distinct // (n + 3)), sign, take_strings(names, distinct % (n + 3)))
         parts.append(Sparse(row, texts, idx))
     return together(*parts)

@@ -39,7 +39,7 @@ from ..tuners.adagrad import Adagrad
 from ..tuners.adaptive import Differences, Weights
 from ..tuners.base import Features, Groups, Run, step_factors
 from ..tuners.margin import Lists, health
-from ..tuners.mira import Mira, Trace, first_choice, learner_pass
+from ..tuners.mira import Mira, Trace, context_scale, first_choice, learner_pass
 from ..tuners.relative_margin import RelativeMargin
 from .decoders import Corpus
 from .features import LoopFeatures, with_names, without_names
@@ -347,7 +347,7 @@ def mira_epoch(
     """
     choice = first_choice(tuner)
     if epoch > 1:
-        choice = choice._replace(scale=tuner.context_scale or float(len(state.rows)))
+        choice = choice._replace(scale=context_scale(tuner, len(state.rows)))
     limits = tuner.limits()
     parts = np.array_split(np.random.default_rng([seed, epoch]).permutation(len(state.rows)), tuner.shards)
     first, done = padded(fresh.vector(), len(state.w)), list[int]()

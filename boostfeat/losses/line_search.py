@@ -1,4 +1,4 @@
-"""The line search of boosting: ρ = argmin Ψ(F + ρ h) + l2/2 ρ²  [TA13 figure 3 line 5, section 2.3]."""
+"""The line search of boosting: ρ = argmin Ψ(F + ρ h) + l2/2 (s ρ)²  [TA13 figure 3 line 5, section 2.3]."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import numpy as np
 from numba import njit
@@ -12,6 +13,7 @@ from ..core.fast_exp import exp_nonpositive
 from .loss import Ray
 from .pairs import Pairs
 
+FLOOR = 1e-12  # a difference this small beside the largest value of a feature is the rounding of sums
 _PRODUCT = 500  # factors between 1 and 2: their product is a number, and one logarithm does for all of them
 
 
@@ -95,6 +97,21 @@ def _pair_sums(margin, e, dz, weight):  # type: ignore[no-untyped-def]
     return value + np.log(product), first, second
 
 
+@njit(cache=True, nogil=True)
+def _told_apart(better, worse, direction):  # type: ignore[no-untyped-def]
+    """(Σ d_k², how many) of the differences d = P direction of the pairs that the direction tells apart."""
+    peak = 0.0
+    for k in range(len(better)):
+        peak = max(peak, abs(direction[better[k]]), abs(direction[worse[k]]))
+    squares, n = 0.0, 0
+    for k in range(len(better)):
+        change = _margin(better, worse, direction, k)
+        if abs(change) > FLOOR * peak:
+            squares += change * change
+            n += 1
+    return squares, n
+
+
 class PairwiseLogLoss:
     """Ψ = Σ_k log(1 + exp(-z_k)),  z = P scores;  dΨ/dscores = -P' σ(-z)       [HM11], [TA13 section 2.3, appendix A]"""
 
@@ -112,6 +129,11 @@ class PairwiseLogLoss:
         exp_nonpositive(e)
         _pair_gradient(self.pairs.better, self.pairs.worse, self.weight, margin, e, out)
         return out
+
+    def told_apart(self, direction: F64) -> list[tuple[float, int]]:
+        """Of the pairs of each block that the direction [H] tells apart: the sum of squared differences, and their number."""
+        better, worse, cuts = self.pairs.better, self.pairs.worse, self.cuts.tolist()
+        return [_told_apart(better[a:b], worse[a:b], direction) for a, b in pairwise(cuts)]
 
     def ray(self, scores: F64, direction: F64) -> Ray:
         blocks = self.block_rays(scores, direction)
@@ -143,6 +165,19 @@ class PairwiseLogLoss:
             return out
 
         return at
+
+
+def step_penalty(l2: float, blocks: Sequence[tuple[float, int]]) -> float:
+    """l2 s²: the penalty on ρ that is l2 on the scale of standardised features, from ``told_apart`` of every block.
+
+    s is the root mean square of the differences of h over the pairs it tells apart, the scale by which the linear fit
+    standardises a feature (tuners.linear): one l2 means the same for a weight, for trees of phrases and of hypotheses, and for
+    leaves of any kind, whatever units h is in.
+    """
+    squares, n = 0.0, 0
+    for own, count in blocks:
+        squares, n = squares + own, n + count
+    return l2 * squares / n if n else l2
 
 
 def add_up(blocks: Sequence[tuple[float, float, float]]) -> tuple[float, float, float]:

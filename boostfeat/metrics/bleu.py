@@ -284,6 +284,12 @@ def corpus_bleu(sums: Array, *, strict: bool = False) -> F64:
     return np.where(alive, bleu, 0.0)
 
 
+def brevity_penalty(sums: Array, *, strict: bool = False) -> float:
+    """BP of corpus statistics [11]: BLEU is this times its precision."""
+    length, ref_len = float(sums[10 if strict else 8]), float(sums[9])
+    return 1.0 if length >= ref_len else float(np.exp(1 - ref_len / length)) if length else 0.0
+
+
 def sentence_bleu(stats: Array, *, alpha: float = 1.0) -> F64:
     """Smoothed sentence BLEU [...] (0..1) of statistics [..., 6]: BLEU+1 for alpha = 1 [LO04], BLEU+alpha else.
 

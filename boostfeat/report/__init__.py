@@ -30,6 +30,7 @@ def gather(run: Run) -> dict[str, Any]:
         "lengths": lengths(run),
         "sentences": sentences(run),
         "experiments": experiments(run),
+        "paper": run.paper,
         "reproduction": reproduction(run),
     }
 

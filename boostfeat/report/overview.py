@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from ..compare.table import BESIDE
 from ..core.arrays import F64, I64, Array
 from ..core.errors import InputError
 from ..core.text import split_words
 from ..lists.choices import chosen_stats, texts
 from ..lists.nbest import strings
-from ..metrics.bleu import HYP_LEN, REF_LEN, corpus_bleu, sum_stats
+from ..metrics.bleu import HYP_LEN, REF_LEN, brevity_penalty, corpus_bleu, sum_stats
 from ..metrics.metric import shown
 from ..metrics.significance import approximate_randomisation, exact_sums
 from .run import Run, System
@@ -26,7 +27,7 @@ SETS = ("dev", "select", "test")
 def metric(run: Run) -> dict[str, Any]:
     """What the page is about, and what else there is."""
     first = run.systems[0].row.get("test") or {}
-    names = [name for name in first if name not in (run.metric.name, "length_ratio", "oracle_gap")]
+    names = [name for name in first if name not in (run.metric.name, *BESIDE)]
     return {
         "name": run.metric.name,
         "title": shown(run.metric.name),
@@ -73,7 +74,8 @@ def results(run: Run) -> list[dict[str, Any]]:
     keys = ("name", "method", "feature_set", "level", "features", "trees", "p_value", "p_bootstrap", "p_stratified", "confidence")
     return [
         {
-            **{key: s.row.get(key) for key in (*keys, "seconds", "peak_mb", "sd")},
+            **{key: s.row.get(key) for key in (*keys, "seconds", "search_seconds", "peak_mb", "sd", "same_as")},
+            "more": _more_tests(s, name),
             **{which: dict(s.row.get(which) or {}) for which in SETS},
             "gain": None if s is run.linear else _difference(_metric(s, "test", name), base),
             "runs": len(s.row.get("runs") or ()) or 1,
@@ -224,8 +226,8 @@ def lengths(run: Run) -> dict[str, Any]:
                 "system": name,
                 "ratio": float(sums[8] / sums[9]) if sums[9] else None,
                 "precision": 100 * precision,
-                "bp": float(corpus_bleu(sums)) / precision if precision else 0.0,
-                "strict_bp": float(corpus_bleu(sums, strict=True)) / precision if precision else 0.0,
+                "bp": brevity_penalty(sums),
+                "strict_bp": brevity_penalty(sums, strict=True),
                 "shift": {int(k): int(n) for k, n in zip(*np.unique(np.clip(shift, -8, 8), return_counts=True), strict=True)},
                 "mean_shift": float(shift.mean()) if len(shift) else 0.0,
                 "shorter": float((shift < 0).mean()) if len(shift) else 0.0,
@@ -285,6 +287,13 @@ def _label(starts: tuple[int, ...], k: int) -> str:
 
 def _word_counts(texts: Any) -> I64:
     return np.array([len(split_words(text)) for text in texts.to_pylist()], np.int64)
+
+
+def _more_tests(system: System, metric: str) -> list[tuple[str, float | None]]:
+    """The metric on the test lists after the first, and the mean of all."""
+    tests = system.row.get("tests") or {}
+    further = [(which, scores.get(metric)) for which, scores in list(tests.items())[1:]]
+    return [*further, ("mean", (system.row.get("mean") or {}).get(metric))] if further else []
 
 
 def _metric(system: System, which: str, metric: str) -> float | None:

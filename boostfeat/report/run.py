@@ -52,6 +52,10 @@ class _Row(msgspec.Struct):
     chosen: dict[str, Any] | None = None
     tried: list[Any] | None = None
     runs: list[Any] | None = None
+    tests: dict[str, dict[str, Any]] | None = None
+    mean: Scores = None
+    search_seconds: float | None = None
+    same_as: str | None = None
 
 
 class _Config(msgspec.Struct):
@@ -65,6 +69,22 @@ class _Config(msgspec.Struct):
     inputs: dict[str, dict[str, Any]] | None = None
     signatures: dict[str, str] | None = None
     versions: dict[str, str | None] | None = None
+
+
+class _PaperTable(msgspec.Struct):
+    title: str
+    finding: str
+    header: list[str]
+    rows: list[list[str]]
+
+
+class _Paper(msgspec.Struct):
+    """The same of paper.json."""
+
+    title: str
+    tables: list[_PaperTable]
+    differs: list[str]
+    rows: dict[str, str]
 
 
 class _Curve(msgspec.Struct):
@@ -103,6 +123,7 @@ class Run:
     config: Mapping[str, Any]
     strategies: tuple[Mapping[str, Any], ...] = ()  # MIRA's strategy grid: oracle, prediction, history
     spreads: tuple[Mapping[str, Any], ...] = ()  # of RM and MIRA: name, history
+    paper: Mapping[str, Any] | None = None  # its tables, where the run is a paper's experiment
 
     def system(self, name: str) -> System | None:
         return next((s for s in self.systems if s.name == name), None)
@@ -205,7 +226,9 @@ def load_run(folder: str | Path, *, test: str | Path | None = None, maker: Featu
         raise InputError(f"{folder}: expected a test list with sentences, found an empty one")
     systems = tuple(_system(folder, row, nbest, maker) for row in rows)
     strategies = _optional(folder / "strategy-grid.json", "strategies")
-    return Run(folder, systems, nbest, config, strategies, _optional(folder / "spread.json", "systems"))
+    return Run(
+        folder, systems, nbest, config, strategies, _optional(folder / "spread.json", "systems"), _paper(folder / "paper.json")
+    )
 
 
 def _test_path(folder: Path, config: Mapping[str, Any], given: str | Path | None) -> Path:
@@ -285,6 +308,15 @@ def _optional(path: Path, key: str) -> tuple[Mapping[str, Any], ...]:
         rows = [{"name": name, "history": history} for name, history in obj.items()]
     _shaped(rows, list[_Curve], path, f"{key}: a list of objects with a history")
     return tuple(rows)  # type: ignore[arg-type]
+
+
+def _paper(path: Path) -> Mapping[str, Any] | None:
+    """The tables of a paper's experiment; None where the run is none."""
+    if not path.exists():
+        return None
+    obj = _object(_json(path), path)
+    _shaped(obj, _Paper, path, "the tables of a paper")
+    return obj
 
 
 def _json(path: Path) -> Any:

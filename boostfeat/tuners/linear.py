@@ -16,7 +16,7 @@ from ..core.feature_table import linear_scores
 from ..lists.nbest import NBest
 from ..losses.loss import Loss
 from ..losses.pairs import Pairs, pairs_for, split_pairs
-from ..losses.pairwise import PairwiseLogLoss
+from ..losses.pairwise import FLOOR, PairwiseLogLoss
 from .options import ProOptions
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 CHUNK = 1 << 16  # pairs whose feature differences are held at a time
-FLOOR = 1e-12  # a difference this small beside the feature's largest value is the rounding of sums
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import numpy as np
 from numba import njit
 
 from ..core.arrays import F64, I64
+from ..lists.choices import best_choice
 from ..lists.nbest import NBest
 from ..metrics.sums import add_row, context_gain
 from ..model.model import Model
@@ -158,7 +159,7 @@ def train(tuner: Any, limits: Limits, nbest: NBest, select: NBest | None, run: R
     nobody = np.full(len(nbest), -1)
     trace = Trace(best=nobody.copy(), plus=nobody.copy(), minus=nobody.copy(), spread=np.full(len(nbest), np.nan))
     choice = first_choice(tuner)
-    scale = tuner.context_scale or float(np.count_nonzero(np.diff(nbest.hyp_ptr))) or 1.0
+    scale = context_scale(tuner, int(np.count_nonzero(np.diff(nbest.hyp_ptr))))
     rng = np.random.default_rng(run.seed)
     parts = np.array_split(rng.permutation(len(nbest)), tuner.shards)
 
@@ -174,9 +175,18 @@ def train(tuner: Any, limits: Limits, nbest: NBest, select: NBest | None, run: R
             mean += (epoch_mean - mean) / epoch
             kept = mean if tuner.average else w
             note = health(epoch, w, started=started, moves=moves)
-            log.record(epoch, kept, **summary(log, trace), moves=moves, **note)
+            best = best_choice(nbest, features.scores(kept))
+            ends = oracle_and_prediction(x, best, gains, choice, kept, x.rows[best[best >= 0]].sum(axis=0, dtype=np.float64))
+            log.record(epoch, kept, **summary(log, trace, ends), moves=moves, **note)
             choice = choice._replace(scale=scale)
     return log.model(tuner, method)
+
+
+def context_scale(tuner: Any, n_lists: int) -> float:
+    """What multiplies gains in context after epoch 1: a number, the lists of all, or those that a learner sees."""
+    if tuner.context_scale == "shard":
+        return max(1.0, n_lists / tuner.shards)
+    return float(tuner.context_scale or n_lists or 1)
 
 
 def mix(w: F64, learned: list[tuple[int, F64, F64]]) -> tuple[int, F64, F64]:
@@ -188,12 +198,28 @@ def mix(w: F64, learned: list[tuple[int, F64, F64]]) -> tuple[int, F64, F64]:
     return sum(moves), w + sum(v - w for v in last) / len(last), w + sum(v - w for v in mean) / len(mean)
 
 
-def summary(log: EpochLog, trace: Trace) -> dict[str, float]:
-    """The corpus score of the epoch's oracles and predictions by what is learnt, and the spread of [EMR13 section 6]."""
+def oracle_and_prediction(x: Lists, best: I64, gains: F64, choice: Choice, w: F64, sums: F64) -> tuple[I64, I64]:
+    """([S], [S]) y+ and y- of one weight vector for all sentences: a pass whose steps are 0.
+
+    IN best [S], the 1-best under w, and sums, the statistics of all of them: what gains are in the context of.
+    """
+    n = len(best)
+    trace = Trace(best=best.copy(), plus=np.full(n, -1), minus=np.full(n, -1), spread=np.full(n, np.nan))
+    still, factor = Limits(c=0.0, bound=inf, d=0.0, max_iter=0), np.ones(len(w))
+    learner_pass(x, np.arange(n), gains, choice, still, w.copy(), np.zeros(len(w)), factor, sums, trace, x.longest, x.n_scratch)
+    return trace.plus, trace.minus
+
+
+def summary(log: EpochLog, trace: Trace, ends: tuple[I64, I64]) -> dict[str, float]:
+    """The metric of oracles and predictions under the weights of the epoch's row, and the spread of its pass [EMR13 section 6].
+
+    Deviation: [E12] draws those of the weights as they move. Here dev, oracle and prediction are of one weight vector, so that
+    prediction-based updates (pb) have the model's best for prediction, as in its Figures 3 and 5.
+    """
     spread = trace.spread[~np.isnan(trace.spread)]
     return {
-        "oracle": log.scorer.score(trace.plus, log.run.gain).score,
-        "prediction": log.scorer.score(trace.minus, log.run.gain).score,
+        "oracle": log.scorer.score(ends[0], log.run.metric).score,
+        "prediction": log.scorer.score(ends[1], log.run.metric).score,
         "spread_mean": float(spread.mean()) if len(spread) else 0.0,
         "spread_sd": float(spread.std()) if len(spread) else 0.0,
     }

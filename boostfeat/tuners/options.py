@@ -32,7 +32,9 @@ class MiraOptions(_Checked):
     epochs: int = option(20, "Passes; pro: fits averaged, mert: rounds of starts", least=1, group=METHOD)
     average: bool = option(True, "The mean of the weights after each sentence, or the last", flag="average/last", rare=True)
     shards: int = option(1, "Learners, mixed after each epoch", least=1, symbol="n", rare=True)
-    context_scale: float | None = option(None, "Scale of BLEU in context; none: the number of lists", above=0, rare=True)
+    context_scale: float | str | None = option(
+        None, "Scale of BLEU in context; none: the number of lists; shard: of a learner's", above=0, words=("shard",), rare=True
+    )
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ class RelativeMarginOptions(_Checked):
     epochs: int = same(MiraOptions, "epochs")
     average: bool = same(MiraOptions, "average")
     shards: int = same(MiraOptions, "shards")
-    context_scale: float | None = same(MiraOptions, "context_scale")
+    context_scale: float | str | None = same(MiraOptions, "context_scale")
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from synthetic import SyntheticOptions, synthetic_nbest, worth
 
 from boostfeat.boosting.boost import boost, run_rounds
 from boostfeat.boosting.options import BoostOptions
+from boostfeat.boosting.round_loss import RoundLoss
 from boostfeat.core.arrays import owners
 from boostfeat.core.errors import InputError
 from boostfeat.formats import read
@@ -77,12 +78,27 @@ def test_first_round_by_the_formulas(dev):
     for node in tree.leaves:
         assert tree.value[node] == pytest.approx(y[leaf == node].sum() / counts[leaf == node].sum(), rel=1e-9)
     step = dev.A @ tree.value[leaf]
+    apart = p @ step
+    scale = np.sqrt(np.mean(apart[np.abs(apart) > 1e-9] ** 2))
 
     def objective(rho: float) -> float:
-        return float(np.logaddexp(0, -(p @ (scores + rho * step))).sum() + FAST.l2 / 2 * rho**2)
+        return float(np.logaddexp(0, -(p @ (scores + rho * step))).sum() + FAST.l2 / 2 * (scale * rho) ** 2)
 
     assert objective(tree.weight) <= min(objective(tree.weight * (1 + e)) for e in (-1e-3, 1e-3)) + 1e-9
-    assert model.history[1]["loss"] * len(pairs) == pytest.approx(objective(tree.weight) - FAST.l2 / 2 * tree.weight**2, rel=1e-9)
+    assert model.history[1]["loss"] * len(pairs) == pytest.approx(
+        objective(tree.weight) - FAST.l2 / 2 * (scale * tree.weight) ** 2, rel=1e-9
+    )
+
+
+def test_a_step_is_penalised_as_a_weight_is(dev):
+    """Along the column of a feature, from scores of 0, the line search finds the weight of the linear fit of that feature alone."""
+    pairs = pairs_for(dev, FAST.pairs, seed=3)
+    space = UnitSpace.of(dev, "local")
+    loss = RoundLoss.of(space, dev.hyp_ptr, pairs)
+    for j, name in enumerate(dev.unit_names[:3]):
+        frozen = np.array([other != name for other in dev.feature_names])
+        weight = linear_problem(dev, pairs).fit(l2=300.0, frozen=frozen, tol=1e-10).weights[name]
+        assert loss.line_search(np.zeros(dev.n_hyps), np.asarray(dev.X[:, j]), l2=300.0) == pytest.approx(weight, rel=1e-4)
 
 
 @pytest.mark.parametrize("leaves", ["constant", "linear", "affine"])

@@ -25,10 +25,14 @@ QUICK = {"rounds": 4, "min_occurrences": 20, "draws": 300, "keep": 30}
 # -- recipes --------------------------------------------------------------------------------------------------------------
 
 
-def test_the_paper_is_figure_3_as_before_there_were_recipes(dev, select):
-    """Losses, select gains and weights that the version before recipes printed for its defaults on these lists."""
-    assert recipe("paper") == BoostOptions() == BoostOptions(pairs=PairOptions(), tree=TreeOptions())
-    model = boost(dev, select, recipe("paper"))
+def test_figure_3_is_as_before_there_were_recipes(dev, select, monkeypatch):
+    """Losses, select gains and weights that the version before recipes printed for its defaults on these lists.
+
+    It penalised steps in raw units; all else is as it was.
+    """
+    monkeypatch.setattr("boostfeat.boosting.round_loss.step_penalty", lambda l2, blocks: l2)
+    assert BoostOptions() == BoostOptions(pairs=PairOptions(), tree=TreeOptions())
+    model = boost(dev, select, BoostOptions())
     losses = [0.206378251, 0.136125019, 0.106784623, 0.094341664, 0.083015374, 0.073097247,
               0.069470168, 0.067096404, 0.065751158, 0.064650253, 0.063247408]  # fmt: skip
     gains = [40.502031, 38.728273, 38.688794, 36.330153, 37.457074, 39.320396,
@@ -36,6 +40,15 @@ def test_the_paper_is_figure_3_as_before_there_were_recipes(dev, select):
     assert [row["loss"] for row in model.history] == pytest.approx(losses, abs=2e-9)
     assert [row["select"] for row in model.history] == pytest.approx(gains, abs=1e-6)
     assert model.weights["LexWeight"] == pytest.approx(0.8345711015977463, rel=1e-9)
+
+
+def test_the_recipe_of_the_paper_is_pure():
+    """[TA13]: full steps, pairs drawn once and not weighed, no floor of leaves, rounds until select degrades."""
+    paper = recipe("paper")
+    assert (paper.shrinkage, paper.resample_pairs, paper.context, paper.rule, paper.sparse_l2) == (1.0, 0, False, "best", None)
+    assert paper.pairs == SAMPLERS["ta13"]
+    assert paper.tree.min_occurrences == 1
+    assert paper.rounds > 2 * 25 > paper.patience  # the paper kept 25 and 24 trees
 
 
 def test_changes_go_where_they_belong():

@@ -129,8 +129,11 @@ def test_config_is_enough_to_make_it_again(lists, whole):
 def test_tables(whole):
     found = json.loads((whole / "results.json").read_text())
     markdown = (whole / "table.md").read_text()
-    assert markdown == markdown_table(found)
-    lines = markdown.splitlines()
+    signatures = json.loads((whole / "config.json").read_text())["signatures"]
+    assert markdown == markdown_table(found, signatures)
+    assert all(f"`{signature}`" in markdown for signature in signatures.values())
+    assert "- base/pro and base-PRO are one run\n" in markdown
+    lines = [line for line in markdown.splitlines() if line.startswith("|")]
     assert len({line.count("|") for line in lines}) == 1
     assert f"{found[1]['test']['bleu-sbp']:.2f}" in lines[3]
     tex = latex_table([{**found[0], "name": "a_b&c"}])
@@ -143,7 +146,7 @@ def test_tables(whole):
 
 def without_measurements(run: Path) -> list[dict]:
     rows = json.loads((run / "results.json").read_text())
-    return [{k: v for k, v in row.items() if k not in ("seconds", "peak_mb")} for row in rows]
+    return [{k: v for k, v in row.items() if k not in ("seconds", "search_seconds", "peak_mb")} for row in rows]
 
 
 def test_killed_after_the_first_system_it_goes_on(lists, whole, tmp_path, monkeypatch):
@@ -215,7 +218,7 @@ def test_grid_chooses_the_best_on_select_and_halving_spends_less(lists):
 def test_boosting_is_searched_in_stages(lists):
     dev, select = read_store(lists["dev"]), read_store(lists["select"])
     found = search(SYSTEMS["boost-local:paper"], dev, select, FitOptions(rounds=2))
-    assert len(found.tried) == 8 + 4 + 1  # the default shrinkage is not tried again
+    assert len(found.tried) == 8 + 6
     assert max(t["select"] for t in found.tried[8:]) >= max(t["select"] for t in found.tried[:8])
     assert found.params in [t["params"] for t in found.tried]
 
@@ -275,8 +278,8 @@ def test_help(boostfeat):
     [
         (["--systems", "frob"], "unknown system 'frob': expected one of decoder, base-MERT"),
         (["--systems", "base/frob"], "unknown method of 'base/frob' 'frob': expected one of pro, mert"),
-        (["--systems", "base/pro:linear"], "system 'base/pro:linear': expected leaves"),
-        (["--systems", "base/boost-local:round"], "system 'base/boost-local:round': expected leaves"),
+        (["--systems", "base/pro:linear"], "system 'base/pro:linear': expected one of hm11 or NAME=VALUE of"),
+        (["--systems", "base/boost-local:round"], "system 'base/boost-local:round': expected one of constant, linear"),
         (["--systems", "huge/pro"], "unknown features of 'huge/pro' 'huge': expected one of base, large"),
         (["--systems", ","], "--systems: expected names separated by commas, found none"),
         (["--search", "luck"], "unknown search 'luck': expected one of grid, halving, none"),

@@ -197,6 +197,8 @@ def test_the_command_writes_lists_to_standard_output(
     code, _, said = boostfeat("export", model, "--to", "nbest", "--list", store, "-o", model.with_name("out"))
     assert code == 0, said
     assert len(model.with_name("out").read_text().splitlines()) == nbest.n_hyps
-    code, _, said = boostfeat("export", model, "--to", "moses", "--list", store, "-o", model.with_name("ff"), "--binary", "probing")
+    code, _, said = boostfeat(
+        "export", model, "--to", "moses", "--list", store, "-o", model.with_name("ff"), "--binary", "probing"
+    )
     assert (code, said.count("\n")) == (2, 1)
     assert "--binary: expected --phrase-table FILE with it" in said

@@ -282,7 +282,7 @@ def _without_timings(path: Path) -> bytes:
 def stripped(value: Any) -> Any:
     """JSON without timings."""
     if isinstance(value, dict):
-        return {k: stripped(v) for k, v in value.items() if k not in ("seconds", "peak_mb")}
+        return {k: stripped(v) for k, v in value.items() if k not in ("seconds", "search_seconds", "peak_mb")}
     return [stripped(v) for v in value] if isinstance(value, list) else value
 
 

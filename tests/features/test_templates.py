@@ -113,6 +113,9 @@ GOLDEN = [
     ("bi", 0, 3, {"bi:house|.": 1, "bi:.|</s>": 1}),
     ("cx", 0, 2, {"cx:iso|big|-on": 1, "cx:iso|big|+talo": 1, "cx:talo|house|-iso": 1, "cx:talo|house|+.": 1}),
     ("cx", 2, 0, {"cx:talo|house|-<s>": 1, "cx:talo|house|+7": 1}),
+    ("cu", 2, 0, {"cu:talo|house|-<s>": 1, "cu:talo|house|+7": 1}),
+    ("ro", 1, 1, {f"ro:{c}|se on|is": 1 for c in ("<swap", "<nonmono", ">disc", ">nonmono")}),
+    ("ro", 0, 1, {"ro:<mono|on|is": 1, "ro:>mono|on|is": 1}),
     (
         "lo",
         1,
@@ -131,6 +134,16 @@ def test_values_by_hand(name, hyp, place, expected):
     nbest = build(HYPS)
     found = of_unit(made(nbest, name, min_count=1), hyp, place)
     assert {k: v for k, v in found.items() if k not in ("LM0", "tm")} == pytest.approx(expected)
+
+
+def test_rare_pairs_and_words_of_the_context_are_one():
+    """[EMR13 4.2]: what is not among the frequent ones falls into the bin unk."""
+    plan = FeaturePlan.of("cu", TEMPLATES, min_count=1)
+    plan = replace(plan, entries=(replace(plan.entries[0], options={"pairs": ["talo|house"]}),))
+    found = of_unit(featurize(build(HYPS), plan)[0], 0, 2)
+    assert {name: value for name, value in found.items() if name.startswith("cu:")} == {
+        "cu:unk|-unk": 1, "cu:unk|+talo": 1, "cu:talo|house|-unk": 1, "cu:talo|house|+unk": 1,
+    }  # fmt: skip
 
 
 def test_a_hypothesis_own_features_by_hand():
@@ -529,7 +542,7 @@ def test_a_list_without_units():
     [
         (
             "largest",
-            "unknown template 'largest': expected one of base, large, sparse, neighbours, consensus, words-basic, words, length",
+            "unknown template 'largest': expected one of base, large, sparse, neighbours, consensus, words-basic, words, e12, g13, emr13, length",
         ),
         ("length,xx", "unknown template 'xx'"),
     ],

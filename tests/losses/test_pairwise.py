@@ -12,7 +12,7 @@ from scipy.special import expit
 
 from boostfeat.losses.line_search import minimise_ray
 from boostfeat.losses.pairs import PairOptions, Pairs, sample_pairs
-from boostfeat.losses.pairwise import PairwiseLogLoss, add_up
+from boostfeat.losses.pairwise import PairwiseLogLoss, add_up, step_penalty
 
 pytestmark = pytest.mark.quick
 
@@ -78,6 +78,28 @@ def test_a_constant_added_to_a_list_changes_nothing(loss):
     assert loss.gradient(shifted) == pytest.approx(loss.gradient(SCORES), rel=1e-10, abs=1e-13)
     for a, b in pairwise(HYP_PTR):
         assert loss.gradient(SCORES)[a:b].sum() == pytest.approx(0, abs=1e-12)
+
+
+def test_the_scale_of_a_direction_is_its_root_mean_square_over_the_pairs_it_tells_apart():
+    direction = np.where(np.arange(N) % 3 == 0, DIRECTION, 7.0)  # equal on many pairs
+    apart = PAIRS.matrix(N) @ direction
+    cuts = np.array([0, 4, 4, len(PAIRS)])
+    for loss in (LOSSES["plain"], PairwiseLogLoss(PAIRS, N, WEIGHT, cuts=cuts)):
+        assert step_penalty(3.0, loss.told_apart(direction)) == pytest.approx(3 * np.mean(apart[apart != 0] ** 2), rel=1e-13)
+    assert step_penalty(3.0, LOSSES["plain"].told_apart(direction + 1e-17 * DIRECTION)) == step_penalty(
+        3.0, LOSSES["plain"].told_apart(direction)
+    )
+    assert step_penalty(3.0, LOSSES["plain"].told_apart(np.ones(N))) == 3.0  # nothing is told apart: nothing to scale
+
+
+@pytest.mark.parametrize("size", [1e-6, 1.0, 1e6])
+def test_a_penalised_step_does_not_depend_on_the_units_of_its_direction(size):
+    loss = LOSSES["plain"]
+
+    def step(direction):
+        return minimise_ray(loss.ray(SCORES, direction), l2=step_penalty(5.0, loss.told_apart(direction))) * direction
+
+    np.testing.assert_allclose(step(size * DIRECTION), step(DIRECTION), rtol=1e-7)
 
 
 @both

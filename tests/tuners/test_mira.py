@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from time import process_time
 
 import numpy as np
@@ -119,7 +120,7 @@ def twin(nbest, tuner, run, *, b=np.inf, d=0.0):
     best, means = {}, []
     for epoch in range(1, tuner.epochs + 1):
         ends, averages, found, ties = [], [], {}, []
-        plus, minus, spread = np.full(n_lists, -1), np.full(n_lists, -1), {}
+        spread = {}
         for order in [rng.permutation(part) for part in parts]:
             v, seen, visited = w.copy(), dict(best), []
             for s in order:
@@ -137,7 +138,6 @@ def twin(nbest, tuner, run, *, b=np.inf, d=0.0):
                         among = np.sort(np.argsort(-score, kind="stable")[: tuner.k])
                     p = among[pick((gp * score + bp * gain)[among], ties)]
                     m = pick(gm * score - bm * gain, ties)
-                    plus[s], minus[s] = hyps[p], hyps[m]
                     if len(hyps) > 1:
                         spread[s] = score[p] - score.min()
                         top, low = hyps[score.argmax()], hyps[score.argmin()]
@@ -151,7 +151,27 @@ def twin(nbest, tuner, run, *, b=np.inf, d=0.0):
         best.update(found)
         w = np.mean(ends, axis=0)
         means.append(np.mean(averages, axis=0))
-        yield (np.mean(means, axis=0) if tuner.average else w), plus, minus, np.array(list(spread.values())), any(ties)
+        kept = np.mean(means, axis=0) if tuner.average else w
+        plus, minus = chosen_at(nbest, tuner, f, kept, scale if epoch > 1 else 0.0, ties)
+        yield kept, plus, minus, np.array(list(spread.values())), any(ties)
+
+
+def chosen_at(nbest, tuner, f, w, scale, ties):
+    """y+ and y- of all sentences under one weight vector, gains in the context of its own 1-bests."""
+    (gp, bp), (gm, bm), ptr, stats = ORACLES[tuner.oracle], PREDICTIONS[tuner.prediction], nbest.hyp_ptr, nbest.stats
+    lists = [np.arange(a, b) for a, b in pairwise(ptr)]
+    best = [hyps[pick(f[hyps] @ w, ties)] if len(hyps) else -1 for hyps in lists]
+    plus, minus = np.full(len(lists), -1), np.full(len(lists), -1)
+    for s, hyps in enumerate(lists):
+        if len(hyps):
+            score = f[hyps] @ w
+            others = stats[[h for t, h in enumerate(best) if t != s and h >= 0]]
+            gain = scale * context_bleu(stats[hyps], sum_stats(others) if len(others) else np.zeros(11))
+            gain = gain if scale else sentence_bleu(stats[hyps])
+            among = np.sort(np.argsort(-score, kind="stable")[: tuner.k]) if tuner.oracle == "lu" else np.arange(len(hyps))
+            plus[s] = hyps[among[pick((gp * score + bp * gain)[among], ties)]]
+            minus[s] = hyps[pick(gm * score - bm * gain, ties)]
+    return plus, minus
 
 
 def check_against_twin(nbest, tuner, run, **bounds):
@@ -276,6 +296,16 @@ def test_grid_has_every_strategy_and_its_curves():
         assert all({"dev", "select", "oracle", "prediction"} <= set(row) for row in cell.model.history)
     assert len(rows) == 27
     assert rows[0]["strategy"] == "lu/pb"
+
+
+@pytest.mark.parametrize("average", [True, False])
+def test_the_prediction_of_prediction_based_updates_is_the_models_best(average):
+    """Figures 3 and 5 of [E12] have no error bars going down there; and no prediction beats what the oracle was chosen for."""
+    nbest = random_lists(seed=10, counts=(8,) * 20)
+    for oracle in ORACLES:
+        history = Mira(oracle=oracle, prediction="pb", epochs=4, average=average).fit(nbest, None, Run(metric="bleu-sbp")).history
+        assert [row["prediction"] for row in history] == [row["dev"] for row in history]
+        assert all(row["oracle"] > row["dev"] for row in history)
 
 
 def test_local_update_among_the_whole_list_is_max_bleu():

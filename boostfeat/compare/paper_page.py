@@ -1,0 +1,393 @@
+"""A paper's tables and figures from the folder of our runs: paper.md for people, paper.json for the report.
+
+The report also draws the curves that this writes: strategy-grid.json [E12 Figures 1 to 6] and spread.json [EMR13 section 6].
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..core.arrays import I64
+from ..core.files import open_output
+from ..core.strict_json import read_json, write_json
+from ..core.text import split_words
+from ..features import TEMPLATES, FeaturePlan, featurize
+from ..lists.choices import Scorer, oracle_choice
+from ..lists.nbest import NBest
+from ..lists.store import read_store
+from ..metrics.metric import shown
+from ..model.effects import within_list_sd
+from ..model.model import Model
+from ..model.units import UnitSpace
+from ..tuners import tuner_class
+from .options import PRESETS
+from .papers import Paper, Table
+from .runner import Folder
+from .table import markdown, same_rows
+
+Row = Mapping[str, Any]
+Cells = tuple[list[str], list[list[str]]]  # header, rows
+SIZES = (1, 10, 30, 100, 500, 1000, 10_000, 50_000, 100_000)
+TREES = 4  # shown of Figure 2
+WORDS = 3  # shown of Table 7
+FEW_UNITS = (2, 8)  # of the hypothesis of Figure 1; fewer are better
+
+
+@dataclass(frozen=True)
+class Page:
+    """A finished run of a paper's experiment."""
+
+    folder: Folder
+    paper: Paper
+    results: Sequence[Row]
+    config: Mapping[str, Any]
+
+    def row(self, label: str) -> Row:
+        name = self.paper.rows[label]
+        return next(row for row in self.results if row["name"] == name)
+
+    def rows(self, table: Table) -> dict[str, Row]:
+        return {label: self.row(label) for label in table.rows or self.paper.rows}
+
+    def model(self, label: str) -> Model:
+        return Model.load(self.folder.path / self.row(label)["model"])
+
+    def list_of(self, label: str, which: str) -> NBest:
+        """A list with the features of a row."""
+        return read_store(self.folder.list_of(self.row(label)["feature_set"], which, self.config["inputs"]))
+
+    @property
+    def metric(self) -> str:
+        return str(self.results[0]["metric"])
+
+    @cached_property
+    def tests(self) -> list[str]:
+        return list(self.results[0].get("tests") or ["test"])
+
+
+def scores_by_test(row: Row) -> dict[str, Row]:
+    """The scores of a row on every test list, with p-values."""
+    return dict(row.get("tests") or {"test": {**(row["test"] or {}), "p_value": row["p_value"]}})
+
+
+def number(value: float | None, digits: int = 2) -> str:
+    return "" if value is None else f"{value:.{digits}f}"
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Columns of tables of systems: (heading, cell) of a row, one for each test list where that makes sense
+# ---------------------------------------------------------------------------------------------------------------------
+
+Column = Callable[[Row, str], Iterator[tuple[str, str]]]
+
+
+def _features(row: Row, metric: str) -> Iterator[tuple[str, str]]:
+    yield "features", f"{row['features'] - row['trees']} + {row['trees']} trees" if row["trees"] else str(row["features"])
+
+
+def _dev(row: Row, metric: str) -> Iterator[tuple[str, str]]:
+    yield f"dev {shown(metric)}", number(row["dev"][metric])
+
+
+def _test(row: Row, metric: str) -> Iterator[tuple[str, str]]:
+    for which, scores in scores_by_test(row).items():
+        yield f"{which} {shown(metric)}", number(scores[metric])
+    if "mean" in row:
+        yield f"mean {shown(metric)}", number(row["mean"][metric])
+
+
+def _ter(row: Row, metric: str) -> Iterator[tuple[str, str]]:
+    for which, scores in scores_by_test(row).items():
+        yield f"{which} TER", number(scores.get("ter"))
+
+
+def _ter_bleu(row: Row, metric: str) -> Iterator[tuple[str, str]]:
+    """TER - BLEU, lower is better [EMR13 footnote 7]."""
+    for which, scores in scores_by_test(row).items():
+        yield f"{which} TER-BLEU", number(scores["ter"] - scores["bleu"])
+
+
+def _precision(row: Row, metric: str) -> Iterator[tuple[str, str]]:
+    for which, scores in scores_by_test(row).items():
+        yield f"{which} precision", number(scores.get("precision"))
+
+
+def _brevity(row: Row, metric: str) -> Iterator[tuple[str, str]]:
+    for which, scores in scores_by_test(row).items():
+        yield f"{which} BP", number(scores.get("brevity"), 3)
+
+
+def _p(row: Row, metric: str) -> Iterator[tuple[str, str]]:
+    for which, scores in scores_by_test(row).items():
+        yield f"{which} p", number(scores.get("p_value"), 4)
+
+
+def _epochs(row: Row, metric: str) -> Iterator[tuple[str, str]]:
+    yield "epochs", str(row["epochs"] or "")
+
+
+def _seconds(row: Row, metric: str) -> Iterator[tuple[str, str]]:
+    yield "seconds an epoch", number(row["seconds"] / row["epochs"], 3) if row["seconds"] and row["epochs"] else ""
+    yield "seconds in all", number(row["seconds"])
+
+
+COLUMNS: dict[str, Column] = {
+    "features": _features,
+    "dev": _dev,
+    "test": _test,
+    "ter": _ter,
+    "ter-bleu": _ter_bleu,
+    "precision": _precision,
+    "brevity": _brevity,
+    "p": _p,
+    "epochs": _epochs,
+    "seconds": _seconds,
+}
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Kinds of tables
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def systems(page: Page, table: Table) -> Cells:
+    header, rows = ["system"], []
+    for label, row in page.rows(table).items():
+        cells = [pair for name in table.columns for pair in COLUMNS[name](row, page.metric)]
+        header = ["system", *(heading for heading, _ in cells)]
+        rows.append([label, *(cell for _, cell in cells)])
+    return header, rows
+
+
+def units(page: Page, table: Table) -> Cells:
+    """[TA13 Figure 1]: the units of a hypothesis that boost-local chose, with its first two trees and the features they use."""
+    model, nbest = page.model(table.rows[0]), page.list_of(table.rows[0], "test")
+    chosen = model.predict(nbest)
+    sizes = np.diff(nbest.unit_ptr)[np.maximum(chosen, 0)]
+    fits = np.flatnonzero((chosen >= 0) & (sizes >= FEW_UNITS[0]) & (sizes <= FEW_UNITS[1]))
+    if not len(fits) or not model.trees or model.level != "local":
+        return ["value"], []
+    space, rows = UnitSpace.of(nbest, "local"), []
+    shown_trees = [model.trees[k] for k in _by_effect(model, nbest, space)[0][:2]]
+    outputs = [np.asarray(tree.predict(space.table)) for tree in shown_trees]
+
+    def units_of(s: int) -> I64:
+        hyp = int(chosen[s])
+        return np.asarray(nbest.unit_idx[nbest.unit_ptr[hyp] : nbest.unit_ptr[hyp + 1]])
+
+    at = units_of(max(fits.tolist(), key=lambda s: (sum(len(np.unique(h[units_of(s)])) > 1 for h in outputs), -sizes[s])))
+    pairs = [f"{nbest.units.src[int(v)]} → {nbest.units.tgt[int(v)]}" for v in at]
+    names = list(dict.fromkeys(name for tree in shown_trees for name in (*tree.feature, tree.on or "") if name))
+    columns = [(name, np.asarray(space.table.column(name))) for name in names]
+    for name, values in [*columns, *((tree.name, h) for tree, h in zip(shown_trees, outputs, strict=True))]:
+        local = values[at]
+        rows.append([name, *(f"{value:.4g}" for value in local), f"{local.sum():.4g}"])
+    return ["value", *pairs, "global"], rows
+
+
+def trees(page: Page, table: Table) -> Cells:
+    """[TA13 Figure 2]: the trees of largest effect on the first test list, as rules."""
+    model, nbest = page.model(table.rows[0]), page.list_of(table.rows[0], "test")
+    order, effects = _by_effect(model, nbest, UnitSpace.of(nbest, model.level))
+    first = order[:TREES]
+    lines = [" ".join(line.strip() for line in model.trees[k].rules().splitlines()) for k in first]
+    return ["tree", "effect", "rule"], [
+        [model.trees[k].name, number(effects[k], 4), line] for k, line in zip(first, lines, strict=True)
+    ]
+
+
+def _by_effect(model: Model, nbest: NBest, space: UnitSpace) -> tuple[list[int], list[float]]:
+    """The trees of a model from the largest effect on a list to the smallest, and all effects."""
+    effects = [float(within_list_sd(nbest.hyp_ptr, t.weight * space.sum(t.predict(space.table)))[0]) for t in model.trees]
+    return sorted(range(len(effects)), key=lambda k: -effects[k]), effects
+
+
+def sizes(page: Page, table: Table) -> Cells:
+    """[E12 Table 2]: BLEU of the oracle among the first k of every list."""
+    nbest = read_store(page.config["inputs"]["dev"]["path"])
+    longest = int(np.diff(nbest.hyp_ptr).max(initial=1))
+    rows = []
+    for k in (*(k for k in SIZES if k < longest), longest):
+        part = nbest.truncate(k)
+        rows.append([str(k), number(Scorer(part).score(oracle_choice(part, page.metric), page.metric).score)])
+    return ["k", f"oracle {shown(page.metric)}"], rows
+
+
+def strategies(page: Page, table: Table) -> Cells:
+    """[E12 Tables 3 and 4]: predictions by oracles, for every test list."""
+    header = ["prediction", *(f"{which} {oracle}" for which in page.tests for oracle in ("LU", "M-C"))]
+
+    def cells(*labels: str) -> list[str]:
+        return [number(scores_by_test(page.row(label))[which][page.metric]) for which in page.tests for label in labels]
+
+    rows = [[p, *cells(f"LU/{p}", f"M-C/{p}")] for p in ("PB", "MC", "M+C")]
+    alone = [[label, *(part for cell in cells(label) for part in (cell, ""))] for label in ("max-BLEU/MC", "MERT")]
+    return header, [*rows, *alone]
+
+
+def curves(page: Page, table: Table) -> Cells:
+    """[E12 Figures 1 to 6]: dev by epoch, between prediction and oracle, all under the weights of that epoch."""
+    labels = [label for label in page.paper.rows if "/" in label and "extended" not in label]
+    histories = {label: page.model(label).history for label in labels}
+    cells = []
+    for label in labels:
+        config = page.model(label).config
+        cells.append({"oracle": config["oracle"], "prediction": config["prediction"], "history": list(histories[label])})
+    write_json(page.folder.path / "strategy-grid.json", {"strategies": cells})
+    epochs = max(len(history) for history in histories.values())
+    rows = [
+        [str(k + 1), *(f"{h[k]['dev']:.1f} ({h[k]['prediction']:.1f} to {h[k]['oracle']:.1f})" for h in histories.values())]
+        for k in range(epochs)
+    ]
+    changes = [float(np.abs(np.diff([row["dev"] for row in h])).mean()) if len(h) > 1 else 0.0 for h in histories.values()]
+    return ["epoch", *labels], [*rows, ["mean change", *(number(change) for change in changes)]]
+
+
+def active(page: Page, table: Table) -> Cells:
+    """[EMR13 Table 2]: weights that are not 0, by template."""
+    rows = page.rows(table)
+    templates = list(dict.fromkeys(name for row in rows.values() for name in row["active"] or ()))
+    return ["system", *templates], [[label, *(str(row["active"].get(t, 0)) for t in templates)] for label, row in rows.items()]
+
+
+def gains(page: Page, table: Table) -> Cells:
+    """[EMR13 Table 5]: how much better RM is than the others by BLEU and by TER, the mean over test lists."""
+
+    def mean(label: str, metric: str) -> float:
+        return float(np.mean([scores[metric] for scores in scores_by_test(page.row(label)).values()]))
+
+    rows = []
+    for label in ("MERT", "MIRA", "PRO", "RAMPION"):
+        cells = []
+        for rm, other in (("RM", label), ("RM, sparse", f"{label}, sparse")):
+            known = other in page.paper.rows
+            cells += [number(mean(rm, "bleu") - mean(other, "bleu")) if known else ""]
+            cells += [number(mean(other, "ter") - mean(rm, "ter")) if known else ""]
+        rows.append([label, *cells])
+    return ["RM over", "small BLEU", "small TER", "large BLEU", "large TER"], rows
+
+
+def spreads(page: Page, table: Table) -> Cells:
+    """[EMR13 section 6]: how far the oracle's score is from the worst of its list."""
+    rows, drawn = [], []
+    for label in table.rows:
+        model = page.model(label)
+        drawn.append({"name": label, "history": list(model.history)})
+        kept = next(row for row in model.history if row["epoch"] == model.config["epoch"])
+        every = float(np.mean([row["spread_mean"] for row in model.history]))
+        rows.append([label, number(kept["spread_mean"]), number(kept["spread_sd"]), number(every)])
+    write_json(page.folder.path / "spread.json", {"systems": drawn})
+    return ["system", "mean", "sd", "mean of all epochs"], rows
+
+
+def overlap(page: Page, table: Table) -> Cells:
+    """[G13 Table 6]: phrase table features with a weight after tuning on list A, on dev (B), and on both."""
+    b = _pt_weights(page.model(table.rows[0]))
+    rows = []
+    for which in _others(page):
+        a = set(_tuned(page, which))
+        rows.append([which, "dev", str(len(a)), str(len(b)), str(len(a & b))])
+    return ["A", "B", "|A|", "|B|", "|A ∩ B|"], rows
+
+
+def rules(page: Page, table: Table) -> Cells:
+    """[G13 Table 7]: words whose counts differ most between two tuning sets, and phrase table rules that have them."""
+    which = _others(page)[-1]
+    tuned = {"dev": _pt_weights(page.model(table.rows[0])), which: set(_tuned(page, which))}
+    counts = {name: _reference_words(read_store(page.config["inputs"][name]["path"])) for name in tuned}
+    with_rule = {name: Counter(w for pt in kept for w in set(split_words(pt.rpartition("|")[2]))) for name, kept in tuned.items()}
+    total = {name: max(1, sum(found.values())) for name, found in counts.items()}
+    words = sorted(
+        set(with_rule["dev"]) | set(with_rule[which]),
+        key=lambda w: (-abs(counts["dev"][w] / total["dev"] - counts[which][w] / total[which]), w),
+    )[:WORDS]
+    header = ["word", "tokens in dev", f"tokens in {which}", "rules tuned on dev", f"rules tuned on {which}"]
+    return header, [[w, *(str(counts[n][w]) for n in tuned), *(str(with_rule[n][w]) for n in tuned)] for w in words]
+
+
+KINDS: dict[str, Callable[[Page, Table], Cells]] = {
+    "systems": systems,
+    "units": units,
+    "trees": trees,
+    "sizes": sizes,
+    "strategies": strategies,
+    "curves": curves,
+    "active": active,
+    "gains": gains,
+    "spreads": spreads,
+    "overlap": overlap,
+    "rules": rules,
+}
+
+
+def _others(page: Page) -> list[str]:
+    return [which for which in page.config["inputs"] if which != "dev"]
+
+
+def _pt_weights(model: Model) -> set[str]:
+    return {name for name, weight in model.weights.items() if weight and name.startswith("pt:")}
+
+
+def _reference_words(nbest: NBest) -> Counter[str]:
+    return Counter(word for line in nbest.refs.to_pylist() for word in split_words(line))
+
+
+def _tuned(page: Page, which: str) -> list[str]:
+    """Phrase table features that AdaGrad gives a weight when tuned on this list, with features of its own; kept in the folder."""
+    from ..tuners.base import Run
+
+    source = page.config["inputs"][which]
+    file = page.folder.path / "systems" / f"tuned-on-{which}.json"
+    seed = int(page.config["options"]["seed"])
+    made_from = {"sha256": source["sha256"], "seed": seed, "version": page.config["version"]}
+    kept = read_json(file)
+    if not isinstance(kept, dict) or kept.get("made_from") != made_from:
+        nbest, _ = featurize(read_store(source["path"]), FeaturePlan.of("pt", TEMPLATES, min_count=1), seed=seed)
+        model: Model = tuner_class("adagrad")(**PRESETS["adagrad"]["paper"]).fit(nbest, None, Run(seed=seed))
+        kept = {"made_from": made_from, "features": sorted(_pt_weights(model))}
+        write_json(file, kept)
+    found: list[str] = kept["features"]
+    return found
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The page
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def write_page(folder: Folder, paper: Paper, results: Sequence[Row]) -> dict[str, Any]:
+    """Write paper.json and paper.md of a finished run, and the curves that the report draws; gives what paper.json holds."""
+    page = Page(folder, paper, results, json.loads((folder.path / "config.json").read_bytes()))
+    tables = []
+    for table in paper.tables:
+        header, rows = KINDS[table.kind](page, table)
+        tables.append({"title": table.title, "finding": table.finding, "header": header, "rows": rows})
+    rows_are = {label: page.row(label)["name"] for label in paper.rows}
+    same = [f"{a} and {b} are one run." for a, b in same_rows(results)]
+    data = {"title": paper.title, "rows": rows_are, "tables": tables, "differs": [*paper.differs, *same]}
+    write_json(folder.path / "paper.json", data)
+    with open_output(folder.path / "paper.md") as stream:
+        stream.write(page_text(data, page.config["command"]).encode())
+    return data
+
+
+def page_text(data: Mapping[str, Any], command: str) -> str:
+    """The page as Markdown."""
+    parts = [f"# {data['title']}\n", "The paper's tables and figures from our own runs.\n", f"    {command}\n"]
+    for table in data["tables"]:
+        parts += [
+            f"## {table['title']}\n",
+            f"The paper: {table['finding']}\n",
+            "Here:\n",
+            markdown(table["header"], table["rows"]),
+        ]
+    parts += ["## Settings that differ from the paper\n", "".join(f"- {line}\n" for line in data["differs"])]
+    parts += ["## Rows\n", markdown(["row", "system"], [[label, f"`{name}`"] for label, name in data["rows"].items()])]
+    return "\n".join(parts)

@@ -1,0 +1,231 @@
+"""The papers' experiments: that their rows and tables exist, and what tables say of handmade runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from synthetic import SyntheticOptions, synthetic_nbest
+
+from boostfeat.boosting.boost import boost
+from boostfeat.boosting.options import recipe
+from boostfeat.compare import paper_page
+from boostfeat.compare.paper_page import COLUMNS, KINDS, Page, page_text, scores_by_test, write_page
+from boostfeat.compare.papers import PAPERS, Paper, Table, method_of, paper_of, paper_options
+from boostfeat.compare.runner import Folder, all_systems
+from boostfeat.compare.systems import FitOptions, fit, parse_systems, stages
+from boostfeat.core.errors import InputError
+from boostfeat.features import TEMPLATES, FeaturePlan, featurize
+from boostfeat.lists.store import write_store
+from boostfeat.report.run import _paper
+
+LISTS = SyntheticOptions(sentences=20, hyps=12, features=4)
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("quick", [False, True])
+@pytest.mark.parametrize("name", PAPERS)
+def test_every_row_and_table_of_a_paper_is_one(name, quick):
+    paper = paper_of(name, quick=quick)
+    options = paper_options(paper, seed=3)
+    systems = {system.name: system for system in all_systems(options)}
+    assert list(systems) == list(paper.rows.values())  # and no others
+    assert options.baseline in systems
+    assert {system.method for system in systems.values()} == {method_of(row) for row in paper.rows.values()}
+    for table in paper.tables:
+        assert table.kind in KINDS
+        assert set(table.rows) <= set(paper.rows)
+        assert set(table.columns) <= set(COLUMNS)
+        assert table.finding
+    assert (options.search == "none") == quick
+
+
+@pytest.mark.quick
+def test_settings_of_the_papers():
+    """What the papers say of their own settings is fixed, and what they chose on held-out data is searched."""
+
+    def searched(label: str, paper: str) -> set[str]:
+        (system,) = [s for s in all_systems(paper_options(PAPERS[paper])) if s.name == PAPERS[paper].rows[label]]
+        return {name for stage in stages(system) for name in stage.grid}
+
+    assert searched("boost-local", "ta13") == {"alpha", "keep", "l2", "leaves", "max_leaves"}  # no shrinkage
+    assert searched("LU/MC", "e12") == set()
+    assert searched("RM, sparse", "emr13") == {"d"}
+    assert searched("PRO", "emr13") == {"l2"}  # "requiring regularization tuning"
+    assert searched("+PT, this paper", "g13") == set()
+    with pytest.raises(InputError, match="unknown paper 'ta14': expected one of ta13, e12, g13, emr13"):
+        paper_of("ta14")
+
+
+# -- tables of handmade results -----------------------------------------------------------------------------------------
+
+
+def result(name: str, bleu: float, ter: float, **more) -> dict:
+    tests = {w: {"bleu": bleu + d, "ter": ter + d, "precision": 2 * bleu, "brevity": 0.5, "p_value": 0.25} for w, d in (("test", 0.0), ("test2", 2.0))}  # fmt: skip
+    return {
+        "name": name, "metric": "bleu", "features": 7, "trees": 0, "dev": {"bleu": bleu + 5}, "tests": tests, "p_value": 0.25,
+        "mean": {"bleu": bleu + 1}, "epochs": 4, "seconds": 2.0, "active": {"decoder": 4, "id": 3}, **more,
+    }  # fmt: skip
+
+
+def handmade(tmp_path: Path, name: str) -> Page:
+    paper = PAPERS[name]
+    rows = [result(system, 30 + k, 60 - 2 * k) for k, system in enumerate(paper.rows.values())]
+    return Page(Folder(tmp_path), paper, rows, {"inputs": {}})
+
+
+@pytest.mark.quick
+def test_columns_of_two_test_lists(tmp_path):
+    page = handmade(tmp_path, "emr13")
+    table = Table("", "", rows=("MIRA",), columns=tuple(COLUMNS))
+    header, (cells,) = KINDS["systems"](page, table)
+    assert dict(zip(header, cells, strict=True)) == {
+        "system": "MIRA", "features": "7", "dev BLEU": "36.00",
+        "test BLEU": "31.00", "test2 BLEU": "33.00", "mean BLEU": "32.00", "test TER": "58.00", "test2 TER": "60.00",
+        "test TER-BLEU": "27.00", "test2 TER-BLEU": "27.00", "test precision": "62.00", "test2 precision": "62.00",
+        "test BP": "0.500", "test2 BP": "0.500", "test p": "0.2500", "test2 p": "0.2500",
+        "epochs": "4", "seconds an epoch": "0.500", "seconds in all": "2.00",
+    }  # fmt: skip
+    one = {**page.results[0], "test": {"bleu": 9.0}}
+    del one["tests"]
+    assert scores_by_test(one) == {"test": {"bleu": 9.0, "p_value": 0.25}}
+
+
+@pytest.mark.quick
+def test_gains_of_relative_margin_over_the_others(tmp_path):
+    """Labels in the paper's order: MERT, MIRA, PRO, RAMPION, RM, then sparse ones; each a BLEU above and 2 TER below the last."""
+    header, rows = KINDS["gains"](handmade(tmp_path, "emr13"), PAPERS["emr13"].tables[2])
+    assert header == ["RM over", "small BLEU", "small TER", "large BLEU", "large TER"]
+    assert rows[0] == ["MERT", "4.00", "8.00", "", ""]
+    assert rows[1] == ["MIRA", "3.00", "6.00", "3.00", "6.00"]
+    assert KINDS["active"](handmade(tmp_path, "emr13"), PAPERS["emr13"].tables[0])[1][0] == ["RM, sparse", "4", "3"]
+
+
+@pytest.mark.quick
+def test_strategies_stand_where_the_paper_has_them(tmp_path):
+    header, rows = KINDS["strategies"](handmade(tmp_path, "e12"), PAPERS["e12"].tables[1])
+    assert header == ["prediction", "test LU", "test M-C", "test2 LU", "test2 M-C"]
+    assert rows[0] == ["PB", "31.00", "34.00", "33.00", "36.00"]
+    assert rows[-1] == ["MERT", "30.00", "", "32.00", ""]
+
+
+# -- tables of real runs ------------------------------------------------------------------------------------------------
+
+
+SMALL = Paper(
+    "A small paper",
+    {
+        "boost-local": "boost-local:paper",
+        "LU/PB": "base/mira:paper:lu-pb:epochs=3",
+        "RM": "base/rm:paper:epochs=3",
+        "+PT": "pt/adagrad:paper",
+    },
+    {"metric": "bleu"},
+    (
+        Table("Figure 1", "sums", kind="units", rows=("boost-local",)),
+        Table("Figure 2", "trees", kind="trees", rows=("boost-local",)),
+        Table("Sizes", "more is more", kind="sizes"),
+        Table("Curves", "swing", kind="curves"),
+        Table("Spread", "below 1", kind="spreads", rows=("RM", "LU/PB")),
+        Table("Overlap", "few", kind="overlap", rows=("+PT",)),
+        Table("Rules", "of a word", kind="rules", rows=("+PT",)),
+    ),
+    ("Everything differs.",),
+)
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory) -> tuple[Path, dict]:
+    """A folder as a comparison leaves it, made without child processes."""
+    folder = Folder(tmp_path_factory.mktemp("run"))
+    folder.make()
+    lists = {which: synthetic_nbest(LISTS, seed=k) for k, which in enumerate(("dev", "select", "test"))}
+    inputs = {which: {"path": str(folder.path / f"{which}.nbest"), "sha256": which} for which in lists}
+    for which, nbest in lists.items():
+        write_store(nbest, inputs[which]["path"])
+    results = []
+    for system in parse_systems(",".join(["base-PRO", *SMALL.rows.values()]))[1:]:
+        dev = lists["dev"]
+        if system.feature_set != "base":
+            dev, _ = featurize(dev, FeaturePlan.of(system.feature_set, TEMPLATES, min_count=1))
+        if system.level:
+            model = boost(dev, lists["select"], recipe("paper", rounds=3))
+        else:
+            model = fit(system, dev, lists["select"], {"d": 0.01} if system.method == "rm" else {}, FitOptions(search="none"))
+        model.save(folder.named("models", system))
+        file = str(folder.named("models", system).relative_to(folder.path))
+        results.append({"name": system.name, "metric": "bleu", "model": file, "feature_set": system.feature_set})
+    config = {"inputs": inputs, "options": {"seed": 0}, "version": "0", "command": "boostfeat replicate small"}
+    (folder.path / "config.json").write_text(json.dumps(config))
+    return folder.path, write_page(folder, SMALL, results)
+
+
+def cells_of(page, title: str) -> tuple[list[str], list[list[str]]]:
+    (table,) = [table for table in page[1]["tables"] if table["title"] == title]
+    return table["header"], table["rows"]
+
+
+def test_local_values_sum_to_the_global_one(page):
+    header, rows = cells_of(page, "Figure 1")
+    assert 2 <= len(header) - 2 <= 8
+    assert any(row[0].startswith("tree.") for row in rows)
+    for _, *local, whole in rows:
+        assert float(whole) == pytest.approx(sum(map(float, local)), rel=2e-3, abs=1e-6)
+
+
+def test_trees_come_as_rules_from_the_largest_effect(page):
+    _, rows = cells_of(page, "Figure 2")
+    effects = [float(effect) for _, effect, _ in rows]
+    assert effects == sorted(effects, reverse=True)
+    assert all(rule.startswith("if ") and "weight" in rule for *_, rule in rows)
+
+
+def test_oracles_rise_with_the_size_of_the_list(page):
+    _, rows = cells_of(page, "Sizes")
+    assert [k for k, _ in rows] == ["1", "10", "12"]
+    assert float(rows[0][1]) < float(rows[1][1]) <= float(rows[2][1])
+
+
+def test_curves_are_those_of_the_models_and_are_kept_for_the_report(page):
+    header, rows = cells_of(page, "Curves")
+    assert header == ["epoch", "LU/PB"]
+    assert [row[0] for row in rows] == ["1", "2", "3", "mean change"]
+    kept = json.loads((page[0] / "strategy-grid.json").read_text())["strategies"]
+    assert [(cell["oracle"], cell["prediction"]) for cell in kept] == [("lu", "pb")]
+    for row, epoch in zip(rows, kept[0]["history"], strict=False):
+        assert row[1] == f"{epoch['dev']:.1f} ({epoch['dev']:.1f} to {epoch['oracle']:.1f})"  # pb: the model's best
+    _, rows = cells_of(page, "Spread")
+    drawn = {s["name"]: s["history"] for s in json.loads((page[0] / "spread.json").read_text())["systems"]}
+    for label, mean, _, every in rows:
+        assert mean in [f"{row['spread_mean']:.2f}" for row in drawn[label]]
+        assert every == f"{np.mean([row['spread_mean'] for row in drawn[label]]):.2f}"
+
+
+def test_overlap_counts_features_tuned_on_both(page):
+    header, rows = cells_of(page, "Overlap")
+    assert header == ["A", "B", "|A|", "|B|", "|A ∩ B|"]
+    assert [row[:2] for row in rows] == [["select", "dev"], ["test", "dev"]]
+    kept = json.loads((page[0] / "systems/tuned-on-test.json").read_text())
+    assert int(rows[1][2]) == len(kept["features"])
+    assert all(int(both) <= min(int(a), int(b)) for _, _, a, b, both in rows)
+    _, rows = cells_of(page, "Rules")
+    assert len(rows) == 3
+    assert all(int(tokens) >= 0 and int(rules) >= 0 for _, tokens, _, rules, _ in rows)
+
+
+def test_the_page_and_what_the_report_reads(page, monkeypatch):
+    folder, data = page
+    text = (folder / "paper.md").read_text()
+    assert text == page_text(data, "boostfeat replicate small")
+    assert "## Settings that differ from the paper\n\n- Everything differs.\n" in text
+    assert _paper(folder / "paper.json") == data
+    monkeypatch.setattr(paper_page, "featurize", None)  # nothing is tuned twice
+    config = json.loads((folder / "config.json").read_text())
+    assert KINDS["overlap"](Page(Folder(folder), SMALL, [{"name": "pt/adagrad:paper", "metric": "bleu", "model": "models/pt_adagrad_paper.json", "feature_set": "pt"}], config), SMALL.tables[5])[1]  # fmt: skip
+
+
+def test_bad_usage_is_one_line(boostfeat, tmp_path):
+    code, out, err = boostfeat("replicate", "x99", "dev", "--select", "s", "--test", "t", "-o", tmp_path / "run")
+    assert (code, out, err) == (2, "", "boostfeat: unknown paper 'x99': expected one of ta13, e12, g13, emr13\n")
