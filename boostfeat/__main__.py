@@ -1,10 +1,16 @@
 """``python -m boostfeat`` is ``boostfeat``."""
 
+import os
+import resource
 import signal
 import sys
 
+ADDRESS_SPACE = 1000  # MB: less, and OpenBLAS prints lines of its own, ends the program or asks for ever while it is loaded
+
 
 def main() -> None:
+    if not {"-h", "--help", "--version"} & set(sys.argv):
+        _ask_for_room()
     interrupt = signal.getsignal(signal.SIGINT)
     if interrupt is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C while modules are imported: no traceback
@@ -20,6 +26,20 @@ def main() -> None:
 
     signal.signal(signal.SIGINT, interrupt)
     run()
+
+
+def _ask_for_room() -> None:
+    """Where an address space is limited, libraries get no more than they need; below that they are not loaded at all."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit == resource.RLIM_INFINITY:
+        return
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # each takes some
+    if limit < ADDRESS_SPACE << 20:
+        sys.stderr.write(
+            f"boostfeat: expected an address space of {ADDRESS_SPACE} MB or more to load the libraries, "
+            f"found {limit >> 20} MB; raise the limit (ulimit -v)\n"
+        )
+        sys.exit(1)
 
 
 if __name__ == "__main__":
