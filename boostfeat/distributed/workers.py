@@ -87,7 +87,7 @@ def connected(scheduler: str, *, workers: int | None, threads: int, timeout: flo
 
 @contextlib.contextmanager
 def _logs_silent() -> Iterator[None]:
-    """What goes wrong is said here, in one line: not by Dask, which may still send when its cluster has closed, nor by its loop."""
+    """What goes wrong is said here, in one line: not by Dask, whose cluster may still send when it has closed."""
     before = logging.root.manager.disable
     logging.disable()
     try:

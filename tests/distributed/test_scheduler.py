@@ -39,9 +39,8 @@ def test_what_a_cluster_logs_when_it_has_closed_is_not_printed(monkeypatch: pyte
     said = []
 
     class Closed(contextlib.AbstractContextManager):  # type: ignore[type-arg]
-        workers: dict[str, object] = {}
-
-        def __init__(self, *args: object, **options: object) -> None: ...
+        def __init__(self, *args: object, **options: object) -> None:
+            self.workers: dict[str, object] = {}
 
         def __exit__(self, *_: object) -> None:
             for name in ("distributed.batched", "tornado.application", "asyncio"):
