@@ -1,13 +1,18 @@
 """``python -m boostfeat`` is ``boostfeat``."""
 
 import os
+import resource
 import signal
 import sys
+
+ADDRESS_SPACE = 1000  # MB: less, and OpenBLAS prints lines of its own, ends the program or asks for ever while it is loaded
 
 
 def main() -> None:
     os.environ |= dict.fromkeys(("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")  # sums of theirs come in any order
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # on busy cores, threads that wait for each other cost more than trees
+    if not {"-h", "--help", "--version"} & set(sys.argv):
+        _ask_for_room()
     interrupt = signal.getsignal(signal.SIGINT)
     if interrupt is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C while modules are imported: no traceback
@@ -23,6 +28,17 @@ def main() -> None:
 
     signal.signal(signal.SIGINT, interrupt)
     run()
+
+
+def _ask_for_room() -> None:
+    """End where the address space is too small for the libraries."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit != resource.RLIM_INFINITY and limit < ADDRESS_SPACE << 20:
+        sys.stderr.write(
+            f"boostfeat: expected an address space of {ADDRESS_SPACE} MB or more to load the libraries, "
+            f"found {limit >> 20} MB; raise the limit (ulimit -v)\n"
+        )
+        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -33,6 +33,8 @@ def check_options(options: BoostOptions, nbest: NBest) -> None:
     """Raise for what this engine cannot do, before any work."""
     sparse = set(nbest.sparse_names.to_pylist())
     dense = nbest.global_names if options.level == "global" else nbest.unit_names
+    if not (dense or sparse):
+        raise InputError(f"--engine dask: expected a list with {options.level} features, found none; use --engine local")
     if sparse & set(options.tree_features) or not (dense or options.tree_features):
         raise InputError(
             "--engine dask: expected trees over dense features only, found sparse ones; name dense ones with --tree-features"

@@ -48,12 +48,12 @@ def connected(scheduler: str, *, workers: int | None, threads: int, timeout: flo
     try:
         import dask
         from distributed import Client, LocalCluster
-        from distributed.utils import silence_logging_cmgr
     except ImportError:
         raise InputError(
             "--engine dask: expected the package dask[distributed], found none; pip install 'boostfeat[dask]'"
         ) from None
     with contextlib.ExitStack() as stack:
+        stack.enter_context(_logs_silent())
         # a local cluster would give up a worker that takes longer to restart, nanny and all
         settings = {
             "distributed.comm.timeouts.connect": timeout,
@@ -71,12 +71,10 @@ def connected(scheduler: str, *, workers: int | None, threads: int, timeout: flo
                     processes=True,
                     memory_limit=0,  # a nanny would end a worker that holds much, and it would only be loaded again
                     dashboard_address=":0",
-                    silence_logs=logging.CRITICAL,
+                    silence_logs=logging.CRITICAL,  # of workers
                 )
                 scheduler = stack.enter_context(cluster)
                 stack.push(lambda kind, *_: _end_now(cluster) if kind else None)
-        else:
-            stack.enter_context(silence_logging_cmgr(logging.CRITICAL))  # what goes wrong is said here, in one line
         try:
             client = Client(scheduler, timeout=timeout)
         except (OSError, ValueError, MemoryError) as error:  # the last: what another server says, taken for a length
@@ -85,6 +83,17 @@ def connected(scheduler: str, *, workers: int | None, threads: int, timeout: flo
                 f"--scheduler: expected the address of a Dask scheduler (tcp://host:8786) or 'local', found {scheduler}: {reason}"
             ) from None
         yield stack.enter_context(client)
+
+
+@contextlib.contextmanager
+def _logs_silent() -> Iterator[None]:
+    """What goes wrong is said here, in one line: not by Dask, whose cluster may still send when it has closed."""
+    before = logging.root.manager.disable
+    logging.disable()
+    try:
+        yield
+    finally:
+        logging.disable(before)
 
 
 def _end_now(cluster: Any) -> None:

@@ -17,7 +17,7 @@ from ..lists.nbest import NBest
 from ..lists.tokens import TokenBuilder, TokenHyp
 from .json_objects import as_number, key_values
 
-_FOLDER = re.compile(r"(\d{1,6})best_recog")
+_FOLDER = re.compile(r"([0-9]{1,6})best_recog")
 
 
 def sniff(head: str) -> bool:

@@ -19,7 +19,7 @@ from math import log
 from pathlib import Path
 
 from ..core.errors import FormatError, clip
-from ..core.text import split_words
+from ..core.text import BLANKS, split_words
 from ..lists.build import ReadOptions
 from ..lists.nbest import NBest
 from ..lists.pieces import scheme_of_lines
@@ -86,8 +86,8 @@ def _record(hyp: _Hyp, *, in_pieces: bool) -> TokenHyp:
         scores[FEATURE] = [number(v, hyp.places["P"], "a token's score") * LN2 for v in split_words(hyp.lines["P"])]
     links, features = None, {DECODER_SCORE: hyp.score}
     signals: dict[str, list[float]] = {}
-    if hyp.lines.get("A", "").strip():
-        links, soft = parse_alignment(hyp.lines["A"].strip(), hyp.places["A"])
+    if hyp.lines.get("A", "").strip(BLANKS):
+        links, soft = parse_alignment(hyp.lines["A"].strip(BLANKS), hyp.places["A"])
         if soft is not None:
             links, signals, coverage = attention(soft)
             features |= coverage

@@ -18,12 +18,9 @@ from ..lists.build import ReadOptions
 
 def objects(path: str | Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """(place, object) of every object of a file: those of an array, or one a line."""
-    raw = read_bytes(path)
-    text = decode(raw.removeprefix(b"\xef\xbb\xbf").strip(), str(path)) if raw.lstrip()[:1] == b"[" else ""
-    if text:
-        found = _parsed(text, str(path))
-        if not isinstance(found, list):
-            raise FormatError(str(path), expected="an array of objects", found=clip_json(found), fix="check what wrote it")
+    raw = read_bytes(path).removeprefix(b"\xef\xbb\xbf")
+    if raw.lstrip()[:1] == b"[":
+        found = _parsed(decode(raw.strip(), str(path)), str(path))
         rows: Iterable[tuple[str, Any]] = ((f"{path}: [{i}]", row) for i, row in enumerate(found))
     else:
         rows = _lines(path, raw)
@@ -39,7 +36,6 @@ def objects(path: str | Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def _lines(path: str | Path, raw: bytes) -> Iterator[tuple[str, Any]]:
     """One object a line; or objects on many lines, one after the other."""
-    raw = raw.removeprefix(b"\xef\xbb\xbf")
     lines = raw.split(b"\n")
     if next((line.strip() for line in lines if line.strip()), b"") == b"{":
         yield from _one_after_another(decode(raw, str(path)), str(path))

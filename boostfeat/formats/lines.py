@@ -25,7 +25,7 @@ from ..lists.number_files import read_numbers
 from ..lists.tokens import TokenBuilder, TokenHyp
 from .fields import is_number, number
 
-_COUNT = re.compile(r"NC=(\d{1,9})")
+_COUNT = re.compile(r"NC=([0-9]{1,9})")
 SCORE = "score"
 
 

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from ..core.errors import FormatError, clip
 from ..core.files import read_head
-from ..core.text import split_words
+from ..core.text import BLANKS, split_words
 from ..lists.build import ReadOptions
 from ..lists.nbest import NBest
 from ..lists.tokens import DECODER_SCORE, TokenBuilder, TokenHyp, attention, finite_numbers
@@ -29,8 +29,8 @@ from .fields import is_number, label_groups, list_lines, name_values, optional_s
 LAYOUT = "id ||| text ||| F0= v ||| score"
 WORD_SCORES = "WordScores"
 _SIGNS = re.compile(rf"(?:^|\s){WORD_SCORES}=|^(?:\S+\s+)*?F0=\s*\S+(?:\s+[^\s=]+=\s*\S+)*$")
-_HARD = re.compile(r"(?:\d{1,9}-\d{1,9}(?:\s+|$))+")
-_SOFT = re.compile(r"(?:[\d.eE+-]+(?:,[\d.eE+-]+)*(?:\s+|$))+")
+_HARD = re.compile(r"(?:[0-9]{1,9}-[0-9]{1,9}(?:[ \t]+|$))+")
+_SOFT = re.compile(r"(?:[0-9.eE+-]+(?:,[0-9.eE+-]+)*(?:[ \t]+|$))+")
 _OF_SCORER = re.compile(r"F\d+")
 
 
@@ -149,7 +149,7 @@ def _split_alignment(field: str, where: str) -> tuple[str, str]:
             found=clip(field),
             fix="is this a list of Marian's? name another with --format",
         )
-    return found[0].strip(), field[found.end() :].strip()
+    return found[0].strip(BLANKS), field[found.end() :].strip(BLANKS)
 
 
 def _rows(aligned: str, where: str) -> list[list[float]]:

@@ -17,7 +17,7 @@ from ..lists.nbest import NBest
 from ..lists.tokens import TokenBuilder, TokenHyp
 from .json_objects import Keys, as_number, get, objects
 
-_HYP = re.compile(r"hyp_(\d{1,9})")
+_HYP = re.compile(r"hyp_([0-9]{1,9})")
 
 
 def sniff(head: str) -> bool:

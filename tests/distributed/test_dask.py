@@ -125,6 +125,9 @@ def test_trees_over_sparse_features_are_refused(lists):
     for nbest, names in ((worded, ("LM0", sparse)), (bare, ())):
         with pytest.raises(InputError, match=line):
             check_options(recipe("paper", tree_features=names), nbest)
+    none = replace(lists[0], units=replace(lists[0].units, x=lists[0].X[:, :0]), unit_names=())
+    with pytest.raises(InputError, match="--engine dask: expected a list with local features, found none; use --engine local"):
+        check_options(recipe("paper"), none)
     check_options(recipe("paper"), worded)
     check_options(recipe("paper", tree_features=("LM0",)), worded)
 

@@ -74,6 +74,16 @@ def test_texts_are_written_as_they_came(tmp_path: Path, format: str) -> None:
     assert again.units.align.equals(nbest.units.align)
 
 
+def test_words_and_names_that_begin_with_another_blank_are_written_whole(tmp_path: Path) -> None:
+    line = LISTS["moses-enriched"].replace(f"x{NB}y", f"{NB}x").replace("LM0", f"{NB}LM0")
+    (tmp_path / "list").write_text(line, encoding="utf-8", newline="")
+    nbest, stream = read(tmp_path / "list", ReadOptions(), format="moses-enriched"), io.BytesIO()
+    assert (nbest.text.to_pylist(), nbest.feature_names) == ([f"{NB}x z w"], (f"{NB}LM0",))
+    write(nbest, stream, format="moses-enriched")
+    assert f"||| {NB}x z |0-1," in stream.getvalue().decode()
+    assert f"||| {NB}LM0= -3 |||" in stream.getvalue().decode()
+
+
 def test_bleu_splits_where_sacrebleu_does(tmp_path: Path) -> None:
     nbest = of(tmp_path / "list", "moses")
     refs = ["x y z w v"]

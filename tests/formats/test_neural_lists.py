@@ -174,6 +174,8 @@ def test_one_line_does_not_decide(tmp_path: Path) -> None:
 
 BAD = [
     ("0 ||| a ||| x-0 ||| F0= 1 ||| 2", "an alignment or named features"),
+    ("0 ||| a ||| 0-0 \x1c1-1 ||| F0= 1 ||| 2", "an alignment or named features"),  # no blank of this format
+    ("0 ||| a ||| 0-\uff11 ||| F0= 1 ||| 2", "an alignment or named features"),
     ("0 ||| a ||| 0.5,0.5 0.5 ||| F0= 1 ||| 2", "2 weights for each target token"),
     ("0 ||| a ||| F0= 1 ||| F0= 2 ||| 2", "distinct feature names"),
     ("0 ||| a ||| WordScores= 1 nan ||| F0= 1 ||| 2", "a finite number for WordScores"),

@@ -29,23 +29,12 @@ from boostfeat.lists.build import ReadOptions, attach
 from boostfeat.lists.graph import Graph, GraphBuilder
 from boostfeat.model.model import Model
 from boostfeat.rerank.rescore import EdgeScorer, RescoreOptions, in_order, kbest_nbest, renumbered, rescore, rescored_lists
-from boostfeat.trees.forest import forest, forest_score
 
 Run = Callable[..., tuple[int, str, str]]
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Scores
 # ---------------------------------------------------------------------------------------------------------------------
-
-
-@given(st.lists(trees(small), max_size=4), st.lists(small, min_size=3, max_size=3))
-@settings(max_examples=60, deadline=None)
-def test_forest_equals_the_naive_walk(some, row):
-    compiled, names = forest(some)
-    by_name = dict(zip("abc", row, strict=True))
-    x = np.array([by_name.get(name, 0.0) for name in names])
-    expected = sum(tree.weight * naive(tree, by_name) for tree in some)
-    assert forest_score(compiled, x) == pytest.approx(expected, rel=1e-12, abs=1e-12)
 
 
 def with_features(edges: Edges, values: list[list[float]]) -> Graph:

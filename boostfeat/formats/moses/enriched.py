@@ -143,14 +143,14 @@ def write(nbest: NBest, stream: IO[bytes]) -> None:
                 )
             for r in range(nbest.unit_ptr[h], nbest.unit_ptr[h + 1]):
                 u, first = nbest.unit_idx[r], nbest.src_start[r]
-                pieces.append(f"{phrases[u]} |{first}-{first + units.src_len[u] - 1},{tails[u]}| ".lstrip())
+                pieces.append(f"{phrases[u]} |{first}-{first + units.src_len[u] - 1},{tails[u]}| ".lstrip(" "))
             row = slice(own_sparse.indptr[h], own_sparse.indptr[h + 1])
             sparse = [
                 f"{sparse_names[j]}= {format_number(v)}"
                 for j, v in zip(own_sparse.indices[row], own_sparse.data[row], strict=True)
             ]
             row_totals = [float(f"{v:.10g}") if r else v for v, r in zip(totals[h], redundant, strict=True)]
-            features = " ".join([format_features(total_groups, row_totals), *sparse]).strip()
+            features = " ".join([format_features(total_groups, row_totals), *sparse]).strip(" ")
             score = "" if np.isnan(nbest.score[h]) else format_number(nbest.score[h])
             buffer.append(f"{sent} ||| {''.join(pieces)} ||| {features} ||| {score}\n")
         stream.write("".join(buffer).encode())

@@ -1,0 +1,72 @@
+"""Rows of words as numbers, and links between them; by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from boostfeat.core.errors import InputError
+from boostfeat.lists.nbest import strings
+from boostfeat.lists.words import NONE, concat, parse_alignments, positions, tokenise
+
+pytestmark = pytest.mark.quick
+TEXTS = ["a B a", "", "c", "a  c "]  # two blanks are one
+
+
+def words_of(texts: list[str]):
+    return tokenise(strings(texts))[0]
+
+
+def test_rows_of_words():
+    words = words_of(TEXTS)
+    names = words.names.to_pylist()
+    assert len(words) == 4
+    assert [names[i] for i in words.ids] == ["a", "B", "a", "c", "a", "c"]
+    assert (words.ptr.tolist(), words.counts.tolist(), words.owner.tolist()) == (
+        [0, 3, 3, 4, 6],
+        [3, 0, 1, 2],
+        [0, 0, 0, 2, 3, 3],
+    )
+    assert [NONE if i < 0 else names[i] for i in words.first] == ["a", NONE, "c", "a"]
+    assert [NONE if i < 0 else names[i] for i in words.last] == ["a", NONE, "c", "c"]
+    assert words.joined().to_pylist() == ["a B a", "", "c", "a c"]
+    assert words.joined(strings([name.lower() * 2 for name in names])).to_pylist() == ["aa bb aa", "", "cc", "aa cc"]
+
+
+def test_what_is_asked_of_words():
+    words = words_of(TEXTS)
+    assert words.find(["c", "a", "x"]).tolist() == [1, NONE, 1, 0, 1, 0]
+    capital = words.matches("^[A-Z]")
+    assert capital.tolist() == [False, True, False, False, False, False]
+    assert words.per_row(capital).tolist() == [1.0, 0.0, 0.0, 0.0]
+    assert words.per_row(~capital).tolist() == [2.0, 0.0, 1.0, 2.0]
+    taken = words.take(np.array([3, 1, 0, 3]))
+    assert taken.joined().to_pylist() == ["a c", "", "a B a", "a c"]
+
+
+def test_columns_share_a_dictionary():
+    source, target = tokenise(strings(["x y", "x"]), strings(["", "y z"]))
+    assert source.names is target.names
+    assert (source.ptr.tolist(), target.ptr.tolist()) == ([0, 2, 3], [0, 0, 2])
+    assert source.joined().to_pylist() == ["x y", "x"]
+    assert target.joined().to_pylist() == ["", "y z"]
+
+
+def test_names_among_others_and_joined():
+    assert positions(strings(["b", "q", "a"]), strings(["a", "b"])).tolist() == [1, NONE, 0]
+    assert concat(strings(["a", "b"]), "|", strings(["c", ""])).to_pylist() == ["a|c", "b|"]
+
+
+def test_links():
+    links = parse_alignments(strings(["0-0 1-2", "", "3-1", "0-0 1-2"]))
+    assert (links.ptr.tolist(), links.owner.tolist()) == ([0, 2, 2, 3, 5], [0, 0, 2, 3, 3])
+    assert (links.src.tolist(), links.tgt.tolist()) == ([0, 1, 3, 0, 1], [0, 2, 1, 0, 2])
+    some = links.take(np.array([2, 0]))
+    assert (some.ptr.tolist(), some.src.tolist(), some.tgt.tolist()) == ([0, 1, 3], [3, 0, 1], [1, 0, 2])
+    assert parse_alignments(strings([])).ptr.tolist() == [0]
+
+
+@pytest.mark.parametrize("text", ["0", "a-b", "0-0-0", "0-99999999999"])
+def test_other_links_are_refused(text):
+    with pytest.raises(InputError, match=f"alignment '{text}': expected links like '0-0 1-2', found others"):
+        parse_alignments(strings(["0-0", text]))
