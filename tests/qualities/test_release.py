@@ -43,6 +43,7 @@ decode short.src --ini {data}/system/moses.ini --nbest 5 --nbest-output short.li
 rescore short.osgx -m model.json --names {data}/system/moses.ini --allow-missing
 loop short.src -r short.ref --ini {data}/system/moses.ini --method pro --max-iterations 1 --nbest 5 -o looped
 compare dev.nbest --select test.nbest --test test.nbest --systems decoder,base-PRO --search none --trials 50 --force -o run
+replicate ta13 dev.nbest --select test.nbest --test test.nbest --quick --force -o ta13
 doctor
 demo -o demo
 """
