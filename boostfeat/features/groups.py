@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 
 from ..core.arrays import F64, I64
 from ..lists.nbest import NBest
@@ -16,9 +17,15 @@ DECODER = "decoder"  # of features that came with the list
 
 
 def templates_that_pay(nbest: NBest) -> str | None:
-    """What a list gets where nothing is said: the set for words, if it is as a neural model or a recogniser ranked it."""
-    ranked = any(name in RANKINGS for name in nbest.extra_names)
-    return "words-basic" if ranked and nbest.n_occurrences and "templates" not in nbest.meta else None
+    """What a raw list gets where nothing is said: the set for words, if a neural model or a recogniser ranked it; for phrases
+    with their texts the sparse one. Lists that were featurized have what they were given.
+    """
+    if not nbest.n_occurrences or "templates" in nbest.meta:
+        return None
+    if any(name in RANKINGS for name in nbest.extra_names):
+        return "words-basic"
+    pairs = pc.and_(pc.not_equal(nbest.units.src, ""), pc.not_equal(nbest.units.tgt, ""))
+    return "sparse" if pc.any(pairs).as_py() else None
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from dataclasses import asdict, replace
 import pytest
 
 from boostfeat.boosting.options import recipe
+from boostfeat.lists.nbest import strings
 from boostfeat.lists.store import read_store, write_store
 from boostfeat.model.model import Model
 
@@ -26,7 +27,7 @@ def stores(dev, select, tmp_path_factory):
 
 def test_flags_override_the_recipe(boostfeat, stores, tmp_path):
     lists = ["induce", stores / "dev", "--select", stores / "select", "-o", tmp_path / "m.json"]
-    quick = ["--rounds", 2, "--min-occurrences", 20, "--draws", 300, "--pairs", 30]
+    quick = ["--rounds", 2, "--min-occurrences", 20, "--draws", 300, "--pairs", 30, "--templates", "none"]
     for more, changes in (
         ([], {}),
         (["--recipe", "fast", "--no-context", "--rule", "best"], {"context": False, "rule": "best"}),
@@ -38,6 +39,9 @@ def test_flags_override_the_recipe(boostfeat, stores, tmp_path):
         want = asdict(recipe(name, **QUICK, rounds=2, **changes))
         want["sparse_l2"] = None if name == "paper" else 1000.0  # there are no sparse features for auto to choose by
         found = Model.load(tmp_path / "m.json").config
+        if name == "default":
+            assert found["tree_count"]["trees"] == [0, 1, 2]
+            want["rounds"] = found["rounds"]  # that folds chose
         assert {key: found[key] for key in want} == json.loads(json.dumps(want))
     code, _, err = boostfeat(*lists, "--recipe", "soup")
     assert (code, err) == (2, "boostfeat: unknown recipe 'soup': expected one of default, fast, paper\n")
@@ -61,8 +65,8 @@ def test_static_only_and_leaves_as_features(boostfeat, stores, tmp_path):
     assert "--tree-features: expected features of the list that trees may test, found 'LM0'" in err
 
 
-def test_raw_lists_of_words_get_the_templates_for_words(boostfeat, stores, tmp_path):
-    """Lists as a neural model ranked them, unless they have templates, or none are wanted; lists of phrases get none."""
+def test_raw_lists_get_the_templates_that_pay(boostfeat, stores, tmp_path):
+    """For words on lists as a neural model ranked them, sparse ones for phrases; unless lists have some, or none are wanted."""
     from boostfeat.features.groups import templates_that_pay
 
     lines = [
@@ -76,7 +80,9 @@ def test_raw_lists_of_words_get_the_templates_for_words(boostfeat, stores, tmp_p
     raw = read_store(tmp_path / "a.nbest")
     assert templates_that_pay(raw) == "words-basic"
     assert templates_that_pay(replace(raw, meta={"templates": "[]"})) is None
-    assert templates_that_pay(read_store(stores / "dev")) is None
+    phrases = read_store(stores / "dev")
+    assert templates_that_pay(phrases) == "sparse"
+    assert templates_that_pay(replace(phrases, units=replace(phrases.units, src=strings([""] * phrases.n_units)))) is None
     quick = ["--rounds", 1, "--draws", 50, "--pairs", 5, "--min-occurrences", 2, "-o", tmp_path / "m.json"]
     code, _, err = boostfeat("induce", tmp_path / "a.nbest", *quick)
     assert code == 0
