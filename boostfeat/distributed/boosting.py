@@ -6,12 +6,13 @@ All sums are over the fixed blocks of boostfeat.core.blocks, in their order: the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ..boosting.boost import run_rounds
-from ..boosting.options import BoostOptions
+from ..boosting.options import BY_FOLDS, BoostOptions
 from ..boosting.penalties import Tell, with_penalties
 from ..boosting.record import Callback
 from ..core.arrays import I64
@@ -61,6 +62,8 @@ def boost_on(
     A worker that is lost is named, and the rest goes on from the last round, after loading the lost one's blocks too.
     """
     check_options(options, dev)
+    if options.rule == BY_FOLDS:  # fits of folds are for one machine; here select chooses, as it does for the recipe fast
+        options = replace(options, rule="last-se")
     options, why = with_penalties(dev, options, seed=seed, init=init, so_far=so_far, tell=tell)
     latest = [so_far] if so_far else []
 

@@ -98,7 +98,8 @@ def test_convert_and_import_give_the_same_store(boostfeat, stores, tmp_path, for
 def test_induce_show_augment(boostfeat, stores, tmp_path):
     model = tmp_path / "m.json"
     code, out, err = boostfeat(
-        "induce", stores / "dev.nbest", "--select", stores / "select.nbest", "--rounds", 3, "--leaves", "linear", "-o", model
+        *("induce", stores / "dev.nbest", "--select", stores / "select.nbest", "--rounds", 3, "--leaves", "linear", "-o", model),
+        *("--rule", "best", "--templates", "none"),
     )
     assert code == 0, err
     assert "select" in out

@@ -46,7 +46,7 @@ OPTIONS = {
     "fresh pairs": recipe("paper", rounds=3, max_leaves=3, resample_pairs=1, metric="bleu", **SMALL),
     "linear": recipe("paper", rounds=2, max_leaves=3, leaves="linear", **SMALL),
     "affine": recipe("paper", rounds=2, max_leaves=3, leaves="affine", candidates=2, **SMALL),
-    "default": recipe("default", rounds=7, **SMALL),
+    "default": recipe("default", rule="last-se", rounds=7, **SMALL),
 }
 RUN = Run(seed=5, init={"LM0": 0.3, "RelFreq": 0.1})
 EXACT = ("paper", "global", "fresh pairs")  # every bit; sums of slopes are over units, the mean weight in context over blocks
@@ -135,7 +135,7 @@ def test_trees_over_sparse_features_are_refused(lists):
 def test_sparse_features_are_penalised_as_on_one_machine(lists, fleet, tmp_path):
     worded = featurize(lists[0].truncate(6), FeaturePlan.of("pt", TEMPLATES, min_count=1))[0]
     write_store(worded, tmp_path / "dev.nbest")
-    options = recipe("default", rounds=2, **SMALL)
+    options = recipe("default", rule="last-se", rounds=2, **SMALL)
     local = boost(worded, None, options)
     found = boost_on(fleet(2), Source.of(str(tmp_path / "dev.nbest")), worded, None, options)
     assert any(name.startswith("pt:") for name in found.weights)
@@ -404,7 +404,7 @@ def test_any_gain_is_learnt_as_on_one_machine(lists, fleet, tmp_path, gain):
     dev = replace(dev, quality=Qualities().with_column("errors", 7 * rng.random(dev.n_hyps), rng.random(dev.n_hyps), lower=True))
     write_store(dev, tmp_path / "dev.nbest")
     source = Source.of(str(tmp_path / "dev.nbest"))
-    options = recipe("default", gain=gain, rounds=3, **SMALL)
+    options = recipe("default", gain=gain, rule="last-se", rounds=3, **SMALL)
     here, there = boost(dev, None, options, seed=1), boost_on(fleet(4), source, dev, None, options, seed=1)
     assert there.weights == here.weights
     assert [tree.to_json()["nodes"] for tree in there.trees] == [tree.to_json()["nodes"] for tree in here.trees]

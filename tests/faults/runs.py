@@ -43,7 +43,7 @@ def commands(inputs: Path, out: Path) -> dict[str, list[Any]]:
         "score": ["score", test, *model],
         "featurize": ["featurize", dev, "--templates", "large+sparse", "-o", out / "more.nbest"],
         "tune": ["tune", dev, "--method", "mira", "--epochs", 6, "--select", select, "-o", out / "tuned.json"],
-        "induce": ["induce", dev, "--select", select, "--rounds", 30, "-o", out / "model.json"],
+        "induce": ["induce", dev, "--select", select, "--recipe", "fast", "--templates", "none", "--rounds", 30, "-o", out / "model.json"],
         "augment": ["augment", dev, *model, "-o", out / "more.nbest"],
         "show": ["show", inputs / "model.json"],
         **{f"export-{to}": ["export", inputs / "model.json", "--to", to, "--list", test, "-o", out / "model"] for to in EXPORTED},
