@@ -139,17 +139,16 @@ class Templates:
 
     def vector(self, weights: Mapping[str, float]) -> F64:
         """Weights by name as a vector over ids: those of features of these templates."""
-        prefixes = set(self.entries)
         with self._lock:
-            known = self.wanted
-            pairs = [
-                (self.id_of(name), w)
-                for name, w in weights.items()
-                if w and (name in known if known is not None else name in self.ids or name.partition(":")[0] in prefixes)
-            ]
+            if self.wanted is not None:
+                mine = {name: w for name, w in weights.items() if w and name in self.wanted}
+            else:
+                known = set(self.entries)
+                mine = {n: w for n, w in weights.items() if w and (n in self.ids or n.partition(":")[0] in known)}
+            new = [name for name in mine if name not in self.ids]
+            self.ids.update(zip(new, range(len(self.ids), len(self.ids) + len(new)), strict=True))
             out = np.zeros(len(self.ids))
-        for k, w in pairs:
-            out[k] = w
+            out[[self.ids[name] for name in mine]] = list(mine.values())
         return out
 
     # -- phrase pairs ------------------------------------------------------------------------------------------------
@@ -618,7 +617,12 @@ class Searchable:
 
     def refuse(self, used: Iterable[str], tested: Mapping[str, str]) -> None:
         """Raise for a feature that search cannot have: one of ``used``, or one that a tree tests ({feature: tree})."""
-        for name in sorted({*used, *tested}):
+        used = set(used)
+        few = {*tested, *used.intersection(self._products)}
+        for entry in self.plan.entries:  # features of one template are alike, but for those of language models
+            mine = used.intersection(entry.features or ())
+            few |= mine if entry.name == "lm_per_word" else ({min(mine)} if mine else set())
+        for name in sorted(few):
             if why := self.problem(name, in_tree=name in tested):
                 tree = f"tree {tested[name]!r}: " if name in tested else ""
                 owner = f" (template {self._owner[name]!r})" if name in self._owner else ""

@@ -209,7 +209,7 @@ def _counts_matrix(row: I64, column: I64, shape: tuple[int, int]) -> sparse.csr_
 def full_names(template: str, names: Strings, hash_bits: int) -> Strings:
     """Names of sparse features with the template's before them, or as one of 2^bits numbers."""
     if hash_bits:
-        mask = (1 << hash_bits) - 1
+        mask = (1 << min(hash_bits, 32)) - 1  # a checksum has no more
         return strings([f"{template}:#{zlib.crc32(name.encode()) & mask:x}" for name in names.to_pylist()])
     return concat(f"{template}:", names)
 

@@ -9,13 +9,15 @@ import gzip
 import io
 import json
 import lzma
+import math
 import os
 import shutil
+import tempfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,7 @@ import numpy as np
 import zstandard
 from strategies import plain
 from synthetic import SyntheticOptions, synthetic_nbest
+from toy_systems import random_model, random_ngrams, random_pairs, write_system
 
 from boostfeat import formats
 from boostfeat.core.errors import InputError
@@ -31,9 +34,10 @@ from boostfeat.core.feature_table import FeatureTable
 from boostfeat.core.files import read_bytes, read_chunks, read_lines
 from boostfeat.core.strict_json import read_json
 from boostfeat.core.text import split_words
-from boostfeat.decoder import read_setup
+from boostfeat.decoder import Decoder, Derivation, System, collect, read_setup
 from boostfeat.decoder.tables import read_phrase_table, with_reordering
 from boostfeat.decoder.train.bitext import make_bitext, read_bitext
+from boostfeat.features.carried import FeatureMaker, carrying, plan_features
 from boostfeat.features.clusters import read_clusters
 from boostfeat.features.lexicon import read_lexicon
 from boostfeat.features.phrase_table import read_phrase_counts
@@ -121,6 +125,7 @@ from .samples import (
 
 REAL = Path(os.environ.get("BOOSTFEAT_REAL_DATA", Path(__file__).parents[3] / "shared" / "real"))
 OPTIONS = ReadOptions(size=8, warn=lambda message: None)
+SENTENCE = "a b e c"
 TWINS = 1  # of so many inputs of a compiled reader one is given to its plain twin too
 
 
@@ -356,6 +361,35 @@ def packed(path: str) -> str:
     return base64.b64encode(zlib.compress(Path(path).read_bytes())).decode()
 
 
+@cache
+def toy_decoder() -> tuple[Decoder, NBest]:
+    """A decoder that knows a few phrases, and its list."""
+    rng = np.random.default_rng(3)
+    with tempfile.TemporaryDirectory() as folder:
+        system = System.load(**write_system(Path(folder), random_pairs(rng, per_phrase=2), random_ngrams(rng, 2)))
+    decoder = Decoder(system, random_model(rng, system.names))
+    return decoder, attach(collect(decoder.decode_all([SENTENCE]), 20), source=[SENTENCE], refs=(), name="toy")
+
+
+def searched_plan() -> list[bytes]:
+    """A plan of all the templates that search can have."""
+    maker = FeatureMaker()
+    parts = ("large", "sparse", "neighbours", "around,position,lm_per_word", "pt,lo,bi")
+    plans = [maker.learn(toy_decoder()[1], maker.plan(what, min_count=1))[1] for what in parts]
+    return [json.dumps(plan.to_json()).encode() for plan in plans]
+
+
+def search_with(path: str) -> list[Derivation]:
+    """Translations of a model that carries a plan and weighs all its features."""
+    plan, (decoder, _) = FeaturePlan.load(path), toy_decoder()
+    weights = {name: 0.01 * (k % 7 - 3) for k, name in enumerate(sorted(plan_features(plan)))}
+    return decoder.with_model(carrying(Model({**decoder.model.weights, **weights}), plan)).decode(SENTENCE).nbest(3)
+
+
+def good_scores(found: list[Derivation]) -> None:
+    assert all(math.isfinite(derivation.score) for derivation in found)
+
+
 def with_twin(read: Callable[[str, ReadOptions], NBest], path: str, options: ReadOptions, owner: Any, compiled: str) -> NBest:
     if os.stat(path).st_size % TWINS:
         return read(path, options)
@@ -531,6 +565,7 @@ READERS: dict[str, Reader] = {
         VALUE,
     ),
     "vocab": Reader(lambda: [json.dumps(VOCAB.to_json()).encode()], FeaturePlan.load, lambda vocab: writable(vocab.to_json()), VALUE),
+    "searched-plan": Reader(searched_plan, search_with, good_scores, VALUE),
     "templates-toml": Reader(text(TEMPLATES_TOML), lambda path: FeaturePlan.of(path, TEMPLATES), name="input.toml"),
     "groups-toml": Reader(text(GROUPS), Groups.load, lambda groups: groups.frozen(("LM0", "TM0_1"))),
     "start": Reader(text(INI, SPARSE, CDEC_WEIGHTS, json.dumps(MODEL)), read_start, good_model, JSON),
