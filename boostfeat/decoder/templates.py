@@ -17,7 +17,7 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from threading import Lock
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -91,13 +91,13 @@ class Templates:
     ids: dict[str, int] = field(default_factory=dict)  # feature -> column, in the order in which they come
     _words: dict[str, Parts] = field(default_factory=dict)  # of unknown words
     _columns: dict[str, I32] = field(default_factory=dict)  # of a template's features
-    _lock: Any = field(default_factory=Lock)
+    _lock: Any = field(default_factory=RLock)  # features get their numbers one after the other
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_lock"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _lock=Lock())
+        self.__dict__.update(state, _lock=RLock())
 
     @cached_property
     def entries(self) -> dict[str, tuple[Entry, Template]]:
@@ -162,9 +162,14 @@ class Templates:
             src[rows.start : rows.stop] = [phrase] * len(rows)
         return Texts(strings(src), strings(table.tgt), strings(table.align), np.diff(table.word_ptr))
 
-    @cached_property
+    @property
     def table(self) -> Parts:
         """[P] of the phrase table; row 0, which stands for unknown words, has none."""
+        with self._lock:
+            return self._table
+
+    @cached_property
+    def _table(self) -> Parts:
         n = len(self.system.table)
         rows = [np.arange(a, min(a + BLOCK, n)) for a in range(1, n, BLOCK)]
         blocks = [{part: SparseRows.empty(1) for part in PARTS}, *(self._parts(self._texts.take(some)) for some in rows)]

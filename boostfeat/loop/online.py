@@ -351,6 +351,7 @@ def mira_epoch(
     limits = tuner.limits()
     parts = np.array_split(np.random.default_rng([seed, epoch]).permutation(len(state.rows)), tuner.shards)
     first, done = padded(fresh.vector(), len(state.w)), list[int]()
+    _ = fresh.dense, fresh.templates  # made now, and not in every thread
     before = state.rows[state.seen == 1].sum(axis=0)
 
     def learn(order: I64) -> tuple[int, F64, F64, dict[str, int]]:

@@ -277,3 +277,18 @@ def test_the_command_reads_what_templates_need(boostfeat, data: Path, raw: NBest
     Model(decoder.model.weights).save(tmp_path / "bare.json")
     code, _, err = boostfeat("decode", tmp_path / "in", "--ini", ini, "-m", tmp_path / "bare.json", "--bitext", *bitext)
     assert (code, "--bitext: expected a model that carries templates" in err) == (2, True)
+
+
+def test_threads_change_nothing(decoder: Decoder, raw: NBest, data: Path) -> None:
+    made, plan = featurized(raw, "sparse,large")
+    weights = random_weights(np.random.default_rng(1), made, raw)
+    model = carrying(Model({**decoder.model.weights, **weights}), plan)
+    found = [
+        [
+            (d.text, d.score)
+            for result in decoder.with_model(model).decode_all(sentences_of(data), threads)
+            for d in result.nbest(5)
+        ]
+        for threads in (1, 3)
+    ]
+    assert found[0] == found[1]
