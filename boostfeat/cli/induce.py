@@ -117,7 +117,7 @@ def induce(
     if graphs and templates:
         raise InputError("--templates: expected none with --graphs, found both; featurize the list and give --graph-vocab")
     told = templates or graphs or where.is_dask or start or recipe == "paper"
-    if not told and (templates := templates_that_pay(dev)):
+    if not told and (templates := templates_that_pay(dev, static_only=static_only)):
         say(f"templates: {templates} (--templates none: the features of the list alone)", quiet=quiet)
     how: dict[str, Any] = {"gain": options.gain, "seed": seed, "threads": threads, "quiet": quiet}
     dev, held_out, plan = learn_features(dev, held_out, templates, start, files, **how)

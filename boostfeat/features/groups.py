@@ -16,16 +16,17 @@ from ..lists.tokens import RANKINGS
 DECODER = "decoder"  # of features that came with the list
 
 
-def templates_that_pay(nbest: NBest) -> str | None:
+def templates_that_pay(nbest: NBest, *, static_only: bool = False) -> str | None:
     """What a raw list gets where nothing is said: the set for words, if a neural model or a recogniser ranked it; for phrases
-    with their texts the sparse one. Lists that were featurized have what they were given.
+    with their texts the sparse one, or of it what a phrase table can hold. Featurized lists have what they were given.
     """
     if not nbest.n_occurrences or "templates" in nbest.meta:
         return None
     if any(name in RANKINGS for name in nbest.extra_names):
         return "words-basic"
     pairs = pc.and_(pc.not_equal(nbest.units.src, ""), pc.not_equal(nbest.units.tgt, ""))
-    return "sparse" if pc.any(pairs).as_py() else None
+    which = "sparse-static" if static_only else "sparse"
+    return which if pc.any(pairs).as_py() else None
 
 
 @dataclass(frozen=True)

@@ -84,6 +84,7 @@ SETS: dict[str, tuple[str, ...]] = {
         "lexical_weight",
     ),
     "sparse": ("pt", "id", "shape", "al", "del", "wp", "ins", "un", "bi", "lo", "cx"),
+    "sparse-static": ("pt", "id", "shape", "al", "del", "wp", "ins", "un"),  # of the phrase pair: a table can hold them
     "neighbours": ("previous", "following", "neighbour_sizes"),
     "consensus": ("agreement", "support", "mbr"),
     "words-basic": _BASIC,

@@ -8,6 +8,7 @@ from dataclasses import asdict, replace
 import pytest
 
 from boostfeat.boosting.options import recipe
+from boostfeat.features.sets import SETS, TEMPLATES
 from boostfeat.lists.nbest import strings
 from boostfeat.lists.store import read_store, write_store
 from boostfeat.model.model import Model
@@ -82,6 +83,8 @@ def test_raw_lists_get_the_templates_that_pay(boostfeat, stores, tmp_path):
     assert templates_that_pay(replace(raw, meta={"templates": "[]"})) is None
     phrases = read_store(stores / "dev")
     assert templates_that_pay(phrases) == "sparse"
+    assert templates_that_pay(phrases, static_only=True) == "sparse-static"
+    assert set(SETS["sparse-static"]) == {name for name in SETS["sparse"] if TEMPLATES[name].kind == "static"}
     assert templates_that_pay(replace(phrases, units=replace(phrases.units, src=strings([""] * phrases.n_units)))) is None
     quick = ["--rounds", 1, "--draws", 50, "--pairs", 5, "--min-occurrences", 2, "-o", tmp_path / "m.json"]
     code, _, err = boostfeat("induce", tmp_path / "a.nbest", *quick)
