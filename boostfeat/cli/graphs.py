@@ -24,7 +24,12 @@ if TYPE_CHECKING:
 
 Graphs = Annotated[
     list[str] | None,
-    typer.Option("--graphs", metavar="FILE", help="Of the list: add their k-best between fits.", rich_help_panel=GRAPHS),
+    typer.Option(
+        "--graphs",
+        metavar="FILE",
+        help="Of the list: add their k-best between fits; mert: search all their paths.",
+        rich_help_panel=GRAPHS,
+    ),
 ]
 _NAMES: dict[str, Any] = {"metavar": "A,B,...", "help": "osgx: what core=(...) holds, or the moses.ini that says it."}
 CoreNames = Annotated[str | None, typer.Option("--names", "--graph-names", **_NAMES)]
@@ -72,6 +77,22 @@ def tuned_on_graphs(
 
     dev, model = grown(dev, fit, options, threads=run.threads, report=lambda note: say(note, quiet=quiet))
     return dev, replace(run, init=model.weights)
+
+
+def fit_on_graphs(dev: NBest, options: GraphOptions, *, quiet: bool) -> Callable[..., Model]:
+    """What fits MERT on all derivations of the graphs of a list [K09]."""
+    from ..loop.graphs import graphs_of
+    from ..tuners.graph_mert import fit_graphs
+
+    graphs = graphs_of(dev, options)
+    missing = len(dev) - len(graphs)
+    lacking = f"; {missing:,} sentences have none, and count as empty lines" if missing else ""
+    say(f"envelopes over {len(graphs):,} graphs, {sum(g.n_edges for g in graphs.values()):,} edges{lacking}", quiet=quiet)
+
+    def fit(tuner: Any, nbest: NBest, held_out: NBest | None, run: Run) -> Model:
+        return fit_graphs(tuner, nbest, graphs, held_out, run)
+
+    return fit
 
 
 def induced_on_graphs(

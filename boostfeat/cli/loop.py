@@ -62,6 +62,16 @@ def loop(
         list[str] | None,
         typer.Option("--select-ref", metavar="FILE", help="Their references; repeatable.", rich_help_panel=FILES),
     ] = None,
+    test_input: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--test-input", metavar="FILE", help="Decoded at the end, before and after; repeatable.", rich_help_panel=FILES
+        ),
+    ] = None,
+    test_ref: Annotated[
+        list[str] | None,
+        typer.Option("--test-ref", metavar="FILE", help="Their references, in the same order.", rich_help_panel=FILES),
+    ] = None,
     method: Annotated[
         str, typer.Option("--method", help="A tuner (see 'boostfeat tune') or induce", rich_help_panel=LEARNING)
     ] = "pro",
@@ -175,7 +185,7 @@ def loop(
     others = lm if decoder == "moses" else phrase_table or lm
     if sum(x is not None for x in (decoder, graphs, others)) > 1:
         raise InputError("expected one of --decoder, --graphs and --phrase-table with --lm, found more; choose one")
-    corpora = _corpora(source, ref, select_input, select_ref)
+    corpora, tests = _corpora(source, ref, select_input, select_ref), _tests(test_input or [], test_ref or [])
     start = read_start(start_file)
     maker = decoder_maker(files, phrase_table, seed=seed, threads=threads, quiet=quiet)
     used: Decoder
@@ -189,10 +199,12 @@ def loop(
 
         used = CommandDecoder(decoder, nbest, weights_format, ini, format, timeout)
     elif graphs:
+        if tests:
+            raise InputError("--test-input: expected a decoder with it, found --graphs; rescore the graphs of the test set")
         used = _graph_decoder(corpora, graphs, select_graphs, nbest, names)
     else:
         tables = {"phrase_table": phrase_table, "lm": lm, "reordering_table": reordering_table}
-        used = _reference(tables, ini, search, comma_list(extra), nbest, corpora, maker)
+        used = _reference(tables, ini, search, comma_list(extra), nbest, [*corpora, *tests], maker)
         maker = used.maker
         if start_file == ini:  # what Moses takes where an ini does not say it
             start = replace(start, weights={"UnknownWordPenalty0": 1.0, **start.weights})
@@ -207,9 +219,16 @@ def loop(
     else:
         learner = _learner(method, settings or (), recipe, groups, limits, reweigh=reweigh, static_only=static_only)
     limits = replace(limits, seed=seed)
-    how = {"threads": threads, "resume": resume, "force": force, "allow_missing": allow_missing, "features": features}
+    how = {
+        "threads": threads,
+        "resume": resume,
+        "force": force,
+        "allow_missing": allow_missing,
+        "features": features,
+        "tests": tests,
+    }
     result = _run(corpora, used, learner, start, output, limits, how, quiet=quiet)
-    _show(result, output, started, quiet=quiet, as_json=as_json)
+    _show(result, output, started, limits.metric, quiet=quiet, as_json=as_json)
 
 
 def _corpora(source: str, ref: list[str], select_input: str | None, select_ref: list[str] | None) -> list[Corpus]:
@@ -219,6 +238,21 @@ def _corpora(source: str, ref: list[str], select_input: str | None, select_ref: 
     if select_input is not None:
         corpora.append(Corpus.read("select", select_input, select_ref or []))
     return corpora
+
+
+def _tests(inputs: list[str], refs: list[str]) -> list[Corpus]:
+    """Test sets, each with as many of the references; named by what they hold, so that another one is not taken for it."""
+    from ..core.digests import digest_lines
+    from ..core.errors import InputError
+    from ..loop.decoders import Corpus
+
+    n = len(refs) // max(1, len(inputs))
+    if n * len(inputs) != len(refs) or (inputs and not n):
+        raise InputError(
+            f"--test-ref: expected references of {len(inputs)} test sets, the same number of each, found {len(refs)} files"
+        )
+    found = [Corpus.read("test", path, refs[k * n : (k + 1) * n]) for k, path in enumerate(inputs)]
+    return [replace(corpus, name=f"test-{digest_lines(corpus.source)[:8]}") for corpus in found]
 
 
 def _run(
@@ -263,15 +297,16 @@ def _run(
             raise
 
 
-def _show(result: Result, output: str, started: float, *, quiet: bool, as_json: bool) -> None:
-    from ..loop.driver import table_rows
+def _show(result: Result, output: str, started: float, metric: str, *, quiet: bool, as_json: bool) -> None:
+    from ..loop.driver import table_rows, test_lines
 
     if as_json:
         what = {"rows": result.rows, "picked": result.picked, "reason": result.reason, "signature": result.model.signature}
-        emit({"output": output, **what}, "", as_json=True)
+        emit({"output": output, **what, **({"tests": list(result.tests)} if result.tests else {})}, "", as_json=True)
     else:
         header, rows = table_rows(result.rows, result.picked)
-        emit(None, table(rows, header=header), as_json=False)
+        lines = test_lines(result.tests, metric)
+        emit(None, "\n".join([table(rows, header=header), *(["", *lines] if lines else [])]), as_json=False)
     say_written(f"ended: {result.reason}; iteration {result.picked}", f"{output}/model.json", started, quiet=quiet)
 
 

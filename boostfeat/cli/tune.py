@@ -20,7 +20,7 @@ from .carried import Templates, learn_features
 from .common import FILES, LEARNING, AllowMissing, Settings, Store, check_lists, emit, progress, say
 from .engine import EngineOptions, cluster_of, source_of
 from .flags import Given, add
-from .graphs import Graphs, RareCoreNames, core_names, tuned_on_graphs
+from .graphs import Graphs, RareCoreNames, core_names, fit_on_graphs, tuned_on_graphs
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -148,16 +148,20 @@ def tune(
         metric=metric or gain,
         pick=PICKS[pick],
     )
+    fit_graphs: Fit | None = None
     if graphs:
         taken = replace(taken, paths=tuple(graphs), names=core_names(names))
-        nbest, run = tuned_on_graphs(tuner, nbest, held_out, run, taken, quiet=quiet)
+        if method == "mert":
+            fit_graphs = fit_on_graphs(nbest, taken, quiet=quiet)
+        else:
+            nbest, run = tuned_on_graphs(tuner, nbest, held_out, run, taken, quiet=quiet)
     _warn(nbest if not where.is_dask else nbest[:0], run, method, quiet=quiet)  # the driver of a cluster looks at names only
     if strategy_grid:
         result, text, model = _grid(tuner, nbest, held_out, run, quiet=quiet)
     else:
         with _fitting(source, where, threads=threads, quiet=quiet) as fit:
             again = [replace(run, seed=seed + n) for n in range(runs)]
-            models = [_one_run(fit, tuner, method, nbest, held_out, one, quiet=quiet) for one in again]
+            models = [_one_run(fit_graphs or fit, tuner, method, nbest, held_out, one, quiet=quiet) for one in again]
         result, text, model = _summary(models, run.metric, metric_of(run.metric, nbest).sign)
     if start is not None and start.trees:
         model = replace(folded(model.weights, start), config=model.config, history=model.history)
@@ -305,7 +309,7 @@ def _summary(models: list[Model], metric: str, sign: float) -> tuple[dict[str, A
 
 
 _SPREADS = ("spread_mean", "spread_sd", "mira_spread_mean", "mira_spread_sd")
-_CURVE = ("epoch", "dev", "select", "oracle", "prediction", *_SPREADS, "nonzero", "loss")
+_CURVE = ("epoch", "graphs", "dev", "select", "oracle", "prediction", *_SPREADS, "nonzero", "loss")
 
 
 def _curve(model: Model, most: int = 30) -> str:

@@ -240,9 +240,9 @@ PAPERS: dict[str, Paper] = {
             + " MIRA and RM have 15 learners, C 0.01, B 1; D is 0.01 or 0.1 as select says. Of their 20 epochs the best on "
             "dev is kept, as the paper's decoder would.",
             "MERT is on lists, not on hypergraphs.",
-            "Frequencies of words and word pairs are those of the dev lists, not of a training corpus; "
-            "there is no structural "
-            "distortion, which needs hierarchical rules.",
+            "Frequencies of word pairs are those of the dev lists, or of the training corpus where a phrase table with counts "
+            "is given (--phrase-table); those of unaligned words are of the lists. There is no structural distortion, which "
+            "needs hierarchical rules.",
         ),
         {**_QUICK, "pro": ":l2=1", "rm": ":epochs=5:d=0.01"},
     ),

@@ -223,11 +223,20 @@ def context(rows: Rows, *, pairs: list[str]) -> Sparse:
     return _in_context(rows, pairs, others=False)
 
 
+def _learn_corpus_pairs(rows: Rows, counts: I64, *, top: int = 300) -> dict[str, Any]:
+    """By how often two words were a phrase pair in training, where a phrase table says so; else as often as in the list."""
+    known = rows.resources.phrase_counts
+    if not known:
+        return _learn_pairs(rows, counts, top=top)
+    alone = {f"{src}|{tgt}": n for (src, tgt), n in known.items() if " " not in src and " " not in tgt}
+    return {"pairs": most_frequent(strings(list(alone)), np.array(list(alone.values())), top)}
+
+
 @template(
     "cu",
     kind="contextual",
     reads=("source phrase", "target phrase", "alignment", "span", "source sentence"),
-    learn=_learn_pairs,
+    learn=_learn_corpus_pairs,
 )
 def context_with_unknown(rows: Rows, *, pairs: list[str]) -> Sparse:
     """The same, all other pairs and words as one: ``cu:talo|house|-iso``, ``cu:unk|+talo``, ``cu:unk|-unk`` [EMR13 4.2]."""

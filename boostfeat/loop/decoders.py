@@ -46,7 +46,7 @@ class DecoderError(InputError):
 class Corpus:
     """Sentences to decode, with references."""
 
-    name: str  # dev or select: what its files in the run's folder are called
+    name: str  # dev, select or test-...: what its files in the run's folder are called
     source: tuple[str, ...]
     refs: tuple[tuple[str, ...], ...]  # a sequence of lines for each reference
 

@@ -19,6 +19,7 @@ from ..lists.learnable import range_warnings
 from ..lists.merging import merge
 from ..lists.nbest import NBest
 from ..metrics.metric import metric_of, shown
+from ..metrics.significance import approximate_randomisation, exact_sums
 from ..model.model import Model
 from .decoders import Corpus, Decoder, Place
 from .features import LoopFeatures
@@ -39,6 +40,7 @@ class Result:
     picked: int
     reason: str
     model: Model
+    tests: tuple[Mapping[str, Any], ...] = ()  # of each test set: scores of the start and of the iteration given, and p
 
 
 def run_loop(
@@ -54,6 +56,7 @@ def run_loop(
     force: bool = False,
     allow_missing: bool = False,
     features: LoopFeatures | None = None,
+    tests: Sequence[Corpus] = (),
     report: Callable[[str], None] = lambda note: None,
     warn: Callable[[str], None] = lambda note: None,
     tick: Tick = no_tick,
@@ -61,7 +64,8 @@ def run_loop(
     """Iteration 0 decodes with ``start``; iteration k learns a model from the lists so far and decodes with it.
 
     With ``features``, lists get those of templates before they are learnt from, and models carry them.
-    ``corpora`` is the one to learn from and, optionally, one to select by. All is kept in the folder ``run``; called again with
+    ``corpora`` is the one to learn from and, optionally, one to select by. ``tests`` are decoded when the loop is over, with the
+    start and with the model that it gives. All is kept in the folder ``run``; called again with
     ``resume`` after any interruption it comes to the very model that an uninterrupted run gives, where the decoder itself
     repeats its lists. ``report`` gets a line when a step begins or ends, ``tick`` how much of the step is done, and of how much;
     ``warn`` a line for each feature that is left out.
@@ -91,8 +95,10 @@ def run_loop(
         picked = pick(rows, options)
         model = folder.model(picked)
         model.save(folder.path / "model.json")
-        write_json(folder.path / "results.json", {"rows": rows, "picked": picked, "reason": reason, "model": model.signature})
-    return Result(tuple(rows), picked, reason, model)
+        tested = [loop.tested(corpus, picked) for corpus in tests]
+        found = {"rows": rows, "picked": picked, "reason": reason, "model": model.signature}
+        write_json(folder.path / "results.json", {**found, **({"tests": tested} if tested else {})})
+    return Result(tuple(rows), picked, reason, model, tuple(tested))
 
 
 @dataclass
@@ -149,6 +155,19 @@ class _Loop:
             folder.finish(k, done)
             self.report(f"iteration {k}: {self.options.metric} {gains_text(done, self.options.metric)}")
         return done
+
+    def tested(self, corpus: Corpus, picked: int) -> Mapping[str, Any]:
+        """Scores of a test set decoded with the start and with the picked model, and p of their difference by the metric."""
+        lists = []
+        for k in (0, picked):
+            if not self.folder.has_list(k, corpus.name):
+                self.report(f"iteration {k}: decoding {corpus.name}")
+                self.folder.keep_list(k, corpus.name, self.decode(k, self.folder.model(k), corpus))
+            lists.append(self.folder.list(k, corpus.name))
+        metric = metric_of(self.options.metric)
+        rows = [exact_sums(Scorer(nbest).rows(decoder_choice(nbest), metric)) for nbest in lists]
+        start, given = (decoded_gains(nbest, self.options.metric) for nbest in lists)
+        return {"name": corpus.name, "start": start, "picked": given, "p_value": approximate_randomisation(*rows, metric=metric)}
 
     def decode(self, k: int, model: Model, corpus: Corpus) -> NBest:
         def tick(done: int) -> None:
@@ -255,3 +274,12 @@ def table_rows(rows: Sequence[Mapping[str, Any]], picked: int) -> tuple[list[str
         seconds = [f"{row['seconds'][name]:.1f}" for name in ("learn", "decode")]
         cells.append([str(row["iteration"]), *gains, change, *counts, *seconds, "*" if row["iteration"] == picked else ""])
     return header, cells
+
+
+def test_lines(tests: Sequence[Mapping[str, Any]], metric: str) -> list[str]:
+    """A line for each test set."""
+    return [
+        f"{test['name']} {shown(metric)}: {test['start'][metric]:.2f} at the start, {test['picked'][metric]:.2f} now, "
+        f"p {test['p_value']:.4f}"
+        for test in tests
+    ]

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..core.errors import InputError
 from ..lists.build import assemble
+from ..lists.graph import Graph
 from ..lists.merging import merge
 from ..lists.nbest import NBest, SparseRows, strings
 from ..model.model import Model
@@ -69,11 +70,44 @@ def fresh_list(dev: NBest, model: Model, options: GraphOptions, *, threads: int 
         )
     known = known_names(fresh)
     if lacking := [name for name in dev.global_names if name not in known]:
-        raise InputError(
-            f"{where}: expected edges with the list's feature {lacking[0]!r}, found none; name the values of an osgx with "
-            "--graph-names, or give the list's templates with --graph-vocab"
-        )
+        raise _lacks(where, lacking[0])
     return only_features(fresh, known_names(dev))
+
+
+def graphs_of(dev: NBest, options: GraphOptions) -> dict[int, Graph]:
+    """The graphs of a list's sentences, by their position in it; their edges have to have all its features."""
+    from ..formats.graphs import read_graphs
+    from ..lists.build import ReadOptions
+    from ..rerank.edge_features import edge_vocab, with_templates
+
+    where = f"{options.paths[0]}{', ...' if len(options.paths) > 1 else ''}"
+    names, position = dev.feature_names, {int(sent): s for s, sent in enumerate(dev.ids.tolist())}
+    vocab = None
+    if options.vocab:
+        from ..features import FeaturePlan
+
+        vocab = edge_vocab(FeaturePlan.load(options.vocab), names)
+    found: dict[int, Graph] = {}
+    known: set[str] = set()
+    for item in read_graphs(options.paths, ReadOptions(names=options.names)):
+        if item.sent not in position:
+            raise InputError(
+                f"{item.where}: expected graphs of the list's sentences, found sentence {item.sent}; give those of the list"
+            )
+        s = position[item.sent]
+        graph = with_templates(item.graph, vocab, source=dev.source[s].as_py()) if vocab else item.graph
+        known |= set(graph.names)
+        found[s] = graph
+    if lacking := [name for name in names if name not in known]:
+        raise _lacks(where, lacking[0])
+    return found
+
+
+def _lacks(where: str, name: str) -> InputError:
+    return InputError(
+        f"{where}: expected edges with the list's feature {name!r}, found none; name the values of an osgx with "
+        "--graph-names, or give the list's templates with --graph-vocab"
+    )
 
 
 def only_features(nbest: NBest, names: set[str]) -> NBest:

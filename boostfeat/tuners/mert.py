@@ -131,7 +131,7 @@ def log_bleu(sums, strict):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _value(recipe, sums):  # type: ignore[no-untyped-def]
+def value_of(recipe, sums):  # type: ignore[no-untyped-def]
     """What is climbed, of statistics [n]: ln BLEU, or the gain of another metric."""
     if len(recipe.kind) == 1 and recipe.kind[0] <= STRICT:
         return log_bleu(sums, recipe.kind[0] == STRICT)
@@ -161,7 +161,7 @@ def _best_interval(at, order, old, new, rows, sums, recipe, reach, narrow):  # t
                 continue  # another winner of the same statistics does not end the interval
         width = min(high - low, 2 * reach)
         if width > narrow:  # not where several lists change winners at one point, before all of them have
-            value = _value(recipe, sums)
+            value = value_of(recipe, sums)
             if value > best or (value == best and width > widest):
                 best, widest = value, width
                 where = low + width / 2 if width < 2 * reach else min(max(0.0, low + reach), high - reach)
@@ -197,7 +197,7 @@ class Corpus:
 
     def value(self, scores: F64) -> float:
         """What is climbed, of the winners: ln BLEU, or the gain of another metric."""
-        return float(_value(self.recipe, self._sums(segment_argmax(self.hyp_ptr, scores))))
+        return float(value_of(self.recipe, self._sums(segment_argmax(self.hyp_ptr, scores))))
 
     def gained(self, new: float, old: float) -> float:
         """How much better a value is, on the scale of 0..1."""
@@ -205,14 +205,26 @@ class Corpus:
 
     def line_search(self, a: F64, b: F64, *, reach: float = 1.0, narrow: float = 0.0) -> tuple[float, float]:
         """(γ, value) of the best point of the line of scores a + γ b; see ``_best_interval`` for which of many."""
-        at, old, new = np.empty(len(a)), np.empty(len(a), np.int32), np.empty(len(a), np.int32)
-        first = np.empty(len(self.hyp_ptr) - 1, np.int64)
-        n = _envelopes(self.hyp_ptr, a, b, first, at, old, new)
-        where, best = _best_interval(at, np.argsort(at[:n]), old, new, self.rows, self._sums(first), self.recipe, reach, narrow)
-        return float(where), float(best)
+        return best_interval_of(self.hyp_ptr, a, b, self.rows, self.empty, self.recipe, reach=reach, narrow=narrow)
 
     def _sums(self, chosen: I64) -> Array:
-        return np.asarray(self.rows[chosen[chosen >= 0]].sum(axis=0, dtype=self.empty.dtype) + self.empty)
+        return sums_of(chosen, self.rows, self.empty)
+
+
+def best_interval_of(
+    hyp_ptr: I64, a: F64, b: F64, rows: Array, empty: Array, recipe: Recipe, *, reach: float, narrow: float
+) -> tuple[float, float]:
+    """(γ, value) of the best point of the line of scores a + γ b [H] of lists with statistics rows [H, n]."""
+    at, old, new = np.empty(len(a)), np.empty(len(a), np.int32), np.empty(len(a), np.int32)
+    first = np.empty(len(hyp_ptr) - 1, np.int64)
+    n = _envelopes(hyp_ptr, a, b, first, at, old, new)
+    where, best = _best_interval(at, np.argsort(at[:n]), old, new, rows, sums_of(first, rows, empty), recipe, reach, narrow)
+    return float(where), float(best)
+
+
+def sums_of(chosen: I64, rows: Array, empty: Array) -> Array:
+    """[n] the statistics of the chosen hypotheses; -1 is an empty list, counted in ``empty``."""
+    return np.asarray(rows[chosen[chosen >= 0]].sum(axis=0, dtype=empty.dtype) + empty)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -239,7 +251,12 @@ class Mert(MertOptions):
         features = Features.of(nbest)
         log = EpochLog(features, nbest, select, run, train_default=True)
         init = features.start(run.init)
-        moves, scale, corpus = self._prepare(features, nbest, init, run, metric)
+        moves, scale, corpus = self.prepare(features, nbest, init, run, metric)
+        return self.search(log, corpus, init, moves, scale)
+
+    def search(self, log: EpochLog, corpus: Any, init: F64, moves: I64, scale: F64) -> Model:
+        """Climb on a Corpus, or a GraphCorpus, round by round."""
+        run = log.run
         start = init[moves] * scale
         total = float(np.abs(init[moves]).sum()) or 1.0
         best, best_value, searches = start, corpus.value(corpus.scores(start)), 0
@@ -260,13 +277,14 @@ class Mert(MertOptions):
                     weights[moves] = best / scale
                     if not corpus.base.any():
                         weights[moves] *= total / np.abs(weights[moves]).sum()
-                log.record(r, weights, searches=searches)
+                more = {} if isinstance(corpus, Corpus) else {"graphs": corpus.shown(best_value)}
+                log.record(r, weights, searches=searches, **more)
         return log.model(self, "mert")
 
     def _shaken(self, w: F64, rng: np.random.Generator) -> F64:
         return w + self.shake * rng.random() * (float(np.linalg.norm(w)) or 1.0) * random_direction(len(w), rng)
 
-    def _climb(self, corpus: Corpus, w: F64, rng: np.random.Generator) -> tuple[F64, float, int]:
+    def _climb(self, corpus: Any, w: F64, rng: np.random.Generator) -> tuple[F64, float, int]:
         """(weights, value, number of line searches) of a local optimum."""
         a = corpus.scores(w)
         value = corpus.value(a)
@@ -285,7 +303,7 @@ class Mert(MertOptions):
                     w, a, value = w + step * d, moved, found
         return w, corpus.value(corpus.scores(w)), n  # anew: the steps' rounding adds up
 
-    def _prepare(self, features: Features, nbest: NBest, init: F64, run: Run, metric: Metric) -> tuple[I64, F64, Corpus]:
+    def prepare(self, features: Features, nbest: NBest, init: F64, run: Run, metric: Metric) -> tuple[I64, F64, Corpus]:
         """(features that may move, their spreads, the corpus): features that are frozen or the same within lists stay."""
         run.groups.check("mert")
         free = np.flatnonzero(~run.groups.frozen(features.names))

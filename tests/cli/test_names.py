@@ -44,7 +44,7 @@ def test_a_recipe_of_a_system_needs_no_feature_set():
     short, leaves, whole = names[1:]
     assert (short.feature_set, short.method, short.recipe) == (whole.feature_set, whole.method, whole.recipe)
     assert (leaves.level, leaves.leaves) == ("global", "linear")
-    with pytest.raises(InputError, match="unknown system 'kbmira:fast'"):
+    with pytest.raises(InputError, match="system 'kbmira:fast': expected one of paper"):
         parse_systems("kbmira:fast")
 
 

@@ -146,6 +146,13 @@ def test_rare_pairs_and_words_of_the_context_are_one():
     }  # fmt: skip
 
 
+def test_frequent_pairs_of_the_training_corpus_come_from_a_phrase_table():
+    counts = {("talo", "house"): 5.0, (".", "."): 9.0, ("iso talo", "a big house"): 20.0}
+    plan = FeaturePlan.of("cu", TEMPLATES, min_count=1)
+    _, learnt = featurize(build(HYPS), plan, resources=Resources(phrase_counts=counts))
+    assert learnt.entries[0].options["pairs"] == [".|.", "talo|house"]
+
+
 def test_a_hypothesis_own_features_by_hand():
     out = made(build([HypRecord(0, "( ( a a a )", "h"), HypRecord(1, "b", "h")]), "hypothesis")
     expected = [[math.log(6 / 5), 3, 1], [math.log(3), 0, 0]]

@@ -24,7 +24,7 @@ from boostfeat.cli.tune import make_tuner
 from boostfeat.core.errors import InputError
 from boostfeat.core.options import typed
 from boostfeat.formats import write
-from boostfeat.lists.choices import Scorer
+from boostfeat.lists.choices import Scorer, decoder_choice
 from boostfeat.lists.merging import merge
 from boostfeat.lists.nbest import NBest
 from boostfeat.lists.store import read_store
@@ -34,6 +34,7 @@ from boostfeat.loop.learners import TreeLearner, TunerLearner, tune
 from boostfeat.loop.options import LoopOptions
 from boostfeat.loop.scale import rescaled, scale_to, share_change
 from boostfeat.losses.pairs import PairOptions
+from boostfeat.metrics.significance import approximate_randomisation
 from boostfeat.model.model import Model
 from boostfeat.trees.growing import TreeOptions
 from boostfeat.trees.tree import Tree
@@ -295,6 +296,30 @@ def test_a_command_in_the_loop(boostfeat, world, tmp_path):
     assert len(json.loads(out)["rows"]) == 4  # a run may go on for longer
     code, out, err = boostfeat(*arguments(world, run, "--force", "--max-iterations", 1, "--json"))
     assert (code, len(json.loads(out)["rows"])) == (0, 2), err
+
+
+def test_test_sets_are_decoded_with_the_start_and_the_model_given(boostfeat, world, tmp_path):
+    """The fake decoder has one pool, so the test set is dev again: its scores are those of the rows."""
+    run, test = tmp_path / "run", ("--test-input", world / "dev.src", "--test-ref", world / "dev.ref")
+    code, out, err = boostfeat(*arguments(world, run, "--max-iterations", 2, *test, "--json"))
+    assert code == 0, err
+    found = json.loads(out)
+    (tested,) = found["tests"]
+    assert json.loads((run / "results.json").read_text())["tests"] == [tested]
+    assert tested["start"] == found["rows"][0]["dev"]
+    assert tested["picked"] == found["rows"][found["picked"]]["dev"]
+    lists = [read_store(run / f"iteration-{k:02d}" / f"{tested['name']}.nbest") for k in (0, found["picked"])]
+    rows = [Scorer(nbest).rows(decoder_choice(nbest), "bleu-sbp") for nbest in lists]
+    assert tested["p_value"] == approximate_randomisation(*rows, metric="bleu-sbp")
+    kept = (run / f"iteration-00/{tested['name']}.nbest").stat().st_mtime_ns
+    code, out, _ = boostfeat(*arguments(world, run, "--max-iterations", 2, *test, "--resume"))
+    assert code == 0
+    assert f"{tested['name']} BLEU-SBP: {tested['start']['bleu-sbp']:.2f} at the start, " in out
+    assert (run / f"iteration-00/{tested['name']}.nbest").stat().st_mtime_ns == kept  # not decoded again
+    for more, message in ((test[:2], "found 0 files"), ((*test, "--test-input", world / "dev.src"), "of 2 test sets")):
+        code, _, err = boostfeat(*arguments(world, tmp_path / "bad", *more))
+        assert code == 2
+        assert message in err
 
 
 def test_a_list_on_standard_output_and_select(boostfeat, world, tmp_path):

@@ -11,6 +11,7 @@ import pytest
 
 from boostfeat.core.errors import InputError
 from boostfeat.lists.build import Builder, HypRecord, ReadOptions, UnitRecord, attach
+from boostfeat.lists.choices import Scorer
 from boostfeat.lists.merging import merge
 from boostfeat.lists.nbest import NBest
 from boostfeat.lists.store import read_store, write_store
@@ -157,3 +158,25 @@ def test_graphs_as_the_decoder_of_the_loop(boostfeat, world, tmp_path):
     assert rows[-1]["dev"]["bleu"] > rows[0]["dev"]["bleu"]
     code, _, err = boostfeat("loop", world / "src", *flags, *graph_flags(world)[:-2], "--resume")
     assert (code, "decoder graphs" in err) == (2, True)
+
+
+def test_mert_searches_all_paths_of_the_graphs(boostfeat, world, tmp_path):
+    """The same BLEU as on a list of every path, from a list that has three of them a sentence."""
+    tune = ("--method", "mert", "--init", world / "start.json", "--set", "restarts=1", "--set", "epochs=2", "--json")
+    code, out, err = boostfeat("tune", world / "dev.nbest", *tune, *graph_flags(world), "-o", tmp_path / "g.json")
+    assert code == 0, err
+    assert f"envelopes over {SENTENCES} graphs, {SENTENCES * (SLOTS * CHOICES + 1)} edges\n" in err
+    found = json.loads(out)["history"][-1]["graphs"]
+    dev = read_store(world / "dev.nbest")
+    every = merge([dev, fresh_list(dev, Model({"Good": 1.0, "Count": 0.0}), options_of(world, size=81))])
+    write_store(every, tmp_path / "every.nbest")
+    code, out, _ = boostfeat("tune", tmp_path / "every.nbest", *tune, "-o", tmp_path / "l.json")
+    assert code == 0
+    assert found == pytest.approx(json.loads(out)["history"][-1]["dev"], abs=1e-9)
+    model = Model.load(tmp_path / "g.json")
+    assert Scorer(every).score(model.predict(every), "bleu").score == pytest.approx(found)
+    strange = tmp_path / "7.txt"
+    strange.write_text((world / "hg/0.txt").read_text())
+    code, _, err = boostfeat("tune", world / "dev.nbest", *tune, "--graphs", strange, "-o", tmp_path / "x.json")
+    assert code == 2
+    assert "expected graphs of the list's sentences, found sentence 7" in err
