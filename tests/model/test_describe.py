@@ -10,6 +10,7 @@ from toy_trees import stump
 from boostfeat.model.describe import _tree, describe
 from boostfeat.model.effects import within_list_sd
 from boostfeat.model.model import Model, _card
+from boostfeat.model.tree_columns import augment
 
 pytestmark = pytest.mark.quick
 
@@ -45,3 +46,12 @@ def test_models_show_effects_where_they_are_known():
     assert "0.25" not in plain._repr_html_()
     assert "total effect" in known._repr_html_()
     assert "0.25" in known._repr_html_()
+
+
+def test_effects_of_trees_are_those_of_their_columns(dev):
+    model = Model({"LM0": 1.0}, (stump(on="LM0", feature="LM0", threshold=-1.0, weight=2.0),))
+    (told,) = describe(model, dev)["trees"]
+    column = augment(dev, model).global_column("tree.000")
+    assert told["effect"] == pytest.approx(2.0 * within_list_sd(dev.hyp_ptr, column)[0])
+    x = dev.units.x[dev.unit_idx][:, dev.unit_names.index("LM0")]
+    assert told["fires"] == [int((x <= -1).sum()), int((x > -1).sum())]
