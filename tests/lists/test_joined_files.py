@@ -60,6 +60,8 @@ def test_numbers_of_objects(tmp_path: Path) -> None:
     assert found.values.tolist() == [1.0, 2.5]
     assert found.texts is not None
     assert found.texts.to_pylist() == ["x", "y"]
+    (tmp_path / "numbers").write_text('{"a": 3}')  # one hypothesis
+    assert read_numbers(f"{tmp_path / 'numbers'}:a").values.tolist() == [3.0]
     (tmp_path / "numbers").write_bytes(b'["\xff"]')
     with pytest.raises(InputError, match=r"numbers: expected UTF-8 text, found .*; convert it with iconv"):
         read_numbers(str(tmp_path / "numbers"))

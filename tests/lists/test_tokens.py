@@ -168,6 +168,8 @@ def test_what_looks_like_pieces_here_and_there_is_said():
     nbest, notes = built(*hyps, subwords="spm")
     assert (notes, nbest.text.to_pylist()) == ([], ["ab", "c", "de"])
     assert built(*hyps, subwords="none")[1] == []
+    nbest, notes = built(hyps[0], hyps[2], subwords="auto")  # half of them are enough
+    assert (notes, nbest.text.to_pylist()) == ([], ["ab", "de"])
 
 
 def test_a_list_may_be_empty_and_ranks_are_kept():
