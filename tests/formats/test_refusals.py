@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from math import log
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,7 @@ FOREST = {
     forest(rules='[1, "[X] ||| a"]'): ":1: rule 1: expected [LHS] ||| source ||| target, found '[X] ||| a'",
     forest(rules='[1, "[X] ||| a ||| [1]"]'): ":1: rule 1: expected the 0 gaps of the source once in the target, found '[1]'",
     forest(edge='"rule": 2'): ":1: edge 0: expected the number of a rule that came before, found '2'",
+    forest(edge='"rule": 1, "tail": [0, -2, -1]'): ":1: edge 0: tail: expected numbers of nodes, found '-2'",
     forest(edge='"rule": 1, "tail": [-1]'): ":1: edge 0: tail: expected numbers of nodes, found '-1'",
     forest(edge='"rule": 1, "tail": [0]'): ":1: edge 0: expected 0 tails, as its rule has gaps, found 1",
     forest(edge='"rule": 1, "feats": [0]'): ":1: edge 0: expected feats: features and values in turn, found '[0]'",
@@ -139,6 +141,8 @@ def test_soft_alignments_of_fairseq_give_signals(tmp_path: Path) -> None:
     (tmp_path / "list").write_text("S-0\ts t\nH-0\t-1\ta b\nP-0\t-1 -1 -1\nA-0\t0.9,0.1 0.2,0.8 0.5,0.5\n")
     nbest = formats.read(tmp_path / "list", ReadOptions(warn=lambda line: None), format="fairseq")
     assert "Alignment.max" in nbest.feature_names
+    assert nbest.score.tolist() == [-log(2)]  # fairseq prints log2
+    assert nbest.global_column("P").tolist() == pytest.approx([-3 * log(2)])
     assert nbest.src_start.tolist() == [0, 1, -1]  # the end of a sentence is of no word
 
 

@@ -36,6 +36,7 @@ def nbest(tmp_path: Path) -> NBest:
     [
         (" \n", "", "numbers: expected numbers, found an empty file; check what wrote it"),
         ("1\0", "", "numbers: expected numbers, found a binary file; name a text, TSV or JSON file"),
+        ("1 2\n3 4\n5 x\n", "", "numbers:3: expected a finite number, found"),
         ("[1,", "", "numbers:1: expected JSON, found"),
         ('[1]\n{"a": 1}\nx', "", "numbers:3: expected JSON, found"),
         ('{"a": [1], "b": [2]}', "", "numbers: expected one list of hypotheses, found 2: "),

@@ -142,6 +142,7 @@ def test_links_give_source_spans():
     [
         ([(0, 3)], "token 3 of a target of 2", ""),
         ([(4, 0)], "token 4 of a source of 3", "; give -s in the model's pieces to have source spans"),
+        ([(4, 2)], "token 4 of a source of 3", "; give -s in the model's pieces to have source spans"),
     ],
 )
 def test_links_of_other_tokens_give_no_spans(links, side, fix):
