@@ -134,7 +134,11 @@ def induce(
     model.save(output)
     with contextlib.suppress(FileNotFoundError):
         os.unlink(partial)
-    _show(model, dev, held_out, options, output, as_json=as_json)
+    try:
+        _show(model, dev, held_out, options, output, as_json=as_json)
+    except KeyboardInterrupt as error:
+        error.args = (f"{output} is whole; what it scores was not shown",)
+        raise
     if own := model.config.get("kept"):
         say(f"warning: what was learnt is worse on --select than the list's own ranking: the model is {own} alone", quiet=quiet)
     if penalties := model.config.get("penalties"):

@@ -145,5 +145,5 @@ def decoder_choice(nbest: NBest) -> I64:
 
 def texts(nbest: NBest, chosen: I64) -> list[str]:
     """[S] the chosen hypotheses, "" for -1."""
-    found = nbest.text.take([int(h) if h >= 0 else None for h in chosen]).to_pylist() if nbest.n_hyps else [None] * len(nbest)
-    return [text or "" for text in found]
+    found = iter(nbest.text.take(chosen[chosen >= 0]).to_pylist())
+    return [next(found) if h >= 0 else "" for h in chosen]

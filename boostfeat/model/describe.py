@@ -26,14 +26,8 @@ def describe(model: Model, nbest: NBest | None = None) -> dict[str, Any]:
         sparse = frozenset(spread)
         effects = linear_effects(nbest, model.weights)
         effects |= {name: abs(weight) * spread[name] for name, weight in model.weights.items() if name in sparse}
-        space = UnitSpace.of(nbest, model.level) if model.trees else None
-        counts, table = (space.counts(), Remembered(space.table)) if space else (np.zeros(0), None)
-        for tree in model.trees:
-            assert space is not None
-            assert table is not None
-            fires = np.bincount(tree.leaf_of(table), counts, minlength=len(tree.feature))[tree.leaves]
-            effect = within_list_sd(nbest.hyp_ptr, tree.weight * space.sum(tree.predict(table)))[0]
-            per_tree[tree.name] = (float(effect), fires.astype(int).tolist())
+        if model.trees:
+            per_tree = _effects_of_trees(model, nbest)
     total = total_effects(model.weights, model.trees, effects, per_tree)
     features = [
         {
@@ -51,6 +45,18 @@ def describe(model: Model, nbest: NBest | None = None) -> dict[str, Any]:
         "features": features,
         "trees": [_tree(tree, *per_tree[tree.name]) for tree in model.trees],
     }
+
+
+def _effects_of_trees(model: Model, nbest: NBest) -> dict[str, tuple[float | None, list[int] | None]]:
+    """(effect, how often each leaf fires) of each tree on a list."""
+    space = UnitSpace.of(nbest, model.level)
+    out: dict[str, tuple[float | None, list[int] | None]] = {}
+    counts, table = space.counts(), Remembered(space.table)
+    for tree in model.trees:
+        fires = np.bincount(tree.leaf_of(table), counts, minlength=len(tree.feature))[tree.leaves]
+        effect = within_list_sd(nbest.hyp_ptr, tree.weight * space.sum(tree.predict(table)))[0]
+        out[tree.name] = (float(effect), fires.astype(int).tolist())
+    return out
 
 
 def _tree(tree: Tree, effect: float | None, fires: list[int] | None) -> dict[str, Any]:

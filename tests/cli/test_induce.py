@@ -48,6 +48,18 @@ def test_flags_override_the_recipe(boostfeat, stores, tmp_path):
     assert (code, err) == (2, "boostfeat: unknown recipe 'soup': expected one of default, fast, paper\n")
 
 
+def test_an_interruption_after_the_last_round_says_that_the_model_is_whole(boostfeat, stores, tmp_path, monkeypatch):
+    def interrupted(*args, **how):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("boostfeat.cli.induce._show", interrupted)
+    model = tmp_path / "m.json"
+    code, _, err = boostfeat("induce", stores / "dev", "-o", model, "--recipe", "paper", "--rounds", 1, "--draws", 200, "-q")
+    assert (code, err) == (130, f"boostfeat: interrupted: {model} is whole; what it scores was not shown\n")
+    assert len(Model.load(model).trees) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["m.json"]
+
+
 def test_static_only_and_leaves_as_features(boostfeat, stores, tmp_path):
     model, wider = tmp_path / "m.json", tmp_path / "wider"
     lists = ["induce", stores / "dev", "-o", model, "--recipe", "paper", "--rounds", 3, "--min-occurrences", 20]

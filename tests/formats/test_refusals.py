@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from math import log
 from pathlib import Path
 
 import pytest
 
 from boostfeat import formats
 from boostfeat.core.errors import FormatError, InputError
+from boostfeat.formats.graphs import read_graphs
 from boostfeat.formats.importing import Corpus, expand, import_corpus
 from boostfeat.formats.json_objects import key_values, objects
+from boostfeat.formats.jsonl import stream
 from boostfeat.formats.systems import read_systems
 from boostfeat.lists.build import ReadOptions
 
@@ -41,6 +44,7 @@ FOREST = {
     forest(rules='[1, "[X] ||| a"]'): ":1: rule 1: expected [LHS] ||| source ||| target, found '[X] ||| a'",
     forest(rules='[1, "[X] ||| a ||| [1]"]'): ":1: rule 1: expected the 0 gaps of the source once in the target, found '[1]'",
     forest(edge='"rule": 2'): ":1: edge 0: expected the number of a rule that came before, found '2'",
+    forest(edge='"rule": 1, "tail": [0, -2, -1]'): ":1: edge 0: tail: expected numbers of nodes, found '-2'",
     forest(edge='"rule": 1, "tail": [-1]'): ":1: edge 0: tail: expected numbers of nodes, found '-1'",
     forest(edge='"rule": 1, "tail": [0]'): ":1: edge 0: expected 0 tails, as its rule has gaps, found 1",
     forest(edge='"rule": 1, "feats": [0]'): ":1: edge 0: expected feats: features and values in turn, found '[0]'",
@@ -72,6 +76,20 @@ JSON = {
     ("fairseq", "H-0\t-1\ta\nA-0\t0.5,0.5 x\n"): ":2: expected an alignment like 0-0 1-2, found '0.5,0.5 x'",
     ("fairseq", "H-0\t-1\ta\nA-0\t0:0\n"): ":2: expected an alignment like 0-0 1-2, found '0:0'",
 }
+HEADER = '{"boostfeat": "nbest/1", "unit_features": ["a"]%s}\n'
+QUALITY = '{"id": 0, "hyps": [{"text": "x", "quality": {"q": %s}}]}\n'
+LINES = {
+    '{"boostfeat": "model/1", "unit_features": []}\n': ":1: boostfeat: expected 'nbest/1', found 'model/1'; is this an n-best list?",
+    HEADER % ', "hyp_features": ["b", "b"]': ":1: hyp_features: expected distinct feature names, found 'b' twice",
+    HEADER % ', "sparse_features": ["s", "a"]': ":1: sparse_features: expected names that are not dense as well, found 'a'",
+    HEADER % ', "lower_is_better": ["r"]'
+    + QUALITY % 1: ": header: expected names of quality columns, found 'r'; no hypothesis has it",
+    HEADER % "" + QUALITY % "[1e300, 1e-300]": ": quality.q: expected ratios that are finite, found an infinite one",
+    HEADER % "" + QUALITY % "[1, -1]": ":2: hyps[0].quality.q: expected",
+    HEADER % "" + QUALITY % '"x"': ":2: hyps[0].quality.q: expected",
+    HEADER % "" + '{"id": 0, "hyps": [}\n': ":2: expected a JSON object, found",
+    HEADER % "" + '{"id": "0", "hyps": []}\n': ":2: id: expected",
+}
 TEXTS = {
     (
         "auto",
@@ -84,6 +102,7 @@ TEXTS = {
 CASES = [
     *(("cdec-forest", text, line) for text, line in FOREST.items()),
     *(("htk-slf", text, line) for text, line in SLF.items()),
+    *(("jsonl", text, line) for text, line in LINES.items()),
     *(("marian", text, line) for text, line in MARIAN.items()),
     *((format, text, line) for (format, text), line in {**JSON, **TEXTS}.items()),
 ]
@@ -122,6 +141,8 @@ def test_soft_alignments_of_fairseq_give_signals(tmp_path: Path) -> None:
     (tmp_path / "list").write_text("S-0\ts t\nH-0\t-1\ta b\nP-0\t-1 -1 -1\nA-0\t0.9,0.1 0.2,0.8 0.5,0.5\n")
     nbest = formats.read(tmp_path / "list", ReadOptions(warn=lambda line: None), format="fairseq")
     assert "Alignment.max" in nbest.feature_names
+    assert nbest.score.tolist() == [-log(2)]  # fairseq prints log2
+    assert nbest.global_column("P").tolist() == pytest.approx([-3 * log(2)])
     assert nbest.src_start.tolist() == [0, 1, -1]  # the end of a sentence is of no word
 
 
@@ -171,3 +192,36 @@ def test_counts_and_scores_beside_lines(tmp_path: Path) -> None:
         formats.read(tmp_path / "list", twice, format="lines")
     with pytest.raises(InputError, match="counts: expected whole numbers, found others; one count a source"):
         formats.read(tmp_path / "list", ReadOptions(counts=str(tmp_path / "counts")), format="lines")
+
+
+def test_a_stream_is_a_list_a_line() -> None:
+    lines = [
+        b"\n",
+        (HEADER % "").encode(),
+        b" \n",
+        b'{"id": 4, "hyps": [{"text": "x"}]}\n',
+        b'{"id": 2, "hyps": [{"text": "y z"}]}\n',
+    ]
+    found = list(stream(iter(lines), ReadOptions()))
+    assert [(one.ids.tolist(), one.text.to_pylist()) for one in found] == [([4], ["x"]), ([2], ["y z"])]
+    with pytest.raises(FormatError, match=r"^stdin:1: boostfeat: expected 'nbest/1', found 'nbest/x'"):
+        list(stream([b'{"boostfeat": "nbest/x", "unit_features": []}\n'], ReadOptions()))
+    with pytest.raises(FormatError, match=r"^in:3: expected an object, found '.1.'"):
+        list(stream([lines[1], lines[3], b"[1]\n"], ReadOptions(), name="in"))
+
+
+def test_graphs(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="unknown format of graphs 'moses': expected one of auto, "):
+        list(read_graphs([tmp_path], format="moses"))
+    with pytest.raises(InputError, match="expected graphs, found an empty folder; name the files"):
+        list(read_graphs([tmp_path]))
+    (tmp_path / "list").write_text("0 ||| a ||| LM0= 1 ||| 2\n")
+    with pytest.raises(FormatError, match=r"list: expected a search graph, found a list \(moses\)"):
+        list(read_graphs([tmp_path / "list"]))
+    for name in ("10.json", "9.json"):  # cdec's files are of the sentence of their name
+        (tmp_path / name).write_text(forest())
+    assert [found.sent for found in read_graphs([tmp_path / "10.json", tmp_path / "9.json"])] == [9, 10]
+    with pytest.raises(
+        FormatError, match=r"9.json:1: expected sentence id 10 or higher, found 9; give each sentence once, in order"
+    ):
+        list(read_graphs([tmp_path / "9.json", tmp_path / "9.json"]))

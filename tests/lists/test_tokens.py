@@ -91,13 +91,18 @@ def test_scores_of_pieces_that_are_not_shown_are_units_without_words():
 
 
 def test_models_with_other_pieces_are_features_of_the_hypothesis():
-    first, second = {"lm": (-1.0, -2.0), "r": (-1.0, -4.0, -2.0)}, {"lm": (-3.0,)}
-    hyps = [TokenHyp(0, "a b", "list:1", scores=first), TokenHyp(0, "c", "list:2", scores=second)]
-    nbest, notes = built(*hyps)
+    scores = [{"lm": (-1.0, -2.0), "r": (-1.0, -4.0, -2.0)}, {"lm": (-3.0,), "r": (-5.0,)}, {"lm": (-6.0,)}]
+    texts = ("a b", "c", "d")
+    nbest, notes = built(*(TokenHyp(0, texts[k], f"list:{k}", scores=own) for k, own in enumerate(scores)))
     assert notes == [
-        "r: 3 scores at list:1 where lm has 2: models with other pieces; kept as features of the hypothesis r, r.min, r.Pieces"
+        "r: 3 scores at list:0 where lm has 2: models with other pieces; kept as features of the hypothesis r, r.min, r.Pieces"
     ]
-    for name, values in (("lm", [-3.0, -3.0]), ("r", [-7.0, 0.0]), ("r.min", [-4.0, 0.0]), ("r.Pieces", [3.0, 0.0])):
+    for name, values in (
+        ("lm", [-3.0, -3.0, -6.0]),
+        ("r", [-7.0, -5.0, 0.0]),
+        ("r.min", [-4.0, -5.0, 0.0]),
+        ("r.Pieces", [3.0, 1.0, 0.0]),
+    ):
         assert nbest.global_column(name).tolist() == values
 
 
@@ -137,6 +142,7 @@ def test_links_give_source_spans():
     [
         ([(0, 3)], "token 3 of a target of 2", ""),
         ([(4, 0)], "token 4 of a source of 3", "; give -s in the model's pieces to have source spans"),
+        ([(4, 2)], "token 4 of a source of 3", "; give -s in the model's pieces to have source spans"),
     ],
 )
 def test_links_of_other_tokens_give_no_spans(links, side, fix):
@@ -168,6 +174,8 @@ def test_what_looks_like_pieces_here_and_there_is_said():
     nbest, notes = built(*hyps, subwords="spm")
     assert (notes, nbest.text.to_pylist()) == ([], ["ab", "c", "de"])
     assert built(*hyps, subwords="none")[1] == []
+    nbest, notes = built(hyps[0], hyps[2], subwords="auto")  # half of them are enough
+    assert (notes, nbest.text.to_pylist()) == ([], ["ab", "de"])
 
 
 def test_a_list_may_be_empty_and_ranks_are_kept():

@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from strategies import containers, sparsely
+from toy_trees import stump
 
-from boostfeat.model.describe import describe
+from boostfeat.model.describe import _tree, describe
 from boostfeat.model.effects import within_list_sd
-from boostfeat.model.model import Model
+from boostfeat.model.model import Model, _card
+from boostfeat.model.tree_columns import augment
 
 pytestmark = pytest.mark.quick
 
@@ -23,3 +25,33 @@ def test_effects_of_sparse_features_are_those_of_their_columns(nbest):
     for k, name in enumerate(names):
         assert told[name]["sparse"]
         assert told[name]["effect"] == told[name]["total_effect"] == pytest.approx(abs(weights[name]) * columns[k], abs=1e-6)
+
+
+def test_shares_of_leaves_are_of_all_rows():
+    rules = _tree(stump(), 0.5, [1, 2])
+    assert "33.3%" in rules["rules"]
+    assert "66.7%" in rules["rules"]
+    assert (rules["fires"], rules["effect"]) == ([1, 2], 0.5)
+    assert "%" not in _tree(stump(), None, None)["rules"]
+    html = _card(stump(), 0.5, [1, 3])
+    assert "25.0%" in html
+    assert "75.0%" in html
+    assert "effect 0.5" in html
+
+
+def test_models_show_effects_where_they_are_known():
+    """In notebooks: those of the last row of the history."""
+    plain, known = Model({"a": 1.5, "b": -2.0}), Model({"a": 1.5, "b": -2.0}, history=({"effects": {"a": 0.25, "b": 0.125}},))
+    assert "total effect" not in plain._repr_html_()
+    assert "0.25" not in plain._repr_html_()
+    assert "total effect" in known._repr_html_()
+    assert "0.25" in known._repr_html_()
+
+
+def test_effects_of_trees_are_those_of_their_columns(dev):
+    model = Model({"LM0": 1.0}, (stump(on="LM0", feature="LM0", threshold=-1.0, weight=2.0),))
+    (told,) = describe(model, dev)["trees"]
+    column = augment(dev, model).global_column("tree.000")
+    assert told["effect"] == pytest.approx(2.0 * within_list_sd(dev.hyp_ptr, column)[0])
+    x = dev.units.x[dev.unit_idx][:, dev.unit_names.index("LM0")]
+    assert told["fires"] == [int((x <= -1).sum()), int((x > -1).sum())]

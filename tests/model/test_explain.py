@@ -136,3 +136,16 @@ def test_a_list_that_lacks_features_is_refused(dev, boostfeat, tmp_path):
     assert code == 2
     assert "found none of absent" in err
     assert read_store(tmp_path / "dev.nbest").n_hyps
+
+
+def test_lists_that_are_empty_do_not_differ_and_features_without_weight_add_nothing(dev, model):
+    chosen, other = np.array(dev.hyp_ptr[:-1]), np.array(dev.hyp_ptr[:-1]) + 1
+    chosen[0] = other[1] = -1
+    chosen[2] = other[2] = -1
+    first, *_ = names = dev.global_names
+    weights = {name: w for name, w in model.weights.items() if name != first}
+    found = Differences.of(replace(model, weights=weights), dev, chosen, other)
+    assert found.sentences.tolist() == list(range(3, len(dev)))
+    column = found.names.index(first)
+    assert found.parts[:, column].nnz == 0
+    assert found.parts[:, found.names.index(names[1])].nnz > 0

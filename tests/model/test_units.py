@@ -50,3 +50,13 @@ def test_sparse_features_are_seen_where_there_are_no_others():
 def test_unknown_features_are_refused():
     with pytest.raises(InputError, match="tree features: expected features of the list, found 'x'; see 'boostfeat info'"):
         SPACE.for_trees(["a", "y", "x"])
+
+
+def test_units_of_a_level(dev):
+    """Global is local with A = I."""
+    whole, units = UnitSpace.of(dev, "global"), UnitSpace.of(dev, "local")
+    assert whole.unit_ptr.tolist() == list(range(dev.n_hyps + 1))
+    assert whole.unit_idx.tolist() == list(range(dev.n_hyps))
+    assert np.array_equal(whole.table.column("LM0"), dev.global_column("LM0"))
+    assert (len(units.table), len(units.unit_idx)) == (dev.n_units, dev.n_occurrences)
+    assert units.sum(units.table.column("LM0")) == pytest.approx(whole.table.column("LM0"), abs=1e-9)

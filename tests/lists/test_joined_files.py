@@ -1,0 +1,127 @@
+"""What joins, quality columns and files of numbers refuse, each with its sentence; and a few things by hand."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from boostfeat import formats
+from boostfeat.core.errors import InputError
+from boostfeat.core.precision import EXACT, Precision
+from boostfeat.lists.build import ReadOptions
+from boostfeat.lists.choices import decoder_choice, texts
+from boostfeat.lists.joining import join_column
+from boostfeat.lists.nbest import NBest, Qualities, strings
+from boostfeat.lists.number_files import Numbers, read_numbers
+from boostfeat.lists.precision import KEY, precision_of, with_derived
+from boostfeat.lists.quality import choosing_metric, default_metric, join_qualities, join_quality
+
+pytestmark = pytest.mark.quick
+
+
+@pytest.fixture
+def nbest(tmp_path: Path) -> NBest:
+    (tmp_path / "list").write_text("0 ||| a ||| f= 0.25 ||| -2\n0 ||| b ||| f= 0.5 ||| -1\n")
+    return formats.read(tmp_path / "list", ReadOptions(), format="moses")
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "line"),
+    [
+        (" \n", "", "numbers: expected numbers, found an empty file; check what wrote it"),
+        ("1\0", "", "numbers: expected numbers, found a binary file; name a text, TSV or JSON file"),
+        ("1 2\n3 4\n5 x\n", "", "numbers:3: expected a finite number, found"),
+        ("[1,", "", "numbers:1: expected JSON, found"),
+        ('[1]\n{"a": 1}\nx', "", "numbers:3: expected JSON, found"),
+        ('{"a": [1], "b": [2]}', "", "numbers: expected one list of hypotheses, found 2: "),
+        ('[{"a": 1, "b": 2}]', "", "numbers: expected one column of numbers, found 2 among "),
+        ('[{"a": 1}]', ":b", "numbers: expected a column 'b', found "),
+        ('[{"a": 1}]', ":a,a,a", "numbers: expected a column, or a numerator and a denominator, found 3 names; name one or two"),
+        ('[{"a": 1, "b": -1}]', ":a,b", "numbers: row 1: expected a denominator of 0 or more, found -1.0; repair the file"),
+        ('[{"a": 1}, {"a": true}]', ":a", "numbers: row 2: expected a finite number for a, found 'true'; repair the file"),
+        ('[{"a": 1}, {"a": 1' + "0" * 400 + "}]", ":a", "numbers: row 2: expected a finite number for a, found "),
+        ('[{"a": 1}, {"b": 1}]', ":a", "numbers: row 2: expected a finite number for a, found 'null'; repair the file"),
+    ],
+)
+def test_files_of_numbers(tmp_path: Path, text: str, column: str, line: str) -> None:
+    (tmp_path / "numbers").write_text(text)
+    with pytest.raises(InputError, match=re.escape(f"{tmp_path}/{line}")):
+        read_numbers(f"{tmp_path / 'numbers'}{column}")
+
+
+def test_numbers_of_objects(tmp_path: Path) -> None:
+    (tmp_path / "numbers").write_text('{"meta": 1, "rows": [{"a": {"b": 1}, "mt": "x"}, {"a": {"b": "2.5"}, "mt": "y"}]}')
+    found = read_numbers(f"{tmp_path / 'numbers'}:a.b")
+    assert found.values.tolist() == [1.0, 2.5]
+    assert found.texts is not None
+    assert found.texts.to_pylist() == ["x", "y"]
+    (tmp_path / "numbers").write_text('{"a": 3}')  # one hypothesis
+    assert read_numbers(f"{tmp_path / 'numbers'}:a").values.tolist() == [3.0]
+    (tmp_path / "numbers").write_bytes(b'["\xff"]')
+    with pytest.raises(InputError, match=r"numbers: expected UTF-8 text, found .*; convert it with iconv"):
+        read_numbers(str(tmp_path / "numbers"))
+
+
+def test_joined_columns(nbest: NBest) -> None:
+    two = np.array([1.0, 2.0])
+    with pytest.raises(InputError, match="file: expected one number a hypothesis, found two; name a column with FILE:COLUMN"):
+        join_column(nbest, "g", Numbers(two, two), "file")
+    assert join_column(nbest, "g", Numbers(two), "file").global_column("g").tolist() == [1.0, 2.0]
+    with pytest.raises(
+        InputError, match=r"file: row 2: expected a numerator and a denominator of a finite ratio, found 1e.300 and 1e-300"
+    ):
+        join_quality(nbest, "q", Numbers(np.array([1.0, 1e300]), np.array([1.0, 1e-300])), "file")
+
+
+def test_quality_columns(nbest: NBest, tmp_path: Path) -> None:
+    (tmp_path / "q").write_text("0.5\n0.75\n")
+    spec = f"q={tmp_path / 'q'}"
+    with pytest.raises(InputError, match="--quality q: expected each name once, found it twice; choose another"):
+        join_qualities(nbest, [spec, spec])
+    with pytest.raises(InputError, match=r"--lower-is-better r: expected a quality column \(q\), found none of that name"):
+        join_qualities(nbest, [spec], lower=["r"])
+    with pytest.raises(InputError, match="expected a list with references or a quality column, found neither"):
+        default_metric(nbest)
+    joined = join_qualities(nbest, [spec], lower=["q"])
+    assert (default_metric(joined), joined.quality.lower) == ("q", (True,))
+    assert join_qualities(join_qualities(nbest, [spec]), [], lower=["q"]).quality.lower == (True,)
+    assert choosing_metric(joined, "q").name == "q"
+    with pytest.raises(InputError, match=r"^select: "):
+        choosing_metric(nbest, "bleu")
+
+
+def test_containers_that_contradict_themselves(nbest: NBest) -> None:
+    with pytest.raises(ValueError, match="weights of quality columns: expected"):
+        replace(nbest, quality=Qualities(("q",), (False,), (1.0,), np.zeros((2, 1)), np.zeros((1, 1))))
+    with pytest.raises(ValueError, match="expected each name among the dense or the sparse ones, found 'f' in both"):
+        replace(nbest, sparse_names=strings(["f"]))
+
+
+def test_choices_by_hand(nbest: NBest) -> None:
+    assert decoder_choice(nbest).tolist() == [1]
+    assert decoder_choice(replace(nbest, score=np.full(2, np.nan))).tolist() == [0]
+    assert texts(nbest, np.array([1])) == ["b"]
+    assert texts(nbest, np.array([-1])) == [""]
+
+
+def test_features_that_were_derived_keep_their_precision(nbest: NBest) -> None:
+    assert with_derived(nbest, {"g": EXACT}) == nbest.meta
+    coarse = Precision(0.25, 0)
+    meta = with_derived(nbest, {"g": coarse, "h": EXACT})
+    assert "h" not in json.loads(meta[KEY])
+    again = replace(nbest, meta=meta)
+    assert precision_of(again, ["g", "h"]) == [coarse, EXACT]
+    bare = replace(nbest, meta={})  # as of release 0.1: it is looked at
+    assert json.loads(with_derived(bare, {"g": coarse})[KEY])["g"] == [0.25, 0]
+
+
+def test_json_lines_round_trip_numbers(nbest: NBest) -> None:
+    stream = io.BytesIO()
+    formats.write(nbest, stream, format="jsonl")
+    assert b'"score":-2.0' in stream.getvalue()
