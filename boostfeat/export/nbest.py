@@ -18,19 +18,31 @@ from ..core.files import open_output
 from ..formats.moses import nbest as moses
 from ..formats.moses.labels import group_names
 from ..lists.build import ReadOptions
-from ..lists.nbest import NBest, SparseRows
+from ..lists.nbest import NBest, SparseRows, strings
 from ..model.model import Model
 from ..model.tree_columns import augment, augmented_weights
 from . import Check, Context, Exporter
+from .sparse_sum import summed, with_sums
+from .unit_text import template_of
 from .verify import difference
 
 
 def write(model: Model, out: Path, context: Context) -> list[Path]:
-    nbest = without_units(augment(context.rows, model))
+    nbest = without_units(_with_columns(model, context)[1])
     check_labels(nbest)
     with open_output(out) as stream:
         moses.write(nbest, stream)
     return [out]
+
+
+def _with_columns(model: Model, context: Context) -> tuple[Model, NBest]:
+    """The list with trees as columns; sparse features of templates, whose names Moses' tools cannot read, are one: their sum."""
+    changed, rows = summed(model, context), context.rows
+    if changed is model or not all(map(template_of, rows.sparse_names.to_pylist())):
+        return model, augment(rows, model)
+    out = augment(with_sums(rows, model), changed)
+    units = replace(out.units, sparse=SparseRows.empty(out.n_units))
+    return changed, replace(out, units=units, extra_sparse=SparseRows.empty(out.n_hyps), sparse_names=strings([]))
 
 
 def without_units(nbest: NBest) -> NBest:
@@ -68,7 +80,7 @@ def check_labels(nbest: NBest) -> None:
 
 def verify(model: Model, written: list[Path], context: Context) -> Check:
     """Hypotheses as the list reads back, under the model's weights and under random ones, which tell any feature's change."""
-    expected = augment(context.rows, model)
+    model, expected = _with_columns(model, context)
     found = moses.read(written[0], ReadOptions())
     if not found.text.equals(expected.text):
         raise InputError(
