@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from ..lists.learnable import learnable
 from ..lists.nbest import NBest
+from ..lists.quality import choosing_metric
 from ..model.calibration import calibrated
 from ..model.model import Model
 from ..trees.tree import Tree
@@ -72,8 +73,10 @@ def boost(
     lists, options and seed, it is continued to the very model an uninterrupted run gives: an interrupt loses nothing but the
     round under way. ``tell`` hears of the fits that choose penalties and the number of trees.
     """
-    dev, select = learnable(dev), None if select is None else learnable(select)
-    options, why = with_penalties(dev, options or BoostOptions(), seed=seed, threads=threads, init=init, so_far=so_far, tell=tell)
+    dev, select, options = learnable(dev), None if select is None else learnable(select), options or BoostOptions()
+    if select is not None:
+        choosing_metric(select, options.metric)
+    options, why = with_penalties(dev, options, seed=seed, threads=threads, init=init, so_far=so_far, tell=tell)
     options, more = with_tree_count(dev, select, options, seed=seed, threads=threads, init=init, so_far=so_far, tell=tell)
     engine = Local(dev, options, seed=seed, threads=threads)
     return run_rounds(engine, select, options, seed=seed, why={**why, **more}, init=init, so_far=so_far, callback=callback)

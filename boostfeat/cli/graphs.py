@@ -27,7 +27,7 @@ Graphs = Annotated[
     typer.Option(
         "--graphs",
         metavar="FILE",
-        help="Of the list: add their k-best between fits; mert: search all their paths.",
+        help="Add their k-best between fits; mert: search all paths.",
         rich_help_panel=GRAPHS,
     ),
 ]

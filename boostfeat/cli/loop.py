@@ -81,7 +81,9 @@ def loop(
         typer.Option("--online", help="mira, rm or adagrad: learn as sentences are decoded.", rich_help_panel=LEARNING),
     ] = None,
     templates: Templates = None,
-    recipe: Annotated[str, typer.Option("--recipe", help="Of induce, or default, paper", rich_help_panel=LEARNING)] = "fast",
+    recipe: Annotated[
+        str, typer.Option("--recipe", help="Of induce, or default, paper", rich_help_panel=LEARNING, hidden=True)
+    ] = "fast",
     reweigh: Annotated[
         bool,
         typer.Option(
@@ -93,7 +95,9 @@ def loop(
     ] = True,
     static_only: Annotated[
         bool,
-        typer.Option("--static-only", help="induce: trees look at features of the phrase pair.", rich_help_panel=LEARNING),
+        typer.Option(
+            "--static-only", help="induce: trees look at features of the phrase pair.", rich_help_panel=LEARNING, hidden=True
+        ),
     ] = False,
     groups: Annotated[
         str | None,

@@ -549,7 +549,7 @@ def test_a_list_without_units():
     [
         (
             "largest",
-            "unknown template 'largest': expected one of base, large, sparse, neighbours, consensus, words-basic, words, e12, g13, emr13, length",
+            "unknown template 'largest': expected one of base, large, sparse, sparse-static, neighbours, consensus, words-basic, words, e12, g13, emr13, length",
         ),
         ("length,xx", "unknown template 'xx'"),
     ],
