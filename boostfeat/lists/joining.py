@@ -8,7 +8,7 @@ a feature of the hypothesis of the same name: totals stay right.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -294,10 +294,18 @@ def _without_total(nbest: NBest, name: str) -> NBest:
 
 
 def match_texts(nbest: NBest, other: NBest, path: str) -> I64:
-    """[H] the hypothesis of the other list with the sentence and text of each; the k-th of equal ones is the k-th there."""
-    ours, theirs = _keys(nbest), _keys(other)
-    codes = pc.index_in(ours, value_set=theirs.unique())
-    found = ~flags(codes.is_null())
+    """[H] the hypothesis of the other list with the sentence and text of each; the k-th of equal ones is the k-th there.
+
+    Texts are matched as they stand; where not all of them are found so, without blanks: "web page" may be another "webpage".
+    """
+    if np.array_equal(nbest.ids[nbest.sent_of_hyp], other.ids[other.sent_of_hyp]) and nbest.text.equals(other.text):
+        return np.arange(nbest.n_hyps)  # line by line
+    for form in (lambda texts: texts, squeezed):
+        theirs = _keys(other, form).dictionary_encode()
+        codes = pc.index_in(_keys(nbest, form), value_set=theirs.dictionary)
+        found = ~flags(codes.is_null())
+        if found.all():
+            break
     if not found.all():
         h = int(np.flatnonzero(~found)[0])
         s = int(nbest.ids[nbest.sent_of_hyp[h]])
@@ -306,7 +314,7 @@ def match_texts(nbest: NBest, other: NBest, path: str) -> I64:
             f"(first: sentence {s}, {clip(nbest.text[h].as_py())}); score this very list"
         )
     code = codes.to_numpy(zero_copy_only=False).astype(np.int64)
-    other_code = pc.index_in(theirs, value_set=theirs.unique()).to_numpy(zero_copy_only=False).astype(np.int64)
+    other_code = theirs.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     n = int(other_code.max(initial=-1)) + 1
     have, want = np.bincount(other_code, minlength=n), np.bincount(code, minlength=n)
     odd = (want > 0) & (have > 1) & (have != want)
@@ -323,10 +331,10 @@ def match_texts(nbest: NBest, other: NBest, path: str) -> I64:
     return by_code[start[code] + np.where(have[code] > 1, rank, 0)]
 
 
-def _keys(nbest: NBest) -> Strings:
-    """[H] sentence and text without blanks."""
+def _keys(nbest: NBest, form: Callable[[Strings], Strings]) -> Strings:
+    """[H] sentence and text, in some form."""
     ids = pa.array(nbest.ids[nbest.sent_of_hyp]).cast(pa.large_string())
-    return pc.binary_join_element_wise(ids, squeezed(nbest.text), pa.scalar("\t", pa.large_string()))
+    return pc.binary_join_element_wise(ids, form(nbest.text), pa.scalar("\t", pa.large_string()))
 
 
 def _rank_in_group(code: I64) -> I64:

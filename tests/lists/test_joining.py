@@ -14,8 +14,8 @@ from boostfeat import formats
 from boostfeat.core.arrays import offsets
 from boostfeat.core.errors import InputError
 from boostfeat.formats.join_files import read_tokens
-from boostfeat.lists.build import ReadOptions
-from boostfeat.lists.joining import TokenNumbers, join_column, join_list, join_tokens, with_features
+from boostfeat.lists.build import Builder, HypRecord, ReadOptions
+from boostfeat.lists.joining import TokenNumbers, join_column, join_list, join_tokens, match_texts, with_features
 from boostfeat.lists.nbest import NBest, strings
 from boostfeat.lists.number_files import read_numbers, read_rows
 
@@ -225,3 +225,18 @@ def test_half_a_million_hypotheses(tmp_path: Path) -> None:
     print(json.dumps({"columns and tokens": seconds, "list": matched}))
     assert seconds < 10
     assert matched < 10
+
+
+def test_texts_that_differ_in_blanks_alone_are_not_mixed_up() -> None:
+    """As they stand, in any order; without blanks only where the other list has its words in other pieces."""
+
+    def lists(texts: list[str]) -> NBest:
+        builder = Builder()
+        for k, text in enumerate(texts):
+            builder.add(HypRecord(0, text, "here", 0.0, {"f": float(k)}))
+        return builder.finish()
+
+    ours = lists(["web page", "webpage", "a page"])
+    assert match_texts(ours, ours, "x").tolist() == [0, 1, 2]
+    assert match_texts(ours, lists(["webpage", "a page", "web page"]), "x").tolist() == [2, 0, 1]
+    assert match_texts(lists(["a page", "web"]), lists(["we b", "apage"]), "x").tolist() == [1, 0]
