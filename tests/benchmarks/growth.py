@@ -172,7 +172,7 @@ def measure(stage: str, path: Path, small: Path, least: float) -> None:
         own.append(os.times().user - user)
     print(f"seconds={median(times)}")
     print(f"user={sum(own) / len(own)}")  # the clock of this one is coarse
-    print(f"memory={resident('VmHWM') - before}")
+    print(f"memory={max(0.0, resident('VmHWM') - before)}")  # the kernel's counters are some pages apart
 
 
 def point(stage: str, path: Path, small: Path, least: float) -> dict[str, float]:
