@@ -17,6 +17,8 @@ from .common import AllowMissing, Store, emit, say
 from .flags import Given, add
 
 if TYPE_CHECKING:
+    from rich.live import Live
+
     from ..compare.table import Results
 
 
@@ -108,7 +110,8 @@ class Board:
     """How far a comparison is: on a terminal a table that follows it, elsewhere a line for each system that is trained."""
 
     def __init__(self, *, quiet: bool) -> None:
-        self.quiet, self._rows, self._live = quiet, dict[str, list[str]](), None
+        self.quiet, self._rows = quiet, dict[str, list[str]]()
+        self._live: Live | None = None
         self._shown = not quiet and sys.stderr.isatty()
 
     def __enter__(self) -> Board:

@@ -331,7 +331,7 @@ def _tasks(plan: Plan, task_of: Callable[[Fit], FitTask]) -> Generator[list[FitT
     answer: list[Any] | None = None
     while True:
         try:
-            fits = plan.send(answer)  # type: ignore[arg-type]  (None starts it)
+            fits = next(plan) if answer is None else plan.send(answer)
         except StopIteration as end:
             found: Found = end.value
             return found

@@ -97,7 +97,7 @@ class Schedule:
         asked = self._asked[name]
         while True:
             try:
-                tasks = asked.plan.send(results)  # type: ignore[arg-type]  (None starts it)
+                tasks = next(asked.plan) if results is None else asked.plan.send(results)
             except StopIteration as end:
                 self.found[name] = end.value
                 return

@@ -329,7 +329,7 @@ Report = Callable[[str], None]
 Plan = Generator[list[Fit], list[Fitted], Found]
 
 
-def search_plan(system: System, options: FitOptions, *, sign: int, runs: int = 1) -> Plan:
+def search_plan(system: System, options: FitOptions, *, sign: float, runs: int = 1) -> Plan:
     """Choose hyper-parameters by the gain on select, stage by stage, the first among equals; then fit the further runs.
 
     grid: every point of a stage. halving: all on a quarter of dev's sentences, the better half on half of them, what is left on
@@ -383,7 +383,7 @@ def search(system: System, dev: NBest, select: NBest, options: FitOptions, repor
     answer: list[Fitted] | None = None
     while True:
         try:
-            fits = plan.send(answer)  # type: ignore[arg-type]  (None starts it)
+            fits = next(plan) if answer is None else plan.send(answer)
         except StopIteration as end:
             found: Found = end.value
             return found

@@ -74,7 +74,7 @@ class Workers:
                 return
             for pipe in wait(list(self._busy)):
                 process, job = self._busy[pipe]
-                answer = _answer_of(pipe, process, job.name, report)  # type: ignore[arg-type]
+                answer = _answer_of(pipe, process, job.name, report)
                 if answer is not None:
                     del self._busy[pipe]
                     self._idle.append((pipe, process))
