@@ -77,11 +77,11 @@ class Few:
         self._sparse: list[tuple[str, _Made]] = []
         self._reads: set[str] = set()
         self._x: set[str] = set()
-        factors = {name for pair in plan.products or () for name in pair}
+        used = {*self._weights, *self._tested, *(name for pair in plan.products or () for name in pair)}
         for entry in plan.entries:
             how = BY_UNIT[entry.name]
             self._reads.update(how.reads)
-            looked_at = {n: k for n, k in entry.places.items() if n in self._weights or n in self._tested or n in factors}
+            looked_at = {name: k for k, name in enumerate(entry.features or ()) if name in used}
             own = _Made(entry.name, _bound(entry, plan), len(self.dense_names), looked_at, entry.hash_bits)
             self._x.update(entry.options.get("features", ()) if not how.is_sparse else ())
             if not how.is_sparse:

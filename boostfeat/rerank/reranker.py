@@ -20,6 +20,8 @@ from ..model.model import Model
 from .few import Few, FewLists, Unit
 
 if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
     from ..features.carried import FeatureMaker
     from ..lists.build import HypRecord, UnitRecord
     from ..lists.nbest import NBest
@@ -49,7 +51,7 @@ class Reranker:
     def load(cls, path: str | Path) -> Reranker:
         """The model of a file, ready to choose."""
         found = cls(Model.load(path))
-        _ = found._few  # a plan that is none is said now
+        _ = found._few, found._needed  # a plan that is none is said now, and the first choice does not wait
         return found
 
     @cached_property
@@ -85,19 +87,18 @@ class Reranker:
         A candidate is {"text", "score", "features": {name: value}, "units": [...]}, all but the text optional; a unit is
         {"features": {name: value}, "src": [i, j], "tgt": [i, j], "align": "0-0"}, spans half-open. Or a list that a bridge made.
         """
-        few = None
         if self._few is not None:
-            few = _few_dictionaries(candidates, source) if isinstance(candidates, list | tuple) else few_of_list(candidates)
-        if few is not None and self._needed.issubset((*few.names, *few.own_names)):
-            found = self._few.scores(few)  # type: ignore[union-attr]
-            if found is not None:
-                return found
+            few = few_of_list(candidates) if _is_list(candidates) else _few_dictionaries(candidates, source)
+            if few is not None and self._needed.issubset((*few.names, *few.own_names)):
+                found = self._few.scores(few)
+                if found is not None:
+                    return found
         return self._by_engine(candidates, source)
 
     def _by_engine(self, candidates: Sequence[Candidate] | NBest, source: str) -> F64:
         from ..features.carried import has_features
 
-        nbest: NBest = candidates if hasattr(candidates, "hyp_ptr") else one_list(candidates, source=source)
+        nbest = candidates if _is_list(candidates) else one_list(candidates, source=source)
         if self._plan and not has_features(nbest, self._made, "candidates"):
             nbest = self.maker.apply(nbest, self._plan, present=True)
         if missing := sorted(self._needed - set(nbest.feature_names)):
@@ -107,12 +108,16 @@ class Reranker:
 
     def choose(self, candidates: Sequence[Candidate] | NBest, *, source: str = "") -> int:
         """The position of the best candidate; of equal ones, the first."""
-        is_list = hasattr(candidates, "hyp_ptr")
-        if is_list and len(candidates) != 1:
+        if _is_list(candidates) and len(candidates) != 1:
             raise InputError(f"candidates: expected one list, found {len(candidates)}; use scores() or Model.predict")
-        if not (candidates.n_hyps if is_list else len(candidates)):  # type: ignore[union-attr]
+        if not (candidates.n_hyps if _is_list(candidates) else len(candidates)):
             raise InputError("candidates: expected at least one, found none")
         return int(np.argmax(self.scores(candidates, source=source)))
+
+
+def _is_list(candidates: Sequence[Candidate] | NBest) -> TypeIs[NBest]:
+    """Without importing what it is."""
+    return hasattr(candidates, "hyp_ptr")
 
 
 def one_list(candidates: Sequence[Candidate], *, source: str = "") -> NBest:
