@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from math import inf
 from typing import Any
 
@@ -48,11 +48,33 @@ class CompareOptions:
 
 
 @dataclass(frozen=True)
+class DecodedFiles:
+    """What --decode needs besides sentences and an ini."""
+
+    ref: tuple[str, ...] = option((), "With --decode: references of LIST, by commas", rare=True)
+    select_ref: tuple[str, ...] = option((), "With --decode: references of --select, by commas", rare=True)
+    test_ref: tuple[str, ...] = option((), "With --decode: references of all --test, by commas", rare=True)
+    decoder: str | None = option(None, "With --decode: any decoder, as 'boostfeat loop' takes it", rare=True)
+    nbest: int = option(100, "With --decode: hypotheses a sentence", least=1, rare=True)
+    max_iterations: int = option(10, "With --decode: iterations of every loop, at most", least=1, rare=True)
+
+    def __post_init__(self) -> None:
+        check(self)
+
+    def flags(self) -> list[str]:
+        """The options as the command line takes them."""
+        given = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default}
+        texts = {name: ",".join(value) if isinstance(value, tuple) else str(value) for name, value in given.items()}
+        return [part for name, text in texts.items() for part in (f"--{name.replace('_', '-')}", text)]
+
+
+@dataclass(frozen=True)
 class RowOptions:
     """What a row may say of its training beside the options of its method."""
 
     pick: str = option("auto", "Epoch kept: auto by select, train by dev, or last", choices=("auto", "train", "last"))
     init: str = option("zero", "Start: zero, or the decoder's weights, found in its scores", choices=("zero", "decoder"))
+    online: bool = option(False, "With --decode: learn from each sentence as it is decoded")
 
     def __post_init__(self) -> None:
         check(self)
@@ -70,3 +92,5 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     "rampion": {"paper": {"eta": 1e-4}},
     "adagrad": {"paper": {"eta": 0.02, "dense_eta": 0.02, "standardise": False, "l1": 0.1}},  # [G13]
 }
+for _method in ("mira", "rm", "adagrad"):
+    PRESETS[_method]["online"] = {"online": True}  # of decoded comparisons

@@ -243,6 +243,8 @@ def fit(
     from ..tuners.base import Run, decoder_weights
 
     changes, row = split_changes(system)
+    if row.online:
+        raise InputError("online: expected a decoder to learn with, found lists; give --decode, or leave it out")
     found = decoder_weights(dev) if row.init == "decoder" else None
     how: dict[str, Any] = {"seed": options.seed, "threads": options.threads, "gain": options.gain, "metric": options.metric}
     run = Run(**how, pick=row.pick, init=found[0] if found else None)

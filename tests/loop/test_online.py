@@ -28,6 +28,7 @@ from boostfeat.tuners.adagrad import Adagrad
 from boostfeat.tuners.adaptive import Weights
 from boostfeat.tuners.base import Groups
 from boostfeat.tuners.mira import Mira
+from boostfeat.tuners.relative_margin import RelativeMargin
 
 WORDS = 12
 # good translations have a high first score and a poor second one; these weights believe the second
@@ -212,14 +213,17 @@ def run_online(decoder, corpora, folder, tuner, *, epochs=2, threads=1, start=ST
 def test_mira_is_the_naive_one(decoder, corpora, tmp_path):
     """Twin of [E12] Algorithm 1 for one epoch: decode, hope and fear by BLEU+1, a PA-I step, the mean of all weights."""
     result = run_online(decoder, corpora, tmp_path / "run", Mira(c=0.05), epochs=1)
-    from boostfeat.metrics.bleu import sentence_bleu
+    from boostfeat.metrics.bleu import corpus_bleu, sentence_bleu, sum_stats
 
     fresh = Fresh(decoder, corpora[0], START)
-    w, seen = fresh.vector(), []
+    w, seen, lines, spread = fresh.vector(), [], {"dev": [], "oracle": [], "prediction": []}, []
     for s in np.random.default_rng([5, 1]).permutation(len(corpora[0].source)):
         nbest, features = fresh.lists(w, np.array([s]))
         scores, gains = features.dense @ w, sentence_bleu(nbest.stats)
         hope, fear = np.argmax(scores + gains), np.argmax(scores - gains)
+        for name, at in (("dev", np.argmax(scores)), ("oracle", hope), ("prediction", fear)):
+            lines[name].append(nbest.stats[at])
+        spread += [scores[hope] - scores.min()] if nbest.n_hyps > 1 else []
         df = features.dense[hope] - features.dense[fear]
         loss = scores[fear] - scores[hope] + gains[hope] - gains[fear]
         if loss > 0 and df @ df > 0:
@@ -229,6 +233,22 @@ def test_mira_is_the_naive_one(decoder, corpora, tmp_path):
     model = Model.load(tmp_path / "run" / "iteration-01" / "model.json")
     np.testing.assert_allclose([model.weights[n] for n in fresh.names], expected, rtol=1e-9)
     assert result.rows[1]["signature"] == model.signature
+    (row,) = model.history  # the curves of [E12] and [EMR13], of real decoding
+    for name, rows in lines.items():
+        assert row[name] == pytest.approx(100 * corpus_bleu(sum_stats(np.array(rows))))
+    assert (row["spread_mean"], row["spread_sd"]) == pytest.approx((np.mean(spread), np.std(spread)))
+
+
+@pytest.mark.parametrize("tuner", [RelativeMargin(shards=2), Adagrad(batch=3, draws=200)], ids=["rm", "adagrad"])
+def test_online_runs_keep_their_curves(decoder, corpora, tmp_path, tuner):
+    """Each epoch has the scores of what it decoded: the oracle of a list is not below its prediction in sum."""
+    history = run_online(decoder, corpora, tmp_path / "run", tuner).model.history
+    assert [row["epoch"] for row in history] == list(range(1, len(history) + 1)) != []
+    for row in history:
+        assert row["oracle"] >= row["prediction"]
+        assert row["spread_mean"] >= 0
+        assert row["spread_sd"] >= 0
+        assert 0 <= row["dev"] <= 100
 
 
 @pytest.mark.parametrize("tuner", [Mira(shards=2), Adagrad(batch=3, draws=200, workers=1)], ids=["mira", "adagrad"])
