@@ -9,7 +9,7 @@ from typing import Any
 from ..core.options import check, option
 from ..tuners.options import ORACLES, PREDICTIONS
 
-SEARCHES = ("grid", "halving", "none")
+SEARCHES = ("grid", "halving", "folds", "none")
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class CompareOptions:
         "these; those with features, given alone, are added to all",
     )
     runs: int = option(1, "Repeat with other seeds: mean, sd and the stratified test", least=1)
-    search: str = option("grid", "Of hyper-parameters, or halving, none", choices=SEARCHES)
+    search: str = option("grid", "Of hyper-parameters, or halving, folds (of pairs), none", choices=SEARCHES)
     gain: str = option("bleu", "What is learnt, or chrf, ter, wer, a quality column")
     metric: str = option("", "What they are chosen and tested by (bleu-sbp, or the gain if it is another)")
     metrics: str | None = option(None, "Others to report, by commas (chrf,ter and quality columns)")
@@ -84,7 +84,8 @@ class RowOptions:
 _STRATEGIES = {f"{o}-{p}": {"oracle": o, "prediction": p} for o in ORACLES for p in PREDICTIONS}
 _MIXED = {"average": False, "context_scale": "shard", "init": "decoder", "c": 0.01}  # of learners that hand on their weights
 PRESETS: dict[str, dict[str, dict[str, Any]]] = {
-    "mert": {"paper": {"restarts": 20, "rounds": 1, "pick": "train"}},  # [Och03], [G13]: random starts, the best on dev
+    # [Och03], [G13]: from the decoder's weights and 20 random ones, the best on dev
+    "mert": {"paper": {"restarts": 20, "rounds": 1, "pick": "train", "init": "decoder"}},
     "pro": {"hm11": {"sampler": "hm11", "keep": 50, "alpha": 1.0}},
     "mira": {"paper": {**_MIXED, "shards": 20, "pick": "last"}, **_STRATEGIES},  # [E12]
     "rm": {"paper": {**_MIXED, "shards": 15, "b": 1.0, "pick": "train"}, **_STRATEGIES},  # [EMR13]; D: 0.01, sparse 0.1
