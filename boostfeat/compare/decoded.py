@@ -20,7 +20,7 @@ from ..core.digests import digest, digest_lines
 from ..core.errors import InputError
 from ..core.files import only_writer
 from ..core.processes import Job, Workers
-from ..core.strict_json import write_json
+from ..core.strict_json import read_json, write_json
 from ..features.carried import FeatureMaker
 from ..lists.choices import Scorer, best_choice, decoder_choice, oracle_choice
 from ..lists.merging import merge
@@ -97,7 +97,7 @@ def compare_decoded(
         plans = {s.name: _loops(folder, s, states[s.name], decoding, options, report) for s in systems}
         with Workers(max(1, threads)) as workers:
             workers.run(Schedule(plans, workers.size, watch), report=report)
-        inputs = _lists_of_outputs(folder, systems, states, decoding, options)
+        inputs = lists_of_outputs(folder, systems, states, _outputs(folder, systems, states, decoding), options)
         words = ["boostfeat", "compare", *command, *options.flags(), "-o", str(folder.path)]
         _write_curves(folder, systems, states)
         return finish_comparison(folder, systems, states, inputs, options, command=shlex.join(words), report=report)
@@ -293,37 +293,48 @@ def loop_folder(folder: Folder, system: System, run: int) -> Path:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _lists_of_outputs(
-    folder: Folder, systems: Sequence[System], states: Mapping[str, dict[str, Any]], decoding: Decoding, options: CompareOptions
+def _outputs(
+    folder: Folder, systems: Sequence[System], states: Mapping[str, Mapping[str, Any]], decoding: Decoding
+) -> dict[str, dict[str, list[NBest]]]:
+    """What each system and run decodes of each set of sentences: lists of one hypothesis. The first weights' are named ""."""
+    start = folder.path / "loops" / "start"
+    found: dict[str, dict[str, list[NBest]]] = {}
+    for which, corpus in decoding.sets.items():
+        first = [_best(read_store(start / f"{corpus.name}.nbest"))]
+        found[which] = {"": first}
+        for system in systems:
+            loops = enumerate(states[system.name]["picked"])
+            own = [_best(LoopFolder(loop_folder(folder, system, r)).list(k, corpus.name)) for r, k in loops]
+            found[which][system.name] = own or first
+    return found
+
+
+def lists_of_outputs(
+    folder: Folder,
+    systems: Sequence[System],
+    states: Mapping[str, dict[str, Any]],
+    outputs: Mapping[str, Mapping[str, list[NBest]]],
+    options: CompareOptions,
 ) -> dict[str, Any]:
     """Write a list of all outputs for each set of sentences, and what each system has in it; gives what identifies the lists."""
     (folder.path / "lists").mkdir(exist_ok=True)
     inputs: dict[str, Any] = {}
     found: dict[str, dict[str, list[dict[str, Any]]]] = {system.name: {} for system in systems}
-    for which, corpus in decoding.sets.items():
-        outputs = {s.name: _outputs(folder, s, states[s.name], corpus) for s in systems}
-        together = merge([one for of in outputs.values() for one in of])
+    for which, of in outputs.items():
+        together = merge([one for runs in of.values() for one in runs])
         path = folder.path / "lists" / f"{which}.nbest"
         write_store(together, path)
         scorer = Scorer(together)
-        metric = scorer.metric(options.metric)
-        start = choice_of(together, _best(read_store(folder.path / "loops" / "start" / f"{corpus.name}.nbest")))
+        metric, start = scorer.metric(options.metric), choice_of(together, of[""][0])
         ends = scorer.score(start, metric).score, scorer.score(oracle_choice(together, metric), metric).score
-        for name, of in outputs.items():
-            chosen = [choice_of(together, one) for one in of]
-            found[name][which] = [scores_of(scorer, own, reported(options, together), metric, ends) for own in chosen]
+        for system in systems:
+            chosen = [choice_of(together, one) for one in of[system.name]]
+            found[system.name][which] = [scores_of(scorer, own, reported(options, together), metric, ends) for own in chosen]
         sizes = {"sentences": len(together), "hypotheses": together.n_hyps}
         inputs[which] = {"path": str(path.absolute()), "sha256": digest(path), **sizes, "n_refs": scorer.n_refs}
     for system in systems:
         keep_scores(folder, system, states[system.name], found[system.name])
     return inputs
-
-
-def _outputs(folder: Folder, system: System, state: Mapping[str, Any], corpus: Corpus) -> list[NBest]:
-    """What each run of a system decodes: lists of one hypothesis a sentence."""
-    if not state["models"]:
-        return [_best(read_store(folder.path / "loops" / "start" / f"{corpus.name}.nbest"))]
-    return [_best(LoopFolder(loop_folder(folder, system, r)).list(k, corpus.name)) for r, k in enumerate(state["picked"])]
 
 
 def _best(nbest: NBest) -> NBest:
@@ -359,3 +370,60 @@ def curve_labels(model: Model) -> dict[str, str]:
     """What oracle and prediction are in the history of an online run."""
     config = model.config
     return {"oracle": config.get("oracle", "best gain"), "prediction": config.get("prediction", "model's best")}
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# A loop as a comparison
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def loop_comparison(loop: str | Path, into: str | Path) -> None:
+    """Write a finished loop as a comparison of its first weights, of the iteration that it gives, and of its last one.
+
+    They are reported on the first test set, or on select or dev where the loop had none: the page is that of any comparison.
+    """
+    source, folder = LoopFolder(Path(loop)), Folder(Path(into))
+    results, config = (read_json(source.path / f"{name}.json") for name in ("results", "config"))
+    if results is None or config is None:
+        raise InputError(f"{loop}: expected a finished loop, found none; finish it with 'boostfeat loop --resume'")
+    made_from, picked, last = config["made_from"], int(results["picked"]), len(results["rows"]) - 1
+    tests = sorted(path.stem for path in source.iteration(picked).glob("test-*.nbest"))
+    held_out = "select" if source.has_list(0, "select") else "dev"
+    sets = {"dev": "dev", "select": held_out}
+    sets |= {f"test{k if k > 1 else ''}": name for k, name in enumerate(tests or [held_out], 1)}
+    method = made_from.get("learner method") or made_from.get("learner online") or "pro"
+    method = f"boost-{made_from.get('learner level', 'local')}" if method == "induce" else method
+    rows = {"start": 0, f"iteration {picked}": picked, **({} if tests else {f"iteration {last}": last})}
+    systems = [System(name, method="decoder" if k == 0 else method) for name, k in rows.items()]
+    options = CompareOptions(metric=made_from.get("loop metric") or "bleu-sbp", baseline="start")
+    folder.make()
+    states = {name: _loop_state(source, folder, results["rows"], name, k) for name, k in rows.items()}
+    outputs = {
+        which: {"": [_best(source.list(0, name))], **{row: [_best(source.list(k, name))] for row, k in rows.items()}}
+        for which, name in sets.items()
+    }
+    inputs = lists_of_outputs(folder, systems, states, outputs, options)
+    history = source.model(last).history
+    if any("oracle" in row for row in history):
+        curve = {"name": made_from.get("learner online", ""), **curve_labels(source.model(last)), "history": list(history)}
+        write_json(folder.path / "strategy-grid.json", {"strategies": [curve]})
+        write_json(folder.path / "spread.json", {"systems": [curve]})
+    finish_comparison(folder, systems, states, inputs, options, command=f"boostfeat loop ... -o {loop}", report=lambda note: None)
+
+
+def _loop_state(source: LoopFolder, folder: Folder, rows: Sequence[Any], name: str, k: int) -> dict[str, Any]:
+    """What a comparison keeps of an iteration."""
+    model, file = source.model(k), folder.path / "models" / f"{k}.json"
+    model.save(file)
+    seconds = round(sum(sum(row["seconds"].values()) for row in rows[: k + 1]), 3)
+    return {
+        "models": [str(file.relative_to(folder.path))],
+        "chosen": {"iteration": k},
+        "tried": [],
+        "features": sum(w != 0 for w in model.weights.values()) + len(model.trees),
+        "trees": len(model.trees),
+        "epochs": k,
+        "seconds": seconds,
+        "search_seconds": seconds,
+        "peak_mb": None,
+    }

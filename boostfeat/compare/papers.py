@@ -130,7 +130,7 @@ PAPERS: dict[str, Paper] = {
                 kind="strategies",
                 differs=(
                     _LAST,
-                    "One list serves both k = 500 of LU and the 50,000 of max-BLEU: where none is longer than k they are one run.",
+                    "One list serves both k = 500 of LU and the 50,000 of max-BLEU: where none is longer they are one run.",
                     "MERT is on lists, not on hypergraphs (from the decoder's weights and 20 random ones, the best on dev).",
                 ),
             ),

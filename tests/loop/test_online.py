@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import json
 import shlex
 import sys
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from toy_systems import START, write_known_system
 
 from boostfeat.core.errors import InputError
 from boostfeat.decoder import SearchOptions
@@ -30,31 +30,11 @@ from boostfeat.tuners.base import Groups
 from boostfeat.tuners.mira import Mira
 from boostfeat.tuners.relative_margin import RelativeMargin
 
-WORDS = 12
-# good translations have a high first score and a poor second one; these weights believe the second
-START = Model({"TranslationModel0_0": 0.05, "TranslationModel0_1": 0.6, "LM0": 0.05, "WordPenalty0": -0.1, "Distortion0": 0.3})
-
 
 @pytest.fixture(scope="module")
 def system(tmp_path_factory) -> Path:
     """12 source words with 3 translations each, a unigram model, and 12 + 6 sentences; option 0 is what references have."""
-    folder = tmp_path_factory.mktemp("system")
-    rng = np.random.default_rng(3)
-    lines = []
-    for s, o in itertools.product(range(WORDS), range(3)):
-        good, bad = rng.uniform(0.5, 0.9), rng.uniform(0.05, 0.4)
-        scores = (good, bad) if o == 0 else (bad, rng.uniform(0.05, 0.9))
-        lines.append(f"s{s:02d} ||| t{s}{'abc'[o]} ||| {scores[0]:.4f} {scores[1]:.4f} ||| 0-0 ||| 5 5 {1 + o} ||| |||\n")
-    (folder / "pt").write_text("".join(lines))
-    words = [f"t{s}{o}" for s in range(WORDS) for o in "abc"]
-    grams = "".join(f"{-1.5 - 0.01 * k:.2f}\t{w}\n" for k, w in enumerate(["<unk>", "</s>", *words]))
-    (folder / "lm.arpa").write_text(f"\\data\\\nngram 1={len(words) + 3}\n\n\\1-grams:\n-99\t<s>\n{grams}\n\\end\\\n")
-    for name, n in (("dev", 12), ("select", 6)):
-        sentences = rng.integers(0, WORDS, (n, 6))
-        (folder / f"{name}.src").write_text("".join(" ".join(f"s{w:02d}" for w in line) + "\n" for line in sentences))
-        (folder / f"{name}.ref").write_text("".join(" ".join(f"t{w}a" for w in line) + "\n" for line in sentences))
-    START.save(folder / "start.json")
-    return folder
+    return write_known_system(tmp_path_factory.mktemp("system"))
 
 
 @pytest.fixture(scope="module")
