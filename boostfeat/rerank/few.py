@@ -18,7 +18,7 @@ from ..features.vocab import Entry, FeaturePlan, hashed
 from ..model.model import Model
 from ..trees.tree import Tree
 
-MOST_PAIRS = 100_000  # phrase pairs that are kept: then all are forgotten
+MOST_PAIRS = 20_000  # phrase pairs that are kept: then all are forgotten
 _LIKE_SETS = ("words", "inserted", "deleted", "pairs")  # options that templates only look words up in
 
 
