@@ -248,6 +248,12 @@ class Place(NamedTuple):
     source: Words
     n_src: int
 
+    @classmethod
+    def in_sentence(cls, pair: Pair, start: int, source: Words) -> Place:
+        """Of which only the sentence and the span are known."""
+        end = start + len(pair.s)
+        return cls(pair, {}, start, end, None, None, None, None, 0, 0, 0, 0, source, len(source))
+
 
 def position(at: Place) -> Dense:
     start, end, n = at.start, at.end, max(at.n_src, 1)

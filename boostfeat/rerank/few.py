@@ -14,7 +14,7 @@ import numpy as np
 from ..core.arrays import F64, I64
 from ..core.errors import InputError
 from ..features.by_unit import BY_UNIT, Pair, Place
-from ..features.vocab import Entry, FeaturePlan, hashed
+from ..features.vocab import Entry, FeaturePlan, full_name
 from ..model.model import Model
 from ..trees.tree import Tree
 
@@ -216,7 +216,7 @@ class Few:
         """Counts times weights of those features that the model has, in the order of the plan."""
         counts: dict[str, int] = {}
         for text in names:
-            name = f"{made.name}:{text}" if not made.hash_bits else hashed(made.name, text, made.hash_bits)
+            name = full_name(made.name, text, made.hash_bits)
             if name in made.places:
                 counts[name] = counts.get(name, 0) + 1
         if self._tested:
