@@ -305,7 +305,7 @@ class Templates:
         if key not in self._linking:
             texts = self._texts
             src, tgt, align = (str(c[r]) for c in (texts.src, texts.tgt, texts.align)) if r else (word, word, "0-0")
-            pair = by_unit.Pair(*(text.split(" ") for text in (src, tgt)), [(int(i), int(j)) for i, j in _links(align)])
+            pair = by_unit.Pair(src.split(" "), tgt.split(" "), [(int(i), int(j)) for i, j in _links(align)])
             self._linking[key] = pair if not pairs.isdisjoint(by_unit.al(*pair)) else None
         return self._linking[key]
 
