@@ -17,6 +17,7 @@ import numpy as np
 
 from ...core.errors import FormatError, InputError, clip
 from ...core.files import decode_line, read_chunks
+from ...core.kernels import is_compiled
 from ...core.text import BLANKS, split_words
 from ...lists.build import Builder, HypRecord, ReadOptions, UnitRecord
 from ...lists.merging import regroup, stack
@@ -45,7 +46,8 @@ def read(path: str | Path, options: ReadOptions) -> NBest:
     for chunk in read_chunks(path):
         start = 0
         if slow is None:
-            fast = fast or FastReader.for_list(chunk, options)
+            if fast is None and is_compiled(len(chunk) // 8):  # a small list is read before numba is
+                fast = FastReader.for_list(chunk, options)
             if fast is not None:
                 start = fast.read(chunk)
             if start < len(chunk):
