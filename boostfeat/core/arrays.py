@@ -7,8 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from .kernels import kernel
 
 Array = NDArray[Any]
 F64 = NDArray[np.float64]
@@ -38,7 +39,7 @@ def segment_positions(ptr: I64, segments: Array) -> I64:
     return np.arange(total) - np.repeat(offsets(counts)[:-1] - starts, counts)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _segment_sum(ptr, idx, values, out):  # type: ignore[no-untyped-def]
     for h in range(len(ptr) - 1):
         total = 0.0
@@ -58,7 +59,7 @@ def add_segment_sums(ptr: I64, idx: I32, values: F64, out: F64, *, threads: int 
     return out
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _segment_scatter(ptr, idx, values, out):  # type: ignore[no-untyped-def]
     for h in range(len(ptr) - 1):
         v = values[h]
@@ -74,7 +75,7 @@ def scatter_segments(ptr: I64, idx: I32, values: F64, n: int) -> F64:
     return out
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _segment_rows(ptr, idx, matrix, out):  # type: ignore[no-untyped-def]
     for h in range(len(ptr) - 1):
         for i in range(ptr[h], ptr[h + 1]):
@@ -89,7 +90,7 @@ def add_segment_rows(ptr: I64, idx: I32, matrix: F64, out: F64) -> F64:
     return out
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _count(idx, out):  # type: ignore[no-untyped-def]
     for i in range(len(idx)):
         out[idx[i]] += 1.0
@@ -102,7 +103,7 @@ def occurrences(idx: I32, n: int) -> F64:
     return out
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _segment_argmax(ptr, values, out):  # type: ignore[no-untyped-def]
     for s in range(len(ptr) - 1):
         best = -1
@@ -119,13 +120,13 @@ def segment_argmax(ptr: I64, values: F64) -> I64:
     return out
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _mix(h, word):  # type: ignore[no-untyped-def]
     h = (h ^ word) * np.uint64(0xBF58476D1CE4E5B9)
     return h ^ (h >> np.uint64(29))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _unique_rows(a, b, first, inverse):  # type: ignore[no-untyped-def]
     """IN a[n, p], b[n, q] (uint64 words); OUT first[n] (of each distinct row), inverse[n]. Returns their number."""
     n = len(a)
@@ -203,7 +204,7 @@ def first_use_order(unit_idx: Array, n: int) -> tuple[I64, I32]:
     return order[:m], number[unit_idx]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _number_by_first_use(idx, number, order):  # type: ignore[no-untyped-def]
     n = 0
     for i in range(len(idx)):

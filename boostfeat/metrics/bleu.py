@@ -12,9 +12,9 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-from numba import njit
 
 from ..core.arrays import F64, I32, I64, U8, Array, Bool
+from ..core.kernels import kernel
 
 ORDER = 4
 N_STATS = ORDER + 2
@@ -28,7 +28,7 @@ MAX_REF_TYPES = 65_534  # distinct reference tokens of one sentence: an n-gram i
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def space_width(text, i, end):  # type: ignore[no-untyped-def]
     """Bytes of the white space character at i, 0 if there is none: exactly what ``str.split`` splits on."""
     c = text[i]
@@ -51,7 +51,7 @@ def space_width(text, i, end):  # type: ignore[no-untyped-def]
     return 0
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def split_tokens(text, begin, end, starts, ends, hashes):  # type: ignore[no-untyped-def]
     """Token boundaries and hashes (FNV-1a) of text[begin:end] into OUT starts, ends, hashes; returns their number."""
     n, i = 0, begin
@@ -74,7 +74,7 @@ def split_tokens(text, begin, end, starts, ends, hashes):  # type: ignore[no-unt
     return n
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def token_id(text, begin, end, h, ref, table, type_start, type_end, n_types):  # type: ignore[no-untyped-def]
     """(id, slot) of a token among the sentence's reference tokens, id -1 if it is none: equal hashes are compared by bytes."""
     mask = np.uint64(len(table) - 1)
@@ -92,7 +92,7 @@ def token_id(text, begin, end, h, ref, table, type_start, type_end, n_types):  #
     return np.int64(-1), slot
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _ngram_slot(key, keys, insert):  # type: ignore[no-untyped-def]
     mask = np.uint64(len(keys) - 1)
     slot = ((key * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(20)) & mask
@@ -106,7 +106,7 @@ def _ngram_slot(key, keys, insert):  # type: ignore[no-untyped-def]
     return np.int64(-1)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def power_of_two(n):  # type: ignore[no-untyped-def]
     size = 8
     while size < n:
@@ -114,7 +114,7 @@ def power_of_two(n):  # type: ignore[no-untyped-def]
     return size
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _fill_stats(hyp_ptr, text_ptr, text, ref_ptr, ref_text_ptr, ref, first, last, out):  # type: ignore[no-untyped-def]
     """IN hyp_ptr[S+1], text_ptr[H+1], text, ref_ptr[S+1], ref_text_ptr[N+1], ref; OUT out[H, 6]. Sentences first:last.
 

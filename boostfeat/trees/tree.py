@@ -14,11 +14,11 @@ from sys import float_info
 from typing import Any, Protocol
 
 import numpy as np
-from numba import njit
 
 from ..core.arrays import F64, I32
 from ..core.errors import FormatError, clip, clip_json
 from ..core.html import cell, shown, title
+from ..core.kernels import kernel
 from .drawing import tree_svg
 from .options import LEAF_KINDS, LeafKind
 
@@ -47,7 +47,7 @@ class Remembered:
         return len(self.table)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _descend(columns, slot, threshold, left, right, out):  # type: ignore[no-untyped-def]
     """IN columns[k, n], slot[n_nodes] (a node's row of columns); OUT out[n]: the leaf of each row."""
     for r in range(len(out)):
@@ -57,13 +57,13 @@ def _descend(columns, slot, threshold, left, right, out):  # type: ignore[no-unt
         out[r] = node
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _constant_outputs(leaf_of, value, out):  # type: ignore[no-untyped-def]
     for r in range(len(out)):
         out[r] = value[leaf_of[r]]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _slope_outputs(leaf_of, value, intercept, x, out):  # type: ignore[no-untyped-def]
     for r in range(len(out)):
         out[r] = intercept[leaf_of[r]] + value[leaf_of[r]] * x[r]
