@@ -6,9 +6,9 @@ Hypotheses of a list share most of their units: on a 200-best list A X has sever
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from ..core.arrays import F64, I32, I64, add_segment_sums, first_use_order, offsets, scatter_segments, segment_positions
+from ..core.kernels import kernel
 from ..lists.nbest import NBest, SparseRows
 from ..losses.pairwise import FLOOR
 
@@ -79,7 +79,7 @@ def _units_of(nbest: NBest, hyps: I64) -> tuple[I64, I32, SparseRows]:
     return np.diff(offsets(kept)[ptr]), number[idx[kept]], nbest.units.sparse.take(used[some])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _row_sums(ptr, column, value, w, out):  # type: ignore[no-untyped-def]
     """OUT out[n] = X w."""
     for u in range(len(out)):
@@ -89,7 +89,7 @@ def _row_sums(ptr, column, value, w, out):  # type: ignore[no-untyped-def]
         out[u] = total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _spread_rows(ptr, column, value, rows, out):  # type: ignore[no-untyped-def]
     """OUT out[C] += X' rows."""
     for u in range(len(rows)):
@@ -99,7 +99,7 @@ def _spread_rows(ptr, column, value, rows, out):  # type: ignore[no-untyped-def]
                 out[column[k]] += value[k] * g
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _pair_squares(  # type: ignore[no-untyped-def]
     better, worse, ptr, idx, row_ptr, column, values, peak, squares, counts
 ):
