@@ -68,7 +68,7 @@ def indented(value: Any, level: int = 0) -> str:
         return json.dumps(value, ensure_ascii=False, allow_nan=False)
     between = ",\n" + " " * (level + 1)
     items = value.values() if isinstance(value, dict) else value
-    if not any(isinstance(item, dict | list | tuple) for item in items):
+    if not any(issubclass(kind, dict | list | tuple) for kind in set(map(type, items))):
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(between, ": "))
         inside = text[1:-1]
     elif isinstance(value, dict):

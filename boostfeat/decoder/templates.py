@@ -30,10 +30,9 @@ from ..core.strings import Strings
 from ..features.carried import FeatureMaker
 from ..features.context import Corpus, Rows
 from ..features.engine import full_names, occurrence_features
-from ..features.products import product_name
 from ..features.registry import GIVEN, STATES, STATIC, Sparse, Template
 from ..features.resources import Clusters, Resources
-from ..features.vocab import Entry, FeaturePlan
+from ..features.vocab import Entry, FeaturePlan, product_name
 from ..lists.nbest import NBest, SparseRows, Units, strings, take_strings
 from ..lists.words import NONE
 from .names import EDGE, ENDS, LM, LM_WORD, MOVE, PER_WORD, QUANTILES

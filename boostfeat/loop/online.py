@@ -26,8 +26,7 @@ from ..core.errors import FormatError, InputError
 from ..core.files import atomic_path
 from ..features.carried import carried, carrying
 from ..features.engine import featurize
-from ..features.products import product_name
-from ..features.vocab import FeaturePlan
+from ..features.vocab import FeaturePlan, product_name
 from ..lists.learnable import learnable
 from ..lists.nbest import NBest, SparseRows
 from ..metrics.bleu import N_STATS, corpus_rows

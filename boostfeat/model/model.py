@@ -7,9 +7,10 @@ import json
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,12 +20,12 @@ from ..core.feature_table import FeatureTable
 from ..core.files import decode, open_output, read_chunks
 from ..core.html import cell, remark, table, title
 from ..core.strict_json import indented, no_constant, parse_json
-from ..lists.choices import best_choice
-from ..lists.nbest import NBest
 from ..trees.tree import Table, Tree
 from .carried import Plan, pack, plan_digest, unpack
-from .effects import remembered_effects, total_effects
 from .levels import LEVELS, Level
+
+if TYPE_CHECKING:  # lists are Arrow's: a program that gives candidates as dictionaries does without (rerank.reranker)
+    from ..lists.nbest import NBest
 
 VERSION = 2  # of models that carry the plan of their features; others are written as version 1
 LARGEST, DRAWN = 20, 3  # features and trees that a notebook shows
@@ -63,7 +64,7 @@ class Model:
         if not isinstance(self.weights, _Finite):
             object.__setattr__(self, "weights", _Finite(self.weights))
 
-    @property
+    @cached_property
     def signature(self) -> str:
         """A short hash of what the model computes, after the level and the sizes."""
         computed: list[Any] = [self.level, sorted(self.weights.items()), [t.to_json() for t in self.trees]]
@@ -106,6 +107,8 @@ class Model:
 
     def predict(self, nbest: NBest) -> I64:
         """[S] the hypothesis of the highest score of each list, -1 where it is empty."""
+        from ..lists.choices import best_choice
+
         return best_choice(nbest, self.decision_function(nbest))
 
     def missing_features(self, nbest: NBest) -> list[str]:
@@ -116,6 +119,8 @@ class Model:
 
     def _repr_html_(self) -> str:
         """For notebooks: the features that matter most, on the list it was learnt on, and the first trees, drawn."""
+        from .effects import remembered_effects, total_effects
+
         effects, of_trees = remembered_effects(self.trees, self.history)
         total = total_effects(self.weights, self.trees, effects, of_trees)
         known = any(total.values())
@@ -159,6 +164,9 @@ class Model:
                 raise FormatError(f"{where}: {what}", expected=name, found=clip_json(value), fix=fix)
             return value
 
+        def number(value: Any, name: str) -> float:
+            return float(value if type(value) in (float, int) else check(value, (int, float), f"weights[{clip(name)}]"))
+
         check(obj, dict, "model")
         kind, _, version = str(obj.get("boostfeat", "")).partition("/")
         if kind != "model" or not version.isdecimal() or len(version) > 9:
@@ -175,7 +183,7 @@ class Model:
         try:
             json.dumps([obj.get("config"), obj.get("history")], allow_nan=False)  # 1e999 is read as an infinity
             model = cls(
-                weights={name: float(check(w, (int, float), f"weights[{clip(name)}]")) for name, w in weights.items()},
+                weights={name: number(w, name) for name, w in weights.items()},
                 trees=tuple(Tree.from_json(tree, f"{where}: trees[{m}]") for m, tree in enumerate(trees)),
                 level=check(obj.get("level", "local"), str, "level"),
                 config=check(obj.get("config", {}), dict, "config"),
@@ -190,7 +198,7 @@ class Model:
             raise FormatError(
                 f"{where}: trees", expected="distinct names", found=f"{clip(twice)} twice", fix="rename one of them"
             )
-        told = obj.get("signature", model.signature)
+        told = obj.get("signature") if "signature" in obj else model.signature
         if told != model.signature and not (allow_edited or accept_edited.get()):
             raise FormatError(
                 where,
