@@ -83,7 +83,7 @@ def rescore(
     from ..core.errors import InputError, unknown_name
     from ..core.files import is_writable_target, open_output, read_lines
     from ..features import FeaturePlan
-    from ..features.carried import carried, plan_features
+    from ..features.carried import carried
     from ..formats import write
     from ..formats.graphs import read_graphs
     from ..lists.agreement import lacking
@@ -134,7 +134,7 @@ def rescore(
                     scores[f"oracle of the {nbest}-best"] = of_lists.score(chosen, by)
     missing = scorer.missing()
     fix = "name the values of an osgx with --names, or those that featurize made with --vocab"
-    seen = scorer.seen | (plan_features(plan) if plan else set())
+    seen = scorer.seen | (plan.features if plan else set())
     wrong = lacking(missing, lists, seen=seen) if model else ()  # files of weights are of all that a decoder may have
     check_missing(", ".join(graphs), missing, wrong, fix=fix, allow_missing=allow_missing, quiet=quiet)
     result: dict[str, Any] = {

@@ -6,7 +6,6 @@ import contextlib
 import os
 import platform
 import shutil
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -78,7 +77,7 @@ def numba_cache() -> dict[str, Any]:
     """Where compiled kernels are kept, whether they can be, and how many are there."""
     from ..losses.pairwise import _margin
 
-    here = Path(_margin.stats.cache_path)
+    here = Path(_margin.compiled().stats.cache_path)
     existing = next(place for place in (here, *here.parents) if place.exists())
     package = Path(__file__).parents[1]
     own = package if here.is_relative_to(package) else here.parent  # beside the modules, or where a user may write
@@ -88,11 +87,12 @@ def numba_cache() -> dict[str, Any]:
 
 def kernels_used() -> dict[str, int]:
     """Of the kernels that have run in this process: how many were compiled, and how many came from the cache."""
-    loaded = [module for name, module in sorted(sys.modules.items()) if name.startswith("boostfeat.")]
-    found = {id(value): value.stats for module in loaded for value in list(vars(module).values()) if hasattr(value, "py_func")}
+    from ..core.kernels import KERNELS
+
+    found = [kernel.compiled().stats for kernel in KERNELS if kernel.was_compiled]
     return {
-        "compiled": sum(sum(s.cache_misses.values()) for s in found.values()),
-        "loaded": sum(sum(s.cache_hits.values()) for s in found.values()),
+        "compiled": sum(sum(s.cache_misses.values()) for s in found),
+        "loaded": sum(sum(s.cache_hits.values()) for s in found),
     }
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from math import factorial
 
 import numpy as np
-from numba import njit
 
 from .arrays import F64
+from .kernels import kernel
 
 _LOG2_E = 1.4426950408889634
 _LN_2_HIGH, _LN_2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10  # ln 2 in two parts: n * high is exact
@@ -16,7 +16,7 @@ _LEAST = -700.0  # below it the result is 1e-304: as good as 0 in any sum with 1
 _C = tuple(1 / factorial(k) for k in range(14))
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@kernel(fastmath={"contract"})
 def _reduced(x, whole):  # type: ignore[no-untyped-def]
     """x = n ln 2 + r with |r| <= ln 2 / 2. INOUT x: exp(r) by its series; OUT whole: n + _ROUND."""
     for k in range(len(x)):
@@ -34,14 +34,14 @@ def _reduced(x, whole):  # type: ignore[no-untyped-def]
         x[k] = 1.0 + r * (1.0 + r * (_C[2] + r * p))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _powers_of_two(whole):  # type: ignore[no-untyped-def]
     """INOUT whole (as integers): the bits of n + _ROUND become those of 2^n."""
     for k in range(len(whole)):
         whole[k] = (whole[k] + 1023) << 52
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _scale(x, powers):  # type: ignore[no-untyped-def]
     for k in range(len(x)):
         x[k] *= powers[k]

@@ -15,8 +15,8 @@ import numpy as np
 
 from ..core.arrays import F64, Array
 from ..core.errors import InputError
-from ..features.carried import FeatureMaker, carried, plan_features
-from ..features.products import product_name
+from ..features.carried import FeatureMaker, carried
+from ..features.vocab import product_name
 from ..model.model import Model
 from ..trees.tree import Tree
 from .names import CONTEXT, EDGE, ENDS, LM_WORD, MOVE, REORDERING, TRANSLATION, UNKNOWN, UNKNOWN_VALUE
@@ -179,7 +179,7 @@ def scorer(
         name, w = next((name, w) for name, w in (*model.weights.items(), *leaves) if not abs(w) <= LARGEST)
         raise InputError(f"{name}: expected a weight of at most {LARGEST:g}, found {w:g}; scale the model down")
     plan = templates.plan if templates else carried(model)
-    made = plan_features(plan) if plan else set()
+    made = plan.features if plan else set()
     if both := sorted(made.intersection((*base, UNKNOWN))):
         raise InputError(f"features of the model: expected names of their own, found {both[0]!r}, which is the decoder's")
     known = {*base, *EXTRAS, UNKNOWN} - made

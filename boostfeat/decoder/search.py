@@ -16,9 +16,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from ..core.arrays import F64, I32, I64
+from ..core.kernels import kernel
 from ..lm.automaton import Automaton, extend, extend_all
 from .options import WINDOW
 from .trees import (
@@ -118,7 +118,7 @@ class Found(NamedTuple):
 # -- an edge and its score ------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def set_context(context, hyp, start, end, n, options):  # type: ignore[no-untyped-def]
     """OUT context of a phrase that covers start:end of n words after a hypothesis, but for the phrase's own and the language
     model's score. Returns its orientation, and the move: discontinuous ones go to the right (2) or left (3).
@@ -139,7 +139,7 @@ def set_context(context, hyp, start, end, n, options):  # type: ignore[no-untype
     return orientation, move
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def set_lm(context, lm, n_words, quantiles):  # type: ignore[no-untyped-def]
     """OUT context: the language-model score of a phrase of so many words, and what templates make of it."""
     context[LM] = lm
@@ -149,7 +149,7 @@ def set_lm(context, lm, n_words, quantiles):  # type: ignore[no-untyped-def]
         context[PER_WORD + 1 + i] = context[PER_WORD] < quantiles[i]
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel(inline="always")
 def phrase_lm(lm, state, options, o, end_word):  # type: ignore[no-untyped-def]
     """(ln p of an option's words after a state, the state after them); with the sentence's end unless ``end_word`` < 0."""
     p, state = extend_all(lm, state, options.words[options.word_ptr[o] : options.word_ptr[o + 1]])
@@ -159,7 +159,7 @@ def phrase_lm(lm, state, options, o, end_word):  # type: ignore[no-untyped-def]
     return p, state
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def context_rows(lm, options, moves, quantiles, hyps, tails, chosen, starts, ends, n, end_word, out, added):  # type: ignore[no-untyped-def]
     """OUT out[R, 24]: the context features of the edges that put option chosen[r] after hypothesis tails[r]; added[R]: what
     templates add to them for the move."""
@@ -185,12 +185,12 @@ def context_rows(lm, options, moves, quantiles, hyps, tails, chosen, starts, end
 # -- coverage -------------------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _is_covered(gap, bits, i):  # type: ignore[no-untyped-def]
     return 0 < i - gap <= WINDOW and (bits >> (i - gap - 1)) & 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _covered(gap, bits, start, end):  # type: ignore[no-untyped-def]
     """(gap, bits) with start:end covered too."""
     if start > gap:
@@ -203,7 +203,7 @@ def _covered(gap, bits, start, end):  # type: ignore[no-untyped-def]
     return gap, bits >> 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _remaining(gap, bits, future, n):  # type: ignore[no-untyped-def]
     """The estimate of all that is not covered: Σ future[i, j] over its runs i:j."""
     total, run, i = 0.0, gap, gap + 1
@@ -239,7 +239,7 @@ class Frontier(NamedTuple):
     bound: F64  # [n+1] what is worse has no place in the stack
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _start(n, state, total):  # type: ignore[no-untyped-def]
     """The space that holds hypothesis 0, which covers nothing."""
     hyps, scores = np.full((1024, N_COLUMNS), -1), np.zeros((1024, 2))
@@ -252,7 +252,7 @@ def _start(n, state, total):  # type: ignore[no-untyped-def]
     return Frontier(hyps, scores, arcs, np.empty((4096, 1)), chains, np.array([1, 0]), first, size, worst, worst.copy())
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _larger(table, room):  # type: ignore[no-untyped-def]
     out = np.empty((room, table.shape[1]), table.dtype)
     for r in range(len(table)):  # element by element: numba takes seconds to compile the assignment of a slice
@@ -261,7 +261,7 @@ def _larger(table, room):  # type: ignore[no-untyped-def]
     return out
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _with_room(space, more):  # type: ignore[no-untyped-def]
     """The space with room for so many more hypotheses and arcs."""
     n_hyps, n_arcs = space.used[0] + more, space.used[1] + more
@@ -280,7 +280,7 @@ def _with_room(space, more):  # type: ignore[no-untyped-def]
     return Frontier(hyps, scores, arcs, arc_scores, chains, space.used, space.first, space.size, space.best, space.bound)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _hash(key):  # type: ignore[no-untyped-def]
     h = np.uint64(1469598103934665603)
     for i in range(N_KEYS):
@@ -289,7 +289,7 @@ def _hash(key):  # type: ignore[no-untyped-def]
     return np.int64(h >> np.uint64(1))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _find(space, key, covered):  # type: ignore[no-untyped-def]
     """The hypothesis with this key: nothing that follows can tell it from another. If there is none, a new one."""
     slot = _hash(key) & (len(space.chains) - 1)
@@ -311,13 +311,13 @@ def _find(space, key, covered):  # type: ignore[no-untyped-def]
     return h
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _link(space, stack, h):  # type: ignore[no-untyped-def]
     space.hyps[h, NEXT], space.hyps[h, IS_LINKED], space.first[stack] = space.first[stack], 1, h
     space.size[stack] += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _members(space, stack):  # type: ignore[no-untyped-def]
     """The hypotheses of a stack, the best first; of equals the one that came last."""
     members, h = np.empty(space.size[stack], np.int64), space.first[stack]
@@ -327,7 +327,7 @@ def _members(space, stack):  # type: ignore[no-untyped-def]
     return members[np.argsort(losses, kind="mergesort")]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _cut(space, stack, size):  # type: ignore[no-untyped-def]
     """Leave the best in a stack: so many, or more if the last are equal. What is worse than these is not taken in again."""
     members = _members(space, stack)
@@ -339,7 +339,7 @@ def _cut(space, stack, size):  # type: ignore[no-untyped-def]
             _link(space, stack, h)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _put(space, key, stack, tail, option, edge, total, limits):  # type: ignore[no-untyped-def]
     """Take in the arc from a hypothesis by an option, of score ``edge``, to the hypothesis of this key."""
     h, score = _find(space, key, stack), space.scores[tail, SCORE] + edge
@@ -361,7 +361,7 @@ def _put(space, key, stack, tail, option, edge, total, limits):  # type: ignore[
 # -- the search -----------------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def search(task):  # type: ignore[no-untyped-def]
     """Search a sentence. Returns the columns of Found.
 
@@ -394,7 +394,7 @@ def search(task):  # type: ignore[no-untyped-def]
     return space.hyps[:n_hyps], space.scores[:n_hyps], space.arcs[:n_arcs], space.arc_scores[:n_arcs, 0], space.first[n]
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel(inline="always")
 def _extend(task, space, cache, tail, first, last, context, key):  # type: ignore[no-untyped-def]
     """Put the options first:last of a span after a hypothesis; ``key`` has the coverage that this gives, and the span.
 
@@ -469,7 +469,7 @@ def _extend(task, space, cache, tail, first, last, context, key):  # type: ignor
         _put(space, key, into, tail, o, edge, so_far + edge, task.limits)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def reachable(arcs, goal, out):  # type: ignore[no-untyped-def]
     """OUT out[hypotheses]: whether the goal is reached from each. Arcs into a hypothesis come before those out of it."""
     out[goal] = True
@@ -478,7 +478,7 @@ def reachable(arcs, goal, out):  # type: ignore[no-untyped-def]
             out[arcs[a, 1]] = True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def future_scores(n, longest, span_ptr, estimate, out):  # type: ignore[no-untyped-def]
     """OUT out[n+1, n+1]: the best sum of estimates that covers i:j, whatever the order."""
     out[:] = -np.inf

@@ -22,22 +22,21 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numba import njit
 
 from ..core.arrays import F64, I32, I64, offsets, owners
 from ..core.errors import InputError
+from ..core.kernels import kernel
 from ..core.strings import Strings
 from ..features.carried import FeatureMaker
 from ..features.context import Corpus, Rows
 from ..features.engine import full_names, occurrence_features
-from ..features.products import product_name
 from ..features.registry import GIVEN, STATES, STATIC, Sparse, Template
 from ..features.resources import Clusters, Resources
-from ..features.vocab import Entry, FeaturePlan
+from ..features.vocab import Entry, FeaturePlan, product_name
 from ..lists.nbest import NBest, SparseRows, Units, strings, take_strings
 from ..lists.words import NONE
-from . import search as kernel
 from .names import EDGE, ENDS, LM, LM_WORD, MOVE, PER_WORD, QUANTILES
+from .search import Moves
 from .system import System
 
 BLOCK = 1 << 16  # phrase pairs whose features are computed at a time
@@ -51,7 +50,7 @@ START, END = "<s>", "</s>"
 Parts = dict[str, SparseRows]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _row_sums(ptr, idx, val, w, out):  # type: ignore[no-untyped-def]
     """OUT out[n]: Σ val · w[idx] of every row; a name that w has no place for weighs nothing."""
     for r in range(len(out)):
@@ -548,7 +547,7 @@ class OptionSums:
         """[O, 4] by the move onto a phrase."""
         return _by_move([self.sums[part] for part in BACK])
 
-    def moves(self, end: I64, n: int, first: I64, last: I64) -> kernel.Moves:
+    def moves(self, end: I64, n: int, first: I64, last: I64) -> Moves:
         """Of options that end at ``end`` [O]; ``first`` and ``last`` are their edge words as bigrams number them."""
         w, bigrams = self.weighed.weights, self.weighed.bigrams
         after = np.array([w.get(f"ori.>{name}", 0.0) for name in ("mono", "swap", "right", "left")])
@@ -560,7 +559,7 @@ class OptionSums:
             final += bigrams.lookup(last, np.full(len(end), bigrams.words.get(END, NONE)))
             matrix, rows, columns = bigrams.matrix(np.append(last, bigrams.words.get(START, NONE)), first)
         distinct, late = np.unique(np.column_stack([ahead, rows[:-1]]), axis=0, return_inverse=True)
-        return kernel.Moves(
+        return Moves(
             back=np.ascontiguousarray(self.back()),
             late=(late.ravel() + 1).astype(np.int32),
             ahead=np.ascontiguousarray(np.vstack([np.zeros((1, 4)), distinct[:, :4]])),
@@ -578,9 +577,9 @@ def _by_move(orientations: Sequence[F64]) -> F64:
     return np.stack([mono, swap, other, other], axis=1)
 
 
-def no_moves() -> kernel.Moves:
+def no_moves() -> Moves:
     row, i32 = np.zeros(0), np.zeros(0, np.int32)
-    return kernel.Moves(np.zeros((0, 4)), i32, np.zeros((0, 4)), i32, i32, np.zeros((0, 0)), row, row)
+    return Moves(np.zeros((0, 4)), i32, np.zeros((0, 4)), i32, i32, np.zeros((0, 0)), row, row)
 
 
 # -- what search can have ---------------------------------------------------------------------------------------------

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from ..core.arrays import F64, I64, offsets
+from ..core.kernels import kernel
 from ..trees.tree import Tree
 from .names import EDGE, MOVE
 from .options import WINDOW
@@ -108,7 +108,7 @@ def _nodes(tree: Tree, column: Mapping[str, int], first: int) -> F64:
     return nodes
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def tree_terms(trees, nodes, context, x, is_lm_known):  # type: ignore[no-untyped-def]
     """(a, b): trees add a + b · LM0 to an edge with context [24] and static features x [C]; without LM0, at most that.
 
@@ -136,7 +136,7 @@ def tree_terms(trees, nodes, context, x, is_lm_known):  # type: ignore[no-untype
     return a, b
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _add_scores(trees, nodes, context, x, out):  # type: ignore[no-untyped-def]
     for r in range(len(out)):
         a, b = tree_terms(trees, nodes, context[r], x[r], True)
@@ -155,13 +155,13 @@ def tree_scores(trees: Trees, context: F64, x: F64) -> F64:
 # -- the cache ------------------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def new_cache(trees):  # type: ignore[no-untyped-def]
     """[slots, 5] terms of the edges of a sentence, each in the one slot that its context and option fall into."""
     return np.full((N_SLOTS if len(trees.nodes) else 1, 5), -1.0)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def context_number(trees, forward, jump, place, orientation):  # type: ignore[no-untyped-def]
     """The number of a context where LM0 is not known; those after it are for what LM0 can be.
 
@@ -171,7 +171,7 @@ def context_number(trees, forward, jump, place, orientation):  # type: ignore[no
     return ((place * 3 + orientation) * trees.n_kinds + kind) * ((len(trees.lm_cuts) + 1) * (len(trees.word_cuts) + 1) + 1)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def known_number(number, lm_cuts, word_cuts, lm, per_word):  # type: ignore[no-untyped-def]
     """The number of that context with a language-model score. Cuts are few: searchsorted takes longer."""
     number += 1
@@ -186,7 +186,7 @@ def known_number(number, lm_cuts, word_cuts, lm, per_word):  # type: ignore[no-u
     return number
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def find_slot(cache, number, o):  # type: ignore[no-untyped-def]
     """(the slot of option o in a context, whether its terms are there)."""
     h = np.uint64(number) * np.uint64(0xBF58476D1CE4E5B9)
@@ -194,7 +194,7 @@ def find_slot(cache, number, o):  # type: ignore[no-untyped-def]
     return slot, cache[slot, NUMBER] == number and cache[slot, OPTION] == o
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def fill_slot(cache, slot, number, o, trees, context, x, is_lm_known):  # type: ignore[no-untyped-def]
     """OUT cache[slot]: FREE_A and FREE_B, the terms of the free trees, and where LM0 is not known FIXED, those of the others."""
     cache[slot, NUMBER], cache[slot, OPTION] = number, o

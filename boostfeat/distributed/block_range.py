@@ -266,7 +266,6 @@ class BlockRange:
 
     def prepare_linear(self) -> None:
         """What columns, n_pairs, peak, squares, standardise and at are about."""
-        _ = self.nbest.global_names, self.nbest.global_sparse  # made once, not for every block
         self._linear = [LinearPart(self.nbest, pairs) for pairs in split_pairs(self.pairs, self.blocks)]
 
     def linear(self, method: Callable[..., T], *arguments: Any) -> list[T]:

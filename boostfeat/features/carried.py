@@ -18,7 +18,7 @@ from .engine import featurize
 from .lexicon import Lexicon, read_lexicon
 from .options import ResourceFiles
 from .phrase_table import read_phrase_counts
-from .products import Gradient, product_name
+from .products import Gradient
 from .registry import Template, load_plugin
 from .resources import Clusters, Posterior, Resources
 from .sets import TEMPLATES
@@ -172,7 +172,7 @@ class FeatureMaker:
     def for_model(self, nbest: NBest, model: Model, *, where: str = "list") -> NBest:
         """The list with the features that the model carries; a list that has them all already is as it was."""
         plan = carried(model)
-        if plan is None or nbest.meta.get("vocab") == plan.signature or has_features(nbest, plan_features(plan), where):
+        if plan is None or nbest.meta.get("vocab") == plan.signature or has_features(nbest, plan.features, where):
             return nbest
         return self.apply(nbest, plan)
 
@@ -188,11 +188,6 @@ def has_features(nbest: NBest, made: Set[str], where: str) -> bool:
             f"({both[0]}); give the imported list"
         )
     return False
-
-
-def plan_features(plan: FeaturePlan) -> set[str]:
-    """The names of all features that a frozen plan makes."""
-    return {name for entry in plan.entries for name in entry.features or ()} | set(map(product_name, plan.products or ()))
 
 
 def carrying(model: Model, plan: FeaturePlan | None) -> Model:

@@ -12,10 +12,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numba import njit
 
 from ..core.arrays import F64, unique_rows
 from ..core.errors import InputError
+from ..core.kernels import kernel
 from ..lists.choices import Scorer, best_choice
 from ..lists.mbr import expected_gains, mbr_gains
 from ..lists.nbest import NBest
@@ -46,7 +46,7 @@ def learn_posterior(nbest: NBest, given: Posterior, *, threads: int = 1) -> Post
 # -- n-grams ----------------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _unit_agreement(  # type: ignore[no-untyped-def]
     hyp_ptr, token_ptr, tokens, unit_ptr, tgt_start, tgt_len, p, total, least
 ):

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from ..core.arrays import F64, I64, Array, Bool
 from ..core.errors import InputError
+from ..core.kernels import kernel
 from ..core.precision import Precision
 from ..lists.nbest import NBest
 from ..lists.precision import precision_of
@@ -190,7 +190,7 @@ def links(rows: Rows) -> Dense:
     return {"al.links": _number(np.diff(at.ptr)), "al.cross": crossings, "al.most.src": most[0], "al.most.tgt": most[1]}
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _crossings(ptr, src, tgt, out):  # type: ignore[no-untyped-def]
     """OUT the number of pairs of links (i, j), (i', j') with i < i' and j > j'."""
     for r in range(len(ptr) - 1):
@@ -248,7 +248,7 @@ def _agreement(rows: Rows) -> tuple[Bool, Bool]:
     return lost, added
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _unmatched(src_ptr, src, tgt_ptr, tgt, lost, added):  # type: ignore[no-untyped-def]
     """OUT lost, added: False where the same word is on the other side of the row."""
     for r in range(len(src_ptr) - 1):

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numba import njit
 
 from ..core.arrays import F64, I64, offsets, segment_positions
 from ..core.errors import InputError
 from ..core.files import read_lines
+from ..core.kernels import kernel
 from ..core.strings import Strings
 from ..core.text import normal
 from ..lists.nbest import strings
@@ -91,7 +91,7 @@ def _with_empty_word(f: Words) -> Words:
     return Words(ptr, ids, f.names)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _expect(f_ptr, f, e_ptr, e, row, column, prob, expected):  # type: ignore[no-untyped-def]
     """IN sentences f and e, t as rows of f with rising columns e; OUT expected counts, added."""
     at = np.empty(1024, np.int64)

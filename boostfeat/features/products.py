@@ -10,6 +10,7 @@ import numpy as np
 from ..core.arrays import F64, I64
 from ..core.errors import InputError
 from ..lists.nbest import NBest
+from .vocab import product_name
 
 ALIKE = 0.99  # two products whose cosine is above this are one
 SUPPORT = 200  # a product must be non-zero in so many (unit, sentence) pairs: rare ones fit the gradient by chance
@@ -66,10 +67,6 @@ def _drops(x: F64, gradient: F64, counts: F64, sentences: F64) -> F64:
             part = (part != 0).astype(np.float64)
             support += part.T @ (part * sentences[a : a + BLOCK, None])
     return np.divide(slope**2, square, out=np.zeros((d, d)), where=support >= SUPPORT)
-
-
-def product_name(pair: tuple[str, str]) -> str:
-    return "*".join(pair)
 
 
 def add_products(nbest: NBest, pairs: Sequence[tuple[str, str]]) -> NBest:

@@ -5,18 +5,20 @@ from __future__ import annotations
 import hashlib
 import json
 import tomllib
+import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..core.errors import FormatError, InputError, clip, clip_json, unknown_name
 from ..core.files import decode, open_output, read_chunks
 from ..core.strict_json import finite, no_constant, parse_json
-from .registry import Template
 from .resources import Clusters, Posterior, Resources
-from .sets import ON_REQUEST, SETS, TEMPLATES
+
+if TYPE_CHECKING:
+    from .registry import Template
 
 VERSION = 1
 MIN_COUNT = 2
@@ -55,6 +57,11 @@ class FeaturePlan:
     def is_frozen(self) -> bool:
         return self.products is not None
 
+    @cached_property
+    def features(self) -> set[str]:
+        """The names of all features that a frozen plan makes."""
+        return set(map(product_name, self.products or ())).union(*(entry.features or () for entry in self.entries))
+
     @property
     def signature(self) -> str:
         return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).hexdigest()[:12]
@@ -65,7 +72,7 @@ class FeaturePlan:
     def of(
         cls,
         what: str,
-        registry: Mapping[str, Template] = TEMPLATES,
+        registry: Mapping[str, Template] | None = None,
         resources: Resources | None = None,
         *,
         min_count: int | None = None,
@@ -73,7 +80,9 @@ class FeaturePlan:
         products: int = 0,
     ) -> FeaturePlan:
         """``what``: names of sets or templates with commas or plus signs between them, or a TOML file."""
-        resources = resources or Resources()
+        from .sets import ON_REQUEST, SETS, TEMPLATES  # a learnt plan is read without them, in no time
+
+        registry, resources = TEMPLATES if registry is None else registry, resources or Resources()
         if what.endswith(".toml"):
             table = _read_toml(what)
         else:
@@ -168,6 +177,16 @@ class FeaturePlan:
         return replace(self, entries=tuple(entry if e.name == entry.name else e for e in self.entries))
 
 
+def product_name(pair: tuple[str, str]) -> str:
+    return "*".join(pair)
+
+
+def hashed(template: str, name: str, bits: int) -> str:
+    """A sparse feature's name as one of 2^bits numbers."""
+    mask = (1 << min(bits, 32)) - 1  # a checksum has no more
+    return f"{template}:#{zlib.crc32(name.encode()) & mask:x}"
+
+
 def _no_plan(where: str, found: str) -> FormatError:
     return FormatError(
         where,
@@ -183,6 +202,8 @@ def _read_entry(t: Mapping[str, Any], path: str) -> Entry:
 
 
 def _entry(name: str, options: Any, common: Mapping[str, Any], registry: Mapping[str, Template], where: str) -> Entry:
+    from .sets import SETS
+
     if name not in registry:
         raise unknown_name("template", name, (*SETS, *registry))
     if not isinstance(options, dict):

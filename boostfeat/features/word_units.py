@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
-from numba import njit
 
 from ..core.arrays import F64, I64, Array, offsets
 from ..core.errors import InputError
+from ..core.kernels import kernel
 from ..core.text import split_words
 from ..lists.nbest import strings, take_strings
 from ..lists.words import NONE, Words, flags
@@ -127,7 +127,7 @@ def place(rows: Rows) -> Dense:
     return out | {f"place.fifth{k + 1}": _number(fifth == k) for k in range(5)}
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _repeats(ptr, ids, first, length, hyp, n_words, out):  # type: ignore[no-untyped-def]
     """OUT out[R, 4]: is the last word of a unit the one before it, one of the hypothesis before it, its bigram too; how often."""
     last_seen = np.full(n_words, -1, np.int64)  # hypothesis that had the word last, up to here
@@ -193,7 +193,7 @@ def _marks(words: Words) -> Dense:
 # -- a language model -------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _score_words(lm, start, end, first, ptr, ids, out, ends):  # type: ignore[no-untyped-def]
     """OUT out[words, 2]: ln p of each word after those before it, and the order of the n-gram matched; ends[H]: ln p of </s>."""
     for h in range(len(ptr) - 1):
@@ -249,7 +249,7 @@ def language_model(rows: Rows, *, model: str) -> Dense:
 # -- its slot in the list ---------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _align(a, b, cost, slot):  # type: ignore[no-untyped-def]
     """OUT slot[len(b)]: the word of a that each word of b stands for in the best alignment, or -1 - i behind word i - 1 of a."""
     n, m = len(a), len(b)
@@ -273,7 +273,7 @@ def _align(a, b, cost, slot):  # type: ignore[no-untyped-def]
             i -= 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _slots(hyp_ptr, ptr, ids, p, out):  # type: ignore[no-untyped-def]
     """OUT out[words, 4]: posterior of each word in its slot, entropy of the slot, posterior of its best word, alternatives.
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
-from numba import njit
+
+from ..core.kernels import kernel
 
 _K1, _K2 = np.uint64(0xFF51AFD7ED558CCD), np.uint64(0x9E3779B97F4A7C15)
 _TENS = np.array([10.0**k for k in range(23)])  # all exact
@@ -15,7 +16,7 @@ _HIGH = np.array([float(p) for p in _POWERS])
 _LOW = np.array([float(p - Fraction(float(p))) for p in _POWERS])  # what _HIGH misses
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def read_number(buf, i, end):  # type: ignore[no-untyped-def]
     """(value, position after it) of a decimal number; position -1 where its last bit is not certain (or it is none)."""
     negative = False
@@ -56,7 +57,7 @@ def read_number(buf, i, end):  # type: ignore[no-untyped-def]
     return (-value if negative else value), (i if certain else -1)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _scaled(mantissa, scale):  # type: ignore[no-untyped-def]
     """(mantissa * 10**scale rounded once, whether that is certain)."""
     if mantissa < 1 << 53 and -22 <= scale <= 22:  # both exact: one rounding
@@ -73,7 +74,7 @@ def _scaled(mantissa, scale):  # type: ignore[no-untyped-def]
     return product + error, product + (error - slack) == product + (error + slack)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _product(a, b):  # type: ignore[no-untyped-def]
     """a * b as a sum of two numbers, exactly (Dekker)."""
     p = a * b
@@ -83,7 +84,7 @@ def _product(a, b):  # type: ignore[no-untyped-def]
     return p, ((a1 * b1 - p) + a1 * b2 + a2 * b1) + a2 * b2
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def starts_with(buf, i, end, word, a, b):  # type: ignore[no-untyped-def]
     if i + b - a > end:
         return False
@@ -93,7 +94,7 @@ def starts_with(buf, i, end, word, a, b):  # type: ignore[no-untyped-def]
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def read_digits(buf, i, end):  # type: ignore[no-untyped-def]
     """(whole number, position after it); position -1 if there is none of up to nine digits."""
     value, start = np.int64(0), i
@@ -103,13 +104,13 @@ def read_digits(buf, i, end):  # type: ignore[no-untyped-def]
     return value, (i if i > start else -1)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel(inline="always")
 def _mix(h, word, factor):  # type: ignore[no-untyped-def]
     h = (h ^ word) * factor
     return h ^ (h >> np.uint64(32))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def hash_bytes(buf, i, end, h1, h2):  # type: ignore[no-untyped-def]
     """Two hashes of buf[i:end] and its length, continued from (h1, h2). Eight bytes a step: LLVM makes them one load."""
     h1 = _mix(h1, np.uint64(end - i), _K1)
@@ -126,7 +127,7 @@ def hash_bytes(buf, i, end, h1, h2):  # type: ignore[no-untyped-def]
     return _mix(h1, word, _K1), _mix(h2, word, _K2)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def put_tokens(buf, begin, end, out, at):  # type: ignore[no-untyped-def]
     """Copy the words of buf[begin:end] to OUT out[at:] with single spaces; (position after them, number of words).
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from ..core.arrays import F64, I32, I64
+from ..core.kernels import kernel
 
 
 class Shape(NamedTuple):
@@ -23,7 +23,7 @@ class Shape(NamedTuple):
     words: I32  # a word of Graph.vocab, or -1 - i for what tail i yields; each tail once
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def find_best(shape, scores, best, back):  # type: ignore[no-untyped-def]
     """v(n) = max over e into n of s_e + Σ_{t in tails(e)} v(t); the first edge among equals.
 
@@ -40,7 +40,7 @@ def find_best(shape, scores, best, back):  # type: ignore[no-untyped-def]
                 back[n], best[n] = e, total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def log_counts(shape, out):  # type: ignore[no-untyped-def]
     """OUT out[N]: ln of the number of derivations, c(n) = Σ_{e into n} Π_{t in tails(e)} c(t)."""
     for n in range(len(out)):
@@ -72,7 +72,7 @@ class _Pool(NamedTuple):
     parts: I64
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def grown(column, n):  # type: ignore[no-untyped-def]
     if n <= len(column):
         return column
@@ -81,7 +81,7 @@ def grown(column, n):  # type: ignore[no-untyped-def]
     return out
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _with_room(pool, n_records, n_parts):  # type: ignore[no-untyped-def]
     if n_records < len(pool.score) and n_parts <= len(pool.parts):
         return pool
@@ -98,7 +98,7 @@ def _with_room(pool, n_records, n_parts):  # type: ignore[no-untyped-def]
     )
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _with_candidate(pool, size, edge, edge_score, parts, step):  # type: ignore[no-untyped-def]
     """The pool with one more record: an edge over these parts, the one at ``step`` (if any) replaced by the next of its list."""
     at = pool.part_ptr[size]
@@ -111,7 +111,7 @@ def _with_candidate(pool, size, edge, edge_score, parts, step):  # type: ignore[
     return pool
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _best_pool(shape, best, back):  # type: ignore[no-untyped-def]
     """The best derivation of every node: its parts are its tails' best derivations, whose records have the tails' numbers."""
     n = len(back)
@@ -130,7 +130,7 @@ def _best_pool(shape, best, back):  # type: ignore[no-untyped-def]
     )
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _before(pool, a, b):  # type: ignore[no-untyped-def]
     """The order of candidates of a node: by score; of equals the earlier edge, then the lower ranks of the parts."""
     if pool.score[a] != pool.score[b]:
@@ -144,7 +144,7 @@ def _before(pool, a, b):  # type: ignore[no-untyped-def]
     return False
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _meld(pool, a, b):  # type: ignore[no-untyped-def]
     """The root of two heaps put together; -1 is an empty heap."""
     if a < 0 or b < 0:
@@ -156,7 +156,7 @@ def _meld(pool, a, b):  # type: ignore[no-untyped-def]
     return a
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _without_root(pool, root):  # type: ignore[no-untyped-def]
     """The root of a heap whose root is taken out: its children melded in pairs, then into one."""
     pairs, c = -1, pool.child[root]
@@ -187,13 +187,13 @@ class _Walk(NamedTuple):
     high: I64
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _room_to_walk(n):  # type: ignore[no-untyped-def]
     a, b, c, d = np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, np.int32)
     return _Walk(a, b, c, d, np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _walk(shape, pool, record, w):  # type: ignore[no-untyped-def]
     """Write a derivation down in w; returns its numbers of edges and of words."""
     n_edges, n_tokens, depth = 0, 0, 1
@@ -230,12 +230,12 @@ class _Seen(NamedTuple):
     key: I64
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _seen_table(size):  # type: ignore[no-untyped-def]
     return _Seen(np.full(size, -1), np.empty(size, np.int64), np.empty(size, np.int64))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _enlarged(seen):  # type: ignore[no-untyped-def]
     out = _seen_table(2 * len(seen.record))
     mask = len(out.record) - 1
@@ -248,7 +248,7 @@ def _enlarged(seen):  # type: ignore[no-untyped-def]
     return out
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _is_new(shape, pool, seen, node, record, w, v):  # type: ignore[no-untyped-def]
     """Whether no derivation in the node's list has the string of this one, which is then noted; equal keys are compared."""
     n = _walk(shape, pool, record, w)[1]
@@ -273,7 +273,7 @@ def _is_new(shape, pool, seen, node, record, w, v):  # type: ignore[no-untyped-d
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def find_kbest(shape, scores, best, back, goal, k, limit, longest):  # type: ignore[no-untyped-def]
     """Lazy k-best [HC05, algorithm 3]: the pool, and how many derivations the goal's list has (at most k).
 
@@ -361,7 +361,7 @@ def find_kbest(shape, scores, best, back, goal, k, limit, longest):  # type: ign
     return pool, found
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def listed(score, edge, part_ptr, parts, first, n):  # type: ignore[no-untyped-def]
     """A pool of records found in another way, of which n from ``first`` on are a list."""
     none = np.full(len(part_ptr), -1)
@@ -370,7 +370,7 @@ def listed(score, edge, part_ptr, parts, first, n):  # type: ignore[no-untyped-d
     return _Pool(score, edge, part_ptr, none, after, none, none, parts)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def unfold(shape, pool, goal, found, longest):  # type: ignore[no-untyped-def]
     """The columns of Derivations for the goal's list."""
     score, edge_ptr, token_ptr = np.empty(found), np.zeros(found + 1, np.int64), np.zeros(found + 1, np.int64)
@@ -389,7 +389,7 @@ def unfold(shape, pool, goal, found, longest):  # type: ignore[no-untyped-def]
     return score, edge_ptr, edges[:a], start[:a], end[:a], token_ptr, tokens[:b]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def topological_order(heads, tail_ptr, tails, order):  # type: ignore[no-untyped-def]
     """OUT order[N]: nodes, tails before heads. Returns how many: fewer than N if there is a cycle."""
     n = len(order)

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-from numba import njit
 
 from ..core.arrays import F64, I64, in_threads
 from ..core.errors import InputError
+from ..core.kernels import kernel
 from ..metrics.metric import Bleu, SentenceBleu, TextMetric, metric_of
 from ..metrics.ngrams import list_keys, posteriors
 from .choices import best_choice
@@ -27,7 +27,7 @@ _PAIRS, _QUADS, _NIBBLES = np.uint64(0x5555555555555555), np.uint64(0x3333333333
 _BYTES = np.uint64(0x0101010101010101)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel(inline="always")
 def _ones(x):  # type: ignore[no-untyped-def]
     """Bits set in a word."""
     x -= (x >> np.uint64(1)) & _PAIRS
@@ -36,7 +36,7 @@ def _ones(x):  # type: ignore[no-untyped-def]
     return (x * _BYTES) >> np.uint64(56)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _bit_sets(token_ptr, keys, n_keys, first, last):  # type: ignore[no-untyped-def]
     """(bits[hyps, words], word_ptr[5], shared[4]): the keys of each hypothesis, order by order in words of their own.
 
@@ -72,7 +72,7 @@ def _bit_sets(token_ptr, keys, n_keys, first, last):  # type: ignore[no-untyped-
     return bits, word_ptr, shared
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _expected_gains(hyp_ptr, token_ptr, tokens, p, logs, from_list, to_list, out):  # type: ignore[no-untyped-def]
     """IN p[H, C], logs[n] = ln n; OUT out[H, C] += Σ_h' p[h', c] BLEU+1(h, h') for lists from_list:to_list."""
     common = np.empty(4, np.int64)
@@ -104,7 +104,7 @@ def _expected_gains(hyp_ptr, token_ptr, tokens, p, logs, from_list, to_list, out
                     out[first + b, c] += p[first + a, c] * ba
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel(inline="always")
 def _log_totals(length, logs):  # type: ignore[no-untyped-def]
     """ln of the product of the smoothed numbers of 1- to 4-grams: t_1, t_2 + 1, t_3 + 1, t_4 + 1."""
     return logs[length] + logs[length] + logs[max(length - 2, 0) + 1] + logs[max(length - 3, 0) + 1]

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from ..core.arrays import F64, I32, I64
 from ..core.errors import FormatError, clip
+from ..core.kernels import kernel
 from ..core.text import split_words
 from .arpa import read_arpa
 
@@ -40,7 +40,7 @@ class Automaton(NamedTuple):
     state: I32  # [N] the longest suffix that can matter for what follows
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _slot(lm, key):  # type: ignore[no-untyped-def]
     """Where a key is in the hash table, or the free slot where it would go."""
     mask = np.uint64(len(lm.keys) - 1)
@@ -51,7 +51,7 @@ def _slot(lm, key):  # type: ignore[no-untyped-def]
     return slot
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _child(lm, node, word):  # type: ignore[no-untyped-def]
     if node == 0:
         return word + 1
@@ -59,7 +59,7 @@ def _child(lm, node, word):  # type: ignore[no-untyped-def]
     return lm.nodes[slot] if lm.keys[slot] >= 0 else -1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def step(lm, state, word):  # type: ignore[no-untyped-def]
     """(ln p(word | state), the node of the longest n-gram that ends in the word)."""
     total = 0.0
@@ -71,14 +71,14 @@ def step(lm, state, word):  # type: ignore[no-untyped-def]
     return total + lm.logp[node], node
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def extend(lm, state, word):  # type: ignore[no-untyped-def]
     """(ln p(word | state), the state after it)."""
     p, node = step(lm, state, word)
     return p, lm.state[node]
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel(inline="always")
 def extend_all(lm, state, words):  # type: ignore[no-untyped-def]
     """(ln p(words | state), the state after them)."""
     total = 0.0
@@ -88,14 +88,14 @@ def extend_all(lm, state, words):  # type: ignore[no-untyped-def]
     return total, state
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def isolated_scores(lm, word_ptr, words, out):  # type: ignore[no-untyped-def]
     """OUT out[n]: ln p of each row of words without a history, what Moses estimates the phrase's score with."""
     for r in range(len(out)):
         out[r] = extend_all(lm, 0, words[word_ptr[r] : word_ptr[r + 1]])[0]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _add_ngrams(lm, ngrams, first):  # type: ignore[no-untyped-def]
     """Number the n-grams [m, n] from node ``first`` on, after all shorter ones. Returns the row that cannot be, or -1."""
     n = ngrams.shape[1]
@@ -119,7 +119,7 @@ def _add_ngrams(lm, ngrams, first):  # type: ignore[no-untyped-def]
     return -1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _reduce_states(lm):  # type: ignore[no-untyped-def]
     """A node that nothing follows and that costs nothing to leave is as good as its suffix."""
     for node in range(1, len(lm.state)):

@@ -19,15 +19,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-from scipy import sparse
 
 from ..core.arrays import F64, I64, U8, Array
 from ..core.errors import FormatError, InputError
 from ..core.files import atomic_path
+from ..core.lazy import sparse
 from ..features.carried import carried, carrying
 from ..features.engine import featurize
-from ..features.products import product_name
-from ..features.vocab import FeaturePlan
+from ..features.vocab import FeaturePlan, product_name
 from ..lists.learnable import learnable
 from ..lists.nbest import NBest, SparseRows
 from ..metrics.bleu import N_STATS, corpus_rows

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
-from scipy import sparse
 
 from ..core.arrays import F64, I64, offsets
+from ..core.kernels import kernel
+from ..core.lazy import sparse
 from ..lists.nbest import NBest
 from ..metrics.metric import metric_of
 from .options import SAMPLERS, PairOptions
@@ -52,7 +52,7 @@ _STEP = np.uint64(0x9E3779B97F4A7C15)
 _LOW = np.uint64(0xFFFFFFFF)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel(inline="always")
 def _word(key, t):  # type: ignore[no-untyped-def]
     z = key + (t + np.uint64(1)) * _STEP
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -60,13 +60,13 @@ def _word(key, t):  # type: ignore[no-untyped-def]
     return z ^ (z >> np.uint64(31))
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel(inline="always")
 def _uniform(word):  # type: ignore[no-untyped-def]
     """In [0, 1), from the word's upper 53 bits."""
     return np.float64(word >> np.uint64(11)) * 2.0**-53
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _sample(  # type: ignore[no-untyped-def]
     hyp_ptr, gains, seed_key, number, first, last, draws, threshold, keep, weighted, distinct, better, worse, delta, counts
 ):

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import numpy as np
-from numba import njit
 
 from ..core.arrays import F64, HUGE, I64
 from ..core.fast_exp import exp_nonpositive
+from ..core.kernels import kernel
 from .loss import Ray
 from .pairs import Pairs
 
@@ -17,12 +17,12 @@ FLOOR = 1e-12  # a difference this small beside the largest value of a feature i
 _PRODUCT = 500  # factors between 1 and 2: their product is a number, and one logarithm does for all of them
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _margin(better, worse, scores, k):  # type: ignore[no-untyped-def]
     return min(max(scores[better[k]], -HUGE), HUGE) - min(max(scores[worse[k]], -HUGE), HUGE)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _margins(better, worse, scores, margin, out):  # type: ignore[no-untyped-def]
     """OUT margin[K], out = -|margin|."""
     for k in range(len(better)):
@@ -30,7 +30,7 @@ def _margins(better, worse, scores, margin, out):  # type: ignore[no-untyped-def
         out[k] = -abs(margin[k])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _pair_gradient(better, worse, weight, margin, e, out):  # type: ignore[no-untyped-def]
     """OUT out[H] = -P' w σ(-margin), from e = exp(-|margin|)."""
     for k in range(len(better)):
@@ -39,7 +39,7 @@ def _pair_gradient(better, worse, weight, margin, e, out):  # type: ignore[no-un
         out[worse[k]] += slope
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _moving_margins(better, worse, weight, scores, direction, z, dz, moving):  # type: ignore[no-untyped-def]
     """OUT z, dz, moving: margins, their change and the weights of the pairs that the direction tells apart.
 
@@ -66,7 +66,7 @@ def _moving_margins(better, worse, weight, scores, direction, z, dz, moving):  #
     return n, resting + np.log(product)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _moved(z, dz, rho, margin, out):  # type: ignore[no-untyped-def]
     """OUT margin = z + ρ dz, out = -|margin|."""
     for k in range(len(z)):
@@ -74,7 +74,7 @@ def _moved(z, dz, rho, margin, out):  # type: ignore[no-untyped-def]
         out[k] = -abs(margin[k])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _pair_sums(margin, e, dz, weight):  # type: ignore[no-untyped-def]
     """(Ψ, Ψ', Ψ'') of Σ_k w_k log(1 + exp(-margin_k)) from e = exp(-|margin|), for any margins without overflow."""
     value = first = second = 0.0
@@ -97,7 +97,7 @@ def _pair_sums(margin, e, dz, weight):  # type: ignore[no-untyped-def]
     return value + np.log(product), first, second
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _told_apart(better, worse, direction):  # type: ignore[no-untyped-def]
     """(Σ d_k², how many) of the differences d = P direction of the pairs that the direction tells apart."""
     peak = 0.0

@@ -10,9 +10,9 @@ that hypothesis or reference are too short for left out of the mean. Everything 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from ..core.arrays import F64, I32, I64, Array
+from ..core.kernels import kernel
 from ..core.strings import Strings
 from .bleu import power_of_two
 from .symbols import LETTERS, SEPARATED, Symbols, fill_rows
@@ -22,7 +22,7 @@ WORD_ORDER = 2  # of chrF++
 BETA = 2  # recall weighs twice as much as precision
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def f_score(row):  # type: ignore[no-untyped-def]
     """F_β = (1 + β²) P R / (β² P + R),  P, R = means of match / hyp and match / ref over orders with both."""
     precision = recall = 0.0
@@ -39,13 +39,13 @@ def f_score(row):  # type: ignore[no-untyped-def]
     return (1 + BETA**2) * precision * recall / (BETA**2 * precision + recall)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _f_scores(rows, out):  # type: ignore[no-untyped-def]
     for h in range(len(rows)):
         out[h] = f_score(rows[h])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _node(parent, symbol, keys, nodes, fresh):  # type: ignore[no-untyped-def]
     """The node that a symbol leads to from its parent; where there is none, fresh becomes it, unless -1."""
     key = (np.uint64(parent) << np.uint64(32)) | np.uint64(symbol + 1)
@@ -61,7 +61,7 @@ def _node(parent, symbol, keys, nodes, fresh):  # type: ignore[no-untyped-def]
     return np.int64(fresh)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _add_reference(  # type: ignore[no-untyped-def]
     ids, begin, end, root, order, keys, nodes, n_nodes, r, counts
 ):
@@ -76,7 +76,7 @@ def _add_reference(  # type: ignore[no-untyped-def]
     return n_nodes
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _match(  # type: ignore[no-untyped-def]
     ids, begin, end, root, order, keys, nodes, counts, seen, touched, at, matches
 ):
@@ -100,7 +100,7 @@ def _match(  # type: ignore[no-untyped-def]
         seen[touched[i]] = 0
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _put_counts(row, at, order, n, m, matches):  # type: ignore[no-untyped-def]
     """OUT row[3 at : 3 (at + order)] of n symbols and a reference of m; if it has no n-grams, none count."""
     for k in range(order):
@@ -110,7 +110,7 @@ def _put_counts(row, at, order, n, m, matches):  # type: ignore[no-untyped-def]
         row[3 * (at + k) + 2] = matches[at + k]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _fill_chrf(  # type: ignore[no-untyped-def]
     hyp_ptr, ref_ptr, c_ptr, c_ids, c_ref_ptr, c_ref, c_types, w_ptr, w_ids, w_ref_ptr, w_ref, word_order, out
 ):

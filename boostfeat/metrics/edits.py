@@ -12,9 +12,9 @@ space stays within a word.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from ..core.arrays import F64, I32, I64, Array
+from ..core.kernels import kernel
 from ..core.strings import Strings
 from .symbols import CHARACTERS, WORDS, Symbols, fill_rows
 
@@ -22,7 +22,7 @@ EDITS, REF_LEN = 0, 1
 N_STATS = 2
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def edit_distance(ids, begin, end, m, equal, plus, minus):  # type: ignore[no-untyped-def]
     """Edit distance of ids[begin:end] and a reference of m > 0 symbols, 64 at once [M99], [H03].
 
@@ -56,7 +56,7 @@ def edit_distance(ids, begin, end, m, equal, plus, minus):  # type: ignore[no-un
     return distance
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def symbol_places(ref_ids, begin, m, n_types):  # type: ignore[no-untyped-def]
     """equal[types, W] of ref_ids[begin:begin+m]: bit j of a symbol is set where the reference has it at j."""
     equal = np.zeros((n_types, (m + 63) // 64), np.uint64)
@@ -65,7 +65,7 @@ def symbol_places(ref_ids, begin, m, n_types):  # type: ignore[no-untyped-def]
     return equal
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _fill_edits(  # type: ignore[no-untyped-def]
     hyp_ptr, ptr, ids, ref_ptr, ref_sym_ptr, ref_ids, n_types, out
 ):

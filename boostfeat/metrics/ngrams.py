@@ -9,14 +9,14 @@ hypothesis has a key at most once, so the clipped matches of two hypotheses are 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from ..core.arrays import F64, I64, cut, owners, segment_argmax
+from ..core.kernels import kernel
 
 AGAIN = 0xFFFFFFFF  # as a "word": the same n-gram once more
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _key(parent, word, table, pairs, n_keys):  # type: ignore[no-untyped-def]
     """(key of a parent key and a word, number of keys): a new one where there is none. Pairs are compared: no collisions."""
     pair = (np.uint64(parent + 1) << np.uint64(32)) | np.uint64(word)
@@ -31,7 +31,7 @@ def _key(parent, word, table, pairs, n_keys):  # type: ignore[no-untyped-def]
     return np.int32(n_keys), n_keys + 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def list_keys(token_ptr, tokens, first, last):  # type: ignore[no-untyped-def]
     """(keys[tokens of the list, 4], number of keys) of hypotheses first:last with words tokens[token_ptr[h]:token_ptr[h+1]].
 
@@ -61,7 +61,7 @@ def list_keys(token_ptr, tokens, first, last):  # type: ignore[no-untyped-def]
     return keys, n_keys
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def key_masses(token_ptr, keys, n_keys, first, last, posterior):  # type: ignore[no-untyped-def]
     """[n_keys] Σ of the posteriors of the hypotheses that have each key: the probability that a translation has it."""
     mass = np.zeros(n_keys)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from ..core.arrays import F64, I64
+from ..core.kernels import kernel
 from .chrf import f_score
 
 # What a part is of its columns:
@@ -48,7 +48,7 @@ class Recipe(NamedTuple):
         return len(self.kind) == 1 and self.kind[0] <= STRICT
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _bleu(sums, strict):  # type: ignore[no-untyped-def]
     """bleu.corpus_bleu of statistics [11], with roots in place of logarithms."""
     matches = totals = smooth = 1.0
@@ -71,7 +71,7 @@ def _bleu(sums, strict):  # type: ignore[no-untyped-def]
     return gain * np.exp(1.0 - ref_len / length) if length < ref_len else gain
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def gain_of(recipe, sums):  # type: ignore[no-untyped-def]
     """The metric of statistics [n], better when higher."""
     out = 0.0
@@ -91,7 +91,7 @@ def gain_of(recipe, sums):  # type: ignore[no-untyped-def]
     return out
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def context_gain(recipe, row, sums, total):  # type: ignore[no-untyped-def]
     """The gain of a row [n] added to the statistics [n] of a corpus; OUT total [n], their sum."""
     for k in range(len(total)):
@@ -99,7 +99,7 @@ def context_gain(recipe, row, sums, total):  # type: ignore[no-untyped-def]
     return gain_of(recipe, total)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def add_row(row, sign, sums):  # type: ignore[no-untyped-def]
     """sums [n] += sign times a row."""
     for k in range(len(sums)):

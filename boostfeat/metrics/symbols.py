@@ -15,10 +15,10 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numba import njit
 
 from ..core.arrays import I32, I64, Array, in_threads
 from ..core.blocks import block_ptr
+from ..core.kernels import kernel
 from ..core.strings import Strings, string_buffers
 from .bleu import power_of_two, space_width, split_tokens, token_id
 
@@ -41,7 +41,7 @@ class Symbols(NamedTuple):
     n_types: I64  # [S] distinct symbols of the sentence's references
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _hash(text, begin, end):  # type: ignore[no-untyped-def]
     """FNV-1a, as split_tokens computes it."""
     h = np.uint64(14695981039346656037)
@@ -50,19 +50,19 @@ def _hash(text, begin, end):  # type: ignore[no-untyped-def]
     return h
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _is_punctuation(c):  # type: ignore[no-untyped-def]
     """Whether a byte is one of Python's string.punctuation."""
     return 33 <= c <= 47 or 58 <= c <= 64 or 91 <= c <= 96 or 123 <= c <= 126
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _width(c):  # type: ignore[no-untyped-def]
     """Bytes of the UTF-8 character whose first byte is c."""
     return 1 if c < 0x80 else 2 if c < 0xE0 else 3 if c < 0xF0 else 4
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _split_characters(text, begin, end, spaces, starts, ends, hashes):  # type: ignore[no-untyped-def]
     """Characters of text[begin:end] into OUT starts, ends, hashes; returns their number.
 
@@ -85,7 +85,7 @@ def _split_characters(text, begin, end, spaces, starts, ends, hashes):  # type: 
     return kept
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _separation(text, begin, end):  # type: ignore[no-untyped-def]
     """Where chrF++ divides a word: before its last mark, or else behind its first; 0: nowhere."""
     if begin + _width(text[begin]) >= end:
@@ -95,7 +95,7 @@ def _separation(text, begin, end):  # type: ignore[no-untyped-def]
     return begin + 1 if _is_punctuation(text[begin]) else 0
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _separate_punctuation(text, n, starts, ends, hashes):  # type: ignore[no-untyped-def]
     """Divide the n words of INOUT starts, ends, hashes at their punctuation; returns their number."""
     at = n
@@ -115,7 +115,7 @@ def _separate_punctuation(text, n, starts, ends, hashes):  # type: ignore[no-unt
     return total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _split(text, begin, end, kind, starts, ends, hashes):  # type: ignore[no-untyped-def]
     """Symbols of text[begin:end] into OUT starts, ends, hashes; returns their number."""
     if kind in (CHARACTERS, LETTERS):
@@ -124,7 +124,7 @@ def _split(text, begin, end, kind, starts, ends, hashes):  # type: ignore[no-unt
     return _separate_punctuation(text, n, starts, ends, hashes) if kind == SEPARATED else n
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _number(  # type: ignore[no-untyped-def]
     hyp_ptr, text_ptr, text, ref_ptr, ref_text_ptr, ref, kind, ptr, ids, ref_sym_ptr, ref_ids, n_types
 ):

@@ -15,9 +15,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from ..core.arrays import F64, I64, Array
+from ..core.kernels import kernel
 from ..core.strings import Strings
 from .edits import edit_distance, symbol_places
 from .symbols import WORDS, Symbols, fill_rows, lower
@@ -38,7 +38,7 @@ _FAR = 1 << 28  # the distance of a cell outside the beam
 # -----------------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _set_beam(n, m, low, high):  # type: ignore[no-untyped-def]
     """OUT low[n+1], high[n+1], of n > 0 words and a reference of m; returns the stride.
 
@@ -55,7 +55,7 @@ def _set_beam(n, m, low, high):  # type: ignore[no-untyped-def]
     return min(m + 1, 2 * beam + 2)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _fill_forward(hyp, ref, first, last, low, high, stride, cells):  # type: ignore[no-untyped-def]
     """Distances from the beginning in rows first..last, first > 0, of INOUT cells; row first - 1 is right."""
     for i in range(first, last + 1):
@@ -74,7 +74,7 @@ def _fill_forward(hyp, ref, first, last, low, high, stride, cells):  # type: ign
             diagonal = above
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _fill_backward(hyp, n, ref, m, last, low, high, stride, backward):  # type: ignore[no-untyped-def]
     """Distances to the end in rows 1..last of INOUT backward, those behind being right."""
     if last == n:
@@ -93,7 +93,7 @@ def _fill_backward(hyp, n, ref, m, last, low, high, stride, backward):  # type: 
             backward[here + j] = right = best
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _align(  # type: ignore[no-untyped-def]
     hyp, n, ref, m, low, high, stride, forward, align, hyp_wrong, ref_wrong
 ):
@@ -127,7 +127,7 @@ def _align(  # type: ignore[no-untyped-def]
 # -----------------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _shift(hyp, n, start, length, target, moved):  # type: ignore[no-untyped-def]
     """OUT moved[first:last]: what changes as hyp[start:start+length] moves to target; returns (first, last).
 
@@ -149,7 +149,7 @@ def _shift(hyp, n, start, length, target, moved):  # type: ignore[no-untyped-def
     return first, last
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _distance(  # type: ignore[no-untyped-def]
     moved, first, last, ref, low, high, stride, forward, backward, cells
 ):
@@ -163,7 +163,7 @@ def _distance(  # type: ignore[no-untyped-def]
     return best
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _edits(  # type: ignore[no-untyped-def]
     hyp,
     n,
@@ -255,7 +255,7 @@ def _edits(  # type: ignore[no-untyped-def]
         shifts += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _fill_ter(hyp_ptr, ptr, ids, ref_ptr, ref_sym_ptr, ref_ids, n_types, out):  # type: ignore[no-untyped-def]
     """IN Symbols; OUT out[H, 2]."""
     n_max = m_max = 0

@@ -8,10 +8,10 @@ from sys import float_info
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from ..core.arrays import F64, I64, in_threads
 from ..core.blocks import block_ptr
+from ..core.kernels import kernel
 from ..lists.nbest import NBest
 from ..trees.tree import Tree
 
@@ -35,7 +35,7 @@ def squares_within_lists(hyp_ptr: I64, values: F64) -> F64:
     return np.asarray(squares.sum(axis=0))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _squares(hyp_ptr, values, out):  # type: ignore[no-untyped-def]
     """OUT out[H, D]: the squared distance of values[H, D] from their list's mean."""
     for s in range(len(hyp_ptr) - 1):
@@ -57,7 +57,7 @@ def sparse_within_list_sd(nbest: NBest) -> F64:
     return np.asarray(np.sqrt(squares / max(1, nbest.n_hyps)))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _sparse_squares(hyp_ptr, unit_ptr, unit_idx, u_ptr, u_idx, u_val, h_ptr, h_idx, h_val, out):  # type: ignore[no-untyped-def]
     """OUT out[N] += squared distances from the list's mean. Of a list only the features that occur in it are touched."""
     n = len(out)

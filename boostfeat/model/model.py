@@ -7,9 +7,10 @@ import json
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,13 +19,13 @@ from ..core.errors import FormatError, InputError, clip, clip_json, repeated
 from ..core.feature_table import FeatureTable
 from ..core.files import decode, open_output, read_chunks
 from ..core.html import cell, remark, table, title
-from ..core.strict_json import no_constant, parse_json
-from ..lists.choices import best_choice
-from ..lists.nbest import NBest
+from ..core.strict_json import indented, no_constant, parse_json
 from ..trees.tree import Table, Tree
 from .carried import Plan, pack, plan_digest, unpack
-from .effects import remembered_effects, total_effects
 from .levels import LEVELS, Level
+
+if TYPE_CHECKING:  # lists are Arrow's: a program that gives candidates as dictionaries does without (rerank.reranker)
+    from ..lists.nbest import NBest
 
 VERSION = 2  # of models that carry the plan of their features; others are written as version 1
 LARGEST, DRAWN = 20, 3  # features and trees that a notebook shows
@@ -34,6 +35,16 @@ _KINDS = {str(dict): "an object", str(list): "a list", str(str): "a string"}  # 
 # Whether models that somebody has edited are read, and what is called with (trees scored, trees) while there are many.
 accept_edited: ContextVar[bool] = ContextVar("accept_edited", default=False)
 on_trees: ContextVar[Callable[[int, int], None] | None] = ContextVar("on_trees", default=None)
+
+
+class _Finite(dict[str, float]):
+    """Weights that were looked at: the models of a run's rounds share hundreds of thousands of them."""
+
+    def __init__(self, weights: Mapping[str, float]) -> None:
+        super().__init__(weights)
+        if not np.isfinite(np.fromiter(self.values(), np.float64, len(self))).all():
+            name, weight = next((name, weight) for name, weight in self.items() if not isfinite(weight))
+            raise ValueError(f"weight of {name}: expected a finite number, found {weight}")
 
 
 @dataclass(frozen=True)
@@ -50,11 +61,10 @@ class Model:
     def __post_init__(self) -> None:
         if self.level not in LEVELS:
             raise ValueError(f"level: expected one of {', '.join(LEVELS)}, found {self.level!r}")
-        for name, weight in self.weights.items():
-            if not isfinite(weight):
-                raise ValueError(f"weight of {name}: expected a finite number, found {weight}")
+        if not isinstance(self.weights, _Finite):
+            object.__setattr__(self, "weights", _Finite(self.weights))
 
-    @property
+    @cached_property
     def signature(self) -> str:
         """A short hash of what the model computes, after the level and the sizes."""
         computed: list[Any] = [self.level, sorted(self.weights.items()), [t.to_json() for t in self.trees]]
@@ -97,6 +107,8 @@ class Model:
 
     def predict(self, nbest: NBest) -> I64:
         """[S] the hypothesis of the highest score of each list, -1 where it is empty."""
+        from ..lists.choices import best_choice
+
         return best_choice(nbest, self.decision_function(nbest))
 
     def missing_features(self, nbest: NBest) -> list[str]:
@@ -107,6 +119,8 @@ class Model:
 
     def _repr_html_(self) -> str:
         """For notebooks: the features that matter most, on the list it was learnt on, and the first trees, drawn."""
+        from .effects import remembered_effects, total_effects
+
         effects, of_trees = remembered_effects(self.trees, self.history)
         total = total_effects(self.weights, self.trees, effects, of_trees)
         known = any(total.values())
@@ -137,7 +151,7 @@ class Model:
     def save(self, path: str | Path) -> None:
         """Write atomically; two models with the same content are the same bytes."""
         with open_output(path) as stream:
-            stream.write(json.dumps(self.to_json(), indent=1, ensure_ascii=False, allow_nan=False).encode() + b"\n")
+            stream.write(indented(self.to_json()).encode() + b"\n")
 
     @classmethod
     def from_json(cls, obj: Any, where: str, *, allow_edited: bool = False) -> Model:
@@ -149,6 +163,9 @@ class Model:
                 fix = "correct it, or write the model again with 'boostfeat induce' or 'boostfeat tune'"
                 raise FormatError(f"{where}: {what}", expected=name, found=clip_json(value), fix=fix)
             return value
+
+        def number(value: Any, name: str) -> float:
+            return float(value if type(value) in (float, int) else check(value, (int, float), f"weights[{clip(name)}]"))
 
         check(obj, dict, "model")
         kind, _, version = str(obj.get("boostfeat", "")).partition("/")
@@ -166,7 +183,7 @@ class Model:
         try:
             json.dumps([obj.get("config"), obj.get("history")], allow_nan=False)  # 1e999 is read as an infinity
             model = cls(
-                weights={name: float(check(w, (int, float), f"weights[{clip(name)}]")) for name, w in weights.items()},
+                weights={name: number(w, name) for name, w in weights.items()},
                 trees=tuple(Tree.from_json(tree, f"{where}: trees[{m}]") for m, tree in enumerate(trees)),
                 level=check(obj.get("level", "local"), str, "level"),
                 config=check(obj.get("config", {}), dict, "config"),
@@ -181,7 +198,7 @@ class Model:
             raise FormatError(
                 f"{where}: trees", expected="distinct names", found=f"{clip(twice)} twice", fix="rename one of them"
             )
-        told = obj.get("signature", model.signature)
+        told = obj.get("signature") if "signature" in obj else model.signature
         if told != model.signature and not (allow_edited or accept_edited.get()):
             raise FormatError(
                 where,

@@ -11,8 +11,8 @@ from ..core.arrays import offsets
 from ..core.errors import InputError
 from ..core.text import normal, split_words
 from ..features import TEMPLATES, FeaturePlan, Template, featurize
-from ..features.products import product_name
 from ..features.registry import GIVEN
+from ..features.vocab import product_name
 from ..lists.build import assemble
 from ..lists.graph import Graph
 from ..lists.nbest import NBest, SparseRows, Units, strings

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from numba import njit
 
 from ..core.arrays import I32, I64, offsets
 from ..core.errors import InputError
+from ..core.kernels import kernel
 from ..core.text import split_words
 from ..formats.graphs import SentenceGraph
 from ..lists.build import Builder, HypRecord, ReadOptions, attach
@@ -26,7 +26,7 @@ from .rescore import EdgeScorer, in_order
 FAR = np.int32(2**30)  # of a node that no path reaches
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _apply_words(words, types, ref, row, other):  # type: ignore[no-untyped-def]
     """The row [m+1] of distances after more words of a path; row and other are for work. Words below 0 are places of tails."""
     for word in words:
@@ -40,7 +40,7 @@ def _apply_words(words, types, ref, row, other):  # type: ignore[no-untyped-def]
     return row
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _fill_distances(shape, types, ref, out):  # type: ignore[no-untyped-def]
     """OUT out[N, m+1]: D above; nodes come after those that they follow."""
     a, b = np.empty(len(ref) + 1, np.int32), np.empty(len(ref) + 1, np.int32)

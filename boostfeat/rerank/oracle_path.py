@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from ..core.arrays import F64, I32, I64, Array, offsets
 from ..core.errors import InputError
+from ..core.kernels import kernel
 from ..core.text import split_words
 from ..formats.graphs import SentenceGraph
 from ..lists.build import Builder, ListRecord, ReadOptions, attach
@@ -92,7 +92,7 @@ def matcher(refs: Sequence[str]) -> tuple[Matcher, dict[str, int]]:
     )
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _matches(m, tokens, counts, row):  # type: ignore[no-untyped-def]
     """OUT row[:4]: clipped matches of a string of reference words (-1: of none). counts[nodes] is 0 before and after."""
     row[:ORDER] = 0
@@ -119,7 +119,7 @@ def _matches(m, tokens, counts, row):  # type: ignore[no-untyped-def]
                 row[k] += counts[node] <= m.most[node]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _fill_stats(m, ptr, tokens, out):  # type: ignore[no-untyped-def]
     """BLEU statistics of strings: OUT out[K, 6]; see boostfeat.metrics.bleu."""
     counts = np.zeros(len(m.most), np.int32)
@@ -152,13 +152,13 @@ class _Items(NamedTuple):
     tokens: I32
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _no_items():  # type: ignore[no-untyped-def]
     n = np.zeros(64, np.int64)
     return _Items(np.zeros(64), n, n.copy(), n.copy(), n.copy(), n.copy(), np.zeros(64, np.int32))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _with_item(items, size, gain, key, edge, parts, tokens):  # type: ignore[no-untyped-def]
     """The items with one more."""
     at, start, n = items.part_ptr[size], items.token_ptr[size], size + 2
@@ -178,7 +178,7 @@ def _with_item(items, size, gain, key, edge, parts, tokens):  # type: ignore[no-
     return items
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _write_yield(shape, types, e, items, parts, out):  # type: ignore[no-untyped-def]
     """OUT out: the reference words (-1: none) of an edge over these items; returns their number."""
     n = 0
@@ -194,7 +194,7 @@ def _write_yield(shape, types, e, items, parts, out):  # type: ignore[no-untyped
     return n
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _next_ranks(ranks, sizes, beam):  # type: ignore[no-untyped-def]
     """The next combination of ranks [tails] below sizes with Π (r_i + 1) <= beam, the first fastest; False after the last."""
     for i in range(len(ranks)):
@@ -208,7 +208,7 @@ def _next_ranks(ranks, sizes, beam):  # type: ignore[no-untyped-def]
     return False
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def find_oracles(shape, goal, longest, types, m, theta, beam):  # type: ignore[no-untyped-def]
     """Partial translations of the highest linear gain Σ_n θ_n c_n + θ_5 |y|: of every node the best ``beam``, distinct.
 

@@ -2,32 +2,42 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import isfinite, nan
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..core.arrays import F64, offsets
 from ..core.errors import InputError, clip
-from ..core.text import normal
-from ..features.carried import FeatureMaker, carried, has_features, plan_features
+from ..core.text import normal, split_words
 from ..features.vocab import FeaturePlan
-from ..lists.build import Builder, HypRecord, ReadOptions, UnitRecord, ordered_union
-from ..lists.nbest import NBest, strings
 from ..model.model import Model
+from .few import Few, FewLists, Unit
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
+    from ..features.carried import FeatureMaker
+    from ..lists.build import HypRecord, UnitRecord
+    from ..lists.nbest import NBest
 
 Candidate = Mapping[str, Any]
 _KEYS = {"text", "score", "features", "units"}
 _UNIT_KEYS = {"features", "src", "tgt", "src_text", "tgt_text", "align", "score"}
+_DENSE_SHARE, _MOST_NAMES = 0.1, 4096  # what fewer of many hypotheses have would be sparse in a list (lists.build)
 
 
 @dataclass(frozen=True)
 class Reranker:
     """Chooses among candidates by a model, whose features it computes.
+
+    Most models are scored unit by unit (``few``): that takes milliseconds, and neither LightGBM nor numba nor Arrow is loaded.
+    Templates of files, plugins and whole lists are the engine's.
 
     >>> reranker = Reranker.load("model.json")                                        # doctest: +SKIP
     >>> reranker.choose([{"text": "a b", "features": {"lm": -3.2}}, {"text": "b", "features": {"lm": -4.0}}])  # doctest: +SKIP
@@ -35,20 +45,35 @@ class Reranker:
     """
 
     model: Model
-    maker: FeatureMaker = field(default_factory=FeatureMaker)
+    features: FeatureMaker | None = None
 
     @classmethod
     def load(cls, path: str | Path) -> Reranker:
-        return cls(Model.load(path))
+        """The model of a file, ready to choose."""
+        found = cls(Model.load(path))
+        _ = found._few, found._needed  # a plan that is none is said now, and the first choice does not wait
+        return found
+
+    @cached_property
+    def maker(self) -> FeatureMaker:
+        """Computes templates by the engine."""
+        from ..features.carried import FeatureMaker
+
+        return self.features or FeatureMaker()
 
     @cached_property
     def _plan(self) -> FeaturePlan | None:
-        return carried(self.model)
+        return None if self.model.plan is None else FeaturePlan.from_json(self.model.plan, "features of the model")
+
+    @cached_property
+    def _few(self) -> Few | None:
+        says_something = self.features is not None and self.features.files.lm is not None
+        return None if says_something else Few.of(self.model, self._plan)
 
     @cached_property
     def _made(self) -> set[str]:
         """What the model computes."""
-        return plan_features(self._plan) if self._plan else set()
+        return self._plan.features if self._plan else set()
 
     @cached_property
     def _needed(self) -> set[str]:
@@ -62,7 +87,18 @@ class Reranker:
         A candidate is {"text", "score", "features": {name: value}, "units": [...]}, all but the text optional; a unit is
         {"features": {name: value}, "src": [i, j], "tgt": [i, j], "align": "0-0"}, spans half-open. Or a list that a bridge made.
         """
-        nbest = candidates if isinstance(candidates, NBest) else one_list(candidates, source=source)
+        if self._few is not None:
+            few = few_of_list(candidates) if _is_list(candidates) else _few_dictionaries(candidates, source)
+            if few is not None and self._needed.issubset((*few.names, *few.own_names)):
+                found = self._few.scores(few)
+                if found is not None:
+                    return found
+        return self._by_engine(candidates, source)
+
+    def _by_engine(self, candidates: Sequence[Candidate] | NBest, source: str) -> F64:
+        from ..features.carried import has_features
+
+        nbest = candidates if _is_list(candidates) else one_list(candidates, source=source)
         if self._plan and not has_features(nbest, self._made, "candidates"):
             nbest = self.maker.apply(nbest, self._plan, present=True)
         if missing := sorted(self._needed - set(nbest.feature_names)):
@@ -72,15 +108,23 @@ class Reranker:
 
     def choose(self, candidates: Sequence[Candidate] | NBest, *, source: str = "") -> int:
         """The position of the best candidate; of equal ones, the first."""
-        if isinstance(candidates, NBest) and len(candidates) != 1:
+        if _is_list(candidates) and len(candidates) != 1:
             raise InputError(f"candidates: expected one list, found {len(candidates)}; use scores() or Model.predict")
-        if not (candidates.n_hyps if isinstance(candidates, NBest) else len(candidates)):
+        if not (candidates.n_hyps if _is_list(candidates) else len(candidates)):
             raise InputError("candidates: expected at least one, found none")
         return int(np.argmax(self.scores(candidates, source=source)))
 
 
+def _is_list(candidates: Sequence[Candidate] | NBest) -> TypeIs[NBest]:
+    """Without importing what it is."""
+    return hasattr(candidates, "hyp_ptr")
+
+
 def one_list(candidates: Sequence[Candidate], *, source: str = "") -> NBest:
     """The n-best list of these candidates, as an import would make it."""
+    from ..lists.build import Builder, ReadOptions, ordered_union
+    from ..lists.nbest import strings
+
     records = [_hypothesis(candidate, f"candidates[{k}]") for k, candidate in enumerate(candidates)]
     names = ordered_union(unit.features for record in records for unit in record.units)
     builder = Builder(ReadOptions(source=[normal(source)]), declared_dense=names)
@@ -96,7 +140,99 @@ def one_list(candidates: Sequence[Candidate], *, source: str = "") -> NBest:
     )
 
 
+def _few_dictionaries(candidates: Sequence[Candidate], source: str) -> FewLists | None:
+    """The candidates as they are, their units numbered; None for what has to be looked at with care."""
+    words = split_words(normal(source)) if source else []
+    names: dict[str, None] = {}  # all, in the order in which a list would number them
+    unit_names: dict[str, None] = {}
+    number: dict[tuple[Any, ...], int] = {}
+    units: list[Unit] = []
+    hyps, own = [], []
+    last: tuple[str, ...] = ()
+    for candidate in candidates:
+        if type(candidate) is not dict or not candidate.keys() <= _KEYS or type(text := candidate.get("text")) is not str:
+            return None
+        features = candidate.get("features") or {}
+        if type(candidate.get("score", 0.0)) not in (float, int, type(None)) or not _are_numbers(features):
+            return None
+        target: list[str] | None = None
+        hyp: list[tuple[int, int]] = []
+        for unit in candidate.get("units") or ():
+            if type(unit) is not dict or not unit.keys() <= _UNIT_KEYS or not _are_numbers(x := unit.get("features") or {}):
+                return None
+            (start, end), (first, stop) = _plain_span(unit.get("src")), _plain_span(unit.get("tgt"))
+            src, tgt, align = unit.get("src_text"), unit.get("tgt_text"), unit.get("align") or ""
+            if start == _STRANGE or first == _STRANGE or type(align) is not str or (words and end > len(words)):
+                return None
+            if src is None:
+                src = " ".join(words[start:end]) if start >= 0 else ""
+            if tgt is None:
+                if target is None:
+                    target = split_words(normal(text))
+                tgt = " ".join(target[first:stop]) if first >= 0 else ""
+            if type(src) is not str or type(tgt) is not str:
+                return None
+            own_names = tuple(x)
+            key = (src, tgt, align, end - start if start >= 0 else -1, own_names, *x.values())
+            u = number.setdefault(key, len(units))
+            if u == len(units):
+                units.append(Unit(src, tgt, align, key[3], x))
+                if own_names != last:
+                    last = own_names
+                    names.update(dict.fromkeys(own_names))
+                    unit_names.update(dict.fromkeys(own_names))
+            hyp.append((u, start))
+        names.update(dict.fromkeys(features))
+        hyps.append(hyp)
+        own.append(features)
+    shared = {name: sum(name in features for features in own) for name in names}
+    given = [name for name, n in shared.items() if n]
+    if len(names) > _MOST_NAMES or any(shared[name] < _DENSE_SHARE * len(own) for name in given if name not in unit_names):
+        return None
+    values = np.array([[features.get(name, 0.0) for name in given] for features in own], np.float64).reshape(len(own), -1)
+    return FewLists(words, tuple(unit_names), units, hyps, tuple(given), values + 0.0)
+
+
+_STRANGE = -2
+
+
+def _plain_span(span: Any) -> tuple[int, int]:
+    """A span, (-1, -1) for none, or _STRANGE."""
+    if span is None:
+        return -1, -1
+    if type(span) not in (list, tuple) or len(span) != 2:
+        return _STRANGE, _STRANGE
+    start, end = span
+    return (start, end) if type(start) is int and type(end) is int and 0 <= start <= end < 2**31 else (_STRANGE, _STRANGE)
+
+
+def _are_numbers(features: Any) -> bool:
+    """Whether all is a name or a finite number of Python's own."""
+    if type(features) is not dict:
+        return False
+    values = features.values()
+    return set(map(type, values)) <= {float, int} and set(map(type, features)) <= {str} and isfinite(sum(values))
+
+
+def few_of_list(nbest: NBest) -> FewLists | None:
+    """The same of a list of one sentence."""
+    if len(nbest) != 1 or len(nbest.sparse_names):
+        return None
+    texts = (column.to_pylist() for column in (nbest.units.src, nbest.units.tgt, nbest.units.align))
+    rows = nbest.X.tolist()
+    units = [
+        Unit(src, tgt, align, n, dict(zip(nbest.unit_names, x, strict=True)))
+        for src, tgt, align, n, x in zip(*texts, nbest.units.src_len.tolist(), rows, strict=True)
+    ]
+    at = list(zip(nbest.unit_idx.tolist(), nbest.src_start.tolist(), strict=True))
+    ptr = nbest.unit_ptr.tolist()
+    hyps = [at[a:b] for a, b in itertools.pairwise(ptr)]
+    return FewLists(split_words(nbest.source[0].as_py()), nbest.unit_names, units, hyps, nbest.extra_names, nbest.extra)
+
+
 def _hypothesis(candidate: Candidate, where: str) -> HypRecord:
+    from ..lists.build import HypRecord
+
     _check_keys(candidate, _KEYS, where)
     if not isinstance(text := candidate.get("text"), str):
         raise InputError(f"{where}: expected a text, found {clip(repr(text))}")
@@ -107,6 +243,8 @@ def _hypothesis(candidate: Candidate, where: str) -> HypRecord:
 
 
 def _unit(unit: Mapping[str, Any], where: str) -> UnitRecord:
+    from ..lists.build import UnitRecord
+
     _check_keys(unit, _UNIT_KEYS, where)
     score = unit.get("score")
     return UnitRecord(

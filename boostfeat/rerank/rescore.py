@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
-from numba import njit
 
 from ..core.arrays import F64
 from ..core.errors import InputError
+from ..core.kernels import kernel
 from ..formats.graphs import SentenceGraph, read_graphs
 from ..lists.build import Builder, ListRecord, ReadOptions, attach
 from ..lists.graph import DEFAULT_SIZE, Graph, kbest_record, search_scores
@@ -32,7 +32,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _edge_scores(ptr, idx, val, weight, place, is_unit, forest, n_tested, out):  # type: ignore[no-untyped-def]
     """F(e) = Σ_l λ_l x_el + Σ_m ρ_m h_m(x_e); edges that are no units have no trees.
 

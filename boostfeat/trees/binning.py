@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from ..core.arrays import F64, I64, U8, Array, in_threads
+from ..core.kernels import kernel
 from ..core.precision import EXACT, Precision
 
 if TYPE_CHECKING:
@@ -218,7 +218,7 @@ def scale_of(values: F64, mass: F64, *, centred: bool) -> Scale:
     return Scale(spread * largest, mean / spread) if spread > 1e-9 and spread * largest > 1e-290 else Scale()
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _turn(x, first, start, end, out):  # type: ignore[no-untyped-def]
     """OUT out[k, V]: columns first, first + 1, ... of the rows start:end of x, a few rows at a time."""
     for a in range(start, end, 64):
@@ -228,7 +228,7 @@ def _turn(x, first, start, end, out):  # type: ignore[no-untyped-def]
                 out[k, v] = x[v, first + k]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _few_values(column, counts, values, mass):  # type: ignore[no-untyped-def]
     """OUT values, mass: the distinct values as they come, and their occurrences. Returns their number, -1 if it is too large."""
     mask = np.uint64(4 * len(values) - 1)
@@ -252,7 +252,7 @@ def _few_values(column, counts, values, mass):  # type: ignore[no-untyped-def]
     return found
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _merge_runs(values, mass):  # type: ignore[no-untyped-def]
     """INOUT values (rising), mass: equal values become one. Returns their number."""
     n = 0
@@ -265,7 +265,7 @@ def _merge_runs(values, mass):  # type: ignore[no-untyped-def]
     return n
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _encode(column, low, codes):  # type: ignore[no-untyped-def]
     """OUT codes[V]: the number of borders below each value, by halving; without a branch, which would be a guess."""
     half = 1

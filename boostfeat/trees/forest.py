@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from ..core.arrays import F64, I32, offsets
+from ..core.kernels import kernel
 from .tree import Tree
 
 
@@ -53,7 +53,7 @@ def forest(trees: Sequence[Tree]) -> tuple[Forest, tuple[str, ...]]:
     return compiled, tuple(names)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def forest_score(forest, x):  # type: ignore[no-untyped-def]
     """Σ_m ρ_m h_m(x) of one row x of values."""
     total = 0.0

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from ..core.kernels import kernel
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc"})
+@kernel(fastmath={"reassoc"})
 def _abs_sum(values):  # type: ignore[no-untyped-def]
     total = 0.0
     for v in range(len(values)):
@@ -16,13 +17,13 @@ def _abs_sum(values):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def grid_step(total):  # type: ignore[no-untyped-def]
     """The step of a grid on which numbers of this absolute sum have exact sums in float64: a power of two."""
     return 2.0 ** (math.frexp(total)[1] - 52)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def to_grid(values, scale, out):  # type: ignore[no-untyped-def]
     """OUT out[V] (float32) = scale values, on a grid of 2⁻⁵² of their absolute sum.
 
@@ -32,7 +33,7 @@ def to_grid(values, scale, out):  # type: ignore[no-untyped-def]
     on_grid(values, scale, grid_step(_abs_sum(values) * abs(scale)), out)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def on_grid(values, scale, step, out):  # type: ignore[no-untyped-def]
     """OUT out[V] = scale values, as multiples of step (a power of two)."""
     per_step = scale / step
@@ -40,7 +41,7 @@ def on_grid(values, scale, step, out):  # type: ignore[no-untyped-def]
         out[v] = np.rint(values[v] * per_step) * step
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def divide(leaf_of, node, codes, cut, left, right, c):  # type: ignore[no-untyped-def]
     """INOUT leaf_of[V]: rows of a node go to left (code <= cut) or right. Returns the occurrences on either side."""
     n_left = n_right = 0.0
@@ -53,7 +54,7 @@ def divide(leaf_of, node, codes, cut, left, right, c):  # type: ignore[no-untype
     return n_left, n_right
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def descend(codes, slot, cut, left, right, leaf_of):  # type: ignore[no-untyped-def]
     """OUT leaf_of[V]: the leaf of each row by its codes[k, V]; node n tests row slot[n] of them.
 
@@ -70,7 +71,7 @@ def descend(codes, slot, cut, left, right, leaf_of):  # type: ignore[no-untyped-
                     part[v] = below if part[v] == n else part[v]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def sums(leaf_of, c, g, out):  # type: ignore[no-untyped-def]
     """OUT out[4, n_nodes, 2] = Σ (c, g) over the rows of each leaf; four parts, so that no addition waits for the last."""
     for v in range(len(leaf_of)):
@@ -79,7 +80,7 @@ def sums(leaf_of, c, g, out):  # type: ignore[no-untyped-def]
         cell[1] += g[v]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def slope_sums(leaf_of, c, g, z, centre, out):  # type: ignore[no-untyped-def]
     """OUT out[n_nodes, 3] = Σ (c z, z g, c z²) over the rows of each leaf, z taken about the leaf's centre."""
     for v in range(len(leaf_of)):

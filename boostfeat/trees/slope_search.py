@@ -7,9 +7,9 @@ For every pair (j, f) of dense features: the gain of one split on f with leaves 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from ..core.arrays import F64, I64, in_threads
+from ..core.kernels import kernel
 from .binning import Bins
 
 _COARSE = 64  # bins of a feature here
@@ -77,7 +77,7 @@ def _coarse_bins(n: int) -> I64:
     return code if n <= _COARSE else code * _COARSE // n
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _sample_rows(x, at, features, scale, shift, c, g, unit, weight, out):  # type: ignore[no-untyped-def]
     """OUT out[n, 2D or 3D+2]: z g, c z² (and c z, g, c) of rows x[at], times weight[n]; g times unit."""
     d = len(features)
@@ -94,7 +94,7 @@ def _sample_rows(x, at, features, scale, shift, c, g, unit, weight, out):  # typ
             row[3 * d], row[3 * d + 1] = wg, wc
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _best_root_gain(rows, at, codes, coarse, affine, best):  # type: ignore[no-untyped-def]
     """OUT best[D]: for each j the largest gain of one split on any of these features with leaves in x_j.
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from threading import Lock
 
 import numpy as np
-from numba import njit
 
 from ..core.arrays import F64, I64, Array, segment_positions
 from ..core.errors import InputError
+from ..core.kernels import kernel
 from ..lists.nbest import NBest, SparseRows
 from ..losses.pairs import PairOptions, Pairs, sample_pairs
 from .base import EpochLog, Features, Run, step_factors
@@ -33,7 +33,7 @@ ROUNDING = 1e-12  # a difference this small beside the feature's largest value i
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def append_difference(dense, ptr, idx, val, floor, unit, a, b, out_idx, out_val, n):  # type: ignore[no-untyped-def]
     """Append the entries of (f(a) - f(b)) / unit that are not 0, by rising column; the new length.
 
@@ -63,7 +63,7 @@ def append_difference(dense, ptr, idx, val, floor, unit, a, b, out_idx, out_val,
     return n
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _differences(dense, ptr, idx, val, floor, unit, better, worse, out_ptr, out_idx, out_val):  # type: ignore[no-untyped-def]
     n = 0
     for k in range(len(better)):
@@ -72,7 +72,7 @@ def _differences(dense, ptr, idx, val, floor, unit, better, worse, out_ptr, out_
     return n
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def mean_squares(dense, floor, better, worse, squares, counts):  # type: ignore[no-untyped-def]
     for k in range(len(better)):
         for j in range(dense.shape[1]):
@@ -88,7 +88,7 @@ def typical_sizes(squares: F64, counts: F64) -> F64:
     return np.ldexp(1.0, np.rint(np.log2(np.where(rms > 0, rms, 1.0))).astype(np.int64))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _gradient(ptr, idx, val, w, hinge, out):  # type: ignore[no-untyped-def]
     """OUT out[A] += the gradient of the loss summed over rows; returns the loss."""
     total = 0.0
@@ -171,7 +171,7 @@ class Differences:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _shrink(w, threshold, times):  # type: ignore[no-untyped-def]
     """sign(w) max(0, |w| - threshold), so many times: each is a subtraction that rounds, so no product can replace the loop."""
     for _ in range(times):
@@ -185,7 +185,7 @@ def _shrink(w, threshold, times):  # type: ignore[no-untyped-def]
     return w
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _catch_up(active, t, w, squares, last, rate, l1, prior, root):  # type: ignore[no-untyped-def]
     """Bring w of the active features to step t: while one rests its G, and so its threshold, does not change."""
     for j in active:
@@ -196,7 +196,7 @@ def _catch_up(active, t, w, squares, last, rate, l1, prior, root):  # type: igno
             last[j] = t
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _step(active, gradient, w, squares, rate, l1, prior, root):  # type: ignore[no-untyped-def]
     for a in range(len(active)):
         j = active[a]

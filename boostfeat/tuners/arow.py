@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
 from ..core.arrays import I64
+from ..core.kernels import kernel
 from ..lists.nbest import NBest
 from ..model.model import Model
 from .adaptive import OnlineRanker, append_difference
@@ -15,7 +15,7 @@ from .base import EpochLog, Features, Run, step_factors
 from .options import ArowOptions
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _hope_and_fear(start, end, gains, dense, ptr, idx, val, raw):  # type: ignore[no-untyped-def]
     """argmax w·f + gain and argmax w·f - gain of hypotheses start:end, the first among equals."""
     hope = fear = start
@@ -34,7 +34,7 @@ def _hope_and_fear(start, end, gains, dense, ptr, idx, val, raw):  # type: ignor
     return hope, fear
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _exact_pass(order, hyp_ptr, gains, dense, ptr, idx, val, floor, unit, c, r, w, raw, sigma, x_idx, x_val):  # type: ignore[no-untyped-def]
     """One epoch. IN order (of sentences); INOUT w, raw (= w / unit), sigma [D+N]; x_idx, x_val: room for a difference."""
     total = 0.0

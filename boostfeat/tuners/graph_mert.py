@@ -15,10 +15,10 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from scipy.sparse import csr_matrix, hstack, vstack
 
 from ..core.arrays import F64, I32, I64, Array, offsets
+from ..core.kernels import kernel
 from ..lists.build import assemble, with_stats
 from ..lists.choices import all_rows
 from ..lists.graph import Graph
@@ -36,7 +36,7 @@ GRID = 2.0**20  # statistics are multiples of 1 / GRID
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _grown(array, n):  # type: ignore[no-untyped-def]
     """The array with room for n entries at least."""
     if n <= len(array):
@@ -46,13 +46,13 @@ def _grown(array, n):  # type: ignore[no-untyped-def]
     return out
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _crossing(a, b, i, j):  # type: ignore[no-untyped-def]
     """Where line j, the steeper one, comes to be above line i."""
     return (a[i] - a[j]) / (b[j] - b[i])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _upper(a, b, n, kept):  # type: ignore[no-untyped-def]
     """OUT kept: of the lines a + γ b [n] those on their upper envelope, by rising γ; of identical lines the first."""
     by_height = np.argsort(-a[:n], kind="mergesort")
@@ -68,7 +68,7 @@ def _upper(a, b, n, kept):  # type: ignore[no-untyped-def]
     return size
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def goal_envelope(shape, a, b, goal):  # type: ignore[no-untyped-def]
     """(a, b, token_ptr, tokens) of the derivations of the goal that are best for some γ, by rising γ.
 
@@ -131,7 +131,7 @@ def goal_envelope(shape, a, b, goal):  # type: ignore[no-untyped-def]
     return pool_a[lines], pool_b[lines], ptr, tokens
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _yields(shape, lines, pool_edge, pool_back, back):  # type: ignore[no-untyped-def]
     """(token_ptr, tokens) of the derivations that lines of the pool stand for."""
     ptr, tokens = np.zeros(len(lines) + 1, np.int64), np.empty(256, np.int32)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
 from ..core.arrays import F64
+from ..core.kernels import kernel
 from ..lists.nbest import NBest
 from ..metrics.metric import metric_of
 from ..metrics.sums import STRICT, Recipe, add_row, context_gain
@@ -58,7 +58,7 @@ def first_background(recipe: Recipe) -> F64:
     return out
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _epoch(x, order, c, decay, model_background, w, past, age, factor, background, scratch):  # type: ignore[no-untyped-def]
     """One pass over the sentences. IN OUT w, past, background [n]. Returns the number of steps."""
     idx, val, total = np.empty(scratch, np.int64), np.empty(scratch), np.empty(len(background))

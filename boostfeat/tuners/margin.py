@@ -12,10 +12,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from ..core.arrays import F64, I32, I64, Array
 from ..core.errors import InputError
+from ..core.kernels import kernel
 from ..lists.choices import all_rows
 from ..lists.nbest import NBest
 from ..metrics.metric import metric_of
@@ -82,7 +82,7 @@ def health(epoch: int, w: F64, *, started: bool, moves: int) -> dict[str, str]:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel(inline="always")
 def score_of(x, w, h):  # type: ignore[no-untyped-def]
     """w·f(h)."""
     d = x.dense.shape[1]
@@ -94,7 +94,7 @@ def score_of(x, w, h):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def difference(x, a, b, idx, val):  # type: ignore[no-untyped-def]
     """OUT idx, val: the entries of f(a) - f(b) that are not 0. Returns their number."""
     d = x.dense.shape[1]
@@ -122,7 +122,7 @@ def difference(x, a, b, idx, val):  # type: ignore[no-untyped-def]
     return n
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def dot(w, idx, val, n):  # type: ignore[no-untyped-def]
     total = 0.0
     for i in range(n):
@@ -130,7 +130,7 @@ def dot(w, idx, val, n):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def norm(factor, idx, val, n):  # type: ignore[no-untyped-def]
     """Σ c_j f_j²."""
     total = 0.0
@@ -139,7 +139,7 @@ def norm(factor, idx, val, n):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def move(w, past, age, factor, step, idx, val, n):  # type: ignore[no-untyped-def]
     """w += step c∘f, and past += age times that: the mean of the weights over time is w - past / time (lazy averaging)."""
     for i in range(n):
@@ -162,7 +162,7 @@ class Limits(NamedTuple):
     max_iter: int  # of the cutting-plane loops; 0: passive-aggressive
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def margin_step(x, plus, minus, loss, w, past, age, factor, c, idx, val):  # type: ignore[no-untyped-def]
     """PA-I: if loss > 0, w += min(C, loss / |df|²) df with df = f(y+) - f(y-) [E12 algorithm 1]. Returns whether w moved."""
     if not loss > 0.0:
@@ -175,7 +175,7 @@ def margin_step(x, plus, minus, loss, w, past, age, factor, c, idx, val):  # typ
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def bound_step(x, plus, worst, top, w, past, age, factor, limits, idx, val):  # type: ignore[no-untyped-def]
     """RM-PA's second step: for the more violated of ds(y+, y_w) <= B and ds(y+, y_top) >= -B, a step of at most D towards it.
 
@@ -195,7 +195,7 @@ def bound_step(x, plus, worst, top, w, past, age, factor, limits, idx, val):  # 
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _violation(kind, y, plus, gains, scores, bound):  # type: ignore[no-untyped-def]
     """H or ±G - B of [EMR13 algorithm 1]; 0 for y+ itself, which stands for the slack."""
     if y == plus:
@@ -206,7 +206,7 @@ def _violation(kind, y, plus, gains, scores, bound):  # type: ignore[no-untyped-
     return (ds if kind == 1 else -ds) - bound
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _exchange(x, start, kind, plus, member, mass, gains, scores, w, past, age, factor, limits, idx, val):  # type: ignore[no-untyped-def]
     """One step of algorithm 2 in a working set: mass goes from its least to its most violated member. Returns whether w moved."""
     most = least = plus
@@ -230,7 +230,7 @@ def _exchange(x, start, kind, plus, member, mass, gains, scores, w, past, age, f
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def cutting_plane(x, start, plus, gains, scores, w, past, age, factor, limits, idx, val):  # type: ignore[no-untyped-def]
     """RM-CP: the three working sets of [EMR13 algorithms 1 and 2], margin, upper and lower bound. IN OUT scores, w, past.
 

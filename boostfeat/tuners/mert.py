@@ -13,10 +13,10 @@ from math import exp
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from ..core.arrays import F64, I64, Array, segment_argmax
 from ..core.errors import InputError
+from ..core.kernels import kernel
 from ..lists.choices import all_rows
 from ..lists.nbest import NBest
 from ..metrics.metric import Metric, metric_of
@@ -35,7 +35,7 @@ FLOOR = 1e-12  # a spread this small beside a feature's largest value is the rou
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _envelopes(hyp_ptr, a, b, first, at, old, new):  # type: ignore[no-untyped-def]
     """Upper envelopes of the lines a + γ b of every list.
 
@@ -105,7 +105,7 @@ def _envelopes(hyp_ptr, a, b, first, at, old, new):  # type: ignore[no-untyped-d
     return n
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _add_columns(x, d, out):  # type: ignore[no-untyped-def]
     """out[h] += Σ_j d[j] x[j, h], in pieces that stay in the cache."""
     for start in range(0, len(out), 2048):
@@ -116,7 +116,7 @@ def _add_columns(x, d, out):  # type: ignore[no-untyped-def]
                     out[h] += d[j] * x[j, h]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def log_bleu(sums, strict):  # type: ignore[no-untyped-def]
     """ln ``corpus_bleu`` of integer statistics [11]: the same definition, with a single logarithm."""
     length = sums[10] if strict else sums[8]
@@ -130,7 +130,7 @@ def log_bleu(sums, strict):  # type: ignore[no-untyped-def]
     return np.log(product) / 4 + min(0.0, 1.0 - sums[9] / length)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def value_of(recipe, sums):  # type: ignore[no-untyped-def]
     """What is climbed, of statistics [n]: ln BLEU, or the gain of another metric."""
     if len(recipe.kind) == 1 and recipe.kind[0] <= STRICT:
@@ -138,7 +138,7 @@ def value_of(recipe, sums):  # type: ignore[no-untyped-def]
     return gain_of(recipe, sums)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _best_interval(at, order, old, new, rows, sums, recipe, reach, narrow):  # type: ignore[no-untyped-def]
     """(γ, value) in the middle of the best interval between changes of the statistics; of equals the widest, then the first.
 

@@ -9,9 +9,9 @@ from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from ..core.arrays import F64, I64
+from ..core.kernels import kernel
 from ..lists.choices import best_choice
 from ..lists.nbest import NBest
 from ..metrics.sums import add_row, context_gain
@@ -80,7 +80,7 @@ class Trace(NamedTuple):
     spread: F64  # w·(f(y+) - f(y_w)) before the update, NaN for lists of less than two
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _argmax(a, scores, b, gains, among):  # type: ignore[no-untyped-def]
     """The first of ``among`` with the largest a·score + b·gain."""
     best, at = -np.inf, among[0]
@@ -91,7 +91,7 @@ def _argmax(a, scores, b, gains, among):  # type: ignore[no-untyped-def]
     return at
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def learner_pass(x, order, sentence_gains, choice, limits, w, past, factor, sums, trace, room, scratch):  # type: ignore[no-untyped-def]
     """[E12 algorithm 1] over the sentences of ``order``. IN OUT w, past, sums (statistics of trace.best). Returns steps taken."""
     all_scores, all_gains, everything, total = np.empty(room), np.empty(room), np.arange(room), np.empty(len(sums))

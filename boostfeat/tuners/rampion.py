@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
+from ..core.kernels import kernel
 from ..lists.nbest import NBest
 from ..model.model import Model
 from .base import EpochLog, Features, Run, step_factors
@@ -49,7 +49,7 @@ class Rampion(RampionOptions):
         return log.model(self, "rampion")
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _choose(x, w, gains, hope):  # type: ignore[no-untyped-def]
     """OUT hope[s], the argmax of w·f + gain of each list."""
     for s in range(len(hope)):
@@ -60,7 +60,7 @@ def _choose(x, w, gains, hope):  # type: ignore[no-untyped-def]
                 hope[s], best = h, v
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _pass(x, order, hope, gains, eta, w, factor, fear, scratch):  # type: ignore[no-untyped-def]
     """w += η c∘(f(hope) - f(fear)) for each sentence. IN OUT w; OUT fear[s]. Returns the number of steps."""
     idx, val = np.empty(scratch, np.int64), np.empty(scratch)

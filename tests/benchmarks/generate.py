@@ -23,11 +23,11 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from numba import njit
 from store_writer import StoreWriter
 from synthetic import NAMES, features, worth
 
 from boostfeat.core.arrays import F64, I32, I64, Array, offsets, owners, segment_argmax, segment_positions
+from boostfeat.core.kernels import kernel
 from boostfeat.core.strings import Strings
 from boostfeat.lists.build import with_stats
 from boostfeat.lists.choices import Scorer
@@ -129,7 +129,7 @@ def _zipf(rng: np.random.Generator, n: int, size: int) -> I64:
     return np.minimum((float(size) ** rng.random(n)).astype(np.int64) - 1, size - 1)
 
 
-@njit(cache=True)
+@kernel
 def _draw(slot_ptr, hyps, seeds, taken, counts):  # type: ignore[no-untyped-def]
     """IN slot_ptr[S+1], seeds[S]; OUT taken[S, hyps, P] (ranks of options, no two rows of a list equal), counts[S]."""
     size = 8
@@ -165,7 +165,7 @@ def _draw(slot_ptr, hyps, seeds, taken, counts):  # type: ignore[no-untyped-def]
         counts[s] = n
 
 
-@njit(cache=True)
+@kernel
 def _number(slot_ptr, hyp_ptr, row, taken, common, start, distinct, unit_idx, row_of):  # type: ignore[no-untyped-def]
     """IN row[slots, OPTIONS], taken[H, P]; IN/OUT common; OUT unit_idx[R] from ``start`` on, row_of[new units]. Returns their number."""
     n = i = 0
@@ -196,7 +196,7 @@ def _number(slot_ptr, hyp_ptr, row, taken, common, start, distinct, unit_idx, ro
     return n
 
 
-@njit(cache=True)
+@kernel
 def _spell(word_ptr, words, prefix, text, text_ptr):  # type: ignore[no-untyped-def]
     """OUT text, text_ptr[n+1]: lines of words ``<prefix><number>`` with spaces between them. Returns the bytes used."""
     at = 0

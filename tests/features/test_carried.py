@@ -13,7 +13,7 @@ from sklearn.base import clone
 from boostfeat import BoostReranker
 from boostfeat.core.errors import FormatError, InputError
 from boostfeat.features import FeaturePlan
-from boostfeat.features.carried import FeatureMaker, carried, carrying, plan_features
+from boostfeat.features.carried import FeatureMaker, carried, carrying
 from boostfeat.features.options import ResourceFiles
 from boostfeat.lists.store import read_store, write_store
 from boostfeat.model.carried import pack, unpack
@@ -160,7 +160,7 @@ def test_the_file(tmp_path, model, stores):
     written = json.loads(model.read_text())
     assert written["boostfeat"] == "model/2"
     assert carried(loaded) == FeaturePlan.from_json(loaded.plan, "plan")
-    assert plan_features(carried(loaded)) & set(loaded.weights)
+    assert carried(loaded).features & set(loaded.weights)
     loaded.save(tmp_path / "again.json")
     assert (tmp_path / "again.json").read_bytes() == model.read_bytes()
     bare = Model(loaded.weights, loaded.trees)

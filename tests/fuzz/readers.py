@@ -37,7 +37,7 @@ from boostfeat.core.text import split_words
 from boostfeat.decoder import Decoder, Derivation, System, collect, read_setup
 from boostfeat.decoder.tables import read_phrase_table, with_reordering
 from boostfeat.decoder.train.bitext import make_bitext, read_bitext
-from boostfeat.features.carried import FeatureMaker, carrying, plan_features
+from boostfeat.features.carried import FeatureMaker, carrying
 from boostfeat.features.clusters import read_clusters
 from boostfeat.features.lexicon import read_lexicon
 from boostfeat.features.phrase_table import read_phrase_counts
@@ -383,7 +383,7 @@ def searched_plan() -> list[bytes]:
 def search_with(path: str) -> list[Derivation]:
     """Translations of a model that carries a plan and weighs all its features."""
     plan, (decoder, _) = FeaturePlan.load(path), toy_decoder()
-    weights = {name: 0.01 * (k % 7 - 3) for k, name in enumerate(sorted(plan_features(plan)))}
+    weights = {name: 0.01 * (k % 7 - 3) for k, name in enumerate(sorted(plan.features))}
     return decoder.with_model(carrying(Model({**decoder.model.weights, **weights}), plan)).decode(SENTENCE).nbest(3)
 
 

@@ -118,13 +118,12 @@ class Loader(SourceFileLoader):
         self.plain, self.code = plain, None if source is None else compile(source, path, "exec")
 
     def exec_module(self, module: ModuleType) -> None:
-        import numba
-
-        before, numba.config.DISABLE_JIT = numba.config.DISABLE_JIT, int(self.plain)
+        before = os.environ.get("NUMBA_DISABLE_JIT", "0")
+        os.environ["NUMBA_DISABLE_JIT"] = str(int(self.plain))  # core/kernels.py looks at it for each kernel
         try:
             super().exec_module(module)
         finally:
-            numba.config.DISABLE_JIT = before
+            os.environ["NUMBA_DISABLE_JIT"] = before
 
     def get_code(self, fullname: str) -> Any:
         return super().get_code(fullname) if self.code is None else self.code
@@ -149,7 +148,7 @@ def with_callers(modules: Iterable[str]) -> set[str]:
     sources = {
         p.relative_to(ROOT / "boostfeat").with_suffix("").as_posix(): p.read_text() for p in (ROOT / "boostfeat").rglob("*.py")
     }
-    kernels = {m: source for m, source in sources.items() if "njit" in source}
+    kernels = {m: source for m, source in sources.items() if "import kernel" in source}
     plain, todo = set(modules), [m for m in modules if m in kernels]
     while todo:
         called = todo.pop().rpartition("/")[2]

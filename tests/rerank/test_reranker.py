@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -117,3 +118,19 @@ def test_misuse(setup, boostfeat):
         assert "--stream: expected no -o and no --format" in err
     with pytest.raises(InputError, match="expected one list"):
         Reranker.load(setup[0]).choose(setup[1])
+
+
+def test_a_program_that_chooses_loads_nothing_heavy(setup, tmp_path):
+    """Start-up is a promise: what takes long to import is imported where it is needed."""
+    path, _, text = setup
+    header, line = map(json.loads, text.splitlines()[:2])
+    given, first = tmp_path / "given.json", candidates(line, header["unit_features"])[:10]
+    given.write_text(json.dumps([first, line["source"]]))
+    code = (
+        "import json, sys; from boostfeat import Reranker\n"
+        f"candidates, source = json.load(open({str(given)!r}))\n"
+        f"best = Reranker.load({str(path)!r}).choose(candidates, source=source)\n"
+        "print(best, *sorted({'numba', 'scipy', 'sklearn', 'lightgbm', 'pyarrow', 'sacrebleu'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [str(Reranker.load(path).choose(first, source=line["source"]))]

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from ...core.arrays import I64
 from ...core.errors import InputError
+from ...core.kernels import kernel
 from ...core.text import split_words
 
 UNALIGNED = -1
@@ -68,7 +68,7 @@ def symmetrise(forward: Sequence[I64], backward: Sequence[I64]) -> list[str]:
     return out
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def grow_diag_final_and(forward, backward):  # type: ignore[no-untyped-def]
     """[source, target] links: the intersection, grown into the union, then pairs of words that both have none.
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import IO
 
 import numpy as np
-from numba import njit
 
 from ...core.arrays import F64, I64, Array, offsets, unique_rows
+from ...core.kernels import kernel
 from ...core.text import split_words
 from ...formats.moses.phrase_table import format_scores, write_entry
 from ...lists.words import Words
@@ -149,7 +149,7 @@ def _lexical_weights(bitext: Bitext, src: Words, tgt: Words, links: Array) -> tu
     return out[0], out[1]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _weigh(ptr, words, given_ptr, given, links, bit, key, keys, weight, out):  # type: ignore[no-untyped-def]
     """IN phrases, what they are given, links as bits bit[0] i + bit[1] j, w by keys key[0] word + key[1] given; OUT lex."""
     for p in range(len(ptr) - 1):

@@ -14,8 +14,7 @@ from pathlib import Path
 from string import Template
 
 from ...core.errors import InputError
-from ...features.products import product_name
-from ...features.vocab import Entry
+from ...features.vocab import Entry, product_name
 from ...formats.moses.labels import component
 from ...model.model import Model
 from ...trees.tree import Tree

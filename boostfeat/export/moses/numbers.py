@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 import pyarrow as pa
-from numba import njit
 
 from ...core.arrays import F64
+from ...core.kernels import kernel
 from ...core.strings import Strings
 
 DIGITS = 10  # nine tell all single-precision numbers apart; one more keeps sums over many trees within 1e-6
@@ -32,7 +32,7 @@ def number_rows(values: F64) -> Strings:
     return pa.LargeStringArray.from_buffers(n, pa.py_buffer(ptr), pa.py_buffer(out))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _write_rows(values, out, ptr):  # type: ignore[no-untyped-def]
     """OUT out[ptr[r]:ptr[r + 1]]: row r."""
     o = 0
@@ -45,7 +45,7 @@ def _write_rows(values, out, ptr):  # type: ignore[no-untyped-def]
         ptr[r + 1] = o
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _write_number(x, out, o):  # type: ignore[no-untyped-def]
     """OUT out[o:]: x to DIGITS digits as printf's %g writes it; gives the position after it."""
     if x < 0:
@@ -75,7 +75,7 @@ def _write_number(x, out, o):  # type: ignore[no-untyped-def]
     return end if 0 <= power < DIGITS else _write_power(power, out, end)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _write_digits(digits, out, o):  # type: ignore[no-untyped-def]
     """OUT out[o:]: DIGITS digits; gives the position after the last that is not 0."""
     for at in range(o + DIGITS - 2, o - 2, -2):
@@ -88,7 +88,7 @@ def _write_digits(digits, out, o):  # type: ignore[no-untyped-def]
     return end
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _write_power(power, out, o):  # type: ignore[no-untyped-def]
     """OUT out[o:]: e and a power of ten, with a sign and at least two digits; gives the position after it."""
     out[o], out[o + 1] = _E, _MINUS if power < 0 else _PLUS

@@ -9,10 +9,10 @@ from collections import namedtuple
 
 import numpy as np
 import pyarrow as pa
-from numba import njit
 
 from ...core.arrays import U8, Array, offsets
 from ...core.errors import FormatError
+from ...core.kernels import kernel
 from ...core.text import split_words
 from ...lists.build import ROUNDING, ReadOptions, assemble
 from ...lists.nbest import NBest, SparseRows, Units, strings
@@ -37,7 +37,7 @@ _Seen = namedtuple("_Seen", "table hash hash2 x tgt tgt_ptr src src_ptr align al
 _Lines = namedtuple("_Lines", "sent score n_units text text_ptr extra unit src_start tgt_start")
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _features(buf, i, end, labels, out):  # type: ignore[no-untyped-def]
     """Read exactly these labels with their values from buf[i:end] into OUT out; False if anything else stands there."""
     d = 0
@@ -65,7 +65,7 @@ def _features(buf, i, end, labels, out):  # type: ignore[no-untyped-def]
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _block_head(buf, i, end):  # type: ignore[no-untyped-def]
     """(first source token, last, position after the comma) of a block ``0-1,...``; position -1 if it is none."""
     first, i = read_digits(buf, i, end)
@@ -77,7 +77,7 @@ def _block_head(buf, i, end):  # type: ignore[no-untyped-def]
     return first, last, i + 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _block_parts(buf, i, end):  # type: ignore[no-untyped-def]
     """(end of the alignment, total, start of the features) of a block after its span; features -1 where it is irregular."""
     align_end = i
@@ -95,7 +95,7 @@ def _block_parts(buf, i, end):  # type: ignore[no-untyped-def]
     return align_end, total, i
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _are_links(buf, i, end, n_src, n_tgt):  # type: ignore[no-untyped-def]
     """Whether buf[i:end] is words like 0-1, each a link between n_src source and n_tgt target words."""
     while i < end:
@@ -111,7 +111,7 @@ def _are_links(buf, i, end, n_src, n_tgt):  # type: ignore[no-untyped-def]
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _scan(buf, ends, bars, limit, last_id, n_last, block_labels, total_labels, to_column, source, seen, lines):  # type: ignore[no-untyped-def]
     """Read lines into OUT seen and lines; stops before the first one it does not understand.
 
@@ -415,7 +415,7 @@ def _valid_lines(chunk: bytes) -> bytes:
     return chunk
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _rehash(hashes, n, table):  # type: ignore[no-untyped-def]
     mask = np.uint64(len(table) - 1)
     for u in range(n):

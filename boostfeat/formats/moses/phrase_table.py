@@ -16,11 +16,11 @@ from typing import IO
 
 import numpy as np
 import pyarrow as pa
-from numba import njit
 
 from ...core.arrays import F64, I64, U8, Array, offsets
 from ...core.errors import FormatError, clip
 from ...core.files import decode, read_chunks, read_head
+from ...core.kernels import kernel
 from ...core.strings import Strings, string_buffers
 from ..byte_kernels import read_number
 
@@ -213,7 +213,7 @@ def _error(where: str, expected: str, found: bytes) -> FormatError:
 # -- kernels ----------------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _find_fields(text, line, begin, end, n_fields):  # type: ignore[no-untyped-def]
     """IN line[n, 2]; OUT begin[n, 6], end[n, 6] of contents without blanks, n_fields[n] (up to 6; more are not counted)."""
     for r in range(len(line)):
@@ -238,12 +238,12 @@ def _find_fields(text, line, begin, end, n_fields):  # type: ignore[no-untyped-d
         begin[r, f:] = end[r, f:] = stop
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _is_blank(c):  # type: ignore[no-untyped-def]
     return c == 32 or c == 9 or c == 13
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _read_numbers(text, begin, end, out, row, whole):  # type: ignore[no-untyped-def]
     """OUT out[row:, n] numbers of slices. Gives the first row that it cannot read, or their number."""
     for r in range(row, len(begin)):
@@ -259,7 +259,7 @@ def _read_numbers(text, begin, end, out, row, whole):  # type: ignore[no-untyped
     return len(begin)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _count_words(text, begin, end, out):  # type: ignore[no-untyped-def]
     for r in range(len(begin)):
         inside = False
@@ -270,7 +270,7 @@ def _count_words(text, begin, end, out):  # type: ignore[no-untyped-def]
             inside = not blank
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _copy_slices(text, begin, ptr, out):  # type: ignore[no-untyped-def]
     """OUT out[ptr[r]:ptr[r + 1]] the bytes from begin[r] on."""
     for r in range(len(begin)):
@@ -301,7 +301,7 @@ def spliced(entries: Entries, field: int, added: Strings) -> bytes:
     return out[:size].tobytes()
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _splice(text, line, at, n_bars, ptr, added, out):  # type: ignore[no-untyped-def]
     """OUT line[:at], ' |||' n_bars times, the added text, the rest of the line; gives the number of bytes."""
     o = 0
@@ -323,7 +323,7 @@ def _splice(text, line, at, n_bars, ptr, added, out):  # type: ignore[no-untyped
     return o
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _put(text, a, b, out, o):  # type: ignore[no-untyped-def]
     """OUT out[o:]: text[a:b]; gives the position after it."""
     out[o : o + b - a] = text[a:b]

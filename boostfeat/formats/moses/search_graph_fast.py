@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from ...core.arrays import F64, I64, Bool
 from ...core.files import read_chunks
+from ...core.kernels import kernel
 from ...core.text import split_words
 from ...lists.graph import Graph, GraphBuilder
 from ..byte_kernels import read_digits, read_number, starts_with
@@ -48,13 +48,13 @@ class Lines(NamedTuple):
     out: I64  # [lines, 3] where the phrase pair begins, has its bar and ends
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _after(buf, i, end, word):  # type: ignore[no-untyped-def]
     """The position after a word that stands at i, -1 if another does (or i is -1 already)."""
     return i + len(word) if i >= 0 and starts_with(buf, i, end, word, 0, len(word)) else -1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _skip_to_space(buf, i, end):  # type: ignore[no-untyped-def]
     """The position of the next space or the end; -1 if nothing or no plain ASCII stands before it (or i is -1 already)."""
     if i < 0 or i >= end or buf[i] == _SPACE:
@@ -66,14 +66,14 @@ def _skip_to_space(buf, i, end):  # type: ignore[no-untyped-def]
     return i
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _number_after(buf, i, end, word):  # type: ignore[no-untyped-def]
     """(whole number, position after it) behind a word; position -1 if either is missing."""
     i = _after(buf, i, end, word)
     return read_digits(buf, i, end) if i >= 0 else (np.int64(0), -1)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _read_core(buf, i, end, out):  # type: ignore[no-untyped-def]
     """Numbers with commas between them up to ')' into OUT out; the position after it, -1 if they are not as many."""
     if not len(out):
@@ -88,7 +88,7 @@ def _read_core(buf, i, end, out):  # type: ignore[no-untyped-def]
     return i
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _read_line(buf, i, end, r, lines):  # type: ignore[no-untyped-def]
     """Read what stands behind a sentence id into OUT row r of lines; whether all of it was understood."""
     while end > i and (buf[end - 1] == _SPACE or buf[end - 1] == _RETURN):
@@ -135,7 +135,7 @@ def _read_line(buf, i, end, r, lines):  # type: ignore[no-untyped-def]
     return bar < end
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _scan(buf, ends, lines):  # type: ignore[no-untyped-def]
     """IN ends[n] (of lines); OUT rows of lines."""
     pos, sent = 0, np.int64(-1)

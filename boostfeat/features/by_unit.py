@@ -1,0 +1,442 @@
+"""Templates of one unit at a time, in plain Python: what a program that reranks a few candidates calls.
+
+The engine computes the same features of whole lists as arrays; for ten candidates the arrays alone take longer than the answer
+may. tests/features/test_by_unit.py holds every template of this module to the engine's, bit by bit.
+
+    s, t  words of the source and the target phrase;  a  links (i, j) between them, in the order in which they were written
+
+A dense template gives its columns by name, where they are not 0; a sparse one the names of its features, repeats included.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from .resources import UNKNOWN_CLUSTER
+
+if TYPE_CHECKING:
+    from .resources import Clusters
+
+Words = Sequence[str]
+Links = Sequence[tuple[int, int]]
+Dense = dict[str, float]
+Names = list[str]
+
+START, END, UNKNOWN = "<s>", "</s>", "unk"
+
+
+# -- words ------------------------------------------------------------------------------------------------------------
+
+_PUNCTUATION = re.compile(r"(?:[!-/:-@\[-`{-~]|&(?:quot|apos|amp|lt|gt|#[0-9]+);)+")  # of ASCII, all marks are \p{P} or \p{S}
+_NUMBER = re.compile("[0-9]")
+_GAP = re.compile(r"\[[^\[\]]+\]")
+
+
+@cache
+def _ascii_like(sign: str) -> str:
+    """A sign of ASCII that patterns treat alike: a mark, a letter, or neither. Arrow knows, whose tables the engine has."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    sign_of = pa.array([sign], pa.large_string())
+    classes = ((r"[\p{P}\p{S}]", "!"), (r"\p{L}", "x"))
+    return next((like for pattern, like in classes if pc.match_substring_regex(sign_of, pattern)[0].as_py()), " ")
+
+
+def _plain(word: str) -> str:
+    return word if word.isascii() else "".join(c if c.isascii() else _ascii_like(c) for c in word)
+
+
+def is_punctuation(word: str) -> bool:
+    return _PUNCTUATION.fullmatch(_plain(word)) is not None
+
+
+def has_letter(word: str) -> bool:
+    return any(c.isalpha() for c in _plain(word))
+
+
+def has_digit(word: str) -> bool:
+    return _NUMBER.search(word) is not None
+
+
+def unlinked(words: Words, a: Links, side: int) -> list[str]:
+    """The words of one side that have no link."""
+    linked = {link[side] for link in a}
+    return [word for i, word in enumerate(words) if i not in linked]
+
+
+# -- of the phrase pair: dense ----------------------------------------------------------------------------------------
+
+
+def length(s: Words, t: Words, a: Links) -> Dense:
+    n, m = float(len(s)), float(len(t))
+    return {"len.src": n, "len.tgt": m, "len.diff": m - n, "len.absdiff": abs(m - n), "len.ratio": m / n if n else 0.0}
+
+
+def size(s: Words, t: Words, a: Links) -> Dense:
+    return {f"size.{min(len(s), 3)}x{min(len(t), 3)}": 1.0} if s and t else {}
+
+
+def characters(s: Words, t: Words, a: Links) -> Dense:
+    n, m = float(sum(map(len, s))), float(sum(map(len, t)))
+    return {"chars.src": n, "chars.tgt": m, "chars.ratio": m / n if n else 0.0}
+
+
+def unaligned(s: Words, t: Words, a: Links) -> Dense:
+    out: Dense = {}
+    for side, words, linked in (("src", s, {i for i, _ in a}), ("tgt", t, {j for _, j in a})):
+        if len(words) > len(linked):
+            out[f"un.{side}"] = float(len(words) - len(linked))
+            out[f"un.{side}.first"] = float(0 not in linked)
+            out[f"un.{side}.last"] = float(len(words) - 1 not in linked)
+    return out
+
+
+def links(s: Words, t: Words, a: Links) -> Dense:
+    if not a:
+        return {}
+    if len(a) == 1:
+        return {"al.links": 1.0, "al.most.src": 1.0, "al.most.tgt": 1.0}
+    src, tgt = [i for i, _ in a], [j for _, j in a]
+    return {
+        "al.links": float(len(a)),
+        "al.cross": float(sum(i < k and j > m for i, j in a for k, m in a)),
+        "al.most.src": float(max(map(src.count, src))),
+        "al.most.tgt": float(max(map(tgt.count, tgt))),
+    }
+
+
+def punctuation(s: Words, t: Words, a: Links) -> Dense:
+    src, tgt = [w for w in s if is_punctuation(w)], [w for w in t if is_punctuation(w)]
+    if not src and not tgt:
+        return {}
+    return {
+        "punct.src": float(len(src)),
+        "punct.tgt": float(len(tgt)),
+        "punct.diff": float(abs(len(tgt) - len(src))),
+        "punct.lost": float(sum(w not in t for w in src)),
+        "punct.added": float(sum(w not in s for w in tgt)),
+    }
+
+
+def numbers(s: Words, t: Words, a: Links) -> Dense:
+    src, tgt = [w for w in s if has_digit(w)], [w for w in t if has_digit(w)]
+    if not src and not tgt:
+        return {}
+    return {
+        "num.src": float(len(src)),
+        "num.tgt": float(len(tgt)),
+        "num.lost": float(sum(w not in t for w in src)),
+        "num.added": float(sum(w not in s for w in tgt)),
+    }
+
+
+def copies(s: Words, t: Words, a: Links) -> Dense:
+    same = [w for w in s if w in t]
+    whole = len(same) == len(s) and all(w in s for w in t) and any(map(has_letter, s))
+    return {"copy.words": float(sum(map(has_letter, same))), "copy.phrase": float(whole)} if same else {}
+
+
+def deleted_words(s: Words, t: Words, a: Links, *, words: Set[str]) -> Dense:
+    return _counts("del.", [w for w in unlinked(s, a, 0) if w in words])
+
+
+def inserted_words(s: Words, t: Words, a: Links, *, words: Set[str]) -> Dense:
+    return _counts("ins.", [w for w in unlinked(t, a, 1) if w in words])
+
+
+def _counts(prefix: str, words: Sequence[str]) -> Dense:
+    out: Dense = {}
+    for word in words:
+        out[prefix + word] = out.get(prefix + word, 0.0) + 1.0
+    return out
+
+
+def deleted_clusters(s: Words, t: Words, a: Links, *, clusters: Clusters) -> Dense:
+    return _counts("del.c", [clusters.src.get(w, UNKNOWN_CLUSTER) for w in unlinked(s, a, 0)])
+
+
+def inserted_clusters(s: Words, t: Words, a: Links, *, clusters: Clusters) -> Dense:
+    return _counts("ins.c", [clusters.tgt.get(w, UNKNOWN_CLUSTER) for w in unlinked(t, a, 1)])
+
+
+def cluster_signature(s: Words, t: Words, a: Links, *, clusters: Clusters) -> Dense:
+    sides = ((s, clusters.src), (t, clusters.tgt))
+    name = "|".join(" ".join([of.get(w, UNKNOWN_CLUSTER) for w in words]) for words, of in sides)
+    return {f"cl.{name}": 1.0}
+
+
+# -- of the phrase pair: sparse ---------------------------------------------------------------------------------------
+
+
+def pt(s: Words, t: Words, a: Links) -> Names:
+    return [f"{' '.join(s)}|{' '.join(t)}"]
+
+
+def rule_id(s: Words, t: Words, a: Links) -> Names:
+    return [f"{' '.join(s)}|{' '.join(t)}|{' '.join([f'{i}-{j}' for i, j in sorted(a)])}"]
+
+
+def shape(s: Words, t: Words, a: Links) -> Names:
+    return [f"{_runs(s)}|{_runs(t)}"]
+
+
+def _runs(words: Words) -> str:
+    if not any(word[0] == "[" for word in words):
+        return str(len(words)) if words else ""
+    runs, n = [], 0
+    for word in words:
+        if _GAP.fullmatch(word):
+            runs += [*([str(n)] if n else []), "X"]
+            n = 0
+        else:
+            n += 1
+    return " ".join([*runs, *([str(n)] if n else [])])
+
+
+def al(s: Words, t: Words, a: Links) -> Names:
+    return [f"{s[i]}|{t[j]}" for i, j in a]
+
+
+def deletion(s: Words, t: Words, a: Links) -> Names:
+    return unlinked(s, a, 0)
+
+
+def word_pair(s: Words, t: Words, a: Links) -> Names:
+    return [f"{u}|{v}" for v in t for u in s]
+
+
+def insertion(s: Words, t: Words, a: Links) -> Names:
+    return [f"{u}|{v}" for v in unlinked(t, a, 1) for u in s]
+
+
+def un(s: Words, t: Words, a: Links, *, inserted: Set[str], deleted: Set[str]) -> Names:
+    added = [f"+{w}" for w in unlinked(t, a, 1) if w in inserted]
+    return added + [f"-{w}" for w in unlinked(s, a, 0) if w in deleted]
+
+
+# -- of a unit in its place -------------------------------------------------------------------------------------------
+
+
+class Pair(NamedTuple):
+    """A phrase pair."""
+
+    s: Words
+    t: Words
+    a: Links
+
+
+class Place(NamedTuple):
+    """An occurrence of a unit: its pair and features, its span, and what stands before and after it."""
+
+    pair: Pair
+    x: Mapping[str, float]  # the features of the list that a template of the plan reads
+    start: int
+    end: int
+    prev: Pair | None
+    next: Pair | None
+    prev_x: Mapping[str, float] | None
+    next_x: Mapping[str, float] | None
+    back: int
+    back_swap: int
+    ahead: int
+    ahead_swap: int
+    source: Words
+    n_src: int
+
+
+def position(at: Place) -> Dense:
+    start, end, n = at.start, at.end, max(at.n_src, 1)
+    return {
+        "pos.tenth": min(max(5 * (start + end) // n, 0), 9) / 10,
+        "pos.first": float(start == 0),
+        "pos.last": float(end == at.n_src),
+        "span.len": float(end - start),
+    }
+
+
+def jump(at: Place) -> Dense:
+    distance = abs(at.back)
+    if not distance:
+        return {}
+    left = float(distance) if at.back < 0 else 0.0
+    return {"jump.signed": float(at.back), "jump.log": _log1p(distance), "jump.left": left, "jump.far": float(distance > 5)}
+
+
+@cache
+def _log1p(x: int) -> float:
+    import numpy as np
+
+    return float(np.log1p(x))  # math's differs in the last bit
+
+
+def orientation(at: Place) -> Dense:
+    out: Dense = {}
+    for side, gap, swap in (("<", at.back, at.back_swap), (">", at.ahead, at.ahead_swap)):
+        out["ori." + side + ("mono" if gap == 0 else "swap" if swap == 0 else "right" if gap > 0 else "left")] = 1.0
+    return out
+
+
+def lm_per_word(at: Place, *, features: Words, thresholds: Mapping[str, Mapping[str, float]]) -> Dense:
+    out: Dense = {}
+    n = len(at.pair.t)
+    for name in features:
+        value = at.x[name] / n if n else 0.0
+        out[f"lm.word.{name}"] = value
+        for q, below in thresholds[name].items():
+            if value < below:
+                out[f"lm.word.{name}<{q}"] = 1.0
+    return out
+
+
+def previous(at: Place, *, features: Words, quantiles: Mapping[str, Mapping[str, list[float]]]) -> Dense:
+    return _neighbour("prev", at.prev_x, features, quantiles)
+
+
+def following(at: Place, *, features: Words, quantiles: Mapping[str, Mapping[str, list[float]]]) -> Dense:
+    return _neighbour("next", at.next_x, features, quantiles)
+
+
+def _neighbour(
+    side: str, x: Mapping[str, float] | None, features: Words, quantiles: Mapping[str, Mapping[str, list[float]]]
+) -> Dense:
+    if x is None:
+        return {f"{side}.none": 1.0}
+    out: Dense = {}
+    for name in features:
+        bins = quantiles.get(name)
+        out[f"{side}.{name}"] = x[name] if bins is None else bins["means"][bisect_left(bins["cuts"], x[name])]
+    return out
+
+
+def neighbour_sizes(at: Place) -> Dense:
+    out: Dense = {}
+    for side, pair in (("prev", at.prev), ("next", at.next)):
+        if pair is not None:
+            out[f"{side}.len.src"], out[f"{side}.len.tgt"] = float(min(len(pair.s), 4)), float(min(len(pair.t), 4))
+    return out
+
+
+def bigram(at: Place) -> Names:
+    t, before = at.pair.t, at.prev
+    words = [START, *t] if before is None else [*before.t[-1:], *t]
+    if at.next is None:
+        words = [*words, END]
+    return [f"{words[i]}|{words[i + 1]}" for i in range(len(words) - 1)] if t else []
+
+
+def _class(gap: int, swap: int) -> str:
+    return "mono" if gap == 0 else "swap" if swap == 0 else "disc"
+
+
+def reordering(at: Place) -> Names:
+    classes = ("<" + _class(at.back, at.back_swap), ">" + _class(at.ahead, at.ahead_swap), "nonmono" if at.back else "mono")
+    s, t = at.pair.s, at.pair.t
+    edges = [f"|src.first={s[0]}", f"|src.last={s[-1]}"] if s else []
+    if t:
+        edges += [f"|tgt.first={t[0]}", f"|tgt.last={t[-1]}"]
+    return [name + edge for name in classes for edge in edges]
+
+
+def phrase_reordering(at: Place) -> Names:
+    pair = f"|{' '.join(at.pair.s)}|{' '.join(at.pair.t)}"
+    out = []
+    for side, gap, swap in (("<", at.back, at.back_swap), (">", at.ahead, at.ahead_swap)):
+        out.append(f"{side}{_class(gap, swap)}{pair}")
+        if gap:
+            out.append(f"{side}nonmono{pair}")
+    return out
+
+
+def context(at: Place, *, pairs: Set[str]) -> Names:
+    return [
+        name for pair, before, after in _in_context(at) if pair in pairs for name in (f"{pair}|-{before}", f"{pair}|+{after}")
+    ]
+
+
+def context_with_unknown(at: Place, *, pairs: Set[str]) -> Names:
+    known = _sources(frozenset(pairs)) | {START, END}
+    out = []
+    for pair, *beside in _in_context(at):
+        name = pair if pair in pairs else UNKNOWN
+        before, after = (word if word in known else UNKNOWN for word in beside)
+        out += [f"{name}|-{before}", f"{name}|+{after}"]
+    return out
+
+
+@cache
+def _sources(pairs: frozenset[str]) -> Set[str]:
+    """The source words of frequent pairs."""
+    return {pair.rpartition("|")[0] for pair in pairs}
+
+
+def _in_context(at: Place) -> Iterator[tuple[str, str, str]]:
+    """Linked word pairs, with the source words before and after; of a unit that covers as many words as it has."""
+    s, t, a = at.pair
+    if at.end - at.start == len(s):
+        source, n = at.source, len(at.source)
+        for i, j in a:
+            before, after = at.start + i - 1, at.start + i + 1
+            yield (
+                f"{s[i]}|{t[j]}",
+                source[before] if 0 <= before < n else START,
+                source[after] if 0 <= after < n else END,
+            )
+
+
+# -- the registry -----------------------------------------------------------------------------------------------------
+
+
+class ByUnit(NamedTuple):
+    """``compute`` of (s, t, a), or of a Place, with the template's options."""
+
+    compute: Callable[..., Any]
+    of: Literal["pair", "place"]
+    is_sparse: bool
+    reads: tuple[str, ...]  # as the engine's template
+
+
+_SRC, _TGT, _ALIGN = "source phrase", "target phrase", "alignment"
+_BOTH, _ALIGNED = (_SRC, _TGT), (_SRC, _TGT, _ALIGN)
+_SPANS = ("previous span", "following span")
+_IN_SENTENCE = (*_ALIGNED, "span", "source sentence")
+
+BY_UNIT: dict[str, ByUnit] = {
+    "length": ByUnit(length, "pair", False, _BOTH),
+    "size": ByUnit(size, "pair", False, _BOTH),
+    "characters": ByUnit(characters, "pair", False, _BOTH),
+    "unaligned": ByUnit(unaligned, "pair", False, _ALIGNED),
+    "links": ByUnit(links, "pair", False, _ALIGNED),
+    "punctuation": ByUnit(punctuation, "pair", False, _BOTH),
+    "numbers": ByUnit(numbers, "pair", False, _BOTH),
+    "copies": ByUnit(copies, "pair", False, _BOTH),
+    "deleted_words": ByUnit(deleted_words, "pair", False, _ALIGNED),
+    "inserted_words": ByUnit(inserted_words, "pair", False, _ALIGNED),
+    "deleted_clusters": ByUnit(deleted_clusters, "pair", False, (*_ALIGNED, "clusters")),
+    "inserted_clusters": ByUnit(inserted_clusters, "pair", False, (*_ALIGNED, "clusters")),
+    "cluster_signature": ByUnit(cluster_signature, "pair", False, (*_BOTH, "clusters")),
+    "pt": ByUnit(pt, "pair", True, _BOTH),
+    "id": ByUnit(rule_id, "pair", True, _ALIGNED),
+    "shape": ByUnit(shape, "pair", True, _BOTH),
+    "al": ByUnit(al, "pair", True, _ALIGNED),
+    "del": ByUnit(deletion, "pair", True, _ALIGNED),
+    "wp": ByUnit(word_pair, "pair", True, _BOTH),
+    "ins": ByUnit(insertion, "pair", True, _ALIGNED),
+    "un": ByUnit(un, "pair", True, _ALIGNED),
+    "lm_per_word": ByUnit(lm_per_word, "place", False, (_TGT, "features")),
+    "position": ByUnit(position, "place", False, ("span",)),
+    "jump": ByUnit(jump, "place", False, ("previous span",)),
+    "orientation": ByUnit(orientation, "place", False, _SPANS),
+    "previous": ByUnit(previous, "place", False, ("previous features",)),
+    "following": ByUnit(following, "place", False, ("following features",)),
+    "neighbour_sizes": ByUnit(neighbour_sizes, "place", False, ("previous unit", "following unit")),
+    "bi": ByUnit(bigram, "place", True, (_TGT, "previous unit", "following unit")),
+    "lo": ByUnit(reordering, "place", True, (*_BOTH, *_SPANS)),
+    "ro": ByUnit(phrase_reordering, "place", True, (*_BOTH, *_SPANS)),
+    "cx": ByUnit(context, "place", True, _IN_SENTENCE),
+    "cu": ByUnit(context_with_unknown, "place", True, _IN_SENTENCE),
+}
