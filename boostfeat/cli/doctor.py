@@ -52,8 +52,8 @@ def doctor(
     lines += [["disk", f"{free:,} MB free in {place}"] for place, free in here["disk_free_mb"].items()]
     if cache:
         where = cache["path"] + ("" if cache["writable"] else " (not writable: set NUMBA_CACHE_DIR to a folder that is)")
-        warm = f"{cache['kernels']} files; now {used['loaded']} loaded, {used['compiled']} compiled"
-        lines += [["numba cache", where], ["", warm + ("" if not used["compiled"] else ": the next run starts faster")]]
+        now = f"{cache['kernels']} files; now {used['loaded']} loaded, {used['compiled']} compiled"
+        lines += [["numba cache", where], ["", now + ("" if not used["compiled"] else ": the next run starts faster")]]
     for check in checks:
         lines.append([check["check"], f"{'ok' if check['ok'] else 'BROKEN'}: {check['found']} ({check['seconds']:.1f} s)"])
     emit(result, table([[name, "  " + found] for name, found in lines], right=()), as_json=as_json)

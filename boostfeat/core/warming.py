@@ -33,7 +33,7 @@ def warm() -> Iterator[tuple[str, int]]:
         for signature in signatures:
             with suppress(NumbaError):  # the file is of an older commit: what changed is compiled when it is called
                 compiled.compile(tuple(map(decode, signature)))
-        yield kernel.__name__, sum(compiled.stats.cache_misses.values()) - before
+        yield kernel.py_func.__name__, sum(compiled.stats.cache_misses.values()) - before
 
 
 def encode(kind: Any) -> Any:
