@@ -69,8 +69,8 @@ def boost(
 ) -> Model:
     """Learn linear weights, then trees, on dev; keep the rounds up to the best gain on select.
 
-    By the rule ``folds``, dev and select choose the number of trees beforehand; without select, its folds also say how far margins
-    are to be trusted. By others, without select, all rounds are kept.
+    By the rule ``folds``, dev and select choose the number of trees beforehand; without select, folds also say how far
+    margins are to be trusted. By others, without select, all rounds are kept.
     After each round ``callback`` gets the history row and the model with all trees so far; given back as ``so_far`` with the same
     lists, options and seed, it is continued to the very model an uninterrupted run gives: an interrupt loses nothing but the
     round under way. ``tell`` hears of the fits that choose penalties and the number of trees.

@@ -55,7 +55,7 @@ def induce(
     output: Annotated[str, typer.Option("-o", "--output", metavar="MODEL", help="The model to write.", rich_help_panel=FILES)],
     select: Annotated[
         str | None,
-        typer.Option("--select", metavar="LIST", help="A list that chooses the round; learnt from, where folds do.", rich_help_panel=FILES),
+        typer.Option("--select", metavar="LIST", help="A list to choose by; folds learn from it.", rich_help_panel=FILES),
     ] = None,
     init: Annotated[
         str | None, typer.Option("--init", metavar="MODEL", help="A model to start from.", rich_help_panel=FILES)
@@ -146,8 +146,8 @@ def induce(
         error.args = (f"{output} is whole; what it scores was not shown",)
         raise
     if own := model.config.get("kept"):
-        where_worse = "--select" if held_out is not None else "held-out folds"
-        say(f"warning: what was learnt is worse on {where_worse} than the list's own ranking: the model is {own} alone", quiet=quiet)
+        on = "--select" if held_out is not None else "held-out folds"
+        say(f"warning: what was learnt is worse on {on} than the list's own ranking: the model is {own} alone", quiet=quiet)
     if penalties := model.config.get("penalties"):
         say(f"sparse-l2 {model.config['sparse_l2']:g}: {penalties['rule']}, by {penalties['folds']} folds", quiet=quiet)
     if (why := model.config.get("tree_count")) and not model.config.get("kept"):

@@ -267,7 +267,6 @@ class BlockRange:
 
     def prepare_linear(self) -> None:
         """What columns, n_pairs, peak, squares, standardise and at are about."""
-        _ = self.nbest.global_names, self.nbest.global_sparse  # made once, not for every block
         weigh = self.options is not None and self.options.context
         pairs = weighed_by_size(self.pairs, self.nbest, self.metric) if weigh else self.pairs
         self._linear = [LinearPart(self.nbest, part) for part in split_pairs(pairs, self.blocks)]

@@ -12,10 +12,10 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from scipy import sparse
 
 from ..core.arrays import F64, I64, offsets, unique_rows
 from ..core.errors import InputError, clip, unknown_name
+from ..core.lazy import sparse
 from ..core.strings import Strings
 from ..lists.nbest import NBest, SparseRows, strings
 from ..lists.precision import with_derived

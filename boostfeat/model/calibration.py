@@ -81,7 +81,7 @@ def calibrated(model: Model, select: NBest) -> Model:
 
 
 def calibration(metric: Metric, *, ours: Array, theirs: Array, margin: F64) -> Calibration | None:
-    """What held-out lists say of margins [S]: statistics [S, n] of a model's choices and the decoder's; None where all are one."""
+    """What held-out lists say of margins [S]: statistics [S, n] of a model's choices and of first ones; None if they agree."""
     changed = margin > 0
     if not changed.any():
         return None
