@@ -59,4 +59,24 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 def write_json(path: Path, value: Any) -> None:
     with open_output(path) as stream:
-        stream.write(json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False).encode() + b"\n")
+        stream.write(indented(value).encode() + b"\n")
+
+
+def indented(value: Any, level: int = 0) -> str:
+    """json.dumps with an indent of 1, without NaN: the same text. Python's own is compiled only where there is no indent."""
+    if not isinstance(value, dict | list | tuple) or not value:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    between = ",\n" + " " * (level + 1)
+    items = value.values() if isinstance(value, dict) else value
+    if not any(issubclass(kind, dict | list | tuple) for kind in set(map(type, items))):
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(between, ": "))
+        inside = text[1:-1]
+    elif isinstance(value, dict):
+        names = (
+            json.dumps({name: None}, ensure_ascii=False)[1:-7] for name in value
+        )  # names may be numbers, as json.dumps has it
+        inside = between.join(f"{name}: {indented(item, level + 1)}" for name, item in zip(names, items, strict=True))
+    else:
+        inside = between.join(indented(item, level + 1) for item in items)
+    begin, end = "{}" if isinstance(value, dict) else "[]"
+    return f"{begin}{between[1:]}{inside}{between[1:-1]}{end}"

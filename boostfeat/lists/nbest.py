@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from scipy import sparse
 
 from ..core.arrays import (
     F64,
@@ -31,6 +31,7 @@ from ..core.arrays import (
 )
 from ..core.feature_table import linear_scores
 from ..core.html import cell, table, title
+from ..core.lazy import sparse
 from ..core.strings import Strings
 
 if TYPE_CHECKING:
@@ -42,7 +43,8 @@ def strings(values: Sequence[str | None]) -> Strings:
 
 
 def take_strings(column: Strings, idx: Array) -> Strings:
-    return column.take(pa.array(idx, pa.int64()))
+    places = np.ascontiguousarray(idx, np.int64)  # by its buffer: pa.array imports numpy.ma first
+    return column.take(pa.Int64Array.from_buffers(pa.int64(), len(places), [None, pa.py_buffer(places)]))
 
 
 def _freeze(owner: Any) -> None:
@@ -77,7 +79,7 @@ class SparseRows:
 
     def take(self, rows: Array) -> SparseRows:
         at = segment_positions(self.ptr, rows)
-        return SparseRows(offsets(np.diff(self.ptr)[rows]), self.idx[at], self.val[at])
+        return SparseRows(offsets(self.ptr[1:][rows] - self.ptr[:-1][rows]), self.idx[at], self.val[at])
 
     @classmethod
     def from_matrix(cls, m: csr_matrix) -> SparseRows:
@@ -345,14 +347,21 @@ class NBest:
         own = self.extra_sparse.matrix(len(self.sparse_names))
         if not len(self.units.sparse.idx):
             return own
-        return sparse.csr_matrix(self.A @ self.X_sparse + own)
+        of_units = self.A @ self.X_sparse
+        return sparse.csr_matrix(of_units + own if own.nnz else of_units)
 
     def weigh(self, weights: Mapping[str, float]) -> tuple[F64, F64]:
         """Linear scores under named weights: of units [V], and of hypotheses' own extras [H]. Unnamed features weigh 0."""
-        names = self.sparse_names.to_pylist()
-        units, own = (np.array([weights.get(n, 0.0) for n in (*dense, *names)]) for dense in (self.unit_names, self.extra_names))
-        extra_sparse = self.extra_sparse.matrix(len(names)) if names else None
-        return linear_scores(self.X, self.X_sparse if names else None, units), linear_scores(self.extra, extra_sparse, own)
+        names = self.feature_names[len(self.global_names) :]
+        dense, own, sparse = (
+            np.fromiter(map(weights.get, some, repeat(0.0)), np.float64, len(some))
+            for some in (self.unit_names, self.extra_names, names)
+        )
+        units, extras = (rows.matrix(len(names)) if names else None for rows in (self.units.sparse, self.extra_sparse))
+        return (
+            linear_scores(self.X, units, np.concatenate([dense, sparse])),
+            linear_scores(self.extra, extras, np.concatenate([own, sparse])),
+        )
 
     def sum_units(self, unit_scores: F64, hyp_scores: F64 | None = None) -> F64:
         """Hypothesis scores [H]: A F (plus the hypotheses' own)."""
@@ -418,6 +427,15 @@ class NBest:
         order = np.random.default_rng(seed).permutation(len(self))
         folds = np.array_split(order, n_folds)
         return [(np.sort(np.concatenate([*folds[:k], *folds[k + 1 :]])), np.sort(folds[k])) for k in range(n_folds)]
+
+    def blocks_of_sentences(self, n_folds: int) -> list[tuple[I64, I64]]:
+        """The same of n_folds runs of neighbouring sentences.
+
+        Neighbours are often of one document and share its words. Folds that tear documents apart see those words in training,
+        and take for learnt what a new document would not have.
+        """
+        every = np.arange(len(self))
+        return [(np.setdiff1d(every, held_out), held_out) for held_out in np.array_split(every, n_folds)]
 
     # -- equality ----------------------------------------------------------------------------------------------------
 

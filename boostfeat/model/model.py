@@ -19,7 +19,7 @@ from ..core.errors import FormatError, InputError, clip, clip_json, repeated
 from ..core.feature_table import FeatureTable
 from ..core.files import decode, open_output, read_chunks
 from ..core.html import cell, remark, table, title
-from ..core.strict_json import no_constant, parse_json
+from ..core.strict_json import indented, no_constant, parse_json
 from ..trees.tree import Table, Tree
 from .carried import Plan, pack, plan_digest, unpack
 from .levels import LEVELS, Level
@@ -37,6 +37,16 @@ accept_edited: ContextVar[bool] = ContextVar("accept_edited", default=False)
 on_trees: ContextVar[Callable[[int, int], None] | None] = ContextVar("on_trees", default=None)
 
 
+class _Finite(dict[str, float]):
+    """Weights that were looked at: the models of a run's rounds share hundreds of thousands of them."""
+
+    def __init__(self, weights: Mapping[str, float]) -> None:
+        super().__init__(weights)
+        if not np.isfinite(np.fromiter(self.values(), np.float64, len(self))).all():
+            name, weight = next((name, weight) for name, weight in self.items() if not isfinite(weight))
+            raise ValueError(f"weight of {name}: expected a finite number, found {weight}")
+
+
 @dataclass(frozen=True)
 class Model:
     """score(h) = Σ_l λ_l f_l(h) + Σ_m ρ_m Σ_{u in h} h_m(x_u); for level global, h_m is applied to the hypothesis' features."""
@@ -51,9 +61,8 @@ class Model:
     def __post_init__(self) -> None:
         if self.level not in LEVELS:
             raise ValueError(f"level: expected one of {', '.join(LEVELS)}, found {self.level!r}")
-        for name, weight in self.weights.items():
-            if not isfinite(weight):
-                raise ValueError(f"weight of {name}: expected a finite number, found {weight}")
+        if not isinstance(self.weights, _Finite):
+            object.__setattr__(self, "weights", _Finite(self.weights))
 
     @cached_property
     def signature(self) -> str:
@@ -142,7 +151,7 @@ class Model:
     def save(self, path: str | Path) -> None:
         """Write atomically; two models with the same content are the same bytes."""
         with open_output(path) as stream:
-            stream.write(json.dumps(self.to_json(), indent=1, ensure_ascii=False, allow_nan=False).encode() + b"\n")
+            stream.write(indented(self.to_json()).encode() + b"\n")
 
     @classmethod
     def from_json(cls, obj: Any, where: str, *, allow_edited: bool = False) -> Model:

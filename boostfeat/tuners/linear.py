@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, TypeVar
+from itertools import compress, repeat
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 import numpy as np
 from scipy.optimize import minimize
@@ -18,9 +19,7 @@ from ..losses.loss import Loss
 from ..losses.pairs import Pairs, pairs_for, split_pairs
 from ..losses.pairwise import FLOOR, PairwiseLogLoss
 from .options import ProOptions
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_matrix
+from .sparse_sums import SparseSums
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -57,7 +56,7 @@ def fit_pro(
 def linear_problem(nbest: NBest, pairs: Pairs, *, threads: int = 1) -> LinearProblem:
     """The pairs of a list, standardised, to be fitted with one penalty or several."""
     ptr = block_ptr(len(pairs.sent_ptr) - 1)
-    _ = nbest.global_names, nbest.global_sparse  # made once, not in every thread
+    _ = nbest.global_names  # made once, not in every thread
     parts = in_threads(lambda part: LinearPart(nbest, part), split_pairs(pairs, ptr), threads)
 
     def each(method: Callable[Concatenate[LinearPart, P], T], /, *arguments: P.args, **named: P.kwargs) -> list[T]:
@@ -78,6 +77,7 @@ class LinearProblem:
     def __init__(self, each: EachBlock, names: Sequence[str], *, n_dense: int) -> None:
         self._each, self._names, self._n_dense = each, names, n_dense
         self._columns, self.n_pairs = each(LinearPart.columns), sum(each(LinearPart.n_pairs))
+        self._weight = sum(each(LinearPart.weight))
         peak, (squares, told_apart) = np.zeros(len(names)), np.zeros((2, len(names)))
         for at, most in zip(self._columns, each(LinearPart.peak), strict=True):
             peak[at] = np.maximum(peak[at], most)
@@ -85,7 +85,7 @@ class LinearProblem:
             squares[at] += square
             told_apart[at] += count
         rms = np.sqrt(squares / np.maximum(told_apart, 1))
-        each(LinearPart.standardise, rms)
+        each(LinearPart.standardise, peak, rms)
         self._scale = peak * rms
 
     def fit(
@@ -98,7 +98,9 @@ class LinearProblem:
         l2_factors: F64 | None = None,
         frozen: Bool | None = None,
     ) -> LinearFit:
-        """argmin_λ Σ_k log(1 + exp(-z_k)) + l2/2 |λ|²,  z = P G λ: L-BFGS in standardised space, raw weights out.
+        """argmin_λ Σ_k w_k log(1 + exp(-z_k)) + l2/2 |λ|²,  z = P G λ: L-BFGS in standardised space, raw weights out.
+
+        The pairs' weights w are of mean 1 here, whatever their unit: penalties of weighted and plain pairs compare.
 
         A feature's scale is the root mean square of its non-zero differences over the pairs. Over all pairs, it would multiply an
         indicator seen in one pair of 250,000 by 500 and so free it from the penalty; this way an indicator keeps its values, and
@@ -107,10 +109,11 @@ class LinearProblem:
         for features that are ``frozen`` [D + N] there. ``l2_factors`` [D + N] multiply the penalty of single features.
         Sums are over blocks of sentences, one after the other, so that threads do not change them, nor does a cluster.
         """
-        names, scale, n, slope = self._names, self._scale, max(self.n_pairs, 1), np.zeros(len(self._names))
-        given = np.array([init.get(name, 0.0) for name in names]) if init else np.zeros(len(names))
+        names, scale, n, slope = self._names, self._scale, self._weight or 1.0, np.zeros(len(self._names))
+        given = np.fromiter(map(init.get, names, repeat(0.0)), np.float64, len(names)) if init else np.zeros(len(names))
         start = given * scale
         penalty = np.full(len(names), l2) if l2_factors is None else l2 * l2_factors
+        penalty = penalty * (n / max(self.n_pairs, 1))
         bounds = None  # a frozen weight is its own lower and upper bound
         if frozen is not None and frozen.any():
             bounds = np.stack([np.where(frozen, start, -np.inf), np.where(frozen, start, np.inf)], axis=1)
@@ -129,8 +132,9 @@ class LinearProblem:
         raw = np.divide(found.x, scale, out=np.zeros(len(names)), where=scale > 0)
         if bounds is not None:
             raw[frozen] = given[frozen]
+        kept = (np.arange(len(names)) < self._n_dense) | (scale > 0) | (raw != 0)
         return LinearFit(
-            weights={name: float(raw[j]) for j, name in enumerate(names) if j < self._n_dense or scale[j] > 0 or raw[j] != 0},
+            weights=dict(zip(compress(names, kept.tolist()), raw[kept].tolist(), strict=True)),
             loss=sum(value for value, _ in self._each(LinearPart.at, found.x)) / n,
             n_pairs=self.n_pairs,
             n_iter=int(found.get("nit", 0)),  # absent where all weights are frozen
@@ -144,11 +148,9 @@ class LinearPart:
     def __init__(self, nbest: NBest, pairs: Pairs) -> None:
         hyps, at = np.unique(np.stack([pairs.better, pairs.worse]), return_inverse=True)  # the hypotheses some pair uses
         self._better, self._worse = at.reshape(2, len(pairs))
-        self._dense, sparse = nbest.global_rows(hyps), nbest.global_sparse[hyps]
-        active = np.unique(sparse.indices)
-        self._sparse = sparse[:, active]
-        self._columns = np.concatenate([np.arange(self._dense.shape[1]), self._dense.shape[1] + active])
-        self._loss = PairwiseLogLoss(replace(pairs, better=self._better, worse=self._worse), len(hyps))
+        self._dense, self._sparse = nbest.global_rows(hyps), SparseSums(nbest, hyps)
+        self._columns = np.concatenate([np.arange(self._dense.shape[1]), self._dense.shape[1] + self._sparse.columns])
+        self._loss = PairwiseLogLoss(replace(pairs, better=self._better, worse=self._worse), len(hyps), pairs.weight)
 
     def columns(self) -> I64:
         """The features that what follows is about: all dense ones, and the sparse ones that some hypothesis has."""
@@ -157,48 +159,47 @@ class LinearPart:
     def n_pairs(self) -> int:
         return len(self._better)
 
+    def weight(self) -> float:
+        """Σ_k w_k"""
+        return float(self._loss.weight.sum())
+
     def peak(self) -> F64:
-        """The largest absolute value of each feature."""
-        sparse = np.zeros(self._sparse.shape[1])
-        np.maximum.at(sparse, self._sparse.indices, np.abs(self._sparse.data))
-        return np.concatenate([np.abs(self._dense).max(axis=0, initial=0.0), sparse])
+        """The largest absolute value of each feature: of dense ones in a hypothesis, of sparse ones in a unit."""
+        return np.concatenate([np.abs(self._dense).max(axis=0, initial=0.0), self._sparse.peak()])
 
     def squares(self, peak: F64) -> tuple[F64, F64]:
         """Of each feature, divided by its peak of all [D + N]: the sum of squared differences, and how many are not 0."""
-        dense, sparse = self._divide(peak)
-        squares, counts = np.zeros((2, len(self._columns)))
-        d, n = dense.shape[1], sparse.shape[1]
-        for k in range(0, len(self._better), CHUNK):
-            better, worse = self._better[k : k + CHUNK], self._worse[k : k + CHUNK]
-            diff = dense[better] - dense[worse]
-            diff[np.abs(diff) <= FLOOR] = 0.0
-            squares[:d] += np.einsum("kd,kd->d", diff, diff)
-            counts[:d] += np.count_nonzero(diff, axis=0)
-            if n:  # the differences of sparse features are never made dense
-                apart = sparse[better] - sparse[worse]
-                tells = np.abs(apart.data) > FLOOR
-                squares[d:] += np.bincount(apart.indices[tells], apart.data[tells] ** 2, minlength=n)
-                counts[d:] += np.bincount(apart.indices[tells], minlength=n)
-        return squares, counts
-
-    def standardise(self, rms: F64) -> None:
-        """Divide by the root mean square of all; a feature that no pair tells apart becomes 0."""
-        self._divide(np.where(rms > 0, rms, np.inf))
-
-    def _divide(self, by: F64) -> tuple[F64, csr_matrix]:
-        own = np.where(by > 0, by, 1.0)[self._columns]
+        own = _or_one(peak)[self._columns]
         d = self._dense.shape[1]
         self._dense /= own[:d]
-        self._sparse.data /= own[d:][self._sparse.indices]
-        return self._dense, self._sparse
+        squares, counts = np.zeros((2, d))
+        for k in range(0, len(self._better), CHUNK):
+            diff = self._dense[self._better[k : k + CHUNK]] - self._dense[self._worse[k : k + CHUNK]]
+            diff[np.abs(diff) <= FLOOR] = 0.0
+            squares += np.einsum("kd,kd->d", diff, diff)
+            counts += np.count_nonzero(diff, axis=0)
+        of_sparse = self._sparse.squares(self._better, self._worse, own[d:])
+        return np.concatenate([squares, of_sparse[0]]), np.concatenate([counts, of_sparse[1]])
+
+    def standardise(self, peak: F64, rms: F64) -> None:
+        """Divide by the root mean square of all; a feature that no pair tells apart becomes 0."""
+        own = np.where(rms > 0, rms, np.inf)[self._columns]
+        d = self._dense.shape[1]
+        self._dense /= own[:d]  # which were divided by their peaks already
+        self._scale = (_or_one(peak)[self._columns] * own)[d:]
 
     def at(self, w: F64) -> tuple[float, F64]:
         """Ψ at the weights w [D + N] of standardised features, and its gradient in those of its columns."""
-        return objective(w[self._columns], self._dense, self._sparse, self._loss)
+        return objective(w[self._columns], self._dense, self._sparse, self._scale, self._loss)
 
 
-def objective(w: F64, dense: F64, sparse: csr_matrix, loss: Loss) -> tuple[float, F64]:
-    """Ψ(G w) and its gradient G' dΨ/dscores, hypotheses with features [U, D] and [U, N] and weights [D + N]."""
-    scores = linear_scores(dense, sparse, w)
+def _or_one(peak: F64) -> F64:
+    return np.where(peak > 0, peak, 1.0)
+
+
+def objective(w: F64, dense: F64, sparse: SparseSums, scale: F64, loss: Loss) -> tuple[float, F64]:
+    """Ψ(G w) and its gradient G' dΨ/dscores: U hypotheses, weights [D + C], G = [dense [U, D] | sparse [U, C] / scale [C]]."""
+    d = dense.shape[1]
+    scores = sparse.add_scores(w[d:] / scale, linear_scores(dense, None, w[:d]))
     g = loss.gradient(scores)
-    return loss.value(scores), np.concatenate([np.einsum("hd,h->d", dense, g), sparse.T @ g])
+    return loss.value(scores), np.concatenate([np.einsum("hd,h->d", dense, g), sparse.gradient(g) / scale])

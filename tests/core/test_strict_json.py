@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
+import json
 
-from boostfeat.core.strict_json import find_nul, finite, no_constant, parse_json, read_json, write_json
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from boostfeat.core.strict_json import find_nul, finite, indented, no_constant, parse_json, read_json, write_json
 
 pytestmark = pytest.mark.quick
 
@@ -57,3 +61,18 @@ def test_files(tmp_path):
     for other in ("[1]", "{"):
         path.write_text(other)
         assert read_json(path) is None
+
+
+scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
+keys = st.text() | st.integers() | st.booleans()
+
+
+@given(st.recursive(scalars, lambda inner: st.lists(inner) | st.dictionaries(keys, inner) | st.tuples(inner, inner)))
+def test_indented_text_is_that_of_python(value):
+    assert indented(value) == json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)
+
+
+@pytest.mark.parametrize("value", [float("nan"), {"a": float("inf")}, [[{"a": [1.0, -float("inf")]}]]])
+def test_no_text_for_what_is_no_number(value):
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        indented(value)

@@ -23,6 +23,7 @@ from boostfeat.losses.pairwise import PairwiseLogLoss
 from boostfeat.metrics.bleu import corpus_bleu, sum_stats
 from boostfeat.tuners.linear import fit_pro, linear_problem, objective
 from boostfeat.tuners.options import ProOptions
+from boostfeat.tuners.sparse_sums import SparseSums
 
 pytestmark = pytest.mark.quick
 
@@ -84,9 +85,9 @@ def test_equals_logistic_regression_on_standardised_differences(planted, l2):
 
 def test_gradient_by_finite_differences(planted):
     x, pairs, _, scale = planted
-    loss = PairwiseLogLoss(pairs, len(x))
-    at, parts = np.random.default_rng(2).normal(size=D), ((x / scale)[:, :2], sparse.csr_matrix((x / scale)[:, 2:]))
-    value, gradient = (lambda w, k=k: objective(w, *parts, loss)[k] for k in (0, 1))
+    loss, rare = PairwiseLogLoss(pairs, len(x)), container(x[:, :0], sparse.csr_matrix(x[:, 2:]))
+    at, sums = np.random.default_rng(2).normal(size=D), SparseSums(rare, np.arange(len(x)))
+    value, gradient = (lambda w, k=k: objective(w, (x / scale)[:, :2], sums, scale[2:], loss)[k] for k in (0, 1))
     assert check_grad(value, gradient, at) < 1e-5 * np.linalg.norm(gradient(at))  # forward differences, step √eps
 
 
