@@ -344,7 +344,7 @@ def test_help(boostfeat):
         (["--systems", "base/boost-local:round"], "system 'base/boost-local:round': expected one of constant, linear"),
         (["--systems", "huge/pro"], "unknown features of 'huge/pro' 'huge': expected one of base, large"),
         (["--systems", ","], "--systems: expected names separated by commas, found none"),
-        (["--search", "luck"], "unknown search 'luck': expected one of grid, halving, none"),
+        (["--search", "luck"], "unknown search 'luck': expected one of grid, halving, folds, none"),
         (["--metric", "meteor"], "unknown metric 'meteor': expected one of bleu, bleu-sbp"),
         (["--systems", "decoder", "--baseline", "x"], "--baseline: expected one of the compared systems (decoder), found 'x'"),
         (["--runs", "0"], "--runs"),

@@ -63,7 +63,10 @@ def test_recipes_leaves_and_options_go_together():
     ("name", "message"),
     [
         ("base/mira:soup", "expected one of paper, lu-pb, lu-mc"),
-        ("base/mira:frob=1", ".* or NAME=VALUE of c, k, oracle, prediction, epochs.*pick, init after ':', found 'frob=1'"),
+        (
+            "base/mira:frob=1",
+            ".* or NAME=VALUE of c, k, oracle, prediction, epochs.*pick, init, online after ':', found 'frob=1'",
+        ),
         ("base/mira:c=-1", "c: expected a number above 0, found -1"),
         ("base/mira:c=much", "c: expected float, found 'much'"),
         ("base/mira:oracle=soup", "unknown oracle 'soup': expected one of lu, hope, max-bleu"),
