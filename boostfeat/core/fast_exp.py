@@ -61,7 +61,7 @@ _ODD = tuple(2 / (2 * k + 1) for k in range(17))
 
 @kernel(fastmath={"contract"})
 def log1p_unit(x, out):  # type: ignore[no-untyped-def]
-    """OUT out[n] = log(1 + x) for 0 <= x <= 1, to two units in the last place: 2 artanh(s), s = x / (2 + x), by its series."""
+    """OUT out[n] = log(1 + x) for 0 <= x <= 1, to three units in the last place: 2 artanh(s), s = x / (2 + x), by its series."""
     for k in range(len(x)):
         s = x[k] / (2.0 + x[k])
         t = s * s

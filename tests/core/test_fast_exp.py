@@ -22,9 +22,9 @@ def test_exp_nonpositive_is_exact_to_the_last_place():
 
 
 def test_log1p_of_what_an_exponential_can_be():
-    """Against numpy's, to two units in the last place, from 1 down to the smallest numbers."""
+    """Against numpy's, to three units in the last place, from 1 down to the smallest numbers."""
     x = np.concatenate([[0.0, 1.0, 1e-308], np.logspace(-300, 0, 20_000), np.random.default_rng(0).uniform(0, 1, 50_000)])
     out = np.empty(len(x))
     log1p_unit(x, out)
     expected = np.log1p(x)
-    assert (np.abs(out - expected) <= 2 * np.spacing(expected)).all()
+    assert (np.abs(out - expected) <= 3 * np.spacing(expected)).all()
