@@ -13,9 +13,11 @@ import pytest
 from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat.cli import run as run_command
+from boostfeat.core.kernels import Twins
 from boostfeat.lists.nbest import NBest
 
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # LightGBM's threads wait without burning the cores that others need
+Twins.numba_is_loaded = True  # tests are of kernels; test_kernels.py compares their twins with them
 REAL = Path(os.environ.get("BOOSTFEAT_REAL_DATA", Path(__file__).parents[2] / "shared" / "real"))
 
 

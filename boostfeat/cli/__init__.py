@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import importlib
 import os
 import signal
 import sys
@@ -12,27 +13,22 @@ from typing import Any, TextIO
 import typer
 from typer.core import TyperGroup
 
-from ..boosting.options import GONE
 from ..core.errors import CANNOT_WRITE, NO_MEMORY, NO_MEMORY_TO_LOAD, InputError, is_out_of_memory, plain
 from ..core.options import OptionError
-from . import (
-    compare,
-    decode,
-    demo,
-    doctor,
-    explain,
-    export,
-    featurize,
-    join,
-    lists,
-    loop,
-    models,
-    replicate,
-    report,
-    rescore,
-    tune,
-)
-from . import induce as learn
+from .plain_values import take_plain_values
+
+COMMANDS = {  # in the order of the help; each with its module, which is imported and made flags of when it is called
+    **dict.fromkeys(("import", "info", "convert", "rerank", "score"), "lists"),
+    "join": "join",
+    **dict.fromkeys(("featurize", "templates"), "featurize"),
+    "tune": "tune",
+    "induce": "induce",
+    **dict.fromkeys(("augment", "show"), "models"),
+    **{
+        name: name
+        for name in ("explain", "decode", "loop", "compare", "replicate", "export", "rescore", "report", "demo", "doctor")
+    },
+}
 
 
 class Ended(BaseException):  # not an Exception: nothing on the way up may take it for an error
@@ -48,6 +44,9 @@ class Terminated(KeyboardInterrupt):
 
 
 class _Commands(TyperGroup):
+    def get_params(self, ctx: Any) -> list[Any]:
+        return take_plain_values(super().get_params(ctx))
+
     def invoke(self, ctx: Any) -> Any:
         """Typer has ends of its own for these, without a line."""
         try:
@@ -62,48 +61,46 @@ class _Commands(TyperGroup):
             raise
 
 
-app = typer.Typer(
-    name="boostfeat",
-    cls=_Commands,
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    help="Rerank n-best lists with gradient-boosted local features, beside the classic tuners.",
-)
-_MODULES = (
-    lists,
-    join,
-    featurize,
-    tune,
-    learn,
-    models,
-    explain,
-    decode,
-    loop,
-    compare,
-    replicate,
-    export,
-    rescore,
-    report,
-    demo,
-    doctor,
-)
-for module in _MODULES:
-    module.register(app)
-
-# typer has the class of all usage errors (unknown option, missing argument, bad value) only as this one's base
-_UsageError: Any = typer.BadParameter.__mro__[1]
+def make_app(name: str | None = None) -> typer.Typer:
+    """The program, with this command or with all of them."""
+    app = typer.Typer(
+        name="boostfeat",
+        cls=_Commands,
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        help="Rerank n-best lists with gradient-boosted local features, beside the classic tuners.",
+    )
+    app.callback(invoke_without_command=True)(_version)
+    for module in dict.fromkeys(COMMANDS.values() if name is None else [COMMANDS[name]]):
+        importlib.import_module(f".{module}", __name__).register(app)
+    if name is not None:
+        app.registered_commands = [command for command in app.registered_commands if _name(command) == name]
+    return app
 
 
-@app.callback(invoke_without_command=True)
+def _name(command: Any) -> str:
+    return command.name or command.callback.__name__
+
+
 def _version(version: bool = typer.Option(False, "--version", help="Show the version and exit.")) -> None:
     if version:
         from .. import __version__
 
         print(__version__)
         raise typer.Exit
+
+
+def __getattr__(name: str) -> Any:
+    if name == "app":
+        return make_app()
+    raise AttributeError(name)
+
+
+# typer has the class of all usage errors (unknown option, missing argument, bad value) only as this one's base
+_UsageError: Any = typer.BadParameter.__mro__[1]
 
 
 def main() -> None:
@@ -130,7 +127,9 @@ def main() -> None:
 def run() -> int:
     """Run the command of sys.argv and return its exit code."""
     try:
-        result = app(standalone_mode=False)
+        name = sys.argv[1] if len(sys.argv) > 1 else ""
+        alone = name in COMMANDS and name != "demo"  # which runs the others
+        result = make_app(name if alone else None)(standalone_mode=False)
         sys.stdout.flush()
         if result == 128 + signal.SIGINT and _signals:  # while typer was at its own work, and without a line
             return _fail(*_interruption(KeyboardInterrupt()))
@@ -138,6 +137,8 @@ def run() -> int:
     except _UsageError as error:
         command = error.ctx.command_path if getattr(error, "ctx", None) else "boostfeat"
         flag = getattr(error, "option_name", "")
+        from ..boosting.options import GONE
+
         if flag.strip("-").replace("-", "_").removeprefix("no_") in GONE:
             return _fail(f"{command}: {flag}: expected none, found one of release 0.1 that did not help; leave it out")
         return _fail(f"{command}: {error.format_message().rstrip('.')}; see '{command} --help'".replace("\n", " "))

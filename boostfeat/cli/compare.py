@@ -13,10 +13,12 @@ import typer
 from ..compare.options import CompareOptions
 from ..core.text_table import table
 from ..features.options import ResourceFiles
-from .common import AllowMissing, Store, emit, progress, say
+from .common import AllowMissing, Store, emit, say
 from .flags import Given, add
 
 if TYPE_CHECKING:
+    from rich.live import Live
+
     from ..compare.table import Results
 
 
@@ -48,7 +50,7 @@ def compare(
 ) -> None:
     """Train systems on LIST, choose on --select, report on --test: a table with significance.
 
-    Interrupted and started again, it goes on from the systems that are finished.
+    Interrupted and started again, it goes on from what is finished; what a run in a folder beside it has fitted is taken over.
 
     \b
     Example:
@@ -95,25 +97,61 @@ def compared(
     """The results of a comparison that says how far it is."""
     from ..compare.runner import compare as run_comparison
 
-    with progress("comparing", quiet=quiet) as bar:
-        steps = 0
-
-        def report(note: str) -> None:
-            nonlocal steps
-            steps += 1
-            bar.update(steps, None, note)
-            if not sys.stderr.isatty():
-                say(note, quiet=quiet)
-
-        def warn(line: str) -> None:
-            say(f"warning: {line}", quiet=quiet)
-
+    with Board(quiet=quiet) as board:
         try:
             how: dict[str, Any] = {"threads": threads, "force": force, "allow_missing": allow_missing, "files": files}
-            return run_comparison(paths, output, options, **how, report=report, warn=warn)
+            return run_comparison(paths, output, options, **how, report=board.report, warn=board.warn, watch=board.watch)
         except KeyboardInterrupt as error:
-            error.args = (f"{output} keeps the finished systems; the same command goes on from there",)
+            error.args = (f"{output} keeps what is finished; the same command goes on from there",)
             raise
+
+
+class Board:
+    """How far a comparison is: on a terminal a table that follows it, elsewhere a line for each system that is trained."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self.quiet, self._rows = quiet, dict[str, list[str]]()
+        self._live: Live | None = None
+        self._shown = not quiet and sys.stderr.isatty()
+
+    def __enter__(self) -> Board:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def report(self, note: str) -> None:
+        name, colon, text = note.partition(": ")
+        if self._shown and colon and name in self._rows:
+            self._rows[name][1] = text
+        elif self._shown:
+            self._rows.setdefault("", ["", ""])[1] = note
+        else:
+            say(note, quiet=self.quiet)
+        self._draw()
+
+    def warn(self, line: str) -> None:
+        say(f"warning: {line}", quiet=self.quiet)
+
+    def watch(self, name: str, done: int, total: int, result: object) -> None:
+        self._rows.setdefault(name, ["", ""])[0] = f"{done} of {total}" if total else ""
+        self._draw()
+
+    def _draw(self) -> None:
+        if not self._shown:
+            return
+        from rich.console import Console
+        from rich.live import Live
+        from rich.table import Table
+
+        drawn = Table("system", "done", "", box=None, pad_edge=False)
+        for name in sorted(self._rows, key=lambda name: name == ""):
+            drawn.add_row(name, *self._rows[name])
+        if self._live is None:
+            self._live = Live(console=Console(stderr=True), transient=True, refresh_per_second=4)
+            self._live.start()
+        self._live.update(drawn)
 
 
 def test_lists(paths: Sequence[str]) -> dict[str, str]:

@@ -24,6 +24,7 @@ from ..core.errors import InputError
 from ..core.options import MOST, Option, OptionError, changed, default_text, options_of, titled
 from .common import ALL_CORES, AllowEdited, AsJson, Force, Quiet, Seed, Threads, at_work, edited_models
 from .outputs import Command
+from .plain_values import take_plain_values
 
 COMMON = {"seed": (Seed, 0), "threads": (Threads, ALL_CORES), "quiet": (Quiet, False), "as_json": (AsJson, False)}
 MODELS = {"model", "init", "weights"}  # what parameters of commands are called that name models
@@ -233,6 +234,9 @@ HelpAll = Annotated[
 
 class _Command(Command):
     more: More | None = None
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return take_plain_values(super().get_params(ctx))
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Flags under the headings that they declare, in the order of the signature."""

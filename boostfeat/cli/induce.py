@@ -114,8 +114,8 @@ def induce(
     dev = read_store(store)
     held_out = read_store(select) if select else None
     check_lists({"LIST": dev, "--select": held_out}, allow_missing=allow_missing, quiet=quiet)
-    if graphs and templates:
-        raise InputError("--templates: expected none with --graphs, found both; featurize the list and give --graph-vocab")
+    if templates not in (None, "none") and taken.vocab:
+        raise InputError(f"--vocab {taken.vocab}: expected none with --templates, found both; leave one out")
     told = templates or graphs or where.is_dask or start or recipe == "paper"
     if not told and (templates := templates_that_pay(dev, static_only=static_only)):
         say(f"templates: {templates} (--templates none: the features of the list alone)", quiet=quiet)
@@ -127,7 +127,7 @@ def induce(
     if static_only or options.tree_features:
         options = replace(options, tree_features=_tree_features(dev, options.tree_features, static_only=static_only))
     if graphs:
-        taken = replace(taken, paths=tuple(graphs), names=core_names(names))
+        taken = replace(taken, paths=tuple(graphs), names=core_names(names), plan=plan)
         dev = _grown(dev, held_out, options, taken, start, seed=seed, threads=threads, quiet=quiet)
     fit = _Fit(store, dev, held_out, options, output, where, start, so_far, plan, seed, threads, quiet)
     model = carrying(fit.run(), plan)

@@ -89,7 +89,7 @@ def kernels_used() -> dict[str, int]:
     """Of the kernels that have run in this process: how many were compiled, and how many came from the cache."""
     from ..core.kernels import KERNELS
 
-    found = [kernel.compiled().stats for kernel in KERNELS if kernel.was_called]
+    found = [kernel.compiled().stats for kernel in KERNELS if kernel.was_compiled]
     return {
         "compiled": sum(sum(s.cache_misses.values()) for s in found),
         "loaded": sum(sum(s.cache_hits.values()) for s in found),

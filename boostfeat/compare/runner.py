@@ -1,8 +1,8 @@
 """Systems side by side [TA13 Table 2]: trained on dev, chosen on select, reported on test, with significance, in a folder.
 
-First every system is trained and its choices are fixed, each in a process of its own and kept as soon as it is done; only then
-are the test lists opened, if there are any: an ablation needs none, and reports on select. What the folder holds is listed at
-``Folder``.
+First every system is trained and its choices are fixed, by workers that share all fits of all systems; each is kept as soon as
+it is done. Only then are the test lists opened, if there are any: an ablation needs none, and reports on select. What the folder
+holds is listed at ``Folder``.
 """
 
 from __future__ import annotations
@@ -12,10 +12,8 @@ import json
 import os
 import platform
 import shlex
-import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
-from functools import partial
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -23,50 +21,43 @@ from typing import Any
 import numpy as np
 
 from .. import __version__
-from ..boosting.first_gradient import first_gradient
-from ..core.arrays import I64, Array
+from ..core.arrays import Array
 from ..core.digests import digest
 from ..core.errors import InputError, clip_json, refuse_newer
 from ..core.files import cannot_read, only_writer, open_output
-from ..core.processes import in_child, in_children
+from ..core.processes import Workers, peak_mb
 from ..core.strict_json import read_json, write_json
-from ..features import TEMPLATES, FeaturePlan, Posterior, Template
+from ..features import TEMPLATES, FeaturePlan, Template
 from ..features.carried import FeatureMaker, carrying
 from ..features.groups import feature_kinds
 from ..features.options import ResourceFiles
 from ..lists.agreement import check_agreement, shared_sentences
-from ..lists.choices import Scorer, decoder_choice, oracle_choice
+from ..lists.choices import Scorer
 from ..lists.learnable import range_warnings
 from ..lists.nbest import NBest
-from ..lists.store import read_store, write_store
-from ..metrics.bleu import HYP_LEN, REF_LEN, brevity_penalty, sum_stats
-from ..metrics.metric import Metric, metric_of, metrics_of
+from ..lists.store import read_store
+from ..metrics.metric import metric_of, shown
 from ..metrics.significance import SEED, exact_sums
 from ..model.model import Model
-from ..tuners.linear import fit_pro
+from .fits import VERSIONS, KeptFits
 from .options import CompareOptions
+from .schedule import AnyPlan, Schedule, Watch
 from .systems import (
-    FitOptions,
+    Fit,
+    Found,
+    Plan,
     Report,
     System,
     ablation_systems,
     boost_options,
-    choose,
-    fit,
     parse_systems,
-    search,
+    search_plan,
     stages,
 )
 from .table import Results, Rows, latex_table, markdown_table, reported_lists, tabulate
+from .tasks import FeatureTask, FitTask, ScoreTask, fit_options, reported
 
 VERSION = 1
-ALWAYS = ("bleu", "bleu-sbp")  # where there are references
-METRICS = (*ALWAYS, "chrf", "ter")  # where nothing is said
-VERSIONS = ("numpy", "scipy", "lightgbm", "sacrebleu", "numba")
-
-
-def fit_options(options: CompareOptions, *, threads: int = 1) -> FitOptions:
-    return FitOptions(options.search, options.metric, options.gain, options.rounds, options.seed, threads)
 
 
 def all_systems(options: CompareOptions, registry: Mapping[str, Template] = TEMPLATES) -> tuple[System, ...]:
@@ -77,18 +68,10 @@ def all_systems(options: CompareOptions, registry: Mapping[str, Template] = TEMP
     return tuple({system.name: system for system in (*named, *ablation_systems())}.values())
 
 
-def reported(options: CompareOptions, nbest: NBest) -> list[Metric]:
-    """The metrics that are reported of a list, the one that chooses included."""
-    names = [*(ALWAYS if nbest.has_stats else ()), options.metric]
-    if options.metrics is None:
-        names += [*(METRICS if nbest.has_stats else ()), *nbest.quality.names]
-    return list({m.name: m for m in metrics_of([*names, *(options.metrics or "").split(",")], nbest)}.values())
-
-
 @dataclass(frozen=True)
 class Folder:
     """RUN/: results.json, config.json, table.md, table.tex; models/ and choices/ of each system and run (see ``named``);
-    systems/, what is finished; features/, the lists with other features than base.
+    systems/, what is finished; fits/, every fit of a search; features/, the lists with other features than base.
     """
 
     path: Path
@@ -114,6 +97,15 @@ class Folder:
 
     def list_of(self, feature_set: str, which: str, inputs: Mapping[str, Any]) -> str:
         return inputs[which]["path"] if feature_set == "base" else str(self.path / "features" / feature_set / f"{which}.nbest")
+
+    def made_from(self, feature_set: str, which: str, inputs: Mapping[str, Any], options: CompareOptions) -> dict[str, Any]:
+        """What a list with these features depends on."""
+        if feature_set == "base":
+            return {"inputs": [inputs[which]["sha256"]]}
+        what = {"inputs": [inputs[w]["sha256"] for w in ("dev", which)], "seed": options.seed, "version": __version__}
+        what |= {} if options.gain == "bleu" else {"gain": options.gain}
+        what |= {} if options.min_count is None else {"min_count": options.min_count}
+        return {**what, **self.digests(feature_set)}
 
     def make(self) -> None:
         try:
@@ -148,14 +140,17 @@ def compare(
     files: ResourceFiles | None = None,
     report: Report = lambda note: None,
     warn: Report = lambda note: None,
+    watch: Watch = lambda name, done, total, result: None,
 ) -> Results:
     """Compare systems on the lists dev, select and, if they are given, test, test2, ... (``paths``); write ``run`` and return its
     results.json.
 
-    Called again on the same folder it goes on from the systems that are finished. Systems run in processes of their own, so a
-    script that calls this needs the usual ``if __name__ == "__main__"``. ``warn`` gets a line for each feature that is left out,
-    and for what else a reader of the table should know. The lists have to have the same features (or ``allow_missing``), and
-    not the same sentences (or ``force``). ``files`` are those that templates of systems such as large/pro read.
+    Called again on the same folder it goes on from the fits that are done; those of runs beside it are taken over. As many
+    processes as ``threads`` share the work, so a script that calls this needs the usual ``if __name__ == "__main__"``;
+    results do not depend on how many. ``watch`` hears how many tasks of each system are done, of those asked for. ``warn`` gets
+    a line for each feature that is left out, and for what else a reader of the table should know. The lists have to have the
+    same features (or ``allow_missing``), and not the same sentences (or ``force``). ``files`` are those that templates of
+    systems such as large/pro read.
     """
     options, folder = options or CompareOptions(), Folder(Path(run), files or ResourceFiles())
     systems = all_systems(options, FeatureMaker(folder.files).registry)
@@ -169,7 +164,9 @@ def compare(
     inputs = {which: _describe(paths[which], options) for which in ("dev", "select", *reported_lists(paths)) if which in paths}
     _check_together({which: inputs[which]["path"] for which in inputs}, allow_missing=allow_missing, force=force, warn=warn)
     with only_writer(folder.path):
-        return _compared(folder, systems, paths, inputs, options, threads=threads, force=force, report=report, warn=warn)
+        return _compared(
+            folder, systems, paths, inputs, options, threads=threads, force=force, report=report, warn=warn, watch=watch
+        )
 
 
 def _check_together(paths: Mapping[str, str], *, allow_missing: bool, force: bool, warn: Report) -> None:
@@ -197,6 +194,7 @@ def _compared(
     force: bool,
     report: Report,
     warn: Report,
+    watch: Watch,
 ) -> Results:
     """Train, score and test the systems, in a folder that is ours."""
     folder.make()
@@ -206,28 +204,12 @@ def _compared(
         states[system.name] = folder.finished(system, made_from, force=force) or {"made_from": made_from}
     config = _config(paths, inputs, systems, folder, options)
     write_json(folder.path / "config.json", config)
-    looked_at: set[str] = set()
-    left_out: dict[str, str] = {}
-    for system in systems:
-        state = states[system.name]
-        if "chosen" in state:
-            report(f"{system.name}: finished already")
-            continue
-        lists = {w: _prepared(folder, system.feature_set, w, inputs, options, threads, report) for w in ("dev", "select")}
-        if system.method != "decoder" and lists["dev"] not in looked_at:
-            looked_at.add(lists["dev"])
-            new = range_warnings(read_store(lists["dev"]), left_out)
-            left_out |= new
-            for line in new.values():
-                warn(line)
-        state.update(_named_errors(system, _train, folder, system, lists, options, threads, report=report))
-        write_json(folder.named("systems", system), state)
-        report(f"{system.name}: trained in {state['seconds']:.1f} s")
-    wanted = set(config["signatures"])
-    todo = [s for s in systems if not _scored(states[s.name], wanted) or not folder.named("choices", s).exists()]
-    if todo:
-        report(f"scoring {', '.join(s.name for s in todo)}")
-        _score_all(folder, todo, states, inputs, options, threads, report)
+    with Workers(max(1, threads)) as workers:
+        _train_all(folder, systems, states, inputs, options, workers, report=report, warn=warn, watch=watch)
+        wanted = set(config["signatures"])
+        todo = [s for s in systems if not _scored(states[s.name], wanted) or not folder.named("choices", s).exists()]
+        if todo:
+            _score_all(folder, todo, states, inputs, options, workers, report=report, watch=watch)
     report("significance")
     rows = {which: _choice_rows(folder, systems, states, which, inputs, options) for which in reported_lists(inputs)}
     how: dict[str, Any] = {"metric": options.metric, "baseline": options.baseline}
@@ -253,45 +235,113 @@ def note_same_models(folder: Folder, results: Results) -> None:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Training: in a child process, with dev and select only
+# Training: by workers, with dev and select only
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _train(
-    folder: Folder, system: System, lists: Mapping[str, str], options: CompareOptions, threads: int, *, report: Report
-) -> dict[str, Any]:
-    """Search, fit the further runs, save the models."""
-    dev, select = read_store(lists["dev"]), read_store(lists["select"])
-    started = time.monotonic()
+def _train_all(
+    folder: Folder,
+    systems: Sequence[System],
+    states: dict[str, dict[str, Any]],
+    inputs: Mapping[str, Any],
+    options: CompareOptions,
+    workers: Workers,
+    *,
+    report: Report,
+    warn: Report,
+    watch: Watch,
+) -> None:
+    """Train the systems that are not finished, all together; keep each as soon as it is done."""
+    kept, said = KeptFits.of(folder.path), dict[str, str]()
+    plans: dict[str, AnyPlan] = {}
+
+    def training(system: System) -> AnyPlan:
+        state = yield from _training(folder, system, inputs, options, kept, said, warn)
+        states[system.name] |= state
+        write_json(folder.named("systems", system), states[system.name])
+        report(_trained(system, state, options.metric))
+
+    for system in systems:
+        if "chosen" in states[system.name]:
+            report(f"{system.name}: finished already")
+            watch(system.name, 0, 0, None)
+        else:
+            plans[system.name] = training(system)
+    workers.run(Schedule(plans, workers.size, watch), report=report)
+
+
+def _trained(system: System, state: Mapping[str, Any], metric: str) -> str:
+    """A line of what came of a system."""
+    if not state["tried"]:
+        return f"{system.name}: nothing to train"
+    best = state["chosen_by"]
+    many = len(state["tried"])
+    fits = f"{many} fits, {state['search_seconds']:.1f} s" if many > 1 else f"{state['search_seconds']:.1f} s"
+    return f"{system.name}: {shown(metric)} {best:.2f} on select ({fits})"
+
+
+def _training(
+    folder: Folder, system: System, inputs: Any, options: CompareOptions, kept: KeptFits, said: dict[str, str], warn: Report
+) -> AnyPlan:
+    """The plan that trains a system: its features, its search, its further runs. Gives what is kept of it."""
+    lists: dict[str, str] = {}
+    for which in ("dev", "select"):
+        (lists[which],) = yield [_featurized(folder, system.feature_set, which, inputs, options)]
+    dev = read_store(lists["dev"])
     if system.method == "decoder":
         features = len(dev.global_names) + len(dev.sparse_names)
-        return {"chosen": {}, "tried": [], "models": [], "features": features, "trees": 0, "seconds": 0.0, "search_seconds": 0.0}
-    fitting = fit_options(options, threads=threads)
-    found = search(system, dev, select, fitting, lambda note: report(f"{system.name}: {note}"))
-    models, chosen_seconds = [found.model], [found.seconds]
-    for r in range(1, options.runs):
-        began = time.monotonic()
-        models.append(fit(system, dev, select, found.params, replace(fitting, seed=options.seed + r)))
-        chosen_seconds.append(time.monotonic() - began)
-        report(f"{system.name}: run {r + 1} of {options.runs}")
-    seconds = time.monotonic() - started
+        nothing = {"seconds": 0.0, "search_seconds": 0.0, "peak_mb": round(peak_mb(), 1)}
+        return {"chosen": {}, "tried": [], "models": [], "features": features, "trees": 0, **nothing}
+    new = range_warnings(dev, said)
+    said |= new
+    for line in new.values():
+        warn(line)
+    made = {which: folder.made_from(system.feature_set, which, inputs, options) for which in lists}
+    lists_from = {"features": system.feature_set, **made}
+    fitting = fit_options(options)
+    sign = metric_of(options.metric, read_store(lists["select"])).sign
+    found: Found = yield from _tasks(
+        search_plan(system, fitting, sign=sign, runs=options.runs),
+        lambda fit: FitTask(fit, lists, lists_from, fitting, kept),
+    )
     plan = None
     if system.feature_set != "base":
         plan = FeaturePlan.load(Path(lists["dev"]).with_name("vocab.json"))
+    models = [found.model, *(fitted.model for fitted in found.more)]
     for r, model in enumerate(models):
         carrying(model, plan).save(folder.named("models", system, r))
     first = found.model
     return {
         "chosen": {**found.params, **({"rounds": len(first.trees)} if system.level else {})},
         "tried": found.tried,
+        "chosen_by": found.select,
         "models": [str(folder.named("models", system, r).relative_to(folder.path)) for r in range(len(models))],
         "features": sum(w != 0 for w in first.weights.values()) + len(first.trees),
         "trees": len(first.trees),
         "active": active_features(first, dev),
         "epochs": len(first.history),
-        "seconds": round(float(np.mean(chosen_seconds)), 3),
-        "search_seconds": round(seconds, 3),
+        "seconds": round(found.seconds, 3),
+        "search_seconds": round(found.search_seconds, 3),
+        "peak_mb": round(found.peak_mb, 1),
     }
+
+
+def _tasks(plan: Plan, task_of: Callable[[Fit], FitTask]) -> Generator[list[FitTask], list[Any], Found]:
+    """A plan that asks for fits as one that asks for tasks."""
+    answer: list[Any] | None = None
+    while True:
+        try:
+            fits = next(plan) if answer is None else plan.send(answer)
+        except StopIteration as end:
+            found: Found = end.value
+            return found
+        answer = yield [task_of(fit) for fit in fits]
+
+
+def _featurized(folder: Folder, feature_set: str, which: str, inputs: Any, options: CompareOptions) -> FeatureTask:
+    path = folder.list_of(feature_set, which, inputs)
+    made_from = folder.made_from(feature_set, which, inputs, options)
+    return FeatureTask(feature_set, which, inputs[which]["path"], path, made_from, options, folder.files)
 
 
 def active_features(model: Model, nbest: NBest) -> dict[str, int]:
@@ -305,64 +355,6 @@ def active_features(model: Model, nbest: NBest) -> dict[str, int]:
     return out
 
 
-def _named_errors(system: System, job: Callable[..., Any], *args: Any, report: Report) -> dict[str, Any]:
-    try:
-        result, peak_mb = in_child(job, *args, report=report)
-    except InputError as error:
-        raise InputError(f"{system.name}: {error}") from None
-    return {**result, "peak_mb": round(peak_mb, 1)}
-
-
-def _prepared(
-    folder: Folder, feature_set: str, which: str, inputs: Any, options: CompareOptions, threads: int, report: Report
-) -> str:
-    """The path of a list with this set of features, which is made where it is not there yet."""
-    path = folder.list_of(feature_set, which, inputs)
-    if feature_set == "base":
-        return path
-    mark = Path(path).with_suffix(".json")
-    made_from = {"inputs": [inputs[w]["sha256"] for w in ("dev", which)], "seed": options.seed, "version": __version__}
-    made_from |= {} if options.gain == "bleu" else {"gain": options.gain}
-    made_from |= {} if options.min_count is None else {"min_count": options.min_count}
-    made_from |= folder.digests(feature_set)
-    if not (Path(path).exists() and read_json(mark) == made_from):
-        report(f"{feature_set}: features of {which}")
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        how = (feature_set, which, options.seed, threads, options.gain, options.min_count, folder.files)
-        in_child(write_featurized, inputs[which]["path"], path, *how, report=report)
-        write_json(mark, made_from)
-    return path
-
-
-def write_featurized(
-    source: str,
-    path: str,
-    feature_set: str,
-    which: str,
-    seed: int,
-    threads: int,
-    gain: str = "bleu",
-    min_count: int | None = None,
-    files: ResourceFiles = ResourceFiles(),  # noqa: B008 (frozen)
-    *,
-    report: Report,
-) -> None:
-    """dev teaches the vocab, which gives the other lists the same columns."""
-    vocab, nbest = Path(path).with_name("vocab.json"), read_store(source)
-    maker = FeatureMaker(files, seed=seed, threads=threads, say=report)
-    if which != "dev":
-        write_store(maker.apply(nbest, FeaturePlan.load(vocab)), path)
-        return
-    plan, posterior = maker.plan(feature_set, min_count=min_count), None
-    if any(maker.registry[entry.name].kind == "list" for entry in plan.entries):
-        linear = Model(fit_pro(nbest, gain=gain, seed=seed, threads=threads).weights)  # a better judge than its decoder
-        posterior = Posterior(model=linear.to_json())
-    gradient = partial(first_gradient, gain=gain, seed=seed, threads=threads)
-    made, learnt = maker.learn(nbest, plan, posterior=posterior, gradient_of=gradient)
-    learnt.save(vocab)
-    write_store(made, path)
-
-
 # ---------------------------------------------------------------------------------------------------------------------
 # Scoring: after all choices are final
 # ---------------------------------------------------------------------------------------------------------------------
@@ -374,69 +366,43 @@ def _scored(state: Mapping[str, Any], metrics: set[str]) -> bool:
 
 
 def _score_all(
-    folder: Folder, systems: Sequence[System], states: Any, inputs: Any, options: CompareOptions, threads: int, report: Report
+    folder: Folder,
+    systems: Sequence[System],
+    states: Any,
+    inputs: Any,
+    options: CompareOptions,
+    workers: Workers,
+    *,
+    report: Report,
+    watch: Watch,
 ) -> None:
-    """Score the systems' models on the three lists, the lists side by side; keep scores and choices."""
-    for feature_set in dict.fromkeys(s.feature_set for s in systems):
+    """Score the systems' models on all lists; keep scores and choices."""
+
+    def scoring(system: System) -> AnyPlan:
+        lists = {}
         for which in inputs:
-            _prepared(folder, feature_set, which, inputs, options, threads, report)
-
-    models = [(s, [str(folder.path / m) for m in states[s.name]["models"]]) for s in systems]
-    calls = [
-        (inputs[which]["path"], {s.feature_set: folder.list_of(s.feature_set, which, inputs) for s in systems}, models, options)
-        for which in inputs
-    ]
-    done = in_children(_score_list, calls, report=report, at_once=threads)
-    found = {which: result for which, (result, _) in zip(inputs, done, strict=True)}
-    for system in systems:
-        runs = len(found["dev"][system.name])
-        files = [folder.named("choices", system, r) for r in range(runs)]
-        for r, file in enumerate(files):
-            order = dict.fromkeys([*reported_lists(found), "dev", "select"])
-            write_json(file, {which: found[which][system.name][r]["chosen"] for which in order})
-        states[system.name]["choices"] = [str(file.relative_to(folder.path)) for file in files]
-        states[system.name]["scores"] = [{w: found[w][system.name][r]["scores"] for w in found} for r in range(runs)]
-        write_json(folder.named("systems", system), states[system.name])
-
-
-def _score_list(
-    path: str, lists: Mapping[str, str], models: Any, options: CompareOptions, *, report: Report
-) -> dict[str, list[dict[str, Any]]]:
-    """For each system and run: all metrics on a list, and the chosen hypotheses, counted within their lists."""
-    nbest = read_store(path)
-    scorer = Scorer(nbest)  # keeps the segment statistics of hypotheses that several systems choose
-    metrics, metric = reported(options, nbest), scorer.metric(options.metric)
-    ends = scorer.score(decoder_choice(nbest), metric).score, scorer.score(oracle_choice(nbest, metric), metric).score
-    out: dict[str, list[dict[str, Any]]] = {}
-    for system, files in models:
-        featurized = nbest if system.feature_set == "base" else read_store(lists[system.feature_set])
-        choices = [choose(system, Model.load(file), featurized) for file in files] or [decoder_choice(nbest)]
-        out[system.name] = [
-            {
-                "scores": _scores(scorer, chosen, metrics, metric, ends),
-                "chosen": np.where(chosen >= 0, chosen - nbest.hyp_ptr[:-1], -1).tolist(),
-            }
-            for chosen in choices
+            (lists[which],) = yield [_featurized(folder, system.feature_set, which, inputs, options)]
+        models = [str(folder.path / m) for m in states[system.name]["models"]]
+        found = yield [
+            ScoreTask(system, which, inputs[which]["path"], lists[which], models, options, inputs[which]["hypotheses"])
+            for which in inputs
         ]
-    report(f"scored {path}")
-    return out
+        _keep_scores(folder, system, states[system.name], dict(zip(inputs, found, strict=True)))
+
+    report("scoring")
+    workers.run(Schedule({s.name: scoring(s) for s in systems}, workers.size, watch), report=report)
 
 
-def _scores(
-    scorer: Scorer, chosen: I64, metrics: Sequence[Metric], metric: Metric, ends: tuple[float, float]
-) -> dict[str, float | None]:
-    """All metrics; BLEU's length ratio, precision and brevity penalty; the share of the way from the decoder's score by the
-    metric to the oracle's.
-    """
-    out: dict[str, float | None] = {m.name: scorer.score(chosen, m).score for m in metrics}
-    lengths = scorer.stats(chosen)[:, [HYP_LEN, REF_LEN]].sum(axis=0) if scorer.nbest.has_stats else (0, 0)
-    out["length_ratio"] = float(lengths[0] / lengths[1]) if lengths[1] else None
-    if lengths[1]:
-        out["brevity"] = brevity_penalty(sum_stats(scorer.stats(chosen)))
-        out["precision"] = scorer.score(chosen, "bleu").score / out["brevity"] if out["brevity"] else None
-    way, gone = ends[1] - ends[0], scorer.score(chosen, metric).score - ends[0]
-    out["oracle_gap"] = gone / way if metric.sign * way > 0 else None
-    return out
+def _keep_scores(folder: Folder, system: System, state: dict[str, Any], found: Mapping[str, list[dict[str, Any]]]) -> None:
+    """Write what a system's runs choose on every list, and keep their scores."""
+    runs = len(found["dev"])
+    files = [folder.named("choices", system, r) for r in range(runs)]
+    for r, file in enumerate(files):
+        order = dict.fromkeys([*reported_lists(found), "dev", "select"])
+        write_json(file, {which: found[which][r]["chosen"] for which in order})
+    state["choices"] = [str(file.relative_to(folder.path)) for file in files]
+    state["scores"] = [{which: of[r]["scores"] for which, of in found.items()} for r in range(runs)]
+    write_json(folder.named("systems", system), state)
 
 
 def _choice_rows(
@@ -497,7 +463,7 @@ def _made_from(system: System, inputs: Mapping[str, Any], options: CompareOption
         "resources": folder.digests(system.feature_set) or None,
         "system": asdict(system),
         "boosting": asdict(boost_options(system, fit_options(options), {})) if system.level else None,
-        "grid": [asdict(stage) for stage in stages(system)],
+        "grid": [stage.to_json() for stage in stages(system)],
         "version": __version__,
     }
     return json.loads(json.dumps(what))  # tuples become lists, as they are when read back
@@ -525,6 +491,6 @@ def _config(
         "inputs": inputs,
         "signatures": _signatures(inputs[reported_lists(inputs)[0]]["path"], options),
         "versions": {**{name: version(name) for name in VERSIONS}, "python": platform.python_version()},
-        "grid": {system.name: [asdict(stage) for stage in stages(system)] for system in systems},
+        "grid": {system.name: [stage.to_json() for stage in stages(system)] for system in systems},
         "trials": options.trials,
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from itertools import product
 from typing import Any
@@ -171,22 +171,27 @@ class Stage:
 
     grid: Mapping[str, tuple[Any, ...]]
     fixed: Mapping[str, Any] = field(default_factory=dict)  # in this stage only
+    method: str | None = None  # whose fits they are tried by, if not the system's own
 
     def points(self, chosen: Mapping[str, Any]) -> list[dict[str, Any]]:
         return [{**chosen, **dict(zip(self.grid, values, strict=True))} for values in product(*self.grid.values())]
+
+    def to_json(self) -> dict[str, Any]:
+        """For config.json and to tell runs apart."""
+        return {"grid": dict(self.grid), "fixed": dict(self.fixed), **({"method": self.method} if self.method else {})}
 
 
 MBR_SCALES = (1.0, 0.25, 0.5, 2.0, 4.0)
 PAIRS = {"alpha": (1.0, 0.1), "keep": (100, 300), "l2": (1.0, 100.0)}  # [TA13 footnote 1]: K is 100 or 300
 PAPER = (
-    Stage(PAIRS, {"rounds": 0}),  # by the linear model that boosting starts from: PRO's, so trees explain what differs
+    Stage(PAIRS, method="pro"),  # by the linear model that boosting starts from, so that trees explain what differs
     Stage({"leaves": ("constant", "linear"), "max_leaves": (2, 4, 8)}),  # [TA13 section 2.1]: up to 8 leaves
 )
 GRIDS: dict[str, tuple[Stage, ...]] = {
     "decoder": (),
     "mert": (),
     "pro": (Stage(PAIRS),),
-    "mbr": (Stage(PAIRS), Stage({"scale": MBR_SCALES})),
+    "mbr": (Stage(PAIRS, method="pro"), Stage({"scale": MBR_SCALES})),
     "mira": (Stage({"c": (0.01, 0.001, 0.1)}),),
     "kbmira": (Stage({"c": (0.01, 0.001, 0.1)}),),
     "rm": (Stage({"c": (0.01, 0.001), "b": (1.0, 0.5, 2.0)}), Stage({"d": (0.01, 0.1)})),
@@ -229,8 +234,10 @@ def boost_options(system: System, options: FitOptions, params: Mapping[str, Any]
     return recipe(system.recipe, **{**own, **rounds, **leaves, **system.changes, **params})
 
 
-def fit(system: System, dev: NBest, select: NBest, params: Mapping[str, Any], options: FitOptions) -> Model:
-    """The system with these hyper-parameters; select chooses the round or epoch."""
+def fit(
+    system: System, dev: NBest, select: NBest, params: Mapping[str, Any], options: FitOptions, *, linear: Model | None = None
+) -> Model:
+    """The system with these hyper-parameters; select chooses the round or epoch. MBR takes its PRO model as ``linear``."""
     if system.level is not None:
         return boost(dev, select, boost_options(system, options, params), seed=options.seed, threads=options.threads)
     from ..tuners.base import Run, decoder_weights
@@ -245,7 +252,8 @@ def fit(system: System, dev: NBest, select: NBest, params: Mapping[str, Any], op
         return model
     # PRO's model with its weights multiplied by the scale: p = softmax(score) is what MBR's expectation is under
     scale = params["scale"]
-    linear = tuner_class("pro")(**{k: v for k, v in params.items() if k != "scale"}).fit(dev, select, run)
+    if linear is None:
+        linear = tuner_class("pro")(**{k: v for k, v in params.items() if k != "scale"}).fit(dev, select, run)
     weights = {name: scale * w for name, w in linear.weights.items()}
     return replace(linear, weights=weights, config={**linear.config, "method": "mbr", "scale": scale})
 
@@ -260,6 +268,49 @@ def choose(system: System, model: Model, nbest: NBest, *, threads: int = 1) -> I
     return model.predict(nbest)
 
 
+# ---------------------------------------------------------------------------------------------------------------------
+# The search: a plan says what has to be fitted next, and whoever carries it out, where and how many at a time
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A training that a search asks for."""
+
+    system: System
+    params: Mapping[str, Any]
+    seed: int
+    share: float = 1.0  # of dev's sentences
+
+    def by(self, method: str) -> Fit:
+        """The same by another method, with those of its settings that this one knows."""
+        known = {o.field for kind in row_options(method) for o in options_of(kind)}
+        changes, params = ({k: v for k, v in of.items() if k in known} for of in (self.system.changes, self.params))
+        return replace(self, system=System(method, self.system.feature_set, method, changes=changes), params=params)
+
+    @property
+    def linear(self) -> Fit | None:
+        """The PRO model that MBR's expectations are under, before it is scaled."""
+        return self.by("pro") if self.system.method == "mbr" else None
+
+    @property
+    def made_from(self) -> dict[str, Any]:
+        """What it depends on, beside the lists and what all systems share."""
+        s = self.system
+        row = {"method": s.method, "leaves": s.leaves, "changes": dict(s.changes), **({"recipe": s.recipe} if s.level else {})}
+        return {**row, "params": dict(self.params), "seed": self.seed, "share": self.share}
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What came of it."""
+
+    model: Model
+    select: float  # the metric on select
+    seconds: float
+    peak_mb: float = 0.0
+
+
 @dataclass(frozen=True)
 class Found:
     """What the search chose, and all it tried."""
@@ -267,45 +318,75 @@ class Found:
     model: Model
     params: dict[str, Any]
     tried: list[dict[str, Any]]  # {params, select} and, where only part of dev was used, {dev: share}
+    select: float  # the metric on select of what was chosen
     seconds: float = 0.0  # of the training that was chosen
+    search_seconds: float = 0.0  # of all that it fitted
+    peak_mb: float = 0.0
+    more: tuple[Fitted, ...] = ()  # with other seeds
 
 
 Report = Callable[[str], None]
+Plan = Generator[list[Fit], list[Fitted], Found]
 
 
-def search(system: System, dev: NBest, select: NBest, options: FitOptions, report: Report = lambda note: None) -> Found:
-    """Choose hyper-parameters by the gain on select, stage by stage, the first among equals.
+def search_plan(system: System, options: FitOptions, *, sign: float, runs: int = 1) -> Plan:
+    """Choose hyper-parameters by the gain on select, stage by stage, the first among equals; then fit the further runs.
 
     grid: every point of a stage. halving: all on a quarter of dev's sentences, the better half on half of them, what is left on
-    all. none: the defaults.
+    all. none: the defaults. ``sign`` is 1 where the metric is better when higher, else -1.
     """
-    scorer = Scorer(select)
-    order = np.random.default_rng(options.seed).permutation(len(dev))
-    sign = scorer.metric(options.metric).sign
-    memo: dict[str, tuple[float, Model, float]] = {}
+    memo: dict[str, Fitted] = {}
     tried: list[dict[str, Any]] = []
 
-    def fitted(params: Mapping[str, Any], stage: Stage, share: float = 1.0) -> tuple[float, Model, float]:
-        key = repr((sorted(params.items()), share))
-        if key not in memo:
-            part = dev if share == 1.0 else dev.take(np.sort(order[: max(1, round(share * len(dev)))]))
-            began = time.monotonic()
-            model = fit(system, part, select, params, options)
-            seconds = time.monotonic() - began
-            score = scorer.score(choose(system, model, select, threads=options.threads), options.metric).score
-            memo[key] = sign * score, model, seconds
-            tried.append({"params": dict(params), "select": score, **({} if share == 1.0 else {"dev": share})})
-            what = ", ".join(f"{name} {params[name]}" for name in stage.grid) or "fitted"
-            report(f"{what}: {score:.2f}" + ("" if share == 1.0 else f" ({share:.0%} of dev)"))
-        return memo[key]
+    def gains(points: list[dict[str, Any]], stage: Stage, share: float = 1.0) -> Generator[list[Fit], list[Fitted], list[float]]:
+        whole = [Fit(system, {**point, **stage.fixed}, options.seed, share) for point in points]
+        fits = whole if stage.method is None else [fit.by(stage.method) for fit in whole]
+        new = list({repr(fit.made_from): fit for fit in fits if repr(fit.made_from) not in memo}.values())
+        for fit, fitted in zip(new, (yield new) if new else (), strict=True):
+            memo[repr(fit.made_from)] = fitted
+            tried.append({"params": dict(fit.params), "select": fitted.select, **({} if share == 1.0 else {"dev": share})})
+        return [sign * memo[repr(fit.made_from)].select for fit in fits]
 
     chosen = {name: values[0] for stage in stages(system) for name, values in stage.grid.items()}
     for stage in stages(system) if options.search != "none" else ():
         points, share = stage.points(chosen), 0.25 if options.search == "halving" else 1.0
         while share < 1.0 and len(points) > 2:
-            gains = [fitted({**point, **stage.fixed}, stage, share)[0] for point in points]
-            kept = np.argsort(-np.array(gains), kind="stable")[: -(-len(points) // 2)]
+            kept = np.argsort(-np.array((yield from gains(points, stage, share))), kind="stable")[: -(-len(points) // 2)]
             points, share = [points[k] for k in np.sort(kept)], 2 * share
-        chosen = max(points, key=lambda point: fitted({**point, **stage.fixed}, stage)[0])
-    _, model, seconds = fitted(chosen, Stage({}))
-    return Found(model, chosen, tried, seconds)
+        found = yield from gains(points, stage)
+        chosen = points[int(np.argmax(found))]
+    yield from gains([chosen], Stage({}))
+    first = memo[repr(Fit(system, chosen, options.seed).made_from)]
+    more = tuple((yield [Fit(system, chosen, options.seed + r) for r in range(1, runs)]) if runs > 1 else ())
+    every = [*memo.values(), *more]
+    return Found(first.model, chosen, tried, first.select, float(np.mean([f.seconds for f in (first, *more)])),
+                 sum(f.seconds for f in every), max(f.peak_mb for f in every), more)  # fmt: skip
+
+
+def fitted_here(fit_: Fit, dev: NBest, scorer: Scorer, options: FitOptions, linear: Model | None = None) -> Fitted:
+    """Carry out a fit; ``scorer`` is that of select, ``linear`` the fit's own linear model, where it is there already."""
+    part, select = dev, scorer.nbest
+    if fit_.share < 1.0:
+        order = np.random.default_rng(fit_.seed).permutation(len(dev))
+        part = dev.take(np.sort(order[: max(1, round(fit_.share * len(dev)))]))
+    began = time.monotonic()
+    model = fit(fit_.system, part, select, fit_.params, replace(options, seed=fit_.seed), linear=linear)
+    seconds = time.monotonic() - began
+    chosen = choose(fit_.system, model, select, threads=options.threads)
+    return Fitted(model, scorer.score(chosen, options.metric).score, seconds)
+
+
+def search(system: System, dev: NBest, select: NBest, options: FitOptions, report: Report = lambda note: None) -> Found:
+    """The plan of a system, carried out here, one fit after the other."""
+    scorer = Scorer(select)
+    plan = search_plan(system, options, sign=scorer.metric(options.metric).sign)
+    answer: list[Fitted] | None = None
+    while True:
+        try:
+            fits = next(plan) if answer is None else plan.send(answer)
+        except StopIteration as end:
+            found: Found = end.value
+            return found
+        answer = [fitted_here(fit_, dev, scorer, options) for fit_ in fits]
+        for fit_, fitted in zip(fits, answer, strict=True):
+            report(f"{', '.join(f'{name} {value}' for name, value in fit_.params.items()) or 'fitted'}: {fitted.select:.2f}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -39,7 +40,12 @@ def segment_positions(ptr: I64, segments: Array) -> I64:
     return np.arange(total) - np.repeat(offsets(counts)[:-1] - starts, counts)
 
 
-@kernel
+def _segment_sum_twin(ptr: I64, idx: Array, values: F64, out: F64) -> None:
+    own = idx[ptr[0] : ptr[-1]]
+    out += np.bincount(owners(ptr), weights=values[own], minlength=len(out))  # adds one after the other, from 0
+
+
+@kernel(twin=_segment_sum_twin)
 def _segment_sum(ptr, idx, values, out):  # type: ignore[no-untyped-def]
     for h in range(len(ptr) - 1):
         total = 0.0
@@ -75,7 +81,11 @@ def scatter_segments(ptr: I64, idx: I32, values: F64, n: int) -> F64:
     return out
 
 
-@kernel
+def _segment_rows_twin(ptr: I64, idx: Array, matrix: F64, out: F64) -> None:
+    np.add.at(out[:, : matrix.shape[1]], owners(ptr), matrix[idx[ptr[0] : ptr[-1]]])
+
+
+@kernel(twin=_segment_rows_twin)
 def _segment_rows(ptr, idx, matrix, out):  # type: ignore[no-untyped-def]
     for h in range(len(ptr) - 1):
         for i in range(ptr[h], ptr[h + 1]):
@@ -90,7 +100,11 @@ def add_segment_rows(ptr: I64, idx: I32, matrix: F64, out: F64) -> F64:
     return out
 
 
-@kernel
+def _count_twin(idx: Array, out: F64) -> None:
+    np.add.at(out, idx, 1.0)
+
+
+@kernel(twin=_count_twin)
 def _count(idx, out):  # type: ignore[no-untyped-def]
     for i in range(len(idx)):
         out[idx[i]] += 1.0
@@ -103,7 +117,17 @@ def occurrences(idx: I32, n: int) -> F64:
     return out
 
 
-@kernel
+def _segment_argmax_twin(ptr: I64, values: F64, out: I64) -> None:
+    numbers, cuts = values.tolist(), ptr.tolist()
+    for s, (start, end) in enumerate(itertools.pairwise(cuts)):
+        best = -1
+        for i in range(start, end):
+            if best < 0 or numbers[i] > numbers[best]:
+                best = i
+        out[s] = best
+
+
+@kernel(twin=_segment_argmax_twin)
 def _segment_argmax(ptr, values, out):  # type: ignore[no-untyped-def]
     for s in range(len(ptr) - 1):
         best = -1
@@ -126,7 +150,18 @@ def _mix(h, word):  # type: ignore[no-untyped-def]
     return h ^ (h >> np.uint64(29))
 
 
-@kernel
+def _unique_rows_twin(a: Array, b: Array, first: I64, inverse: I64) -> int:
+    data, width = np.concatenate([a, b], axis=1).tobytes(), 8 * (a.shape[1] + b.shape[1])
+    found: dict[bytes, int] = {}
+    for r in range(len(a)):
+        new = len(found)
+        inverse[r] = k = found.setdefault(data[r * width : (r + 1) * width], new)
+        if k == new:
+            first[k] = r
+    return len(found)
+
+
+@kernel(twin=_unique_rows_twin)
 def _unique_rows(a, b, first, inverse):  # type: ignore[no-untyped-def]
     """IN a[n, p], b[n, q] (uint64 words); OUT first[n] (of each distinct row), inverse[n]. Returns their number."""
     n = len(a)
@@ -204,7 +239,14 @@ def first_use_order(unit_idx: Array, n: int) -> tuple[I64, I32]:
     return order[:m], number[unit_idx]
 
 
-@kernel
+def _number_by_first_use_twin(idx: Array, number: I32, order: I64) -> int:
+    used, first = np.unique(idx, return_index=True)
+    used = used[np.argsort(first)]
+    order[: len(used)], number[used] = used, np.arange(len(used))
+    return len(used)
+
+
+@kernel(twin=_number_by_first_use_twin)
 def _number_by_first_use(idx, number, order):  # type: ignore[no-untyped-def]
     n = 0
     for i in range(len(idx)):

@@ -1,10 +1,15 @@
-"""Kernels: loops that numba compiles, when they are first called.
+"""Kernels: loops that numba compiles, when there is enough to do.
 
     @kernel
     def _count(idx, out): ...
 
+    @kernel(twin=lambda idx, out: np.add.at(out, idx, 1.0))
+    def _count(idx, out): ...
+
 A kernel is compiled for the types that it meets, once for all runs (numba keeps the machine code), and without the lock of the
-interpreter, so that threads run side by side. Importing a module with kernels imports no numba.
+interpreter, so that threads run side by side. Importing numba takes longer than most work on a short list, and compiling longer
+still: a kernel may have a *twin* of plain Python or numpy, which takes the same arguments and gives the same bits. Twins work as
+long as numba is not loaded, arrays are small and little time has gone into them. What a command prints does not depend on it.
 """
 
 from __future__ import annotations
@@ -13,24 +18,40 @@ import os
 import threading
 from collections.abc import Callable
 from functools import update_wrapper
+from time import perf_counter
 from types import FunctionType
 from typing import Any, overload
 
+SMALL = 1 << 20  # elements of all arrays of a call that a twin takes
 KERNELS: list[Kernel] = []  # all of the modules that are imported
 _LOCK = threading.RLock()
 
 
-class Kernel:
-    """A function of arrays and numbers that numba compiles when it is first called."""
+class Twins:
+    """Whether twins still work in this process, and the seconds that they may take: about what loading numba does."""
 
-    def __init__(self, function: FunctionType, options: dict[str, Any]) -> None:
-        self.py_func, self.options = function, options
+    seconds = 1.0
+    numba_is_loaded = False
+
+
+class Kernel:
+    """A function of arrays and numbers that numba compiles when it is first called with much to do."""
+
+    def __init__(self, function: FunctionType, twin: Callable[..., Any] | None, options: dict[str, Any]) -> None:
+        self.py_func, self.twin, self.options = function, twin, options
         self._compiled: Callable[..., Any] | None = None
         update_wrapper(self, function)
         KERNELS.append(self)
 
     def __call__(self, *arguments: Any) -> Any:
-        return (self._compiled or self.compiled())(*arguments)
+        if self._compiled is not None:
+            return self._compiled(*arguments)
+        if self.twin is None or is_compiled(*arguments):
+            return self.compiled()(*arguments)
+        began = perf_counter()
+        found = self.twin(*arguments)
+        Twins.seconds -= perf_counter() - began
+        return found
 
     def __reduce__(self) -> str:
         return self.py_func.__qualname__
@@ -41,13 +62,14 @@ class Kernel:
             if self._compiled is None:
                 from numba import njit
 
+                Twins.numba_is_loaded = True
                 called = {name: value for name, value in self._globals().items() if isinstance(value, Kernel)}
                 found = {name: value.compiled() for name, value in called.items() if value is not self}
                 self._compiled = njit(cache=True, nogil=True, **self.options)(self._with_globals(found))
             return self._compiled
 
     @property
-    def was_called(self) -> bool:
+    def was_compiled(self) -> bool:
         return self._compiled is not None
 
     def _globals(self) -> dict[str, Any]:
@@ -62,15 +84,26 @@ class Kernel:
         return new
 
 
+def is_compiled(*arguments: Any) -> bool:
+    """Whether work on these arrays (or so many elements) is for compiled kernels rather than for twins."""
+    if Twins.numba_is_loaded or Twins.seconds <= 0:
+        return True
+    return sum(x if isinstance(x, int) else getattr(x, "size", 0) for x in arguments) > SMALL
+
+
 @overload
 def kernel(function: Callable[..., Any], /) -> Any: ...
 @overload
-def kernel(*, inline: str = ..., fastmath: set[str] = ...) -> Callable[[Callable[..., Any]], Any]: ...
-def kernel(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
-    """Make a function a kernel; options are numba's. With NUMBA_DISABLE_JIT=1 it stays a function of Python."""
-    if function is None:
-        return lambda function: kernel(function, **options)
-    if os.environ.get("NUMBA_DISABLE_JIT") == "1":
-        return function
-    assert isinstance(function, FunctionType)
-    return Kernel(function, options)
+def kernel(
+    *, twin: Callable[..., Any] | None = ..., inline: str = ..., fastmath: set[str] = ...
+) -> Callable[[Callable[..., Any]], Any]: ...
+def kernel(function: Callable[..., Any] | None = None, /, *, twin: Callable[..., Any] | None = None, **options: Any) -> Any:
+    """Make a function a kernel; other options are numba's. With NUMBA_DISABLE_JIT=1 it stays a function of Python."""
+
+    def made(function: Callable[..., Any]) -> Any:
+        if os.environ.get("NUMBA_DISABLE_JIT") == "1":
+            return function
+        assert isinstance(function, FunctionType)
+        return Kernel(function, twin, options)
+
+    return made if function is None else made(function)

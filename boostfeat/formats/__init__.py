@@ -20,7 +20,6 @@ from ..lists.build import ReadOptions
 from ..lists.merging import merge
 from ..lists.nbest import NBest
 from ..lists.precision import with_precision
-from . import espnet
 
 # The stricter ones first: the first that recognises the content reads it.
 READERS: dict[str, str] = {
@@ -66,7 +65,7 @@ def reader_module(name: str) -> ModuleType:
 
 def detect(path: str | Path) -> str:
     """The name of the format of a file, by looking at its first lines."""
-    if Path(path).is_dir() and espnet.is_folder(path):
+    if Path(path).is_dir() and reader_module("espnet").is_folder(path):
         return "espnet"
     head = read_head(path, whole_line=True)
     if not head.strip():

@@ -29,11 +29,11 @@ from typing import IO, Any, NoReturn
 
 import msgspec
 import numpy as np
-from scipy import sparse
 
 from ..core.arrays import F64, offsets
 from ..core.errors import FormatError, InputError, clip_json, refuse_newer
 from ..core.files import decode, read_lines
+from ..core.lazy import sparse
 from ..core.strict_json import find_nul
 from ..core.strings import Strings
 from ..core.text import normal, split_words

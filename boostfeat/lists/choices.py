@@ -10,7 +10,7 @@ from ..core.arrays import I32, I64, Array, segment_argmax
 from ..metrics.bleu import N_STATS, REF_LEN
 from ..metrics.metric import Metric, metric_of, tokenizer
 from ..metrics.significance import exact_sums
-from .nbest import NBest
+from .nbest import NBest, take_strings
 
 _ROWS = 1 << 16  # hypotheses at a time whose statistics are 64-bit numbers
 
@@ -145,5 +145,5 @@ def decoder_choice(nbest: NBest) -> I64:
 
 def texts(nbest: NBest, chosen: I64) -> list[str]:
     """[S] the chosen hypotheses, "" for -1."""
-    found = iter(nbest.text.take(chosen[chosen >= 0]).to_pylist())
+    found = iter(take_strings(nbest.text, chosen[chosen >= 0]).to_pylist())
     return [next(found) if h >= 0 else "" for h in chosen]

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from scipy import sparse
 
 from ..core.arrays import (
     F64,
@@ -32,6 +31,7 @@ from ..core.arrays import (
 )
 from ..core.feature_table import linear_scores
 from ..core.html import cell, table, title
+from ..core.lazy import sparse
 from ..core.strings import Strings
 
 if TYPE_CHECKING:
@@ -43,7 +43,8 @@ def strings(values: Sequence[str | None]) -> Strings:
 
 
 def take_strings(column: Strings, idx: Array) -> Strings:
-    return column.take(pa.array(idx, pa.int64()))
+    places = np.ascontiguousarray(idx, np.int64)  # by its buffer: pa.array imports numpy.ma first
+    return column.take(pa.Int64Array.from_buffers(pa.int64(), len(places), [None, pa.py_buffer(places)]))
 
 
 def _freeze(owner: Any) -> None:

@@ -178,6 +178,10 @@ class Bleu(Metric):
 
     def signature(self, n_refs: int | str, tokenizer: str = "none") -> str:
         if not self.strict:
+            if tokenizer == "none":  # what sacrebleu would say, without importing it
+                from importlib.metadata import version
+
+                return f"nrefs:{n_refs}|case:mixed|eff:no|tok:none|smooth:exp|version:{version('sacrebleu')}"
             return _sacrebleu_signature("BLEU", n_refs, tokenize=tokenizer, force=True)
         return f"nrefs:{n_refs}|case:mixed|eff:no|tok:{tokenizer}|smooth:exp|bp:strict|version:boostfeat-{__version__}"
 

@@ -12,9 +12,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from ..core.arrays import F64, I64
+from ..core.lazy import sparse
 from ..lists.nbest import NBest
 from .model import Model
 from .tree_columns import augment, augmented_weights

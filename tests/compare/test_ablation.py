@@ -11,9 +11,10 @@ import pytest
 from synthetic import SyntheticOptions, write_lists
 
 from boostfeat.boosting.options import ABLATION, RECIPES, recipe
-from boostfeat.compare.runner import CompareOptions, all_systems, compare, write_featurized
+from boostfeat.compare.runner import CompareOptions, all_systems, compare
 from boostfeat.compare.systems import SYSTEMS, FitOptions, System, ablation_systems, boost_options
 from boostfeat.compare.table import markdown_table
+from boostfeat.compare.tasks import write_featurized
 from boostfeat.lists.choices import Scorer
 from boostfeat.lists.mbr import mbr_gains
 from boostfeat.lists.store import read_store

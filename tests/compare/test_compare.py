@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from synthetic import SyntheticOptions, synthetic_nbest, write_lists
+from workers_here import PATCHED, WorkersHere
 
-from boostfeat.compare.runner import METRICS, CompareOptions, Folder, compare, write_featurized
+from boostfeat.compare.fits import KeptFits
+from boostfeat.compare.runner import CompareOptions, Folder, compare
 from boostfeat.compare.systems import SYSTEMS, FitOptions, fit, parse_systems, search
 from boostfeat.compare.table import latex_table, markdown_table
+from boostfeat.compare.tasks import METRICS, write_featurized
 from boostfeat.core.errors import InputError
 from boostfeat.core.files import only_writer
-from boostfeat.core.processes import in_child
 from boostfeat.features.carried import FeatureMaker
 from boostfeat.features.options import ResourceFiles
 from boostfeat.lists.choices import Scorer, decoder_choice, oracle_choice
@@ -199,6 +201,63 @@ def test_force_forgets_what_was_made_otherwise(whole):
     assert folder.finished(system, {**made_from, "seed": 6}, force=True) is None
 
 
+@pytest.fixture
+def fits(monkeypatch) -> Callable[[], int]:
+    """How many fits there were since it was last asked."""
+    monkeypatch.setattr(PATCHED, WorkersHere)
+    monkeypatch.setattr(WorkersHere, "functions", functions := [])
+
+    def since() -> int:
+        count = functions.count("fit_in_worker")
+        functions.clear()
+        return count
+
+    return since
+
+
+def test_what_systems_share_is_fitted_once(lists, fits, tmp_path):
+    """MBR and the paper's boosting choose α, K and L2 by PRO's fits; rows that are one run are fitted once."""
+    few = CompareOptions("base-PRO,base/pro,mbr,boost-local:paper:constant:max_leaves=2", rounds=2, trials=20)
+    compare(lists, tmp_path / "run", few)
+    assert fits() == 8 + 5 + 1  # of PRO, of MBR's scales, of boosting
+    tried = {name: len(row["tried"]) for name, row in results(tmp_path / "run").items()}
+    assert list(tried.values()) == [8, 8, 13, 9]
+
+
+def test_a_killed_search_goes_on_from_its_fits(lists, fits, tmp_path, monkeypatch):
+    options = CompareOptions("base-PRO", trials=20)
+    keep, kept = KeptFits.keep, []
+
+    def until_five(self, *args):
+        keep(self, *args)
+        kept.append(args)
+        if len(kept) == 5:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(KeptFits, "keep", until_five)
+        with pytest.raises(KeyboardInterrupt):
+            compare(lists, tmp_path / "run", options)
+    assert fits() == 5
+    compare(lists, tmp_path / "run", options)
+    assert fits() == 3
+    compare(lists, tmp_path / "again", options)  # a folder beside it
+    assert fits() == 0
+    assert without_measurements(tmp_path / "run") == without_measurements(tmp_path / "again")
+    compare(lists, tmp_path / "other", replace(options, seed=1))
+    assert fits() == 8
+    some = next((tmp_path / "run" / "fits").iterdir())
+    some.write_bytes(some.read_bytes()[:100])  # half a file is none
+    compare(lists, tmp_path / "elsewhere" / "run", options)
+    assert fits() == 8
+
+
+def test_results_do_not_depend_on_the_number_of_workers(lists, whole, tmp_path):
+    (tmp_path / "folder").mkdir()  # nothing is beside it
+    compare(lists, tmp_path / "folder" / "run", OPTIONS, threads=1)
+    assert without_measurements(tmp_path / "folder" / "run") == without_measurements(whole)
+
+
 # -- systems and hyper-parameters ---------------------------------------------------------------------------------------
 
 
@@ -221,18 +280,6 @@ def test_boosting_is_searched_in_stages(lists):
     assert len(found.tried) == 8 + 6
     assert max(t["select"] for t in found.tried[8:]) >= max(t["select"] for t in found.tried[:8])
     assert found.params in [t["params"] for t in found.tried]
-
-
-# -- child processes ----------------------------------------------------------------------------------------------------
-
-
-def _die(*, report):
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def test_a_killed_child_is_an_error_of_one_line():
-    with pytest.raises(InputError, match="die: ended by signal 9; is there enough memory"):
-        in_child(_die, report=print)
 
 
 # -- the command --------------------------------------------------------------------------------------------------------

@@ -11,9 +11,10 @@ import pytest
 from synthetic import SyntheticOptions, synthetic_nbest, write_lists
 
 from boostfeat.compare.options import PRESETS
-from boostfeat.compare.runner import CompareOptions, compare, write_featurized
+from boostfeat.compare.runner import CompareOptions, compare
 from boostfeat.compare.systems import FitOptions, fit, parse_systems, stages
 from boostfeat.compare.table import table_rows
+from boostfeat.compare.tasks import write_featurized
 from boostfeat.core.errors import InputError
 from boostfeat.lists.choices import Scorer
 from boostfeat.lists.store import read_store, write_store

@@ -12,7 +12,7 @@ import pytest
 
 from boostfeat.core import processes
 from boostfeat.core.errors import InputError
-from boostfeat.core.processes import in_child, in_children, peak_mb
+from boostfeat.core.processes import Job, Workers, peak_mb
 
 pytestmark = [pytest.mark.quick, pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")]
 
@@ -42,21 +42,53 @@ def ended(code: int, *, report: Callable[[str], None]) -> None:
     time.sleep(5)
 
 
-def test_results_come_in_the_order_of_calls():
+class Calls:
+    """Jobs one after another, all known beforehand."""
+
+    def __init__(self, job: Callable[..., object], *calls: tuple[object, ...]) -> None:
+        self.todo = [Job(str(k), job.__name__, job, args) for k, args in enumerate(calls)][::-1]
+        self.found: dict[str, tuple[object, float]] = {}
+        self.running: list[int] = []
+
+    def take(self, running: int) -> Job | None:
+        self.running.append(running)
+        return self.todo.pop() if self.todo else None
+
+    def done(self, job: Job, result: object, peak_mb: float) -> None:
+        self.found[job.key] = result, peak_mb
+
+
+def run(calls: Calls, size: int = 1, report: Callable[[str], None] = print) -> Calls:
+    with Workers(size) as workers:
+        workers.run(calls, report=report)
+        workers.run(calls, report=report)  # nothing is left
+    assert not multiprocessing.active_children()
+    return calls
+
+
+def process(*, report: Callable[[str], None]) -> int:
+    return os.getpid()
+
+
+def test_results_come_with_the_keys_of_jobs():
     notes: list[str] = []
-    found = in_children(square, [(3,), (1,), (2,)], report=notes.append, at_once=2)
-    assert [value for value, _ in found] == [9, 1, 4]
-    assert all(mb > 1 for _, mb in found)
+    calls = run(Calls(square, (3,), (1,), (2,)), 2, notes.append)
+    assert {key: value for key, (value, _) in calls.found.items()} == {"0": 9, "1": 1, "2": 4}
+    assert all(1 < mb < 100_000 for _, mb in calls.found.values())
     assert sorted(notes) == ["squaring 1", "squaring 2", "squaring 3"]
-    value, mb = in_child(square, 5, report=notes.append)
-    assert value == 25
-    assert 1 < mb < 100_000
+    assert max(calls.running) == 1  # when it is asked for a job, at most one other runs
+
+
+def test_workers_stay_for_the_next_job():
+    calls = run(Calls(process, (), (), ()))
+    assert len({pid for pid, _ in calls.found.values()}) == 1
+    assert os.getpid() not in {pid for pid, _ in calls.found.values()}
 
 
 @pytest.mark.parametrize(("kind", "here"), [(InputError, InputError), (KeyError, RuntimeError)])
 def test_errors_come_back(kind, here):
     with pytest.raises(here, match="for a reason"):
-        in_child(wrong, kind, report=print)
+        run(Calls(wrong, (kind,)))
 
 
 @pytest.mark.parametrize(
@@ -69,7 +101,7 @@ def test_errors_come_back(kind, here):
 )
 def test_a_child_that_dies_is_told_of(job, number, message):
     with pytest.raises(InputError) as error:
-        in_child(job, number, report=print)
+        run(Calls(job, (number,)))
     assert str(error.value) == message
 
 
@@ -79,7 +111,7 @@ def test_an_interrupted_caller_ends_its_children():
 
     began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        in_children(square, [(500,), (500,)], report=interrupt, at_once=2)
+        run(Calls(square, (500,), (500,)), 2, interrupt)
     assert time.monotonic() - began < 4.9  # not the ten seconds that they would take
     assert not multiprocessing.active_children()
 

@@ -109,7 +109,7 @@ def test_as_a_system():
     dev, select = (synthetic_nbest(SyntheticOptions(sentences=40, hyps=12, features=5), seed=s) for s in (0, 1))
     system, options = SYSTEMS["mbr"], FitOptions()
     found = search(system, dev, select, options)
-    assert len(found.tried) == 8 + 4  # PRO's grid, then the other scales
+    assert len(found.tried) == 8 + 5  # PRO's grid, then the scales
     best = max(found.tried, key=lambda t: t["select"])
     chosen = choose(system, found.model, select)
     assert Scorer(select).score(chosen, "bleu-sbp").score == best["select"]

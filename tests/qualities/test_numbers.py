@@ -8,11 +8,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from synthetic import SyntheticOptions, synthetic_nbest
+from workers_here import PATCHED, WorkersHere
 
 from boostfeat.boosting.boost import boost
 from boostfeat.boosting.options import BoostOptions
@@ -149,14 +149,7 @@ def test_a_store_with_what_readers_refuse(tmp_path: Path, value: float, boostfea
 def test_a_comparison_names_what_is_left_out_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, boostfeat: Callable[..., tuple[int, str, str]]
 ) -> None:
-    def here(job: Callable[..., Any], *args: Any, report: Any) -> tuple[Any, float]:
-        return job(*args, report=report), 0.0
-
-    monkeypatch.setattr("boostfeat.compare.runner.in_child", here)  # processes of their own load and compile everything
-    monkeypatch.setattr(
-        "boostfeat.compare.runner.in_children",
-        lambda job, calls, *, report, at_once: [here(job, *c, report=report) for c in calls],
-    )
+    monkeypatch.setattr(PATCHED, WorkersHere)  # processes of their own load and compile everything
     write_store(LEFT_OUT["1e308"], path := tmp_path / "x.nbest")
     more = ("--systems", "decoder,base-PRO,base/pro", "--search", "none", "--trials", 10, "--threads", 1)
     code, _, err = boostfeat("compare", path, "--select", path, "--test", path, "--force", *more, "-o", tmp_path / "run")

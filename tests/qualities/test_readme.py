@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pytest
+from workers_here import PATCHED, WorkersHere
 
 from boostfeat.formats import read, write
 from boostfeat.lists.build import ReadOptions, attach
@@ -93,8 +93,7 @@ def runner(lists: Path) -> Callable[[Path, str], None]:
         capture = pytest.MonkeyPatch()
         try:
             capture.chdir(folder)
-            for name, here in (("in_child", in_this_process), ("in_children", in_this_process_each)):
-                capture.setattr(f"boostfeat.compare.runner.{name}", here)
+            capture.setattr(PATCHED, WorkersHere)
             capture.setattr(sys, "argv", [*words, "--threads", "1", *([] if "-q" in words else ["-q"])])
             with (folder / (target or "printed.txt")).open("w", encoding="utf-8") as stream:
                 capture.setattr(sys, "stdout", stream)
@@ -110,17 +109,6 @@ def runner(lists: Path) -> Callable[[Path, str], None]:
     ):
         go(lists, command)
     return go
-
-
-def in_this_process(job: Callable[..., Any], *args: Any, report: Callable[[str], None]) -> tuple[Any, float]:
-    """As compare runs a system, but without the seconds that a fresh interpreter takes."""
-    return job(*args, report=report), 0.0
-
-
-def in_this_process_each(
-    job: Callable[..., Any], calls: Sequence[tuple[Any, ...]], *, report: Callable[[str], None], at_once: int = 1
-) -> list[Any]:
-    return [in_this_process(job, *args, report=report) for args in calls]
 
 
 def blocks(page: Path, language: str) -> list[str]:

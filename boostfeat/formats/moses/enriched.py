@@ -9,6 +9,7 @@ at the first line it does not understand and the plain reader takes over from th
 
 from __future__ import annotations
 
+from itertools import chain, islice
 from math import nan
 from pathlib import Path
 from typing import IO
@@ -17,6 +18,7 @@ import numpy as np
 
 from ...core.errors import FormatError, InputError, clip
 from ...core.files import decode_line, read_chunks
+from ...core.kernels import is_compiled
 from ...core.text import BLANKS, split_words
 from ...lists.build import Builder, HypRecord, ReadOptions, UnitRecord
 from ...lists.merging import regroup, stack
@@ -42,10 +44,14 @@ def read(path: str | Path, options: ReadOptions) -> NBest:
     slow: Builder | None = None
     cache: dict[str, UnitRecord] = {}
     n_lines = 0
-    for chunk in read_chunks(path):
+    chunks = read_chunks(path)
+    head = list(islice(chunks, 2))
+    is_large = len(head) > 1 or is_compiled(sum(map(len, head)) // 8)  # a small list is read before numba is loaded
+    for chunk in chain(head, chunks):
         start = 0
         if slow is None:
-            fast = fast or FastReader.for_list(chunk, options)
+            if is_large and fast is None:
+                fast = FastReader.for_list(chunk, options)
             if fast is not None:
                 start = fast.read(chunk)
             if start < len(chunk):

@@ -1,0 +1,266 @@
+"""What a comparison has workers do: lists with features, fits, and scores. Each knows whether it has been done already."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..boosting.first_gradient import first_gradient
+from ..boosting.options import BY_FOLDS
+from ..core.arrays import I64
+from ..core.processes import Job
+from ..core.strict_json import read_json, write_json
+from ..features import FeaturePlan, Posterior
+from ..features.carried import FeatureMaker
+from ..features.options import ResourceFiles
+from ..lists.choices import Scorer, decoder_choice, oracle_choice
+from ..lists.nbest import NBest
+from ..lists.store import read_store, write_store
+from ..metrics.bleu import HYP_LEN, REF_LEN, brevity_penalty, sum_stats
+from ..metrics.metric import Metric, metrics_of
+from ..model.model import Model
+from ..tuners.linear import fit_pro
+from .fits import KeptFits, fit_made_from, key_of
+from .options import CompareOptions
+from .systems import Fit, FitOptions, Fitted, Report, System, boost_options, choose, fitted_here
+
+ALWAYS = ("bleu", "bleu-sbp")  # where there are references
+METRICS = (*ALWAYS, "chrf", "ter")  # where nothing is said
+
+
+def fit_options(options: CompareOptions, *, threads: int = 1) -> FitOptions:
+    return FitOptions(options.search, options.metric, options.gain, options.rounds, options.seed, threads)
+
+
+def reported(options: CompareOptions, nbest: NBest) -> list[Metric]:
+    """The metrics that are reported of a list, the one that chooses included."""
+    names = [*(ALWAYS if nbest.has_stats else ()), options.metric]
+    if options.metrics is None:
+        names += [*(METRICS if nbest.has_stats else ()), *nbest.quality.names]
+    return list({m.name: m for m in metrics_of([*names, *(options.metrics or "").split(",")], nbest)}.values())
+
+
+@lru_cache(maxsize=4)
+def _opened(path: str) -> NBest:
+    """A mapped list, which jobs of a worker share."""
+    return read_store(path)
+
+
+@lru_cache(maxsize=4)
+def _scorer(path: str) -> Scorer:
+    """It keeps the statistics of hypotheses that several systems choose."""
+    return Scorer(_opened(path))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Lists with features
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class FeatureTask:
+    """A list with a set of features; dev teaches the vocab, which gives the other lists the same columns."""
+
+    feature_set: str
+    which: str
+    source: str
+    path: str
+    made_from: Mapping[str, Any]
+    options: CompareOptions
+    files: ResourceFiles
+
+    cost = 100.0  # what needs the list waits for it
+
+    @property
+    def key(self) -> str:
+        return self.path
+
+    @property
+    def mark(self) -> Path:
+        return Path(self.path).with_suffix(".json")
+
+    def known(self) -> str | None:
+        if self.feature_set == "base":
+            return self.path
+        return self.path if Path(self.path).exists() and read_json(self.mark) == self.made_from else None
+
+    def job(self, name: str, threads: int) -> Job:
+        Path(self.path).parent.mkdir(parents=True, exist_ok=True)
+        o = self.options
+        how = (self.feature_set, self.which, o.seed, threads, o.gain, o.min_count, self.files)
+        return Job(self.key, name, write_featurized, (self.source, self.path, *how))
+
+    def finish(self, result: None, peak_mb: float) -> str:
+        write_json(self.mark, dict(self.made_from))
+        return self.path
+
+
+def write_featurized(
+    source: str,
+    path: str,
+    feature_set: str,
+    which: str,
+    seed: int,
+    threads: int,
+    gain: str = "bleu",
+    min_count: int | None = None,
+    files: ResourceFiles = ResourceFiles(),  # noqa: B008 (frozen)
+    *,
+    report: Report,
+) -> None:
+    """Make the features of a list, by the vocab of dev if it is another."""
+    vocab, nbest = Path(path).with_name("vocab.json"), read_store(source)
+    maker = FeatureMaker(files, seed=seed, threads=threads, say=report)
+    if which != "dev":
+        write_store(maker.apply(nbest, FeaturePlan.load(vocab)), path)
+        return
+    plan, posterior = maker.plan(feature_set, min_count=min_count), None
+    if any(maker.registry[entry.name].kind == "list" for entry in plan.entries):
+        linear = Model(fit_pro(nbest, gain=gain, seed=seed, threads=threads).weights)  # a better judge than its decoder
+        posterior = Posterior(model=linear.to_json())
+    gradient = partial(first_gradient, gain=gain, seed=seed, threads=threads)
+    made, learnt = maker.learn(nbest, plan, posterior=posterior, gradient_of=gradient)
+    learnt.save(vocab)
+    write_store(made, path)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Fits
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class FitTask:
+    """A fit on lists that are there."""
+
+    fit: Fit
+    lists: Mapping[str, str]  # of dev and select
+    lists_from: Mapping[str, Any]  # what they are made from
+    options: FitOptions
+    kept: KeptFits
+
+    @property
+    def made_from(self) -> dict[str, Any]:
+        return fit_made_from(self.fit, self.lists_from, self.options)
+
+    @property
+    def key(self) -> str:
+        return key_of(self.made_from)
+
+    @property
+    def cost(self) -> float:
+        """By method; what folds choose takes three fits, and what other systems wait for comes early."""
+        system = self.fit.system
+        if system.level:
+            return 4.0 if boost_options(system, self.options, self.fit.params).rule == BY_FOLDS else 1.0
+        return {"pro": 3.0, "mert": 2.0}.get(system.method, 0.5)
+
+    def known(self) -> Fitted | None:
+        return self.kept.find(self.made_from)
+
+    def job(self, name: str, threads: int) -> Job:
+        of = self.fit.linear
+        linear = self.kept.find(fit_made_from(of, self.lists_from, self.options)) if of else None
+        how = FitOptions(**{**vars(self.options), "threads": threads})
+        model = linear.model.to_json() if linear else None
+        return Job(self.key, name, fit_in_worker, (self.fit, dict(self.lists), how, model))
+
+    def finish(self, result: Any, peak_mb: float) -> Fitted:
+        model, select, seconds = result
+        fitted = Fitted(Model.from_json(model, self.key), select, round(seconds, 3), round(peak_mb, 1))
+        self.kept.keep(self.made_from, fitted)
+        return fitted
+
+
+def fit_in_worker(
+    fit: Fit, lists: Mapping[str, str], options: FitOptions, linear: Mapping[str, Any] | None, *, report: Report
+) -> tuple[dict[str, Any], float, float]:
+    """(model as JSON, select, seconds) of a fit; ``linear`` is the linear model that MBR scales, where it is there."""
+    start = Model.from_json(linear, "linear") if linear is not None else None
+    fitted = fitted_here(fit, _opened(lists["dev"]), _scorer(lists["select"]), options, start)
+    return fitted.model.to_json(), fitted.select, fitted.seconds
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Scores
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ScoreTask:
+    """The scores of a system's models on a list, and what they choose."""
+
+    system: System
+    which: str
+    path: str  # of the list as it was given
+    featurized: str  # with the features of the system
+    models: Sequence[str]
+    options: CompareOptions
+    hypotheses: int
+
+    @property
+    def key(self) -> str:
+        return f"{self.system.name} on {self.which}"
+
+    @property
+    def cost(self) -> float:
+        return self.hypotheses * (2.0 if self.system.method == "mbr" else 1.0)
+
+    def known(self) -> None:
+        return None
+
+    def job(self, name: str, threads: int) -> Job:
+        return Job(
+            self.key, name, score_in_worker, (self.system, self.path, self.featurized, list(self.models), self.options, threads)
+        )
+
+    def finish(self, result: list[dict[str, Any]], peak_mb: float) -> list[dict[str, Any]]:
+        return result
+
+
+def score_in_worker(
+    system: System, path: str, featurized: str, models: Sequence[str], options: CompareOptions, threads: int, *, report: Report
+) -> list[dict[str, Any]]:
+    """Of each run: all metrics on a list, and the chosen hypotheses, counted within their lists."""
+    nbest, scorer = _opened(path), _scorer(path)
+    metrics, metric = reported(options, nbest), scorer.metric(options.metric)
+    ends = _ends(path, options.metric)
+    choices = [choose(system, Model.load(file), _opened(featurized), threads=threads) for file in models]
+    return [
+        {
+            "scores": _scores(scorer, chosen, metrics, metric, ends),
+            "chosen": np.where(chosen >= 0, chosen - nbest.hyp_ptr[:-1], -1).tolist(),
+        }
+        for chosen in choices or [decoder_choice(nbest)]
+    ]
+
+
+@lru_cache(maxsize=4)
+def _ends(path: str, metric_name: str) -> tuple[float, float]:
+    """The scores of the decoder's choices and of the oracle's."""
+    scorer = _scorer(path)
+    metric = scorer.metric(metric_name)
+    decoder, oracle = decoder_choice(scorer.nbest), oracle_choice(scorer.nbest, metric)
+    return scorer.score(decoder, metric).score, scorer.score(oracle, metric).score
+
+
+def _scores(
+    scorer: Scorer, chosen: I64, metrics: Sequence[Metric], metric: Metric, ends: tuple[float, float]
+) -> dict[str, float | None]:
+    """All metrics; BLEU's length ratio, precision and brevity penalty; the share of the way from the decoder's score by the
+    metric to the oracle's.
+    """
+    out: dict[str, float | None] = {m.name: scorer.score(chosen, m).score for m in metrics}
+    lengths = scorer.stats(chosen)[:, [HYP_LEN, REF_LEN]].sum(axis=0) if scorer.nbest.has_stats else (0, 0)
+    out["length_ratio"] = float(lengths[0] / lengths[1]) if lengths[1] else None
+    if lengths[1]:
+        out["brevity"] = brevity_penalty(sum_stats(scorer.stats(chosen)))
+        out["precision"] = scorer.score(chosen, "bleu").score / out["brevity"] if out["brevity"] else None
+    way, gone = ends[1] - ends[0], scorer.score(chosen, metric).score - ends[0]
+    out["oracle_gap"] = gone / way if metric.sign * way > 0 else None
+    return out

@@ -1,0 +1,110 @@
+"""Plans together: every task once, the longest first, results in the order of asking, whoever is done first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+import pytest
+
+from boostfeat.cli.compare import Board
+from boostfeat.compare.schedule import AnyPlan, Schedule
+from boostfeat.core.processes import Job
+
+pytestmark = pytest.mark.quick
+
+
+@dataclass(frozen=True)
+class Square:
+    x: int
+    kept: dict[int, int] = field(hash=False, compare=False)
+    cost: float = 1.0
+
+    @property
+    def key(self) -> str:
+        return str(self.x)
+
+    def known(self) -> int | None:
+        return self.kept.get(self.x)
+
+    def job(self, name: str, threads: int) -> Job:
+        return Job(self.key, name, pow, (self.x, 2, threads))
+
+    def finish(self, result: int, peak_mb: float) -> int:
+        self.kept[self.x] = result
+        return result
+
+
+def plan(kept: dict[int, int], *batches: list[int], costs: dict[int, float] | None = None) -> AnyPlan:
+    """Gives the squares of all batches, each asked for when the one before is there."""
+    found: list[int] = []
+    for batch in batches:
+        found += yield [Square(x, kept, (costs or {}).get(x, 1.0)) for x in batch]
+    return found
+
+
+def carry_out(schedule: Schedule, at_once: int = 1, seed: int = 0) -> list[tuple[str, int]]:
+    """(key, threads) of jobs in the order of their start; so many run at once, and end in a random order."""
+    rng, running, started = Random(seed), list[Job](), []
+    while True:
+        while len(running) < at_once and (job := schedule.take(len(running))):
+            running.append(job)
+            started.append((job.key, job.args[2]))
+        if not running:
+            return started
+        job = running.pop(rng.randrange(len(running)))
+        schedule.done(job, int(job.args[0]) ** 2, 0.0)
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 5])
+@pytest.mark.parametrize("seed", range(4))
+def test_results_do_not_depend_on_who_is_done_first(at_once, seed):
+    kept: dict[int, int] = {}
+    plans = {"a": plan(kept, [3, 1, 2], [5]), "b": plan(kept, [2, 7], [1, 1], []), "none": plan(kept)}
+    schedule = Schedule(plans, at_once)
+    started = carry_out(schedule, at_once, seed)
+    assert schedule.found == {"a": [9, 1, 4, 25], "b": [4, 49, 1, 1], "none": []}
+    assert sorted(key for key, _ in started) == ["1", "2", "3", "5", "7"]  # what both ask for is done once
+
+
+def test_what_is_known_is_not_done_and_what_takes_longest_comes_first():
+    kept = {4: 16}
+    schedule = Schedule({"a": plan(kept, [4, 1, 2, 3], costs={1: 1.0, 2: 9.0, 3: 5.0})}, 1)
+    assert [key for key, _ in carry_out(schedule)] == ["2", "3", "1"]
+    again = Schedule({"a": plan(kept, [4, 1, 2, 3], [2])}, 1)
+    assert again.take(0) is None
+    assert again.found == {"a": [16, 1, 4, 9, 4]}
+
+
+def test_threads_that_no_other_task_needs_are_used():
+    schedule = Schedule({"a": plan({}, [1, 2], [3])}, 4)
+    assert carry_out(schedule, 4) == [("1", 2), ("2", 2), ("3", 4)]
+
+
+def test_watchers_hear_how_many_are_done():
+    heard: list[tuple[Any, ...]] = []
+    carry_out(Schedule({"a": plan({1: 1}, [1, 2], [3])}, 1, lambda *event: heard.append(event)))
+    assert heard == [("a", 1, 2, None), ("a", 2, 2, 4), ("a", 2, 3, None), ("a", 3, 3, 9)]
+
+
+def test_the_board_follows_on_a_terminal(capsys, monkeypatch):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    with Board(quiet=False) as board:
+        board.watch("base-PRO", 3, 8, None)
+        board.report("scoring")
+        board.report("base-PRO: BLEU-SBP 29.04 on select")
+        assert {name: tuple(row) for name, row in board._rows.items()} == {
+            "base-PRO": ("3 of 8", "BLEU-SBP 29.04 on select"),
+            "": ("", "scoring"),
+        }
+    shown = capsys.readouterr().err
+    assert all(part in shown for part in ("system", "base-PRO", "3 of 8", "scoring"))
+
+
+@pytest.mark.parametrize(("quiet", "lines"), [(False, ["boostfeat: base-PRO: done"]), (True, [])])
+def test_elsewhere_the_board_is_a_line_for_each_report(capsys, quiet, lines):
+    with Board(quiet=quiet) as board:
+        board.watch("base-PRO", 3, 8, None)
+        board.report("base-PRO: done")
+    assert capsys.readouterr().err.splitlines() == lines
