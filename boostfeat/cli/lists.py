@@ -389,7 +389,10 @@ def _answer(store: str, model: str | None, files: ResourceFiles, *, confidence: 
     least = least_margin(reranker.model, keep_first)
     calibration = Calibration.of(reranker.model) if confidence else None
     for nbest in sentences(iter(sys.stdin.buffer.readline, b""), options):
-        scores = reranker.scores(nbest)
+        try:
+            scores = reranker.scores(nbest)
+        except InputError as error:
+            raise InputError(f"stdin: sentence {nbest.ids[0]}: {error}") from None
         chosen, margin = careful_choice(nbest, scores, least)
         best = int(chosen[0]) if len(scores) else None
         text = None if best is None else nbest.text[best].as_py()

@@ -135,8 +135,8 @@ def tune(
     nbest = read_store(store)
     held_out = read_store(select) if select else None
     check_lists({"LIST": nbest, "--select": held_out}, allow_missing=allow_missing, quiet=quiet)
-    if graphs and templates:
-        raise InputError("--templates: expected none with --graphs, found both; featurize the list and give --graph-vocab")
+    if templates not in (None, "none") and taken.vocab:
+        raise InputError(f"--vocab {taken.vocab}: expected none with --templates, found both; leave one out")
     how: dict[str, Any] = {"gain": gain, "seed": seed, "threads": threads, "quiet": quiet}
     nbest, held_out, plan = learn_features(nbest, held_out, templates, start, files, **how)
     run = Run(
@@ -150,7 +150,7 @@ def tune(
     )
     fit_graphs: Fit | None = None
     if graphs:
-        taken = replace(taken, paths=tuple(graphs), names=core_names(names))
+        taken = replace(taken, paths=tuple(graphs), names=core_names(names), plan=plan)
         if method == "mert":
             fit_graphs = fit_on_graphs(nbest, taken, quiet=quiet)
         else:

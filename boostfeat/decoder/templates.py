@@ -14,7 +14,7 @@ search goes on: features that need it are refused by name.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from threading import RLock
@@ -22,19 +22,21 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ..core.arrays import F64, I32, I64, offsets, owners
 from ..core.errors import InputError
 from ..core.kernels import kernel
 from ..core.strings import Strings
+from ..features import by_unit
 from ..features.carried import FeatureMaker
 from ..features.context import Corpus, Rows
 from ..features.engine import full_names, occurrence_features
 from ..features.registry import GIVEN, STATES, STATIC, Sparse, Template
 from ..features.resources import Clusters, Resources
-from ..features.vocab import Entry, FeaturePlan, product_name
+from ..features.vocab import Entry, FeaturePlan, full_name, product_name
 from ..lists.nbest import NBest, SparseRows, Units, strings, take_strings
-from ..lists.words import NONE
+from ..lists.words import NONE, flags, positions
 from .names import EDGE, ENDS, LM, LM_WORD, MOVE, PER_WORD, QUANTILES
 from .search import Moves
 from .system import System
@@ -90,6 +92,7 @@ class Templates:
     ids: dict[str, int] = field(default_factory=dict)  # feature -> column, in the order in which they come
     _words: dict[str, Parts] = field(default_factory=dict)  # of unknown words
     _columns: dict[str, I32] = field(default_factory=dict)  # of a template's features
+    _linking: dict[int | str, by_unit.Pair | None] = field(default_factory=dict)  # rows and unknown words that cx may see
     _lock: Any = field(default_factory=RLock)  # features get their numbers one after the other
 
     def __getstate__(self) -> dict[str, Any]:
@@ -243,11 +246,13 @@ class Templates:
             }
             found = template.compute(Rows(corpus, len(pair), {"pair": pair, **columns}))
             assert isinstance(found, Sparse)
-            names = full_names("lo", found.names, entry.hash_bits).to_pylist()
-            is_ahead = np.array([name.startswith(">") for name in found.names.to_pylist()], bool)
-            is_wanted = np.array([self.wanted is None or name in self.wanted for name in names], bool)
-            ids = np.array([self.id_of(name) if ok else -1 for name, ok in zip(names, is_wanted, strict=True)], np.int32)
-            for part, mine in ((BACK[k], is_wanted & ~is_ahead), (AHEAD[k], is_wanted & is_ahead)):
+            names = full_names("lo", found.names, entry.hash_bits)
+            if entry.features is None:
+                ids = np.array([self.id_of(name) for name in names.to_pylist()], np.int32)
+            else:
+                ids = np.append(self._ids_of(entry, entry.features), np.int32(-1))[positions(names, strings(entry.features))]
+            is_ahead = flags(pc.starts_with(found.names, ">"))
+            for part, mine in ((BACK[k], (ids >= 0) & ~is_ahead), (AHEAD[k], (ids >= 0) & is_ahead)):
                 some = np.flatnonzero(mine[found.idx])
                 order = some[np.argsort(found.row[some], kind="stable")]
                 ptr = offsets(np.bincount(found.row[order], minlength=len(pair)))
@@ -262,13 +267,47 @@ class Templates:
 
     def at_places(self, tokens: Sequence[str], row: I64, start: I64, end: I64) -> SparseRows:
         """[O] features of options in their sentence."""
+        with self._lock:
+            out = self._contexts(tokens, row, start) if self.option("cx") else SparseRows.empty(len(row))
+        others = [entry for entry in self.placed if entry.name != "cx"]
+        if not others:
+            return out
         words = [tokens[i] for i in start[row == 0].tolist()]
         place = row.copy()
         place[row == 0] = np.arange(len(self.system.table), len(self.system.table) + len(words))
         texts = self._texts.and_words(words).take(place)
         nbest = _lone_units(texts, start=start, length=end - start, source=" ".join(tokens))
         with self._lock:
-            return self._computed(nbest, self.placed)
+            return _beside(out, self._computed(nbest, others))
+
+    def _contexts(self, tokens: Sequence[str], row: I64, start: I64) -> SparseRows:
+        """[O] features of cx. Few phrase pairs have a frequent pair of words: arrays of all would take ten times as long."""
+        entry, found = self.entries["cx"][0], by_unit.context
+        counts: list[dict[int, float]] = []
+        with _learnt_options(entry):
+            pairs = frozenset(entry.options["pairs"])
+            source = tuple(tokens)
+            for r, i in zip(row.tolist(), start.tolist(), strict=True):
+                pair = self._frequent(r, tokens[i], pairs)
+                own: dict[int, float] = {}
+                if pair is not None:
+                    at = by_unit.Place.in_sentence(pair, i, source)
+                    names = (full_name("cx", text, entry.hash_bits) for text in found(at, pairs=pairs))
+                    for k in (self.id_of(name) for name in names if self.wanted is None or name in self.wanted):
+                        own[k] = own.get(k, 0.0) + 1.0
+                counts.append(own)
+        idx, val = ([x for own in counts for x in part(own)] for part in (dict.keys, dict.values))
+        return SparseRows(offsets(np.array([len(own) for own in counts])), np.array(idx, np.int32), np.array(val, np.float64))
+
+    def _frequent(self, r: int, word: str, pairs: Set[str]) -> by_unit.Pair | None:
+        """The phrase pair of a row of the table (0: an unknown word), if it links words that are frequent together."""
+        key = r or word
+        if key not in self._linking:
+            texts = self._texts
+            src, tgt, align = (str(c[r]) for c in (texts.src, texts.tgt, texts.align)) if r else (word, word, "0-0")
+            pair = by_unit.Pair(src.split(" "), tgt.split(" "), [(int(i), int(j)) for i, j in _links(align)])
+            self._linking[key] = pair if not pairs.isdisjoint(by_unit.al(*pair)) else None
+        return self._linking[key]
 
     @cached_property
     def constants(self) -> dict[str, dict[str, float]]:
@@ -292,6 +331,10 @@ class Templates:
         with _learnt_options(entry):
             thresholds = entry.options["thresholds"][LM]
             return np.array([float(thresholds[q]) for q in QUANTILES])
+
+
+def _links(align: str) -> list[list[str]]:
+    return [link.split("-") for link in align.split()]
 
 
 def is_placed(template: Template) -> bool:

@@ -10,16 +10,18 @@ A dense template gives its columns by name, where they are not 0; a sparse one t
 
 from __future__ import annotations
 
+import inspect
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from .resources import UNKNOWN_CLUSTER
 
 if TYPE_CHECKING:
     from .resources import Clusters
+    from .vocab import Entry, FeaturePlan
 
 Words = Sequence[str]
 Links = Sequence[tuple[int, int]]
@@ -248,6 +250,12 @@ class Place(NamedTuple):
     source: Words
     n_src: int
 
+    @classmethod
+    def in_sentence(cls, pair: Pair, start: int, source: Words) -> Place:
+        """Of which only the sentence and the span are known."""
+        end = start + len(pair.s)
+        return cls(pair, {}, start, end, None, None, None, None, 0, 0, 0, 0, source, len(source))
+
 
 def position(at: Place) -> Dense:
     start, end, n = at.start, at.end, max(at.n_src, 1)
@@ -440,3 +448,15 @@ BY_UNIT: dict[str, ByUnit] = {
     "cx": ByUnit(context, "place", True, _IN_SENTENCE),
     "cu": ByUnit(context_with_unknown, "place", True, _IN_SENTENCE),
 }
+
+
+_LIKE_SETS = ("words", "inserted", "deleted", "pairs")  # options that templates only look words up in
+
+
+def bound(entry: Entry, plan: FeaturePlan) -> Callable[..., Any]:
+    """A template with what its plan holds of it."""
+    compute = BY_UNIT[entry.name].compute
+    taken = [p.name for p in inspect.signature(compute).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    given = {**entry.options, "clusters": plan.clusters}
+    options = {name: frozenset(given[name]) if name in _LIKE_SETS else given[name] for name in taken}
+    return partial(compute, **options) if options else compute

@@ -28,7 +28,7 @@ from .products import Gradient, add_products, choose_products
 from .registry import KINDS, Dense, Sparse, Template, described, place_in
 from .resources import Clusters, Resources
 from .sets import TEMPLATES
-from .vocab import Entry, FeaturePlan, hashed, product_name
+from .vocab import Entry, FeaturePlan, full_name, product_name
 
 PartOf = Literal["unit", "occurrence", "hypothesis"]
 
@@ -208,7 +208,7 @@ def _counts_matrix(row: I64, column: I64, shape: tuple[int, int]) -> sparse.csr_
 def full_names(template: str, names: Strings, hash_bits: int) -> Strings:
     """Names of sparse features with the template's before them, or as one of 2^bits numbers."""
     if hash_bits:
-        return strings([hashed(template, name, hash_bits) for name in names.to_pylist()])
+        return strings([full_name(template, name, hash_bits) for name in names.to_pylist()])
     return concat(f"{template}:", names)
 
 

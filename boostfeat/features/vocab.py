@@ -181,8 +181,10 @@ def product_name(pair: tuple[str, str]) -> str:
     return "*".join(pair)
 
 
-def hashed(template: str, name: str, bits: int) -> str:
-    """A sparse feature's name as one of 2^bits numbers."""
+def full_name(template: str, name: str, bits: int) -> str:
+    """A sparse feature's whole name: with the template's before it, or as one of 2^bits numbers."""
+    if not bits:
+        return f"{template}:{name}"
     mask = (1 << min(bits, 32)) - 1  # a checksum has no more
     return f"{template}:#{zlib.crc32(name.encode()) & mask:x}"
 

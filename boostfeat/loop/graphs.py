@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,6 +16,9 @@ from ..lists.nbest import NBest, SparseRows, strings
 from ..model.model import Model
 from .learners import known_names
 from .options import GraphOptions
+
+if TYPE_CHECKING:
+    from ..features.vocab import FeaturePlan
 
 
 def grown(
@@ -49,11 +53,7 @@ def fresh_list(dev: NBest, model: Model, options: GraphOptions, *, threads: int 
     """The graphs' k-best under a model, with the features of the list and no others, so that the two can be merged."""
     from ..rerank.rescore import kbest_nbest
 
-    vocab = None
-    if options.vocab:
-        from ..features import FeaturePlan
-
-        vocab = FeaturePlan.load(options.vocab)
+    vocab = _plan(options)
     fresh = kbest_nbest(
         options.paths,
         model,
@@ -82,11 +82,8 @@ def graphs_of(dev: NBest, options: GraphOptions) -> dict[int, Graph]:
 
     where = f"{options.paths[0]}{', ...' if len(options.paths) > 1 else ''}"
     names, position = dev.feature_names, {int(sent): s for s, sent in enumerate(dev.ids.tolist())}
-    vocab = None
-    if options.vocab:
-        from ..features import FeaturePlan
-
-        vocab = edge_vocab(FeaturePlan.load(options.vocab), names)
+    plan = _plan(options)
+    vocab = edge_vocab(plan, names) if plan else None
     found: dict[int, Graph] = {}
     known: set[str] = set()
     for item in read_graphs(options.paths, ReadOptions(names=options.names)):
@@ -101,6 +98,13 @@ def graphs_of(dev: NBest, options: GraphOptions) -> dict[int, Graph]:
     if lacking := [name for name in names if name not in known]:
         raise _lacks(where, lacking[0])
     return found
+
+
+def _plan(options: GraphOptions) -> FeaturePlan | None:
+    """Of the templates that gave the list its features."""
+    from ..features.vocab import FeaturePlan
+
+    return FeaturePlan.load(options.vocab) if options.vocab else options.plan
 
 
 def _lacks(where: str, name: str) -> InputError:

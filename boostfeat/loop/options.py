@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..core.options import check, option
+
+if TYPE_CHECKING:
+    from ..features.vocab import FeaturePlan
 
 ITERATIONS = "Iterations"
 GRAPHS = "Graphs and clusters"
@@ -68,6 +71,7 @@ class GraphOptions:
     )
     size: int = option(100, "k of the k-best of a graph", least=1, flag="nbest", was=("graph_size",), group=GRAPHS, rare=True)
     names: tuple[str, ...] | None = None  # of the values of core=(...) in osgx files
+    plan: FeaturePlan | None = None  # of the templates that gave the list its features, where no file holds it
     vocab: str | None = option(
         None, "The file of 'featurize' that gave the list its features", was=("graph_vocab",), group=GRAPHS, rare=True
     )

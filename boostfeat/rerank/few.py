@@ -13,13 +13,12 @@ import numpy as np
 
 from ..core.arrays import F64, I64
 from ..core.errors import InputError
-from ..features.by_unit import BY_UNIT, Pair, Place
-from ..features.vocab import Entry, FeaturePlan, hashed
+from ..features.by_unit import BY_UNIT, Pair, Place, bound
+from ..features.vocab import FeaturePlan, full_name
 from ..model.model import Model
 from ..trees.tree import Tree
 
-MOST_PAIRS = 100_000  # phrase pairs that are kept: then all are forgotten
-_LIKE_SETS = ("words", "inserted", "deleted", "pairs")  # options that templates only look words up in
+MOST_PAIRS = 20_000  # phrase pairs that are kept: then all are forgotten
 
 
 class Unit(NamedTuple):
@@ -82,7 +81,7 @@ class Few:
             how = BY_UNIT[entry.name]
             self._reads.update(how.reads)
             looked_at = {name: k for k, name in enumerate(entry.features or ()) if name in used}
-            own = _Made(entry.name, _bound(entry, plan), len(self.dense_names), looked_at, entry.hash_bits)
+            own = _Made(entry.name, bound(entry, plan), len(self.dense_names), looked_at, entry.hash_bits)
             self._x.update(entry.options.get("features", ()) if not how.is_sparse else ())
             if not how.is_sparse:
                 self.dense_names += entry.features or ()
@@ -216,7 +215,7 @@ class Few:
         """Counts times weights of those features that the model has, in the order of the plan."""
         counts: dict[str, int] = {}
         for text in names:
-            name = f"{made.name}:{text}" if not made.hash_bits else hashed(made.name, text, made.hash_bits)
+            name = full_name(made.name, text, made.hash_bits)
             if name in made.places:
                 counts[name] = counts.get(name, 0) + 1
         if self._tested:
@@ -261,18 +260,6 @@ class Few:
             weights = np.array([self._weights.get(name, 0.0) for name in every], np.float64)
             self._layouts = {names: (weights, np.array([column.get(name, -1) for name in self._forest.place], np.int64))}
         return self._layouts[names]
-
-
-def _bound(entry: Entry, plan: FeaturePlan) -> Callable[..., Any]:
-    """The template with its options."""
-    import inspect
-    from functools import partial
-
-    compute = BY_UNIT[entry.name].compute
-    taken = [p.name for p in inspect.signature(compute).parameters.values() if p.kind is p.KEYWORD_ONLY]
-    given = {**entry.options, "clusters": plan.clusters}
-    options = {name: frozenset(given[name]) if name in _LIKE_SETS else given[name] for name in taken}
-    return partial(compute, **options) if options else compute
 
 
 def _place(

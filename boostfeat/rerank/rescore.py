@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -25,6 +26,7 @@ from ..trees.forest import forest, forest_score
 
 if TYPE_CHECKING:
     from ..features import FeaturePlan
+    from .neighbours import Neighbours
 
 AHEAD = 4  # graphs that wait for a thread, for each thread
 
@@ -81,17 +83,43 @@ class EdgeScorer:
             return item
         return item._replace(graph=replace(item.graph, names=names))
 
+    def search(self, item: SentenceGraph) -> tuple[Graph, F64]:
+        """The graph to search and the scores [E] of its edges: with late keys where the model has features of neighbours."""
+        found = self._neighbours
+        scores = self._edges(item, found.weights if found else {})
+        if found is None:
+            return item.graph, scores
+        self.seen.update(found.weights)
+        return found.expanded(item.graph, scores, self._source(item.sent), item.where)
+
+    @cached_property
+    def _neighbours(self) -> Neighbours | None:
+        """What scores the features of neighbours that no tree tests."""
+        if self.model is None or self.vocab is None:
+            return None
+        from .neighbours import Neighbours, between
+
+        factors = {name for pair in self.vocab.products or () for name in pair}
+        entries, names = between(self.vocab, self.used.difference(self.tested, factors))
+        return Neighbours(self.vocab, entries, {name: self.model.weights[name] for name in names}) if names else None
+
+    def _source(self, sent: int) -> str:
+        return self.source[sent] if self.source is not None and sent < len(self.source) else ""
+
     def __call__(self, item: SentenceGraph) -> F64:
-        """[E] scores of a sentence's edges."""
+        """[E] scores of a sentence's edges, of which each has all that the model sees."""
+        return self._edges(item, {})
+
+    def _edges(self, item: SentenceGraph, apart: Collection[str]) -> F64:
+        """[E] scores of a sentence's edges without features that are scored apart."""
         graph = item.graph
         if self.model is None:
             return search_scores(graph, None, item.where)
         if self.vocab is not None:
             from .edge_features import edge_vocab, with_templates
 
-            known = self.source is not None and item.sent < len(self.source)
-            lacking = edge_vocab(self.vocab, self.used.difference(graph.names))
-            graph = with_templates(graph, lacking, source=self.source[item.sent] if known else "")  # type: ignore[index]
+            lacking = edge_vocab(self.vocab, self.used.difference(graph.names, apart))
+            graph = with_templates(graph, lacking, source=self._source(item.sent))
         if graph.names and self.used and self.used.isdisjoint(graph.names):
             known_names = ", ".join(graph.names[:4])
             raise InputError(
@@ -161,9 +189,9 @@ def rescore(graphs: Iterable[SentenceGraph], scorer: EdgeScorer, options: Rescor
 
     def search(item: SentenceGraph) -> ListRecord:
         item = scorer.named(item)
-        scores = scorer(item)
-        found = item.graph.kbest(scores, options.size, distinct=options.distinct and options.size > 1)
-        return kbest_record(item.graph, scores, found, sent=item.sent, where=item.where)
+        graph, scores = scorer.search(item)
+        found = graph.kbest(scores, options.size, distinct=options.distinct and options.size > 1)
+        return kbest_record(graph, scores, found, sent=item.sent, where=item.where)
 
     return in_order(search, graphs, threads=options.threads)
 

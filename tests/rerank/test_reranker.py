@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -88,6 +89,29 @@ def test_a_bad_line_ends_the_stream_after_the_answers_before_it(setup, boostfeat
     code, out, err = boostfeat("rerank", "-", "--stream", "-m", path)
     assert (code, out.count("\n")) == (2, 2)
     assert "stdin:4" in err
+
+
+def test_a_pipe_is_answered_before_the_next_line_and_holds_no_more_memory(setup):
+    """The reader of the answers writes the next line only when it has the answer to the last: a lag would be a deadlock."""
+    path, _, text = setup
+    lines = text.splitlines(keepends=True)
+    command = [sys.executable, "-m", "boostfeat", "rerank", "-", "--stream", "-m", str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdin.write(lines[0])
+        sizes = []
+        for k in range(60):
+            line = {**json.loads(lines[1 + k % (len(lines) - 1)]), "id": k}
+            process.stdin.write(json.dumps(line).encode() + b"\n")
+            process.stdin.flush()
+            assert json.loads(process.stdout.readline())["id"] == k
+            if k in (20, 59) and Path(f"/proc/{process.pid}/statm").exists():
+                sizes.append(int(Path(f"/proc/{process.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE"))
+        nothing = json.dumps({"id": 60, "source": "x", "hyps": [{"text": "a", "units": []}]}).encode() + b"\n"
+        out, err = process.communicate(nothing)
+    assert (process.returncode, out) == (2, b"")
+    assert err.decode().startswith("boostfeat: stdin: sentence 60: ")
+    assert err.count(b"\n") == 1
+    assert not sizes or sizes[1] - sizes[0] < 8 << 20  # bytes; the second half meets the same lists again
 
 
 @pytest.mark.parametrize(

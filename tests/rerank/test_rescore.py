@@ -243,11 +243,12 @@ def test_templates_on_edges(osgx: Path, tmp_path: Path, boostfeat: Run, real: Pa
     source = (real / "fi-en" / "sg.devtrain500.fi").read_text(encoding="utf-8").splitlines()[:8]
     refs = (real / "fi-en" / "devtrain.en").read_text(encoding="utf-8").splitlines()[:8]
     plain = kbest_nbest([osgx], None, names=FI_EN_CORE, size=50, source=source, refs=[refs])
-    plan = FeaturePlan.of("length,lm_per_word,position,punctuation,shape,jump", TEMPLATES, min_count=1, products=3)
+    plan = FeaturePlan.of("length,lm_per_word,position,punctuation,shape,neighbour_sizes", TEMPLATES, min_count=1, products=3)
     made, vocab = featurize(plain, plan, gradient_of=partial(first_gradient, seed=0))
-    used = [name for name in made.global_names if not name.startswith("jump") and name not in plain.global_names]
+    beside = {name for name in made.global_names if "prev.len" in name or "next.len" in name}
+    used = [name for name in made.global_names if name not in beside and name not in plain.global_names]
     rng = np.random.default_rng(3)
-    weights = {name: float(rng.normal()) for name in [*FI_EN_CORE, *used, *made.sparse_names.to_pylist()] if "jump" not in name}
+    weights = {name: float(rng.normal()) for name in [*FI_EN_CORE, *used, *made.sparse_names.to_pylist()]}
     model = replace(some_model(["LM0", *used]), weights=weights)
     assert any("*" in name for name in weights)
     assert any(name.startswith("shape:") for name in weights)
@@ -265,11 +266,11 @@ def test_templates_on_edges(osgx: Path, tmp_path: Path, boostfeat: Run, real: Pa
     assert "or those that featurize made with --vocab, or give --allow-missing" in err
     code, _, err = boostfeat(*command, "--allow-missing")
     assert (code, err.startswith(f"boostfeat: {osgx} lacks features of the model, which count as 0: ")) == (0, True)
-    jump = next(name for name in made.global_names if name.startswith("jump"))
-    replace(model, weights={**weights, jump: 1.0}).save(tmp_path / "model.json")
+    size = "prev.len.src"
+    replace(model, weights={**weights, size: 1.0}).save(tmp_path / "model.json")
     code, _, err = boostfeat(*command, "--vocab", tmp_path / "vocab.json")
     assert code == 2
-    assert f"feature {jump!r} (template 'jump') reads the previous span: expected features that an edge" in err
+    assert f"feature {size!r} (template 'neighbour_sizes') reads the previous unit: expected features that an edge" in err
 
 
 # ---------------------------------------------------------------------------------------------------------------------
