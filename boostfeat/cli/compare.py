@@ -30,7 +30,9 @@ def compare(
     store: Store,
     *,
     select: Annotated[str, typer.Option("--select", help="The list that chooses hyper-parameters.", show_default=False)],
-    output: Annotated[str, typer.Option("-o", "--output", help="A folder for results, models and choices.", show_default=False)],
+    output: Annotated[
+        str, typer.Option("-o", "--output", metavar="FOLDER", help="For results, models and choices.", show_default=False)
+    ],
     test: Annotated[
         list[str] | None,
         typer.Option("--test", help="The list that results are reported on; repeatable; an ablation can do without."),

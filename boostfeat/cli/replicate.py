@@ -28,7 +28,8 @@ def replicate(
         list[str], typer.Option("--test", help="A list that results are reported on; repeatable.", show_default=False)
     ],
     output: Annotated[
-        str, typer.Option("-o", "--output", help="A folder for results, models, choices and the page.", show_default=False)
+        str,
+        typer.Option("-o", "--output", metavar="FOLDER", help="For results, models, choices and the page.", show_default=False),
     ],
     tune_on: Annotated[
         list[str] | None,
