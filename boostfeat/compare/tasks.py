@@ -85,8 +85,6 @@ class FeatureTask:
         return Path(self.path).with_suffix(".json")
 
     def known(self) -> str | None:
-        if self.feature_set == "base":
-            return self.path
         return self.path if Path(self.path).exists() and read_json(self.mark) == self.made_from else None
 
     def job(self, name: str, threads: int) -> Job:
@@ -163,15 +161,21 @@ class FitTask:
     def known(self) -> Fitted | None:
         return self.kept.find(self.made_from)
 
-    def job(self, name: str, threads: int) -> Job:
+    def _linear(self) -> Fitted | None:
+        """The linear model that MBR scales, where it is there already."""
         of = self.fit.linear
-        linear = self.kept.find(fit_made_from(of, self.lists_from, self.options)) if of else None
+        return self.kept.find(fit_made_from(of, self.lists_from, self.options)) if of else None
+
+    def job(self, name: str, threads: int) -> Job:
+        linear = self._linear()
         how = FitOptions(**{**vars(self.options), "threads": threads})
         model = linear.model.to_json() if linear else None
         return Job(self.key, name, fit_in_worker, (self.fit, dict(self.lists), how, model))
 
     def finish(self, result: Any, peak_mb: float) -> Fitted:
         model, select, seconds = result
+        if linear := self._linear():
+            seconds += linear.seconds  # it is part of the training
         fitted = Fitted(Model.from_json(model, self.key), select, round(seconds, 3), round(peak_mb, 1))
         self.kept.keep(self.made_from, fitted)
         return fitted
