@@ -166,10 +166,10 @@ def inserted_clusters(s: Words, t: Words, a: Links, *, clusters: Clusters) -> De
     return _counts("ins.c", [clusters.tgt.get(w, UNKNOWN_CLUSTER) for w in unlinked(t, a, 1)])
 
 
-def cluster_signature(s: Words, t: Words, a: Links, *, clusters: Clusters) -> Dense:
+def cluster_signature(s: Words, t: Words, a: Links, *, signatures: Set[str], clusters: Clusters) -> Dense:
     sides = ((s, clusters.src), (t, clusters.tgt))
     name = "|".join(" ".join([of.get(w, UNKNOWN_CLUSTER) for w in words]) for words, of in sides)
-    return {f"cl.{name}": 1.0}
+    return {f"cl.{name}": 1.0} if name in signatures else {}
 
 
 # -- of the phrase pair: sparse ---------------------------------------------------------------------------------------
@@ -450,7 +450,7 @@ BY_UNIT: dict[str, ByUnit] = {
 }
 
 
-_LIKE_SETS = ("words", "inserted", "deleted", "pairs")  # options that templates only look words up in
+_LIKE_SETS = ("words", "inserted", "deleted", "pairs", "signatures")  # options that templates only look words up in
 
 
 def bound(entry: Entry, plan: FeaturePlan) -> Callable[..., Any]:
@@ -458,5 +458,11 @@ def bound(entry: Entry, plan: FeaturePlan) -> Callable[..., Any]:
     compute = BY_UNIT[entry.name].compute
     taken = [p.name for p in inspect.signature(compute).parameters.values() if p.kind is p.KEYWORD_ONLY]
     given = {**entry.options, "clusters": plan.clusters}
+    for texts in (given[name] for name in taken if name in _LIKE_SETS):
+        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts) or len({*texts}) < len(texts):
+            raise TypeError(f"template {entry.name!r}: expected lists of distinct words")
+    clusters = plan.clusters
+    if "clusters" in taken and (clusters is None or set(map(type, (*clusters.src.values(), *clusters.tgt.values()))) - {str}):
+        raise TypeError(f"template {entry.name!r}: expected names of clusters")
     options = {name: frozenset(given[name]) if name in _LIKE_SETS else given[name] for name in taken}
     return partial(compute, **options) if options else compute

@@ -100,14 +100,20 @@ class Few:
     def of(cls, model: Model, plan: FeaturePlan | None) -> Few | None:
         """None for models that only the engine scores: with templates of whole lists, of files or of plugins, or global."""
         plan = plan or FeaturePlan(products=())
-        can = model.level == "local" and plan.posterior is None and all(entry.name in BY_UNIT for entry in plan.entries)
-        return cls(model, plan) if can else None
+        if model.level != "local" or plan.posterior is not None or not all(entry.name in BY_UNIT for entry in plan.entries):
+            return None
+        if len(plan.features) < sum(len(entry.features or ()) for entry in plan.entries) + len(plan.products or ()):
+            return None  # a feature twice
+        try:
+            return cls(model, plan)
+        except (TypeError, ValueError, KeyError, AttributeError):  # a plan is from a file: anything may stand there
+            return None
 
     def scores(self, few: FewLists) -> F64 | None:
         """[H] the model's score of each candidate."""
         try:
-            return self._scores(few)
-        except (ValueError, KeyError, IndexError, OverflowError, InputError):  # the engine says what is wrong
+            return self._scores(few)  # what is wrong with a list or a plan, the engine says
+        except (ValueError, TypeError, AttributeError, KeyError, IndexError, OverflowError, InputError):
             return None
 
     def _scores(self, few: FewLists) -> F64 | None:
