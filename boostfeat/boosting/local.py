@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..core.arrays import F64
 from ..lists.choices import Scorer
 from ..lists.nbest import NBest
 from ..lists.precision import precision_of
-from ..losses.corpus_weights import pair_weights
+from ..losses.corpus_weights import pair_weights, weighed_by_size
 from ..losses.pairs import Pairs, sample_pairs
 from ..metrics.metric import metric_of
 from ..model.effects import linear_effects, within_list_sd
@@ -29,6 +30,7 @@ class Local:
     loss: RoundLoss  # of the rounds since the pairs were drawn
     _grower: Grower | None = None
     _grown: Grown  # the tree of the round under way
+    _direction: F64  # [H] A h: what it adds to each hypothesis
 
     def __init__(self, dev: NBest, options: BoostOptions, *, seed: int, threads: int) -> None:
         self.dev, self.options, self.seed, self.threads = dev, options, seed, threads
@@ -41,7 +43,8 @@ class Local:
 
     def first_weights(self) -> dict[str, float]:
         penalty = self.options.penalties(len(self.dev.global_names), len(self.dev.sparse_names))
-        problem = linear_problem(self.dev, self.pairs(0), threads=self.threads)
+        pairs = weighed_by_size(self.pairs(0), self.dev, self.context_metric) if self.options.context else self.pairs(0)
+        problem = linear_problem(self.dev, pairs, threads=self.threads)
         return problem.fit(l2=1.0, l2_factors=np.array(penalty)).weights
 
     def load(self, model: Model) -> None:
@@ -86,12 +89,12 @@ class Local:
         )
 
     def line_search(self) -> float:
-        return self.loss.line_search(self.scores, self._grown.h, l2=self.options.l2)
+        self._direction = self.space.sum(self._grown.h)
+        return self.loss.line_search(self.scores, self._direction, l2=self.options.l2)
 
     def move(self, rho: float, m: int) -> tuple[float, list[int]]:
-        grown = self._grown
-        del self._grown  # numbers for every unit: not beside those of the next round
-        step = rho * self.space.sum(grown.h)
+        grown, step = self._grown, rho * self._direction
+        del self._grown, self._direction  # numbers for every unit and hypothesis: not beside those of the next round
         self.scores += step
         fires = np.bincount(grown.leaf_of, self.counts, minlength=len(grown.tree.feature))[grown.tree.leaves]
         return float(within_list_sd(self.dev.hyp_ptr, step)[0]), fires.astype(int).tolist()

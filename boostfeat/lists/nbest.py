@@ -428,6 +428,15 @@ class NBest:
         folds = np.array_split(order, n_folds)
         return [(np.sort(np.concatenate([*folds[:k], *folds[k + 1 :]])), np.sort(folds[k])) for k in range(n_folds)]
 
+    def blocks_of_sentences(self, n_folds: int) -> list[tuple[I64, I64]]:
+        """The same of n_folds runs of neighbouring sentences.
+
+        Neighbours are often of one document and share its words. Folds that tear documents apart see those words in training,
+        and take for learnt what a new document would not have.
+        """
+        every = np.arange(len(self))
+        return [(np.setdiff1d(every, held_out), held_out) for held_out in np.array_split(every, n_folds)]
+
     # -- equality ----------------------------------------------------------------------------------------------------
 
     def differences(self, other: NBest) -> list[str]:
