@@ -167,8 +167,8 @@ def slot(given: Candidates) -> Dense:
             row = (masses[word], entropy, best, alternatives)
             for i in places:
                 about[i] = row
-    own = given.of_last(np.array(about, np.float64).reshape(-1, 4))
-    posterior, entropies, leads, others = (np.round(column / STEP) * STEP for column in own.T)
+    last = given.of_last(np.array(about, np.float64).reshape(-1, 4))
+    posterior, entropies, leads, others = (np.round(column / STEP) * STEP for column in last.T)
     return {
         "slot.p": posterior,
         "slot.entropy": entropies,
