@@ -21,7 +21,6 @@ from .resources import UNKNOWN_CLUSTER
 
 if TYPE_CHECKING:
     from .resources import Clusters
-    from .vocab import Entry, FeaturePlan
 
 Words = Sequence[str]
 Links = Sequence[tuple[int, int]]
@@ -523,20 +522,19 @@ BY_UNIT: dict[str, ByUnit] = {
 _LIKE_SETS = ("words", "inserted", "deleted", "pairs", "signatures")  # options that templates only look words up in
 
 
-def bound(entry: Entry, plan: FeaturePlan) -> Callable[..., Any]:
-    """A template with what its plan holds of it."""
-    compute = BY_UNIT[entry.name].compute
+def bound(name: str, learnt: Mapping[str, Any], clusters: Clusters | None) -> Callable[..., Any]:
+    """A template with what its plan holds of it; TypeError or KeyError where that is not what a list has taught."""
+    compute = BY_UNIT[name].compute
     taken = [p.name for p in inspect.signature(compute).parameters.values() if p.kind is p.KEYWORD_ONLY]
-    given = {**entry.options, "clusters": plan.clusters}
-    for texts in (given[name] for name in taken if name in _LIKE_SETS):
+    given = {**learnt, "clusters": clusters}
+    for texts in (given[option] for option in taken if option in _LIKE_SETS):
         if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts) or len({*texts}) < len(texts):
-            raise TypeError(f"template {entry.name!r}: expected lists of distinct words")
-    clusters = plan.clusters
+            raise TypeError(f"template {name!r}: expected lists of distinct words")
     if "clusters" in taken and (clusters is None or set(map(type, (*clusters.src.values(), *clusters.tgt.values()))) - {str}):
-        raise TypeError(f"template {entry.name!r}: expected names of clusters")
+        raise TypeError(f"template {name!r}: expected names of clusters")
     if "frequencies" in taken:
         given["frequencies"] = _ranked(given["frequencies"])
-    options = {name: frozenset(given[name]) if name in _LIKE_SETS else given[name] for name in taken}
+    options = {option: frozenset(given[option]) if option in _LIKE_SETS else given[option] for option in taken}
     return partial(compute, **options) if options else compute
 
 

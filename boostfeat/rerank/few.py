@@ -98,7 +98,9 @@ class Few:
             how = BY_UNIT[entry.name]
             self._reads.update(how.reads)
             looked_at = {name: k for k, name in enumerate(entry.features or ()) if name in used}
-            own = _Made(entry.name, bound(entry, plan), len(self.dense_names), looked_at, entry.hash_bits)
+            own = _Made(
+                entry.name, bound(entry.name, entry.options, plan.clusters), len(self.dense_names), looked_at, entry.hash_bits
+            )
             self._x.update(entry.options.get("features", ()) if not how.is_sparse else ())
             if not how.is_sparse:
                 self.dense_names += entry.features or ()
