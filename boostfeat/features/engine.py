@@ -17,9 +17,9 @@ from ..core.arrays import F64, I64, offsets, unique_rows
 from ..core.errors import InputError, clip, unknown_name
 from ..core.lazy import sparse
 from ..core.strings import Strings
-from ..lists.nbest import NBest, SparseRows, strings
+from ..lists.nbest import NBest, SparseRows, strings, take_strings
 from ..lists.precision import with_derived
-from ..lists.words import concat, positions
+from ..lists.words import concat, positions, tokenise
 from .clusters import learn_clusters
 from .consensus import learn_posterior
 from .context import Corpus, Rows
@@ -327,10 +327,13 @@ def _clusters(nbest: NBest, vocab: FeaturePlan, resources: Resources, seed: int)
     """Frozen ones, those of files, or learnt from the list's own text."""
     if vocab.clusters is not None:
         return vocab.clusters
-    given, corpus = resources.clusters, Corpus(nbest)
+    given = resources.clusters
+    first = take_strings(nbest.text, nbest.hyp_ptr[:-1][np.diff(nbest.hyp_ptr) > 0])  # all 200 of a list say hardly more
+    texts = nbest.source, pa.concat_arrays([nbest.refs.cast(pa.large_string()), first.cast(pa.large_string())])
+    src, tgt = (tokenise(column)[0] for column in texts)
     return Clusters(
-        given.src or learn_clusters(corpus.sentences, size=vocab.cluster_size, seed=seed),
-        given.tgt or learn_clusters(corpus.hyps, size=vocab.cluster_size, seed=seed),
+        given.src or learn_clusters(src, size=vocab.cluster_size, seed=seed),
+        given.tgt or learn_clusters(tgt, size=vocab.cluster_size, seed=seed),
     )
 
 
