@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..core.arrays import F64
 from ..lists.choices import Scorer
 from ..lists.nbest import NBest
 from ..lists.precision import precision_of
@@ -29,6 +30,7 @@ class Local:
     loss: RoundLoss  # of the rounds since the pairs were drawn
     _grower: Grower | None = None
     _grown: Grown  # the tree of the round under way
+    _direction: F64  # [H] A h: what it adds to each hypothesis
 
     def __init__(self, dev: NBest, options: BoostOptions, *, seed: int, threads: int) -> None:
         self.dev, self.options, self.seed, self.threads = dev, options, seed, threads
@@ -87,12 +89,12 @@ class Local:
         )
 
     def line_search(self) -> float:
-        return self.loss.line_search(self.scores, self._grown.h, l2=self.options.l2)
+        self._direction = self.space.sum(self._grown.h)
+        return self.loss.line_search(self.scores, self._direction, l2=self.options.l2)
 
     def move(self, rho: float, m: int) -> tuple[float, list[int]]:
-        grown = self._grown
-        del self._grown  # numbers for every unit: not beside those of the next round
-        step = rho * self.space.sum(grown.h)
+        grown, step = self._grown, rho * self._direction
+        del self._grown, self._direction  # numbers for every unit and hypothesis: not beside those of the next round
         self.scores += step
         fires = np.bincount(grown.leaf_of, self.counts, minlength=len(grown.tree.feature))[grown.tree.leaves]
         return float(within_list_sd(self.dev.hyp_ptr, step)[0]), fires.astype(int).tolist()

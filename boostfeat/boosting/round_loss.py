@@ -29,8 +29,7 @@ class RoundLoss:
         cls, space: UnitSpace, hyp_ptr: I64, pairs: Pairs, *, weight: F64 | None = None, blocks: I64 | None = None
     ) -> RoundLoss:
         """IN pairs and their weights [K]; sums are over these blocks of sentences (default: those of the whole corpus)."""
-        used, number = np.unique(np.stack([pairs.better, pairs.worse]), return_inverse=True)
-        better, worse = number.reshape(2, len(pairs))
+        used, better, worse = pairs.renumbered(len(space))
         pairs = replace(pairs, better=better, worse=worse)
         cuts = pairs.sent_ptr[block_ptr(len(hyp_ptr) - 1) if blocks is None else blocks]
         loss = PairwiseLogLoss(pairs, len(used), weight, cuts=cuts)
@@ -50,8 +49,11 @@ class RoundLoss:
             on_grid(slope, 1.0, grid_step(self.reach), slope)
         return self.space.spread(slope)
 
-    def line_search(self, scores: F64, h: F64, *, l2: float) -> float:
-        """ρ = argmin Ψ(F + ρ h) + l2/2 (s ρ)², s the scale of h (losses.pairwise.step_penalty)   [TA13 Figure 3]"""
-        direction = self.space.sum(h)
+    def line_search(self, scores: F64, direction: F64, *, l2: float) -> float:
+        """ρ = argmin Ψ(F + ρ h) + l2/2 (s ρ)², s the scale of h (losses.pairwise.step_penalty)   [TA13 Figure 3]
+
+        The direction [H] is A h, what the tree adds to every hypothesis.
+        """
+        direction = direction[self.hyps]
         penalty = step_penalty(l2, self.loss.told_apart(direction))
         return minimise_ray(self.loss.ray(scores[self.hyps], direction), l2=penalty)

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from copy import copy
 from dataclasses import is_dataclass, replace
 from keyword import iskeyword
+from math import isfinite
 from typing import Annotated, Any, get_args, get_origin
 
 import typer
@@ -70,7 +72,19 @@ class Given:
 
 def add(app: typer.Typer, function: Callable[..., Any], name: str | None = None, more: More | None = None) -> None:
     """Make a function a command."""
-    app.command(name, cls=type("Command", (_Command,), {"more": staticmethod(more) if more else None}))(flagged(function))
+    cls = type("Command", (_Command,), {"more": staticmethod(more) if more else None})
+    app.command(name, cls=cls, short_help=in_short(function.__doc__ or ""))(flagged(function))
+
+
+SHORT = 66  # characters of a command's line in 'boostfeat --help', on 80 columns
+
+
+def in_short(doc: str) -> str:
+    """The first sentence of a docstring, as much of it as fits a line: all, or up to a colon, else a comma."""
+    sentence = " ".join(doc.split("\n\n")[0].split()).partition(". ")[0].rstrip(".")
+    parts = [sentence, *(sentence.partition(mark)[0] for mark in (": ", "; "))]
+    parts += [sentence[: at.start()] for at in reversed(list(re.finditer(", ", sentence)))]
+    return next((part for part in parts if len(part) <= SHORT), sentence)
 
 
 def flagged(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -194,18 +208,26 @@ def _declared(annotation: Any) -> tuple[str, ...]:
 
 
 def _bounded(name: str, annotation: Any) -> Any:
-    """A flag of a command's own: a whole number has an end, and its place in the help a name."""
+    """A flag of a command's own: a whole number has an end, others are finite, and its place in the help has a name."""
     info = _info(annotation)
     if not isinstance(info, OptionInfo):
         return annotation
     kind, info = get_args(annotation)[0], copy(info)
-    whole = kind is int or int in get_args(kind)
+    whole, real = ({of} & {kind, *get_args(kind)} for of in (int, float))
     if whole and info.max is None:
         info.max = MOST
+    if real:
+        info.callback = _finite
     if info.metavar is None and kind is not bool and bool not in get_args(kind):
         text = "FILE" if name in _FILES else {"model": "MODEL", "select": "LIST", "test": "LIST"}.get(name, "NAME")
-        info.metavar = "N" if whole else "X" if kind is float or float in get_args(kind) else text
+        info.metavar = "N" if whole else "X" if real else text
     return Annotated[kind, info]
+
+
+def _finite(value: float | None) -> float | None:
+    if value is not None and not isfinite(value):
+        raise typer.BadParameter(f"expected a finite number, found {value}")
+    return value
 
 
 # ---------------------------------------------------------------------------------------------------------------------

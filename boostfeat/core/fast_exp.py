@@ -1,4 +1,4 @@
-"""exp of many numbers at once. Losses are sums of them; numba's is not vectorised, numpy's only where there is AVX-512."""
+"""exp and log of many numbers at once: losses are sums of them. numba's are not vectorised, numpy's only with AVX-512."""
 
 from __future__ import annotations
 
@@ -54,3 +54,23 @@ def exp_nonpositive(x: F64) -> F64:
     _powers_of_two(whole.view(np.int64))
     _scale(x, whole)
     return x
+
+
+_ODD = tuple(2 / (2 * k + 1) for k in range(17))
+
+
+@kernel(fastmath={"contract"})
+def log1p_unit(x, out):  # type: ignore[no-untyped-def]
+    """OUT out[n] = log(1 + x) for 0 <= x <= 1, to three units in the last place: 2 artanh(s), s = x / (2 + x), by its series."""
+    for k in range(len(x)):
+        s = x[k] / (2.0 + x[k])
+        t = s * s
+        p = _ODD[15] + t * _ODD[16]
+        p = _ODD[13] + t * (_ODD[14] + t * p)
+        p = _ODD[11] + t * (_ODD[12] + t * p)
+        p = _ODD[9] + t * (_ODD[10] + t * p)
+        p = _ODD[7] + t * (_ODD[8] + t * p)
+        p = _ODD[5] + t * (_ODD[6] + t * p)
+        p = _ODD[3] + t * (_ODD[4] + t * p)
+        p = _ODD[1] + t * (_ODD[2] + t * p)
+        out[k] = s * (_ODD[0] + t * p)

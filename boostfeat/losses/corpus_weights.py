@@ -20,17 +20,18 @@ from .pairs import Pairs
 _ROWS = 1 << 16  # hypotheses at a time: their statistics as 64-bit rows are three times what the list holds
 
 
-def context_gains(scorer: Scorer, chosen: I64, metric: Metric) -> F64:
+def context_gains(scorer: Scorer, chosen: I64, metric: Metric, hyps: I64 | None = None) -> F64:
     """[H] S · (score with the hypothesis in place of its sentence's chosen one - score of the chosen [S]), higher is better.
 
-    In units of a sentence: over a corpus of S sentences the mean of such differences is about the change of the metric.
+    Of all hypotheses or of these. In units of a sentence: over a corpus of S sentences the mean of such differences is about the
+    change of the metric.
     """
     nbest, rows = scorer.nbest, scorer.rows(chosen, metric)
-    total = sum_blocks(rows)
-    gains = np.empty(nbest.n_hyps)
-    for a in range(0, nbest.n_hyps, _ROWS):
-        part = np.arange(a, min(a + _ROWS, nbest.n_hyps))
-        gains[part] = metric.context_gain(scorer.rows_of(part, metric), total - rows[nbest.sent_of_hyp[part]])
+    total, hyps = sum_blocks(rows), np.arange(nbest.n_hyps) if hyps is None else hyps
+    gains = np.empty(len(hyps))
+    for a in range(0, len(hyps), _ROWS):
+        part = hyps[a : a + _ROWS]
+        gains[a : a + _ROWS] = metric.context_gain(scorer.rows_of(part, metric), total - rows[nbest.sent_of_hyp[part]])
     return len(nbest) * (gains - float(metric.higher(metric.score(total))))
 
 
@@ -46,7 +47,8 @@ def pair_weights(scorer: Scorer, pairs: Pairs, scores: F64, metric: Metric) -> F
 
     1 for all where no pair's order agrees with the context.
     """
-    gains = context_gains(scorer, best_choice(scorer.nbest, scores), metric)
-    weight = np.maximum(gains[pairs.better] - gains[pairs.worse], 0.0)
+    hyps, better, worse = pairs.renumbered(scorer.nbest.n_hyps)
+    gains = context_gains(scorer, best_choice(scorer.nbest, scores), metric, hyps)
+    weight = np.maximum(gains[better] - gains[worse], 0.0)
     mean = float(weight.mean()) if len(weight) else 0.0
     return weight / mean if mean > 0 else np.ones(len(pairs))

@@ -37,6 +37,13 @@ class Pairs:
     def __len__(self) -> int:
         return len(self.better)
 
+    def renumbered(self, n_hyps: int) -> tuple[I64, I64, I64]:
+        """The hypotheses in some pair [U], rising, and better and worse [K] as numbers of these."""
+        used = np.zeros(n_hyps, np.bool_)
+        used[self.better] = used[self.worse] = True
+        number = np.cumsum(used) - 1
+        return np.flatnonzero(used), number[self.better], number[self.worse]
+
     def matrix(self, n_hyps: int) -> csr_matrix:
         """P [K, H]: +1 for the better, -1 for the worse hypothesis of each pair; margins are P @ scores."""
         k = len(self)
@@ -75,27 +82,27 @@ def _sample(  # type: ignore[no-untyped-def]
 
     ``weighted`` is the sampler of [TA13]: strictly above the threshold, accepted with probability |Δ|; else [HM11]'s.
     """
-    drawn_i, drawn_j = np.empty(draws, np.int64), np.empty(draws, np.int64)
-    falling = np.empty(draws)
+    drawn_i, drawn_j = np.empty(draws + 1, np.int64), np.empty(draws + 1, np.int64)
+    falling = np.empty(draws + 1)
     for s in range(first, last):
         start, n = hyp_ptr[s], np.uint64(hyp_ptr[s + 1] - hyp_ptr[s])
         counts[s] = 0
         if n < 2:
             continue
         key = _word(seed_key, np.uint64(number + s))
-        accepted = 0
-        for t in range(draws):
+        own, accepted = gains[start : hyp_ptr[s + 1]], 0
+        for t in range(draws):  # what is drawn is written and counted without a branch, which would be a guess
             word = _word(key, np.uint64(2 * t))
-            i = start + np.int64(((word >> np.uint64(32)) * n) >> np.uint64(32))
-            j = start + np.int64(((word & _LOW) * n) >> np.uint64(32))
-            d = abs(gains[i] - gains[j])
-            passes = d > threshold or (d == threshold and d > 0.0 and not weighted)
-            if passes and (not weighted or _uniform(_word(key, np.uint64(2 * t + 1))) < d):
-                drawn_i[accepted], drawn_j[accepted], falling[accepted] = i, j, -d
-                accepted += 1
+            i, j = ((word >> np.uint64(32)) * n) >> np.uint64(32), ((word & _LOW) * n) >> np.uint64(32)
+            d = abs(own[i] - own[j])
+            drawn_i[accepted], drawn_j[accepted], falling[accepted] = i, j, -d
+            if weighted:
+                accepted += (d > threshold) & (_uniform(_word(key, np.uint64(2 * t + 1))) < d)
+            else:
+                accepted += (d >= threshold) & (d > 0.0)
         n_kept = 0
         for a in np.argsort(falling[:accepted], kind="mergesort"):  # stable: of equal differences, the first drawn
-            i, j, d = drawn_i[a], drawn_j[a], -falling[a]
+            i, j, d = start + drawn_i[a], start + drawn_j[a], -falling[a]
             if gains[i] < gains[j]:
                 i, j = j, i
             if distinct:  # a repeat has the same difference, so it can only be among the last kept

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from ..core.arrays import F64, HUGE, I64
-from ..core.fast_exp import exp_nonpositive
+from ..core.fast_exp import exp_nonpositive, log1p_unit
 from ..core.kernels import kernel
 from .loss import Ray
 from .pairs import Pairs
@@ -40,30 +40,38 @@ def _pair_gradient(better, worse, weight, margin, e, out):  # type: ignore[no-un
 
 
 @kernel
-def _moving_margins(better, worse, weight, scores, direction, z, dz, moving):  # type: ignore[no-untyped-def]
+def _moving_margins(better, worse, weight, scores, direction, z, dz, moving, rest, resting):  # type: ignore[no-untyped-def]
     """OUT z, dz, moving: margins, their change and the weights of the pairs that the direction tells apart.
 
-    Returns their number and the loss of the other pairs.
+    OUT rest, resting: margins and weights of the other pairs. Returns the numbers of both.
     """
-    n, resting, product, factors = 0, 0.0, 1.0, 0
+    n = others = 0
     for k in range(len(better)):
         change = _margin(better, worse, direction, k)
         margin = _margin(better, worse, scores, k)
         if change != 0.0:
             z[n], dz[n], moving[n] = margin, change, weight[k]
             n += 1
-            continue
-        e = np.exp(-abs(margin))
-        resting += weight[k] * max(-margin, 0.0)
-        if weight[k] == 1.0:
-            product *= 1.0 + e
-            factors += 1
-            if factors == _PRODUCT:
-                resting += np.log(product)
-                product, factors = 1.0, 0
         else:
-            resting += weight[k] * np.log1p(e)
-    return n, resting + np.log(product)
+            rest[others], resting[others] = margin, weight[k]
+            others += 1
+    return n, others
+
+
+@kernel
+def _exp_minus_abs(margin, out):  # type: ignore[no-untyped-def]
+    """OUT out = exp(-|margin|)."""
+    for k in range(len(margin)):
+        out[k] = np.exp(-abs(margin[k]))
+
+
+@kernel
+def _weighted_loss(margin, log, weight):  # type: ignore[no-untyped-def]
+    """Σ_k w_k log(1 + exp(-margin_k)) from log = log(1 + exp(-|margin|))."""
+    value = 0.0
+    for k in range(len(margin)):
+        value += weight[k] * (max(-margin[k], 0.0) + log[k])
+    return value
 
 
 @kernel
@@ -75,26 +83,30 @@ def _moved(z, dz, rho, margin, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _pair_sums(margin, e, dz, weight):  # type: ignore[no-untyped-def]
-    """(Ψ, Ψ', Ψ'') of Σ_k w_k log(1 + exp(-margin_k)) from e = exp(-|margin|), for any margins without overflow."""
-    value = first = second = 0.0
-    product, factors = 1.0, 0
+def _plain_loss(margin, e):  # type: ignore[no-untyped-def]
+    """Σ_k log(1 + exp(-margin_k)) from e = exp(-|margin|)."""
+    value, product, factors = 0.0, 1.0, 0
+    for k in range(len(margin)):
+        value += max(-margin[k], 0.0)
+        product *= 1.0 + e[k]
+        factors += 1
+        if factors == _PRODUCT:
+            value += np.log(product)
+            product, factors = 1.0, 0
+    return value + np.log(product)
+
+
+@kernel
+def _pair_slopes(margin, e, dz, weight):  # type: ignore[no-untyped-def]
+    """(Ψ', Ψ'') of Σ_k w_k log(1 + exp(-margin_k)) from e = exp(-|margin|), for any margins without overflow."""
+    first = second = 0.0
     for k in range(len(margin)):
         inverse = 1.0 / (1.0 + e[k])
         sigma = e[k] * inverse if margin[k] > 0 else inverse
         slope = weight[k] * dz[k]
         first -= slope * sigma
         second += slope * dz[k] * (e[k] * inverse * inverse)
-        value += weight[k] * max(-margin[k], 0.0)
-        if weight[k] == 1.0:
-            product *= 1.0 + e[k]
-            factors += 1
-            if factors == _PRODUCT:
-                value += np.log(product)
-                product, factors = 1.0, 0
-        else:
-            value += weight[k] * np.log1p(e[k])
-    return value + np.log(product), first, second
+    return first, second
 
 
 @kernel
@@ -118,6 +130,7 @@ class PairwiseLogLoss:
     def __init__(self, pairs: Pairs, n_hyps: int, weight: F64 | None = None, *, cuts: I64 | None = None) -> None:
         self.pairs, self.n_hyps = pairs, n_hyps
         self.weight = np.ones(len(pairs)) if weight is None else weight  # [K]
+        self._plain = weight is None or bool((weight == 1.0).all())
         self.cuts = np.array([0, len(pairs)]) if cuts is None else cuts  # blocks of pairs: sums are sums over these
 
     def value(self, scores: F64) -> float:
@@ -141,30 +154,52 @@ class PairwiseLogLoss:
 
     def block_rays(self, scores: F64, direction: F64) -> Callable[[float], list[tuple[float, float, float]]]:
         """The ray of the pairs of each block."""
-        z, dz, weight = np.empty((3, len(self.pairs)))
-        n, blocks = 0, []  # of each block: its pairs that move, and the loss of the others
+        z, dz, weight, rest, resting = np.empty((5, len(self.pairs)))
+        n, others, cuts = 0, 0, []  # of each block: its pairs that move, and the others
         better, worse = self.pairs.better, self.pairs.worse
         for a, b in zip(self.cuts[:-1].tolist(), self.cuts[1:].tolist(), strict=True):
             some = slice(a, b)
-            moving, resting = _moving_margins(
-                better[some], worse[some], self.weight[some], scores, direction, z[n:], dz[n:], weight[n:]
+            moved, rested = _moving_margins(
+                better[some],
+                worse[some],
+                self.weight[some],
+                scores,
+                direction,
+                z[n:],
+                dz[n:],
+                weight[n:],
+                rest[others:],
+                resting[others:],
             )
-            blocks.append((slice(n, n + moving), resting))
-            n += moving
+            cuts.append((slice(n, n + moved), slice(others, others + rested)))
+            n, others = n + moved, others + rested
         z, dz, weight = z[:n], dz[:n], weight[:n]  # a tree that tells few hypotheses apart moves few pairs
-
+        rest, resting = rest[:others], resting[:others]
         margin, e = np.empty((2, n))
+        still = np.empty(others)
+        _exp_minus_abs(rest, still)
+        blocks = list(
+            zip([moving for moving, _ in cuts], self._losses(rest, still, resting, [own for _, own in cuts]), strict=True)
+        )
 
         def at(rho: float) -> list[tuple[float, float, float]]:
             _moved(z, dz, min(max(rho, -HUGE), HUGE), margin, e)
             exp_nonpositive(e)
-            out = []
-            for some, resting in blocks:
-                own, slope, curve = _pair_sums(margin[some], e[some], dz[some], weight[some])
-                out.append((resting + own, slope, curve))
-            return out
+            values = self._losses(margin, e, weight, [moving for moving, _ in blocks])
+            return [
+                (rested + own, *_pair_slopes(margin[some], e[some], dz[some], weight[some]))
+                for (some, rested), own in zip(blocks, values, strict=True)
+            ]
 
         return at
+
+    def _losses(self, margin: F64, e: F64, weight: F64, blocks: list[slice]) -> list[float]:
+        """Σ_k w_k log(1 + exp(-margin_k)) of the pairs of each block, from e = exp(-|margin|)."""
+        if self._plain:
+            return [_plain_loss(margin[some], e[some]) for some in blocks]
+        log = np.empty(len(e))
+        log1p_unit(e, log)
+        return [_weighted_loss(margin[some], log[some], weight[some]) for some in blocks]
 
 
 def step_penalty(l2: float, blocks: Sequence[tuple[float, int]]) -> float:

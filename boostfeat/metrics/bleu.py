@@ -323,13 +323,15 @@ def corpus_bleu(sums: Array, *, strict: bool = False) -> F64:
     sums = np.asarray(sums, np.float64)
     c, t = sums[..., :4], sums[..., 4:8]
     length, ref_len = sums[..., 10 if strict else 8], sums[..., 9]
-    halvings = np.cumsum((c == 0) & (t > 0), axis=-1)  # the n-th zero count is taken as 1 / 2^n
+    some: Bool = c > 0
+    all_match = some.all()  # as in most corpora: there is nothing to smooth
+    matches: F64 = c if all_match else np.where(some, c, 0.5 ** np.cumsum((c == 0) & (t > 0), axis=-1))  # 1 / 2^n, the n-th zero
     with np.errstate(divide="ignore", invalid="ignore"):
-        matches: F64 = np.where(c > 0, c, 0.5**halvings)
         precision = np.where(t > 0, matches / t, 0.0)
         brevity = np.where(length < ref_len, np.exp(1 - ref_len / length), 1.0)
-        bleu = brevity * np.exp(np.log(precision).mean(axis=-1))
-    alive: Bool = (c > 0).any(axis=-1) & (t > 0).all(axis=-1) & (length > 0)
+        log = np.log(precision)
+        bleu = brevity * np.exp((log[..., 0] + log[..., 1] + log[..., 2] + log[..., 3]) / ORDER)
+    alive: Bool = (some.any(axis=-1) & (t > 0).all(axis=-1) if not all_match else (t > 0).all(axis=-1)) & (length > 0)
     return np.where(alive, bleu, 0.0)
 
 

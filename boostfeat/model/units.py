@@ -35,6 +35,10 @@ class UnitSpace:
             )
         return cls(nbest.unit_ptr, nbest.unit_idx, unit_table(nbest), threads)
 
+    def __len__(self) -> int:
+        """H"""
+        return len(self.unit_ptr) - 1
+
     def sum(self, unit_values: F64) -> F64:
         """A F [H]: hypothesis scores of unit scores [V]."""
         out = np.zeros(len(self.unit_ptr) - 1)

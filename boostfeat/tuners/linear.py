@@ -146,8 +146,7 @@ class LinearPart:
     """What the pairs of some sentences add to the objective, over the features they have."""
 
     def __init__(self, nbest: NBest, pairs: Pairs) -> None:
-        hyps, at = np.unique(np.stack([pairs.better, pairs.worse]), return_inverse=True)  # the hypotheses some pair uses
-        self._better, self._worse = at.reshape(2, len(pairs))
+        hyps, self._better, self._worse = pairs.renumbered(nbest.n_hyps)
         self._dense, self._sparse = nbest.global_rows(hyps), SparseSums(nbest, hyps)
         self._columns = np.concatenate([np.arange(self._dense.shape[1]), self._dense.shape[1] + self._sparse.columns])
         self._loss = PairwiseLogLoss(replace(pairs, better=self._better, worse=self._worse), len(hyps), pairs.weight)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from boostfeat.core.fast_exp import exp_nonpositive
+from boostfeat.core.fast_exp import exp_nonpositive, log1p_unit
 
 pytestmark = pytest.mark.quick
 
@@ -19,3 +19,12 @@ def test_exp_nonpositive_is_exact_to_the_last_place():
     assert (np.abs(exp_nonpositive(x.copy()) - expected) <= np.spacing(expected)).all()
     assert (exp_nonpositive(np.array([-701.0, -1e308, -np.inf])) == np.exp(-700.0)).all()
     assert len(exp_nonpositive(np.zeros(0))) == 0
+
+
+def test_log1p_of_what_an_exponential_can_be():
+    """Against numpy's, to three units in the last place, from 1 down to the smallest numbers."""
+    x = np.concatenate([[0.0, 1.0, 1e-308], np.logspace(-300, 0, 20_000), np.random.default_rng(0).uniform(0, 1, 50_000)])
+    out = np.empty(len(x))
+    log1p_unit(x, out)
+    expected = np.log1p(x)
+    assert (np.abs(out - expected) <= 3 * np.spacing(expected)).all()
