@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import Array
+from ..core.memory import give_back
 from ..lists.choices import Scorer, best_choice
 from ..lists.nbest import NBest
 from ..metrics.held_out import HeldOutRows
@@ -62,6 +63,7 @@ def held_out_rows(
     alone = replace(options, rule="best")
     for train, held_out in dev.split_sentences(FOLDS, seed=seed):
         model = fit(dev.take(train), alone)
+        give_back()
         own = staged_rows(model, dev.take(held_out), options.metric, counts)
         if not found:
             n = len(dev) + (len(select) if select is not None else 0)
