@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from ..lists.learnable import learnable
 from ..lists.nbest import NBest
 from ..lists.quality import choosing_metric
+from ..model.calibration import KEY as CALIBRATION
 from ..model.calibration import calibrated
 from ..model.model import Model
 from ..trees.tree import Tree
@@ -68,7 +69,8 @@ def boost(
 ) -> Model:
     """Learn linear weights, then trees, on dev; keep the rounds up to the best gain on select.
 
-    By the rule ``folds``, dev and select choose the number of trees beforehand. By others, without select, all rounds are kept.
+    By the rule ``folds``, dev and select choose the number of trees beforehand; without select, folds also say how far
+    margins are to be trusted. By others, without select, all rounds are kept.
     After each round ``callback`` gets the history row and the model with all trees so far; given back as ``so_far`` with the same
     lists, options and seed, it is continued to the very model an uninterrupted run gives: an interrupt loses nothing but the
     round under way. ``tell`` hears of the fits that choose penalties and the number of trees.
@@ -95,7 +97,8 @@ def with_tree_count(
 ) -> tuple[BoostOptions, Why]:
     """The options with the rounds that folds choose, and why. A run so far has its own; a model to start from saw all folds."""
     if so_far is not None and "tree_count" in so_far.config:
-        return replace(options, rounds=so_far.config["rounds"]), kept_reasons(so_far, "tree_count")
+        kept = {**kept_reasons(so_far, "tree_count"), **kept_reasons(so_far, CALIBRATION)}
+        return replace(options, rounds=so_far.config["rounds"]), kept
     if options.rule != BY_FOLDS or so_far or init or not options.rounds or len(dev) < 2 * FOLDS:
         return options, NO_REASONS
     done = count()
@@ -107,7 +110,7 @@ def with_tree_count(
 
         return boost(part, None, own, seed=seed, threads=threads, callback=report)
 
-    return chosen_tree_count(dev, select, options, fit, seed=seed)
+    return chosen_tree_count(dev, select, options, fit)
 
 
 def run_rounds(

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from ..core.arrays import F64
+from ..core.memory import give_back
 from ..lists.choices import Scorer
 from ..lists.nbest import NBest
 from ..lists.precision import precision_of
-from ..losses.corpus_weights import pair_weights
+from ..losses.corpus_weights import pair_weights, weighed_by_size
 from ..losses.pairs import Pairs, sample_pairs
 from ..metrics.metric import metric_of
 from ..model.effects import linear_effects, within_list_sd
@@ -43,8 +44,12 @@ class Local:
 
     def first_weights(self) -> dict[str, float]:
         penalty = self.options.penalties(len(self.dev.global_names), len(self.dev.sparse_names))
-        problem = linear_problem(self.dev, self.pairs(0), threads=self.threads)
-        return problem.fit(l2=1.0, l2_factors=np.array(penalty)).weights
+        pairs = weighed_by_size(self.pairs(0), self.dev, self.context_metric) if self.options.context else self.pairs(0)
+        problem = linear_problem(self.dev, pairs, threads=self.threads)
+        weights = problem.fit(l2=1.0, l2_factors=np.array(penalty)).weights
+        del problem  # another form of the list's features
+        give_back()
+        return weights
 
     def load(self, model: Model) -> None:
         self.scores = scores_of(model, self.dev, self.space)

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from ..core.arrays import F64, I64, Array, Bool, offsets
+from ..core.arrays import I64, Array, Bool, offsets
 from ..lists.choices import Scorer, best_choice
 from ..lists.nbest import NBest
+from ..losses.corpus_weights import weighed_by_size
 from ..losses.pairs import Pairs, pairs_for
 from ..metrics.held_out import HeldOutRows
 from ..metrics.metric import Metric, metric_of
@@ -21,7 +22,7 @@ from ..model.model import Model
 from ..tuners.linear import linear_problem
 from .options import AUTO, NOTHING_TO_CHOOSE, BoostOptions
 
-GRID = (3000.0, 1000.0, 300.0, 100.0, 30.0, 10.0, 3.0)  # from the strongest, where fits are quick, to the weakest
+GRID = (10000.0, 3000.0, 1000.0, 300.0, 100.0, 30.0, 10.0, 3.0)  # from the strongest, where fits are quick, to the weakest
 FOLDS = 3
 NO_REASONS: Mapping[str, Any] = {}
 THINNED = 4  # one pair of so many takes part, under a penalty as much smaller
@@ -79,9 +80,10 @@ def held_out_rows(
 ) -> list[Array]:
     """For each penalty of GRID the statistics [S, n] of what it chooses, every sentence in the fold that did not train on it."""
     pairs = pairs_for(dev, options.pairs, gain=options.gain, seed=seed, threads=threads)
+    if options.context:
+        pairs = weighed_by_size(pairs, dev, metric_of(options.context_metric, dev).fixed(options.pairs.alpha))
     found: list[list[tuple[I64, Array]]] = [[] for _ in GRID]
-    folds = dev.split_sentences(FOLDS, seed=seed)
-    for fold, (train, held_out) in enumerate(folds):
+    for fold, (train, held_out) in enumerate(dev.blocks_of_sentences(FOLDS)):
         problem = linear_problem(dev, thinned(pairs, train), threads=threads)
         unseen, weights = dev.take(held_out), None
         scorer = Scorer(unseen)
@@ -109,5 +111,6 @@ def thinned(pairs: Pairs, sentences: I64) -> Pairs:
     inside[sentences] = True
     keep: Bool = np.repeat(inside, counts) & (place % THINNED == 0)
     sent = np.repeat(np.arange(len(counts)), counts)[keep]
-    delta: F64 = pairs.delta[keep]
-    return Pairs(pairs.better[keep], pairs.worse[keep], delta, offsets(np.bincount(sent, minlength=len(counts))))
+    weight = None if pairs.weight is None else pairs.weight[keep]
+    ptr = offsets(np.bincount(sent, minlength=len(counts)))
+    return Pairs(pairs.better[keep], pairs.worse[keep], pairs.delta[keep], ptr, weight)

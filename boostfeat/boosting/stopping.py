@@ -40,14 +40,29 @@ def kept_rounds(model: Model, n_init: int = 0, *, select: NBest | None = None, r
 
 
 def never_below_ranking(model: Model, select: NBest | None) -> Model:
-    """The model; or the list's own ranking, where that is a feature and better on select than the round kept."""
-    own = next((name for name in RANKINGS if select is not None and name in select.global_names), None)
-    if select is None or own is None:
+    """The model; or the list's own ranking, where that is a feature and better on select than the round kept.
+
+    Without select, folds have compared them.
+    """
+    if select is None:
+        worse_than = model.config.get("tree_count", {}).get("worse_than")
+        return model if worse_than is None else _ranking_alone(model, worse_than)
+    own = ranking_of(select)
+    if own is None:
         return model
     scorer, metric = Scorer(select), str(model.config["metric"])
     ranking = replace(model, weights={own: 1.0}, trees=())
     learnt, listed = (scorer.gain(best_choice(select, m.decision_function(select)), metric) for m in (model, ranking))
-    return model if learnt >= listed else replace(ranking, config={**model.config, "best_round": 0, "kept": own})
+    return model if learnt >= listed else _ranking_alone(model, own)
+
+
+def ranking_of(nbest: NBest) -> str | None:
+    """The feature that is the list's own ranking."""
+    return next((name for name in RANKINGS if name in nbest.global_names), None)
+
+
+def _ranking_alone(model: Model, own: str) -> Model:
+    return replace(model, weights={own: 1.0}, trees=(), config={**model.config, "best_round": 0, "kept": own})
 
 
 def last_se_round(model: Model, select: NBest, n_init: int = 0, *, best: int) -> int:

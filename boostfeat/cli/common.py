@@ -93,11 +93,11 @@ def say_written(what: str, output: str, started: float, *, quiet: bool) -> None:
 
 
 def check_lists(lists: Mapping[str, NBest | None], *, allow_missing: bool, quiet: bool) -> None:
-    """Raise where lists that are used together do not go together; say what else differs."""
-    from ..lists.agreement import check_agreement
+    """Raise where lists that are used together do not go together; say what else differs, and what sentences they share."""
+    from ..lists.agreement import check_agreement, shared_sentences
 
     given = {name: nbest for name, nbest in lists.items() if nbest is not None}
-    for line in check_agreement(given, allow_missing=allow_missing):
+    for line in (*check_agreement(given, allow_missing=allow_missing), *shared_sentences(given)):
         say(f"warning: {line}", quiet=quiet)
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from ..core.text_table import table
-from .common import emit
+from .common import emit, progress
 from .flags import add
 
 
@@ -13,18 +15,26 @@ def register(app: typer.Typer) -> None:
     add(app, doctor)
 
 
-def doctor(*, as_json: bool) -> int:
+def doctor(
+    warm: Annotated[bool, typer.Option("--warm", help="Compile all kernels ahead, for all commands to come.")] = False,
+    *,
+    quiet: bool,
+    as_json: bool,
+) -> int:
     """Show versions, threads, caches and optional parts, and test in seconds that learning works; exit code 1 if it does not.
 
     \b
     Example:
       boostfeat doctor
       boostfeat doctor --json > for-the-bug-report.json
+      boostfeat doctor --warm
     """
     from .self_test import OPTIONAL, PROGRAMS, kernels_used, machine, numba_cache, optional_parts, self_test, versions
 
     needed, parts, here = versions(), optional_parts(), machine()
     missing = [name for name, found in needed.items() if found is None]
+    if warm and not missing:
+        _warm(quiet=quiet)
     cache = numba_cache() if not missing else {}
     checks = list(self_test()) if not missing else []
     used = kernels_used() if not missing else {}
@@ -42,9 +52,19 @@ def doctor(*, as_json: bool) -> int:
     lines += [["disk", f"{free:,} MB free in {place}"] for place, free in here["disk_free_mb"].items()]
     if cache:
         where = cache["path"] + ("" if cache["writable"] else " (not writable: set NUMBA_CACHE_DIR to a folder that is)")
-        warm = f"{cache['kernels']} files; now {used['loaded']} loaded, {used['compiled']} compiled"
-        lines += [["numba cache", where], ["", warm + ("" if not used["compiled"] else ": the next run starts faster")]]
+        now = f"{cache['kernels']} files; now {used['loaded']} loaded, {used['compiled']} compiled"
+        lines += [["numba cache", where], ["", now + ("" if not used["compiled"] else ": the next run starts faster")]]
     for check in checks:
         lines.append([check["check"], f"{'ok' if check['ok'] else 'BROKEN'}: {check['found']} ({check['seconds']:.1f} s)"])
     emit(result, table([[name, "  " + found] for name, found in lines], right=()), as_json=as_json)
     return 0 if ok else 1
+
+
+def _warm(*, quiet: bool) -> None:
+    """Compile the kernels that are not in numba's cache."""
+    from ..core.warming import kernels_to_warm, warm
+
+    n = len(kernels_to_warm())
+    with progress("compiling", quiet=quiet) as bar:
+        for done, (name, _) in enumerate(warm(), 1):
+            bar.update(done, n, note=f"{done} of {n}: {name}")

@@ -58,7 +58,7 @@ def featurize(
         typer.Option("--vocab", help="What the dev list taught: gives this list the same columns. Without it, it is learnt."),
     ] = None,
     model: Annotated[
-        str | None, typer.Option("--model", help="Model that consensus is under (default: the decoder's scores).")
+        str | None, typer.Option("-m", "--model", help="Model that consensus is under (default: the decoder's scores).")
     ] = None,
     scale: Annotated[
         float | None,
@@ -94,7 +94,7 @@ def featurize(
     """
     from ..boosting.first_gradient import first_gradient
     from ..core.errors import InputError
-    from ..core.files import is_writable_target
+    from ..core.files import is_special, is_writable_target
     from ..features import feature_groups
     from ..features.vocab import parse_products
     from ..lists.store import read_store, write_store
@@ -120,13 +120,14 @@ def featurize(
             _check_repeated(templates, frozen, str(vocab), maker, nbest)
         if model:
             check_model(Model.load(model), nbest, store, allow_missing=allow_missing, quiet=quiet)
-        vocab_out = None if frozen else str(Path(output).with_suffix("")) + ".vocab.json"
+        vocab_out = None if frozen or is_special(output) else str(Path(output).with_suffix("")) + ".vocab.json"
         if frozen:
             out = maker.apply(nbest, frozen)
         else:
-            is_writable_target(str(vocab_out))
-            if not force:
-                check_kind(str(vocab_out), VOCAB)
+            if vocab_out:
+                is_writable_target(vocab_out)
+            if vocab_out and not force:
+                check_kind(vocab_out, VOCAB)
             k = parse_products(products) if products else 0
             plan = maker.plan(templates or "large", min_count=min_count, hash_bits=hash_bits, products=k)
             gradient = partial(first_gradient, seed=seed, threads=threads)

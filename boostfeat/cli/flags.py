@@ -15,6 +15,7 @@ from contextlib import nullcontext
 from copy import copy
 from dataclasses import is_dataclass, replace
 from keyword import iskeyword
+from math import isfinite
 from typing import Annotated, Any, get_args, get_origin
 
 import typer
@@ -194,18 +195,26 @@ def _declared(annotation: Any) -> tuple[str, ...]:
 
 
 def _bounded(name: str, annotation: Any) -> Any:
-    """A flag of a command's own: a whole number has an end, and its place in the help a name."""
+    """A flag of a command's own: a whole number has an end, others are finite, and its place in the help has a name."""
     info = _info(annotation)
     if not isinstance(info, OptionInfo):
         return annotation
     kind, info = get_args(annotation)[0], copy(info)
-    whole = kind is int or int in get_args(kind)
+    whole, real = ({of} & {kind, *get_args(kind)} for of in (int, float))
     if whole and info.max is None:
         info.max = MOST
+    if real:
+        info.callback = _finite
     if info.metavar is None and kind is not bool and bool not in get_args(kind):
         text = "FILE" if name in _FILES else {"model": "MODEL", "select": "LIST", "test": "LIST"}.get(name, "NAME")
-        info.metavar = "N" if whole else "X" if kind is float or float in get_args(kind) else text
+        info.metavar = "N" if whole else "X" if real else text
     return Annotated[kind, info]
+
+
+def _finite(value: float | None) -> float | None:
+    if value is not None and not isfinite(value):
+        raise typer.BadParameter(f"expected a finite number, found {value}")
+    return value
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..boosting.options import RECIPES, BoostOptions
+from ..boosting.options import BY_FOLDS, RECIPES, BoostOptions
 from ..boosting.options import recipe as options_of
 from ..core.options import same, typed
 from ..core.text_table import table
@@ -55,7 +55,7 @@ def induce(
     output: Annotated[str, typer.Option("-o", "--output", metavar="MODEL", help="The model to write.", rich_help_panel=FILES)],
     select: Annotated[
         str | None,
-        typer.Option("--select", metavar="LIST", help="A held-out list that chooses the round.", rich_help_panel=FILES),
+        typer.Option("--select", metavar="LIST", help="A list to choose by; folds learn from it.", rich_help_panel=FILES),
     ] = None,
     init: Annotated[
         str | None, typer.Option("--init", metavar="MODEL", help="A model to start from.", rich_help_panel=FILES)
@@ -96,6 +96,8 @@ def induce(
     from ..features.carried import carrying
     from ..features.groups import templates_that_pay
     from ..lists.learnable import learnable, lost_ranking, range_warnings
+    from ..lists.merging import concat
+    from ..lists.quality import choosing_metric
     from ..lists.store import read_store
     from ..model.model import Model
 
@@ -114,6 +116,10 @@ def induce(
     dev = read_store(store)
     held_out = read_store(select) if select else None
     check_lists({"LIST": dev, "--select": held_out}, allow_missing=allow_missing, quiet=quiet)
+    if held_out is not None and options.rule == BY_FOLDS and not (graphs or where.is_dask or start):
+        choosing_metric(held_out, options.metric)
+        dev, held_out = concat([dev, held_out]), None
+        say("both lists are learnt from: folds of them choose (--set rule=last-se: --select alone does)", quiet=quiet)
     if templates not in (None, "none") and taken.vocab:
         raise InputError(f"--vocab {taken.vocab}: expected none with --templates, found both; leave one out")
     told = templates or graphs or where.is_dask or start or recipe == "paper"
@@ -140,7 +146,8 @@ def induce(
         error.args = (f"{output} is whole; what it scores was not shown",)
         raise
     if own := model.config.get("kept"):
-        say(f"warning: what was learnt is worse on --select than the list's own ranking: the model is {own} alone", quiet=quiet)
+        on = "--select" if held_out is not None else "held-out folds"
+        say(f"warning: what was learnt is worse on {on} than the list's own ranking: the model is {own} alone", quiet=quiet)
     if penalties := model.config.get("penalties"):
         say(f"sparse-l2 {model.config['sparse_l2']:g}: {penalties['rule']}, by {penalties['folds']} folds", quiet=quiet)
     if (why := model.config.get("tree_count")) and not model.config.get("kept"):
@@ -264,11 +271,15 @@ def _show(model: Model, dev: NBest, select: NBest | None, options: BoostOptions,
 
     lists = {"dev": dev, **({} if select is None else {"select": select})}
     final = {name: score_of(Scorer(nbest), model.decision_function(nbest), options.metric) for name, nbest in lists.items()}
+    why = model.config.get("tree_count")
+    unseen = [why[options.metric][k] for k in (0, why["trees"].index(model.config["rounds"]))] if why else []
     if as_json:
         about = {"output": output, "signature": model.signature, "trees": len(model.trees)}
+        about |= {"folds": dict(zip(("linear", "trees"), unseen, strict=True))} if unseen else {}
         emit({**about, **final, "history": model.history}, "", as_json=True)
         return
     first, last = model.history[0], model.history[model.config["best_round"]]
     rows = [["loss", f"{first['loss']:.4f}", f"{last['loss']:.4f}"]]
     rows += [[name, f"{first[name]:.2f}", f"{gain:.2f}"] for name, gain in final.items()]
+    rows += [["folds, held out", *(f"{score:.2f}" for score in unseen)]] if unseen else []
     emit(None, table(rows, header=[f"{options.metric}, {options.level}", "linear", f"{len(model.trees)} trees"]), as_json=False)

@@ -10,8 +10,9 @@ from typing import Any
 from typer.core import TyperCommand
 
 from ..core.errors import InputError
+from ..core.guard import guarded
 
-OUTPUTS = ("output", "vocab_out", "nbest_output", "search_graph", "trace")  # parameters that name what is written
+OUTPUTS = ("output", "nbest_output", "search_graph")  # parameters that name what is written
 STORE, MODEL, PAGE, TEXT, BINARY, VOCAB = "a store", "a model", "a page", "text", "a binary file", "a vocab"
 WRITES = {  # what -o of a command is; others write text
     **dict.fromkeys(("import", "featurize", "augment", "join"), STORE),
@@ -28,25 +29,29 @@ class Command(TyperCommand):
     """A command that looks at its paths before it runs."""
 
     def invoke(self, ctx: Any) -> Any:
-        check_outputs(ctx.params)
+        inputs, outputs = check_outputs(ctx.params)
         if not ctx.params.get("force"):
             check_kinds(str(ctx.info_name), ctx.params)
-        return super().invoke(ctx)
+        with guarded(inputs, outputs):
+            return super().invoke(ctx)
 
 
-def check_outputs(parameters: Mapping[str, Any]) -> None:
-    """Raise where an output is a file that the command reads, or one that is there already in a folder that it reads."""
+def check_outputs(parameters: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    """What a command reads and writes, by its parameters. Raises where two outputs are one, or one is in a run that is read."""
+    from ..core.files import is_special
+
     inputs = [path for name, value in parameters.items() if name not in OUTPUTS for path in _paths(value)]
-    outputs = [path for name in OUTPUTS for path in _paths(parameters.get(name)) if os.path.isfile(path)]
-    for output in outputs:
-        for path in inputs:
-            if os.path.isfile(path) and os.path.samefile(path, output):
-                raise InputError(f"-o {output}: expected another file than the inputs, found {path}; choose another output")
-            if os.path.isdir(path) and _is_inside(output, path) and kind_of(output) != PAGE:  # a page may be made anew
+    outputs = [str(path) for name in OUTPUTS if (path := parameters.get(name)) and path != "-"]
+    for k, output in enumerate(outputs):
+        if os.path.realpath(output) in map(os.path.realpath, outputs[:k]) and not is_special(output):
+            raise InputError(f"-o {output}: expected a file for each output, found one for two; choose another output")
+        for path in inputs:  # a page may be made anew
+            if os.path.isdir(path) and os.path.isfile(output) and _is_inside(output, path) and kind_of(output) != PAGE:
                 raise InputError(
                     f"-o {output}: expected a new file or one outside {path}, which is read, found one of its own; "
                     "choose another output"
                 )
+    return inputs, outputs
 
 
 def check_kinds(command: str, parameters: Mapping[str, Any]) -> None:
@@ -78,7 +83,8 @@ def kind_of(path: str) -> str:
     from ..core.files import read_head
 
     try:
-        head = read_head(path, _HEAD)
+        with guarded([], []):  # looking at an output is not reading an input
+            head = read_head(path, _HEAD)
     except InputError:  # compressed, and damaged
         return BINARY
     if head.startswith(b"ARROW1"):

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import __version__
+from ..core.kernels import KERNELS, interpreted
 
 if TYPE_CHECKING:
     from ..lists.nbest import NBest
@@ -36,6 +37,7 @@ OPTIONAL = {  # distribution: what is not to be had without it
     "distributed": "lists on several machines",
     "polars": "looking into stores",
 }
+COMPILED = "the compiler"  # the check of it
 PROGRAMS = {"cc": "export --to c, verified", "chromium": "tests of the report", "chromedriver": "tests of the report"}
 
 
@@ -77,7 +79,7 @@ def numba_cache() -> dict[str, Any]:
     """Where compiled kernels are kept, whether they can be, and how many are there."""
     from ..losses.pairwise import _margin
 
-    here = Path(_margin.compiled().stats.cache_path)
+    here = Path(_margin.compiled().stats.cache_path or "nowhere")
     existing = next(place for place in (here, *here.parents) if place.exists())
     package = Path(__file__).parents[1]
     own = package if here.is_relative_to(package) else here.parent  # beside the modules, or where a user may write
@@ -87,8 +89,6 @@ def numba_cache() -> dict[str, Any]:
 
 def kernels_used() -> dict[str, int]:
     """Of the kernels that have run in this process: how many were compiled, and how many came from the cache."""
-    from ..core.kernels import KERNELS
-
     found = [kernel.compiled().stats for kernel in KERNELS if kernel.was_compiled]
     return {
         "compiled": sum(sum(s.cache_misses.values()) for s in found),
@@ -104,6 +104,7 @@ def kernels_used() -> dict[str, int]:
 def self_test() -> Iterator[dict[str, Any]]:
     """Each check as {"check", "ok", "found", "seconds"}."""
     checks: dict[str, Callable[[], str]] = {
+        COMPILED: _check_compiler,
         "gradient of the loss": _check_gradient,
         "trees find what weights cannot": _check_boosting,
         "a store is read as it was written": _check_store,
@@ -111,10 +112,26 @@ def self_test() -> Iterator[dict[str, Any]]:
     for name, check in checks.items():
         began, ok = time.monotonic(), True
         try:
-            found = check()
+            with contextlib.nullcontext() if name == COMPILED else interpreted():  # on so few numbers sooner done than compiling
+                found = check()
         except Exception as error:  # whatever is broken, it is what is being looked for
             ok, found = False, f"{type(error).__name__}: {error}".splitlines()[0]
         yield {"check": name, "ok": ok, "found": found, "seconds": round(time.monotonic() - began, 3)}
+
+
+def _check_compiler() -> str:
+    """A kernel gives what Python does."""
+    import numpy as np
+
+    from ..losses.pairwise import _margin
+
+    scores = np.random.default_rng(0).standard_normal(3)
+    order = np.array([0, 2], np.int32)
+    both = (_margin.compiled(), _margin.interpreted())
+    found = [function(order, order[::-1].copy(), scores, 1) for function in both]
+    if found[0] != found[1]:
+        raise ValueError(f"expected {found[1]}, found {found[0]}")
+    return "a kernel gives what Python does"
 
 
 def _check_gradient() -> str:

@@ -180,7 +180,7 @@ def _check_together(paths: Mapping[str, str], *, allow_missing: bool, force: boo
                 f"{two.a} and {two.b}: expected lists of different sentences, found the same {two.sentences:,} in both: "
                 "what is chosen on a list looks too good there; give another, or --force"
             )
-        warn(f"{two}: what is learnt or chosen on them looks too good there")
+        warn(str(two))
 
 
 def _compared(

@@ -24,6 +24,7 @@ from typing import IO, Any, BinaryIO, cast
 
 from .compression import COMPRESSORS, DECOMPRESSORS, Bounded
 from .errors import CANNOT_WRITE, FormatError, InputError
+from .guard import on_read, on_write
 
 CHUNK_BYTES = 1 << 22
 LONGEST_LINE = 1 << 28  # bytes of a first line by which a format is recognised
@@ -61,6 +62,7 @@ def _open(path: str | Path) -> tuple[BinaryIO, BinaryIO]:
     """(decompressed stream, the file under it) of a path, or of standard input for ``-``."""
     if (seen := _looked_into.pop(_key(path), None)) is not None:
         return seen
+    on_read(path)
     try:
         file: Any = sys.stdin.buffer if str(path) == "-" else open(path, "rb")
         head = file.read(8)  # not peek: a pipe may give less than a magic number at first
@@ -259,9 +261,10 @@ def decode(raw: bytes, where: str) -> str:
 
 
 def is_writable_target(path: str | Path) -> None:
-    """Raise now, before hours of work, if ``path`` cannot be written later."""
+    """Raise now, before hours of work, if ``path`` cannot be written later, or would replace what was read."""
     if str(path) == "-":
         return
+    on_write(path)
     target = Path(path)
     folder = os.path.dirname(os.path.realpath(target))
     exists = True

@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import update_wrapper
 from time import perf_counter
 from types import FunctionType
@@ -28,10 +29,11 @@ _LOCK = threading.RLock()
 
 
 class Twins:
-    """Whether twins still work in this process, and the seconds that they may take: about what loading numba does."""
+    """Whether twins still work in this process (BOOSTFEAT_TWINS=0: never), and for how many seconds: what loading numba takes."""
 
-    seconds = 1.0
+    seconds = 0.0 if os.environ.get("BOOSTFEAT_TWINS") == "0" else 1.0
     numba_is_loaded = False
+    interpreted = False  # all kernels run as Python
 
 
 class Kernel:
@@ -40,10 +42,13 @@ class Kernel:
     def __init__(self, function: FunctionType, twin: Callable[..., Any] | None, options: dict[str, Any]) -> None:
         self.py_func, self.twin, self.options = function, twin, options
         self._compiled: Callable[..., Any] | None = None
+        self._interpreted: Callable[..., Any] | None = None
         update_wrapper(self, function)
         KERNELS.append(self)
 
     def __call__(self, *arguments: Any) -> Any:
+        if Twins.interpreted:
+            return self.interpreted()(*arguments)
         if self._compiled is not None:
             return self._compiled(*arguments)
         if self.twin is None or is_compiled(*arguments):
@@ -63,18 +68,32 @@ class Kernel:
                 from numba import njit
 
                 Twins.numba_is_loaded = True
-                called = {name: value for name, value in self._globals().items() if isinstance(value, Kernel)}
-                found = {name: value.compiled() for name, value in called.items() if value is not self}
-                self._compiled = njit(cache=True, nogil=True, **self.options)(self._with_globals(found))
+                found = {name: other.compiled() for name, other in self._called().items()}
+                function = self._with_globals(found)
+                try:
+                    self._compiled = njit(cache=True, nogil=True, **self.options)(function)
+                except RuntimeError:  # neither beside the module nor in the user's cache may anything be written
+                    self._compiled = njit(nogil=True, **self.options)(function)
             return self._compiled
 
     @property
     def was_compiled(self) -> bool:
         return self._compiled is not None
 
-    def _globals(self) -> dict[str, Any]:
+    def interpreted(self) -> Callable[..., Any]:
+        """The function of Python, which calls functions of Python. Numbers wrap around in silence, as compiled ones do."""
+        if self._interpreted is None:
+            import numpy as np
+
+            function = self._with_globals({name: other.interpreted() for name, other in self._called().items()})
+            self._interpreted = np.errstate(all="ignore")(function)
+        return self._interpreted
+
+    def _called(self) -> dict[str, Kernel]:
+        """The kernels that the function calls, by the names that it has for them."""
         known = self.py_func.__globals__
-        return {name: known[name] for name in self.py_func.__code__.co_names if name in known}
+        found = {name: known[name] for name in self.py_func.__code__.co_names if name in known}
+        return {name: value for name, value in found.items() if isinstance(value, Kernel) and value is not self}
 
     def _with_globals(self, others: dict[str, Any]) -> FunctionType:
         """The function with other values for some of its module's names."""
@@ -89,6 +108,16 @@ def is_compiled(*arguments: Any) -> bool:
     if Twins.numba_is_loaded or Twins.seconds <= 0:
         return True
     return sum(x if isinstance(x, int) else getattr(x, "size", 0) for x in arguments) > SMALL
+
+
+@contextmanager
+def interpreted() -> Iterator[None]:
+    """All kernels run as Python meanwhile: for a few numbers that is sooner done than compiling."""
+    before, Twins.interpreted = Twins.interpreted, True
+    try:
+        yield
+    finally:
+        Twins.interpreted = before
 
 
 @overload

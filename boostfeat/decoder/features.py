@@ -174,7 +174,7 @@ def scorer(
             "expected a model of level local, found one of level global: its trees look at whole hypotheses, which search "
             "does not have yet; rerank with it"
         )
-    leaves = [(t.name, t.weight * v) for t in model.trees for v in (*t.value, *t.intercept)]
+    leaves = [(t.name, float(t.weight) * v) for t in model.trees for v in (*t.value.tolist(), *t.intercept.tolist())]
     if not max(map(abs, [0.0, *model.weights.values(), *(w for _, w in leaves)])) <= LARGEST:  # sums of scores would overflow
         name, w = next((name, w) for name, w in (*model.weights.items(), *leaves) if not abs(w) <= LARGEST)
         raise InputError(f"{name}: expected a weight of at most {LARGEST:g}, found {w:g}; scale the model down")

@@ -22,6 +22,7 @@ from ..core.arrays import F64, I64, Array, first_use_order
 from ..core.feature_table import FeatureTable
 from ..lists.choices import Scorer, best_choice
 from ..lists.nbest import NBest, Notes, SparseRows, Units
+from ..losses.corpus_weights import weighed_by_size
 from ..losses.pairs import PairOptions, Pairs, sample_pairs, split_pairs
 from ..metrics.metric import metric_of
 from ..model.effects import squares_within_lists
@@ -266,7 +267,9 @@ class BlockRange:
 
     def prepare_linear(self) -> None:
         """What columns, n_pairs, peak, squares, standardise and at are about."""
-        self._linear = [LinearPart(self.nbest, pairs) for pairs in split_pairs(self.pairs, self.blocks)]
+        weigh = self.options is not None and self.options.context
+        pairs = weighed_by_size(self.pairs, self.nbest, self.metric) if weigh else self.pairs
+        self._linear = [LinearPart(self.nbest, part) for part in split_pairs(pairs, self.blocks)]
 
     def linear(self, method: Callable[..., T], *arguments: Any) -> list[T]:
         """What a method of the linear part of every block gives."""

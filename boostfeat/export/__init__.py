@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from ..core.errors import InputError, unknown_name
 from ..core.files import is_writable_target, temporary_folder
+from ..core.guard import on_write
 from ..core.options import option
 
 if TYPE_CHECKING:
@@ -156,7 +157,10 @@ def export(
         if is_stream:
             _copy(written[0], str(out))
             return [str(out)], check
-        return [_put(path, final.parent / path.relative_to(staging)) for path in written], check
+        places = [final.parent / path.relative_to(staging) for path in written]
+        for place in places:  # of all, before the first
+            on_write(place)
+        return [_put(path, place) for path, place in zip(written, places, strict=True)], check
 
 
 def _near_thresholds(model: Model, context: Context) -> int:

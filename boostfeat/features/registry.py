@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import os
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -206,7 +207,8 @@ def _all_empty(column: Strings) -> bool:
 
 def place_in(path: str, error: BaseException) -> str:
     """``file:line: `` of the innermost call of a file that an error came through, "" where it came through none."""
-    calls = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
+    there = os.path.abspath(path)  # as Python names it
+    calls = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if os.path.abspath(frame.filename) == there]
     return f"{path}:{calls[-1]}: " if calls else ""
 
 

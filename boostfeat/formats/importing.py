@@ -13,7 +13,7 @@ from ..core.errors import InputError
 from ..core.files import read_lines
 from ..lists.build import ReadOptions, attach, with_tokenizer
 from ..lists.nbest import NBest
-from ..lists.pieces import MARKS, scheme_of, scheme_of_lines
+from ..lists.pieces import MARKS, has_marks, scheme_of, scheme_of_lines
 from ..lists.words import tokenise
 from . import read_all
 from .systems import read_systems
@@ -83,7 +83,7 @@ def _subwords(refs: Sequence[Sequence[str]], options: ReadOptions) -> str:
 
 def warn_of_pieces(nbest: NBest, warn: Callable[[str], None]) -> None:
     """Say so where texts are in pieces and the references are not: no metric can compare them."""
-    if not len(nbest.refs):
+    if not len(nbest.refs) or not has_marks(nbest.text):
         return
     text, refs = tokenise(nbest.text, nbest.refs)
     scheme = scheme_of(text)

@@ -90,7 +90,8 @@ class Shared:
     identical: bool  # all of both
 
     def __str__(self) -> str:
-        return f"{self.a} and {self.b} share {self.sentences:,} sentences ({100 * self.share:.0f}% of {self.b})"
+        shared = f"{self.a} and {self.b} share {self.sentences:,} sentences ({100 * self.share:.0f}% of {self.b})"
+        return f"{shared}: what is learnt or chosen on them looks too good there"
 
 
 def shared_sentences(lists: Mapping[str, NBest]) -> list[Shared]:
@@ -113,6 +114,6 @@ def _sentences(nbest: NBest) -> list[tuple[str, ...]]:
 
 
 def shown(names: Sequence[str], most: int = 5) -> str:
-    """The first few of many names."""
+    """The first few of many names; those with blanks or commas in quotes."""
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+    return ", ".join(f"'{name}'" if " " in name or "," in name else name for name in names[:most]) + more

@@ -276,7 +276,7 @@ class NBest:
     @cached_property
     def largest_values(self) -> tuple[tuple[Sequence[str], F64], ...]:
         """Names and largest absolute values of dense and of sparse columns, of units and of hypotheses. It reads all of X."""
-        n, names = len(self.sparse_names), self.sparse_names.to_pylist()
+        n, names = len(self.sparse_names), self.feature_names[len(self.global_names) :]
         return (
             (self.unit_names, _column_sizes(self.X)),
             (self.extra_names, _column_sizes(self.extra)),
@@ -427,6 +427,15 @@ class NBest:
         order = np.random.default_rng(seed).permutation(len(self))
         folds = np.array_split(order, n_folds)
         return [(np.sort(np.concatenate([*folds[:k], *folds[k + 1 :]])), np.sort(folds[k])) for k in range(n_folds)]
+
+    def blocks_of_sentences(self, n_folds: int) -> list[tuple[I64, I64]]:
+        """The same of n_folds runs of neighbouring sentences.
+
+        Neighbours are often of one document and share its words. Folds that tear documents apart see those words in training,
+        and take for learnt what a new document would not have.
+        """
+        every = np.arange(len(self))
+        return [(np.setdiff1d(every, held_out), held_out) for held_out in np.array_split(every, n_folds)]
 
     # -- equality ----------------------------------------------------------------------------------------------------
 

@@ -55,6 +55,11 @@ def scheme_of(tokens: Words) -> str:
     return "bytelevel" if later.any() and blank.sum() >= LEAST_TOKENS * later.sum() else "none"
 
 
+def has_marks(lines: Strings) -> bool:
+    """Whether any line has any scheme's mark: most have none, and need not be split into words to know."""
+    return any(pc.any(pc.match_substring(lines, mark)).as_py() for mark in MARKS.values())
+
+
 def scheme_of_lines(lines: Sequence[str]) -> str:
     """The same of lines of text."""
     return scheme_of(tokenise(strings(lines))[0])

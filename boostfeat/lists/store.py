@@ -28,6 +28,7 @@ from ..core.arrays import Array
 from ..core.compression import COMPRESSORS
 from ..core.errors import FormatError, InputError
 from ..core.files import atomic_path, cannot_read, is_special, open_output, read_bytes, read_head
+from ..core.guard import on_read
 from ..core.strict_json import parse_json
 from ..core.strings import Strings
 from .nbest import NBest, Notes, Qualities, SparseRows, Units, strings
@@ -137,6 +138,7 @@ def read_store(path: str | Path) -> NBest:
 
 def _source(where: str) -> Any:
     """The mapped file; what is compressed or comes through a pipe is read into memory."""
+    on_read(where)
     try:
         mapped = pa.memory_map(where) if where != "-" and os.path.isfile(where) else None
     except OSError as error:

@@ -6,11 +6,14 @@ and its brevity penalty is one for all: pairs that look alike by sentence BLEU a
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from ..core.arrays import F64, I64
 from ..core.blocks import sum_blocks
 from ..lists.choices import Scorer, best_choice
+from ..lists.nbest import NBest
 from ..metrics.metric import Metric
 from .pairs import Pairs
 
@@ -30,6 +33,13 @@ def context_gains(scorer: Scorer, chosen: I64, metric: Metric, hyps: I64 | None 
         part = hyps[a : a + _ROWS]
         gains[a : a + _ROWS] = metric.context_gain(scorer.rows_of(part, metric), total - rows[nbest.sent_of_hyp[part]])
     return len(nbest) * (gains - float(metric.higher(metric.score(total))))
+
+
+def weighed_by_size(pairs: Pairs, nbest: NBest, metric: Metric) -> Pairs:
+    """The pairs with weights Δ_k n_k: the difference in gain, and how much its sentence weighs in the corpus (for BLEU the words
+    of its reference). This is about what the pair is worth to the corpus, whatever is chosen for other sentences.
+    """
+    return replace(pairs, weight=pairs.delta * np.abs(metric.rows(nbest, pairs.better)[:, metric.size]))
 
 
 def pair_weights(scorer: Scorer, pairs: Pairs, scores: F64, metric: Metric) -> F64:

@@ -32,6 +32,7 @@ class Pairs:
     worse: I64  # [K]
     delta: F64  # [K] gain of the better minus gain of the worse, > 0
     sent_ptr: I64  # [S+1] pairs of sentence s are sent_ptr[s]:sent_ptr[s+1]
+    weight: F64 | None = None  # [K] what a pair counts for; None: all the same
 
     def __len__(self) -> int:
         return len(self.better)
@@ -160,7 +161,8 @@ def split_pairs(pairs: Pairs, ptr: I64) -> list[Pairs]:
     def part(first: int, last: int) -> Pairs:
         at = slice(pairs.sent_ptr[first], pairs.sent_ptr[last])
         own = pairs.sent_ptr[first : last + 1] - pairs.sent_ptr[first]
-        return Pairs(pairs.better[at], pairs.worse[at], pairs.delta[at], own)
+        weight = None if pairs.weight is None else pairs.weight[at]
+        return Pairs(pairs.better[at], pairs.worse[at], pairs.delta[at], own, weight)
 
     return [part(first, last) for first, last in zip(ptr[:-1].tolist(), ptr[1:].tolist(), strict=True)]
 

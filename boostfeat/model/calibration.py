@@ -11,11 +11,12 @@ from math import inf
 
 import numpy as np
 
-from ..core.arrays import F64, I64, Bool
+from ..core.arrays import F64, I64, Array, Bool
 from ..core.errors import InputError
 from ..lists.choices import Scorer, best_choice, first_choice
 from ..lists.nbest import NBest
 from ..metrics.held_out import HeldOutRows
+from ..metrics.metric import Metric
 from .model import Model
 
 KEY = "calibration"  # of the config
@@ -73,12 +74,17 @@ def careful_choice(nbest: NBest, scores: F64, least: float) -> tuple[I64, F64]:
 def calibrated(model: Model, select: NBest) -> Model:
     """The model with what a list that it was not trained on says of its margins; as it was where it changes nothing there."""
     chosen, first, margin = margins(select, model.decision_function(select))
-    changed = margin > 0
-    if not changed.any():
-        return model
     scorer = Scorer(select)
     metric = scorer.metric(str(model.config["metric"]))
-    ours, theirs = scorer.rows(chosen, metric), scorer.rows(first, metric)
+    found = calibration(metric, ours=scorer.rows(chosen, metric), theirs=scorer.rows(first, metric), margin=margin)
+    return model if found is None else replace(model, config={**model.config, KEY: asdict(found)})
+
+
+def calibration(metric: Metric, *, ours: Array, theirs: Array, margin: F64) -> Calibration | None:
+    """What held-out lists say of margins [S]: statistics [S, n] of a model's choices and of first ones; None if they agree."""
+    changed = margin > 0
+    if not changed.any():
+        return None
     scale = float(np.median(margin[changed]))
     worth = metric.sign * ((ours - theirs) @ metric.slope(ours.sum(axis=0).astype(np.float64)))
     intercept, slope = _curve(np.log1p(margin / scale)[changed & (worth != 0)], (worth > 0)[changed & (worth != 0)])
@@ -88,17 +94,16 @@ def calibrated(model: Model, select: NBest) -> Model:
     best = int(np.argmax(rows.gains))
     gain, error = float(rows.gains[best] - rows.gains[0]), rows.error(best, 0)
     pays = gain > error
-    found = Calibration(
+    return Calibration(
         intercept=intercept,
         slope=slope,
         scale=scale,
         keep_first=levels[best] if pays else 0.0,
         gain=100 * gain if pays else 0.0,
         error=100 * error if pays else 0.0,
-        lists=len(select),
+        lists=len(margin),
         changed=int(changed.sum()),
     )
-    return replace(model, config={**model.config, KEY: asdict(found)})
 
 
 def _curve(x: F64, better: Bool) -> tuple[float, float]:

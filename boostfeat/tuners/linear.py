@@ -77,6 +77,7 @@ class LinearProblem:
     def __init__(self, each: EachBlock, names: Sequence[str], *, n_dense: int) -> None:
         self._each, self._names, self._n_dense = each, names, n_dense
         self._columns, self.n_pairs = each(LinearPart.columns), sum(each(LinearPart.n_pairs))
+        self._weight = sum(each(LinearPart.weight))
         peak, (squares, told_apart) = np.zeros(len(names)), np.zeros((2, len(names)))
         for at, most in zip(self._columns, each(LinearPart.peak), strict=True):
             peak[at] = np.maximum(peak[at], most)
@@ -97,7 +98,9 @@ class LinearProblem:
         l2_factors: F64 | None = None,
         frozen: Bool | None = None,
     ) -> LinearFit:
-        """argmin_λ Σ_k log(1 + exp(-z_k)) + l2/2 |λ|²,  z = P G λ: L-BFGS in standardised space, raw weights out.
+        """argmin_λ Σ_k w_k log(1 + exp(-z_k)) + l2/2 |λ|²,  z = P G λ: L-BFGS in standardised space, raw weights out.
+
+        The pairs' weights w are of mean 1 here, whatever their unit: penalties of weighted and plain pairs compare.
 
         A feature's scale is the root mean square of its non-zero differences over the pairs. Over all pairs, it would multiply an
         indicator seen in one pair of 250,000 by 500 and so free it from the penalty; this way an indicator keeps its values, and
@@ -106,10 +109,11 @@ class LinearProblem:
         for features that are ``frozen`` [D + N] there. ``l2_factors`` [D + N] multiply the penalty of single features.
         Sums are over blocks of sentences, one after the other, so that threads do not change them, nor does a cluster.
         """
-        names, scale, n, slope = self._names, self._scale, max(self.n_pairs, 1), np.zeros(len(self._names))
+        names, scale, n, slope = self._names, self._scale, self._weight or 1.0, np.zeros(len(self._names))
         given = np.fromiter(map(init.get, names, repeat(0.0)), np.float64, len(names)) if init else np.zeros(len(names))
         start = given * scale
         penalty = np.full(len(names), l2) if l2_factors is None else l2 * l2_factors
+        penalty = penalty * (n / max(self.n_pairs, 1))
         bounds = None  # a frozen weight is its own lower and upper bound
         if frozen is not None and frozen.any():
             bounds = np.stack([np.where(frozen, start, -np.inf), np.where(frozen, start, np.inf)], axis=1)
@@ -145,7 +149,7 @@ class LinearPart:
         hyps, self._better, self._worse = pairs.renumbered(nbest.n_hyps)
         self._dense, self._sparse = nbest.global_rows(hyps), SparseSums(nbest, hyps)
         self._columns = np.concatenate([np.arange(self._dense.shape[1]), self._dense.shape[1] + self._sparse.columns])
-        self._loss = PairwiseLogLoss(replace(pairs, better=self._better, worse=self._worse), len(hyps))
+        self._loss = PairwiseLogLoss(replace(pairs, better=self._better, worse=self._worse), len(hyps), pairs.weight)
 
     def columns(self) -> I64:
         """The features that what follows is about: all dense ones, and the sparse ones that some hypothesis has."""
@@ -153,6 +157,10 @@ class LinearPart:
 
     def n_pairs(self) -> int:
         return len(self._better)
+
+    def weight(self) -> float:
+        """Σ_k w_k"""
+        return float(self._loss.weight.sum())
 
     def peak(self) -> F64:
         """The largest absolute value of each feature: of dense ones in a hypothesis, of sparse ones in a unit."""

@@ -10,7 +10,7 @@ from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat.boosting.boost import boost
 from boostfeat.boosting.options import recipe
-from boostfeat.boosting.tree_count import FOLDS, chosen_tree_count, held_out_rows, staged_rows
+from boostfeat.boosting.tree_count import FOLDS, chosen_tree_count, held_out_choices, staged_choices
 from boostfeat.lists.choices import Scorer, best_choice
 from boostfeat.lists.nbest import NBest
 from boostfeat.metrics.held_out import HeldOutRows
@@ -69,7 +69,7 @@ def test_never_far_below_the_linear_weights_on_unseen_lists():
 
 def test_the_rule_by_hand(steps):
     """Last number within an error of the best, if the best gains more than its error over none."""
-    found, reasons = chosen_tree_count(steps, None, OPTIONS, lambda part, own: boost(part, None, own), seed=0)
+    found, reasons = chosen_tree_count(steps, None, OPTIONS, lambda part, own: boost(part, None, own))
     why = reasons["tree_count"]
     scores, errors, counts = np.array(why["bleu"]), np.array(why["error"]), why["trees"]
     best = int(np.argmax(scores))
@@ -87,20 +87,20 @@ def test_every_sentence_is_chosen_by_a_model_that_has_not_seen_it(steps):
         return fitted[-1][1]
 
     counts = [0, 6, 12]
-    rows = held_out_rows(dev, select, OPTIONS, counts, fit, seed=0)
+    rows = held_out_choices(dev, select, OPTIONS, counts, fit).rows
     assert [len(r) for r in rows] == [60] * 3
     assert len(fitted) == FOLDS
     for seen, model in fitted:
         unseen = [s for s, i in enumerate(dev.ids.tolist()) if i not in seen]
-        own = staged_rows(model, dev.take(np.array(unseen)), "bleu", counts)
+        own = staged_choices(model, dev.take(np.array(unseen)), "bleu", counts).rows
         assert all((rows[k][unseen] == own[k]).all() for k in range(3))
-    of_select = np.mean([staged_rows(model, select, "bleu", counts) for _, model in fitted], axis=0)
+    of_select = np.mean([staged_choices(model, select, "bleu", counts).rows for _, model in fitted], axis=0)
     assert np.allclose(np.stack(rows)[:, 40:], of_select)
 
 
 def test_a_model_that_ended_early_stays_as_it_is(steps):
     model = boost(steps, None, replace(OPTIONS, rule="best", rounds=2))
-    rows = staged_rows(model, steps, "bleu", [0, 1, 5, 12])
+    rows = staged_choices(model, steps, "bleu", [0, 1, 5, 12]).rows
     chosen = best_choice(steps, model.decision_function(steps))
     assert (rows[2] == rows[3]).all()
     assert (rows[2] == Scorer(steps).rows(chosen, metric_of("bleu", steps))).all()

@@ -68,3 +68,11 @@ def test_files_of_one_corpus_that_differ_are_named(folder: Path, boostfeat) -> N
     assert code == 0
     assert "warning: b lacks tm of a, which count as 0\n" in err
     assert "warning: b has features that a lacks, which are not used: wp\n" in err
+
+
+@pytest.mark.parametrize("command", ["induce dev.nbest --recipe paper --rounds 1", "tune dev.nbest --method pro"])
+def test_sentences_that_learning_and_choosing_share_are_named(folder: Path, boostfeat, command: str) -> None:
+    line = "boostfeat: warning: LIST and --select share 12 sentences (100% of --select): what is learnt or chosen on them looks"
+    for select, found in (("dev.nbest", 1), ("select.nbest", 0)):
+        code, _, err = boostfeat(*command.split(), "--select", select, "-o", "model.json")
+        assert (code, err.count(line)) == (0, found)

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from synthetic import SyntheticOptions, synthetic_nbest
+from toy_systems import random_ngrams, random_pairs, stump, write_system
 
 from boostfeat import read_store, write_store
+from boostfeat.core.errors import InputError
+from boostfeat.core.files import is_writable_target
+from boostfeat.core.guard import guarded, on_read
 from boostfeat.model.model import Model
 
 
@@ -23,7 +28,32 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Model({"a": 1.0}).save("model.json")
     Path("run").mkdir()
     Path("run/results.json").write_text("[]")
+    Path("ref.0").write_text("x y\n")
+    Path("ref.1").write_text("x\n")
+    Path("numbers.tsv").write_text("x\ty\n" + "1\t2\n" * 12)
+    Path("system").mkdir()
+    rng = np.random.default_rng(0)
+    write_system(Path("system"), random_pairs(rng, per_phrase=1), random_ngrams(rng, 2))
+    Path("system/moses.ini").write_text(INI)
+    Model({}, (stump("TranslationModel0_3", -1.0, value=(0.0, 1.0)),)).save("trees.json")
+    Path("moses").mkdir()
+    Path("moses/phrase-table.gz").write_bytes(Path("system/pt.gz").read_bytes())
     return tmp_path
+
+
+INI = """[feature]
+PhraseDictionaryMemory name=TranslationModel0 num-features=4 path=system/pt.gz
+KENLM name=LM0 path=system/lm.arpa order=2
+WordPenalty
+PhrasePenalty
+Distortion
+[weight]
+TranslationModel0= 1 1 1 1
+LM0= 1
+WordPenalty0= 1
+PhrasePenalty0= 1
+Distortion0= 1
+"""
 
 
 @pytest.mark.parametrize(
@@ -44,6 +74,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "rerank dev.nbest -m model.json -o model.json",
         "export model.json --to json -o model.json",
         "report run -o run/results.json",
+        # what is read by a pattern, a column's name, or another file, and what is written beside
+        "import list.moses -r ref.* -o ref.1 --force",
+        "join dev.nbest --column z=numbers.tsv:x -o numbers.tsv --force",
+        "decode ref --ini system/moses.ini -o system/lm.arpa",
+        "decode ref --ini system/moses.ini -o new --nbest-output system/pt.gz",
+        "decode ref --ini system/moses.ini -o new --nbest-output ./new",
+        "export trees.json --to moses --phrase-table moses/phrase-table.gz --ini system/moses.ini -o moses",
     ],
 )
 def test_an_input_is_never_replaced(folder: Path, boostfeat, command: str) -> None:
@@ -125,3 +162,24 @@ def test_empty_and_compressed_files(folder: Path, boostfeat) -> None:
         assert boostfeat("convert", "dev.nbest", "-o", "list.gz")[0] == 0
     Path("list.gz").write_bytes(Path("list.gz").read_bytes()[:20])  # damaged: nobody knows what it was
     assert boostfeat("convert", "dev.nbest", "-o", "list.gz")[0] == 2
+
+
+def test_a_device_gets_no_vocab_beside_it(folder: Path, boostfeat) -> None:
+    Path("null").symlink_to("/dev/null")
+    code, _, err = boostfeat("featurize", "dev.nbest", "--templates", "base", "-o", "null")
+    assert (code, err.rstrip().endswith(" s"), Path("null.vocab.json").exists()) == (0, True, False)
+
+
+def test_what_a_command_saves_to_resume_from_is_its_own(folder: Path) -> None:
+    """Read, and written again: in a run's folder, or beside the output; but not where a person named it as an input."""
+    Path("run/state").write_text("1")
+    Path("model.json.partial").write_text("2")
+    for inputs, fails in (([], False), (["run/state", "model.json.partial"], True)):
+        for output, own in (("run", "run/state"), ("model.json", "model.json.partial"), ("new.json", "ref")):
+            with guarded(inputs, [output]):
+                on_read(own)
+                if fails or own == "ref":
+                    with pytest.raises(InputError, match=f"-o {own}: expected another file than the inputs"):
+                        is_writable_target(own)
+                else:
+                    is_writable_target(own)

@@ -76,11 +76,12 @@ CASES: list[tuple[Kernel, tuple[Any, ...]]] = [
 
 @pytest.mark.parametrize(("compiled", "arguments"), CASES, ids=lambda value: value.__name__ if isinstance(value, Kernel) else "")
 def test_a_twin_gives_the_same_bits(compiled: Kernel, arguments: tuple[Any, ...]) -> None:
-    mine, theirs = ([a.copy() if isinstance(a, np.ndarray) else a for a in arguments] for _ in range(2))
+    """So does the kernel as Python: numbers wrap around and divide alike."""
+    mine, theirs, third = ([a.copy() if isinstance(a, np.ndarray) else a for a in arguments] for _ in range(3))
     assert compiled.twin is not None
-    assert compiled.twin(*mine) == compiled.compiled()(*theirs)
-    for a, b in zip(mine, theirs, strict=True):
-        assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
+    assert compiled.twin(*mine) == compiled.compiled()(*theirs) == compiled.interpreted()(*third)
+    for a, b, c in zip(mine, theirs, third, strict=True):
+        assert np.asarray(a).tobytes() == np.asarray(b).tobytes() == np.asarray(c).tobytes()
 
 
 def test_too_many_reference_words_are_found_by_both() -> None:

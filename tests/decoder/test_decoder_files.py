@@ -162,6 +162,7 @@ def test_terms_of_trees(small: Small) -> None:
 # What is refused
 # ---------------------------------------------------------------------------------------------------------------------
 
+HUGE = {"weights": {}, "trees": [{**stump("LM0", 0.0, value=(0, 1e308)).to_json(), "weight": 7.0}]}
 GLOBAL = {"level": "global", "trees": [stump("LM0", 0.0, value=(0, 1)).to_json()], "weights": {}}
 
 
@@ -171,6 +172,7 @@ GLOBAL = {"level": "global", "trees": [stump("LM0", 0.0, value=(0, 1)).to_json()
         (GLOBAL, (), "expected a model of level local, found one of level global"),
         ({"weights": {"pt:a|x": 1.0}}, (), "the model uses the feature 'pt:a|x', and the decoder has only Lex"),
         ({"weights": {"LM0": 1e308, "WordPenalty0": -1e308}}, (), "LM0: expected a weight of at most 1e+100, found 1e+308"),
+        (HUGE, (), "t.LM0: expected a weight of at most 1e+100, found inf; scale the model down"),
         ({"weights": {"TranslationModel0_4": 1.0}}, (), "'TranslationModel0_4', and the phrase table has 4 scores"),
         ({"weights": {"LM0": 1.0}}, ("--extra", "len.src,size.1x1"), "extra feature 'size.1x1': expected any of count.log"),
         (

@@ -6,6 +6,7 @@ import gzip
 import io
 from dataclasses import replace
 from decimal import Decimal
+from itertools import pairwise
 from math import inf, nextafter
 from pathlib import Path
 
@@ -16,10 +17,12 @@ from hypothesis import strategies as st
 from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat.core.errors import FormatError
+from boostfeat.core.files import read_chunks
 from boostfeat.formats import detect, read
 from boostfeat.formats.byte_kernels import read_number
 from boostfeat.formats.moses import enriched as moses_enriched
 from boostfeat.formats.moses.enriched import parse_line
+from boostfeat.formats.moses.enriched_fast import by_sentence
 from boostfeat.lists.build import Builder, ReadOptions, attach
 from boostfeat.lists.choices import Scorer, first_choice
 
@@ -198,3 +201,61 @@ def test_real_list(real, name):
     assert not nb.extra_names  # unit sums are the totals; no feature is left over
     assert f"{Scorer(nb).score(first_choice(nb), 'bleu').score:.2f}" == "31.03"
     assert nb.text[0].as_py() == "rounded rectangle line properties"
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Chunks and threads
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_chunks(monkeypatch):
+    """Chunks of a few lines."""
+    monkeypatch.setattr(moses_enriched, "by_sentence", lambda chunks: by_sentence(chunks, 700))
+    monkeypatch.setattr(moses_enriched, "read_chunks", lambda path: read_chunks(path, 600))
+
+
+def lines_of(n_sentences: int) -> str:
+    """Lists of 1 to 7 hypotheses whose units occur in several sentences, their totals different each time."""
+    rng, out = np.random.default_rng(0), []
+    for sent in range(n_sentences):
+        for _ in range(rng.integers(1, 8)):
+            lm, total = -rng.integers(1, 4) / 4, rng.integers(10)
+            block = f"a b |0-1,wa=0-0 1-1 ,total=-{total}, LM0= {lm} TM0= 1 0| "
+            out.append(f"{sent} ||| {block * 2}||| LM0= {2 * lm} TM0= 2 0 ||| {-total} ||| \n")
+    return "".join(out)
+
+
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize("size", [None, 1, 3])
+@pytest.mark.parametrize("bad", [None, 30, 90])
+def test_threads_and_chunks_change_nothing(tmp_path, size, bad):
+    """Bit by bit what the plain reader has, also where it takes over in the middle (a feature that other lines do not have)."""
+    lines = lines_of(40).splitlines(keepends=True)
+    if bad:
+        lines[bad] = lines[bad].replace("TM0= 2 0", "TM0= 2 0 Odd= 1")
+    twin = read_plainly("".join(lines), size=size)
+    for threads in (1, 3):
+        found = read_text(tmp_path, "".join(lines), size=size, threads=threads)
+        if bad is None or size is None:
+            assert found.differences(twin) == []
+        assert found.text.equals(twin.text)
+
+
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize("threads", [1, 3])
+def test_sentences_that_go_back_in_a_later_chunk_are_found(tmp_path, threads):
+    text = lines_of(30)
+    n = text.count("\n")
+    with pytest.raises(FormatError, match=f"list:{n + 1}: expected sentence id 29 or higher, found 0"):
+        read_text(tmp_path, text + lines_of(3), threads=threads)
+
+
+def test_chunks_hold_whole_sentences():
+    lines = [f"{sent} ||| {k}\n".encode() for sent in (0, 0, 1, 11, 11, 11, 2) for k in range(2)]
+    for size in range(1, 80, 7):
+        chunks = list(by_sentence((b"".join(lines[k : k + 3]) for k in range(0, len(lines), 3)), size))
+        assert b"".join(chunks) == b"".join(lines)
+        ends = [(a.splitlines()[-1].split()[0], b.split()[0]) for a, b in pairwise(chunks)]
+        assert all(last != first for last, first in ends)
+    assert list(by_sentence([])) == []

@@ -32,6 +32,7 @@ from typing import NamedTuple
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "benchmarks")]
 
 CHUNK = 10_000  # inputs to a process
+TWINS = 4  # of so many inputs one is read by a plain twin too, and one list written and read back
 SECONDS, BYTES = 5.0, 1 << 30  # CPU time and memory of one input, at most
 KINDS = ("read", "refused")
 
@@ -74,9 +75,11 @@ def _place() -> str:
 
 
 def _child(reader: str, first: int, last: int, shared: mmap.mmap, folder: str, pipe: int) -> None:
+    from fuzz import readers
     from fuzz.mutate import damaged
     from fuzz.readers import READERS, samples_of
 
+    readers.TWINS = TWINS
     samples, mutations = samples_of(reader), READERS[reader].mutations
     warnings.simplefilter("error")
     for sample in samples:  # imports, compiles
@@ -97,7 +100,9 @@ def _child(reader: str, first: int, last: int, shared: mmap.mmap, folder: str, p
 
 
 def fuzz(reader: str, first: int, last: int) -> tuple[Counter[str], list[Finding]]:
-    """Give a reader the inputs first:last; how many were read and refused, and what went wrong."""
+    """Give a reader the inputs first:last; how many were read and refused in how many microseconds, and what went wrong."""
+    import fuzz.readers  # noqa: F401  (once: children have it from the fork)
+
     counts, findings = Counter[str](), []  # type: tuple[Counter[str], list[Finding]]
     shared = mmap.mmap(-1, 64)
     at = first
@@ -123,9 +128,10 @@ def fuzz(reader: str, first: int, last: int) -> tuple[Counter[str], list[Finding
                     n, what = json.loads(line)
                     findings.append(Finding(reader, n, what))
                     print(f"{reader}:{n}: {what}", flush=True)
-            status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+            _, end, used = os.wait4(pid, 0)
+            status = os.waitstatus_to_exitcode(end)
         at, n_read, n_refused = struct.unpack_from("qqq", shared, 0)
-        counts.update(read=n_read, refused=n_refused)
+        counts.update(read=n_read, refused=n_refused, cpu=round(1e6 * (used.ru_utime + used.ru_stime)))
         if status:
             what = "too slow" if status == -signal.SIGPROF else f"died: {signal.Signals(-status).name if status < 0 else status}"
             findings.append(Finding(reader, at - 1, what))
@@ -136,7 +142,6 @@ def fuzz(reader: str, first: int, last: int) -> tuple[Counter[str], list[Finding
 
 
 def main() -> int:
-    from fuzz import readers
     from fuzz.mutate import damaged
     from fuzz.readers import READERS, samples_of
 
@@ -157,7 +162,6 @@ def main() -> int:
         # a cache of its own: numba does not tell kernels with checks from those without
         cache = os.path.join(tempfile.gettempdir(), "boostfeat-bounds-check")
         os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, "NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": cache})
-    readers.TWINS = 4
     n_findings, last = 0, options.first + options.inputs
     with ProcessPoolExecutor(options.jobs) as pool:
         for name in options.readers.split(","):
@@ -168,8 +172,9 @@ def main() -> int:
                     counts += own
                     n_findings += len(findings)
                 at = cuts[-1]
-            tried, each = at - options.first, 1e6 * options.jobs * (time.monotonic() - started) / max(1, at - options.first)
-            print(f"{name}: {tried} inputs, {counts['read']} read, {counts['refused']} refused, {each:.0f} us each", flush=True)
+            tried = at - options.first
+            each = f"{counts['cpu'] / max(1, tried):.0f} us of CPU each"
+            print(f"{name}: {tried} inputs, {counts['read']} read, {counts['refused']} refused, {each}", flush=True)
     return int(n_findings > 0)
 
 

@@ -9,7 +9,7 @@ import pytest
 from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat.core.errors import InputError
-from boostfeat.lists.agreement import check_agreement, lacking, shared_sentences
+from boostfeat.lists.agreement import check_agreement, lacking, shared_sentences, shown
 from boostfeat.lists.nbest import NBest, strings
 
 LISTS = synthetic_nbest(SyntheticOptions(sentences=12, hyps=4, features=3), seed=1)
@@ -75,6 +75,11 @@ def test_some_sparse_features_may_be_missing_but_not_all(there: tuple[str, ...],
         assert check_agreement({"dev": dev, "select": select}) == []
 
 
+def test_names_with_blanks_and_commas_can_be_told_apart() -> None:
+    assert shown(["LM0", "pt:, a|b c", "lo:a,b"]) == "LM0, 'pt:, a|b c', 'lo:a,b'"
+    assert shown([f"x{k}" for k in range(1006)]) == "x0, x1, x2, x3, x4 and 1,001 more"
+
+
 def test_other_tokenisation_is_refused_and_other_references_are_named() -> None:
     with pytest.raises(InputError, match="test: expected BLEU statistics by --tokenize none, as dev has them, found 13a"):
         check_agreement({"dev": LISTS, "test": replace(LISTS, meta={"tokenize": "13a"})})
@@ -86,8 +91,8 @@ def test_other_tokenisation_is_refused_and_other_references_are_named() -> None:
 def test_shared_sentences_are_counted() -> None:
     found = shared_sentences({"dev": LISTS[:8], "select": LISTS[6:], "test": LISTS[10:]})
     assert [str(two) for two in found] == [
-        "dev and select share 2 sentences (33% of select)",
-        "select and test share 2 sentences (100% of test)",
+        f"{who}: what is learnt or chosen on them looks too good there"
+        for who in ("dev and select share 2 sentences (33% of select)", "select and test share 2 sentences (100% of test)")
     ]
     assert not any(two.identical for two in found)
     assert [two.identical for two in shared_sentences({"dev": LISTS, "select": LISTS[::-1]})] == [True]

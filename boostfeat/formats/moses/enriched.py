@@ -24,7 +24,7 @@ from ...lists.build import Builder, HypRecord, ReadOptions, UnitRecord
 from ...lists.merging import regroup, stack
 from ...lists.nbest import NBest
 from ..fields import check_links, most_fields, name_values, number, sentence_id, split_fields
-from .enriched_fast import LAYOUT, FastReader
+from .enriched_fast import LAYOUT, FastReader, by_sentence
 from .labels import block_fields, feature_groups, format_features, format_number, group_names
 from .nbest import BLOCK, check_writable, lines_left_out
 
@@ -44,19 +44,18 @@ def read(path: str | Path, options: ReadOptions) -> NBest:
     slow: Builder | None = None
     cache: dict[str, UnitRecord] = {}
     n_lines = 0
-    chunks = read_chunks(path)
-    head = list(islice(chunks, 2))
-    is_large = len(head) > 1 or is_compiled(sum(map(len, head)) // 8)  # a small list is read before numba is loaded
-    for chunk in chain(head, chunks):
-        start = 0
-        if slow is None:
-            if is_large and fast is None:
-                fast = FastReader.for_list(chunk, options)
-            if fast is not None:
-                start = fast.read(chunk)
-            if start < len(chunk):
-                slow = Builder(options, first_id=fast.last_id if fast else 0)
-            n_lines += chunk.count(b"\n", 0, start)
+    chunks = by_sentence(read_chunks(path))
+    head = list(islice(chunks, 1))
+    if head and is_compiled(len(head[0]) // 8):  # a small list is read before numba is loaded
+        fast = FastReader.for_list(head[0], options)
+    parsed = fast.parse(chain(head, chunks)) if fast else ((chunk, None) for chunk in chain(head, chunks))
+    for chunk, part in parsed:
+        start = fast.take(part) if fast and part and slow is None else 0
+        if slow is None and start < len(chunk):
+            slow = Builder(options, first_id=fast.last_id if fast else 0)
+            if fast:
+                fast.has_stopped = True
+        n_lines += part.n_lines if part and start else 0
         if slow is not None:
             for raw in chunk[start:-1].split(b"\n"):
                 n_lines += 1

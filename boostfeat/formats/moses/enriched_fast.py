@@ -5,12 +5,16 @@ It parses equal blocks once and stops at the first line it does not understand, 
 
 from __future__ import annotations
 
-from collections import namedtuple
+from collections import deque, namedtuple
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from ...core.arrays import U8, Array, offsets
+from ...core.arrays import Array, offsets
 from ...core.errors import FormatError
 from ...core.kernels import kernel
 from ...core.text import split_words
@@ -21,6 +25,8 @@ from ..fields import name_values, split_fields
 from .labels import block_fields, feature_groups
 
 _TOTAL = np.frombuffer(b"total=", np.uint8)
+SENTENCES = 1 << 23  # bytes of the lines that a thread reads at a time
+_TEXTS = ("tgt", "src", "align")
 LAYOUT = "id ||| phrase |span,wa=..,total=.., scores| ... ||| features ||| score"
 
 # Labels of a line, e.g. ("LM0=", "TM0=") with 1 and 4 values: one after the other in ``text``, label k is text[ptr[k]:ptr[k+1]].
@@ -29,7 +35,7 @@ _Labels = namedtuple("_Labels", "text ptr n_values")
 # Source sentences: token t of sentence s is text[start[t]:end[t]] for t in ptr[s]:ptr[s+1].
 _Source = namedtuple("_Source", "text ptr start end")
 
-# Units so far. ``table`` is an open-addressing hash table of unit numbers (-1: free) over two independent 64-bit hashes of
+# Units of a chunk. ``table`` is an open-addressing hash table of unit numbers (-1: free) over two independent 64-bit hashes of
 # a unit's bytes: whether a block was parsed before is decided by 128 bits; which units are equal, by build.assemble.
 _Seen = namedtuple("_Seen", "table hash hash2 x tgt tgt_ptr src src_ptr align align_ptr src_len tgt_len score n")
 
@@ -259,8 +265,18 @@ def _scan(buf, ends, bars, limit, last_id, n_last, block_labels, total_labels, t
     return pos, n_hyps, n_occ, last_id, n_last
 
 
+@dataclass
+class _Part:
+    """What a chunk holds: hypotheses, the units that they use, and how many of its bytes and lines were understood."""
+
+    lines: _Lines
+    units: _Seen
+    end: int
+    n_lines: int
+
+
 class FastReader:
-    """Chunks of a list through the kernel, and the columns they leave."""
+    """Chunks of a list through the kernel, in threads, and the columns they leave. A chunk holds whole sentences."""
 
     def __init__(self, block: list[tuple[str, int]], total: list[tuple[str, int]], options: ReadOptions) -> None:
         self.block_labels, self.unit_names = _labels(block)
@@ -272,19 +288,11 @@ class FastReader:
         self.limit = options.size if options.size is not None else 1 << 60
         self.source = _source_tokens(list(options.source or ()))
         self.longest_source = max((len(sentence.encode()) for sentence in options.source or ()), default=0)
-        self.last_id, self.n_last = 0, 0
-        self.chunks: list[_Lines] = []
-        self.seen = _Seen(
-            table=np.full(1 << 14, -1, np.int64),
-            hash=np.zeros(0, np.uint64),
-            hash2=np.zeros(0, np.uint64),
-            x=np.zeros((0, len(self.unit_names))),
-            **{name: np.zeros(0, np.uint8) for name in ("tgt", "src", "align")},
-            **{name + "_ptr": np.zeros(1, np.int64) for name in ("tgt", "src", "align")},
-            **{name: np.zeros(0, np.int32) for name in ("src_len", "tgt_len")},
-            score=np.zeros(0),
-            n=np.zeros(1, np.int64),
-        )
+        self.threads = options.threads
+        self.last_id = 0
+        self.has_stopped = False  # the plain reader has taken over
+        self.parts: list[_Part] = []
+        self._rooms: list[_Room] = []  # of threads that are done with a chunk: memory that is used again costs no page faults
 
     @classmethod
     def for_list(cls, chunk: bytes, options: ReadOptions) -> FastReader | None:
@@ -304,68 +312,65 @@ class FastReader:
             return None
         return cls(groups[0], groups[-1], options)
 
-    def read(self, chunk: bytes) -> int:
-        """Take in whole lines; returns how many bytes of them were understood."""
+    def parse(self, chunks: Iterable[bytes]) -> Iterator[tuple[bytes, _Part | None]]:
+        """Each chunk with what is in it, in order; those ahead are parsed in threads meanwhile."""
+        if self.threads == 1:
+            yield from ((chunk, self._parse(chunk)) for chunk in chunks)
+            return
+        with ThreadPoolExecutor(self.threads) as pool:
+            ahead: deque[tuple[bytes, Future[_Part | None]]] = deque()
+            for chunk in chunks:
+                ahead.append((chunk, pool.submit(self._parse, chunk)))
+                if len(ahead) > self.threads:
+                    chunk, part = ahead.popleft()
+                    yield chunk, part.result()
+            yield from ((chunk, part.result()) for chunk, part in ahead)
+
+    def take(self, part: _Part) -> int:
+        """Take in the next part; returns how many bytes of its chunk were understood: none where sentences go back."""
+        sent = part.lines.sent
+        if not len(sent):
+            return part.end
+        if self.parts and sent[0] <= self.last_id:
+            return 0
+        self.parts.append(part)
+        self.last_id = int(sent[-1])
+        return part.end
+
+    def _parse(self, chunk: bytes) -> _Part | None:
+        if self.has_stopped:
+            return None
         chunk = _valid_lines(chunk)
         buf = np.frombuffer(chunk, np.uint8)
-        ends, bars = np.flatnonzero(buf == 10), np.flatnonzero(buf == 124)
-        n_lines, n_bars = len(ends), len(bars) // 2 + 1
-        self._reserve(n_bars, len(chunk))
-        lines = _Lines(
-            sent=np.empty(n_lines, np.int64),
-            score=np.empty(n_lines),
-            n_units=np.empty(n_lines, np.int64),
-            text=np.empty(len(chunk), np.uint8),
-            text_ptr=np.zeros(n_lines + 1, np.int64),
-            extra=np.zeros((n_lines, len(self.extra_names))),
-            unit=np.empty(n_bars, np.int32),
-            src_start=np.empty(n_bars, np.int32),
-            tgt_start=np.empty(n_bars, np.int32),
+        room = self._rooms.pop() if self._rooms else _Room()
+        ends, bars = (np.flatnonzero(np.equal(buf, sign, out=room.array(str(sign), len(buf), bool))) for sign in (10, 124))
+        seen, lines = room.for_units(self, len(bars) // 2 + 1, len(chunk)), room.for_lines(self, len(ends), len(bars), len(chunk))
+        end, n, r, _, _ = _scan(
+            buf, ends, bars, self.limit, 0, 0, self.block_labels, self.total_labels, self.to_column, self.source, seen, lines
         )
-        pos, n, r, self.last_id, self.n_last = _scan(
-            buf, ends, bars, self.limit, self.last_id, self.n_last, self.block_labels, self.total_labels, self.to_column,
-            self.source, self.seen, lines,
-        )  # fmt: skip
-        kept = lines._asdict()
-        sizes = {"text": lines.text_ptr[n], "text_ptr": n + 1, "unit": r, "src_start": r, "tgt_start": r}
-        self.chunks.append(_Lines(**{name: column[: sizes.get(name, n)].copy() for name, column in kept.items()}))
-        return int(pos)
-
-    def _reserve(self, n_units: int, n_bytes: int) -> None:
-        """Room for so many more units, whose texts come from so many bytes."""
-        seen, n = self.seen, int(self.seen.n[0])
-        source_bytes = n_units * min(self.longest_source, 4096) if self.longest_source else 0
-        for name in ("hash", "hash2", "x", "src_len", "tgt_len", "score"):
-            seen = seen._replace(**{name: _grown(getattr(seen, name), n + n_units)})
-        for name in ("tgt", "src", "align"):
-            ptr = _grown(getattr(seen, name + "_ptr"), n + n_units + 1)
-            more = source_bytes if name == "src" else n_bytes
-            seen = seen._replace(**{name: _grown(getattr(seen, name), int(ptr[n]) + more), name + "_ptr": ptr})
-        size = len(seen.table)
-        while size < 2 * (n + n_units):
-            size *= 2
-        if size > len(seen.table):
-            table = np.full(size, -1, np.int64)
-            _rehash(seen.hash, n, table)
-            seen = seen._replace(table=table)
-        self.seen = seen
+        v = int(seen.n[0])
+        sizes = {"text": int(lines.text_ptr[n]), "text_ptr": n + 1, "unit": r, "src_start": r, "tgt_start": r}
+        unit_sizes = {name: int(getattr(seen, name + "_ptr")[v]) for name in _TEXTS}
+        unit_sizes |= {name + "_ptr": v + 1 for name in _TEXTS} | dict.fromkeys(("table", "hash", "hash2"), 0)
+        part = _Part(_cut(lines, sizes, n), _cut(seen, unit_sizes, v), int(end), int(np.searchsorted(ends, end)))
+        self._rooms.append(room)
+        return part
 
     def finish(self) -> NBest:
-        seen, n = self.seen, int(self.seen.n[0])
+        first = offsets(np.array([len(part.units.score) for part in self.parts], np.int64))  # the first unit of each part
+        for part, start in zip(self.parts, first, strict=False):
+            part.lines.unit[:] += np.int32(start)
         units = Units(
-            x=seen.x[:n],
-            sparse=SparseRows.empty(n),
-            src=_text(seen.src, seen.src_ptr[: n + 1]),
-            tgt=_text(seen.tgt, seen.tgt_ptr[: n + 1]),
-            align=_text(seen.align, seen.align_ptr[: n + 1]),
-            src_len=seen.src_len[:n],
-            tgt_len=seen.tgt_len[:n],
-            score=seen.score[:n],
+            x=self._joined("units", "x", (0, len(self.unit_names))),
+            sparse=SparseRows.empty(int(first[-1])),
+            src=self._text("units", "src"),
+            tgt=self._text("units", "tgt"),
+            align=self._text("units", "align"),
+            src_len=self._joined("units", "src_len", 0, np.int32),
+            tgt_len=self._joined("units", "tgt_len", 0, np.int32),
+            score=self._joined("units", "score"),
         )
-        self.seen = None  # type: ignore[assignment]  # the table is not needed any more
-        joined = {name: self._joined(name) for name in _Lines._fields if name != "text_ptr"}
-        n_bytes = np.concatenate([np.zeros(0, np.int64), *(np.diff(c.text_ptr) for c in self.chunks)])
-        sent = joined["sent"]
+        sent = self._joined("lines", "sent", 0, np.int64)
         starts = np.flatnonzero(np.diff(sent, prepend=-1) != 0)
         s, h = len(starts), len(sent)
         return assemble(
@@ -375,27 +380,109 @@ class FastReader:
                 ref_ptr=np.zeros(s + 1, np.int64),
                 refs=strings([]),
                 hyp_ptr=np.append(starts, h).astype(np.int64) if s else np.zeros(1, np.int64),
-                text=_text(joined["text"], offsets(n_bytes)),
-                score=joined["score"],
+                text=self._text("lines", "text"),
+                score=self._joined("lines", "score"),
                 stats=np.zeros((0, 6), np.int32),
-                unit_ptr=offsets(joined["n_units"]),
-                unit_idx=joined["unit"],
-                src_start=joined["src_start"],
-                tgt_start=joined["tgt_start"],
+                unit_ptr=offsets(self._joined("lines", "n_units", 0, np.int64)),
+                unit_idx=self._joined("lines", "unit", 0, np.int32),
+                src_start=self._joined("lines", "src_start", 0, np.int32),
+                tgt_start=self._joined("lines", "tgt_start", 0, np.int32),
                 units=units,
                 unit_names=self.unit_names,
-                extra=joined["extra"],
+                extra=self._joined("lines", "extra", (0, len(self.extra_names))),
                 extra_names=self.extra_names,
                 extra_sparse=SparseRows.empty(h),
                 sparse_names=strings([]),
             )
         )
 
-    def _joined(self, name: str) -> Array:
-        """One column of all chunks; the chunks' own copies are let go, so that the peak is one column."""
-        parts = [getattr(c, name) for c in self.chunks]
-        self.chunks = [c._replace(**{name: None}) for c in self.chunks]
-        return np.concatenate(parts)
+    def _joined(self, side: str, name: str, empty: int | tuple[int, int] = 0, dtype: type = np.float64) -> Array:
+        """One column of all parts; the parts' own are let go, so that the peak is one column."""
+        columns: list[Array] = [np.zeros(empty, dtype)]
+        for part in self.parts:
+            columns.append(getattr(getattr(part, side), name))
+            setattr(part, side, getattr(part, side)._replace(**{name: None}))
+        return np.concatenate(columns)
+
+    def _text(self, side: str, name: str) -> pa.LargeStringArray:
+        counts = [np.diff(getattr(getattr(part, side), name + "_ptr")) for part in self.parts]
+        ptr = offsets(np.concatenate([np.zeros(0, np.int64), *counts]))
+        data = self._joined(side, name, 0, np.uint8)
+        return pa.LargeStringArray.from_buffers(len(ptr) - 1, pa.py_buffer(ptr), pa.py_buffer(data))
+
+
+class _Room:
+    """Arrays for one chunk at a time, which the next one uses again."""
+
+    def __init__(self) -> None:
+        self._arrays: dict[str, Array] = {}
+
+    def array(self, name: str, n: int, dtype: type = np.float64, width: int | None = None) -> Array:
+        """[n] or [n, width] with whatever it held before."""
+        if len(self._arrays.get(name, ())) < n or name not in self._arrays:
+            self._arrays[name] = np.empty(n + n // 4 if width is None else (n + n // 4, width), dtype)
+        return self._arrays[name][:n]
+
+    def for_units(self, reader: FastReader, n: int, n_bytes: int) -> _Seen:
+        """An empty table for at most n units, whose texts come from so many bytes."""
+        size = 1 << 14
+        while size < 2 * n:
+            size *= 2
+        source_bytes = n * min(reader.longest_source, 4096)
+        table = self.array("table", size, np.int64)
+        table[:] = -1
+        columns = {name: self.array(name, n, np.uint64) for name in ("hash", "hash2")}
+        columns |= {name: self.array(name, source_bytes if name == "src" else n_bytes, np.uint8) for name in _TEXTS}
+        columns |= {name + "_ptr": self.array(name + "_ptr", n + 1, np.int64) for name in _TEXTS}
+        columns |= {name: self.array(name, n, np.int32) for name in ("src_len", "tgt_len")}
+        for name in _TEXTS:
+            columns[name + "_ptr"][0] = 0
+        x, score = self.array("x", n, width=len(reader.unit_names)), self.array("unit score", n)
+        return _Seen(table=table, x=x, score=score, n=np.zeros(1, np.int64), **columns)
+
+    def for_lines(self, reader: FastReader, n: int, n_bars: int, n_bytes: int) -> _Lines:
+        n_occurrences = n_bars // 2 + 1
+        text_ptr = self.array("text_ptr", n + 1, np.int64)
+        text_ptr[0] = 0
+        return _Lines(
+            sent=self.array("sent", n, np.int64),
+            score=self.array("score", n),
+            n_units=self.array("n_units", n, np.int64),
+            text=self.array("text", n_bytes, np.uint8),
+            text_ptr=text_ptr,
+            extra=self.array("extra", n, width=len(reader.extra_names)),
+            **{name: self.array(name, n_occurrences, np.int32) for name in ("unit", "src_start", "tgt_start")},
+        )
+
+
+def _cut(columns: Any, sizes: dict[str, int], n: int) -> Any:
+    """Copies of what was filled: n rows, or as many as sizes say."""
+    return columns._replace(**{name: c[: sizes.get(name, n)].copy() for name, c in columns._asdict().items()})
+
+
+def by_sentence(chunks: Iterable[bytes], size: int = SENTENCES) -> Iterator[bytes]:
+    """Chunks of at least ``size`` bytes (but the last) that end where a sentence does."""
+    held: list[bytes] = []
+    for chunk in chunks:
+        held.append(chunk)
+        if sum(map(len, held)) < size:
+            continue
+        whole = b"".join(held) if len(held) > 1 else chunk
+        if cut := _last_sentence(whole):
+            yield whole[:cut]
+            whole = whole[cut:]
+        held = [whole]
+    if rest := b"".join(held):
+        yield rest
+
+
+def _last_sentence(chunk: bytes) -> int:
+    """Where the lines that begin as the last one does begin, 0 where all do."""
+    start = chunk.rfind(b"\n", 0, len(chunk) - 1) + 1
+    head = chunk[start:].split(b" ", 1)[0] + b" "
+    while start and chunk.startswith(head, before := chunk.rfind(b"\n", 0, start - 1) + 1):
+        start = before
+    return start
 
 
 def _valid_lines(chunk: bytes) -> bytes:
@@ -413,30 +500,6 @@ def _valid_lines(chunk: bytes) -> bytes:
         except UnicodeDecodeError as error:
             return chunk[: chunk.rfind(b"\n", 0, error.start) + 1]
     return chunk
-
-
-@kernel
-def _rehash(hashes, n, table):  # type: ignore[no-untyped-def]
-    mask = np.uint64(len(table) - 1)
-    for u in range(n):
-        slot = hashes[u] & mask
-        while table[slot] >= 0:
-            slot = (slot + np.uint64(1)) & mask
-        table[slot] = u
-
-
-def _grown(column: Array, size: int) -> Array:
-    if len(column) >= size:
-        return column
-    out = np.zeros((max(size, len(column) * 3 // 2), *column.shape[1:]), column.dtype)
-    out[: len(column)] = column
-    return out
-
-
-def _text(data: U8, ptr: Array) -> pa.LargeStringArray:
-    return pa.LargeStringArray.from_buffers(
-        len(ptr) - 1, pa.py_buffer(np.ascontiguousarray(ptr)), pa.py_buffer(data[: ptr[-1]].copy())
-    )
 
 
 def _labels(groups: list[tuple[str, int]]) -> tuple[_Labels, tuple[str, ...]]:
