@@ -490,9 +490,13 @@ def _column_sizes(x: F64) -> F64:
     return np.maximum(x.max(axis=0), -x.min(axis=0)) if len(x) else np.zeros(x.shape[1])
 
 
+_AT_A_TIME = 1 << 20
+
+
 def _sparse_sizes(rows: SparseRows, n: int) -> F64:
     out = np.zeros(n)
-    np.maximum.at(out, rows.idx, np.abs(rows.val))
+    for a in range(0, len(rows.idx), _AT_A_TIME):  # not a copy of all values beside them
+        np.maximum.at(out, rows.idx[a : a + _AT_A_TIME], np.abs(rows.val[a : a + _AT_A_TIME]))
     return out
 
 
