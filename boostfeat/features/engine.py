@@ -71,6 +71,7 @@ class _Part:
         return isinstance(self.values, SparseRows)
 
 
+ROUNDED = 1e-4  # lists have four decimals
 _PART_OF: dict[str, PartOf] = {
     "pairs": "unit",
     "contexts": "occurrence",
@@ -353,6 +354,7 @@ def _clusters(nbest: NBest, vocab: FeaturePlan, resources: Resources, seed: int)
 
 def _with_parts(nbest: NBest, parts: list[_Part]) -> NBest:
     """New distinct units: an old one with the contextual features it has in its place. Numbered by first use."""
+    parts = [_without_own(nbest, part) for part in parts]
     _check_names(nbest, parts)
     in_context = [part for part in parts if part.of == "occurrence"]
     first, unit_idx = _distinct([nbest.unit_idx, *(part.row_of for part in in_context)])
@@ -417,6 +419,21 @@ def _side_by_side(parts: list[_Taken]) -> SparseRows:
         idx[at], val[at] = own.idx + np.int32(shift), own.val
         start += n
     return SparseRows(ptr, idx, val)
+
+
+def _without_own(nbest: NBest, part: _Part) -> _Part:
+    """The part without features that came with the list, of the same name and, but for rounding, with the same values."""
+    twice = set(part.names) & set(nbest.unit_names)
+    if not twice or part.of != "unit" or part.is_sparse:
+        return part
+    values = np.asarray(part.values)[part.row_of]
+    made = {name for group in json.loads(nbest.meta.get("templates", "[]")) for name in group.get("features", ())}
+    same = [
+        name in twice - made and np.allclose(values[:, j], nbest.X[:, nbest.unit_names.index(name)], rtol=0, atol=ROUNDED)
+        for j, name in enumerate(part.names)
+    ]
+    kept = np.flatnonzero(~np.array(same))
+    return replace(part, names=tuple(part.names[j] for j in kept), values=np.asarray(part.values)[:, kept])
 
 
 def _check_names(nbest: NBest, parts: list[_Part]) -> None:

@@ -579,6 +579,23 @@ def test_another_kind_of_json_is_no_vocab(tmp_path):
         FeaturePlan.load(tmp_path / "v.json")
 
 
+def test_a_feature_that_came_with_the_list_is_there_once():
+    """Of the same name and, but for four decimals, the same values; other values are refused."""
+    nbest = build(HYPS)
+    lengths = made(nbest, "length")
+    column = lengths.X[:, lengths.unit_names.index("len.src")]
+    for change, fine in ((4e-5, True), (1e-2, False)):
+        x = np.column_stack([nbest.units.x, column + change])
+        own = replace(nbest, units=replace(nbest.units, x=x), unit_names=(*nbest.unit_names, "len.src"))
+        if fine:
+            again = made(own, "length")
+            assert sorted(again.unit_names) == sorted(lengths.unit_names)
+            np.testing.assert_array_equal(again.X[:, again.unit_names.index("len.src")], x[:, -1])
+        else:
+            with pytest.raises(InputError, match=r"feature 'len\.src': expected a list without it, found it twice"):
+                made(own, "length")
+
+
 def test_other_bad_input():
     nbest = build(HYPS)
     with pytest.raises(InputError, match=r"feature 'len\.src': expected a list without it, found it twice"):
