@@ -462,6 +462,41 @@ def _in_context(at: Place) -> Iterator[tuple[str, str, str]]:
             )
 
 
+def class_ngrams(at: Place, *, clusters: Clusters) -> Names:
+    if not at.pair.t:
+        return []
+    before = [START] if at.prev is None else _classes(at.prev.t[-2:], clusters.tgt)
+    text = [*before, *_classes(at.pair.t, clusters.tgt), *([END] if at.next is None else [])]
+    return ["|".join(text[k - n : k + 1]) for k in range(len(before), len(text)) for n in (1, 2) if k >= n]
+
+
+def class_reordering(at: Place, *, clusters: Clusters) -> Names:
+    s, t = _classes(at.pair.s, clusters.src), _classes(at.pair.t, clusters.tgt)
+    edges = [f"|{side}.{end}={words[k]}" for side, words in (("src", s), ("tgt", t)) if words for end, k in _ENDS]
+    sides = (f"<{_class(at.back, at.back_swap)}", f">{_class(at.ahead, at.ahead_swap)}")
+    return [side + edge for side in sides for edge in edges]
+
+
+def class_context(at: Place, *, clusters: Clusters) -> Names:
+    s, t, a = at.pair
+    if at.end - at.start != len(s):
+        return []
+    source, out = [START, *_classes(at.source, clusters.src), END], []
+    for i, j in a:
+        pair, place = "|".join((*_classes([s[i]], clusters.src), *_classes([t[j]], clusters.tgt))), at.start + i + 1
+        before = source[place - 1] if 0 < place < len(source) else START
+        after = source[place + 1] if 0 <= place + 1 < len(source) - 1 else END
+        out += [f"{pair}|-{before}", f"{pair}|+{after}"]
+    return out
+
+
+_ENDS = (("first", 0), ("last", -1))
+
+
+def _classes(words: Words, clusters: Mapping[str, str]) -> list[str]:
+    return [clusters.get(word, UNKNOWN_CLUSTER) for word in words]
+
+
 # -- the registry -----------------------------------------------------------------------------------------------------
 
 
@@ -516,6 +551,9 @@ BY_UNIT: dict[str, ByUnit] = {
     "ro": ByUnit(phrase_reordering, "place", True, (*_BOTH, *_SPANS)),
     "cx": ByUnit(context, "place", True, _IN_SENTENCE),
     "cu": ByUnit(context_with_unknown, "place", True, _IN_SENTENCE),
+    "cb": ByUnit(class_ngrams, "place", True, (_TGT, "previous unit", "following unit", "clusters")),
+    "co": ByUnit(class_reordering, "place", True, (*_BOTH, *_SPANS, "clusters")),
+    "cc": ByUnit(class_context, "place", True, (*_IN_SENTENCE, "clusters")),
 }
 
 
