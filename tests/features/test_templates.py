@@ -14,7 +14,18 @@ from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat.boosting.first_gradient import first_gradient
 from boostfeat.core.errors import InputError
-from boostfeat.features import SETS, TEMPLATES, FeaturePlan, Resources, Sparse, feature_groups, feature_kinds, featurize, template
+from boostfeat.features import (
+    SETS,
+    TEMPLATES,
+    Clusters,
+    FeaturePlan,
+    Resources,
+    Sparse,
+    feature_groups,
+    feature_kinds,
+    featurize,
+    template,
+)
 from boostfeat.features.clusters import learn_clusters, read_clusters
 from boostfeat.features.lexicon import learn_lexicon, phrase_weight
 from boostfeat.features.phrase_table import read_phrase_counts
@@ -23,6 +34,7 @@ from boostfeat.formats import read_all
 from boostfeat.lists.build import Builder, HypRecord, ReadOptions, UnitRecord, attach
 from boostfeat.lists.nbest import NBest, SparseRows, strings
 from boostfeat.lists.words import tokenise
+from boostfeat.rerank.reranker import one_list
 
 SOURCE = ["se on iso talo .", "talo 7 !"]
 
@@ -549,7 +561,7 @@ def test_a_list_without_units():
     [
         (
             "largest",
-            "unknown template 'largest': expected one of base, large, sparse, sparse-static, neighbours, consensus, words-basic, words, e12, g13, emr13, length",
+            "unknown template 'largest': expected one of base, large, sparse, sparse-static, classes, neighbours, consensus, words-basic, words, e12, g13, emr13, length",
         ),
         ("length,xx", "unknown template 'xx'"),
     ],
@@ -668,3 +680,23 @@ def test_plugins_of_the_first_release_import_from_where_they_did():
 
     assert old.template is template
     assert not hasattr(old, "__file__")
+
+
+def test_word_classes_by_hand() -> None:
+    """n-grams, reordering and links of classes; words that no cluster has are of class 0."""
+    units = [
+        {"features": {"lm": -1.0}, "src": (0, 1), "tgt": (0, 2), "align": "0-1"},
+        {"features": {"lm": -1.0}, "src": (1, 2), "tgt": (2, 3), "align": "0-0"},
+    ]
+    raw = one_list([{"text": "the house stands", "features": {}, "units": units}], source="talo seisoo")
+    clusters = Clusters({"talo": "1", "seisoo": "2"}, {"the": "5", "house": "6"})
+    made, _ = featurize(raw, replace(FeaturePlan.of("cb,co,cc", min_count=1), clusters=clusters))
+    found = dict(zip(made.sparse_names.to_pylist(), made.global_sparse.toarray()[0].tolist(), strict=True))
+    assert {name for name in found if name.startswith("cb:")} == {
+        *("cb:<s>|5", "cb:5|6", "cb:6|0", "cb:0|</s>"),
+        *("cb:<s>|5|6", "cb:5|6|0", "cb:6|0|</s>"),
+    }
+    assert {name for name in found if name.startswith("cc:")} == {"cc:1|6|-<s>", "cc:1|6|+2", "cc:2|0|-1", "cc:2|0|+</s>"}
+    edges = {"src.first=1", "src.last=1", "tgt.first=5", "tgt.last=6", "src.first=2", "src.last=2", "tgt.first=0", "tgt.last=0"}
+    assert {name for name in found if name.startswith("co:")} == {f"co:{side}mono|{edge}" for side in "<>" for edge in edges}
+    assert set(found.values()) == {1.0}
