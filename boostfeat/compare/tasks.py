@@ -169,25 +169,23 @@ class FitTask:
     def job(self, name: str, threads: int) -> Job:
         linear = self._linear()
         how = FitOptions(**{**vars(self.options), "threads": threads})
-        model = linear.model.to_json() if linear else None
+        model = (linear.model.to_json(), linear.seconds) if linear else None
         return Job(self.key, name, fit_in_worker, (self.fit, dict(self.lists), how, model))
 
     def finish(self, result: Any, peak_mb: float) -> Fitted:
         model, select, seconds = result
-        if linear := self._linear():
-            seconds += linear.seconds  # it is part of the training
         fitted = Fitted(Model.from_json(model, self.key), select, round(seconds, 3), round(peak_mb, 1))
         self.kept.keep(self.made_from, fitted)
         return fitted
 
 
 def fit_in_worker(
-    fit: Fit, lists: Mapping[str, str], options: FitOptions, linear: Mapping[str, Any] | None, *, report: Report
+    fit: Fit, lists: Mapping[str, str], options: FitOptions, linear: tuple[Mapping[str, Any], float] | None, *, report: Report
 ) -> tuple[dict[str, Any], float, float]:
-    """(model as JSON, select, seconds) of a fit; ``linear`` is the linear model that MBR scales, where it is there."""
-    start = Model.from_json(linear, "linear") if linear is not None else None
+    """(model as JSON, select, seconds) of a fit; ``linear`` is what MBR scales, and the seconds it took, where it is there."""
+    start = Model.from_json(linear[0], "linear") if linear else None
     fitted = fitted_here(fit, _opened(lists["dev"]), _scorer(lists["select"]), options, start)
-    return fitted.model.to_json(), fitted.select, fitted.seconds
+    return fitted.model.to_json(), fitted.select, fitted.seconds + (linear[1] if linear else 0.0)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
