@@ -24,7 +24,9 @@ EXCERPT = {"info": ((0, 4), (8, 11)), "show": ((2, 6), (-10, -2))}  # ranges of 
 
 def register(app: typer.Typer) -> None:
     def demo(
-        output: Annotated[str, typer.Option("-o", "--output", help="A folder for what the commands write.")] = "boostfeat-demo",
+        output: Annotated[
+            str, typer.Option("-o", "--output", metavar="FOLDER", help="For what the commands write.")
+        ] = "boostfeat-demo",
         *,
         seed: int,
         threads: int,

@@ -71,7 +71,7 @@ def featurize(
         int | None, typer.Option("--min-count", min=1, help="Sentences that must have a sparse feature (default 2).")
     ] = None,
     hash_bits: Annotated[
-        int, typer.Option("--hash", min=0, max=30, help="Hash each template's sparse names to 2^BITS; 0: keep them.")
+        int, typer.Option("--hash", min=0, max=30, help="Hash each template's sparse names to 2^N; 0: keep them.")
     ] = 0,
     allow_missing: AllowMissing = False,
     force: Force = False,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
@@ -71,7 +72,19 @@ class Given:
 
 def add(app: typer.Typer, function: Callable[..., Any], name: str | None = None, more: More | None = None) -> None:
     """Make a function a command."""
-    app.command(name, cls=type("Command", (_Command,), {"more": staticmethod(more) if more else None}))(flagged(function))
+    cls = type("Command", (_Command,), {"more": staticmethod(more) if more else None})
+    app.command(name, cls=cls, short_help=in_short(function.__doc__ or ""))(flagged(function))
+
+
+SHORT = 66  # characters of a command's line in 'boostfeat --help', on 80 columns
+
+
+def in_short(doc: str) -> str:
+    """The first sentence of a docstring, as much of it as fits a line: all, or up to a colon, else a comma."""
+    sentence = " ".join(doc.split("\n\n")[0].split()).partition(". ")[0].rstrip(".")
+    parts = [sentence, *(sentence.partition(mark)[0] for mark in (": ", "; "))]
+    parts += [sentence[: at.start()] for at in reversed(list(re.finditer(", ", sentence)))]
+    return next((part for part in parts if len(part) <= SHORT), sentence)
 
 
 def flagged(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -25,19 +25,31 @@ def join(
     output: Annotated[str, typer.Option("-o", "--output", help="The store to write.", show_default=False)],
     column: Annotated[
         list[str] | None,
-        typer.Option("--column", help="NAME=FILE[:COLUMN]: a number a hypothesis, in order; text, TSV with a header, JSON."),
+        typer.Option(
+            "--column",
+            metavar="NAME=FILE",
+            help="Or NAME=FILE:COLUMN: a number a hypothesis, in order; text, TSV with a header, JSON.",
+        ),
     ] = None,
     tokens: Annotated[
         list[str] | None,
-        typer.Option("--tokens", help="NAME=FILE: numbers of tokens, a line a hypothesis; JSON lines with tokens and logprobs."),
+        typer.Option(
+            "--tokens", metavar="NAME=FILE", help="Numbers of tokens, a line a hypothesis; JSON lines with tokens and logprobs."
+        ),
     ] = None,
     nbest: Annotated[
         list[str] | None,
-        typer.Option("--nbest", help="NAME=LIST: another list of the same texts, whose scores and features get the NAME."),
+        typer.Option(
+            "--nbest", metavar="NAME=LIST", help="Another list of the same texts, whose scores and features get the NAME."
+        ),
     ] = None,
     quality: Annotated[
         list[str] | None,
-        typer.Option("--quality", help="NAME=FILE[:COLUMN]: how good each hypothesis is, for --gain and --metric; no feature."),
+        typer.Option(
+            "--quality",
+            metavar="NAME=FILE",
+            help="Or NAME=FILE:COLUMN: how good each hypothesis is, for --gain and --metric; no feature.",
+        ),
     ] = None,
     lower: Annotated[
         list[str] | None, typer.Option("--lower-is-better", help="A quality column that is better when lower.")

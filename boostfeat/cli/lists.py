@@ -35,7 +35,11 @@ def import_(
     ] = None,
     system: Annotated[
         list[str] | None,
-        typer.Option("--system", help="NAME=FILE: instead of lists, the output of one system, a line a sentence; repeatable."),
+        typer.Option(
+            "--system",
+            metavar="NAME=FILE",
+            help="Instead of lists, the output of one system, a line a sentence; repeatable.",
+        ),
     ] = None,
     ref: Annotated[
         list[str] | None,
@@ -49,9 +53,11 @@ def import_(
         typer.Option("--format", help="auto looks at the content; lines: text, a hypothesis a line, with -n or --counts."),
     ] = "auto",
     n: Annotated[int | None, typer.Option("-n", min=1, help="lines: so many lines a source.")] = None,
-    counts: Annotated[str | None, typer.Option("--counts", help="lines: a file with the number of lines of each source.")] = None,
+    counts: Annotated[
+        str | None, typer.Option("--counts", metavar="FILE", help="lines: a file with the number of lines of each source.")
+    ] = None,
     scores: Annotated[
-        list[str] | None, typer.Option("--scores", help="lines: FILE or NAME=FILE, a number a hypothesis; repeatable.")
+        list[str] | None, typer.Option("--scores", metavar="FILE", help="lines: or NAME=FILE; a number a hypothesis; repeatable.")
     ] = None,
     size: Annotated[
         int | None,
@@ -78,7 +84,8 @@ def import_(
         list[str] | None,
         typer.Option(
             "--quality",
-            help="NAME=FILE[:COLUMN]: how good each hypothesis is, a number each or numerator and denominator; repeatable.",
+            metavar="NAME=FILE",
+            help="Or NAME=FILE:COLUMN: how good each hypothesis is, a number each or numerator and denominator; repeatable.",
         ),
     ] = None,
     lower: Annotated[

@@ -29,7 +29,7 @@ def augment(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Write the list with a model's trees as named features that any tuner can weigh.
+    """Write a list with a model's trees as named features, which any tuner can weigh.
 
     \b
     Example:
@@ -60,7 +60,8 @@ def augment(
 def show(
     model: Annotated[str, typer.Argument(metavar="MODEL.json", help="A model file.", show_default=False)],
     on: Annotated[
-        str | None, typer.Option("--on", help="A list to count leaves and effects on; default: what training saw.")
+        str | None,
+        typer.Option("--on", metavar="LIST", help="A list to count leaves and effects on; default: what training saw."),
     ] = None,
     top: Annotated[
         int,

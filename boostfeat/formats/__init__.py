@@ -76,7 +76,8 @@ def detect(path: str | Path) -> str:
             str(path), expected="an n-best list or a graph", found="a tar archive", fix="unpack it and name its files"
         )
     if b"\0" in head:
-        raise FormatError(str(path), expected="an n-best list", found="a binary file", fix="name the list the decoder wrote")
+        found = "a store, which is imported already" if head.startswith(b"ARROW1") else "a binary file"
+        raise FormatError(str(path), expected="an n-best list", found=found, fix="name the list the decoder wrote")
     text = _text(head)
     for name in READERS:
         if reader_module(name).sniff(text):

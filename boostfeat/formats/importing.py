@@ -15,8 +15,23 @@ from ..lists.build import ReadOptions, attach, with_tokenizer
 from ..lists.nbest import NBest
 from ..lists.pieces import MARKS, has_marks, scheme_of, scheme_of_lines
 from ..lists.words import tokenise
-from . import read_all
+from . import detect, read_all
+from .graphs import GRAPHS
 from .systems import read_systems
+
+PLAIN = ReadOptions()
+LINES = ("lines", "opennmt", "nemo")
+NEURAL = ("marian", "fairseq", "sockeye", "vosk", "openai", "hyporadise", "mlm-scoring", "espnet", *LINES, "outputs of systems")
+OF_SOME: dict[str, tuple[str, tuple[str, ...]]] = {  # of ReadOptions: flag, and the formats that it is for
+    "n": ("-n", LINES),
+    "counts": ("--counts", LINES),
+    "scores": ("--scores", LINES),
+    "names": ("--names", ("moses-osgx",)),
+    "weights": ("--weights", GRAPHS),
+    "distinct": ("--derivations", GRAPHS),
+    "subwords": ("--subwords", NEURAL),
+    "units": ("--units", NEURAL),
+}
 
 
 @dataclass(frozen=True)
@@ -37,11 +52,12 @@ def import_corpus(corpus: Corpus, options: ReadOptions) -> NBest:
     ref_files = expand(corpus.refs)
     if [*corpus.files, *corpus.systems, corpus.source, *ref_files].count("-") > 1:
         raise InputError("'-': expected one input from standard input, found more; name files")
+    if bool(corpus.files) == bool(corpus.systems):
+        raise InputError("import: expected lists, or --system files, found both or none; name one kind")
+    _check_used(corpus, options)
     source = _lines(corpus.source, corpus.first) if corpus.source else None
     refs = [_lines(path, corpus.first) for path in ref_files]
     options = replace(options, source=source, subwords=_subwords(refs, options))
-    if bool(corpus.files) == bool(corpus.systems):
-        raise InputError("import: expected lists, or --system files, found both or none; name one kind")
     nbest = read_systems(corpus.systems, options) if corpus.systems else read_all(corpus.files, options, format=corpus.format)
     if corpus.first is not None:
         nbest = nbest.take(nbest.ids < corpus.first)
@@ -49,6 +65,16 @@ def import_corpus(corpus: Corpus, options: ReadOptions) -> NBest:
     nbest = attach(nbest, source=source, refs=refs, name=", ".join(corpus.files or ("--system",)), threads=options.threads)
     warn_of_pieces(nbest, options.warn)
     return nbest
+
+
+def _check_used(corpus: Corpus, options: ReadOptions) -> None:
+    """Raise for an option that the format of the lists has no use for: what it says would not happen."""
+    given = [(flag, formats) for name, (flag, formats) in OF_SOME.items() if getattr(options, name) != getattr(PLAIN, name)]
+    for path in (corpus.files or ("--system",)) if given else ():
+        found = "outputs of systems" if corpus.systems else detect(path) if corpus.format == "auto" else corpus.format
+        for flag, formats in given:
+            if found not in formats:
+                raise InputError(f"{path}: {flag}: expected one of the formats {', '.join(formats)}, found {found}; leave it out")
 
 
 def expand(patterns: Sequence[str]) -> list[str]:

@@ -8,6 +8,7 @@ import pytest
 from typer.main import get_command
 
 from boostfeat.cli import app
+from boostfeat.cli.flags import in_short
 from boostfeat.cli.graphs import core_names
 from boostfeat.cli.tune import PICKS
 from boostfeat.compare.systems import parse_systems
@@ -51,3 +52,25 @@ def test_a_recipe_of_a_system_needs_no_feature_set():
 def test_picks_of_tune_are_those_of_loop():
     assert {"auto", "select", "dev", "last"} <= set(PICKS)
     assert PICKS["dev"] == PICKS["train"]
+
+
+def test_the_commands_are_told_in_a_line_each(boostfeat, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    code, out, _ = boostfeat("--help")
+    told = dict(line.split(maxsplit=1) for line in out.partition("Commands:\n")[2].rstrip().split("\n"))
+    assert (code, [*told]) == (0, [*get_command(app).commands])
+    assert not [line for line in told.values() if line.endswith(("...", ",", ":"))]
+
+
+@pytest.mark.parametrize(
+    ("doc", "line"),
+    [
+        ("Tune weights.\n\nMore: here.", "Tune weights"),
+        ("Show what a list holds: sizes, features, and BLEU or another metric of its hypotheses.", "Show what a list holds"),
+        ("Write a model for other programs, and check that it scores the very same there.", "Write a model for other programs"),
+        (f"{'a' * 66}. B.", "a" * 66),
+        (f"{'a' * 67}.", "a" * 67),
+    ],
+)
+def test_a_docstring_in_short(doc, line):
+    assert in_short(doc) == line

@@ -44,7 +44,7 @@ INPUTS = {  # what a command needs to come as far as its numbers
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("boostfeat.cli.app", GROUP)  # typer makes it anew in each call
+    monkeypatch.setattr("boostfeat.cli.make_app", lambda name: GROUP)  # typer makes it anew in each call
     write_store(synthetic_nbest(SyntheticOptions(sentences=4, hyps=3, features=2)), "dev.nbest")
     Model({"f0": 1.0}).save("model.json")
     for name in ("list", "numbers", "source", "table", "lm", "graph"):

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from math import log
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from boostfeat import formats
 from boostfeat.core.errors import FormatError, InputError
 from boostfeat.formats.graphs import read_graphs
-from boostfeat.formats.importing import Corpus, expand, import_corpus
+from boostfeat.formats.importing import OF_SOME, Corpus, expand, import_corpus
 from boostfeat.formats.json_objects import key_values, objects
 from boostfeat.formats.jsonl import stream
 from boostfeat.formats.systems import read_systems
@@ -225,3 +226,28 @@ def test_graphs(tmp_path: Path) -> None:
         FormatError, match=r"9.json:1: expected sentence id 10 or higher, found 9; give each sentence once, in order"
     ):
         list(read_graphs([tmp_path / "9.json", tmp_path / "9.json"]))
+
+
+@pytest.mark.parametrize(
+    ("options", "flag"),
+    [
+        ({"n": 2}, "-n"),
+        ({"counts": "counts"}, "--counts"),
+        ({"scores": ("scores",)}, "--scores"),
+        ({"names": ("a", "b")}, "--names"),
+        ({"weights": {"a": 1.0}}, "--weights"),
+        ({"distinct": False}, "--derivations"),
+        ({"subwords": "bpe"}, "--subwords"),
+        ({"units": "token"}, "--units"),
+    ],
+)
+def test_an_option_that_a_format_has_no_use_for_is_refused(tmp_path: Path, options: dict[str, Any], flag: str) -> None:
+    path = tmp_path / "list"
+    path.write_text("0 ||| x y ||| a= 1 b= 2 ||| -1\n")
+    with pytest.raises(InputError, match=f"list: {flag}: expected one of the formats .*, found moses; leave it out"):
+        import_corpus(Corpus([str(path)]), ReadOptions(**options))
+    assert len(import_corpus(Corpus([str(path)]), ReadOptions(size=1, allow_mismatch=True))) == 1
+
+
+def test_formats_that_options_are_for_are_formats() -> None:
+    assert {name for _, names in OF_SOME.values() for name in names} <= {*formats.READERS, "outputs of systems"}

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import Hyp, Sentence, build, containers, names, plain, plain_records, quick, records, sparsely, values
+from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat.core.errors import FormatError, InputError
 from boostfeat.lists.build import DENSE_SHARE, MAX_DENSE, Builder, HypRecord, ReadOptions, UnitRecord, attach, with_stats
@@ -503,3 +504,10 @@ def test_rows_and_columns_of_global_features(nb: NBest, data: st.DataObject) -> 
     np.testing.assert_array_equal(nb.global_rows(hyps), nb.global_features[hyps])
     for j, name in enumerate(nb.global_names):
         np.testing.assert_array_equal(nb.global_column(name), nb.global_features[:, j])
+
+
+def test_blocks_of_sentences_are_runs_of_neighbours() -> None:
+    nb = synthetic_nbest(SyntheticOptions(sentences=7, hyps=3), seed=0)
+    folds = nb.blocks_of_sentences(3)
+    assert [held_out.tolist() for _, held_out in folds] == [[0, 1, 2], [3, 4], [5, 6]]
+    assert all(sorted([*train, *held_out]) == list(range(7)) for train, held_out in folds)
