@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import Hyp, Sentence, build, containers, names, plain, plain_records, quick, records, sparsely, values
+from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat.core.errors import FormatError, InputError
 from boostfeat.lists.build import DENSE_SHARE, MAX_DENSE, Builder, HypRecord, ReadOptions, UnitRecord, attach, with_stats
@@ -503,3 +504,13 @@ def test_rows_and_columns_of_global_features(nb: NBest, data: st.DataObject) -> 
     np.testing.assert_array_equal(nb.global_rows(hyps), nb.global_features[hyps])
     for j, name in enumerate(nb.global_names):
         np.testing.assert_array_equal(nb.global_column(name), nb.global_features[:, j])
+
+
+def test_one_sentence_is_lists_too() -> None:
+    nb = synthetic_nbest(SyntheticOptions(sentences=4, hyps=3, features=2))
+    for at in (0, len(nb) - 1, -1, np.int64(0)):
+        assert nb[at] == nb.take(np.array([at]))
+    assert [len(one) for one in nb] == [1] * len(nb)
+    for at in (len(nb), -len(nb) - 1):
+        with pytest.raises(IndexError, match=f"sentence {at}: expected one of {len(nb)}"):
+            _ = nb[at]
