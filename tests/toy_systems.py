@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import math
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 
 import numpy as np
@@ -108,3 +108,32 @@ REORDERING_TREES = (
 
 def random_model(rng: np.random.Generator, names: tuple[str, ...], trees: tuple[Tree, ...] = ()) -> Model:
     return Model({name: float(rng.uniform(0.05, 0.5)) for name in names}, trees)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# A system whose best translations are known
+# ---------------------------------------------------------------------------------------------------------------------
+
+WORDS = 12
+# good translations have a high first score and a poor second one; these weights believe the second
+START = Model({"TranslationModel0_0": 0.05, "TranslationModel0_1": 0.6, "LM0": 0.05, "WordPenalty0": -0.1, "Distortion0": 0.3})
+
+
+def write_known_system(folder: Path) -> Path:
+    """12 source words with 3 translations each, a unigram model, and 12 + 6 sentences; option 0 is what references have."""
+    rng = np.random.default_rng(3)
+    lines = []
+    for s, o in product(range(WORDS), range(3)):
+        good, bad = rng.uniform(0.5, 0.9), rng.uniform(0.05, 0.4)
+        scores = (good, bad) if o == 0 else (bad, rng.uniform(0.05, 0.9))
+        lines.append(f"s{s:02d} ||| t{s}{'abc'[o]} ||| {scores[0]:.4f} {scores[1]:.4f} ||| 0-0 ||| 5 5 {1 + o} ||| |||\n")
+    (folder / "pt").write_text("".join(lines))
+    words = [f"t{s}{o}" for s in range(WORDS) for o in "abc"]
+    grams = "".join(f"{-1.5 - 0.01 * k:.2f}\t{w}\n" for k, w in enumerate(["<unk>", "</s>", *words]))
+    (folder / "lm.arpa").write_text(f"\\data\\\nngram 1={len(words) + 3}\n\n\\1-grams:\n-99\t<s>\n{grams}\n\\end\\\n")
+    for name, n in (("dev", 12), ("select", 6), ("test", 6)):
+        sentences = rng.integers(0, WORDS, (n, 6))
+        (folder / f"{name}.src").write_text("".join(" ".join(f"s{w:02d}" for w in line) + "\n" for line in sentences))
+        (folder / f"{name}.ref").write_text("".join(" ".join(f"t{w}a" for w in line) + "\n" for line in sentences))
+    START.save(folder / "start.json")
+    return folder

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..core.arrays import F64
+from ..core.memory import give_back
 from ..lists.choices import Scorer
 from ..lists.nbest import NBest
 from ..lists.precision import precision_of
@@ -45,7 +46,10 @@ class Local:
         penalty = self.options.penalties(len(self.dev.global_names), len(self.dev.sparse_names))
         pairs = weighed_by_size(self.pairs(0), self.dev, self.context_metric) if self.options.context else self.pairs(0)
         problem = linear_problem(self.dev, pairs, threads=self.threads)
-        return problem.fit(l2=1.0, l2_factors=np.array(penalty)).weights
+        weights = problem.fit(l2=1.0, l2_factors=np.array(penalty)).weights
+        del problem  # another form of the list's features
+        give_back()
+        return weights
 
     def load(self, model: Model) -> None:
         self.scores = scores_of(model, self.dev, self.space)

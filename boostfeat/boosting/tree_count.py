@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import F64, Array
+from ..core.memory import give_back
 from ..lists.choices import Scorer, best_choice
 from ..lists.nbest import NBest
 from ..metrics.held_out import HeldOutRows
@@ -78,6 +79,7 @@ def held_out_choices(dev: NBest, select: NBest | None, options: BoostOptions, co
     alone, parts, places = replace(options, rule="best"), [], []
     for train, held_out in dev.blocks_of_sentences(FOLDS):
         model = fit(dev.take(train), alone)
+        give_back()
         parts.append(staged_choices(model, dev.take(held_out), options.metric, counts))
         places.append(held_out)
         if select is not None:

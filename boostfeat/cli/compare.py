@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..compare.options import CompareOptions
+from ..compare.options import CompareOptions, DecodedFiles
 from ..core.text_table import table
 from ..features.options import ResourceFiles
 from .common import AllowMissing, Store, emit, say
@@ -38,6 +38,13 @@ def compare(
         typer.Option("--test", help="The list that results are reported on; repeatable; an ablation can do without."),
     ] = None,
     given: Annotated[Mapping[str, Any], Given(CompareOptions)],
+    decode: Annotated[
+        str | None,
+        typer.Option(
+            "--decode", metavar="INI", help="Each system decodes for itself, in a loop: LIST, --select and --test are sentences."
+        ),
+    ] = None,
+    texts: DecodedFiles,
     force: Annotated[
         bool,
         typer.Option("--force", help="Replace what others left in the folder; take lists of the same sentences."),
@@ -60,18 +67,33 @@ def compare(
       boostfeat compare dev.nbest --select select.nbest --test test.nbest --systems large/pro --runs 3 -o run3
       boostfeat compare dev.nbest --select select.nbest --test test.nbest --systems base-MERT:paper,base/mira:lu-mc -o e12
       boostfeat compare dev.nbest --select select.nbest --ablation --runs 3 -o ablation
+      boostfeat compare dev.fi --ref dev.en --select s.fi --select-ref s.en --test t.fi --test-ref t.en --decode moses.ini -o out
     """
-    from ..compare.table import fitting, same_rows, table_rows
     from ..core.errors import InputError
 
     started = time.monotonic()
+    how: dict[str, Any]
     ablation = {"baseline": "boost-local"} if given.get("ablation") else {}
     options = CompareOptions(**{**ablation, **given, "seed": seed})
+    if decode is not None:
+        how = {"output": output, "options": options, "files": files, "threads": threads, "force": force, "quiet": quiet}
+        results = decoded_comparison(store, select, test or [], decode, texts, **how)
+        show_results(results, output, started, wide=wide, quiet=quiet, as_json=as_json)
+        return
+    if texts != DecodedFiles():
+        raise InputError("--ref, --select-ref, --test-ref, --decoder: expected --decode INI with them, found none; give it")
     if not test and not options.ablation:
         raise InputError("--test: expected a list to report on, found none; give one, or --ablation to look at select only")
     paths = {"dev": store, "select": select, **test_lists(test or ())}
-    how: dict[str, Any] = {"files": files, "threads": threads, "force": force, "allow_missing": allow_missing, "quiet": quiet}
+    how = {"files": files, "threads": threads, "force": force, "allow_missing": allow_missing, "quiet": quiet}
     results = compared(paths, output, options, **how)
+    show_results(results, output, started, wide=wide, quiet=quiet, as_json=as_json)
+
+
+def show_results(results: Results, output: str, started: float, *, wide: bool, quiet: bool, as_json: bool) -> None:
+    """Print the table, as wide as the terminal is."""
+    from ..compare.table import fitting, same_rows, table_rows
+
     if as_json:
         emit({"output": output, "systems": results}, "", as_json=True)
     else:
@@ -103,6 +125,55 @@ def compared(
         try:
             how: dict[str, Any] = {"threads": threads, "force": force, "allow_missing": allow_missing, "files": files}
             return run_comparison(paths, output, options, **how, report=board.report, warn=board.warn, watch=board.watch)
+        except KeyboardInterrupt as error:
+            error.args = (f"{output} keeps what is finished; the same command goes on from there",)
+            raise
+
+
+def decoded_comparison(
+    source: str,
+    select: str,
+    tests: Sequence[str],
+    ini: str,
+    texts: DecodedFiles,
+    *,
+    output: str,
+    options: CompareOptions,
+    files: ResourceFiles,
+    threads: int,
+    force: bool,
+    quiet: bool,
+) -> Results:
+    """Loops of all systems with the decoder of the ini, or with a command, and the comparison of what they decode."""
+    from ..compare.decoded import Decoding, compare_decoded
+    from ..features.carried import FeatureMaker
+    from ..loop.decoders import CommandDecoder, Decoder
+    from ..loop.options import LoopOptions
+    from .loop import reference_decoder, start_weights, text_sets
+
+    corpora, test_sets = text_sets(source, texts.ref, select, texts.select_ref, tests, texts.test_ref)
+    used: Decoder
+    if texts.decoder is not None:
+        used, maker = CommandDecoder(texts.decoder, texts.nbest, ini=ini), FeatureMaker(files, seed=options.seed)
+    else:
+        used = reference_decoder(ini, texts.nbest, [*corpora, *test_sets], files, seed=options.seed)
+        maker = used.maker
+    limits = LoopOptions(max_iterations=texts.max_iterations, gain=options.gain, metric=options.metric, seed=options.seed)
+    start = start_weights(ini, reference=texts.decoder is None)
+    decoding = Decoding(tuple(corpora), tuple(test_sets), used, start, limits, maker)
+    command = [
+        source,
+        "--select",
+        select,
+        *(part for path in tests for part in ("--test", path)),
+        "--decode",
+        ini,
+        *texts.flags(),
+    ]
+    with Board(quiet=quiet) as board:
+        try:
+            how: dict[str, Any] = {"command": command, "threads": threads, "force": force}
+            return compare_decoded(decoding, output, options, **how, report=board.report, watch=board.watch)
         except KeyboardInterrupt as error:
             error.args = (f"{output} keeps what is finished; the same command goes on from there",)
             raise

@@ -13,7 +13,7 @@ import typer
 from ..core.options import comma_list, typed
 from ..core.text_table import table
 from ..decoder.options import SearchOptions
-from ..features.options import TemplateFiles
+from ..features.options import ResourceFiles, TemplateFiles
 from ..loop.options import LoopOptions
 from .carried import Templates, decoder_maker, refuse_files
 from .common import FILES, LEARNING, AllowMissing, Settings, emit, progress, say, say_written
@@ -189,7 +189,7 @@ def loop(
     others = lm if decoder == "moses" else phrase_table or lm
     if sum(x is not None for x in (decoder, graphs, others)) > 1:
         raise InputError("expected one of --decoder, --graphs and --phrase-table with --lm, found more; choose one")
-    corpora, tests = _corpora(source, ref, select_input, select_ref), _tests(test_input or [], test_ref or [])
+    corpora, tests = text_sets(source, ref, select_input, select_ref or (), test_input or (), test_ref or ())
     start = read_start(start_file)
     maker = decoder_maker(files, phrase_table, seed=seed, threads=threads, quiet=quiet)
     used: Decoder
@@ -235,16 +235,40 @@ def loop(
     _show(result, output, started, limits.metric, quiet=quiet, as_json=as_json)
 
 
-def _corpora(source: str, ref: list[str], select_input: str | None, select_ref: list[str] | None) -> list[Corpus]:
+def text_sets(
+    source: str,
+    ref: Sequence[str],
+    select: str | None,
+    select_ref: Sequence[str],
+    tests: Sequence[str],
+    test_ref: Sequence[str],
+) -> tuple[list[Corpus], list[Corpus]]:
+    """The sentences to learn from and to select by, and those of test sets."""
     from ..loop.decoders import Corpus
 
     corpora = [Corpus.read("dev", source, ref)]
-    if select_input is not None:
-        corpora.append(Corpus.read("select", select_input, select_ref or []))
-    return corpora
+    if select is not None:
+        corpora.append(Corpus.read("select", select, select_ref))
+    return corpora, _tests(tests, test_ref)
 
 
-def _tests(inputs: list[str], refs: list[str]) -> list[Corpus]:
+def start_weights(ini: str, *, reference: bool) -> Model:
+    """The weights of a moses.ini; for the reference decoder with what Moses takes where an ini does not say it."""
+    from ..loop.weights import read_start
+
+    start = read_start(ini)
+    return replace(start, weights={"UnknownWordPenalty0": 1.0, **start.weights}) if reference else start
+
+
+def reference_decoder(ini: str, size: int, corpora: list[Corpus], files: ResourceFiles, *, seed: int) -> ReferenceDecoder:
+    """The reference decoder with the files that an ini names; templates count in its phrase table."""
+    from ..features.carried import FeatureMaker
+
+    none = dict.fromkeys(("phrase_table", "lm", "reordering_table"))
+    return _reference(none, ini, {}, (), size, corpora, FeatureMaker(files, seed=seed))
+
+
+def _tests(inputs: Sequence[str], refs: Sequence[str]) -> list[Corpus]:
     """Test sets, each with as many of the references; named by what they hold, so that another one is not taken for it."""
     from ..core.digests import digest_lines
     from ..core.errors import InputError

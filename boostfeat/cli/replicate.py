@@ -31,6 +31,10 @@ def replicate(
         str,
         typer.Option("-o", "--output", metavar="FOLDER", help="For results, models, choices and the page.", show_default=False),
     ],
+    tune_on: Annotated[
+        list[str] | None,
+        typer.Option("--tune-on", help="g13: lists of bitext to tune on besides, as in its Tables 4 and 5; repeatable."),
+    ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Less to try, fewer epochs, one run: a first look.")] = False,
     force: Annotated[
         bool, typer.Option("--force", help="Replace what others left in the folder; take lists of the same sentences.")
@@ -53,16 +57,23 @@ def replicate(
       boostfeat replicate emr13 dev.nbest --select select.nbest --test test.nbest --test more.nbest --quick -o emr13
     """
     from ..compare.paper_page import write_page
-    from ..compare.papers import paper_of, paper_options
+    from ..compare.papers import bitext_options, paper_of, paper_options
     from ..compare.runner import Folder
+    from ..core.errors import InputError
 
     started = time.monotonic()
     job = paper_of(paper, quick=quick)
     options = paper_options(job, seed=seed)
+    if tune_on and not job.bitext:
+        raise InputError(f"--tune-on: expected the paper g13 with it, found {paper}; leave it out")
     paths = {"dev": store, "select": select, **test_lists(test)}
     how: dict[str, Any] = {"files": files, "threads": threads, "force": force, "allow_missing": allow_missing, "quiet": quiet}
     results = compared(paths, output, options, **how)
-    page = write_page(Folder(Path(output)), job, results)
+    more = {}
+    for k, path in enumerate(tune_on or (), 1):
+        name, own = f"bitext{k if k > 1 else ''}", f"{output}/bitext{k if k > 1 else ''}"
+        more[name] = Folder(Path(own)), compared({**paths, "dev": path}, own, bitext_options(job, options), **how)
+    page = write_page(Folder(Path(output)), job, results, more)
     text = "\n\n".join(f"{t['title']}\n{table(t['rows'], header=t['header'])}" for t in page["tables"])
     emit({"output": output, **page}, text, as_json=as_json)
     say(f"{output}/paper.md in {time.monotonic() - started:.1f} s; 'boostfeat report {output}' draws it", quiet=quiet)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
@@ -18,7 +20,7 @@ def register(app: typer.Typer) -> None:
 
 
 def report(
-    run: Annotated[str, typer.Argument(metavar="RUN/", help="The folder that compare wrote.", show_default=False)],
+    run: Annotated[str, typer.Argument(metavar="RUN/", help="The folder that compare or loop wrote.", show_default=False)],
     output: Annotated[str, typer.Option("-o", "--output", help="The page to write.")] = "report.html",
     test: Annotated[str | None, typer.Option("--test", help="Where the test list is now, if it was moved.")] = None,
     *,
@@ -26,7 +28,7 @@ def report(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Write a comparison as one HTML page that works offline: results, curves, trees, features, sentences.
+    """Write a comparison or a loop as one HTML page that works offline: results, curves, trees, features, sentences.
 
     \b
     Example:
@@ -35,8 +37,27 @@ def report(
     from ..report import write_report
 
     started = time.monotonic()
-    with feature_maker(files, quiet=quiet) as maker:
-        size = write_report(run, output, test=test, maker=maker)
+    with feature_maker(files, quiet=quiet) as maker, comparison_of(run) as folder:
+        size = write_report(folder, output, test=test, maker=maker)
     if as_json:
         emit({"output": output, "bytes": size}, "", as_json=True)
     say_written(f"a page of {size / 1e6:.1f} MB for any browser", output, started, quiet=quiet)
+
+
+@contextlib.contextmanager
+def comparison_of(run: str) -> Iterator[str]:
+    """The folder itself, or a comparison of what a loop decoded, which is gone afterwards."""
+    from pathlib import Path
+    from tempfile import TemporaryDirectory
+
+    from ..core.strict_json import read_json
+
+    config = read_json(Path(run) / "config.json") if Path(run).is_dir() else None
+    if not str((config or {}).get("boostfeat", "")).startswith("loop/"):
+        yield run
+        return
+    from ..compare.decoded import loop_comparison
+
+    with TemporaryDirectory() as made:
+        loop_comparison(run, made)
+        yield made

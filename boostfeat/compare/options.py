@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from math import inf
 from typing import Any
 
 from ..core.options import check, option
 from ..tuners.options import ORACLES, PREDICTIONS
 
-SEARCHES = ("grid", "halving", "none")
+SEARCHES = ("grid", "halving", "folds", "none")
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class CompareOptions:
         "these; those with features, given alone, are added to all",
     )
     runs: int = option(1, "Repeat with other seeds: mean, sd and the stratified test", least=1)
-    search: str = option("grid", "Of hyper-parameters, or halving, none", choices=SEARCHES)
+    search: str = option("grid", "Of hyper-parameters, or halving, folds (of pairs), none", choices=SEARCHES)
     gain: str = option("bleu", "What is learnt, or chrf, ter, wer, a quality column")
     metric: str = option("", "What they are chosen and tested by (bleu-sbp, or the gain if it is another)")
     metrics: str | None = option(None, "Others to report, by commas (chrf,ter and quality columns)")
@@ -48,11 +48,33 @@ class CompareOptions:
 
 
 @dataclass(frozen=True)
+class DecodedFiles:
+    """What --decode needs besides sentences and an ini."""
+
+    ref: tuple[str, ...] = option((), "With --decode: references of LIST, by commas", rare=True)
+    select_ref: tuple[str, ...] = option((), "With --decode: references of --select, by commas", rare=True)
+    test_ref: tuple[str, ...] = option((), "With --decode: references of all --test, by commas", rare=True)
+    decoder: str | None = option(None, "With --decode: any decoder, as 'boostfeat loop' takes it", rare=True)
+    nbest: int = option(100, "With --decode: hypotheses a sentence", least=1, rare=True)
+    max_iterations: int = option(10, "With --decode: iterations of every loop, at most", least=1, rare=True)
+
+    def __post_init__(self) -> None:
+        check(self)
+
+    def flags(self) -> list[str]:
+        """The options as the command line takes them."""
+        given = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default}
+        texts = {name: ",".join(value) if isinstance(value, tuple) else str(value) for name, value in given.items()}
+        return [part for name, text in texts.items() for part in (f"--{name.replace('_', '-')}", text)]
+
+
+@dataclass(frozen=True)
 class RowOptions:
     """What a row may say of its training beside the options of its method."""
 
     pick: str = option("auto", "Epoch kept: auto by select, train by dev, or last", choices=("auto", "train", "last"))
     init: str = option("zero", "Start: zero, or the decoder's weights, found in its scores", choices=("zero", "decoder"))
+    online: bool = option(False, "With --decode: learn from each sentence as it is decoded")
 
     def __post_init__(self) -> None:
         check(self)
@@ -62,7 +84,8 @@ class RowOptions:
 _STRATEGIES = {f"{o}-{p}": {"oracle": o, "prediction": p} for o in ORACLES for p in PREDICTIONS}
 _MIXED = {"average": False, "context_scale": "shard", "init": "decoder", "c": 0.01}  # of learners that hand on their weights
 PRESETS: dict[str, dict[str, dict[str, Any]]] = {
-    "mert": {"paper": {"restarts": 20, "rounds": 1, "pick": "train"}},  # [Och03], [G13]: random starts, the best on dev
+    # [Och03], [G13]: from the decoder's weights and 20 random ones, the best on dev
+    "mert": {"paper": {"restarts": 20, "rounds": 1, "pick": "train", "init": "decoder"}},
     "pro": {"hm11": {"sampler": "hm11", "keep": 50, "alpha": 1.0}},
     "mira": {"paper": {**_MIXED, "shards": 20, "pick": "last"}, **_STRATEGIES},  # [E12]
     "rm": {"paper": {**_MIXED, "shards": 15, "b": 1.0, "pick": "train"}, **_STRATEGIES},  # [EMR13]; D: 0.01, sparse 0.1
@@ -70,3 +93,5 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     "rampion": {"paper": {"eta": 1e-4}},
     "adagrad": {"paper": {"eta": 0.02, "dense_eta": 0.02, "standardise": False, "l1": 0.1}},  # [G13]
 }
+for _method in ("mira", "rm", "adagrad"):
+    PRESETS[_method]["online"] = {"online": True}  # of decoded comparisons

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -48,6 +48,7 @@ class Page:
     paper: Paper
     results: Sequence[Row]
     config: Mapping[str, Any]
+    bitext: Mapping[str, Page] = field(default_factory=dict)  # the same paper's rows, tuned on lists of bitext, by their names
 
     def row(self, label: str) -> Row:
         name = self.paper.rows[label]
@@ -239,7 +240,8 @@ def curves(page: Page, table: Table) -> Cells:
     cells = []
     for label in labels:
         config = page.model(label).config
-        cells.append({"oracle": config["oracle"], "prediction": config["prediction"], "history": list(histories[label])})
+        strategy = {name: config[name] for name in ("oracle", "prediction")}
+        cells.append({"name": label, **strategy, "history": list(histories[label])})
     write_json(page.folder.path / "strategy-grid.json", {"strategies": cells})
     epochs = max(len(history) for history in histories.values())
     rows = [
@@ -287,21 +289,38 @@ def spreads(page: Page, table: Table) -> Cells:
     return ["system", "mean", "sd", "mean of all epochs"], rows
 
 
+def bitext(page: Page, table: Table) -> Cells:
+    """[G13 Tables 4 and 5]: rows tuned on dev, and on lists of bitext."""
+    header, rows = systems(page, table)
+    rows = [[label, "dev", *cells] for label, *cells in rows]
+    for name, other in page.bitext.items():
+        _, more = systems(other, replace(table, rows=page.paper.bitext))
+        rows += [[label, name, *cells] for label, *cells in more]
+    return [header[0], "tuned on", *header[1:]], rows
+
+
 def overlap(page: Page, table: Table) -> Cells:
-    """[G13 Table 6]: phrase table features with a weight after tuning on list A, on dev (B), and on both."""
-    b = _pt_weights(page.model(table.rows[0]))
+    """[G13 Table 6]: phrase table features with a weight after tuning on list A, on B (dev, or bitext), and on both."""
+    label = table.rows[0]
+    tuned = {"dev": _pt_weights(page.model(label)), **{name: _pt_weights(own.model(label)) for name, own in page.bitext.items()}}
     rows = []
     for which in _others(page):
         a = set(_tuned(page, which))
-        rows.append([which, "dev", str(len(a)), str(len(b)), str(len(a & b))])
+        rows += [[which, name, str(len(a)), str(len(b)), str(len(a & b))] for name, b in tuned.items()]
     return ["A", "B", "|A|", "|B|", "|A ∩ B|"], rows
 
 
 def rules(page: Page, table: Table) -> Cells:
     """[G13 Table 7]: words whose counts differ most between two tuning sets, and phrase table rules that have them."""
-    which = _others(page)[-1]
-    tuned = {"dev": _pt_weights(page.model(table.rows[0])), which: set(_tuned(page, which))}
-    counts = {name: _reference_words(read_store(page.config["inputs"][name]["path"])) for name in tuned}
+    which = next(iter(page.bitext), _others(page)[-1])
+    other = page.bitext.get(which)
+    of_other = _pt_weights(other.model(table.rows[0])) if other else set(_tuned(page, which))
+    tuned = {"dev": _pt_weights(page.model(table.rows[0])), which: of_other}
+    inputs = {
+        "dev": page.config["inputs"]["dev"],
+        which: other.config["inputs"]["dev"] if other else page.config["inputs"][which],
+    }
+    counts = {name: _reference_words(read_store(given["path"])) for name, given in inputs.items()}
     with_rule = {name: Counter(w for pt in kept for w in set(split_words(pt.rpartition("|")[2]))) for name, kept in tuned.items()}
     total = {name: max(1, sum(found.values())) for name, found in counts.items()}
     words = sorted(
@@ -322,6 +341,7 @@ KINDS: dict[str, Callable[[Page, Table], Cells]] = {
     "active": active,
     "gains": gains,
     "spreads": spreads,
+    "bitext": bitext,
     "overlap": overlap,
     "rules": rules,
 }
@@ -362,13 +382,21 @@ def _tuned(page: Page, which: str) -> list[str]:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def write_page(folder: Folder, paper: Paper, results: Sequence[Row]) -> dict[str, Any]:
-    """Write paper.json and paper.md of a finished run, and the curves that the report draws; gives what paper.json holds."""
-    page = Page(folder, paper, results, json.loads((folder.path / "config.json").read_bytes()))
+def write_page(
+    folder: Folder, paper: Paper, results: Sequence[Row], bitext: Mapping[str, tuple[Folder, Sequence[Row]]] | None = None
+) -> dict[str, Any]:
+    """Write paper.json and paper.md of a finished run, and the curves that the report draws; gives what paper.json holds.
+
+    ``bitext`` are the runs of the paper's rows on other lists, by the names of these.
+    """
+    more = {name: Page(own, paper, rows, _config(own)) for name, (own, rows) in (bitext or {}).items()}
+    page = Page(folder, paper, results, _config(folder), more)
     tables = []
     for table in paper.tables:
         header, rows = KINDS[table.kind](page, table)
-        tables.append({"title": table.title, "finding": table.finding, "header": header, "rows": rows})
+        about = {"title": table.title, "kind": table.kind, "finding": table.finding, "differs": list(table.differs)}
+        drawn = {"system": page.row(table.rows[0])["name"]} if table.kind == "trees" else {}
+        tables.append({**about, **drawn, "header": header, "rows": rows})
     rows_are = {label: page.row(label)["name"] for label in paper.rows}
     same = [f"{a} and {b} are one run." for a, b in same_rows(results)]
     data = {"title": paper.title, "rows": rows_are, "tables": tables, "differs": [*paper.differs, *same]}
@@ -376,6 +404,11 @@ def write_page(folder: Folder, paper: Paper, results: Sequence[Row]) -> dict[str
     with open_output(folder.path / "paper.md") as stream:
         stream.write(page_text(data, page.config["command"]).encode())
     return data
+
+
+def _config(folder: Folder) -> dict[str, Any]:
+    config: dict[str, Any] = json.loads((folder.path / "config.json").read_bytes())
+    return config
 
 
 def page_text(data: Mapping[str, Any], command: str) -> str:
@@ -387,7 +420,8 @@ def page_text(data: Mapping[str, Any], command: str) -> str:
             f"The paper: {table['finding']}\n",
             "Here:\n",
             markdown(table["header"], table["rows"]),
+            "".join(f"- {line}\n" for line in table["differs"]),
         ]
-    parts += ["## Settings that differ from the paper\n", "".join(f"- {line}\n" for line in data["differs"])]
+    parts += ["## Settings of all that differ from the paper\n", "".join(f"- {line}\n" for line in data["differs"])]
     parts += ["## Rows\n", markdown(["row", "system"], [[label, f"`{name}`"] for label, name in data["rows"].items()])]
     return "\n".join(parts)

@@ -7,7 +7,7 @@ A row is a system of ``compare`` by name, under a label of the paper. A table sa
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..core.errors import unknown_name
@@ -23,6 +23,7 @@ class Table:
     kind: str = "systems"  # of paper_page.KINDS
     rows: tuple[str, ...] = ()  # labels; () is all
     columns: tuple[str, ...] = ()
+    differs: tuple[str, ...] = ()  # settings of it that are not the paper's
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,8 @@ class Paper:
     rows: Mapping[str, str]  # a label of the paper -> the name of a system
     options: Mapping[str, Any]  # of CompareOptions
     tables: tuple[Table, ...]
-    differs: tuple[str, ...]  # settings that are not the paper's
+    differs: tuple[str, ...]  # settings of all tables that are not the paper's
+    bitext: tuple[str, ...] = ()  # rows that are tuned on lists of bitext, too, where some are given
     quick: Mapping[str, str] = field(default_factory=dict)  # what --quick appends to rows, by their method
 
 
@@ -60,7 +62,7 @@ PAPERS: dict[str, Paper] = {
             "boost-global": "large/boost-global:paper",
             "boost-local": "large/boost-local:paper",
         },
-        {"metric": "bleu-sbp", "baseline": "base-PRO"},
+        {"metric": "bleu-sbp", "baseline": "base-PRO", "search": "folds"},
         (
             Table(
                 "Table 2: BLEU-SBP of weight tuning and feature sets",
@@ -69,35 +71,37 @@ PAPERS: dict[str, Paper] = {
                 "set; boost-local is at or a little above boost-global, 25 and 24 trees, and both gains are "
                 "small.",
                 columns=("features", "dev", "test", "p"),
+                differs=(
+                    "The lists were decoded with weights of their own (row decoder), which in the paper are MERT's: its MERT "
+                    "row is nearer to that one. base, MERT is tuned on the list, from the decoder's weights and 20 random ones, "
+                    "the best on dev.",
+                    "The large set has about 170 features; joint counts need a phrase table (--phrase-table), lexical weights "
+                    "parallel text (--bitext), of words and not of morphemes. Features without their file are left out.",
+                    "α, K and the L2 penalty (1, 100) are chosen by three folds of dev, by PRO's models; the paper says "
+                    "cross-validation of α and K.",
+                ),
             ),
             Table(
                 "Figure 1: local and global values of a hypothesis",
                 "Global values are the sums of local ones, those of trees too.",
                 kind="units",
                 rows=("boost-local",),
+                differs=("A hypothesis of few phrases from the test list, and the two trees of largest effect.",),
             ),
             Table(
                 "Figure 2: induced features",
                 "A tree boosts the lexical weight of phrase pairs with a low joint count.",
                 kind="trees",
                 rows=("boost-local",),
+                differs=(
+                    "Trees: 2, 4 or 8 leaves, constant or linear, full steps, no floor of leaves, until select has not risen for "
+                    "25 rounds. For speed, thresholds lie between 255 bins, and linear leaves are on the best 4 features of a "
+                    "search.",
+                ),
             ),
         ),
-        (
-            "The lists were decoded with weights of their own (row decoder), which in the paper are MERT's: "
-            "its MERT row is nearer "
-            "to that one. base, MERT is tuned on the list, 20 random starts, the best on dev.",
-            "The large set has 176 features; joint counts need a phrase table, lexical weights parallel "
-            "text, of words and not of "
-            "morphemes. Features that a resource was not given for are left out.",
-            "α and K are chosen on select among 1, 0.1 and 100, 300, as is the L2 penalty (1, 100); the "
-            "paper says cross-validation.",
-            "Trees: 2, 4 or 8 leaves, constant or linear, full steps, no floor of leaves, until select has "
-            "not risen for 25 rounds. "
-            "For speed, thresholds lie between 255 bins, and linear leaves are on the best 4 features of a "
-            "search.",
-        ),
-        {"mert": ":restarts=3", "boost-local": ":constant:max_leaves=2", "boost-global": ":constant:max_leaves=2"},
+        ("All rows rerank the lists given.",),
+        quick={"mert": ":restarts=3", "boost-local": ":constant:max_leaves=2", "boost-global": ":constant:max_leaves=2"},
     ),
     "e12": Paper(
         "Eidelman 2012, Optimization Strategies for Online Large-Margin Learning in Machine Translation",
@@ -118,17 +122,24 @@ PAPERS: dict[str, Paper] = {
                 "Table 2: oracle BLEU on dev by the size of the list",
                 "From the 1-best to 50,000 the oracle gains 12 to 14 points; from there on little.",
                 kind="sizes",
+                differs=("Sizes end with the longest list; the paper's are k-bests of its hypergraphs.",),
             ),
             Table(
                 "Tables 3 and 4: strategies on test",
                 "LU with MC and M-C with M+C are the best and near MERT; LU works with no other prediction, M-C also with PB.",
                 kind="strategies",
+                differs=(
+                    _LAST,
+                    "One list serves both k = 500 of LU and the 50,000 of max-BLEU: where none is longer they are one run.",
+                    "MERT is on lists, not on hypergraphs (from the decoder's weights and 20 random ones, the best on dev).",
+                ),
             ),
             Table(
                 "Table 5: the two best strategies with sparse features",
                 "The extended set does not change the scores much.",
                 rows=("LU/MC", "M-C/M+C", "LU/MC, extended", "M-C/M+C, extended"),
                 columns=("features", "dev", "test"),
+                differs=("Sparse features need two sentences of dev (--min-count).",),
             ),
             Table(
                 "Figures 1 to 6: dev BLEU by epoch (prediction to oracle)",
@@ -136,17 +147,11 @@ PAPERS: dict[str, Paper] = {
                 "a range of 10 points; "
                 "with M-C all are stable, with LU only MC shows some stability. PB has no bars going down.",
                 kind="curves",
+                differs=(_COSTS, "dev, oracle and prediction are of one weight vector, that of the epoch's end."),
             ),
         ),
-        (
-            _LISTS,
-            _LAST,
-            _COSTS,
-            "One list serves both k = 500 of LU and the 50,000 of max-BLEU: where no list is longer than k they are one run.",
-            "MERT is on lists, not on hypergraphs (20 random starts, the best on dev).",
-            "Sparse features need two sentences of dev (--min-count).",
-        ),
-        _QUICK,
+        (_LISTS,),
+        quick=_QUICK,
     ),
     "g13": Paper(
         "Green, Wang, Cer and Manning 2013, Fast and Adaptive Online Training of Feature-Rich Translation Models",
@@ -166,33 +171,44 @@ PAPERS: dict[str, Paper] = {
                 "AdaGrad with PT is above kb-MIRA and about PRO; all features gain with a larger tuning "
                 "set; L1 keeps few features.",
                 columns=("features", "dev", "test", "p"),
+                differs=(
+                    "The paper starts dense weights from a uniform point, here from 0; dense features are those that the decoder "
+                    "wrote, the paper has 19.",
+                    _LO,
+                ),
+            ),
+            Table(
+                "Tables 4 and 5: tuning on bitext",
+                "Models that are tuned on bitext are the best on a test set of bitext, and worse on the evaluation sets.",
+                kind="bitext",
+                rows=("Dense, MERT", "+PT, this paper", "+PT+AL+LO, this paper"),
+                columns=("features", "dev", "test"),
+                differs=("The rows tuned on bitext are of the lists given by --tune-on: decoded parts of the bitext.",),
             ),
             Table(
                 "Table 6: overlap of phrase table features",
                 "Few features that a test set would use get a weight on the tuning set; more overlap goes with better transfer.",
                 kind="overlap",
                 rows=("+PT, this paper",),
+                differs=("Features count that have a weight after tuning on each list alone.",),
             ),
             Table(
                 "Table 7: rules of a word",
                 "The models learn the words of their tuning set: programme of bitext, program of NIST's.",
                 kind="rules",
                 rows=("+PT, this paper",),
+                differs=("Words are those whose share differs most between two tuning sets.",),
             ),
             Table(
                 "Table 8: epochs, and seconds an epoch",
                 "The online method takes less time an epoch than all others, and few epochs.",
                 columns=("epochs", "seconds"),
+                differs=("Epochs are passes over fixed lists, and seconds have no decoding in them.",),
             ),
         ),
-        (
-            _LISTS + " Epochs therefore are passes over fixed lists, and seconds have no decoding in them.",
-            "The paper starts dense weights from a uniform point, here from 0.",
-            "Dense features are those that the decoder wrote; the paper has 19.",
-            _LO,
-            "Tables 4 and 5 tune on bitext: give the decoded lists of a part of the bitext as DEV, in a run of its own.",
-        ),
-        {**_QUICK, "kbmira": ":epochs=10", "pro": ":l2=1"},
+        (_LISTS,),
+        bitext=("+PT, this paper", "+PT+AL+LO, this paper"),
+        quick={**_QUICK, "kbmira": ":epochs=10", "pro": ":l2=1"},
     ),
     "emr13": Paper(
         "Eidelman, Marton and Resnik 2013, Online Relative Margin Maximization for Statistical Machine Translation",
@@ -214,6 +230,11 @@ PAPERS: dict[str, Paper] = {
                 "The number of active features does not go with performance.",
                 kind="active",
                 rows=_SPARSE_RM,
+                differs=(
+                    "Frequencies of word pairs are those of the dev lists, or of the training corpus where a phrase table with "
+                    "counts is given (--phrase-table); those of unaligned words are of the lists. There is no structural "
+                    "distortion, which needs hierarchical rules.",
+                ),
             ),
             Table(
                 "Tables 3 and 4: BLEU and TER, small and large feature set",
@@ -221,30 +242,28 @@ PAPERS: dict[str, Paper] = {
                 "higher and it pays more "
                 "brevity penalty; TER-BLEU is always the best.",
                 columns=("dev", "test", "ter", "ter-bleu", "precision", "brevity", "p"),
+                differs=(
+                    "MIRA and RM have 15 learners, C 0.01, B 1; D is 0.01 or 0.1 as select says. Of their 20 epochs the best on "
+                    "dev is kept, as the paper's decoder would.",
+                    "MERT is on lists, not on hypergraphs.",
+                ),
             ),
             Table(
                 "Table 5: RM's gain over the others, mean over test sets",
                 "0.4 to 1.4 BLEU and 1.6 to 3.0 TER with the small set, 1.2 to 2.0 BLEU and 1.7 to 4.3 TER with the large one.",
                 kind="gains",
+                differs=("Means are over the test lists given.",),
             ),
             Table(
                 "Section 6: spread of the scores, mean and standard deviation of the chosen epoch",
                 "RM's is below 1 and stays there with sparse features, MIRA's is 6 to 14.",
                 kind="spreads",
                 rows=("RM", "MIRA", "RM, sparse", "MIRA, sparse"),
+                differs=(_COSTS,),
             ),
         ),
-        (
-            _LISTS,
-            _COSTS
-            + " MIRA and RM have 15 learners, C 0.01, B 1; D is 0.01 or 0.1 as select says. Of their 20 epochs the best on "
-            "dev is kept, as the paper's decoder would.",
-            "MERT is on lists, not on hypergraphs.",
-            "Frequencies of word pairs are those of the dev lists, or of the training corpus where a phrase table with counts "
-            "is given (--phrase-table); those of unaligned words are of the lists. There is no structural distortion, which "
-            "needs hierarchical rules.",
-        ),
-        {**_QUICK, "pro": ":l2=1", "rm": ":epochs=5:d=0.01"},
+        (_LISTS,),
+        quick={**_QUICK, "pro": ":l2=1", "rm": ":epochs=5:d=0.01"},
     ),
 }
 
@@ -260,7 +279,13 @@ def paper_of(name: str, *, quick: bool = False) -> Paper:
     renamed = {paper.rows[label]: rows[label] for label in rows}
     options = {**paper.options, "baseline": renamed[paper.options["baseline"]], "runs": 1, "search": "none"}
     said = f"Quick: nothing is searched, one run, and rows have {', '.join(sorted(set(paper.quick.values())))}."
-    return Paper(paper.title, rows, options, paper.tables, (said, *paper.differs))
+    return replace(paper, rows=rows, options=options, differs=(said, *paper.differs), quick={})
+
+
+def bitext_options(paper: Paper, options: CompareOptions) -> CompareOptions:
+    """The same comparison of the rows that are tuned on bitext."""
+    systems = [paper.rows[label] for label in paper.bitext]
+    return replace(options, systems=",".join(["decoder", *systems]), baseline=CompareOptions.baseline)
 
 
 def method_of(system: str) -> str:

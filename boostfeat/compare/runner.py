@@ -210,7 +210,25 @@ def _compared(
         todo = [s for s in systems if not _scored(states[s.name], wanted) or not folder.named("choices", s).exists()]
         if todo:
             _score_all(folder, todo, states, inputs, options, workers, report=report, watch=watch)
+    return finish_comparison(folder, systems, states, inputs, options, config=config, report=report)
+
+
+def finish_comparison(
+    folder: Folder,
+    systems: Sequence[System],
+    states: Mapping[str, Mapping[str, Any]],
+    inputs: Mapping[str, Any],
+    options: CompareOptions,
+    *,
+    config: Mapping[str, Any] | None = None,
+    command: str = "",
+    report: Report,
+) -> Results:
+    """Test what has been scored for significance, and write results.json and the tables (and config.json, if it is not there)."""
     report("significance")
+    if config is None:
+        config = about_run(command, inputs, systems, options)
+        write_json(folder.path / "config.json", config)
     rows = {which: _choice_rows(folder, systems, states, which, inputs, options) for which in reported_lists(inputs)}
     how: dict[str, Any] = {"metric": options.metric, "baseline": options.baseline}
     results = tabulate(systems, states, rows, **how, trials=options.trials, seed=options.seed)
@@ -387,13 +405,13 @@ def _score_all(
             ScoreTask(system, which, inputs[which]["path"], lists[which], models, options, inputs[which]["hypotheses"])
             for which in inputs
         ]
-        _keep_scores(folder, system, states[system.name], dict(zip(inputs, found, strict=True)))
+        keep_scores(folder, system, states[system.name], dict(zip(inputs, found, strict=True)))
 
     report("scoring")
     workers.run(Schedule({s.name: scoring(s) for s in systems}, workers.size, watch), report=report)
 
 
-def _keep_scores(folder: Folder, system: System, state: dict[str, Any], found: Mapping[str, list[dict[str, Any]]]) -> None:
+def keep_scores(folder: Folder, system: System, state: dict[str, Any], found: Mapping[str, list[dict[str, Any]]]) -> None:
     """Write what a system's runs choose on every list, and keep their scores."""
     runs = len(found["dev"])
     files = [folder.named("choices", system, r) for r in range(runs)]
@@ -455,18 +473,27 @@ def _signatures(path: str, options: CompareOptions) -> dict[str, str]:
 
 def _made_from(system: System, inputs: Mapping[str, Any], options: CompareOptions, folder: Folder) -> dict[str, Any]:
     """All that a system's numbers depend on."""
+    lists = {which: inputs[which]["sha256"] for which in inputs}
+    return settings(system, options, lists, folder.digests(system.feature_set))
+
+
+def settings(
+    system: System, options: CompareOptions, inputs: Mapping[str, Any], resources: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """A system's settings in a comparison, and what it is made from."""
     what = {
-        **{which: inputs[which]["sha256"] for which in inputs},
+        **inputs,
         **{name: getattr(options, name) for name in ("runs", "search", "metric", "rounds", "seed")},
         **({} if options.gain == "bleu" else {"gain": options.gain}),
         **({} if options.min_count is None else {"min_count": options.min_count}),
-        "resources": folder.digests(system.feature_set) or None,
+        "resources": resources or None,
         "system": asdict(system),
         "boosting": asdict(boost_options(system, fit_options(options), {})) if system.level else None,
         "grid": [stage.to_json() for stage in stages(system)],
         "version": __version__,
     }
-    return json.loads(json.dumps(what))  # tuples become lists, as they are when read back
+    made_from: dict[str, Any] = json.loads(json.dumps(what))  # tuples become lists, as they are when read back
+    return made_from
 
 
 def _changed(name: str, old: Any, new: Any) -> str:
@@ -480,10 +507,16 @@ def _config(
 ) -> dict[str, Any]:
     """config.json: command, options, seeds, hashes of inputs, signatures of metrics, versions, the grid."""
     lists = [paths["dev"], *(part for which in list(inputs)[1:] for part in (f"--{which.rstrip('0123456789')}", paths[which]))]
+    words = ["boostfeat", "compare", *lists, *options.flags(), *folder.flags(), "-o", str(folder.path)]
+    return about_run(shlex.join(words), inputs, systems, options)
+
+
+def about_run(command: str, inputs: Mapping[str, Any], systems: Sequence[System], options: CompareOptions) -> dict[str, Any]:
+    """config.json of a command with these inputs."""
     return {
         "boostfeat": f"compare/{VERSION}",
         "version": __version__,
-        "command": shlex.join(["boostfeat", "compare", *lists, *options.flags(), *folder.flags(), "-o", str(folder.path)]),
+        "command": command,
         "options": asdict(options),
         "systems": [asdict(system) for system in systems],
         "seeds": [options.seed + r for r in range(options.runs)],

@@ -231,13 +231,15 @@ def score_in_worker(
     metrics, metric = reported(options, nbest), scorer.metric(options.metric)
     ends = _ends(path, options.metric)
     choices = [choose(system, Model.load(file), _opened(featurized), threads=threads) for file in models]
-    return [
-        {
-            "scores": _scores(scorer, chosen, metrics, metric, ends),
-            "chosen": np.where(chosen >= 0, chosen - nbest.hyp_ptr[:-1], -1).tolist(),
-        }
-        for chosen in choices or [decoder_choice(nbest)]
-    ]
+    return [scores_of(scorer, chosen, metrics, metric, ends) for chosen in choices or [decoder_choice(nbest)]]
+
+
+def scores_of(
+    scorer: Scorer, chosen: I64, metrics: Sequence[Metric], metric: Metric, ends: tuple[float, float]
+) -> dict[str, Any]:
+    """What is kept of a choice: its scores, and the hypotheses, counted within their lists."""
+    within = np.where(chosen >= 0, chosen - scorer.nbest.hyp_ptr[:-1], -1).tolist()
+    return {"scores": _scores(scorer, chosen, metrics, metric, ends), "chosen": within}
 
 
 @lru_cache(maxsize=4)

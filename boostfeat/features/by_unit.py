@@ -14,14 +14,13 @@ import inspect
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from .resources import UNKNOWN_CLUSTER
 
 if TYPE_CHECKING:
     from .resources import Clusters
-    from .vocab import Entry, FeaturePlan
 
 Words = Sequence[str]
 Links = Sequence[tuple[int, int]]
@@ -33,8 +32,19 @@ START, END, UNKNOWN = "<s>", "</s>", "unk"
 
 # -- words ------------------------------------------------------------------------------------------------------------
 
+PUNCTUATION = r"^(?:[\p{P}\p{S}]|&(?:quot|apos|amp|lt|gt|#[0-9]+);)+$"  # with the escapes of Moses' tokeniser
+NUMBER = r"[0-9]"
+MARKS = {  # of ``word``, as Arrow has patterns
+    "digit": NUMBER,
+    "punct": PUNCTUATION,
+    "title": r"^\p{Lu}",
+    "upper": r"^[\p{Lu}\p{N}]{2,}$",
+    "hyphen": r".-.",
+    "apostrophe": r"['’]",
+    "foreign": r"[^\p{Latin}\p{P}\p{S}\p{N}]",
+}
 _PUNCTUATION = re.compile(r"(?:[!-/:-@\[-`{-~]|&(?:quot|apos|amp|lt|gt|#[0-9]+);)+")  # of ASCII, all marks are \p{P} or \p{S}
-_NUMBER = re.compile("[0-9]")
+_NUMBER = re.compile(NUMBER)
 _GAP = re.compile(r"\[[^\[\]]+\]")
 
 
@@ -166,10 +176,56 @@ def inserted_clusters(s: Words, t: Words, a: Links, *, clusters: Clusters) -> De
     return _counts("ins.c", [clusters.tgt.get(w, UNKNOWN_CLUSTER) for w in unlinked(t, a, 1)])
 
 
-def cluster_signature(s: Words, t: Words, a: Links, *, clusters: Clusters) -> Dense:
+def cluster_signature(s: Words, t: Words, a: Links, *, signatures: Set[str], clusters: Clusters) -> Dense:
     sides = ((s, clusters.src), (t, clusters.tgt))
     name = "|".join(" ".join([of.get(w, UNKNOWN_CLUSTER) for w in words]) for words, of in sides)
-    return {f"cl.{name}": 1.0}
+    return {f"cl.{name}": 1.0} if name in signatures else {}
+
+
+def word(s: Words, t: Words, a: Links) -> Dense:
+    letters = float(sum(map(len, t)))
+    out = {"word.letters": letters, "word.short": float(letters <= 2), "word.long": float(letters >= 9)}
+    for text in t:
+        for name in _marks(text):
+            out[name] = out.get(name, 0.0) + 1.0
+    return out
+
+
+_OF_ASCII = {
+    "word.digit": _NUMBER,
+    "word.title": re.compile("^[A-Z]"),
+    "word.upper": re.compile(r"^[A-Z0-9]{2,}\Z"),
+    "word.hyphen": re.compile(".-."),
+    "word.apostrophe": re.compile("'"),
+    "word.foreign": re.compile("[^!-~]"),
+}
+
+
+@lru_cache(100_000)
+def _marks(text: str) -> tuple[str, ...]:
+    """The columns of ``word`` that count a word."""
+    if text.isascii():
+        found = [name for name, pattern in _OF_ASCII.items() if pattern.search(text)]
+        return (*found, "word.punct") if is_punctuation(text) else tuple(found)
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    one = pa.array([text], pa.large_string())
+    return tuple(f"word.{name}" for name, pattern in MARKS.items() if pc.match_substring_regex(one, pattern)[0].as_py())
+
+
+def frequency(s: Words, t: Words, a: Links, *, frequencies: Mapping[str, tuple[int, float, int]]) -> Dense:
+    out: Dense = {"freq.log": 0.0}
+    for text in t:
+        seen, logarithm, rank = frequencies.get(text, (0, 0.0, _MOST_WORDS))
+        out["freq.log"] += logarithm
+        names = [f"freq.top{most}" for most in _RANKS if rank < most]
+        for name in names if seen else [*names, "freq.unknown"]:
+            out[name] = out.get(name, 0.0) + 1.0
+    return out
+
+
+_MOST_WORDS, _RANKS = 20_000, (10, 100, 1000, 10_000)  # as in word_units
 
 
 # -- of the phrase pair: sparse ---------------------------------------------------------------------------------------
@@ -321,6 +377,16 @@ def _neighbour(
     return out
 
 
+def source_words(at: Place) -> Dense:
+    copied = [text in at.source for text in at.pair.t]
+    digits = list(map(has_digit, at.pair.t))
+    return {
+        "source.copy": float(sum(copied)),
+        "source.number": float(sum(c and d for c, d in zip(copied, digits, strict=True))),
+        "source.new_number": float(sum(d and not c for c, d in zip(copied, digits, strict=True))),
+    }
+
+
 def neighbour_sizes(at: Place) -> Dense:
     out: Dense = {}
     for side, pair in (("prev", at.prev), ("next", at.next)):
@@ -396,6 +462,41 @@ def _in_context(at: Place) -> Iterator[tuple[str, str, str]]:
             )
 
 
+def class_ngrams(at: Place, *, clusters: Clusters) -> Names:
+    if not at.pair.t:
+        return []
+    before = [START] if at.prev is None else _classes(at.prev.t[-2:], clusters.tgt)
+    text = [*before, *_classes(at.pair.t, clusters.tgt), *([END] if at.next is None else [])]
+    return ["|".join(text[k - n : k + 1]) for k in range(len(before), len(text)) for n in (1, 2) if k >= n]
+
+
+def class_reordering(at: Place, *, clusters: Clusters) -> Names:
+    s, t = _classes(at.pair.s, clusters.src), _classes(at.pair.t, clusters.tgt)
+    edges = [f"|{side}.{end}={words[k]}" for side, words in (("src", s), ("tgt", t)) if words for end, k in _ENDS]
+    sides = (f"<{_class(at.back, at.back_swap)}", f">{_class(at.ahead, at.ahead_swap)}")
+    return [side + edge for side in sides for edge in edges]
+
+
+def class_context(at: Place, *, clusters: Clusters) -> Names:
+    s, t, a = at.pair
+    if at.end - at.start != len(s):
+        return []
+    source, out = [START, *_classes(at.source, clusters.src), END], []
+    for i, j in a:
+        pair, place = "|".join((*_classes([s[i]], clusters.src), *_classes([t[j]], clusters.tgt))), at.start + i + 1
+        before = source[place - 1] if 0 < place < len(source) else START
+        after = source[place + 1] if 0 <= place + 1 < len(source) - 1 else END
+        out += [f"{pair}|-{before}", f"{pair}|+{after}"]
+    return out
+
+
+_ENDS = (("first", 0), ("last", -1))
+
+
+def _classes(words: Words, clusters: Mapping[str, str]) -> list[str]:
+    return [clusters.get(word, UNKNOWN_CLUSTER) for word in words]
+
+
 # -- the registry -----------------------------------------------------------------------------------------------------
 
 
@@ -427,6 +528,9 @@ BY_UNIT: dict[str, ByUnit] = {
     "deleted_clusters": ByUnit(deleted_clusters, "pair", False, (*_ALIGNED, "clusters")),
     "inserted_clusters": ByUnit(inserted_clusters, "pair", False, (*_ALIGNED, "clusters")),
     "cluster_signature": ByUnit(cluster_signature, "pair", False, (*_BOTH, "clusters")),
+    "word": ByUnit(word, "pair", False, (_TGT,)),
+    "frequency": ByUnit(frequency, "pair", False, (_TGT,)),
+    "source_words": ByUnit(source_words, "place", False, (_TGT, "source sentence")),
     "pt": ByUnit(pt, "pair", True, _BOTH),
     "id": ByUnit(rule_id, "pair", True, _ALIGNED),
     "shape": ByUnit(shape, "pair", True, _BOTH),
@@ -447,16 +551,36 @@ BY_UNIT: dict[str, ByUnit] = {
     "ro": ByUnit(phrase_reordering, "place", True, (*_BOTH, *_SPANS)),
     "cx": ByUnit(context, "place", True, _IN_SENTENCE),
     "cu": ByUnit(context_with_unknown, "place", True, _IN_SENTENCE),
+    "cb": ByUnit(class_ngrams, "place", True, (_TGT, "previous unit", "following unit", "clusters")),
+    "co": ByUnit(class_reordering, "place", True, (*_BOTH, *_SPANS, "clusters")),
+    "cc": ByUnit(class_context, "place", True, (*_IN_SENTENCE, "clusters")),
 }
 
 
-_LIKE_SETS = ("words", "inserted", "deleted", "pairs")  # options that templates only look words up in
+_LIKE_SETS = ("words", "inserted", "deleted", "pairs", "signatures")  # options that templates only look words up in
 
 
-def bound(entry: Entry, plan: FeaturePlan) -> Callable[..., Any]:
-    """A template with what its plan holds of it."""
-    compute = BY_UNIT[entry.name].compute
+def bound(name: str, learnt: Mapping[str, Any], clusters: Clusters | None) -> Callable[..., Any]:
+    """A template with what its plan holds of it; TypeError or KeyError where that is not what a list has taught."""
+    compute = BY_UNIT[name].compute
     taken = [p.name for p in inspect.signature(compute).parameters.values() if p.kind is p.KEYWORD_ONLY]
-    given = {**entry.options, "clusters": plan.clusters}
-    options = {name: frozenset(given[name]) if name in _LIKE_SETS else given[name] for name in taken}
+    given = {**learnt, "clusters": clusters}
+    for texts in (given[option] for option in taken if option in _LIKE_SETS):
+        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts) or len({*texts}) < len(texts):
+            raise TypeError(f"template {name!r}: expected lists of distinct words")
+    if "clusters" in taken and (clusters is None or set(map(type, (*clusters.src.values(), *clusters.tgt.values()))) - {str}):
+        raise TypeError(f"template {name!r}: expected names of clusters")
+    if "frequencies" in taken:
+        given["frequencies"] = _ranked(given["frequencies"])
+    options = {option: frozenset(given[option]) if option in _LIKE_SETS else given[option] for option in taken}
     return partial(compute, **options) if options else compute
+
+
+def _ranked(frequencies: Mapping[str, int]) -> dict[str, tuple[int, float, int]]:
+    """How often each word was seen, ln(1 + that), and its rank."""
+    import numpy as np
+
+    if set(map(type, frequencies.values())) - {int} or min(frequencies.values(), default=0) < 0:
+        raise TypeError("template 'frequency': expected numbers of words")
+    logs = np.log1p(np.array(list(frequencies.values()), np.float64)).tolist()
+    return {text: (n, logs[k], k) for k, (text, n) in enumerate(frequencies.items())}

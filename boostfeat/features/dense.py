@@ -15,12 +15,11 @@ from ..core.precision import Precision
 from ..lists.nbest import NBest
 from ..lists.precision import precision_of
 from ..lists.words import Words, positions
+from .by_unit import NUMBER, PUNCTUATION
 from .context import Rows
 from .lexicon import phrase_weight
 from .registry import Dense, template
 
-PUNCTUATION = r"^(?:[\p{P}\p{S}]|&(?:quot|apos|amp|lt|gt|#[0-9]+);)+$"  # with the escapes of Moses' tokeniser
-NUMBER = r"[0-9]"
 LANGUAGE_MODEL = re.compile(r"(?i)^(lm|languagemodel)\d*$|^lm[_.]|_lm$")
 QUANTILES = {"q10": 0.1, "q25": 0.25, "q75": 0.75, "q90": 0.9}
 

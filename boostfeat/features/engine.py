@@ -13,13 +13,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..core.arrays import F64, I64, offsets, unique_rows
+from ..core.arrays import F64, I32, I64, offsets, unique_rows
 from ..core.errors import InputError, clip, unknown_name
 from ..core.lazy import sparse
+from ..core.memory import give_back
 from ..core.strings import Strings
-from ..lists.nbest import NBest, SparseRows, strings
+from ..lists.nbest import NBest, SparseRows, strings, take_strings
 from ..lists.precision import with_derived
-from ..lists.words import concat, positions
+from ..lists.words import concat, positions, tokenise
 from .clusters import learn_clusters
 from .consensus import learn_posterior
 from .context import Corpus, Rows
@@ -63,13 +64,14 @@ class _Part:
     of: PartOf
     names: tuple[str, ...]
     values: F64 | SparseRows
-    row_of: I64
+    row_of: I64 | I32  # 32 bits for occurrences: there are many, and a number of each for every template
 
     @property
     def is_sparse(self) -> bool:
         return isinstance(self.values, SparseRows)
 
 
+ROUNDED = 1e-4  # lists have four decimals
 _PART_OF: dict[str, PartOf] = {
     "pairs": "unit",
     "contexts": "occurrence",
@@ -87,8 +89,7 @@ class _Engine:
     def keys_of(self, template: Template) -> _Keys:
         """Rows that a template sees; templates that read the same share them."""
         corpus, nb = self.corpus, self.corpus.nbest
-        what = template.rows_are
-        key = template.columns if what == "contexts" else what
+        what, key = template.rows_are, _kind_of_rows(template)
         if key not in self._keys:
             if what == "hypotheses":
                 rows, row_of = corpus.hyp_rows()
@@ -100,6 +101,11 @@ class _Engine:
                 rows, row_of = corpus.all_rows() if what == "occurrences" else corpus.occurrence_rows(template.columns)
                 self._keys[key] = _Keys(rows, row_of, row_of, corpus.sent_of_occurrence)
         return self._keys[key]
+
+    def forget(self, template: Template, later: Iterable[Template]) -> None:
+        """Let go of the rows that the template saw, unless one of those to come sees them, too."""
+        if _kind_of_rows(template) not in map(_kind_of_rows, later):
+            self._keys.pop(_kind_of_rows(template), None)
 
     def learn(self, template: Template, entry: Entry) -> Entry:
         """The entry with the options that this list teaches."""
@@ -126,11 +132,12 @@ class _Engine:
                 values = SparseRows.from_matrix(matrix)
             else:
                 names, values = self._dense(template, entry, keys, result)
-        row_of = keys.row_of
+        row_of: I64 | I32 = keys.row_of
         of = _PART_OF[template.rows_are]
         if of == "occurrence":  # contexts with the same features must not tell units apart
             first, inverse = unique_rows(*_words(values))
-            values, row_of = (values.take(first) if isinstance(values, SparseRows) else values[first]), inverse[row_of]
+            values = values.take(first) if isinstance(values, SparseRows) else values[first]
+            row_of = inverse.astype(np.int32)[row_of]
         return _Part(of, names, values, row_of), replace(entry, features=names)
 
     def _dense(self, template: Template, entry: Entry, keys: _Keys, result: Dense) -> tuple[tuple[str, ...], F64]:
@@ -178,6 +185,11 @@ class _Engine:
             place, features = positions(known, strings(entry.features)), entry.features
         at = place[column]
         return features, _counts_matrix(result.row[at >= 0], at[at >= 0], (len(keys.rows), len(features)))
+
+
+def _kind_of_rows(template: Template) -> object:
+    """Templates of one kind see the same rows."""
+    return template.columns if template.rows_are == "contexts" else template.rows_are
 
 
 def _numbers(column: object, where: str) -> F64:
@@ -270,6 +282,9 @@ def featurize(
         parts.append(part)
         if not present:
             vocab = vocab.with_entry(learnt)
+            engine.forget(template, (registry[e.name] for e in vocab.entries[k + 1 :]))
+            give_back()
+    del engine
     out = _with_parts(nbest, parts)
     products = vocab.products
     if products is None:
@@ -282,7 +297,10 @@ def featurize(
     if present:
         return out, vocab
     vocab = replace(vocab, clusters=clusters or Clusters(), products=products, n_products=len(products))
-    return replace(out, meta=_meta(out, vocab, parts, registry)), vocab
+    out = replace(out, meta=_meta(out, vocab, parts, registry))
+    del parts
+    give_back()
+    return out, vocab
 
 
 def occurrence_features(
@@ -331,24 +349,26 @@ def _clusters(nbest: NBest, vocab: FeaturePlan, resources: Resources, seed: int)
     """Frozen ones, those of files, or learnt from the list's own text."""
     if vocab.clusters is not None:
         return vocab.clusters
-    given, corpus = resources.clusters, Corpus(nbest)
+    given = resources.clusters
+    first = take_strings(nbest.text, nbest.hyp_ptr[:-1][np.diff(nbest.hyp_ptr) > 0])  # all 200 of a list say hardly more
+    texts = nbest.source, pa.concat_arrays([nbest.refs.cast(pa.large_string()), first.cast(pa.large_string())])
+    src, tgt = (tokenise(column)[0] for column in texts)
     return Clusters(
-        given.src or learn_clusters(corpus.sentences, size=vocab.cluster_size, seed=seed),
-        given.tgt or learn_clusters(corpus.hyps, size=vocab.cluster_size, seed=seed),
+        given.src or learn_clusters(src, size=vocab.cluster_size, seed=seed),
+        given.tgt or learn_clusters(tgt, size=vocab.cluster_size, seed=seed),
     )
 
 
 def _with_parts(nbest: NBest, parts: list[_Part]) -> NBest:
     """New distinct units: an old one with the contextual features it has in its place. Numbered by first use."""
+    parts = [_without_own(nbest, part) for part in parts]
     _check_names(nbest, parts)
     in_context = [part for part in parts if part.of == "occurrence"]
-    table = np.stack([nbest.unit_idx.astype(np.int64), *(part.row_of for part in in_context)], axis=1)
-    first, unit_idx = unique_rows(table, np.zeros((len(table), 0), np.int64))
-    old = table[first, 0]
-    of_part = {id(part): table[first, k + 1] for k, part in enumerate(in_context)}
+    first, unit_idx = _distinct([nbest.unit_idx, *(part.row_of for part in in_context)])
+    old = nbest.unit_idx[first]
 
-    def rows_of(part: _Part) -> I64:
-        return of_part[id(part)] if part.of == "occurrence" else part.row_of[old]
+    def rows_of(part: _Part) -> I64 | I32:
+        return part.row_of[first if part.of == "occurrence" else old]
 
     unit_parts = [part for part in parts if part.of != "hypothesis"]
     dense = [part for part in unit_parts if not part.is_sparse]
@@ -360,40 +380,67 @@ def _with_parts(nbest: NBest, parts: list[_Part]) -> NBest:
         at += len(part.names)
     names = [name for part in parts if part.is_sparse for name in part.names]
     shift = len(nbest.sparse_names)
-    unit_rows, hyp_rows = [nbest.units.sparse.take(old)], [nbest.extra_sparse]
+    unit_rows: list[_Taken] = [(nbest.units.sparse, old, 0)]
+    hyp_rows: list[_Taken] = [(nbest.extra_sparse, np.arange(nbest.n_hyps), 0)]
     for part in parts:
         if isinstance(part.values, SparseRows):
-            rows = part.values.take(rows_of(part) if part.of != "hypothesis" else part.row_of)
-            moved = SparseRows(rows.ptr, rows.idx + np.int32(shift), rows.val)
-            (hyp_rows if part.of == "hypothesis" else unit_rows).append(moved)
+            rows = rows_of(part) if part.of != "hypothesis" else part.row_of
+            (hyp_rows if part.of == "hypothesis" else unit_rows).append((part.values, rows, shift))
             shift += len(part.names)
     extras = [part for part in parts if part.of == "hypothesis" and not part.is_sparse]
     units = nbest.units.take(old)
     return replace(
         nbest,
-        unit_idx=unit_idx.astype(np.int32),
+        unit_idx=unit_idx,
         units=replace(units, x=x, sparse=_side_by_side(unit_rows)),
         unit_names=(*nbest.unit_names, *(name for part in dense for name in part.names)),
         extra=np.hstack([nbest.extra, *(np.asarray(part.values) for part in extras)]),
         extra_names=(*nbest.extra_names, *(name for part in extras for name in part.names)),
-        extra_sparse=_side_by_side(hyp_rows),
+        extra_sparse=_side_by_side(hyp_rows) if len(hyp_rows) > 1 else nbest.extra_sparse,
         sparse_names=pa.concat_arrays([nbest.sparse_names, strings(names)]) if names else nbest.sparse_names,
     )
 
 
-def _side_by_side(parts: list[SparseRows]) -> SparseRows:
+def _distinct(columns: list[Any]) -> tuple[I64, I32]:
+    """The first place of each distinct row of some columns [R] of 32 bits, and which of them each row is."""
+    words = np.zeros((len(columns[0]), (len(columns) + 1) // 2), np.int64)
+    halves = words.view(np.int32)
+    for k, column in enumerate(columns):
+        halves[:, k] = column
+    first, inverse = unique_rows(words, np.zeros((len(words), 0), np.int64))
+    return first.copy(), inverse.astype(np.int32)  # first is a view of as many numbers as there are rows
+
+
+_Taken = tuple[SparseRows, Any, int]  # rows, which of them are taken, and what is added to their indices
+
+
+def _side_by_side(parts: list[_Taken]) -> SparseRows:
     """Rows with the entries of all parts; indices of later parts are higher."""
-    if len(parts) == 1:
-        return parts[0]
-    counts = np.stack([np.diff(part.ptr) for part in parts])
-    ptr = offsets(counts.sum(axis=0))
+    counts = [rows.ptr[1:][taken] - rows.ptr[:-1][taken] for rows, taken, _ in parts]
+    ptr = offsets(np.sum(counts, axis=0))
     idx, val = np.empty(ptr[-1], np.int32), np.empty(ptr[-1])
     start = ptr[:-1].copy()
-    for part, n in zip(parts, counts, strict=True):
-        at = np.arange(len(part.idx)) + np.repeat(start - part.ptr[:-1], n)
-        idx[at], val[at] = part.idx, part.val
+    for (rows, taken, shift), n in zip(parts, counts, strict=True):
+        own = rows.take(taken)
+        at = np.arange(len(own.idx)) + np.repeat(start - own.ptr[:-1], n)
+        idx[at], val[at] = own.idx + np.int32(shift), own.val
         start += n
     return SparseRows(ptr, idx, val)
+
+
+def _without_own(nbest: NBest, part: _Part) -> _Part:
+    """The part without features that came with the list, of the same name and, but for rounding, with the same values."""
+    twice = set(part.names) & set(nbest.unit_names)
+    if not twice or part.of != "unit" or part.is_sparse:
+        return part
+    values = np.asarray(part.values)[part.row_of]
+    made = {name for group in json.loads(nbest.meta.get("templates", "[]")) for name in group.get("features", ())}
+    same = [
+        name in twice - made and np.allclose(values[:, j], nbest.X[:, nbest.unit_names.index(name)], rtol=0, atol=ROUNDED)
+        for j, name in enumerate(part.names)
+    ]
+    kept = np.flatnonzero(~np.array(same))
+    return replace(part, names=tuple(part.names[j] for j in kept), values=np.asarray(part.values)[:, kept])
 
 
 def _check_names(nbest: NBest, parts: list[_Part]) -> None:

@@ -55,10 +55,15 @@ TEMPLATES: dict[str, Template] = {
     "cx": sparse.context,
     "ro": sparse.phrase_reordering,
     "cu": sparse.context_with_unknown,
+    "cb": sparse.class_ngrams,
+    "co": sparse.class_reordering,
+    "cc": sparse.class_context,
 }
 
 # What induce takes by itself for lists of words: those that were measured (examples/results.md)
 _BASIC = ("word", "frequency", "place", "repeat", "slot", "source_words", "agreement", "mbr", "hypothesis", "un", "bi")
+
+_CLASSES = ("cb", "co", "cc")  # of word classes
 
 SETS: dict[str, tuple[str, ...]] = {
     "base": (),
@@ -85,6 +90,7 @@ SETS: dict[str, tuple[str, ...]] = {
     ),
     "sparse": ("pt", "id", "shape", "al", "del", "wp", "ins", "un", "bi", "lo", "cx"),
     "sparse-static": ("pt", "id", "shape", "al", "del", "wp", "ins", "un"),  # of the phrase pair: a table can hold them
+    "classes": ("al", "bi", "cx", *_CLASSES),  # a third of the features of sparse; not for decoders
     "neighbours": ("previous", "following", "neighbour_sizes"),
     "consensus": ("agreement", "support", "mbr"),
     "words-basic": _BASIC,
@@ -93,4 +99,5 @@ SETS: dict[str, tuple[str, ...]] = {
     "g13": ("pt", "al", "del", "ro"),  # [G13 4.1]: PT, AL, LO
     "emr13": ("id", "shape", "un", "cu"),  # [EMR13 4.2]
 }
+N_CLASSES = dict.fromkeys(_CLASSES, 32)  # word classes of templates; others have 16
 ON_REQUEST = ("phrase table", "bitext")  # a set leaves out templates that read these where they are not given, without a word

@@ -11,13 +11,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..core.arrays import I64, Array, segment_positions
+from ..core.arrays import I64, Array, offsets, segment_positions
 from ..core.strings import Strings
 from ..lists.nbest import strings, take_strings
 from ..lists.words import NONE, Words, concat, positions
 from .context import Rows
 from .lexical import most_frequent, top_words
 from .registry import Sparse, template
+from .resources import UNKNOWN_CLUSTER
 
 START, END, UNKNOWN = "<s>", "</s>", "unk"
 
@@ -273,4 +274,95 @@ def _in_context(rows: Rows, pairs: list[str], *, others: bool) -> Sparse:
         distinct, idx = np.unique(found.idx[kept] * (n + 3) + word, return_inverse=True)
         texts = concat(take_strings(found.names, distinct // (n + 3)), sign, take_strings(names, distinct % (n + 3)))
         parts.append(Sparse(row, texts, idx))
+    return together(*parts)
+
+
+# -- word classes in place of words ------------------------------------------------------------------------------------
+
+
+def _classes(rows: Rows) -> tuple[Strings, I64, I64]:
+    """Names of classes, edges of texts last; and the class of every word of the source and of the target dictionary."""
+    clusters = rows.resources.clusters
+    sides = [
+        strings([of.get(word, UNKNOWN_CLUSTER) for word in words.names.to_pylist()])
+        for words, of in ((rows.corpus.src, clusters.src), (rows.corpus.tgt, clusters.tgt))
+    ]
+    names = pa.concat_arrays([pa.concat_arrays(sides).unique().cast(pa.large_string()), strings([START, END])])
+    return names, positions(sides[0], names), positions(sides[1], names)
+
+
+def _tuples(row: I64, names: Strings, *parts: I64) -> Sparse:
+    """A feature ``a|b|c`` for each distinct tuple of names."""
+    distinct, idx = np.unique(np.stack(parts), axis=1, return_inverse=True)
+    texts = concat(*(text for part in distinct for text in (take_strings(names, part), "|")))
+    return Sparse(row, pc.utf8_slice_codeunits(texts, 0, -1), idx.ravel())
+
+
+@template("cb", kind="contextual", reads=("target phrase", "previous unit", "following unit", "clusters"))
+def class_ngrams(rows: Rows) -> Sparse:
+    """Bigrams and trigrams of target word classes, the previous unit's last two words among them: ``cb:7|12``, ``cb:3|7|12``."""
+    names, _, of = _classes(rows)
+    tgt, prev, own = rows.corpus.tgt, rows["prev"], rows.tgt
+    some = np.flatnonzero(own.counts > 0)  # a phrase without words joins nothing
+    start, end = len(names) - 2, len(names) - 1
+    before, ends = prev[some], rows["next"][some] == NONE
+    length = np.where(before == NONE, 0, tgt.counts[before])
+    last = tgt.ptr[1:][before] - 1
+    ids = np.append(of[tgt.ids], NONE)  # the last one: no word
+    one = np.where(before == NONE, start, np.where(length >= 1, ids[np.where(length >= 1, last, -1)], NONE))
+    two = np.where(length >= 2, ids[np.where(length >= 2, last - 1, -1)], NONE)
+    ptr = offsets(own.counts[some] + 2 + ends)
+    text = np.full(ptr[-1], end)
+    text[ptr[:-1]], text[ptr[:-1] + 1] = two, one
+    words = own.take(some)
+    text[np.arange(len(words.ids)) + (ptr[:-1] + 2 - words.ptr[:-1])[words.owner]] = of[words.ids]
+    at = np.flatnonzero(np.arange(len(text)) - np.repeat(ptr[:-1], np.diff(ptr)) >= 2)
+    row = some[np.repeat(np.arange(len(some)), np.diff(ptr))[at]]
+    pairs, triples = text[at - 1] >= 0, (text[at - 1] >= 0) & (text[at - 2] >= 0)
+    return together(
+        _tuples(row[pairs], names, text[at - 1][pairs], text[at][pairs]),
+        _tuples(row[triples], names, text[at - 2][triples], text[at - 1][triples], text[at][triples]),
+    )
+
+
+@template("co", kind="contextual", reads=("source phrase", "target phrase", "previous span", "following span", "clusters"))
+def class_reordering(rows: Rows) -> Sparse:
+    """Reordering class with the word class of each edge of the phrases: ``co:<swap|src.first=7``."""
+    names, src, tgt = _classes(rows)
+    row, parts = np.arange(len(rows)), []
+    edges = {
+        "src.first": (src, rows.src.first),
+        "src.last": (src, rows.src.last),
+        "tgt.first": (tgt, rows.tgt.first),
+        "tgt.last": (tgt, rows.tgt.last),
+    }
+    for side, gap, swap in (("<", rows["back"], rows["back_swap"]), (">", rows["ahead"], rows["ahead_swap"])):
+        mono = gap == 0
+        for name, moved in (("mono", mono), ("swap", ~mono & (swap == 0)), ("disc", ~mono & (swap != 0))):
+            for edge, (of, words) in edges.items():
+                some = moved & (words >= 0)
+                parts.append(word_indicators(row[some], of[words[some]], names, f"{side}{name}|{edge}="))
+    return together(*parts)
+
+
+@template(
+    "cc",
+    kind="contextual",
+    reads=("source phrase", "target phrase", "alignment", "span", "source sentence", "clusters"),
+)
+def class_context(rows: Rows) -> Sparse:
+    """Classes of linked words with that of the source word before or after: ``cc:7|12|-3``."""
+    names, src, tgt = _classes(rows)
+    links, (s, t), sentences = rows.links, rows.link_words, rows.sentences
+    plain = np.flatnonzero((rows["end"] - rows["start"] == rows.src.counts)[links.owner])  # see _in_context
+    row, at = links.owner[plain], (rows["start"][links.owner] + links.src)[plain]
+    begin, end = sentences.ptr[:-1][rows["sent"][row]], sentences.ptr[1:][rows["sent"][row]]
+    parts = []
+    for sign, step, edge in (("-", -1, len(names) - 2), ("+", 1, len(names) - 1)):
+        place = begin + at + step
+        inside = (place >= begin) & (place < end)
+        beside = np.where(inside, src[sentences.ids[np.where(inside, place, 0)]] if len(sentences.ids) else 0, edge)
+        found = _tuples(row, names, src[s[plain]], tgt[t[plain]], beside)
+        last = pc.replace_substring_regex(found.names, r"\|([^|]*)$", rf"|{sign}\1")
+        parts.append(found._replace(names=last))
     return together(*parts)

@@ -80,7 +80,7 @@ class FeaturePlan:
         products: int = 0,
     ) -> FeaturePlan:
         """``what``: names of sets or templates with commas or plus signs between them, or a TOML file."""
-        from .sets import ON_REQUEST, SETS, TEMPLATES  # a learnt plan is read without them, in no time
+        from .sets import N_CLASSES, ON_REQUEST, SETS, TEMPLATES  # a learnt plan is read without them, in no time
 
         registry, resources = TEMPLATES if registry is None else registry, resources or Resources()
         if what.endswith(".toml"):
@@ -104,9 +104,10 @@ class FeaturePlan:
                     entries[member] = replace(_entry(member, {}, common, registry, where), optional=True)
         for name, options in table.get("templates", {}).items():
             entries[name] = _entry(name, options, common, registry, where)
+        n_clusters = max((N_CLASSES.get(name, 16) for name in entries), default=16)
         return cls(
             tuple(entries.values()),
-            cluster_size=_integer(table.get("clusters", 16), 2, f"{where}: clusters"),
+            cluster_size=_integer(table.get("clusters", n_clusters), 2, f"{where}: clusters"),
             n_products=products or parse_products(table.get("products", "top:0")),
         )
 

@@ -19,9 +19,10 @@ from ..core.text import split_words
 from ..lists.nbest import strings, take_strings
 from ..lists.words import NONE, Words, flags
 from ..lm.automaton import step
+from .by_unit import MARKS, NUMBER, PUNCTUATION
 from .consensus import STEP
 from .context import Rows
-from .dense import NUMBER, PUNCTUATION, _characters
+from .dense import _characters
 from .registry import Dense, Sparse, template
 from .sparse import indicators, word_indicators
 
@@ -42,18 +43,9 @@ def _number(values: Array) -> F64:
 def word(rows: Rows) -> Dense:
     """Characters, digits, capitals, punctuation and other marks of a word."""
     tgt = rows.tgt
-    marks = {
-        "digit": NUMBER,
-        "punct": PUNCTUATION,
-        "title": r"^\p{Lu}",
-        "upper": r"^[\p{Lu}\p{N}]{2,}$",
-        "hyphen": r".-.",
-        "apostrophe": r"['’]",
-        "foreign": r"[^\p{Latin}\p{P}\p{S}\p{N}]",
-    }
     letters = _characters(tgt)
     out = {"word.letters": letters, "word.short": _number(letters <= 2), "word.long": _number(letters >= 9)}
-    return out | {f"word.{name}": tgt.per_row(tgt.matches(pattern)) for name, pattern in marks.items()}
+    return out | {f"word.{name}": tgt.per_row(tgt.matches(pattern)) for name, pattern in MARKS.items()}
 
 
 def _learn_frequency(rows: Rows, counts: I64) -> dict[str, Any]:

@@ -64,8 +64,10 @@ def lost_ranking(nbest: NBest) -> str | None:
 
     Scores count within lists: what all hypotheses of a list share (Moses' penalty for unknown words) is no loss.
     """
+    if len(nbest.sparse_names):
+        return None
     part = learnable(nbest[:SAMPLE])
-    if not part.n_hyps or not part.has_scores or len(part.sparse_names):
+    if not part.n_hyps or not part.has_scores:
         return None
     columns = np.column_stack([part.score, part.global_features])
     counts = np.diff(part.hyp_ptr)

@@ -276,7 +276,7 @@ class NBest:
     @cached_property
     def largest_values(self) -> tuple[tuple[Sequence[str], F64], ...]:
         """Names and largest absolute values of dense and of sparse columns, of units and of hypotheses. It reads all of X."""
-        n, names = len(self.sparse_names), self.sparse_names.to_pylist()
+        n, names = len(self.sparse_names), self.feature_names[len(self.global_names) :]
         return (
             (self.unit_names, _column_sizes(self.X)),
             (self.extra_names, _column_sizes(self.extra)),
@@ -495,9 +495,13 @@ def _column_sizes(x: F64) -> F64:
     return np.maximum(x.max(axis=0), -x.min(axis=0)) if len(x) else np.zeros(x.shape[1])
 
 
+_AT_A_TIME = 1 << 20
+
+
 def _sparse_sizes(rows: SparseRows, n: int) -> F64:
     out = np.zeros(n)
-    np.maximum.at(out, rows.idx, np.abs(rows.val))
+    for a in range(0, len(rows.idx), _AT_A_TIME):  # not a copy of all values beside them
+        np.maximum.at(out, rows.idx[a : a + _AT_A_TIME], np.abs(rows.val[a : a + _AT_A_TIME]))
     return out
 
 

@@ -80,6 +80,7 @@ class TunerLearner:
     groups: Groups = Groups()  # noqa: RUF009 (frozen)
     metric: str = "bleu"
     gain: str = "bleu"  # what is learnt
+    pick: str = "auto"  # the epoch that is kept: by select, if there is one; train, by dev; last
 
     @property
     def level(self) -> str | None:
@@ -92,6 +93,7 @@ class TunerLearner:
             "groups": self.groups.rules,
             "metric": self.metric,
             **learnt(self.gain),
+            **({} if self.pick == "auto" else {"pick": self.pick}),
         }
 
     def learn(self, task: Task) -> Model:
@@ -103,6 +105,7 @@ class TunerLearner:
             groups=self.groups,
             gain=self.gain,
             metric=self.metric,
+            pick=self.pick,
             callback=lambda row: task.tick(row["epoch"], total),
         )
         return tune(self.tuner, task.dev, task.select, task.start, run)

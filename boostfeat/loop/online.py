@@ -27,6 +27,7 @@ from ..core.lazy import sparse
 from ..features.carried import carried, carrying
 from ..features.engine import featurize
 from ..features.vocab import FeaturePlan, product_name
+from ..lists.choices import best_choice
 from ..lists.learnable import learnable
 from ..lists.nbest import NBest, SparseRows
 from ..metrics.bleu import N_STATS, corpus_rows
@@ -228,6 +229,34 @@ def _bad_state(path: Path, found: str) -> FormatError:
     return FormatError(str(path), expected="the state of this run", found=found, fix="it is damaged: start again with --force")
 
 
+@dataclass
+class Seen:
+    """What passed by while weights moved: statistics of the model's best, of oracles and of predictions, and spreads.
+
+    These are the curves of [E12] Figures 1 to 6 and of [EMR13] section 6, of real decoding.
+    """
+
+    sums: F64  # [3, n]
+    spread: list[float] = field(default_factory=list)  # w·(f(y+) - f(y of the lowest score)) of each list
+
+    @classmethod
+    def nothing(cls, width: int) -> Seen:
+        return cls(np.zeros((3, width)))
+
+    def add(self, rows: Array, spread: Iterable[float]) -> None:
+        """Statistics [3, n] of some lists, and their spreads; NaN is that of a list of one."""
+        self.sums += rows
+        self.spread += [value for value in spread if not np.isnan(value)]
+
+    def row(self, metric: Metric) -> dict[str, float]:
+        """Of the history: scores (0..100), and the mean and standard deviation of the spread."""
+        scores = {
+            name: 100 * float(metric.score(sums)) for name, sums in zip(("dev", "oracle", "prediction"), self.sums, strict=True)
+        }
+        spread = np.array(self.spread) if self.spread else np.zeros(1)
+        return {**scores, "spread_mean": float(spread.mean()), "spread_sd": float(spread.std())}
+
+
 @dataclass(frozen=True)
 class OnlineLearner:
     """A pass over the sentences of the corpus for each iteration of the loop."""
@@ -353,11 +382,11 @@ def mira_epoch(
     _ = fresh.dense, fresh.templates  # made now, and not in every thread
     before = state.rows[state.seen == 1].sum(axis=0)
 
-    def learn(order: I64) -> tuple[int, F64, F64, dict[str, int]]:
-        """Steps, the last weights, the mean change of weights, and the sparse features that they are of."""
+    def learn(order: I64) -> tuple[int, F64, F64, dict[str, int], Seen]:
+        """Steps, the last weights, the mean change of weights, the sparse features that they are of, and what was seen."""
         ids = dict(fresh.ids)  # a shard does not see what others find
         w, total, sums, moves = state.w.copy(), np.zeros(len(state.w)), before.copy(), 0
-        own_first, own_factor = first, factor
+        own_first, own_factor, seen = first, factor, Seen.nothing(metric.width)
         for s in order:
             nbest, features = fresh.lists(w, np.array([s]), ids)
             w, total, own_first = (padded(x, len(features)) for x in (w, total, own_first))
@@ -371,13 +400,14 @@ def mira_epoch(
                 one = np.zeros(1, np.int64)
                 moves += learner_pass(x, one, gains, choice, limits, w, past, own_factor, sums, trace, x.longest, x.n_scratch)
                 state.rows[s], state.seen[s] = x.rows[trace.best[0]], 1
+                seen.add(x.rows[[trace.best[0], trace.plus[0], trace.minus[0]]], trace.spread)
             total += w - own_first
             done.append(s)
             tick(len(done), len(state.rows))
-        return moves, w, total / max(len(order), 1), ids
+        return moves, w, total / max(len(order), 1), ids, seen
 
     with ThreadPoolExecutor(max(1, min(threads, tuner.shards))) as pool:
-        moves, last, mean, found = zip(*pool.map(learn, parts), strict=True)
+        moves, last, mean, found, seen = zip(*pool.map(learn, parts), strict=True)
     started = bool(state.w.any())
     d = len(fresh.dense)
     for ids in found:
@@ -387,7 +417,10 @@ def mira_epoch(
     places = [np.append(np.arange(d), [d + fresh.ids[name] for name in ids]).astype(np.int64) for ids in found]
     state.w = state.w + sum(_scattered(w - state.w[at], at, len(state.w)) for w, at in zip(last, places, strict=True)) / len(last)
     state.total = state.total + sum(_scattered(m, at, len(state.w)) for m, at in zip(mean, places, strict=True)) / len(mean)
-    return {"moves": sum(moves), **health(epoch, state.w, started=started, moves=sum(moves))}
+    every = Seen.nothing(metric.width)
+    for own in seen:
+        every.add(own.sums, own.spread)
+    return {**every.row(metric), "moves": sum(moves), **health(epoch, state.w, started=started, moves=sum(moves))}
 
 
 def _scattered(x: F64, at: I64, n: int) -> F64:
@@ -410,6 +443,7 @@ class Gradient:
     values: F64  # [len(active)]
     loss: float
     n_pairs: int
+    seen: Seen
     new: tuple[str, ...] = ()  # sparse features that the weights did not have: the columns after theirs
 
 
@@ -430,11 +464,25 @@ def batch_gradient(
     """
     ids = {name: k for k, name in enumerate(names)}
     nbest, features = fresh.lists(w, sentences, ids)
-    pairs = tuner.draw(nbest, metric_of(gain).gain(nbest), np.random.default_rng(seed), Run())
+    metric = metric_of(gain)
+    gains = metric.gain(nbest)
+    pairs = tuner.draw(nbest, gains, np.random.default_rng(seed), Run())
+    seen = seen_in(nbest, features.scores(padded(w, len(features))), gains, metric)
     unit = np.append(unit, np.ones(len(features) - len(unit)))
     batch = replace(Differences.of(features), unit=unit).batch(pairs.better, pairs.worse)
     values, loss = batch.gradient((padded(w, len(features)) * unit)[batch.active], loss=tuner.loss)
-    return Gradient(batch.active, values, loss, len(pairs), tuple(ids)[len(names) :])
+    return Gradient(batch.active, values, loss, len(pairs), seen, tuple(ids)[len(names) :])
+
+
+def seen_in(nbest: NBest, scores: F64, gains: F64, metric: Metric) -> Seen:
+    """Of fresh lists with scores and gains [H]: the oracle has the highest gain, the prediction is the model's best."""
+    some = nbest.take(np.flatnonzero(np.diff(nbest.hyp_ptr)))
+    best, oracle, worst = (best_choice(some, of) for of in (scores, gains, -scores))
+    rows = [metric.rows(some, at).sum(axis=0) for at in (best, oracle, best)]
+    spread = np.where(np.diff(some.hyp_ptr) > 1, scores[oracle] - scores[worst], np.nan)
+    seen = Seen.nothing(metric.width)
+    seen.add(np.array(rows, np.float64), spread.tolist())
+    return seen
 
 
 def adagrad_epoch(
@@ -471,6 +519,7 @@ def adagrad_epoch(
     weights = Weights(state.w * state.unit[: len(state.w)], rate=rate, l1=l1, root=True)
     weights.squares, weights.last, weights.t = state.squares, state.last, int(state.t)
     total = n_pairs = 0.0
+    seen = Seen.nothing(metric_of(gain).width)
 
     def grow() -> None:
         """Make room for the features of fresh.ids that are new."""
@@ -497,6 +546,7 @@ def adagrad_epoch(
         by_column = np.argsort(active, kind="stable")
         weights.step(active[by_column], gradient.values[by_column])
         total, n_pairs = total + gradient.loss, n_pairs + gradient.n_pairs
+        seen.add(gradient.seen.sums, gradient.seen.spread)
 
     n = len(pool)
     grow()
@@ -514,7 +564,7 @@ def adagrad_epoch(
     state.grow(len(weights.w))
     state.w, state.squares, state.last = weights.settled() / state.unit, weights.squares, weights.last
     state.t = np.array(weights.t)
-    return {"loss": total / max(n_pairs, 1), "pairs": int(n_pairs)}
+    return {**seen.row(metric_of(gain)), "loss": total / max(n_pairs, 1), "pairs": int(n_pairs)}
 
 
 def _units(tuner: Adagrad, fresh: Fresh, gain: str, w: F64, sentences: I64, seed: int) -> F64:

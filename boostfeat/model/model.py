@@ -244,16 +244,17 @@ def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def unit_table(nbest: NBest) -> FeatureTable:
     """The units' features by name: what local trees see."""
-    sparse = bool(len(nbest.sparse_names))
-    return FeatureTable(nbest.unit_names, nbest.X, nbest.X_sparse if sparse else None, nbest.sparse_names.to_pylist())
+    return FeatureTable(nbest.unit_names, nbest.X, *((nbest.X_sparse, _sparse_names(nbest)) if len(nbest.sparse_names) else ()))
 
 
 def hypothesis_table(nbest: NBest) -> FeatureTable:
     """The hypotheses' features by name: what global trees see."""
-    sparse = bool(len(nbest.sparse_names))
-    return FeatureTable(
-        nbest.global_names, nbest.global_features, nbest.global_sparse if sparse else None, nbest.sparse_names.to_pylist()
-    )
+    sparse = (nbest.global_sparse, _sparse_names(nbest)) if len(nbest.sparse_names) else ()
+    return FeatureTable(nbest.global_names, nbest.global_features, *sparse)
+
+
+def _sparse_names(nbest: NBest) -> tuple[str, ...]:
+    return nbest.feature_names[len(nbest.global_names) :]  # the same strings: there may be a million
 
 
 def tree_scores(trees: tuple[Tree, ...], table: Table) -> F64:

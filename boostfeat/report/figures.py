@@ -39,6 +39,9 @@ def figures(data: dict[str, Any]) -> dict[str, Figure]:
         out |= strategies(data["experiments"]["strategies"])
     if data["experiments"]["spreads"]:
         out["spread"] = spreads(data["experiments"]["spreads"])
+    for table in (data["paper"] or {}).get("tables", ()):
+        if table.get("kind") == "sizes":
+            out["sizes"] = sizes(table)
     return out
 
 
@@ -283,6 +286,19 @@ def strategies(cells: list[dict[str, Any]]) -> dict[str, Figure]:
             margin={"l": 10, "r": 10, "t": 24, "b": 44},
         )  # fmt: skip
     return out
+
+
+def sizes(table: dict[str, Any]) -> Figure:
+    """[E12 Table 2] the oracle among the first k of every list."""
+    k, oracle = ([float(row[c]) for row in table["rows"]] for c in (0, 1))
+    return _figure(
+        [{"type": "scatter", "mode": "lines+markers", "x": k, "y": oracle, "line": {"color": PALETTE[1], "width": 2},
+          "hovertemplate": "first %{x}: %{y:.2f}<extra></extra>"}],
+        height=260,
+        xaxis={"type": "log", "title": _title("hypotheses of a list"), "tickvals": k, "ticktext": [f"{n:,.0f}" for n in k]},
+        yaxis={"title": _title(table["header"][1]), "automargin": True},
+        margin={"l": 10, "r": 10, "t": 14, "b": 48},
+    )  # fmt: skip
 
 
 def spreads(rows: list[dict[str, Any]]) -> Figure:

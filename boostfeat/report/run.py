@@ -76,6 +76,9 @@ class _PaperTable(msgspec.Struct):
     finding: str
     header: list[str]
     rows: list[list[str]]
+    kind: str | None = None
+    differs: list[str] | None = None
+    system: str | None = None
 
 
 class _Paper(msgspec.Struct):

@@ -6,13 +6,17 @@ weighs or tests is computed, but columns stand where the engine has them, and su
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import accumulate
+from math import isnan
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..core.arrays import F64, I64
 from ..core.errors import InputError
+from ..core.text import split_words
+from ..features.by_list import BY_LIST, ByList, Candidates
 from ..features.by_unit import BY_UNIT, Pair, Place, bound
 from ..features.vocab import FeaturePlan, full_name
 from ..model.model import Model
@@ -28,6 +32,7 @@ class Unit(NamedTuple):
     tgt: str
     align: str
     src_len: int  # -1: unknown
+    tgt_len: int
     x: Mapping[str, float]
 
 
@@ -38,6 +43,9 @@ class FewLists(NamedTuple):
     names: tuple[str, ...]  # of the units' features, in the list's order
     units: Sequence[Unit]
     hyps: Sequence[Sequence[tuple[int, int]]]  # (unit, where its source begins) of each occurrence
+    tgt_start: Sequence[int]  # of all occurrences
+    texts: Sequence[str]
+    score: Sequence[float]  # the decoder's, NaN where unknown
     own_names: tuple[str, ...]
     own: F64  # [H, len(own_names)] what no unit carries
 
@@ -77,11 +85,22 @@ class Few:
         self._reads: set[str] = set()
         self._x: set[str] = set()
         used = {*self._weights, *self._tested, *(name for pair in plan.products or () for name in pair)}
+        self._of_lists: list[tuple[ByList, int, Mapping[str, int]]] = []
+        self._own_names: list[str] = []
         for entry in plan.entries:
+            if entry.name in BY_LIST:
+                listed = BY_LIST[entry.name]
+                names = self.dense_names if listed.of == "occurrence" else self._own_names
+                self._of_lists.append((listed, len(names), entry.places))
+                self._reads.update(listed.reads)
+                names += entry.features or ()
+                continue
             how = BY_UNIT[entry.name]
             self._reads.update(how.reads)
             looked_at = {name: k for k, name in enumerate(entry.features or ()) if name in used}
-            own = _Made(entry.name, bound(entry, plan), len(self.dense_names), looked_at, entry.hash_bits)
+            own = _Made(
+                entry.name, bound(entry.name, entry.options, plan.clusters), len(self.dense_names), looked_at, entry.hash_bits
+            )
             self._x.update(entry.options.get("features", ()) if not how.is_sparse else ())
             if not how.is_sparse:
                 self.dense_names += entry.features or ()
@@ -100,14 +119,21 @@ class Few:
     def of(cls, model: Model, plan: FeaturePlan | None) -> Few | None:
         """None for models that only the engine scores: with templates of whole lists, of files or of plugins, or global."""
         plan = plan or FeaturePlan(products=())
-        can = model.level == "local" and plan.posterior is None and all(entry.name in BY_UNIT for entry in plan.entries)
-        return cls(model, plan) if can else None
+        theirs = plan.posterior is not None and plan.posterior.model is not None  # a model's probabilities
+        if model.level != "local" or theirs or not all(e.name in BY_UNIT or e.name in BY_LIST for e in plan.entries):
+            return None
+        if len(plan.features) < sum(len(entry.features or ()) for entry in plan.entries) + len(plan.products or ()):
+            return None  # a feature twice
+        try:
+            return cls(model, plan)
+        except (TypeError, ValueError, KeyError, AttributeError):  # a plan is from a file: anything may stand there
+            return None
 
     def scores(self, few: FewLists) -> F64 | None:
         """[H] the model's score of each candidate."""
         try:
-            return self._scores(few)
-        except (ValueError, KeyError, IndexError, OverflowError, InputError):  # the engine says what is wrong
+            return self._scores(few)  # what is wrong with a list or a plan, the engine says
+        except (ValueError, TypeError, AttributeError, KeyError, IndexError, OverflowError, InputError):
             return None
 
     def _scores(self, few: FewLists) -> F64 | None:
@@ -149,6 +175,15 @@ class Few:
                 rows.append(row)
             rows_of_hyps.append(rows)
         x = self._matrix(few, known, unit_of, cells)
+        own = few.own
+        if self._of_lists:  # a row for each occurrence
+            rows = [row for of_hyp in rows_of_hyps for row in of_hyp]
+            x, sparse = x[rows], [sparse[row] for row in rows]
+            again = {row: [k for k, other in enumerate(rows) if other == row] for row, _, _ in tested}
+            tested = [(k, name, count) for row, name, count in tested for k in again[row]]
+            rows_of_hyps = [list(range(b - len(hyp), b)) for hyp, b in zip(few.hyps, _ends(few.hyps), strict=True)]
+            own = np.hstack([own, self._add_lists(few, x)])
+        self._multiply(few.names, x)
         weights, columns = self._layout(few.names)
         unit_scores = np.einsum("nd,d->n", x, weights)
         if self._sparse:
@@ -159,7 +194,7 @@ class Few:
             for row, name, count in tested:
                 table[row, self._forest.place[name]] = count
             unit_scores = unit_scores + self._forest.scores(table)
-        own = np.einsum("nd,d->n", few.own, np.array([self._weights.get(name, 0.0) for name in few.own_names]))
+        own = np.einsum("nd,d->n", own, np.array([self._weights.get(n, 0.0) for n in (*few.own_names, *self._own_names)]))
         of_row = unit_scores.tolist()
         out = np.array(
             [mine + _sum([of_row[row] for row in rows]) for mine, rows in zip(own.tolist(), rows_of_hyps, strict=True)]
@@ -171,7 +206,7 @@ class Few:
         reads, units = self._reads, few.units
         names = set(few.names) | set(few.own_names)
         return bool(
-            not names.isdisjoint(self.dense_names)
+            not names.isdisjoint((*self.dense_names, *self._own_names))
             or any(name.partition(":")[0] in BY_UNIT for name in names if ":" in name)
             or not self._x <= set(few.names)
             or (not units and (reads or self.model.trees))
@@ -179,8 +214,10 @@ class Few:
             or ("target phrase" in reads and not any(unit.tgt for unit in units))
             or ("alignment" in reads and not any(unit.align for unit in units))
             or ("source sentence" in reads and not few.source)
+            or ("list" in reads and any(map(isnan, few.score)))
+            or ("target span" in reads and (min(few.tgt_start, default=0) < 0 or any(unit.tgt_len < 0 for unit in units)))
             or (
-                any("span" in what for what in reads)
+                any("span" in what and what != "target span" for what in reads)
                 and (any(unit.src_len < 0 for unit in units) or any(start < 0 for hyp in few.hyps for _, start in hyp))
             )
         )
@@ -245,12 +282,36 @@ class Few:
             x[:, n : n + m] = np.array([of.dense for of in known])[unit_of]
         if cells[0]:
             x[cells[0], cells[1]] = cells[2]
-        if self._products:
-            column = {name: j for j, name in enumerate((*few.names, *self.dense_names))}
-            for k, (a, b) in enumerate(self._products):
-                x[:, n + m + k] = x[:, column[a]] * x[:, column[b]]
-        x += 0.0  # -0.0 becomes 0.0
         return x
+
+    def _add_lists(self, few: FewLists, x: F64) -> F64:
+        """OUT x: columns of occurrences; the columns of candidates [H, E]."""
+        spans = [unit.tgt_len for unit in few.units]
+        how = self.plan.posterior
+        given = Candidates(
+            texts=[split_words(text) if text else [] for text in few.texts],
+            score=np.array(few.score, np.float64),
+            scale=1.0 if how is None or how.scale is None else how.scale,
+            source=few.source,
+            first=np.array(few.tgt_start, np.int64),
+            length=np.array([spans[u] for hyp in few.hyps for u, _ in hyp], np.int64),
+            hyp=np.repeat(np.arange(len(few.hyps)), [len(hyp) for hyp in few.hyps]),
+        )
+        own = np.zeros((len(few.hyps), len(self._own_names)))
+        for listed, at, places in self._of_lists:
+            out, start = (x, len(few.names) + at) if listed.of == "occurrence" else (own, at)
+            for name, column in listed.compute(given).items():
+                if name in places:
+                    out[:, start + places[name]] = column + 0.0
+        return own
+
+    def _multiply(self, names: tuple[str, ...], x: F64) -> None:
+        """INOUT x: with products of its columns."""
+        if self._products:
+            column = {name: j for j, name in enumerate((*names, *self.dense_names))}
+            for k, (a, b) in enumerate(self._products):
+                x[:, len(column) + k] = x[:, column[a]] * x[:, column[b]]
+        x += 0.0  # -0.0 becomes 0.0
 
     def _layout(self, names: tuple[str, ...]) -> tuple[F64, I64]:
         """([D] weights, [F] the column of each feature that trees look at, -1 for none) of lists with these features."""
@@ -295,6 +356,11 @@ def _place(
     )
 
 
+def _ends(hyps: Sequence[Sequence[Any]]) -> Iterator[int]:
+    """Where the occurrences of each hypothesis end."""
+    return accumulate(len(hyp) for hyp in hyps)
+
+
 def _sum(terms: Sequence[float]) -> float:
     """One after the other, as kernels do; sum() of newer Pythons is more exact."""
     total = 0.0
@@ -324,9 +390,10 @@ class _Forest:
             self.depth = max(self.depth, _depth(tree))
             at += n
         if trees:
-            self._feature, self._threshold, self._left, self._right, self._value, self._intercept = (
+            self._feature, self._threshold, left, right, self._value, self._intercept = (
                 np.concatenate(columns) for columns in zip(*parts, strict=True)
             )
+            self._children = np.stack([left, right], axis=1).ravel()
         self._root = np.array(roots, np.int64)
         self._weight = np.array([tree.weight for tree in trees])
         self._on = np.array([-1 if tree.on is None else self.place[tree.on] for tree in trees], np.int64)
@@ -336,16 +403,16 @@ class _Forest:
         """[n] of rows table [n, F], trees added one after the other."""
         columns = np.ascontiguousarray(table.T)  # [F, n]
         n = len(table)
-        rows = np.arange(n)
+        flat, rows, begin = columns.ravel(), np.arange(n), self._feature * n
         node = np.repeat(self._root[:, None], n, axis=1)  # [M, n]
         for _ in range(self.depth):
-            goes_left = columns[self._feature[node], rows] <= self._threshold[node]
-            node = np.where(goes_left, self._left[node], self._right[node])
-        value = self._value[node]
+            goes_right = flat.take(begin.take(node) + rows) > self._threshold.take(node)
+            node = self._children.take(2 * node + goes_right)
+        value = self._value.take(node)
         if (on := self._on >= 0).any():
             value[on] *= columns[self._on[on]]
             value[self._affine] += self._intercept[node[self._affine]]
-        return np.add.reduce(self._weight[:, None] * value, axis=0)
+        return np.add.accumulate(self._weight[:, None] * value, axis=0)[-1]  # reduce would add in pairs where n is 1
 
 
 def _depth(tree: Tree) -> int:

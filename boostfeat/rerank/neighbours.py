@@ -157,7 +157,7 @@ class Neighbours:
 
     @cached_property
     def _calls(self) -> list[tuple[Entry, Callable[[Place], dict[str, float] | list[str]]]]:
-        return [(entry, bound(entry, self.plan)) for entry in self.entries]
+        return [(entry, bound(entry.name, entry.options, self.plan.clusters)) for entry in self.entries]
 
 
 def _with_edges(graph: Graph, old: I64, tails: I64, head_ptr: I64) -> Graph:

@@ -147,7 +147,9 @@ def _few_dictionaries(candidates: Sequence[Candidate], source: str) -> FewLists 
     unit_names: dict[str, None] = {}
     number: dict[tuple[Any, ...], int] = {}
     units: list[Unit] = []
-    hyps, own = [], []
+    hyps, own, texts = [], [], []
+    tgt_start: list[int] = []
+    scores: list[float] = []
     last: tuple[str, ...] = ()
     for candidate in candidates:
         if type(candidate) is not dict or not candidate.keys() <= _KEYS or type(text := candidate.get("text")) is not str:
@@ -160,7 +162,8 @@ def _few_dictionaries(candidates: Sequence[Candidate], source: str) -> FewLists 
         for unit in candidate.get("units") or ():
             if type(unit) is not dict or not unit.keys() <= _UNIT_KEYS or not _are_numbers(x := unit.get("features") or {}):
                 return None
-            (start, end), (first, stop) = _plain_span(unit.get("src")), _plain_span(unit.get("tgt"))
+            start, end = _NO_SPAN if (span := unit.get("src")) is None else _plain_span(span)
+            first, stop = _NO_SPAN if (span := unit.get("tgt")) is None else _plain_span(span)
             src, tgt, align = unit.get("src_text"), unit.get("tgt_text"), unit.get("align") or ""
             if start == _STRANGE or first == _STRANGE or type(align) is not str or (words and end > len(words)):
                 return None
@@ -173,33 +176,35 @@ def _few_dictionaries(candidates: Sequence[Candidate], source: str) -> FewLists 
             if type(src) is not str or type(tgt) is not str:
                 return None
             own_names = tuple(x)
-            key = (src, tgt, align, end - start if start >= 0 else -1, own_names, *x.values())
+            tgt_len = stop - first if first >= 0 else -1
+            key = (src, tgt, align, end - start if start >= 0 else -1, tgt_len, own_names, *x.values())
             u = number.setdefault(key, len(units))
             if u == len(units):
-                units.append(Unit(src, tgt, align, key[3], x))
+                units.append(Unit(src, tgt, align, key[3], tgt_len, x))
                 if own_names != last:
                     last = own_names
                     names.update(dict.fromkeys(own_names))
                     unit_names.update(dict.fromkeys(own_names))
             hyp.append((u, start))
+            tgt_start.append(first)
         names.update(dict.fromkeys(features))
         hyps.append(hyp)
         own.append(features)
+        texts.append(normal(text))
+        scores.append(nan if (score := candidate.get("score")) is None else float(score))
     shared = {name: sum(name in features for features in own) for name in names}
     given = [name for name, n in shared.items() if n]
     if len(names) > _MOST_NAMES or any(shared[name] < _DENSE_SHARE * len(own) for name in given if name not in unit_names):
         return None
     values = np.array([[features.get(name, 0.0) for name in given] for features in own], np.float64).reshape(len(own), -1)
-    return FewLists(words, tuple(unit_names), units, hyps, tuple(given), values + 0.0)
+    return FewLists(words, tuple(unit_names), units, hyps, tgt_start, texts, scores, tuple(given), values + 0.0)
 
 
-_STRANGE = -2
+_STRANGE, _NO_SPAN = -2, (-1, -1)
 
 
 def _plain_span(span: Any) -> tuple[int, int]:
-    """A span, (-1, -1) for none, or _STRANGE."""
-    if span is None:
-        return -1, -1
+    """A span, or _STRANGE."""
     if type(span) not in (list, tuple) or len(span) != 2:
         return _STRANGE, _STRANGE
     start, end = span
@@ -219,15 +224,26 @@ def few_of_list(nbest: NBest) -> FewLists | None:
     if len(nbest) != 1 or len(nbest.sparse_names):
         return None
     texts = (column.to_pylist() for column in (nbest.units.src, nbest.units.tgt, nbest.units.align))
+    lengths = (column.tolist() for column in (nbest.units.src_len, nbest.units.tgt_len))
     rows = nbest.X.tolist()
     units = [
-        Unit(src, tgt, align, n, dict(zip(nbest.unit_names, x, strict=True)))
-        for src, tgt, align, n, x in zip(*texts, nbest.units.src_len.tolist(), rows, strict=True)
+        Unit(src, tgt, align, n, m, dict(zip(nbest.unit_names, x, strict=True)))
+        for src, tgt, align, n, m, x in zip(*texts, *lengths, rows, strict=True)
     ]
     at = list(zip(nbest.unit_idx.tolist(), nbest.src_start.tolist(), strict=True))
     ptr = nbest.unit_ptr.tolist()
     hyps = [at[a:b] for a, b in itertools.pairwise(ptr)]
-    return FewLists(split_words(nbest.source[0].as_py()), nbest.unit_names, units, hyps, nbest.extra_names, nbest.extra)
+    return FewLists(
+        split_words(nbest.source[0].as_py()),
+        nbest.unit_names,
+        units,
+        hyps,
+        nbest.tgt_start.tolist(),
+        nbest.text.to_pylist(),
+        nbest.score.tolist(),
+        nbest.extra_names,
+        nbest.extra,
+    )
 
 
 def _hypothesis(candidate: Candidate, where: str) -> HypRecord:

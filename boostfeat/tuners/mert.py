@@ -259,7 +259,8 @@ class Mert(MertOptions):
         run = log.run
         start = init[moves] * scale
         total = float(np.abs(init[moves]).sum()) or 1.0
-        best, best_value, searches = start, corpus.value(corpus.scores(start)), 0
+        at_start = corpus.value(corpus.scores(start))
+        best, best_value, searches = start, _ranked(corpus, start), 0
         with ThreadPoolExecutor(max(1, run.threads)) as pool:
             for r in range(self.rounds):
                 # every start has a random stream of its own: the same result for any number of threads
@@ -273,7 +274,7 @@ class Mert(MertOptions):
                     if value > best_value:
                         best, best_value = w, value
                 weights = init.copy()
-                if best is not start:
+                if best is not start and best_value != at_start:
                     weights[moves] = best / scale
                     if not corpus.base.any():
                         weights[moves] *= total / np.abs(weights[moves]).sum()
@@ -287,7 +288,7 @@ class Mert(MertOptions):
     def _climb(self, corpus: Any, w: F64, rng: np.random.Generator) -> tuple[F64, float, int]:
         """(weights, value, number of line searches) of a local optimum."""
         a = corpus.scores(w)
-        value = corpus.value(a)
+        value = _ranked(corpus, w)
         order, n, idle = np.eye(len(w))[rng.permutation(len(w))], 0, 0
         while idle < len(w) + self.directions:
             d = order[n % len(w)] if idle < len(w) else random_direction(len(w), rng)
@@ -301,7 +302,7 @@ class Mert(MertOptions):
                 if found > value:
                     idle = 0 if 100 * corpus.gained(found, value) > self.tol else idle
                     w, a, value = w + step * d, moved, found
-        return w, corpus.value(corpus.scores(w)), n  # anew: the steps' rounding adds up
+        return w, _ranked(corpus, w), n  # anew: the steps' rounding adds up
 
     def prepare(self, features: Features, nbest: NBest, init: F64, run: Run, metric: Metric) -> tuple[I64, F64, Corpus]:
         """(features that may move, their spreads, the corpus): features that are frozen or the same within lists stay."""
@@ -328,6 +329,11 @@ class Mert(MertOptions):
             **statistics(nbest, metric),
         )
         return moves, scale, corpus
+
+
+def _ranked(corpus: Any, w: F64) -> float:
+    """The value of weights; those that are all 0 rank nothing, and the order of the lists is no achievement of theirs."""
+    return float(corpus.value(corpus.scores(w))) if w.any() or corpus.base.any() else -np.inf
 
 
 def climbed(nbest: NBest, run: Run) -> Metric:

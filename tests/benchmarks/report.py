@@ -1,6 +1,6 @@
 """One report of ratios in one run: this library beside the tools that people would use in its place.
 
-    python report.py [--quick] [--only import,bleu,pro,round,ranker,tuners,c] [--json OUT] [--markdown OUT] [--into PAGE]
+    python report.py [--quick] [--only import,bleu,pro,round,sparse,ranker,tuners,c] [--json OUT] [--markdown OUT] [--into PAGE]
 
 A ratio is how many times as fast as the other we are: below 1 we are slower. Runs alternate, CPU seconds of one thread; shown
 are the median and the range of the ratios of neighbouring runs. Moses' times are recorded ones (see harness.REAL's README).
@@ -181,11 +181,25 @@ def bench_c(b: Bench) -> Iterator[Ratio]:
             yield Ratio.of(f"C header, 25 trees of {n_leaves} leaves", "tl2cgen", *times, f"{rate:.0f} million rows/s")
 
 
+def bench_sparse(b: Bench) -> Iterator[Ratio]:
+    from sparse import commands, lists
+
+    if not b.real or b.quick:
+        return
+    found = commands(*lists(b.folder), b.folder)
+    whole, one = found["induce"], found["one fit"]
+    apart = found["induce --templates none"]["cpu"] + found["featurize"]["cpu"]
+    note = f"{whole['peak']:.0f} MB; one fit {one['peak']:.0f} MB"
+    yield Ratio.of("induce with sparse templates", "one fit without folds", [whole["cpu"]], [one["cpu"]], note)
+    yield Ratio.of("induce with sparse templates", "without them, plus featurize", [whole["cpu"]], [apart])
+
+
 BENCHES: dict[str, Callable[[Bench], Iterator[Ratio]]] = {
     "import": bench_import,
     "bleu": bench_bleu,
     "pro": bench_pro,
     "round": bench_round,
+    "sparse": bench_sparse,
     "ranker": bench_ranker,
     "tuners": bench_tuners,
     "c": bench_c,

@@ -13,6 +13,7 @@ from boostfeat.boosting.options import recipe
 from boostfeat.boosting.tree_count import FOLDS, chosen_tree_count, held_out_choices, staged_choices
 from boostfeat.lists.choices import Scorer, best_choice
 from boostfeat.lists.nbest import NBest
+from boostfeat.lists.tokens import RANKINGS
 from boostfeat.metrics.held_out import HeldOutRows
 from boostfeat.metrics.metric import metric_of
 from boostfeat.model.model import Model
@@ -139,3 +140,16 @@ def test_errors_are_of_differences(steps):
     draws = rng.multinomial(len(steps), np.full(len(steps), 1 / len(steps)), size=2000)
     apart = metric.score(draws @ rows[0]) - metric.score(draws @ rows[2])
     assert held_out.error(0, 2) == pytest.approx(apart.std(), rel=0.1)
+
+
+def test_without_a_select_list_folds_calibrate_and_compare_with_the_ranking(steps):
+    """Margins are those of models that have not seen the sentence; a ranking that is better than them all is the model."""
+    model = boost(steps, None, OPTIONS)
+    assert model.config["calibration"]["lists"] == len(steps)
+    assert "worse_than" not in model.config["tree_count"]
+    gains = metric_of("bleu", steps).gain(steps)
+    ranked = replace(steps, extra=gains[:, None], extra_names=(RANKINGS[0],))
+    noisy = replace(OPTIONS, l2=1e6)  # nothing can be learnt
+    kept = boost(ranked, None, noisy)
+    assert kept.config["kept"] == kept.config["tree_count"]["worse_than"] == RANKINGS[0]
+    assert (kept.weights, kept.trees) == ({RANKINGS[0]: 1.0}, ())

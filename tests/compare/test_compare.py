@@ -274,6 +274,21 @@ def test_grid_chooses_the_best_on_select_and_halving_spends_less(lists):
     assert halved.params in [t["params"] for t in halved.tried[-2:]]
 
 
+def test_folds_choose_the_settings_of_pairs(lists):
+    """[TA13 footnote 1]: a point's score is the mean over three folds of dev, each scored by the model of the two others."""
+    dev, select = read_store(lists["dev"]), read_store(lists["select"])
+    found = search(parse_systems("base-PRO")[0], dev, select, FitOptions(search="folds", seed=2))
+    assert [t.get("folds") for t in found.tried] == [3] * 8 + [None]
+    assert found.params == max(found.tried[:8], key=lambda t: t["select"])["params"]
+    scores = []
+    for train, held_out in dev.split_sentences(3, seed=2):
+        model = fit(parse_systems("base-PRO")[0], dev.take(train), select, found.tried[3]["params"], FitOptions(seed=2))
+        part = dev.take(held_out)
+        scores.append(Scorer(part).score(model.predict(part), "bleu-sbp").score)
+    assert found.tried[3]["select"] == pytest.approx(np.mean(scores))
+    assert Scorer(select).score(found.model.predict(select), "bleu-sbp").score == found.select == found.tried[8]["select"]
+
+
 def test_boosting_is_searched_in_stages(lists):
     dev, select = read_store(lists["dev"]), read_store(lists["select"])
     found = search(SYSTEMS["boost-local:paper"], dev, select, FitOptions(rounds=2))
@@ -329,7 +344,7 @@ def test_help(boostfeat):
         (["--systems", "base/boost-local:round"], "system 'base/boost-local:round': expected one of constant, linear"),
         (["--systems", "huge/pro"], "unknown features of 'huge/pro' 'huge': expected one of base, large"),
         (["--systems", ","], "--systems: expected names separated by commas, found none"),
-        (["--search", "luck"], "unknown search 'luck': expected one of grid, halving, none"),
+        (["--search", "luck"], "unknown search 'luck': expected one of grid, halving, folds, none"),
         (["--metric", "meteor"], "unknown metric 'meteor': expected one of bleu, bleu-sbp"),
         (["--systems", "decoder", "--baseline", "x"], "--baseline: expected one of the compared systems (decoder), found 'x'"),
         (["--runs", "0"], "--runs"),

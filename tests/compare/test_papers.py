@@ -219,7 +219,7 @@ def test_the_page_and_what_the_report_reads(page, monkeypatch):
     folder, data = page
     text = (folder / "paper.md").read_text()
     assert text == page_text(data, "boostfeat replicate small")
-    assert "## Settings that differ from the paper\n\n- Everything differs.\n" in text
+    assert "## Settings of all that differ from the paper\n\n- Everything differs.\n" in text
     assert _paper(folder / "paper.json") == data
     monkeypatch.setattr(paper_page, "featurize", None)  # nothing is tuned twice
     config = json.loads((folder / "config.json").read_text())

@@ -36,7 +36,7 @@ def row_of(name: str):
 @pytest.mark.parametrize(
     ("name", "changes"),
     [
-        ("base-MERT:paper", {"restarts": 20, "rounds": 1, "pick": "train"}),
+        ("base-MERT:paper", {"restarts": 20, "rounds": 1, "pick": "train", "init": "decoder"}),
         ("base/mira:lu-mc", {"oracle": "lu", "prediction": "mc"}),
         ("sparse/rm:paper:d=0.1:shards=3", {**PRESETS["rm"]["paper"], "d": 0.1, "shards": 3}),
         ("base/adagrad:paper", PRESETS["adagrad"]["paper"]),
@@ -63,7 +63,10 @@ def test_recipes_leaves_and_options_go_together():
     ("name", "message"),
     [
         ("base/mira:soup", "expected one of paper, lu-pb, lu-mc"),
-        ("base/mira:frob=1", ".* or NAME=VALUE of c, k, oracle, prediction, epochs.*pick, init after ':', found 'frob=1'"),
+        (
+            "base/mira:frob=1",
+            ".* or NAME=VALUE of c, k, oracle, prediction, epochs.*pick, init, online after ':', found 'frob=1'",
+        ),
         ("base/mira:c=-1", "c: expected a number above 0, found -1"),
         ("base/mira:c=much", "c: expected float, found 'much'"),
         ("base/mira:oracle=soup", "unknown oracle 'soup': expected one of lu, hope, max-bleu"),
@@ -101,7 +104,7 @@ def test_the_start_of_a_row_is_the_decoders_weights():
 
 def test_mert_of_the_papers_takes_the_best_on_dev():
     dev, select = (synthetic_nbest(SMALL, seed=s) for s in (0, 1))
-    paper = fit(row_of("base-MERT:paper:rounds=4"), dev, select, {}, FitOptions(search="none"))
+    paper = fit(row_of("base-MERT:paper:rounds=4:init=zero"), dev, select, {}, FitOptions(search="none"))
     ours = fit(row_of("base-MERT:restarts=20:rounds=4"), dev, select, {}, FitOptions(search="none"))
     assert [row["dev"] for row in paper.history] == [row["dev"] for row in ours.history]  # the same search
     assert paper.config["epoch"] == int(np.argmax([row["dev"] for row in paper.history]))

@@ -9,8 +9,10 @@ import pytest
 from toy_systems import stump
 
 from boostfeat.features import SETS, TEMPLATES, FeaturePlan
+from boostfeat.features.by_list import BY_LIST
 from boostfeat.features.by_unit import BY_UNIT, has_letter, is_punctuation
 from boostfeat.features.carried import FeatureMaker, carrying
+from boostfeat.features.resources import Posterior
 from boostfeat.lists.nbest import NBest
 from boostfeat.lists.store import read_store
 from boostfeat.model.model import Model
@@ -65,7 +67,52 @@ def random_model(made: NBest, raw: NBest, plan: FeaturePlan, seed: int) -> Model
     return carrying(Model(weights, renamed), plan)
 
 
-CHECKED = [*BY_UNIT, "large", "sparse", "g13", "emr13", "large+sparse+neighbours", "bi,pt,position,al,length,lo"]
+def word_lists(rng: np.random.Generator, n: int) -> list[dict[str, object]]:
+    """Candidates of few different words, in units of none, one or two of them, and words that are in no unit."""
+    out = []
+    for _ in range(n):
+        words = rng.choice(["a", "b", "(", "3,5", ")", "Äiti", "x-ray", "’s"], int(rng.integers(0, 12))).tolist()
+        units, at = [], 0
+        while at <= len(words):
+            size = int(rng.integers(0, 3))
+            if rng.random() < 0.8 and at + size <= len(words):
+                units.append({"features": {"LM0": float(rng.normal())}, "tgt": [at, at + size], "src": [0, 1]})
+            at += max(size, 1)
+        out.append({"text": " ".join(words), "score": float(rng.normal()), "features": {}, "units": units})
+    return out
+
+
+WORDS = [*BY_LIST, "word", "frequency", "source_words", "words-basic", "mbr,place,bi,agreement,word"]
+
+
+@pytest.mark.parametrize("what", WORDS)
+def test_lists_of_words(what: str) -> None:
+    rng = np.random.default_rng(len(what))
+    for n in (1, 2, 10, 12):
+        given = word_lists(rng, n)
+        raw = one_list(given, source="a Äiti 3,5 b")
+        if not raw.n_occurrences:
+            continue
+        maker = FeatureMaker()
+        made, plan = maker.learn(raw, maker.plan(what, min_count=1), posterior=Posterior(scale=1.5))
+        for seed in range(3):
+            reranker = Reranker(random_model(made, raw, plan, seed))
+            found = reranker._few.scores(few_of_list(raw))
+            assert np.array_equal(found, reranker._by_engine(given, "a Äiti 3,5 b"))
+            assert np.array_equal(reranker.scores(given, source="a Äiti 3,5 b"), found)
+
+
+CHECKED = [
+    *BY_LIST,
+    "words-basic",
+    *BY_UNIT,
+    "large",
+    "sparse",
+    "g13",
+    "emr13",
+    "large+sparse+neighbours",
+    "bi,pt,position,al,length,lo",
+]
 
 
 @pytest.mark.parametrize("what", CHECKED)
@@ -81,7 +128,7 @@ def test_scores_are_the_engines_to_the_bit(data_stores: Path, what: str) -> None
     assert len(set(wanted.tolist())) > 20
 
 
-@pytest.mark.parametrize("what", CHECKED)
+@pytest.mark.parametrize("what", [what for what in CHECKED if what not in WORDS])
 @pytest.mark.parametrize("hash_bits", [0, 3])
 def test_strange_units(what: str, hash_bits: int) -> None:
     raw = one_list(STRANGE, source=SOURCE)
@@ -109,8 +156,15 @@ def test_they_read_what_the_engine_says(name: str) -> None:
     assert BY_UNIT[name].of == ("pair" if TEMPLATES[name].kind == "static" else "place")
 
 
+@pytest.mark.parametrize("name", BY_LIST)
+def test_they_read_what_the_engine_says_of_lists(name: str) -> None:
+    assert BY_LIST[name].reads == TEMPLATES[name].reads
+    assert {"occurrence": "occurrences", "hypothesis": "hypotheses"}[BY_LIST[name].of] == TEMPLATES[name].rows_are
+
+
 def test_the_default_sets_for_phrases_are_complete() -> None:
     given_files = {"phrase_count", "lexical_weight"}
+    assert set(SETS["words-basic"]) <= {*BY_UNIT, *BY_LIST}
     for name in ("sparse", "sparse-static", "large", "neighbours", "g13", "e12", "emr13"):
         assert set(SETS[name]) - given_files <= set(BY_UNIT)
 

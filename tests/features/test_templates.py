@@ -14,7 +14,18 @@ from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat.boosting.first_gradient import first_gradient
 from boostfeat.core.errors import InputError
-from boostfeat.features import SETS, TEMPLATES, FeaturePlan, Resources, Sparse, feature_groups, feature_kinds, featurize, template
+from boostfeat.features import (
+    SETS,
+    TEMPLATES,
+    Clusters,
+    FeaturePlan,
+    Resources,
+    Sparse,
+    feature_groups,
+    feature_kinds,
+    featurize,
+    template,
+)
 from boostfeat.features.clusters import learn_clusters, read_clusters
 from boostfeat.features.lexicon import learn_lexicon, phrase_weight
 from boostfeat.features.phrase_table import read_phrase_counts
@@ -23,6 +34,7 @@ from boostfeat.formats import read_all
 from boostfeat.lists.build import Builder, HypRecord, ReadOptions, UnitRecord, attach
 from boostfeat.lists.nbest import NBest, SparseRows, strings
 from boostfeat.lists.words import tokenise
+from boostfeat.rerank.reranker import one_list
 
 SOURCE = ["se on iso talo .", "talo 7 !"]
 
@@ -549,7 +561,7 @@ def test_a_list_without_units():
     [
         (
             "largest",
-            "unknown template 'largest': expected one of base, large, sparse, sparse-static, neighbours, consensus, words-basic, words, e12, g13, emr13, length",
+            "unknown template 'largest': expected one of base, large, sparse, sparse-static, classes, neighbours, consensus, words-basic, words, e12, g13, emr13, length",
         ),
         ("length,xx", "unknown template 'xx'"),
     ],
@@ -577,6 +589,23 @@ def test_another_kind_of_json_is_no_vocab(tmp_path):
     (tmp_path / "v.json").write_text('{"boostfeat": "model/1"}')
     with pytest.raises(InputError, match=r"v\.json"):
         FeaturePlan.load(tmp_path / "v.json")
+
+
+def test_a_feature_that_came_with_the_list_is_there_once():
+    """Of the same name and, but for four decimals, the same values; other values are refused."""
+    nbest = build(HYPS)
+    lengths = made(nbest, "length")
+    column = lengths.X[:, lengths.unit_names.index("len.src")]
+    for change, fine in ((4e-5, True), (1e-2, False)):
+        x = np.column_stack([nbest.units.x, column + change])
+        own = replace(nbest, units=replace(nbest.units, x=x), unit_names=(*nbest.unit_names, "len.src"))
+        if fine:
+            again = made(own, "length")
+            assert sorted(again.unit_names) == sorted(lengths.unit_names)
+            np.testing.assert_array_equal(again.X[:, again.unit_names.index("len.src")], x[:, -1])
+        else:
+            with pytest.raises(InputError, match=r"feature 'len\.src': expected a list without it, found it twice"):
+                made(own, "length")
 
 
 def test_other_bad_input():
@@ -651,3 +680,23 @@ def test_plugins_of_the_first_release_import_from_where_they_did():
 
     assert old.template is template
     assert not hasattr(old, "__file__")
+
+
+def test_word_classes_by_hand() -> None:
+    """n-grams, reordering and links of classes; words that no cluster has are of class 0."""
+    units = [
+        {"features": {"lm": -1.0}, "src": (0, 1), "tgt": (0, 2), "align": "0-1"},
+        {"features": {"lm": -1.0}, "src": (1, 2), "tgt": (2, 3), "align": "0-0"},
+    ]
+    raw = one_list([{"text": "the house stands", "features": {}, "units": units}], source="talo seisoo")
+    clusters = Clusters({"talo": "1", "seisoo": "2"}, {"the": "5", "house": "6"})
+    made, _ = featurize(raw, replace(FeaturePlan.of("cb,co,cc", min_count=1), clusters=clusters))
+    found = dict(zip(made.sparse_names.to_pylist(), made.global_sparse.toarray()[0].tolist(), strict=True))
+    assert {name for name in found if name.startswith("cb:")} == {
+        *("cb:<s>|5", "cb:5|6", "cb:6|0", "cb:0|</s>"),
+        *("cb:<s>|5|6", "cb:5|6|0", "cb:6|0|</s>"),
+    }
+    assert {name for name in found if name.startswith("cc:")} == {"cc:1|6|-<s>", "cc:1|6|+2", "cc:2|0|-1", "cc:2|0|+</s>"}
+    edges = {"src.first=1", "src.last=1", "tgt.first=5", "tgt.last=6", "src.first=2", "src.last=2", "tgt.first=0", "tgt.last=0"}
+    assert {name for name in found if name.startswith("co:")} == {f"co:{side}mono|{edge}" for side in "<>" for edge in edges}
+    assert set(found.values()) == {1.0}

@@ -29,6 +29,7 @@ from synthetic import SyntheticOptions, synthetic_nbest
 from toy_systems import random_model, random_ngrams, random_pairs, write_system
 
 from boostfeat import formats
+from boostfeat.core.arrays import F64
 from boostfeat.core.errors import InputError
 from boostfeat.core.feature_table import FeatureTable
 from boostfeat.core.files import read_bytes, read_chunks, read_lines
@@ -64,6 +65,7 @@ from boostfeat.loop.weights import read_start
 from boostfeat.model.carried import pack, unpack
 from boostfeat.model.model import Model
 from boostfeat.report import run
+from boostfeat.rerank.reranker import Reranker
 from boostfeat.rerank.rescore import EdgeScorer, RescoreOptions, rescored_lists
 from boostfeat.tuners.base import Groups
 
@@ -387,6 +389,17 @@ def search_with(path: str) -> list[Derivation]:
     return decoder.with_model(carrying(Model({**decoder.model.weights, **weights}), plan)).decode(SENTENCE).nbest(3)
 
 
+def rerank_with(path: str) -> F64:
+    """Scores of a list under a model that carries a plan: those of the engine, which has to say what is wrong with it."""
+    plan, nbest = FeaturePlan.load(path), toy_decoder()[1]
+    weights = {name: 0.01 * (k % 7 - 3) for k, name in enumerate(sorted(plan.features))}
+    reranker = Reranker(carrying(Model({"LM0": 0.3, **weights}), plan))
+    wanted = reranker._by_engine(nbest, "")
+    found = reranker.scores(nbest)
+    assert np.array_equal(found, wanted), "unit by unit the scores differ from the engine's"
+    return found
+
+
 def good_scores(found: list[Derivation]) -> None:
     assert all(math.isfinite(derivation.score) for derivation in found)
 
@@ -567,6 +580,7 @@ READERS: dict[str, Reader] = {
     ),
     "vocab": Reader(lambda: [json.dumps(VOCAB.to_json()).encode()], FeaturePlan.load, lambda vocab: writable(vocab.to_json()), VALUE),
     "searched-plan": Reader(searched_plan, search_with, good_scores, VALUE),
+    "reranked-plan": Reader(searched_plan, rerank_with, lambda scores: writable(scores.tolist()), VALUE),
     "templates-toml": Reader(text(TEMPLATES_TOML), lambda path: FeaturePlan.of(path, TEMPLATES), name="input.toml"),
     "groups-toml": Reader(text(GROUPS), Groups.load, lambda groups: groups.frozen(("LM0", "TM0_1"))),
     "start": Reader(text(INI, SPARSE, CDEC_WEIGHTS, json.dumps(MODEL)), read_start, good_model, JSON),

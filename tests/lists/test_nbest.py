@@ -514,3 +514,10 @@ def test_one_sentence_is_lists_too() -> None:
     for at in (len(nb), -len(nb) - 1):
         with pytest.raises(IndexError, match=f"sentence {at}: expected one of {len(nb)}"):
             _ = nb[at]
+
+
+def test_blocks_of_sentences_are_runs_of_neighbours() -> None:
+    nb = synthetic_nbest(SyntheticOptions(sentences=7, hyps=3), seed=0)
+    folds = nb.blocks_of_sentences(3)
+    assert [held_out.tolist() for _, held_out in folds] == [[0, 1, 2], [3, 4], [5, 6]]
+    assert all(sorted([*train, *held_out]) == list(range(7)) for train, held_out in folds)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import json
 import shlex
 import sys
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from toy_systems import START, write_known_system
 
 from boostfeat.core.errors import InputError
 from boostfeat.decoder import SearchOptions
@@ -28,32 +28,13 @@ from boostfeat.tuners.adagrad import Adagrad
 from boostfeat.tuners.adaptive import Weights
 from boostfeat.tuners.base import Groups
 from boostfeat.tuners.mira import Mira
-
-WORDS = 12
-# good translations have a high first score and a poor second one; these weights believe the second
-START = Model({"TranslationModel0_0": 0.05, "TranslationModel0_1": 0.6, "LM0": 0.05, "WordPenalty0": -0.1, "Distortion0": 0.3})
+from boostfeat.tuners.relative_margin import RelativeMargin
 
 
 @pytest.fixture(scope="module")
 def system(tmp_path_factory) -> Path:
     """12 source words with 3 translations each, a unigram model, and 12 + 6 sentences; option 0 is what references have."""
-    folder = tmp_path_factory.mktemp("system")
-    rng = np.random.default_rng(3)
-    lines = []
-    for s, o in itertools.product(range(WORDS), range(3)):
-        good, bad = rng.uniform(0.5, 0.9), rng.uniform(0.05, 0.4)
-        scores = (good, bad) if o == 0 else (bad, rng.uniform(0.05, 0.9))
-        lines.append(f"s{s:02d} ||| t{s}{'abc'[o]} ||| {scores[0]:.4f} {scores[1]:.4f} ||| 0-0 ||| 5 5 {1 + o} ||| |||\n")
-    (folder / "pt").write_text("".join(lines))
-    words = [f"t{s}{o}" for s in range(WORDS) for o in "abc"]
-    grams = "".join(f"{-1.5 - 0.01 * k:.2f}\t{w}\n" for k, w in enumerate(["<unk>", "</s>", *words]))
-    (folder / "lm.arpa").write_text(f"\\data\\\nngram 1={len(words) + 3}\n\n\\1-grams:\n-99\t<s>\n{grams}\n\\end\\\n")
-    for name, n in (("dev", 12), ("select", 6)):
-        sentences = rng.integers(0, WORDS, (n, 6))
-        (folder / f"{name}.src").write_text("".join(" ".join(f"s{w:02d}" for w in line) + "\n" for line in sentences))
-        (folder / f"{name}.ref").write_text("".join(" ".join(f"t{w}a" for w in line) + "\n" for line in sentences))
-    START.save(folder / "start.json")
-    return folder
+    return write_known_system(tmp_path_factory.mktemp("system"))
 
 
 @pytest.fixture(scope="module")
@@ -212,14 +193,17 @@ def run_online(decoder, corpora, folder, tuner, *, epochs=2, threads=1, start=ST
 def test_mira_is_the_naive_one(decoder, corpora, tmp_path):
     """Twin of [E12] Algorithm 1 for one epoch: decode, hope and fear by BLEU+1, a PA-I step, the mean of all weights."""
     result = run_online(decoder, corpora, tmp_path / "run", Mira(c=0.05), epochs=1)
-    from boostfeat.metrics.bleu import sentence_bleu
+    from boostfeat.metrics.bleu import corpus_bleu, sentence_bleu, sum_stats
 
     fresh = Fresh(decoder, corpora[0], START)
-    w, seen = fresh.vector(), []
+    w, seen, lines, spread = fresh.vector(), [], {"dev": [], "oracle": [], "prediction": []}, []
     for s in np.random.default_rng([5, 1]).permutation(len(corpora[0].source)):
         nbest, features = fresh.lists(w, np.array([s]))
         scores, gains = features.dense @ w, sentence_bleu(nbest.stats)
         hope, fear = np.argmax(scores + gains), np.argmax(scores - gains)
+        for name, at in (("dev", np.argmax(scores)), ("oracle", hope), ("prediction", fear)):
+            lines[name].append(nbest.stats[at])
+        spread += [scores[hope] - scores.min()] if nbest.n_hyps > 1 else []
         df = features.dense[hope] - features.dense[fear]
         loss = scores[fear] - scores[hope] + gains[hope] - gains[fear]
         if loss > 0 and df @ df > 0:
@@ -229,6 +213,22 @@ def test_mira_is_the_naive_one(decoder, corpora, tmp_path):
     model = Model.load(tmp_path / "run" / "iteration-01" / "model.json")
     np.testing.assert_allclose([model.weights[n] for n in fresh.names], expected, rtol=1e-9)
     assert result.rows[1]["signature"] == model.signature
+    (row,) = model.history  # the curves of [E12] and [EMR13], of real decoding
+    for name, rows in lines.items():
+        assert row[name] == pytest.approx(100 * corpus_bleu(sum_stats(np.array(rows))))
+    assert (row["spread_mean"], row["spread_sd"]) == pytest.approx((np.mean(spread), np.std(spread)))
+
+
+@pytest.mark.parametrize("tuner", [RelativeMargin(shards=2), Adagrad(batch=3, draws=200)], ids=["rm", "adagrad"])
+def test_online_runs_keep_their_curves(decoder, corpora, tmp_path, tuner):
+    """Each epoch has the scores of what it decoded: the oracle of a list is not below its prediction in sum."""
+    history = run_online(decoder, corpora, tmp_path / "run", tuner).model.history
+    assert [row["epoch"] for row in history] == list(range(1, len(history) + 1)) != []
+    for row in history:
+        assert row["oracle"] >= row["prediction"]
+        assert row["spread_mean"] >= 0
+        assert row["spread_sd"] >= 0
+        assert 0 <= row["dev"] <= 100
 
 
 @pytest.mark.parametrize("tuner", [Mira(shards=2), Adagrad(batch=3, draws=200, workers=1)], ids=["mira", "adagrad"])

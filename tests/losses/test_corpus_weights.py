@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from boostfeat.lists.choices import Scorer, best_choice, first_choice
+from boostfeat.lists.store import read_store
 from boostfeat.losses import corpus_weights as gains
-from boostfeat.losses.corpus_weights import context_gains, pair_weights
-from boostfeat.losses.pairs import PairOptions, pairs_for
+from boostfeat.losses.corpus_weights import context_gains, pair_weights, weighed_by_size
+from boostfeat.losses.pairs import PairOptions, pairs_for, split_pairs
 from boostfeat.metrics.metric import metric_of
 
 PAIRS = PairOptions(draws=300, keep=30)
@@ -54,3 +55,15 @@ def test_pair_weights_are_1_where_the_context_has_no_say(dev):
     assert (pair_weights(Scorer(dev), wrong, scores, STRICT) == np.ones(len(wrong))).all()
     none = replace(pairs, better=pairs.better[:0], worse=pairs.worse[:0], delta=pairs.delta[:0])
     assert pair_weights(Scorer(dev), none, scores, STRICT).shape == (0,)
+
+
+def test_pairs_weigh_their_difference_times_the_words_of_the_reference(data_stores):
+    nbest = read_store(data_stores / "dev.nbest")[:20]
+    pairs = pairs_for(nbest, PairOptions(draws=50, keep=5), seed=0)
+    weighed = weighed_by_size(pairs, nbest, metric_of("bleu-sbp", nbest))
+    words = np.array([len(text.split()) for text in nbest.refs.to_pylist()])
+    assert (np.diff(nbest.ref_ptr) == 1).all()
+    expected = pairs.delta * words[np.repeat(np.arange(20), np.diff(pairs.sent_ptr))]
+    assert weighed.weight == pytest.approx(expected, rel=1e-15)
+    halves = split_pairs(weighed, np.array([0, 7, 20]))
+    assert np.array_equal(np.concatenate([half.weight for half in halves]), weighed.weight)

@@ -31,7 +31,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "rerank": {"core", "metrics", "lists", "trees", "model", "formats", "features"},
     "export": {"core", "lists", "trees", "model", "formats", "features", "rerank"},
     "distributed": {"core", "metrics", "lists", "trees", "model", "losses", "tuners", "boosting"},
-    "compare": {"core", "metrics", "lists", "trees", "model", "features", "losses", "tuners", "boosting"},
+    "compare": {"core", "metrics", "lists", "trees", "model", "features", "losses", "tuners", "boosting", "loop"},
     "loop": {
         "core",
         "metrics",

@@ -126,6 +126,20 @@ def test_each_pair_twice_is_half_the_penalty(planted):
     assert weights(a) == pytest.approx(weights(b), rel=1e-5, abs=1e-9)
 
 
+def test_weighted_pairs(planted):
+    """Where the fit ends, the gradient Σ_k w_k σ(-z_k) d_k is the penalty's, l2 s² λ, with weights of mean 1: their unit is gone."""
+    x, pairs, _, _ = planted
+    weight = np.random.default_rng(0).random(len(pairs))
+    a, b = (linear_problem(container(x), replace(pairs, weight=u * weight)).fit(l2=3.0, tol=1e-10) for u in (1.0, 7.5))
+    assert weights(a) == pytest.approx(weights(b), rel=1e-5, abs=1e-9)
+    apart = x[pairs.better] - x[pairs.worse]
+    square = (apart**2).sum(axis=0) / np.maximum((apart != 0).sum(axis=0), 1)
+    pull = (weight / weight.mean() / (1 + np.exp(apart @ weights(a)))) @ apart
+    assert pull / np.sqrt(square) == pytest.approx(3.0 * np.sqrt(square) * weights(a), rel=1e-4, abs=1e-4)
+    same = linear_problem(container(x), replace(pairs, weight=np.full(len(pairs), 2.0))).fit(l2=3.0, tol=1e-10)
+    assert weights(same) == pytest.approx(weights(linear_problem(container(x), pairs).fit(l2=3.0, tol=1e-10)), rel=1e-6)
+
+
 def test_a_feature_that_no_pair_tells_apart_weighs_nothing(planted):
     """All zero, constant, constant in each list, and constant but for the rounding of sums; dense and sparse alike."""
     x, pairs, _, _ = planted
