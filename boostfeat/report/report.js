@@ -297,6 +297,11 @@
       for (const [kind, word] of diff(words(b.text), words(a.text)))
         line.append(kind === "=" ? word : make(kind === "-" ? "del" : "ins", {}, word), " ");
       parts.push(who(`from ${other} to ${ours}`), a.text === b.text ? make("p", { class: "quiet" }, "the same words") : line);
+      if (ours === this.data.ours && other === "decoder" && s.why.length) { // parts that sum to the difference in score
+        const total = s.why.reduce((sum, [, part]) => sum + part, 0);
+        parts.push(who(`why ${ours} and not decoder`, `ahead by ${total.toFixed(3)}`), make("table", { class: "why" }, make("tbody", {},
+          ...s.why.map(([name, part]) => make("tr", {}, make("th", { scope: "row" }, name), make("td", { class: part > 0 ? "up" : "down" }, signed(part, 3)))))));
+      }
       if (this.data.scorers.includes(ours)) {
         const low = "color-mix(in srgb, var(--down) 54%, transparent)", high = "color-mix(in srgb, var(--up) 54%, transparent)";
         parts.push(make("div", { class: "legend" }, "costs more than most", make("i", { style: `background:linear-gradient(90deg, ${low}, transparent, ${high})` }), `adds more, to ${ours}'s score`));

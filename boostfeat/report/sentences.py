@@ -9,9 +9,12 @@ import numpy as np
 
 from ..core.arrays import F64, I64, offsets, unique_rows
 from ..lists.nbest import NBest
+from ..model.explain import Differences
 from ..model.model import hypothesis_table, tree_scores, unit_table
 from .overview import rounded
 from .run import Run, System
+
+REASONS = 8  # features and trees that are named for a choice; the others are summed
 
 
 def sentences(run: Run) -> dict[str, Any]:
@@ -19,7 +22,8 @@ def sentences(run: Run) -> dict[str, Any]:
 
     A sentence's units are a table [source, target, linear parts, tree parts] with a part for every system that has a model (a
     unit that some model scores by its context has several rows); a hypothesis has its units as [row, first word, words] (-1
-    where unknown).
+    where unknown). ``why`` has what features and trees add to our choice over the decoder's, the largest first: they sum to the
+    difference in score.
     """
     nb = run.test
     scorers = [s for s in run.systems if s.model is not None]
@@ -29,6 +33,7 @@ def sentences(run: Run) -> dict[str, Any]:
     part = nb.take_hyps(shown, offsets(counts))  # only what is shown: small
     gains = run.hyp_gains[shown]
     linear, trees, own = _contributions(scorers, part, shown)
+    why = _reasons(run.ours, run.decoder)
     position = {int(h): k for k, h in enumerate(shown)}
     ranks = run.rank[shown]
     out = []
@@ -54,6 +59,7 @@ def sentences(run: Run) -> dict[str, Any]:
                     for h in hyps
                 ],
                 "units": [[*_phrases(part, int(k)), rounded(linear[k], 3), rounded(trees[k], 3)] for k in at.start + rows],
+                "why": why.get(s, []),
                 "chosen": [position[int(h)] - first if h >= 0 else -1 for h in choices[:, s]],
             }
         )
@@ -65,6 +71,20 @@ def sentences(run: Run) -> dict[str, Any]:
         "linear": run.linear.name,
         "sentences": out,
     }
+
+
+def _reasons(system: System, decoder: I64) -> dict[int, list[list[Any]]]:
+    """[name, part] by sentence, of those where the system does not choose what the decoder does."""
+    if system.model is None:
+        return {}
+    found = Differences.of(system.model, system.nbest, system.chosen, decoder)
+    out: dict[int, list[list[Any]]] = {}
+    for k, s in enumerate(found.sentences.tolist()):
+        parts = found.features(k)
+        rest = parts[REASONS:]
+        out[s] = [[name, round(part, 4)] for name, part in parts[:REASONS]]
+        out[s] += [[f"{len(rest)} more", round(sum(part for _, part in rest), 4)]] if rest else []
+    return out
 
 
 def _contributions(scorers: Sequence[System], part: NBest, shown: I64) -> tuple[F64, F64, F64]:

@@ -8,10 +8,11 @@ import numpy as np
 
 from ..core.arrays import F64, I64, owners
 from ..lists.nbest import NBest, take_strings
+from ..model.model import tree_scores
 from ..model.units import UnitSpace
 from ..trees.drawing import leaf_output, leaves_in_order, tree_svg
 from ..trees.tree import Remembered, Table, Tree
-from .run import Run
+from .run import Run, System
 
 N_EXAMPLES = 3
 
@@ -26,8 +27,46 @@ def tree_panels(run: Run) -> list[dict[str, Any]]:
         told = {tree["name"]: tree for tree in s.told["trees"]}
         rng = np.random.default_rng(0)
         cards = [_card(tree, told[tree.name], table, counts, s.nbest, s.model.level, rng) for tree in s.model.trees]
-        panels.append({"system": s.name, "level": s.model.level, "cards": cards})
+        panels.append({"system": s.name, "level": s.model.level, "cards": cards, "known": _known(run, s)})
     return panels
+
+
+def _known(run: Run, system: System) -> dict[str, Any]:
+    """How much of what the trees add is told by sums of features already, and how much with the trees of a global system."""
+    assert system.model is not None
+    added = _added(system)
+    sums = system.nbest.global_features
+    other = next((s for s in run.boosted if s.model is not None and s.model.level == "global" != system.model.level), None)
+    out: dict[str, Any] = {"sums": told_share(system.nbest.hyp_ptr, added, sums)}
+    if other is not None:
+        out |= {"other": other.name, "both": told_share(system.nbest.hyp_ptr, added, np.column_stack([sums, _added(other)]))}
+    return out
+
+
+def _added(system: System) -> F64:
+    """[H] what the trees of a system add to the score."""
+    assert system.model is not None
+    space = UnitSpace.of(system.nbest, system.model.level)
+    return space.sum(tree_scores(system.model.trees, space.table))
+
+
+def told_share(hyp_ptr: I64, values: F64, columns: F64) -> float:
+    """R² within lists of values [H] on columns [H, D]: 1 where a linear function of the columns ranks as the values do."""
+    lists, n = owners(hyp_ptr), np.maximum(np.diff(hyp_ptr), 1)
+
+    def centred(x: F64) -> F64:
+        return x - (np.bincount(lists, x, minlength=len(n)) / n)[lists]
+
+    y, x = centred(values), np.empty(columns.shape)
+    for k, column in enumerate(columns.T):
+        x[:, k] = centred(column)
+    if not (total := float(y @ y)):
+        return 1.0
+    spread = np.sqrt(np.einsum("hd,hd->d", x, x))
+    x = x[:, spread > 0] / spread[spread > 0]
+    weights = np.linalg.lstsq(x.T @ x, x.T @ y, rcond=1e-10)[0]
+    rest = y - x @ weights
+    return 1 - float(rest @ rest) / total
 
 
 def _card(

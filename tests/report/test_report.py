@@ -34,6 +34,7 @@ from boostfeat.report.features import response_curves, used_together
 from boostfeat.report.overview import bucket_of
 from boostfeat.report.page import packed, render, script_json
 from boostfeat.report.run import sha256
+from boostfeat.report.trees import told_share
 from boostfeat.trees.growing import TreeOptions
 from boostfeat.trees.tree import Tree
 
@@ -282,6 +283,34 @@ def test_sentences_agree_with_the_models(run_folder, data):
     check_sentences(run, found)
     oracle = [s["hyps"][s["chosen"][-1]]["gain"] for s in found["sentences"]]
     assert oracle == pytest.approx(run.gains(run.oracle), abs=0.051)
+
+
+def test_reasons_add_up_to_the_difference_in_score(run_folder, data):
+    """Over the decoder's choice, of the system that people come for; a sentence where both are one needs none."""
+    run = load_run(run_folder)
+    scores = run.ours.model.decision_function(run.ours.nbest)
+    apart = 0
+    for s, shown in enumerate(data["sentences"]["sentences"]):
+        ours, theirs = int(run.ours.chosen[s]), int(run.decoder[s])
+        if ours == theirs or min(ours, theirs) < 0:
+            assert shown["why"] == []
+            continue
+        apart += 1
+        assert sum(part for _, part in shown["why"]) == pytest.approx(scores[ours] - scores[theirs], abs=1e-3)  # printed parts
+    assert apart > 0
+
+
+def test_what_sums_say_of_trees():
+    """Values that are a linear function of the columns within each list are told whole; noise is not, and lists may shift them."""
+    rng = np.random.default_rng(0)
+    ptr, columns = np.arange(0, 2001, 10), rng.standard_normal((2000, 3))
+    sums = columns @ [1.0, -2.0, 0.5] + np.repeat(rng.standard_normal(200), 10)
+    noise = rng.standard_normal(2000)
+    assert told_share(ptr, sums, columns) == pytest.approx(1.0)
+    assert told_share(ptr, noise, columns) < 0.02
+    assert told_share(ptr, noise, np.column_stack([columns, noise])) == pytest.approx(1.0)
+    assert told_share(ptr, sums, columns[:, :0]) == 0.0
+    assert told_share(ptr, np.zeros(2000), columns) == 1.0
 
 
 def test_a_history_of_one_row_says_what_it_has(data):
