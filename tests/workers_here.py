@@ -8,6 +8,7 @@ from typing import ClassVar
 from boostfeat.core.processes import Jobs, Workers
 
 PATCHED = "boostfeat.compare.runner.Workers"
+DECODED = "boostfeat.compare.decoded.Workers"
 
 
 class WorkersHere(Workers):

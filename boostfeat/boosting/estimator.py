@@ -133,10 +133,20 @@ class SentenceKFold:
     """KFold over sentences: ``split(nbest)`` yields (train, held-out) sentence positions for ``nbest.take``."""
 
     def __init__(self, n_splits: int = 5, *, random_state: int = 0) -> None:
+        if not isinstance(n_splits, int) or n_splits < 2:
+            raise ValueError(f"n_splits: expected a whole number, 2 or more, found {n_splits!r}")
         self.n_splits, self.random_state = n_splits, random_state
 
+    def __repr__(self) -> str:
+        return f"SentenceKFold({self.n_splits}, random_state={self.random_state})"
+
     def split(self, X: NBest, y: Any = None, groups: Any = None) -> Iterator[tuple[I64, I64]]:  # noqa: N803
+        """(train, held-out) positions of each fold."""
+        _check_lists(X)
+        if len(X) < self.n_splits:
+            raise ValueError(f"n_splits: expected at most {len(X)}, a sentence a fold, found {self.n_splits}")
         yield from X.split_sentences(self.n_splits, seed=self.random_state)
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:  # noqa: N803
+        """The number of folds, as scikit-learn asks for it."""
         return self.n_splits

@@ -227,6 +227,11 @@ class _Ticker:
                 self._timer = self._wait()
 
 
+def hide_ticker() -> None:
+    """Make room for what shows progress in its own way."""
+    _Ticker.hide()
+
+
 @contextlib.contextmanager
 def at_work(what: str, *, quiet: bool) -> Iterator[None]:
     """Show on a terminal that a command is at work, from PATIENCE seconds on."""

@@ -13,7 +13,7 @@ import typer
 from ..compare.options import CompareOptions, DecodedFiles
 from ..core.text_table import table
 from ..features.options import ResourceFiles
-from .common import AllowMissing, Store, emit, say
+from .common import AllowMissing, Bar, Store, emit, hide_ticker, say
 from .flags import Given, add
 
 if TYPE_CHECKING:
@@ -193,6 +193,7 @@ class Board:
     def __exit__(self, *error: object) -> None:
         if self._live is not None:
             self._live.stop()
+            Bar.shown -= 1
 
     def report(self, note: str) -> None:
         name, colon, text = note.partition(": ")
@@ -222,7 +223,9 @@ class Board:
         for name in sorted(self._rows, key=lambda name: name == ""):
             drawn.add_row(name, *self._rows[name])
         if self._live is None:
+            hide_ticker()
             self._live = Live(console=Console(stderr=True), transient=True, refresh_per_second=4)
+            Bar.shown += 1  # what else shows that a command is at work stays away
             self._live.start()
         self._live.update(drawn)
 

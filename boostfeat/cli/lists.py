@@ -105,8 +105,9 @@ def import_(
 ) -> None:
     """Read n-best lists or search graphs of any decoder into a store.
 
-    Several FILEs are one corpus: lists of the same sentence are accumulated and duplicates removed. A quality column (of text,
-    TSV with a header, JSON, or COMET's --to_json) is there for --gain and --metric; lists that have one need no references.
+    Several FILEs, or those of a folder, are one corpus: parts of one list where their sentences follow each other, else lists of
+    the same sentence are accumulated and duplicates removed. A quality column (of text, TSV with a header, JSON, or COMET's
+    --to_json) is there for --gain and --metric; lists that have one need no references.
 
     Features have the decoder's names. Lists of neural decoders also get what their tools print beside features: the decoder's
     score (DecoderScore), and counts of Words and Pieces. A word has, of each model, the sum (NAME), NAME.min, NAME.first and

@@ -280,9 +280,9 @@ def _train_all(
         report(_trained(system, state, options.metric))
 
     for system in systems:
+        watch(system.name, 0, 0, None)
         if "chosen" in states[system.name]:
             report(f"{system.name}: finished already")
-            watch(system.name, 0, 0, None)
         else:
             plans[system.name] = training(system)
     workers.run(Schedule(plans, workers.size, watch), report=report)
@@ -304,7 +304,7 @@ def _training(
     """The plan that trains a system: its features, its search, its further runs. Gives what is kept of it."""
     lists: dict[str, str] = {}
     for which in ("dev", "select"):
-        (lists[which],) = yield [_featurized(folder, system.feature_set, which, inputs, options)]
+        lists[which] = yield from _featurized(folder, system.feature_set, which, inputs, options)
     dev = read_store(lists["dev"])
     if system.method == "decoder":
         features = len(dev.global_names) + len(dev.sparse_names)
@@ -356,10 +356,15 @@ def _tasks(plan: Plan, task_of: Callable[[Fit], FitTask]) -> Generator[list[FitT
         answer = yield [task_of(fit) for fit in fits]
 
 
-def _featurized(folder: Folder, feature_set: str, which: str, inputs: Any, options: CompareOptions) -> FeatureTask:
+def _featurized(
+    folder: Folder, feature_set: str, which: str, inputs: Any, options: CompareOptions
+) -> Generator[list[FeatureTask], list[Any], str]:
+    """The path of a list with a set of features, which is made where it is not there yet."""
     path = folder.list_of(feature_set, which, inputs)
-    made_from = folder.made_from(feature_set, which, inputs, options)
-    return FeatureTask(feature_set, which, inputs[which]["path"], path, made_from, options, folder.files)
+    if feature_set != "base":
+        made_from = folder.made_from(feature_set, which, inputs, options)
+        yield [FeatureTask(feature_set, which, inputs[which]["path"], path, made_from, options, folder.files)]
+    return path
 
 
 def active_features(model: Model, nbest: NBest) -> dict[str, int]:
@@ -399,7 +404,7 @@ def _score_all(
     def scoring(system: System) -> AnyPlan:
         lists = {}
         for which in inputs:
-            (lists[which],) = yield [_featurized(folder, system.feature_set, which, inputs, options)]
+            lists[which] = yield from _featurized(folder, system.feature_set, which, inputs, options)
         models = [str(folder.path / m) for m in states[system.name]["models"]]
         found = yield [
             ScoreTask(system, which, inputs[which]["path"], lists[which], models, options, inputs[which]["hypotheses"])

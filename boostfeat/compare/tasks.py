@@ -85,8 +85,6 @@ class FeatureTask:
         return Path(self.path).with_suffix(".json")
 
     def known(self) -> str | None:
-        if self.feature_set == "base":
-            return self.path
         return self.path if Path(self.path).exists() and read_json(self.mark) == self.made_from else None
 
     def job(self, name: str, threads: int) -> Job:
@@ -163,11 +161,15 @@ class FitTask:
     def known(self) -> Fitted | None:
         return self.kept.find(self.made_from)
 
-    def job(self, name: str, threads: int) -> Job:
+    def _linear(self) -> Fitted | None:
+        """The linear model that MBR scales, where it is there already."""
         of = self.fit.linear
-        linear = self.kept.find(fit_made_from(of, self.lists_from, self.options)) if of else None
+        return self.kept.find(fit_made_from(of, self.lists_from, self.options)) if of else None
+
+    def job(self, name: str, threads: int) -> Job:
+        linear = self._linear()
         how = FitOptions(**{**vars(self.options), "threads": threads})
-        model = linear.model.to_json() if linear else None
+        model = (linear.model.to_json(), linear.seconds) if linear else None
         return Job(self.key, name, fit_in_worker, (self.fit, dict(self.lists), how, model))
 
     def finish(self, result: Any, peak_mb: float) -> Fitted:
@@ -178,12 +180,12 @@ class FitTask:
 
 
 def fit_in_worker(
-    fit: Fit, lists: Mapping[str, str], options: FitOptions, linear: Mapping[str, Any] | None, *, report: Report
+    fit: Fit, lists: Mapping[str, str], options: FitOptions, linear: tuple[Mapping[str, Any], float] | None, *, report: Report
 ) -> tuple[dict[str, Any], float, float]:
-    """(model as JSON, select, seconds) of a fit; ``linear`` is the linear model that MBR scales, where it is there."""
-    start = Model.from_json(linear, "linear") if linear is not None else None
+    """(model as JSON, select, seconds) of a fit; ``linear`` is what MBR scales, and the seconds it took, where it is there."""
+    start = Model.from_json(linear[0], "linear") if linear else None
     fitted = fitted_here(fit, _opened(lists["dev"]), _scorer(lists["select"]), options, start)
-    return fitted.model.to_json(), fitted.select, fitted.seconds
+    return fitted.model.to_json(), fitted.select, fitted.seconds + (linear[1] if linear else 0.0)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -58,8 +58,13 @@ class Option:
         """What is wrong with a value: "expected ..., found ..."; None if nothing is."""
         if isinstance(value, str) and self.words:
             return None if value in self.words else f"expected {self.expected}, found {value!r}"
+        numbers = {"int", "float"} & {kind.strip() for kind in self.kind.split("|")}
+        if isinstance(value, str) and numbers:
+            return f"expected {self.expected}, found {value!r}"
         if value is None or isinstance(value, bool | str | tuple):
             return None
+        if numbers == {"int"} and isfinite(value) and value % 1:
+            return f"expected a whole number, found {value}"
         if value == inf and self.most != inf:
             return "expected a finite number, found inf"
         fine = (isfinite(value) or (self.most == inf and value == inf)) and not (

@@ -256,6 +256,10 @@ def featurize(
     not carry are left out, and ``left_out`` gets a line for each. With ``present``, the list is to be scored and forgotten: it
     has those sparse features of a frozen vocab that occur, in their order, and no record of how they were made.
     """
+    needed = {"nbest": (nbest, NBest, "read_store(path)"), "vocab": (vocab, FeaturePlan, "FeaturePlan.of(names)")}
+    for name, (value, kind, fix) in needed.items():
+        if not isinstance(value, kind):
+            raise TypeError(f"{name}: expected a {kind.__name__}, found {type(value).__name__}; {fix} gives one")
     resources = resources or Resources()
     if vocab.posterior is not None:
         resources = replace(resources, posterior=vocab.posterior)

@@ -113,7 +113,11 @@ class FeaturePlan:
 
     # -- the file ----------------------------------------------------------------------------------------------------
 
+    def __repr__(self) -> str:
+        return f"FeaturePlan({', '.join(entry.name for entry in self.entries) or 'no templates'})"
+
     def to_json(self) -> dict[str, Any]:
+        """What a .vocab.json holds."""
         clusters = self.clusters or Clusters()
         return {
             "boostfeat": f"vocab/{VERSION}",
@@ -140,6 +144,7 @@ class FeaturePlan:
 
     @classmethod
     def load(cls, path: str | Path) -> FeaturePlan:
+        """Read a .vocab.json, what a list taught."""
         text = decode(b"".join(read_chunks(path)), str(path))
         try:
             obj = parse_json(text, parse_constant=no_constant, parse_float=finite)
@@ -175,6 +180,7 @@ class FeaturePlan:
             raise _no_plan(where, found) from None
 
     def with_entry(self, entry: Entry) -> FeaturePlan:
+        """The plan with this template in place of its own of that name."""
         return replace(self, entries=tuple(entry if e.name == entry.name else e for e in self.entries))
 
 

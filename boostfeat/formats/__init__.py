@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 from codecs import BOM_UTF8
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import IO
@@ -17,7 +18,7 @@ from ..core.errors import FormatError, clip, unknown_name
 from ..core.files import read_head
 from ..lists.agreement import check_agreement
 from ..lists.build import ReadOptions
-from ..lists.merging import merge
+from ..lists.merging import merge, stack
 from ..lists.nbest import NBest
 from ..lists.precision import with_precision
 
@@ -104,7 +105,12 @@ def read(path: str | Path, options: ReadOptions, *, format: str = "auto") -> NBe
 
 
 def read_all(paths: Sequence[str | Path], options: ReadOptions, *, format: str = "auto") -> NBest:
-    """Several files of one corpus: lists of the same sentence are accumulated, duplicates removed."""
+    """Several files of one corpus; a folder stands for its files in the order of their names.
+
+    Files whose sentences follow each other are parts of one list. Else lists of the same sentence are accumulated, duplicates
+    removed.
+    """
+    paths = [part for path in paths for part in _files(path)]
     if len(paths) > 1 and all((detect(path) if format == "auto" else format) in COUNTED for path in paths):
         return _read_counted(paths, options, format=format)
     lists = [read(path, options, format=format) for path in paths]
@@ -112,7 +118,18 @@ def read_all(paths: Sequence[str | Path], options: ReadOptions, *, format: str =
         return lists[0]
     for line in check_agreement(dict(zip(map(str, paths), lists, strict=True)), allow_missing=True):
         options.warn(f"warning: {line}")
-    return merge(lists)
+    follow = all(a.ids[-1] < b.ids[0] for a, b in pairwise(lists) if len(a) and len(b)) and all(map(len, lists))
+    return stack(lists) if follow else merge(lists)
+
+
+def _files(path: str | Path) -> list[str | Path]:
+    """The files of a folder, unless it is a list itself; any other path as it is."""
+    if not Path(path).is_dir() or reader_module("espnet").is_folder(path):
+        return [path]
+    found: list[str | Path] = sorted(p for p in Path(path).iterdir() if p.is_file() and not p.name.startswith("."))
+    if not found:
+        raise FormatError(str(path), expected="a folder of n-best lists", found="no files in it", fix="name the lists")
+    return found
 
 
 def _read_counted(paths: Sequence[str | Path], options: ReadOptions, *, format: str) -> NBest:

@@ -110,6 +110,8 @@ class Builder:
         self._unit_counts = array("q")
         self._unit_idx, self._src_start, self._tgt_start = array("i"), array("i"), array("i")
         self._unit_of: dict[tuple[object, ...], int] = {}
+        # units of this sentence as readers gave them, by identity (which is theirs as long as they are kept) and target phrase
+        self._near: dict[tuple[int, str], tuple[UnitRecord, int]] = {}
         self._unit_rows = Triples()
         self._unit_text: tuple[list[str], list[str], list[str]] = ([], [], [])
         self._unit_len: tuple[array[int], array[int]] = (array("i"), array("i"))
@@ -155,6 +157,7 @@ class Builder:
             check_order(sent, self._ids[-1] if self._ids else self.first_id, where)
             self._ids.append(sent)
             self._hyp_counts.append(0)
+            self._near.clear()
 
     def _add_text(self, text: str, score: float) -> None:
         self._hyp_counts[-1] += 1
@@ -179,9 +182,12 @@ class Builder:
                 found=f"{unit.src[0]}-{unit.src[1] - 1}",
                 fix="give the source that was decoded",
             )
+        tgt = " ".join(target[unit.tgt[0] : unit.tgt[1]]) if unit.tgt_text is None and unit.tgt else unit.tgt_text or ""
+        if unit.features and (near := self._near.get((id(unit), tgt))):
+            return near[1]
         src = " ".join(source[slice(*unit.src)]) if unit.src_text is None and unit.src else unit.src_text or ""
-        tgt = " ".join(target[slice(*unit.tgt)]) if unit.tgt_text is None and unit.tgt else unit.tgt_text or ""
-        src_len, tgt_len = (span[1] - span[0] if span else -1 for span in (unit.src, unit.tgt))
+        src_len = unit.src[1] - unit.src[0] if unit.src else -1
+        tgt_len = unit.tgt[1] - unit.tgt[0] if unit.tgt else -1
         key = (src, tgt, unit.align, src_len, tgt_len, *unit.features.items())
         u = self._unit_of.setdefault(key, len(self._unit_of))
         if u == len(self._unit_score):
@@ -191,6 +197,8 @@ class Builder:
             self._unit_len[1].append(tgt_len)
             self._unit_score.append(unit.score)
             self._unit_rows.add(self._indices(unit.features), unit.features.values())
+        if unit.features:
+            self._near[id(unit), tgt] = (unit, u)
         return u
 
     def _indices(self, features: Mapping[str, float]) -> array[int]:

@@ -382,7 +382,12 @@ class NBest:
         )
         return picked.compact()
 
-    def __getitem__(self, sentences: slice) -> NBest:
+    def __getitem__(self, sentences: int | slice | Array) -> NBest:
+        """The lists of these sentences; of a single one, too, it is n-best lists of a corpus."""
+        if isinstance(sentences, int | np.integer):
+            if not -len(self) <= sentences < len(self):
+                raise IndexError(f"sentence {sentences}: expected one of {len(self)}, counted from 0; ids are in NBest.ids")
+            sentences = np.array([sentences])
         return self.take(sentences)
 
     def take_hyps(self, hyps: I64, hyp_ptr: I64, sentences: I64 | None = None) -> NBest:

@@ -59,10 +59,10 @@ def _moving_margins(better, worse, weight, scores, direction, z, dz, moving, res
 
 
 @kernel
-def _exp_minus_abs(margin, out):  # type: ignore[no-untyped-def]
-    """OUT out = exp(-|margin|)."""
-    for k in range(len(margin)):
-        out[k] = np.exp(-abs(margin[k]))
+def _exp(x):  # type: ignore[no-untyped-def]
+    """INOUT x: exp(x), to the last bit as models were learnt with it."""
+    for k in range(len(x)):
+        x[k] = np.exp(x[k])
 
 
 @kernel
@@ -176,8 +176,11 @@ class PairwiseLogLoss:
         z, dz, weight = z[:n], dz[:n], weight[:n]  # a tree that tells few hypotheses apart moves few pairs
         rest, resting = rest[:others], resting[:others]
         margin, e = np.empty((2, n))
-        still = np.empty(others)
-        _exp_minus_abs(rest, still)
+        still = -np.abs(rest)
+        if self._plain:
+            _exp(still)
+        else:
+            exp_nonpositive(still)
         blocks = list(
             zip([moving for moving, _ in cuts], self._losses(rest, still, resting, [own for _, own in cuts]), strict=True)
         )

@@ -73,6 +73,10 @@ class Model:
         digest = hashlib.sha256(json.dumps(computed).encode()).hexdigest()[:12]
         return f"boostfeat|level:{self.level}|weights:{len(self.weights)}|trees:{len(self.trees)}|sha256:{digest}"
 
+    def __repr__(self) -> str:
+        carried = "" if self.plan is None else ", carries its features"
+        return f"Model({self.level}, {len(self.weights):,} weights, {len(self.trees):,} trees{carried})"
+
     # -- scoring -----------------------------------------------------------------------------------------------------
 
     def decision_function(self, nbest: NBest) -> F64:
@@ -137,6 +141,7 @@ class Model:
     # -- the file ----------------------------------------------------------------------------------------------------
 
     def to_json(self) -> dict[str, Any]:
+        """What a model file holds."""
         return {
             "boostfeat": "model/1" if self.plan is None else f"model/{VERSION}",
             "signature": self.signature,
@@ -210,6 +215,7 @@ class Model:
 
     @classmethod
     def load(cls, path: str | Path, *, allow_edited: bool = False) -> Model:
+        """Read a model file. One whose content is not what it was written with is refused, unless ``allow_edited``."""
         text = decode(b"".join(read_chunks(path)), str(path))
         try:
             obj = parse_json(text, parse_constant=no_constant, object_pairs_hook=_no_repeats)

@@ -155,6 +155,10 @@ class Tree:
     def n_leaves(self) -> int:
         return len(self.leaves)
 
+    def __repr__(self) -> str:
+        over = ", ".join(sorted(self.features())) or "nothing"
+        return f"Tree({self.name!r}, {self.n_leaves} leaves over {over}, weight {self.weight:.4g})"
+
     def features(self) -> set[str]:
         """The names of all features the tree looks at."""
         tests = {f for f, child in zip(self.feature, self.left, strict=True) if child >= 0}

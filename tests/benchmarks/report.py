@@ -182,11 +182,11 @@ def bench_c(b: Bench) -> Iterator[Ratio]:
 
 
 def bench_sparse(b: Bench) -> Iterator[Ratio]:
-    from sparse import commands, lists
+    from sparse import commands, dev_list
 
     if not b.real or b.quick:
         return
-    found = commands(*lists(b.folder), b.folder)
+    found = commands(dev_list(b.folder), b.folder)
     whole, one = found["induce"], found["one fit"]
     apart = found["induce --templates none"]["cpu"] + found["featurize"]["cpu"]
     note = f"{whole['peak']:.0f} MB; one fit {one['peak']:.0f} MB"

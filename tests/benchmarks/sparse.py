@@ -10,36 +10,35 @@ from harness import REAL, fi_en, in_process, report
 
 MOST_FITS, MOST_PLAIN, MOST_MB = 3, 2, 1500
 RUNS = {
-    "induce": "induce {dev} --select {select} --templates sparse -o {folder}/whole.json",
-    "one fit": "induce {dev} --select {select} --templates sparse --rule best --set sparse_l2=1000 -o {folder}/one.json",
-    "induce --templates none": "induce {dev} --select {select} --templates none -o {folder}/plain.json",
+    "induce": "induce {dev} --templates sparse -o {folder}/whole.json",
+    "one fit": "induce {dev} --templates sparse --rule best --set sparse_l2=1000 -o {folder}/one.json",
+    "induce --templates none": "induce {dev} --templates none -o {folder}/plain.json",
     "featurize": "featurize {dev} --templates sparse -o {folder}/sparse.nbest --force",
 }
 
 
-def commands(dev: Path, select: Path, folder: Path) -> dict[str, dict[str, float]]:
+def commands(dev: Path, folder: Path) -> dict[str, dict[str, float]]:
     """CPU seconds and peak memory of each run, one after the other, each in a process of its own."""
     found = {}
     for name, line in RUNS.items():
-        words = line.format(dev=dev, select=select, folder=folder).split()
+        words = line.format(dev=dev, folder=folder).split()
         found[name] = in_process(
             f"from boostfeat.cli import app\napp({[*words, '-q', '--threads', '1']!r}, standalone_mode=False)\n"
         )
     return found
 
 
-def lists(folder: Path, *, sentences: int = 2500) -> tuple[Path, Path]:
-    """Real lists where they are, else generated ones, to learn from and to select by."""
+def dev_list(folder: Path) -> Path:
+    """A real list where there is one, else a generated one."""
     if (REAL / "fi-en").is_dir():
-        return fi_en(folder), fi_en(folder, "devselect")
-    for name, n in (("dev", sentences), ("select", sentences // 2)):
-        generate(folder / f"{name}.nbest", Sizes(sentences=n))
-    return folder / "dev.nbest", folder / "select.nbest"
+        return fi_en(folder)
+    generate(folder / "dev.nbest", Sizes(sentences=2500))
+    return folder / "dev.nbest"
 
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        found = commands(*lists(Path(folder)), Path(folder))
+        found = commands(dev_list(Path(folder)), Path(folder))
     for name, run in found.items():
         report(name, f"{run['cpu']:.1f} s, {run['peak']:.0f} MB", "-")
     whole, one = found["induce"], found["one fit"]

@@ -16,7 +16,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import estimator_checks as checks
 from synthetic import SyntheticOptions, synthetic_nbest
 
-from boostfeat import BoostReranker, read_store, write_store
+from boostfeat import BoostReranker, FeaturePlan, InputError, Tree, featurize, read_store, write_store
 from boostfeat.boosting.estimator import SentenceKFold
 from boostfeat.boosting.options import RECIPES, recipe
 from boostfeat.tuners import TUNERS, tuner_class
@@ -151,3 +151,39 @@ def test_folds_over_sentences(dev):
     train, held = folds[0]
     reranker = BoostReranker("fast", n_rounds=1, min_occurrences=20, n_draws=500).fit(dev.take(train))
     assert 0 < reranker.score(dev.take(held)) < 100
+
+
+@pytest.mark.parametrize("n_splits", [1, 0, "a", 2.5])
+def test_folds_that_are_none(n_splits, dev):
+    with pytest.raises(ValueError, match="n_splits: expected a whole number, 2 or more"):
+        SentenceKFold(n_splits)
+    with pytest.raises(ValueError, match=f"n_splits: expected at most {len(dev)}"):
+        list(SentenceKFold(len(dev) + 1).split(dev))
+    with pytest.raises(TypeError, match="X: expected n-best lists"):
+        list(SentenceKFold(2).split([1, 2]))
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [({"rounds": "a"}, "rounds: expected 0 or more, found 'a'"), ({"max_leaves": 3.5}, "max_leaves: expected a whole number")],
+)
+def test_numbers_of_another_kind_are_refused(params, message, dev):
+    with pytest.raises(InputError, match=message):
+        BoostReranker(**params).fit(dev)
+
+
+def test_what_a_person_types_shows_itself_in_a_line(fitted, dev):
+    """A model of thousands of numbers, its trees and plans are told by their sizes."""
+    model = fitted.model_
+    assert repr(model) == f"Model(local, {len(model.weights)} weights, {len(model.trees)} trees)"
+    assert repr(replace(model, plan={})) == repr(model)[:-1] + ", carries its features)"
+    tree = Tree.from_json({"name": "t", "weight": 0.5, "leaf": "constant", "nodes": [{"value": 1.0}]}, "here")
+    assert repr(tree) == "Tree('t', 1 leaves over nothing, weight 0.5)"
+    assert repr(FeaturePlan.of("length,size")) == "FeaturePlan(length, size)"
+    assert repr(SentenceKFold(3)) == "SentenceKFold(3, random_state=0)"
+    for wrong, message in (
+        ((dev, "large"), "vocab: expected a FeaturePlan, found str"),
+        (("dev", None), "nbest: expected a NBest"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            featurize(*wrong)

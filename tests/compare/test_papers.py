@@ -13,7 +13,7 @@ from boostfeat.boosting.boost import boost
 from boostfeat.boosting.options import recipe
 from boostfeat.compare import paper_page
 from boostfeat.compare.paper_page import COLUMNS, KINDS, Page, page_text, scores_by_test, write_page
-from boostfeat.compare.papers import PAPERS, Paper, Table, method_of, paper_of, paper_options
+from boostfeat.compare.papers import PAPERS, Paper, Table, bitext_options, method_of, paper_of, paper_options
 from boostfeat.compare.runner import Folder, all_systems
 from boostfeat.compare.systems import FitOptions, fit, parse_systems, stages
 from boostfeat.core.errors import InputError
@@ -130,9 +130,11 @@ SMALL = Paper(
         Table("Curves", "swing", kind="curves"),
         Table("Spread", "below 1", kind="spreads", rows=("RM", "LU/PB")),
         Table("Overlap", "few", kind="overlap", rows=("+PT",)),
-        Table("Rules", "of a word", kind="rules", rows=("+PT",)),
+        Table("Rules", "of a word", kind="rules", rows=("+PT",), differs=("Words differ.",)),
+        Table("Bitext", "is another domain", kind="bitext", rows=("LU/PB", "+PT"), columns=("features",)),
     ),
     ("Everything differs.",),
+    bitext=("+PT",),
 )
 
 
@@ -156,10 +158,12 @@ def page(tmp_path_factory) -> tuple[Path, dict]:
             model = fit(system, dev, lists["select"], {"d": 0.01} if system.method == "rm" else {}, FitOptions(search="none"))
         model.save(folder.named("models", system))
         file = str(folder.named("models", system).relative_to(folder.path))
-        results.append({"name": system.name, "metric": "bleu", "model": file, "feature_set": system.feature_set})
+        active = sum(w != 0 for w in model.weights.values())
+        about = {"feature_set": system.feature_set, "features": active, "trees": 0}
+        results.append({"name": system.name, "metric": "bleu", "model": file, **about})
     config = {"inputs": inputs, "options": {"seed": 0}, "version": "0", "command": "boostfeat replicate small"}
     (folder.path / "config.json").write_text(json.dumps(config))
-    return folder.path, write_page(folder, SMALL, results)
+    return folder.path, write_page(folder, SMALL, results, {"bitext": (folder, results)})
 
 
 def cells_of(page, title: str) -> tuple[list[str], list[list[str]]]:
@@ -206,19 +210,30 @@ def test_curves_are_those_of_the_models_and_are_kept_for_the_report(page):
 def test_overlap_counts_features_tuned_on_both(page):
     header, rows = cells_of(page, "Overlap")
     assert header == ["A", "B", "|A|", "|B|", "|A ∩ B|"]
-    assert [row[:2] for row in rows] == [["select", "dev"], ["test", "dev"]]
+    assert [row[:2] for row in rows] == [[a, b] for a in ("select", "test") for b in ("dev", "bitext")]
     kept = json.loads((page[0] / "systems/tuned-on-test.json").read_text())
-    assert int(rows[1][2]) == len(kept["features"])
+    assert int(rows[2][2]) == len(kept["features"])
     assert all(int(both) <= min(int(a), int(b)) for _, _, a, b, both in rows)
     _, rows = cells_of(page, "Rules")
     assert len(rows) == 3
     assert all(int(tokens) >= 0 and int(rules) >= 0 for _, tokens, _, rules, _ in rows)
 
 
+def test_rows_tuned_on_bitext_stand_below_the_others(page):
+    header, rows = cells_of(page, "Bitext")
+    assert header == ["system", "tuned on", "features"]
+    assert [row[:2] for row in rows] == [["LU/PB", "dev"], ["+PT", "dev"], ["+PT", "bitext"]]
+    assert rows[1][2] == rows[2][2] != "0"  # the same run stands for both here
+    assert "is another domain" in (page[0] / "paper.md").read_text()
+    options = bitext_options(SMALL, paper_options(SMALL, seed=3))
+    assert options.systems == "decoder,pt/adagrad:paper"
+
+
 def test_the_page_and_what_the_report_reads(page, monkeypatch):
     folder, data = page
     text = (folder / "paper.md").read_text()
     assert text == page_text(data, "boostfeat replicate small")
+    assert "- Words differ.\n" in text
     assert "## Settings of all that differ from the paper\n\n- Everything differs.\n" in text
     assert _paper(folder / "paper.json") == data
     monkeypatch.setattr(paper_page, "featurize", None)  # nothing is tuned twice
@@ -229,3 +244,5 @@ def test_the_page_and_what_the_report_reads(page, monkeypatch):
 def test_bad_usage_is_one_line(boostfeat, tmp_path):
     code, out, err = boostfeat("replicate", "x99", "dev", "--select", "s", "--test", "t", "-o", tmp_path / "run")
     assert (code, out, err) == (2, "", "boostfeat: unknown paper 'x99': expected one of ta13, e12, g13, emr13\n")
+    code, _, err = boostfeat("replicate", "e12", "d", "--select", "s", "--test", "t", "--tune-on", "b", "-o", tmp_path / "run")
+    assert (code, err) == (2, "boostfeat: --tune-on: expected the paper g13 with it, found e12; leave it out\n")

@@ -77,6 +77,8 @@ class Other:
         ({"bound": 0.0}, "bound: expected a number above 0, found 0.0"),
         ({"shift": inf}, "shift: expected a finite number, found inf"),
         ({"shift": nan}, "shift: expected a finite number, found nan"),
+        ({"step": "x"}, "step: expected a number above 0 up to 1, found 'x'"),
+        ({"keep": 1.5}, "keep: expected a whole number, found 1.5"),
         ({"kind": "odd"}, "unknown kind 'odd': expected one of plain, fancy"),
     ],
 )

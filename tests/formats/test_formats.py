@@ -604,3 +604,24 @@ def test_a_named_format_gives_way_to_its_richer_form(tmp_path: Path):
     assert formats.read(tmp_path / "cdec", options, format="cdec").n_hyps == CDEC.count("\n")
     with pytest.raises(InputError, match="unknown format 'soup': expected one of auto, jsonl"):
         formats.read(tmp_path / "cdec", options, format="soup")
+
+
+def test_files_of_following_sentences_are_one_list(tmp_path):
+    """As if they were one file: nothing is sorted, duplicates stay. A folder stands for its files."""
+    lines = [f"{sent} ||| t{hyp % 2} ||| a= {hyp % 2} ||| {-hyp % 2}\n" for sent in range(6) for hyp in range(4)]
+    (tmp_path / "whole").write_text("".join(lines))
+    folder = tmp_path / "shards"
+    folder.mkdir()
+    (folder / ".hidden").write_text("no list")
+    for k in range(3):
+        (folder / f"part{k}").write_text("".join(lines[8 * k : 8 * k + 8]))
+    whole = formats.read_all([tmp_path / "whole"], ReadOptions())
+    for paths in ([folder], sorted(folder.glob("part*"))):
+        assert formats.read_all(paths, ReadOptions()).differences(whole) == []
+    again = formats.read_all([folder / "part0", folder], ReadOptions())  # sentences go back: accumulated, duplicates removed
+    assert (len(again), again.n_hyps) == (6, 12)
+
+
+def test_a_folder_without_files_is_refused(tmp_path):
+    with pytest.raises(FormatError, match="expected a folder of n-best lists, found no files in it"):
+        formats.read_all([tmp_path], ReadOptions())

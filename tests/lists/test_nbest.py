@@ -506,6 +506,16 @@ def test_rows_and_columns_of_global_features(nb: NBest, data: st.DataObject) -> 
         np.testing.assert_array_equal(nb.global_column(name), nb.global_features[:, j])
 
 
+def test_one_sentence_is_lists_too() -> None:
+    nb = synthetic_nbest(SyntheticOptions(sentences=4, hyps=3, features=2))
+    for at in (0, len(nb) - 1, -1, np.int64(0)):
+        assert nb[at] == nb.take(np.array([at]))
+    assert [len(one) for one in nb] == [1] * len(nb)
+    for at in (len(nb), -len(nb) - 1):
+        with pytest.raises(IndexError, match=f"sentence {at}: expected one of {len(nb)}"):
+            _ = nb[at]
+
+
 def test_blocks_of_sentences_are_runs_of_neighbours() -> None:
     nb = synthetic_nbest(SyntheticOptions(sentences=7, hyps=3), seed=0)
     folds = nb.blocks_of_sentences(3)

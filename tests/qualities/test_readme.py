@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from workers_here import PATCHED, WorkersHere
+from workers_here import DECODED, PATCHED, WorkersHere
 
 from boostfeat.formats import read, write
 from boostfeat.lists.build import ReadOptions, attach
@@ -93,7 +93,8 @@ def runner(lists: Path) -> Callable[[Path, str], None]:
         capture = pytest.MonkeyPatch()
         try:
             capture.chdir(folder)
-            capture.setattr(PATCHED, WorkersHere)
+            for name in (PATCHED, DECODED):
+                capture.setattr(name, WorkersHere)
             capture.setattr(sys, "argv", [*words, "--threads", "1", *([] if "-q" in words else ["-q"])])
             with (folder / (target or "printed.txt")).open("w", encoding="utf-8") as stream:
                 capture.setattr(sys, "stdout", stream)

@@ -8,15 +8,19 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
-from boostfeat import Reranker
+from boostfeat import Reranker, from_ctranslate2
 from boostfeat.core.errors import InputError
 from boostfeat.features.carried import FeatureMaker, carrying
+from boostfeat.features.resources import Posterior
 from boostfeat.formats.jsonl import write
 from boostfeat.lists.store import read_store
 from boostfeat.model.model import Model
+from boostfeat.rerank.reranker import few_of_list
 from boostfeat.tuners.linear import fit_pro
 
 
@@ -158,3 +162,24 @@ def test_a_program_that_chooses_loads_nothing_heavy(setup, tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == [str(Reranker.load(path).choose(first, source=line["source"]))]
+
+
+def test_lists_of_bridges_are_chosen_from_unit_by_unit():
+    """Tokens with log-probabilities, as ctranslate2 gives them, under templates of words: the engine's scores, without it."""
+    rng = np.random.default_rng(4)
+    vocabulary = ["▁the", "▁a", "▁ho", "use", "s", "▁Äiti", "▁,", "▁12"]
+    results, scores = [], []
+    for _ in range(4):
+        hypotheses = [["▁the", *rng.choice(vocabulary, int(rng.integers(1, 8))).tolist()] for _ in range(10)]
+        results.append(SimpleNamespace(hypotheses=hypotheses, scores=rng.normal(size=10).tolist(), attention=None))
+        scores += [SimpleNamespace(tokens=[], log_probs=rng.normal(size=len(h) + 1).tolist()) for h in hypotheses]
+    lists = from_ctranslate2(results, scores=scores, sources=["x"] * 4)
+    maker = FeatureMaker()
+    made, plan = maker.learn(lists, maker.plan("words-basic", min_count=1), posterior=Posterior(scale=2.0))
+    reranker = Reranker(carrying(Model({name: float(rng.normal()) for name in sorted(made.feature_names)}), plan))
+    wanted = reranker._by_engine(lists, "")
+    for s in range(4):
+        one = lists[s : s + 1]
+        found = reranker._few.scores(few_of_list(one))
+        assert np.array_equal(found, wanted[lists.hyp_ptr[s] : lists.hyp_ptr[s + 1]])
+        assert reranker.choose(one) == int(np.argmax(found))

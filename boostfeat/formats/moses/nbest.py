@@ -27,6 +27,9 @@ Span = tuple[int, int]
 _MARK = re.compile(r"\|([0-9]{1,9})-([0-9]{1,9})\|")
 BLOCK = re.compile(r"\|[0-9]+-[0-9]+,")  # how the scores of a phrase begin in an enriched list
 _SEGMENT = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?=([0-9]{1,9})(?:-([0-9]{1,9}))?")
+MOST_SEEN = 100_000  # tokens that are remembered
+_SEEN: dict[str, tuple[Span, Span, bool]] = {}
+_POINTS: dict[str, tuple[int, int]] = {}
 _POINT = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
 
 
@@ -80,40 +83,59 @@ def _segments(parts: list[str], units: list[UnitRecord], text: str, where: str) 
     segmentation, alignment = (parts[0], parts[1]) if len(parts) == 2 else (parts[0], "") if "=" in parts[0] else ("", parts[0])
     if segmentation:
         units = _parse_segmentation(segmentation, len(split_words(text)), where)
-    points = [_match(_POINT, token, where, "an alignment point like 0-1") for token in split_words(alignment)]
-    return _align(units, [(int(point[1]), int(point[2])) for point in points], where) if units and points else units
+    points = [_POINTS.get(token) or _point(token, where) for token in split_words(alignment)]
+    return _align(units, points, where) if units and points else units
+
+
+def _point(token: str, where: str) -> tuple[int, int]:
+    found = _match(_POINT, token, where, "an alignment point like 0-1")
+    point = int(found[1]), int(found[2])
+    if len(_POINTS) < MOST_SEEN:
+        _POINTS[token] = point
+    return point
 
 
 def _parse_segmentation(field: str, n_words: int, where: str) -> list[UnitRecord]:
-    segments = [_match(_SEGMENT, token, where, "a segment like 0-1=0") for token in split_words(field)]
-    starts = [*(int(segment[3]) for segment in segments), n_words]
+    tokens = split_words(field)
+    segments = [_SEEN.get(token) or _segment(token, where) for token in tokens]
+    starts = [*(tgt[0] for _, tgt, _ in segments), n_words]
     units = []
-    for segment, following in zip(segments, starts[1:], strict=True):
-        src = _span(segment[1], segment[2] or segment[1], segment[0], where)
-        start, end = _span(segment[3], segment[4] or segment[3], segment[0], where)
-        if segment[4] is None and start == following:
-            end = start  # a phrase without words is printed like one with one word, which the next phrase then takes
-        if end > n_words:
-            raise FormatError(
-                where, expected=f"segments of {n_words} words", found=clip(segment[0]), fix="repair or remove this line"
-            )
-        units.append(UnitRecord({}, src=src, tgt=(start, end)))
+    for token, (src, tgt, is_one), following in zip(tokens, segments, starts[1:], strict=True):
+        if is_one and tgt[0] == following:
+            tgt = (following, following)  # a phrase without words is printed like one with one word, which the next one takes
+        if tgt[1] > n_words:
+            raise FormatError(where, expected=f"segments of {n_words} words", found=clip(token), fix="repair or remove this line")
+        units.append(UnitRecord({}, src=src, tgt=tgt))
     return units
+
+
+def _segment(token: str, where: str) -> tuple[Span, Span, bool]:
+    """(source span, target span, whether the second is one number) of ``0-1=0``; lists have the same ones in most lines."""
+    found = _match(_SEGMENT, token, where, "a segment like 0-1=0")
+    src, tgt = (_span(found[k], found[k + 1] or found[k], token, where) for k in (1, 3))
+    if len(_SEEN) < MOST_SEEN:
+        _SEEN[token] = src, tgt, found[4] is None
+    return src, tgt, found[4] is None
 
 
 def _align(units: list[UnitRecord], points: list[tuple[int, int]], where: str) -> list[UnitRecord]:
     """Each unit with the alignment points inside it, counted from its own first words."""
-    unit_at = {t: u for u, unit in enumerate(units) if unit.tgt for t in range(*unit.tgt)}
+    unit_at: dict[int, int] = {}
+    spans = []
+    for u, (_, src, tgt, *_) in enumerate(units):
+        first, last = tgt or (0, 0)
+        unit_at.update((t, u) for t in range(first, last))
+        spans.append((*(src or (0, 0)), first))
     inside: list[list[str]] = [[] for _ in units]
     for s, t in points:
         u = unit_at.get(t, -1)
-        src, tgt = (units[u].src, units[u].tgt) if u >= 0 else (None, None)
-        if src is None or tgt is None or not src[0] <= s < src[1]:
+        start, end, first = spans[u]
+        if u < 0 or not start <= s < end:
             raise FormatError(
                 where, expected="alignment points inside segments", found=f"{s}-{t}", fix="repair or remove this line"
             )
-        inside[u].append(f"{s - src[0]}-{t - tgt[0]}")
-    return [unit._replace(align=" ".join(own)) for unit, own in zip(units, inside, strict=True)]
+        inside[u].append(f"{s - start}-{t - first}")
+    return [UnitRecord(unit.features, unit.src, unit.tgt, align=" ".join(own)) for unit, own in zip(units, inside, strict=True)]
 
 
 def _match(pattern: re.Pattern[str], token: str, where: str, expected: str) -> re.Match[str]:
