@@ -199,3 +199,13 @@ def test_numbers_of_the_papers():
         1.0,
         False,
     )
+
+
+@pytest.mark.parametrize("n_pairs", [0, 1, 200])
+def test_renumbered_pairs_name_the_same_hypotheses(n_pairs):
+    rng = np.random.default_rng(n_pairs)
+    better, worse = rng.integers(0, 90, (2, n_pairs))
+    hyps, own_better, own_worse = Pairs(better, worse, np.ones(n_pairs), np.array([0, n_pairs])).renumbered(100)
+    np.testing.assert_array_equal(hyps, np.unique([better, worse]))
+    np.testing.assert_array_equal(hyps[own_better], better)
+    np.testing.assert_array_equal(hyps[own_worse], worse)
