@@ -1,4 +1,4 @@
-"""TER, chrF, chrF++, WER and CER against sacrebleu and jiwer: CPU time of one core, side by side in one run.
+"""TER, chrF, chrF++, WER and CER against sacrebleu and jiwer, and minimum Bayes risk: CPU time of one core, side by side in one run.
 
 The slow contender gets a sample of the hypotheses, ours all of them: what is compared is the time a hypothesis takes.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import lzma
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
@@ -20,20 +21,40 @@ import sacrebleu
 
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
 from conftest import REAL  # noqa: E402
+from generate import Sizes, generate  # noqa: E402
 from metric_lists import List, columns, each, fi_en, four_refs  # noqa: E402
 
+from boostfeat.lists.mbr import mbr_gains  # noqa: E402
+from boostfeat.lists.store import read_store  # noqa: E402
 from boostfeat.metrics.chrf import chrf_stats  # noqa: E402
 from boostfeat.metrics.edits import edit_stats  # noqa: E402
 from boostfeat.metrics.ter import ter_stats  # noqa: E402
 
 
 def main() -> None:
+    minimum_bayes_risk()
     if (REAL / "fi-en").is_dir():
         against_sacrebleu("fi-en, 1 reference", fi_en(REAL, sentences=300, size=200), every=97)
     against_sacrebleu("four-refs, 4 references", four_refs(sentences=100, size=200), every=37)
     if (REAL / "asr").is_dir():
         with lzma.open(REAL / "asr" / "test_ls_other.json.xz", "rt", encoding="utf-8") as file:
             against_jiwer("asr test_ls_other", [(x["input"], [x["output"]]) for x in json.load(file)], every=10)
+
+
+def minimum_bayes_risk() -> None:
+    """CPU seconds of expected BLEU+1 of all hypotheses, every pair of a list compared, and the goals for them."""
+    with tempfile.TemporaryDirectory() as folder:
+        for n, (sentences, hyps, goal) in enumerate([(20, 20, None), (2000, 100, 5), (200, 1000, 60)]):
+            path = Path(folder, f"{n}.nbest")
+            generate(path, Sizes(sentences=sentences, hyps=hyps, features=4), seed=0)
+            nbest = read_store(path)
+            scores = np.random.default_rng(0).normal(size=nbest.n_hyps)
+            seconds = cpu(partial(mbr_gains, nbest, scores))
+            if goal is not None:  # the first compiles
+                print(
+                    f"mbr, {sentences} x {hyps}: {seconds:.2f} s (goal {goal}: {'ok' if seconds < goal else 'MISSED'})",
+                    flush=True,
+                )
 
 
 def against_sacrebleu(name: str, lists: list[List], *, every: int) -> None:
