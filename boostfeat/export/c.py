@@ -24,6 +24,7 @@ from ..lists.nbest import NBest
 from ..model.model import Model
 from ..trees.tree import Tree
 from . import Check, Context, Exporter
+from .sparse_sum import checked, summed_beside, tell_of_sum
 from .unit_arrays import UnitArrays, pointers
 from .unit_text import NO_TEXTS, TEXT_NUMBER, HashTable, TextFeatures, c_text, text_features, text_names
 from .verify import compare_scores, inputs_of
@@ -34,20 +35,22 @@ FLAGS = ("-std=c99", "-O2", "-fPIC", "-shared", "-ffp-contract=off")
 
 
 def write(model: Model, out: Path, context: Context) -> list[Path]:
-    names, texts = inputs_and_texts(model, context, "c")
+    changed, names, texts = inputs_and_texts(model, context, "c")
+    tell_of_sum(context, model, changed)
     with open_output(out) as stream:
-        text = header(model, context.kinds(names), prefix=context.options.prefix or PREFIX, names=names, texts=texts)
+        prefix = context.options.prefix or PREFIX
+        text = header(changed, context.kinds(names), prefix=prefix, names=names, texts=texts, signature=model.signature)
         stream.write(text.encode("ascii"))
     return [out]
 
 
 def verify(model: Model, written: list[Path], context: Context) -> Check:
     prefix = context.options.prefix or PREFIX
-    names, texts = inputs_and_texts(model, context, "c")
+    changed, names, texts = inputs_and_texts(model, context, "c")
     with tempfile.TemporaryDirectory() as folder:
         library = compiled(read_bytes(written[0]).decode("ascii"), Path(folder), [prefix], with_texts=texts.are_any)
         score = unit_scorer(library, prefix, context.rows, texts.places(names)) if texts.are_any else scorer(library, prefix)
-        return compare_scores(model, context, score, names, tolerance=1e-6)
+        return compare_scores(changed, checked(context, model, changed), score, names, tolerance=1e-6)
 
 
 EXPORTER = Exporter(write, verify, uses=("prefix", "static"))
@@ -63,6 +66,7 @@ def header(
     prefix: str = PREFIX,
     names: tuple[str, ...] | None = None,
     texts: TextFeatures = NO_TEXTS,
+    signature: str | None = None,
 ) -> str:
     """The header's text, ASCII only. ``prefix`` begins every name in it, so that headers of several models coexist."""
     check_prefix(prefix)
@@ -74,7 +78,7 @@ def header(
     trees = [line for m, tree in enumerate(model.trees) for line in _tree(tree, m, slot)]
     static = [all(kinds[name] == "static" for name in tree.features()) for tree in model.trees]
     lines = [
-        *_preamble(model, names),
+        *_preamble(model, names, signature or model.signature),
         *_table("const char *", "feature_name", "name of x[i]", map(_string, names)),
         *_table(
             "const char *",
@@ -105,7 +109,7 @@ _PICK = """
 static inline int $_pick(int test, int left, int right) { return (-test & left) | ((test - 1) & right); }"""
 
 
-def _preamble(model: Model, names: tuple[str, ...]) -> list[str]:
+def _preamble(model: Model, names: tuple[str, ...], signature: str) -> list[str]:
     rows = {
         "local": "x holds the features of a unit (a phrase in context). A hypothesis scores the sum over its units,\n"
         " * plus $_linear of the features that no unit carries.",
@@ -130,7 +134,7 @@ def _preamble(model: Model, names: tuple[str, ...]) -> list[str]:
         "#pragma STDC FP_CONTRACT OFF",
         "#endif",
         "",
-        f"#define $$_SIGNATURE {_string(model.signature)}",
+        f"#define $$_SIGNATURE {_string(signature)}",
         f"#define $$_LEVEL {_string(model.level)}",
         f"#define $$_N_FEATURES {len(names)}",
         f"#define $$_N_TREES {len(model.trees)}",
@@ -353,11 +357,16 @@ def compiler_command() -> list[str]:
     return found[0]
 
 
-def inputs_and_texts(model: Model, context: Context, target: str) -> tuple[tuple[str, ...], TextFeatures]:
-    """The inputs of an export, and what it computes from the texts of units: what the model's templates say it can."""
+def inputs_and_texts(model: Model, context: Context, target: str) -> tuple[Model, tuple[str, ...], TextFeatures]:
+    """What an export has, its inputs, and what it computes from the texts of units: what the model's templates say it can.
+
+    Sparse weights that no text tells are one input, where they are too many.
+    """
     plan = context.plan if model.level == "local" else None
-    names = inputs_of(model, target, text_names(model, plan)[1])
-    return names, text_features(model, plan, names)
+    told = text_names(model, plan)[1]
+    model = summed_beside(model, told)
+    names = inputs_of(model, target, told)
+    return model, names, text_features(model, plan, names)
 
 
 def unit_scorer(library: ctypes.CDLL, prefix: str, nbest: NBest, written: list[int]) -> Callable[[F64, int], F64]:

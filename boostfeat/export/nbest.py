@@ -40,7 +40,7 @@ def _with_columns(model: Model, context: Context) -> tuple[Model, NBest]:
     changed, rows = summed(model, context), context.rows
     if changed is model or not all(map(template_of, rows.sparse_names.to_pylist())):
         return model, augment(rows, model)
-    out = augment(with_sums(rows, model), changed)
+    out = augment(with_sums(rows, model, changed), changed)
     units = replace(out.units, sparse=SparseRows.empty(out.n_units))
     return changed, replace(out, units=units, extra_sparse=SparseRows.empty(out.n_hyps), sparse_names=strings([]))
 

@@ -19,19 +19,21 @@ from ..model.model import Model
 from ..trees.tree import Tree
 from . import Check, Context, Exporter
 from .c import inputs_and_texts
+from .sparse_sum import checked, tell_of_sum
 from .unit_text import NO_TEXTS, PAIR_TEMPLATES, TEXT, TextFeatures
 from .verify import compare_scores, inputs_of
 
 
 def write(model: Model, out: Path, context: Context) -> list[Path]:
-    names, texts = inputs_and_texts(model, context, "python")
+    changed, names, texts = inputs_and_texts(model, context, "python")
+    tell_of_sum(context, model, changed)
     with open_output(out) as stream:
-        stream.write(module_text(model, names, texts).encode("ascii"))
+        stream.write(module_text(changed, names, texts, signature=model.signature).encode("ascii"))
     return [out]
 
 
 def verify(model: Model, written: list[Path], context: Context) -> Check:
-    names, texts = inputs_and_texts(model, context, "python")
+    changed, names, texts = inputs_and_texts(model, context, "python")
     units = _texts_of(context.rows) if texts.are_any else None
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.py"
@@ -44,7 +46,7 @@ def verify(model: Model, written: list[Path], context: Context) -> Check:
             spoilt[:, texts.places(names)] = 1e9
             return score_rows(path, spoilt, units[start : start + len(x)])
 
-        return compare_scores(model, context, score, names, tolerance=1e-6)
+        return compare_scores(changed, checked(context, model, changed), score, names, tolerance=1e-6)
 
 
 def _texts_of(nbest: NBest) -> list[tuple[str, str, str]]:
@@ -54,7 +56,9 @@ def _texts_of(nbest: NBest) -> list[tuple[str, str, str]]:
 EXPORTER = Exporter(write, verify)
 
 
-def module_text(model: Model, names: tuple[str, ...] | None = None, texts: TextFeatures = NO_TEXTS) -> str:
+def module_text(
+    model: Model, names: tuple[str, ...] | None = None, texts: TextFeatures = NO_TEXTS, *, signature: str | None = None
+) -> str:
     """The module's source, ASCII only."""
     names = inputs_of(model, "python") if names is None else names
     rows = {
@@ -65,7 +69,7 @@ def module_text(model: Model, names: tuple[str, ...] | None = None, texts: TextF
     own = {name: weight for name, weight in model.weights.items() if weight != 0 and name not in texts.sparse}
     weights = [(j, own[name]) for j, name in enumerate(names) if name in own]
     data = {
-        "SIGNATURE": model.signature,
+        "SIGNATURE": signature or model.signature,
         "LEVEL": model.level,
         "FEATURES": names,
         "WEIGHTS": tuple(weights),

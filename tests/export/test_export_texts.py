@@ -77,7 +77,7 @@ def test_the_names_that_texts_tell(made: tuple[NBest, Model]) -> None:
     assert {
         t.name for t in TEMPLATES.values() if t.kind == "static" and t.name in FeaturePlan.of("sparse", TEMPLATES).to_json()
     } <= set(PAIR_TEMPLATES)
-    names, texts = c.inputs_and_texts(model, Context(plan=carried(model)), "c")
+    _, names, texts = c.inputs_and_texts(model, Context(plan=carried(model)), "c")
     assert "punct.src" in names  # is an input: C has no tables of punctuation
     assert not any(name.startswith("pt:") and name not in texts.slots for name in names)
 
@@ -132,14 +132,21 @@ def test_names_of_one_hash_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         HashTable.of({"a": 1.0, "b": 1.0}, {})
 
 
+@needs_cc
 @pytest.mark.parametrize("target", ["c", "python"])
-def test_thousands_of_contextual_weights_are_refused_by_name(target: str, made: tuple[NBest, Model], tmp_path: Path) -> None:
-    _, model = made
-    many = replace(model, weights={**model.weights, **{f"bi:a|{k}": 1.0 for k in range(5000)}}, trees=())
-    with pytest.raises(
-        InputError, match=r"expected at most 4,096 input features, found .*, as 'bi:a\|4999'; use --to moses or json"
-    ):
-        export(many, target, tmp_path / "out", Context(plan=carried(model)))
+def test_thousands_of_contextual_weights_are_one_input(target: str, made: tuple[NBest, Model], tmp_path: Path) -> None:
+    """Those of trees too: they are inputs of their own, whose weights are in the sum."""
+    listed, model = made
+    many = replace(model, weights={**model.weights, **{f"bi:a|{k}": 1.0 for k in range(5000)}})
+    said: list[str] = []
+    _, check = export(many, target, tmp_path / "out", Context(listed, plan=carried(model), warn=said.append))
+    assert check is not None
+    assert (check.rows, check.passed) == (listed.n_units, True)
+    assert check.difference < 1e-9
+    assert "sparse.sum" in (tmp_path / "out").read_text()
+    assert many.signature in (tmp_path / "out").read_text()
+    n = sum(name.partition(":")[0] in ("bi", "lo", "cx") for name, weight in many.weights.items() if weight)
+    assert said[0].startswith(f"sparse.sum: an input for the sum of {n:,} weights that a unit's texts do not tell (bi")
 
 
 def test_the_module_of_a_model_without_templates_is_as_it_was() -> None:
