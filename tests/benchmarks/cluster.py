@@ -172,7 +172,9 @@ def main() -> None:
         sent = f"{w['calls']:.1f} | {(w['sent'] + w['received']) / 1e3:.1f} | {w['before'] / 1e3:.0f}" if w else " | | "
         rows.append(f"| {kind} | {cost[kind].wall:.1f} s | {cost[kind].cpu:.1f} s | {sent} |")
     work = max(0.0, plain.cpu - start["plain"].cpu) / sizes.rounds
-    text = "\n".join([*rows, "", paper_curve(work, max(w["calls"] for w in wire.values()), {n: w["idle"] for n, w in wire.items()})])
+    text = "\n".join(
+        [*rows, "", paper_curve(work, max(w["calls"] for w in wire.values()), {n: w["idle"] for n, w in wire.items()})]
+    )
     print(text)
     if sizes.into:
         put_block(sizes.into, "cluster", text)
