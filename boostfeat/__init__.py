@@ -55,7 +55,7 @@ if TYPE_CHECKING:  # what type checkers see of _EXPORTS
     from .rerank.reranker import Reranker as Reranker
     from .trees.tree import Tree as Tree
 
-__version__ = "0.1.0"  # the wheel has it from here; CITATION.cff and examples/changes.md follow, and a test looks
+__version__ = "0.2.0"  # the wheel has it from here; CITATION.cff and examples/changes.md follow, and a test looks
 
 # What the library offers at its top, imported when first used: `boostfeat --help` must not wait for numba or pyarrow.
 _EXPORTS = {

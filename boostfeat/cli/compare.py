@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..compare.options import CompareOptions, DecodedFiles
+from ..core.options import comma_list
 from ..core.text_table import table
 from ..features.options import ResourceFiles
 from .common import AllowMissing, Bar, Store, emit, hide_ticker, say
@@ -151,7 +153,8 @@ def decoded_comparison(
     from ..loop.options import LoopOptions
     from .loop import reference_decoder, start_weights, text_sets
 
-    corpora, test_sets = text_sets(source, texts.ref, select, texts.select_ref, tests, texts.test_ref)
+    ref, select_ref, test_ref = map(_files, (texts.ref, texts.select_ref, texts.test_ref))
+    corpora, test_sets = text_sets(source, ref, select, select_ref, tests, test_ref)
     used: Decoder
     if texts.decoder is not None:
         used, maker = CommandDecoder(texts.decoder, texts.nbest, ini=ini), FeatureMaker(files, seed=options.seed)
@@ -177,6 +180,11 @@ def decoded_comparison(
         except KeyboardInterrupt as error:
             error.args = (f"{output} keeps what is finished; the same command goes on from there",)
             raise
+
+
+def _files(given: Sequence[str] | None) -> list[str]:
+    """Files that were given one by one, or by commas."""
+    return [path for text in given or () for path in ([text] if os.path.exists(text) else comma_list(text))]
 
 
 class Board:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..core.errors import counted
 from ..core.options import comma_list
 from ..decoder.options import SearchOptions
 from ..features.options import TemplateFiles
@@ -140,4 +141,8 @@ def decode(
     names = f"; the values of {search_graph} are named by --names {ini or ','.join(graph_names(decoder.names))}"
     written = ", ".join(path for path in outputs if path != "-")
     wrote = f" -> {written}" if written else ""
-    say(f"{len(sentences):,} sentences, {n_words:,} words{wrote} in {seconds:.1f} s{names if search_graph else ''}", quiet=quiet)
+    say(
+        f"{counted(len(sentences), 'sentence')}, {counted(n_words, 'word')}{wrote} in {seconds:.1f} "
+        f"s{names if search_graph else ''}",
+        quiet=quiet,
+    )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..core.errors import counted
 from ..core.options import same
 from ..core.text_table import table
 from ..features.options import ResourceFiles
@@ -149,7 +150,8 @@ def featurize(
     }
     emit(result, group_table(groups), as_json=as_json)
     say(
-        f"{nbest.n_units:,} -> {out.n_units:,} distinct units, {len(out.global_names)} dense and {len(out.sparse_names):,} "
+        f"{nbest.n_units:,} -> {counted(out.n_units, 'distinct unit')}, {len(out.global_names)} dense and "
+        f"{len(out.sparse_names):,} "
         f"sparse features -> {output} in {seconds:.1f} s" + (f"; learnt: {vocab_out}" if vocab_out else ""),
         quiet=quiet,
     )

@@ -154,7 +154,7 @@ def _parameter(o: Option, taken: set[str]) -> inspect.Parameter:
     kind: Any = str if o.words else number
     names = [o.flag or o.name, *(name for name in o.names[1:] if f"--{_flag(name)}" not in taken)]
     info = typer.Option(
-        *(_switch(name, on=o.default is False) if kind is bool else f"--{_flag(name)}" for name in names),
+        *(_switch(name, on=o.default is False) if kind is bool else _dashed(o, name) for name in names),
         help=titled(o) + (f" [{value}]" if (value := default_text(o)) and kind is not bool else ""),
         hidden=o.rare,
         show_default=False,
@@ -182,6 +182,11 @@ def _switch(name: str, *, on: bool) -> str:
 
 def _switched(o: Option) -> bool | None:
     return o.default if isinstance(o.default, bool) else None
+
+
+def _dashed(o: Option, name: str) -> str:
+    """--NAME; another name of one letter is the short one."""
+    return f"-{name}" if len(name) == 1 and name in o.was else f"--{_flag(name)}"
 
 
 def _flag(name: str) -> str:
@@ -260,6 +265,19 @@ class _Command(Command):
     def get_params(self, ctx: Any) -> list[Any]:
         return take_plain_values(super().get_params(ctx))
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Refuse what would be lost without a word: the first of two values, and a shell's variable that holds nothing."""
+        order: list[Any] = self.make_parser(ctx).parse_args(list(args))[2]
+        for parameter in order:
+            if order.count(parameter) > 1 and not (parameter.multiple or getattr(parameter, "is_flag", True)):
+                raise InputError(f"{_long(parameter)}: expected one value, found {order.count(parameter)}; give one of them")
+        rest: list[str] = super().parse_args(ctx, args)
+        for parameter in order:
+            value = ctx.params.get(parameter.name)
+            if "" in (value if isinstance(value, list | tuple) else [value]):
+                raise InputError(f"{_long(parameter)}: expected a value, found ''; give one, or leave it out")
+        return rest
+
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Flags under the headings that they declare, in the order of the signature."""
         every = bool(ctx.meta.get(__name__))
@@ -280,6 +298,11 @@ class _Command(Command):
         for heading, rows in sections:
             with formatter.section(heading):
                 formatter.write_dl(rows, col_max=WIDEST)
+
+
+def _long(parameter: Any) -> str:
+    """What a flag or an argument is called in messages."""
+    return next((name for name in parameter.opts if name.startswith("--")), parameter.metavar or parameter.opts[0])
 
 
 def _row(parameter: Any, *, every: bool) -> tuple[str, str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..core.errors import counted
 from ..core.options import comma_list
 from ..core.text_table import table
 from ..loop.options import GRAPHS
@@ -86,8 +87,10 @@ def fit_on_graphs(dev: NBest, options: GraphOptions, *, quiet: bool) -> Callable
 
     graphs = graphs_of(dev, options)
     missing = len(dev) - len(graphs)
-    lacking = f"; {missing:,} sentences have none, and count as empty lines" if missing else ""
-    say(f"envelopes over {len(graphs):,} graphs, {sum(g.n_edges for g in graphs.values()):,} edges{lacking}", quiet=quiet)
+    lacking = f"; {counted(missing, 'sentence')} without any, taken for empty lines" if missing else ""
+    say(
+        f"envelopes over {counted(len(graphs), 'graph')}, {sum(g.n_edges for g in graphs.values()):,} edges{lacking}", quiet=quiet
+    )
 
     def fit(tuner: Any, nbest: NBest, held_out: NBest | None, run: Run) -> Model:
         return fit_graphs(tuner, nbest, graphs, held_out, run)
@@ -139,12 +142,13 @@ def _graph_oracle(path: str, metric: str | None, refs: list[str]) -> dict[str, A
     """Of the best path at the graphs' own scores, and of the path nearest to the references."""
     from ..core.files import read_lines
     from ..formats.graphs import read_graphs
+    from ..formats.importing import expand
     from ..lists.build import ReadOptions
     from ..rerank.edit_oracle import edit_oracle_lists
     from ..rerank.oracle_path import oracle_paths
     from ..rerank.rescore import EdgeScorer
 
-    lines = [[line for _, line in read_lines(ref)] for ref in refs]
+    lines = [[line for _, line in read_lines(ref)] for ref in expand(refs)]
     by, items = metric_of(read_graphs([path], ReadOptions(warn=lambda message: None)), metric)
     if by == "wer":
         scores = edit_oracle_lists(items, EdgeScorer(None), lines)[1]

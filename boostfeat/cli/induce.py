@@ -14,6 +14,7 @@ import typer
 
 from ..boosting.options import BY_FOLDS, RECIPES, BoostOptions
 from ..boosting.options import recipe as options_of
+from ..core.errors import counted
 from ..core.options import same, typed
 from ..core.text_table import table
 from ..features.options import ResourceFiles
@@ -154,8 +155,8 @@ def induce(
         gain = (
             f"{why['gain']:+.2f} ± {why['gain_error']:.2f} {options.metric} over the linear weights" if model.trees else "no gain"
         )
-        say(f"{len(model.trees)} trees, by {why['folds']} folds: {gain}", quiet=quiet)
-    say(f"{len(model.trees)} trees -> {output} in {time.monotonic() - started:.1f} s", quiet=quiet)
+        say(f"{counted(len(model.trees), 'tree')}, by {why['folds']} folds: {gain}", quiet=quiet)
+    say(f"{counted(len(model.trees), 'tree')} -> {output} in {time.monotonic() - started:.1f} s", quiet=quiet)
 
 
 def _partial(output: str) -> Path:
@@ -282,4 +283,8 @@ def _show(model: Model, dev: NBest, select: NBest | None, options: BoostOptions,
     rows = [["loss", f"{first['loss']:.4f}", f"{last['loss']:.4f}"]]
     rows += [[name, f"{first[name]:.2f}", f"{gain:.2f}"] for name, gain in final.items()]
     rows += [["folds, held out", *(f"{score:.2f}" for score in unseen)]] if unseen else []
-    emit(None, table(rows, header=[f"{options.metric}, {options.level}", "linear", f"{len(model.trees)} trees"]), as_json=False)
+    emit(
+        None,
+        table(rows, header=[f"{options.metric}, {options.level}", "linear", counted(len(model.trees), "tree")]),
+        as_json=False,
+    )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..core.errors import counted
 from .common import Store, emit, reading, say
 from .flags import add
 
@@ -105,7 +106,8 @@ def join(
     if as_json and output != "-":
         emit(result, "", as_json=True)
     say(
-        f"{lists.n_hyps:,} hypotheses, {len(before)} features and {len(lists.global_names) - len(before)} more -> {output} in "
+        f"{counted(lists.n_hyps, 'hypothesis')}, {counted(len(before), 'feature')} and "
+        f"{len(lists.global_names) - len(before)} more -> {output} in "
         f"{result['seconds']:.1f} s",
         quiet=quiet,
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..core.errors import counted
 from ..core.text_table import table
 from ..features.options import ResourceFiles
 from .carried import with_features
@@ -143,7 +144,7 @@ def import_(
         warn=lambda message: say(message, quiet=quiet),
         distinct=distinct,
         allow_mismatch=allow_mismatch,
-        weights=_graph_weights(weights) if weights else None,
+        weights=_graph_weights(weights, quiet=quiet) if weights else None,
         names=core_names(names),
         threads=threads,
     )
@@ -155,22 +156,25 @@ def import_(
     if as_json and output != "-":
         emit(result, "", as_json=True)
     say(
-        f"{len(nbest):,} sentences, {nbest.n_hyps:,} hypotheses, {nbest.n_occurrences:,} units ({nbest.n_units:,} distinct), "
-        f"{len(nbest.global_names)} features"
+        f"{counted(len(nbest), 'sentence')}, {counted(nbest.n_hyps, 'hypothesis')}, {counted(nbest.n_occurrences, 'unit')} "
+        f"({nbest.n_units:,} distinct), {counted(len(nbest.global_names), 'feature')}"
         + (f" and {len(nbest.sparse_names):,} sparse" if len(nbest.sparse_names) else "")
         + f" -> {output} in {result['seconds']:.1f} s",
         quiet=quiet,
     )
 
 
-def _graph_weights(paths: list[str]) -> Mapping[str, float]:
+def _graph_weights(paths: list[str], *, quiet: bool) -> Mapping[str, float]:
     """Weights of a model file, or of text files as Moses' hgdecode takes them."""
     from ..core.files import read_head
     from ..formats.moses.weights import read_weights
     from ..model.model import Model
 
     if len(paths) == 1 and read_head(paths[0]).lstrip().startswith(b"{"):
-        return Model.load(paths[0]).weights
+        model = Model.load(paths[0])
+        if model.trees:
+            say(f"warning: {paths[0]}: its weights rank the paths, its {counted(len(model.trees), 'tree')} not", quiet=quiet)
+        return model.weights
     return read_weights(paths)
 
 
@@ -277,7 +281,9 @@ def convert(
         say(f"--format {format} has no place for: {', '.join(missing)}", quiet=quiet)
     if as_json and output != "-":
         emit({**_sizes(nbest), "output": output}, "", as_json=True)
-    say_written(f"{len(nbest):,} sentences, {nbest.n_hyps:,} hypotheses, {format}", output, started, quiet=quiet)
+    say_written(
+        f"{counted(len(nbest), 'sentence')}, {counted(nbest.n_hyps, 'hypothesis')}, {format}", output, started, quiet=quiet
+    )
 
 
 def rerank(
@@ -356,7 +362,7 @@ def rerank(
         order = np.lexsort((np.arange(len(scores)), -scores, nbest.sent_of_hyp))
         with open_output(output) as out:
             write(replace(nbest.take_hyps(order, nbest.hyp_ptr), score=scores[order]).compact(), out, format=format)
-    say_written(f"{len(nbest):,} sentences reranked, {format}", output, started, quiet=quiet)
+    say_written(f"{counted(len(nbest), 'sentence')} reranked, {format}", output, started, quiet=quiet)
 
 
 def _careful(nbest: NBest, scores: F64, model: str, *, confidence: bool, keep_first: str, quiet: bool) -> Iterator[str]:
@@ -478,7 +484,7 @@ def model_scores(nbest: NBest, model: str | None, store: str, files: ResourceFil
     nbest = with_features(nbest, loaded, files, where=store, quiet=quiet)
     check_model(loaded, nbest, store, allow_missing=allow_missing, quiet=quiet)
     with progress("scoring", quiet=quiet) as bar:
-        token = on_trees.set(lambda done, n: bar.update(done, n, f"{n:,} trees"))
+        token = on_trees.set(lambda done, n: bar.update(done, n, counted(n, "tree")))
         try:
             return loaded.decision_function(nbest)
         finally:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..core.errors import counted
 from ..core.options import comma_list, typed
 from ..core.text_table import table
 from ..decoder.options import SearchOptions
@@ -56,7 +57,9 @@ def loop(
     ] = None,
     select_input: Annotated[
         str | None,
-        typer.Option("--select-input", metavar="FILE", help="Held-out sentences, decoded as well.", rich_help_panel=FILES),
+        typer.Option(
+            "--select-input", "--select", metavar="FILE", help="Held-out sentences, decoded as well.", rich_help_panel=FILES
+        ),
     ] = None,
     select_ref: Annotated[
         list[str] | None,
@@ -65,7 +68,11 @@ def loop(
     test_input: Annotated[
         list[str] | None,
         typer.Option(
-            "--test-input", metavar="FILE", help="Decoded at the end, before and after; repeatable.", rich_help_panel=FILES
+            "--test-input",
+            "--test",
+            metavar="FILE",
+            help="Decoded at the end, before and after; repeatable.",
+            rich_help_panel=FILES,
         ),
     ] = None,
     test_ref: Annotated[
@@ -272,12 +279,15 @@ def _tests(inputs: Sequence[str], refs: Sequence[str]) -> list[Corpus]:
     """Test sets, each with as many of the references; named by what they hold, so that another one is not taken for it."""
     from ..core.digests import digest_lines
     from ..core.errors import InputError
+    from ..formats.importing import expand
     from ..loop.decoders import Corpus
 
+    refs = expand(refs)
     n = len(refs) // max(1, len(inputs))
     if n * len(inputs) != len(refs) or (inputs and not n):
         raise InputError(
-            f"--test-ref: expected references of {len(inputs)} test sets, the same number of each, found {len(refs)} files"
+            f"--test-ref: expected references of {counted(len(inputs), 'test set')}, the same number of each, found "
+            f"{counted(len(refs), 'file')}"
         )
     found = [Corpus.read("test", path, refs[k * n : (k + 1) * n]) for k, path in enumerate(inputs)]
     return [replace(corpus, name=f"test-{digest_lines(corpus.source)[:8]}") for corpus in found]

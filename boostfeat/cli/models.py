@@ -22,7 +22,9 @@ def augment(
     store: Store,
     model: Annotated[str, typer.Option("-m", "--model", help="A model with trees.", show_default=False)],
     output: Annotated[str, typer.Option("-o", "--output", help="The store to write.", show_default=False)],
-    leaves: Annotated[bool, typer.Option("--leaves", help="A feature for every leaf, in place of one for every tree.")] = False,
+    leaves: Annotated[
+        bool, typer.Option("--each-leaf", "--leaves", help="A feature for every leaf, in place of one for every tree.")
+    ] = False,
     allow_missing: AllowMissing = False,
     *,
     files: ResourceFiles,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..core.errors import counted
 from .common import AllowMissing, check_missing, emit, reading, say, say_written
 from .flags import add
 from .graphs import CoreNames, GraphMetric, core_names, metric_of
@@ -86,6 +87,7 @@ def rescore(
     from ..features.carried import carried
     from ..formats import write
     from ..formats.graphs import read_graphs
+    from ..formats.importing import expand
     from ..lists.agreement import lacking
     from ..lists.build import ReadOptions
     from ..lists.choices import Score, Scorer, first_choice, oracle_choice, texts
@@ -107,7 +109,7 @@ def rescore(
     if [*graphs, source, *(ref or [])].count("-") > 1:
         raise InputError("'-': expected one input from standard input, found more; name files")
     sentences = [line for _, line in read_lines(source)] if source else None
-    references = [[line for _, line in read_lines(path)] for path in ref or []]
+    references = [[line for _, line in read_lines(path)] for path in expand(ref or [])]
     loaded = _model(model, weights)
     plan = FeaturePlan.load(vocab) if vocab else carried(loaded) if loaded else None
     scorer = EdgeScorer(loaded, vocab=plan, source=sentences)
@@ -156,7 +158,7 @@ def rescore(
             emit({**result, "output": output}, "", as_json=True)
     for name, score in scores.items():
         say(f"{shown(by)} of the {name}: {score.score:.2f} ({score.signature})", quiet=quiet)
-    say_written(f"{len(lists):,} sentences, {lists.n_hyps:,} paths, {format}", output, started, quiet=quiet)
+    say_written(f"{counted(len(lists), 'sentence')}, {counted(lists.n_hyps, 'path')}, {format}", output, started, quiet=quiet)
 
 
 def _model(model: str | None, weights: list[str] | None) -> Model | None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..core.errors import counted
 from ..core.options import describe, named, options_of, typed
 from ..core.text_table import table
 from ..features.options import ResourceFiles
@@ -303,7 +304,7 @@ def _summary(models: list[Model], metric: str, sign: float) -> tuple[dict[str, A
     text = _curve(model) if len(model.history) > 1 else ""
     for name, values in gains.items():
         text += f"\n{metric}, {name}: {np.mean(values):.2f}" + (
-            f" +- {sd[name]:.2f} over {len(values)} runs" if sd[name] is not None else ""
+            f" +- {sd[name]:.2f} over {counted(len(values), 'run')}" if sd[name] is not None else ""
         )
     return result, text.strip("\n"), model
 

@@ -51,9 +51,9 @@ class CompareOptions:
 class DecodedFiles:
     """What --decode needs besides sentences and an ini."""
 
-    ref: tuple[str, ...] = option((), "With --decode: references of LIST, by commas", rare=True)
-    select_ref: tuple[str, ...] = option((), "With --decode: references of --select, by commas", rare=True)
-    test_ref: tuple[str, ...] = option((), "With --decode: references of all --test, by commas", rare=True)
+    ref: list[str] | None = option(None, "With --decode: references (files) of LIST; repeatable", was=("r",), rare=True)
+    select_ref: list[str] | None = option(None, "With --decode: references (files) of --select; repeatable", rare=True)
+    test_ref: list[str] | None = option(None, "With --decode: references (files) of all --test; repeatable", rare=True)
     decoder: str | None = option(None, "With --decode: any decoder, as 'boostfeat loop' takes it", rare=True)
     nbest: int = option(100, "With --decode: hypotheses a sentence", least=1, rare=True)
     max_iterations: int = option(10, "With --decode: iterations of every loop, at most", least=1, rare=True)
@@ -64,8 +64,8 @@ class DecodedFiles:
     def flags(self) -> list[str]:
         """The options as the command line takes them."""
         given = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default}
-        texts = {name: ",".join(value) if isinstance(value, tuple) else str(value) for name, value in given.items()}
-        return [part for name, text in texts.items() for part in (f"--{name.replace('_', '-')}", text)]
+        texts = {name: value if isinstance(value, list) else [str(value)] for name, value in given.items()}
+        return [part for name, own in texts.items() for text in own for part in (f"--{name.replace('_', '-')}", text)]
 
 
 @dataclass(frozen=True)

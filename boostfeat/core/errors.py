@@ -62,6 +62,16 @@ def clip_json(value: object) -> str:
         return "lists or tables nested too deeply"
 
 
+def counted(n: int, what: str) -> str:
+    """How many there are of something, as people say it: 1 sentence, 1,000 hypotheses."""
+    head, _, noun = what.rpartition(" ")
+    nouns = noun if n == 1 else _PLURALS.get(noun, f"{noun}s")
+    return " ".join(filter(None, (f"{n:,}", head, nouns)))
+
+
+_PLURALS = {"hypothesis": "hypotheses", "leaf": "leaves", "entry": "entries"}
+
+
 def is_out_of_memory(error: BaseException | None) -> bool:
     """Whether an error, or what caused it, is that there is no more memory; libraries that do not fit say so in their own way."""
     while error is not None:

@@ -38,7 +38,7 @@ class Option:
     words: tuple[str, ...] = ()  # values beside numbers, such as auto
     symbol: str = ""  # the paper's
     flag: str = ""  # name, or on/off of a switch; default: the field's name
-    was: tuple[str, ...] = ()  # other names that are accepted
+    was: tuple[str, ...] = ()  # other names that are accepted; one of a letter is short: -r
     group: str = ""  # heading in --help
     rare: bool = False  # in --help-all only
     field: str = ""

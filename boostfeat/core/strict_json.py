@@ -17,6 +17,8 @@ _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")  # not the text of a backslash and
 
 def parse_json(text: str | bytes, **hooks: Any) -> Any:
     """json.loads, which raises ValueError also for half characters (a \\ud800 alone), NUL and what is nested too deeply."""
+    if not text.strip():
+        raise ValueError("no text")
     try:
         value = json.loads(text, **hooks)
     except RecursionError:

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from ..core.arrays import F64, Array
-from ..core.errors import InputError
+from ..core.errors import InputError, counted
 from ..features.carried import FeatureMaker, carried
 from ..features.vocab import product_name
 from ..model.model import Model
@@ -229,7 +229,7 @@ def _reason(name: str, base: tuple[str, ...]) -> str:
         return "which needs a reordering table; give --reordering-table"
     if name.partition("_")[0] == TRANSLATION:
         n = sum(other.startswith(TRANSLATION) for other in base)
-        return f"and the phrase table has {n} scores; give the table of this model, or tune again"
+        return f"and the phrase table has {counted(n, 'score')}; give the table of this model, or tune again"
     return (
         f"and the decoder has only {', '.join((*base, *EXTRAS))} and what a model carries templates for; "
         "rerank with this model, or learn one without it"

@@ -15,7 +15,7 @@ from multiprocessing import resource_tracker
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from ..core.blocks import block_ptr
-from ..core.errors import InputError
+from ..core.errors import InputError, counted
 from ..tuners.linear import LinearPart
 from .block_range import BlockRange
 from .shares import shares_of, versions
@@ -166,7 +166,8 @@ class Workers:
                 return dict(list(found.items())[:most])
             if late:
                 raise InputError(
-                    f"--engine dask: expected {least} workers within {patience or self.timeout:g} s, found {len(found)}; "
+                    f"--engine dask: expected {counted(least, 'worker')} within {patience or self.timeout:g} s, found "
+                    f"{len(found)}; "
                     "start some with 'dask worker'"
                 )
             time.sleep(_POLL / 4)

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..core.errors import InputError
+from ..core.errors import InputError, counted
 from ..lists.nbest import NBest
 from ..model.model import Model
 from . import Context
@@ -63,4 +63,6 @@ def tell_of_sum(context: Context, model: Model, changed: Model) -> None:
     rest = [name for name in model.weights if name not in changed.weights]
     if rest:
         templates = ", ".join(sorted({template_of(name) or name for name in rest}))
-        context.warn(f"{NAME}: an input for the sum of {len(rest):,} weights that a unit's texts do not tell ({templates})")
+        context.warn(
+            f"{NAME}: an input for the sum of {counted(len(rest), 'weight')} that a unit's texts do not tell ({templates})"
+        )

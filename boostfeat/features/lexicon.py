@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from ..core.arrays import F64, I64, offsets, segment_positions
-from ..core.errors import InputError
+from ..core.errors import InputError, counted
 from ..core.files import read_lines
 from ..core.kernels import kernel
 from ..core.strings import Strings
@@ -52,7 +52,8 @@ def read_lexicon(source: str | Path, target: str | Path) -> Lexicon:
     lines = [[line for _, line in read_lines(path)] for path in (source, target)]
     if len(lines[0]) != len(lines[1]):
         raise InputError(
-            f"{source}, {target}: expected parallel text, found {len(lines[0])} and {len(lines[1])} lines; give aligned files"
+            f"{source}, {target}: expected parallel text, found {len(lines[0])} and {counted(len(lines[1]), 'line')}; give "
+            "aligned files"
         )
     return learn_lexicon(*lines)
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import F64, Array
-from ..core.errors import InputError
+from ..core.errors import InputError, counted
 from ..core.text import ascii_words
 from ..lists.build import ReadOptions, with_own_lines
 from ..lists.nbest import NBest
@@ -111,7 +111,7 @@ def _finished(builder: TokenBuilder, sources: Lines, refs: References) -> NBest:
     nbest = builder.finish()
     for what, lines in (("sources", sources), ("refs", refs)):
         if lines is not None and len(lines) != len(nbest):
-            raise InputError(f"{what}: expected one for each of {len(nbest)} lists, found {len(lines)}; align them")
+            raise InputError(f"{what}: expected one for each of {counted(len(nbest), 'list')}, found {len(lines)}; align them")
     own = [[ref] if isinstance(ref, str) else list(ref) for ref in refs] if refs is not None else [[] for _ in range(len(nbest))]
     return with_own_lines(nbest, source=sources or [""] * len(nbest), refs=own)
 
@@ -272,7 +272,8 @@ def _vllm_hyp(sent: int, where: str, sample: Any) -> TokenHyp:
         return TokenHyp(sent, as_piece(" " + " ".join(ascii_words(sample.text))), where, score, features)
     if len(steps) != len(sample.token_ids):
         raise InputError(
-            f"{where}: expected log-probabilities of {len(sample.token_ids)} tokens, found {len(steps)}; ask for logprobs=1"
+            f"{where}: expected log-probabilities of {counted(len(sample.token_ids), 'token')}, found {len(steps)}; ask for "
+            "logprobs=1"
         )
     chosen = [step[token] for step, token in zip(steps, sample.token_ids, strict=True)]
     values = [max(float(one.logprob), LOWEST) for one in chosen]

@@ -6,7 +6,6 @@ First. Sentences are numbered in the order of the file; ``id`` is not kept. Word
 
 from __future__ import annotations
 
-import re
 from math import nan
 from pathlib import Path
 from typing import Any
@@ -15,17 +14,14 @@ from ..core.text import normal
 from ..lists.build import ReadOptions, with_own_lines
 from ..lists.nbest import NBest
 from ..lists.tokens import TokenBuilder, TokenHyp
-from .json_objects import Keys, get, numbers_of, objects, texts_of
+from .json_objects import Keys, get, most_objects, numbers_of, objects, texts_of
 
 SCORES = ("am_score", "score")  # the decoder's own, the first that is there
 
 
 def sniff(head: str) -> bool:
-    return (
-        re.match(r"\s*(?:\[\s*)?\{", head) is not None
-        and re.search(r'"input"\s*:\s*\[', head) is not None
-        and re.search(r'"output"\s*:', head) is not None
-    )
+    """By both keys; objects of servers may have them too, beside what they answered."""
+    return most_objects(head, lambda keys: {"input", "output"} <= keys and not keys & {"choices", "translations", "translation"})
 
 
 def read(path: str | Path, options: ReadOptions) -> NBest:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from ..core.arrays import offsets
-from ..core.errors import FormatError, clip_json
+from ..core.errors import FormatError, clip_json, counted
 from ..core.files import read_head
 from ..lists.build import ReadOptions
 from ..lists.joining import TokenNumbers, plain_tokens
@@ -45,7 +45,7 @@ def read_tokens(path: str) -> TokenNumbers:
         if len(values[-1]) not in (len(texts[-1]), len(texts[-1]) + 1):
             raise FormatError(
                 where,
-                expected=f"a number for each of {len(texts[-1])} tokens",
+                expected=f"a number for each of {counted(len(texts[-1]), 'token')}",
                 found=str(len(values[-1])),
                 fix="repair or remove it",
             )

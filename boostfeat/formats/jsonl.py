@@ -31,7 +31,7 @@ import msgspec
 import numpy as np
 
 from ..core.arrays import F64, offsets
-from ..core.errors import FormatError, InputError, clip_json, refuse_newer
+from ..core.errors import FormatError, InputError, clip_json, counted, refuse_newer
 from ..core.files import decode, read_lines
 from ..core.lazy import sparse
 from ..core.strict_json import find_nul
@@ -41,6 +41,7 @@ from ..lists.build import Builder, HypRecord, ReadOptions, UnitRecord, with_stat
 from ..lists.nbest import NBest, Notes, Qualities, SparseRows, largest_ratio, strings
 from ..lists.quality import check_name
 from .fields import check_links
+from .json_objects import most_objects
 
 VERSION = "nbest/1"
 _NO_FEATURES = msgspec.Raw(b"{}")
@@ -152,8 +153,7 @@ _features = msgspec.json.Decoder(dict[str, float])
 
 
 def sniff(head: str) -> bool:
-    first = next((line for line in head.split("\n") if line and not line.isspace()), "")
-    return first.lstrip().startswith("{") and ('"boostfeat"' in first or '"hyps"' in first)
+    return most_objects(head, lambda keys: "boostfeat" in keys or "hyps" in keys)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -345,7 +345,7 @@ def _hyp_records(sentence: _Sentence, size: int | None, names: list[str], where:
             if unit is None:
                 unit = known[text] = _unit_record(keys.unit(raw), source, names, f"{at}.units[{u}]")
             if unit.tgt and unit.tgt[1] > n_words:
-                raise _bad_span(f"{at}.units[{u}].tgt", unit.tgt, f" of {n_words} words")
+                raise _bad_span(f"{at}.units[{u}].tgt", unit.tgt, f" of {counted(n_words, 'word')}")
             units.append(unit)
         features = _feature_map(hyp.features, f"{at}.features")
         records.append(HypRecord(sentence.id, hyp_text, where, nan if hyp.score is None else hyp.score, features, units))
@@ -357,7 +357,7 @@ def _unit_record(unit: _Unit, source: list[str], names: list[str], at: str) -> U
     if len(values) != len(names):
         raise FormatError(
             f"{at}.x",
-            expected=f"{len(names)} values, as unit_features has",
+            expected=f"{counted(len(names), 'value')}, as unit_features has",
             found=str(len(values)),
             fix="repair or remove this line",
         )
@@ -372,7 +372,7 @@ def _unit_record(unit: _Unit, source: list[str], names: list[str], at: str) -> U
         if span and not 0 <= span[0] <= span[1] < 2**31:
             raise _bad_span(f"{at}.{key}", span)
     if source and unit.src and unit.src[1] > len(source):
-        raise _bad_span(f"{at}.src", unit.src, f" of {len(source)} words")
+        raise _bad_span(f"{at}.src", unit.src, f" of {counted(len(source), 'word')}")
     src_text = unit.src_text
     if src_text is None and unit.src and source:
         src_text = " ".join(source[slice(*unit.src)])

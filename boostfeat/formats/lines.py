@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from ..core.arrays import offsets
-from ..core.errors import FormatError, InputError, clip
+from ..core.errors import FormatError, InputError, clip, counted
 from ..core.files import read_lines
 from ..core.text import normal
 from ..lists.build import ReadOptions
@@ -70,8 +70,8 @@ def _marked(lines: Sequence[str], path: str) -> list[int] | None:
     while k < len(lines):
         mark = _COUNT.fullmatch(lines[k])
         if not mark or k + int(mark[1]) >= len(lines) + (not int(mark[1])):
-            found = clip(lines[k]) if not mark else f"{len(lines) - k - 1} lines after it"
-            expected = "a line like NC=3" if not mark else f"{mark[1]} lines after {mark[0]}"
+            found = clip(lines[k]) if not mark else f"{counted(len(lines) - k - 1, 'line')} after it"
+            expected = "a line like NC=3" if not mark else f"{counted(int(mark[1]), 'line')} after {mark[0]}"
             raise FormatError(f"{path}:{k + 1}", expected=expected, found=found, fix="check what wrote it")
         counts.append(int(mark[1]))
         k += 1 + int(mark[1])
@@ -83,14 +83,16 @@ def _counts(n: int, path: str, options: ReadOptions) -> list[int]:
         raise InputError(f"{path}: expected how many lines a source has, found nothing or both; give -n N, or --counts FILE")
     if options.n is not None:
         if n % options.n:
-            raise InputError(f"{path}: expected a multiple of {options.n} lines (-n), found {n}; give the N that wrote it")
+            raise InputError(
+                f"{path}: expected a multiple of {counted(options.n, 'line')} (-n), found {n}; give the N that wrote it"
+            )
         return [options.n] * (n // options.n)
     counts = read_numbers(str(options.counts)).values
     if (counts < 0).any() or (counts != np.floor(counts)).any():
         raise InputError(f"{options.counts}: expected whole numbers, found others; one count a source")
     if counts.sum() != n:
         raise InputError(
-            f"{path}: expected {counts.sum():.0f} lines, the sum of {options.counts}, found {n}; give its own counts"
+            f"{path}: expected {counted(int(counts.sum()), 'line')}, the sum of {options.counts}, found {n}; give its own counts"
         )
     return [int(c) for c in counts]
 
@@ -116,6 +118,7 @@ def _beside(spec: str, n: int, path: str, *, first: bool) -> tuple[str, list[flo
     values = read_numbers(file).values
     if len(values) != n:
         raise InputError(
-            f"{file}: expected {n} numbers, one for each hypothesis of {path}, found {len(values)}; give its own scores"
+            f"{file}: expected {counted(n, 'number')}, one for each hypothesis of {path}, found {len(values)}; give its own "
+            "scores"
         )
     return name, values.tolist()

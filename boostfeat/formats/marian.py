@@ -18,7 +18,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from ..core.errors import FormatError, clip
+from ..core.errors import FormatError, clip, counted
 from ..core.files import read_head
 from ..core.text import BLANKS, split_words
 from ..lists.build import ReadOptions
@@ -159,7 +159,7 @@ def _rows(aligned: str, where: str) -> list[list[float]]:
     if any(len(row) != len(rows[0]) for row in rows):
         raise FormatError(
             where,
-            expected=f"{len(rows[0])} weights for each target token",
+            expected=f"{counted(len(rows[0]), 'weight')} for each target token",
             found=str(next(len(row) for row in rows if len(row) != len(rows[0]))),
             fix="repair or remove this line",
         )

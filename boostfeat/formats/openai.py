@@ -13,19 +13,20 @@ from math import exp, nan
 from pathlib import Path
 from typing import Any
 
-from ..core.errors import FormatError, clip_json
+from ..core.errors import FormatError, clip_json, counted
 from ..core.text import ascii_words
 from ..lists.build import ReadOptions
 from ..lists.nbest import NBest
 from ..lists.tokens import TokenBuilder, TokenHyp
-from .json_objects import as_number, get, objects
+from .json_objects import as_number, get, most_objects, objects
 
 LOWEST = -100.0  # servers say -9999 where a token is not among those they keep
 NAME, MARGIN, ENTROPY, CUT = "logprob", "logprob.margin", "logprob.entropy", "Cut"
 
 
 def sniff(head: str) -> bool:
-    return re.match(r"\s*\{", head) is not None and re.search(r'"choices"\s*:\s*\[', head) is not None
+    """Answers, or the lines of a batch."""
+    return most_objects(head, lambda keys: "choices" in keys or {"custom_id", "response"} <= keys)
 
 
 def read(path: str | Path, options: ReadOptions) -> NBest:
@@ -87,9 +88,8 @@ def _tokens(found: Any, where: str) -> tuple[list[str], list[float], list[dict[s
         return [tokens[k] for k in kept], [values[k] for k in kept], [tops[k] for k in kept] if all(tops) else []
     tokens, raw = get(found, "tokens", list, where), get(found, "token_logprobs", list, where)
     if len(tokens) != len(raw) or not all(isinstance(token, str) for token in tokens):
-        raise FormatError(
-            where, expected=f"{len(tokens)} numbers in 'token_logprobs'", found=str(len(raw)), fix="repair or remove it"
-        )
+        expected = f"{counted(len(tokens), 'number')} in 'token_logprobs'"
+        raise FormatError(where, expected=expected, found=str(len(raw)), fix="repair or remove it")
     kept = [k for k, token in enumerate(tokens) if token]
     return [tokens[k] for k in kept], [as_number(raw[k] or 0.0, where, "'token_logprobs'") for k in kept], []
 

@@ -7,7 +7,6 @@ without alternatives is a list of one.
 
 from __future__ import annotations
 
-import re
 from math import nan
 from pathlib import Path
 from typing import Any
@@ -16,11 +15,12 @@ from ..core.text import normal, split_words
 from ..lists.build import ReadOptions
 from ..lists.nbest import NBest
 from ..lists.tokens import TokenBuilder, TokenHyp
-from .json_objects import Keys, as_number, get, objects
+from .json_objects import Keys, as_number, get, most_objects, objects
 
 
 def sniff(head: str) -> bool:
-    return re.match(r"\s*\{\s*\"alternatives\"\s*:\s*\[", head) is not None
+    """A result without alternatives tells nothing; it may be the first."""
+    return most_objects(head, lambda keys: "alternatives" in keys or keys <= {"text", "result"}) and '"alternatives"' in head
 
 
 def read(path: str | Path, options: ReadOptions) -> NBest:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from ..core.errors import InputError
+from ..core.errors import InputError, counted
 from .nbest import NBest
 
 _REMEDY = "featurize it as the other was (--vocab), or give --allow-missing: they count as 0 then"
@@ -90,7 +90,7 @@ class Shared:
     identical: bool  # all of both
 
     def __str__(self) -> str:
-        shared = f"{self.a} and {self.b} share {self.sentences:,} sentences ({100 * self.share:.0f}% of {self.b})"
+        shared = f"{self.a} and {self.b} share {counted(self.sentences, 'sentence')} ({100 * self.share:.0f}% of {self.b})"
         return f"{shared}: what is learnt or chosen on them looks too good there"
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..core.arrays import F64, I32, I64, Array, first_use_order, offsets, unique_rows
-from ..core.errors import FormatError, InputError
+from ..core.errors import FormatError, InputError, counted
 from ..core.strings import Strings, string_buffers
 from ..core.text import normal, split_words
 from ..metrics.bleu import bleu_stats
@@ -178,7 +178,7 @@ class Builder:
         if source and unit.src and unit.src[1] > len(source):
             raise FormatError(
                 where,
-                expected=f"a source span within the sentence's {len(source)} words",
+                expected=f"a source span within the sentence's {counted(len(source), 'word')}",
                 found=f"{unit.src[0]}-{unit.src[1] - 1}",
                 fix="give the source that was decoded",
             )
@@ -423,7 +423,7 @@ def attach(nbest: NBest, *, source: Sequence[str] | None, refs: Sequence[Sequenc
     last = int(nbest.ids[-1]) if len(nbest) else -1
     if last != n - 1:
         kinds = " and ".join(dict.fromkeys(kind for kind, _ in files))
-        expected = f"sentence ids up to {n - 1}, as {kinds} with {n:,} lines have" if n else f"{kinds} with lines"
+        expected = f"sentence ids up to {n - 1}, as {kinds} with {counted(n, 'line')} have" if n else f"{kinds} with lines"
         found = f"ids up to {last}" if n else "an empty file"
         raise InputError(f"{name}: expected {expected}, found {found}; give the {kinds} of this very list")
     if (np.diff(nbest.ids, prepend=-1) <= 0).any():

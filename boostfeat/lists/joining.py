@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..core.arrays import F64, HUGE, I64, Array, first_use_order, offsets, owners, segment_positions, unique_rows
-from ..core.errors import InputError, clip
+from ..core.errors import InputError, clip, counted
 from ..core.strings import Strings
 from ..core.text import split_words
 from .nbest import NBest, strings, take_strings
@@ -59,7 +59,8 @@ def check_numbers(nbest: NBest, numbers: Numbers, path: str) -> None:
     """Raise unless there is a number for each hypothesis, of the same text where the file shows texts."""
     if len(numbers) != nbest.n_hyps:
         raise InputError(
-            f"{path}: expected {nbest.n_hyps} numbers, one for each hypothesis in the order of the list, found {len(numbers)}; "
+            f"{path}: expected {counted(nbest.n_hyps, 'number')}, one for each hypothesis in the order of the list, found "
+            f"{len(numbers)}; "
             "give the file of this very list"
         )
     if numbers.texts is not None:
@@ -95,7 +96,8 @@ def join_tokens(nbest: NBest, name: str, tokens: TokenNumbers, path: str, *, kin
     """The list with numbers of tokens as unit features: sum, minimum, first and mean, or one of them, of KINDS."""
     if len(tokens.ptr) - 1 != nbest.n_hyps:
         raise InputError(
-            f"{path}: expected {nbest.n_hyps} lines, one for each hypothesis of the list, found {len(tokens.ptr) - 1}; "
+            f"{path}: expected {counted(nbest.n_hyps, 'line')}, one for each hypothesis of the list, found "
+            f"{len(tokens.ptr) - 1}; "
             "give the file of this very list"
         )
     if not nbest.n_occurrences:
@@ -133,7 +135,7 @@ def places_of(nbest: NBest, tokens: TokenNumbers, path: str) -> I64:
     n_words = len(split_words(nbest.text[h].as_py()))
     here = nbest.unit_idx[nbest.unit_ptr[h] : nbest.unit_ptr[h + 1]]
     raise InputError(
-        f"{path}:{h + 1}: expected a number for each of {n_units[h]} units, {n_words} words"
+        f"{path}:{h + 1}: expected a number for each of {counted(n_units[h], 'unit')}, {counted(n_words, 'word')}"
         + (f" or {pieces[here].sum()} pieces" if pieces is not None else "")
         + f", found {counts[h]}; give numbers of these tokens, or JSON lines with tokens and logprobs"
     )
@@ -265,7 +267,9 @@ def join_list(nbest: NBest, name: str, other: NBest, path: str) -> NBest:
         own = {name: other.score[hyps], **own}
     own = {key: column for key, column in own.items() if key not in (f"{name}.{WORDS}", f"{name}.{PIECES}")}
     if len(other.sparse_names):
-        raise InputError(f"{path}: expected dense features, found {len(other.sparse_names)} sparse ones; leave them out")
+        raise InputError(
+            f"{path}: expected dense features, found {counted(len(other.sparse_names), 'sparse one')}; leave them out"
+        )
     out = with_features(nbest, own)
     unit_names = [n for n in other.unit_names if n not in (WORDS, PIECES)]
     if not unit_names or not nbest.n_occurrences:
@@ -310,7 +314,8 @@ def match_texts(nbest: NBest, other: NBest, path: str) -> I64:
         h = int(np.flatnonzero(~found)[0])
         s = int(nbest.ids[nbest.sent_of_hyp[h]])
         raise InputError(
-            f"{path}: expected the texts of {nbest.n_hyps} hypotheses, found {found.sum()}, {(~found).sum()} unmatched "
+            f"{path}: expected the texts of {counted(nbest.n_hyps, 'hypothesis')}, found {found.sum()}, {(~found).sum()} "
+            "unmatched "
             f"(first: sentence {s}, {clip(nbest.text[h].as_py())}); score this very list"
         )
     code = codes.to_numpy(zero_copy_only=False).astype(np.int64)

@@ -29,6 +29,7 @@ from ..core.arrays import (
     owners,
     segment_positions,
 )
+from ..core.errors import counted
 from ..core.feature_table import linear_scores
 from ..core.html import cell, table, title
 from ..core.lazy import sparse
@@ -226,7 +227,7 @@ class NBest:
                 if column.shape != shape:
                     raise ValueError(f"{name} of quality columns: expected {shape}, found {column.shape}")
         if self.stats.shape not in ((h, 6), (0, 6)):
-            raise ValueError(f"stats: expected {h} rows of 6, found {self.stats.shape}")
+            raise ValueError(f"stats: expected {counted(h, 'row')} of 6, found {self.stats.shape}")
         _check("columns of units.x", self.units.x.shape[1], len(self.unit_names))
         _check("columns of extra", self.extra.shape[1], len(self.extra_names))
         if len(self.sparse_names):
@@ -460,8 +461,9 @@ class NBest:
 
     def __repr__(self) -> str:
         return (
-            f"NBest({len(self)} sentences, {self.n_hyps} hypotheses, {self.n_occurrences} units ({self.n_units} distinct), "
-            f"{len(self.global_names)} dense and {len(self.sparse_names)} sparse features)"
+            f"NBest({counted(len(self), 'sentence')}, {counted(self.n_hyps, 'hypothesis')}, "
+            f"{counted(self.n_occurrences, 'unit')} ({self.n_units:,} distinct), "
+            f"{len(self.global_names)} dense and {counted(len(self.sparse_names), 'sparse feature')})"
         )
 
     def _repr_html_(self) -> str:

@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ..core.arrays import F64, I64, offsets
-from ..core.errors import FormatError, InputError, clip, clip_json
+from ..core.errors import FormatError, InputError, clip, clip_json, counted
 from ..core.files import decode, read_bytes, read_chunks
 from ..core.strict_json import no_constant, parse_json
 from ..core.strings import Strings
@@ -145,7 +145,10 @@ def _tsv_table(lines: Sequence[bytes], path: str) -> Table:
         cells = decode(line.removesuffix(b"\r"), f"{path}:{n}").split("\t")
         if len(cells) != len(header):
             raise FormatError(
-                f"{path}:{n}", expected=f"{len(header)} columns, as the header has", found=str(len(cells)), fix="repair the file"
+                f"{path}:{n}",
+                expected=f"{counted(len(header), 'column')}, as the header has",
+                found=str(len(cells)),
+                fix="repair the file",
             )
         for name, cell in zip(header, cells, strict=True):
             columns[name].append(cell)
@@ -214,7 +217,7 @@ def _of_columns(table: Table, column: str, path: str) -> Numbers:
     names = [column] if column in table else column.split(",")
     if len(names) > 2:
         raise InputError(
-            f"{path}: expected a column, or a numerator and a denominator, found {len(names)} names; name one or two"
+            f"{path}: expected a column, or a numerator and a denominator, found {counted(len(names), 'name')}; name one or two"
         )
     columns = [_column(table, name, path) for name in names]
     return replace(_pair(columns[0], columns[1], path) if len(columns) == 2 else Numbers(columns[0]), texts=_texts(table))

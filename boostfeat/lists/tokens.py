@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..core.arrays import F64, HUGE, I64, Array, Bool, offsets, owners
-from ..core.errors import FormatError, clip
+from ..core.errors import FormatError, clip, counted
 from ..core.strings import Strings
 from ..core.text import ascii_words, split_words
 from .build import NameTable, ReadOptions, Triples, assemble, check_order
@@ -152,7 +152,8 @@ class TokenBuilder:
             h = int(more[0])
             lost = f"; {', '.join(signals)} of tokens are not kept" if signals else ""
             self.options.warn(
-                f"{self._where[h]}: {counts[h]} scores of tokens, {tokens.counts[h]} words in the text: of pieces that are not "
+                f"{self._where[h]}: {counted(counts[h], 'score')} of tokens, {counted(tokens.counts[h], 'word')} in the "
+                "text: of pieces that are not "
                 f"shown, so that units have scores and no words{lost}; have the decoder write pieces (Marian: --no-spm-decode)"
             )
             return self._container(*self._bare(together, counts, tokens), join_pieces(tokens, "none").rows())
@@ -196,7 +197,10 @@ class TokenBuilder:
             odd = np.flatnonzero((counts != tokens.counts) & (counts != tokens.counts + 1) & (counts > 0))
             if len(odd):
                 h = odd[0]
-                self.options.warn(f"{self._where[h]}: {counts[h]} values of {name}, {tokens.counts[h]} tokens: it is not kept")
+                self.options.warn(
+                    f"{self._where[h]}: {counted(counts[h], 'value')} of {name}, {counted(tokens.counts[h], 'token')}: it "
+                    "is not kept"
+                )
             else:
                 out[name] = (counts, values)
         return out
@@ -206,7 +210,7 @@ class TokenBuilder:
         if len(few):
             raise FormatError(
                 self._where[few[0]],
-                expected=f"a score for each of {tokens.counts[few[0]]} tokens",
+                expected=f"a score for each of {counted(tokens.counts[few[0]], 'token')}",
                 found=str(counts[few[0]]),
                 fix="repair or remove this line",
             )
@@ -224,7 +228,8 @@ class TokenBuilder:
                 continue
             h = int(np.flatnonzero(counts != first)[0])
             self.options.warn(
-                f"{name}: {counts[h]} scores at {self._where[h]} where {next(iter(together))} has {first[h]}: models with other "
+                f"{name}: {counted(counts[h], 'score')} at {self._where[h]} where {next(iter(together))} has {first[h]}: "
+                "models with other "
                 f"pieces; kept as features of the hypothesis {name}, {name}.min, {name}.{PIECES}"
             )
             some, ptr = counts > 0, offsets(counts)

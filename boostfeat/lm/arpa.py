@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..core.arrays import F64, I32, offsets
-from ..core.errors import FormatError, clip
+from ..core.errors import FormatError, clip, counted
 from ..core.files import read_chunks
 
 MAX_LOG10 = 1e30  # sums over a sentence stay finite
@@ -121,7 +121,7 @@ def _read_ngrams(lines: list[bytes], first: int, bad: Callable[..., FormatError]
     fields = pc.ascii_split_whitespace(pc.ascii_trim_whitespace(text))
     ptr = offsets(fields.value_lengths().to_numpy(zero_copy_only=False))
     size, values = np.diff(ptr), fields.flatten()
-    layout = f"log10 of a probability, {n} words and perhaps a backoff"
+    layout = f"log10 of a probability, {counted(n, 'word')} and perhaps a backoff"
     if len(wrong := np.flatnonzero((size <= n) | (size > n + 2))):
         raise bad(first + at[wrong[0]], layout, lines[at[wrong[0]]])
     logp, backoff = np.empty(len(at)), np.zeros(len(at))

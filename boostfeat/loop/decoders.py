@@ -23,9 +23,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..core.digests import digest
-from ..core.errors import InputError, clip, unknown_name
+from ..core.errors import InputError, clip, counted, unknown_name
 from ..core.files import open_output, read_lines
 from ..formats import read
+from ..formats.importing import expand
 from ..lists.build import ReadOptions, attach
 from ..lists.nbest import NBest
 from ..model.model import Model
@@ -54,13 +55,14 @@ class Corpus:
     def read(cls, name: str, source: str, refs: Sequence[str]) -> Corpus:
         if not refs:
             raise InputError(f"{source}: expected at least one reference (-r REF), found none; learning needs them")
+        refs = expand(refs)
         lines = [tuple(line for _, line in read_lines(path)) for path in (source, *refs)]
         if not lines[0]:
             raise InputError(f"{source}: expected sentences, one a line, found none; check the file")
         for path, found in zip(refs, lines[1:], strict=True):
             if len(found) != len(lines[0]):
                 n = len(lines[0])
-                raise InputError(f"{path}: expected {n} lines, as many as {source}, found {len(found)}; align them")
+                raise InputError(f"{path}: expected {counted(n, 'line')}, as many as {source}, found {len(found)}; align them")
         return cls(name, lines[0], tuple(lines[1:]))
 
     def attached(self, nbest: NBest, where: str, *, threads: int = 1) -> NBest:

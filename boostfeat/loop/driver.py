@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.digests import digest_lines
-from ..core.errors import InputError
+from ..core.errors import InputError, counted
 from ..core.files import only_writer
 from ..core.strict_json import write_json
 from ..features.carried import carrying
@@ -240,8 +240,8 @@ def stop_reason(rows: Sequence[Mapping[str, Any]], options: LoopOptions) -> str 
     if not last["new"]:
         return "decoding finds no new hypotheses"
     if "select" in last and k - _best(rows, "select", options.metric) >= options.patience:
-        return f"{options.patience} iterations without a better {options.metric} on select"
-    return f"{k} iterations" if k >= options.max_iterations else None
+        return f"{counted(options.patience, 'iteration')} without a better {options.metric} on select"
+    return counted(k, "iteration") if k >= options.max_iterations else None
 
 
 def pick(rows: Sequence[Mapping[str, Any]], options: LoopOptions) -> int:

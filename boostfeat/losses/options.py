@@ -25,7 +25,9 @@ class PairOptions:
         group=PAIRS,
     )
     alpha: float = option(1.0, "Smoothing of sentence BLEU", least=0, group=PAIRS)
-    distinct: bool = option(False, "Keep a pair once, however often it was drawn; the papers do not", group=PAIRS, rare=True)
+    distinct: bool = option(
+        False, "Keep a pair once, however often it was drawn; the papers do not", flag="distinct_pairs", group=PAIRS, rare=True
+    )
 
     def __post_init__(self) -> None:
         check(self)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core.arrays import F64, I64
-from ..core.errors import FormatError, InputError, clip, clip_json, repeated
+from ..core.errors import FormatError, InputError, clip, clip_json, counted, repeated
 from ..core.feature_table import FeatureTable
 from ..core.files import decode, open_output, read_chunks
 from ..core.html import cell, remark, table, title
@@ -75,7 +75,7 @@ class Model:
 
     def __repr__(self) -> str:
         carried = "" if self.plan is None else ", carries its features"
-        return f"Model({self.level}, {len(self.weights):,} weights, {len(self.trees):,} trees{carried})"
+        return f"Model({self.level}, {counted(len(self.weights), 'weight')}, {counted(len(self.trees), 'tree')}{carried})"
 
     # -- scoring -----------------------------------------------------------------------------------------------------
 

@@ -47,6 +47,10 @@ class Reranker:
     model: Model
     features: FeatureMaker | None = None
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.model, Model):
+            raise InputError(f"Reranker: expected a model, found {clip(str(self.model))}; Reranker.load(PATH) reads a file")
+
     @classmethod
     def load(cls, path: str | Path) -> Reranker:
         """The model of a file, ready to choose."""

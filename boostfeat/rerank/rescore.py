@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from ..core.arrays import F64
-from ..core.errors import InputError
+from ..core.errors import InputError, counted
 from ..core.kernels import kernel
 from ..formats.graphs import SentenceGraph, read_graphs
 from ..lists.build import Builder, ListRecord, ReadOptions, attach
@@ -67,7 +67,8 @@ class EdgeScorer:
     def __init__(self, model: Model | None, *, vocab: FeaturePlan | None = None, source: Sequence[str] | None = None) -> None:
         if model is not None and model.level == "global" and model.trees:
             raise InputError(
-                f"model: expected level local, found {len(model.trees)} trees of level global: these test sums over whole "
+                f"model: expected level local, found {counted(len(model.trees), 'tree')} of level global: these test sums "
+                "over whole "
                 "hypotheses, which do not decompose over edges; rerank lists with this model, or induce with --level local"
             )
         self.model, self.vocab, self.source = model, vocab, source

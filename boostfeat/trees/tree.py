@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..core.arrays import F64, I32, Array
-from ..core.errors import FormatError, clip, clip_json
+from ..core.errors import FormatError, clip, clip_json, counted
 from ..core.html import cell, shown, title
 from ..core.kernels import kernel
 from .drawing import tree_svg
@@ -125,7 +125,7 @@ class Tree:
             )
         for what, array in self._arrays().items():
             if len(array) != n:
-                raise ValueError(f"{what}: expected {n} nodes, found {len(array)}")
+                raise ValueError(f"{what}: expected {counted(n, 'node')}, found {len(array)}")
             if not np.isfinite(array).all():
                 raise ValueError(f"{what}: expected finite numbers, found {array[~np.isfinite(array)][0]}")
         if not isfinite(self.weight):
@@ -157,7 +157,7 @@ class Tree:
 
     def __repr__(self) -> str:
         over = ", ".join(sorted(self.features())) or "nothing"
-        return f"Tree({self.name!r}, {self.n_leaves} leaves over {over}, weight {self.weight:.4g})"
+        return f"Tree({self.name!r}, {counted(self.n_leaves, 'leaf')} over {over}, weight {self.weight:.4g})"
 
     def features(self) -> set[str]:
         """The names of all features the tree looks at."""

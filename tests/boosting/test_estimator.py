@@ -178,7 +178,7 @@ def test_what_a_person_types_shows_itself_in_a_line(fitted, dev):
     assert repr(model) == f"Model(local, {len(model.weights)} weights, {len(model.trees)} trees)"
     assert repr(replace(model, plan={})) == repr(model)[:-1] + ", carries its features)"
     tree = Tree.from_json({"name": "t", "weight": 0.5, "leaf": "constant", "nodes": [{"value": 1.0}]}, "here")
-    assert repr(tree) == "Tree('t', 1 leaves over nothing, weight 0.5)"
+    assert repr(tree) == "Tree('t', 1 leaf over nothing, weight 0.5)"
     assert repr(FeaturePlan.of("length,size")) == "FeaturePlan(length, size)"
     assert repr(SentenceKFold(3)) == "SentenceKFold(3, random_state=0)"
     for wrong, message in (

@@ -31,6 +31,61 @@ def test_one_thing_has_the_same_names_everywhere(names, commands):
         assert len(own) == 1, command
 
 
+def options_of(command: str) -> dict[str, str]:
+    """What each name of a command's option is called in the help."""
+    return {name: p.opts[0] for p in get_command(app).commands[command].params for name in p.opts}
+
+
+def test_held_out_sentences_are_called_as_held_out_lists_are():
+    names = options_of("loop")
+    assert (names["--select"], names["--test"]) == ("--select-input", "--test-input")
+    names = options_of("compare")
+    assert (names["-r"], names["--select"], names["--test"]) == ("--ref", "--select", "--test")
+
+
+def test_one_name_means_one_thing():
+    """--distinct is of texts, not of pairs; --leaves says of what kind, not how many; the old names are accepted."""
+    assert options_of("induce")["--distinct"] == "--distinct-pairs"
+    assert options_of("augment")["--leaves"] == "--each-leaf"
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ("rerank l.nbest -m a.json -m b.json", "--model: expected one value, found 2; give one of them"),
+        ("rerank l.nbest -m a.json --model=b.json", "--model: expected one value, found 2; give one of them"),
+        ("tune l.nbest --seed 1 --seed 2 -o x", "--seed: expected one value, found 2; give one of them"),
+        ("compare l --select a --select b --test t -o x", "--select: expected one value, found 2; give one of them"),
+        ("decode - --nbest 5 --size 6", "--nbest: expected one value, found 2; give one of them"),
+    ],
+)
+def test_the_first_of_two_values_is_not_lost(boostfeat, words, line):
+    assert boostfeat(*words.split()) == (2, "", f"boostfeat: {line}\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "flag"),
+    [
+        (["import", "list", "-s", "", "-o", "x"], "--source"),
+        (["import", "list", "-r", "", "-o", "x"], "--ref"),
+        (["import", "list", "-o", ""], "--output"),
+        (["rerank", "l.nbest", "-m", ""], "--model"),
+        (["rerank", ""], "LIST.nbest"),
+        (["tune", "l.nbest", "--select=", "-o", "x"], "--select"),
+        (["induce", "l.nbest", "--templates", "", "-o", "x"], "--templates"),
+    ],
+)
+def test_a_variable_that_is_not_set_is_no_value(boostfeat, words, flag):
+    assert boostfeat(*words) == (2, "", f"boostfeat: {flag}: expected a value, found ''; give one, or leave it out\n")
+
+
+def test_flags_and_repeatable_options_may_come_twice(boostfeat, tmp_path):
+    (tmp_path / "list").write_text("0 ||| a ||| lm= 1 ||| 1\n")
+    (tmp_path / "ref").write_text("a\n")
+    refs = ["-r", tmp_path / "ref", "-r", tmp_path / "ref"]
+    assert boostfeat("import", tmp_path / "list", *refs, "-q", "-q", "-o", tmp_path / "x.nbest") == (0, "", "")
+
+
 def test_names_of_values_come_from_a_list_or_an_ini():
     assert core_names(None) is None
     assert core_names("a, b,c") == ("a", "b", "c")

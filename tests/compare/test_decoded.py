@@ -188,5 +188,5 @@ def test_the_command(boostfeat, tmp_path):
 
 @pytest.mark.quick
 def test_flags_say_what_was_given():
-    assert DecodedFiles(ref=("a", "b"), nbest=5).flags() == ["--ref", "a,b", "--nbest", "5"]
+    assert DecodedFiles(ref=["a", "b"], nbest=5).flags() == ["--ref", "a", "--ref", "b", "--nbest", "5"]
     assert DecodedFiles().flags() == []

@@ -11,6 +11,7 @@ from boostfeat.core.errors import (
     InputError,
     clip,
     clip_json,
+    counted,
     is_out_of_memory,
     plain,
     plain_lines,
@@ -102,3 +103,19 @@ def test_out_of_memory_is_known_by_what_caused_it():
             raise RuntimeError("outer") from inner
     except RuntimeError as outer:
         assert is_out_of_memory(outer)
+
+
+@pytest.mark.parametrize(
+    ("n", "what", "text"),
+    [
+        (0, "sentence", "0 sentences"),
+        (1, "sentence", "1 sentence"),
+        (1000, "hypothesis", "1,000 hypotheses"),
+        (1, "hypothesis", "1 hypothesis"),
+        (2, "sparse leaf", "2 sparse leaves"),
+        (1, "distinct unit", "1 distinct unit"),
+        (3, "entry", "3 entries"),
+    ],
+)
+def test_counts_as_people_say_them(n: int, what: str, text: str) -> None:
+    assert counted(n, what) == text

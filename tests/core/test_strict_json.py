@@ -22,6 +22,7 @@ pytestmark = pytest.mark.quick
         (r'"a\u0000"', r"\\u0000, which no text has"),
         ("[" * 200_000, "nested too deeply"),
         ("{", "Expecting"),
+        (" \n", "no text"),
     ],
 )
 @pytest.mark.parametrize("kind", [str, str.encode])

@@ -218,7 +218,7 @@ INI = "[weight]\nTranslationModel0= 1 1\nLM0= 1\n"
         (
             "lm",
             ARPA.replace("-1 x -1", "-1 x y z"),
-            ":9: expected log10 of a probability, 1 words and perhaps a backoff, found '-1 x y z'",
+            ":9: expected log10 of a probability, 1 word and perhaps a backoff, found '-1 x y z'",
         ),
         (
             "lm",

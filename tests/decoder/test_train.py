@@ -411,7 +411,7 @@ def test_without_thot_the_message_says_what_to_install(monkeypatch):
 @pytest.mark.parametrize(
     ("source", "target", "message"),
     [
-        ("a\nb\n", "a\n", "found 2 and 1 lines"),
+        ("a\nb\n", "a\n", "found 2 and 1 line"),
         ("a\na | b\n", "a\nb\n", "src:2: expected words without '|'"),
         ("a\n", "<s> a\n", "tgt:1: expected words without"),
     ],
@@ -425,7 +425,7 @@ def test_unusable_text_is_named(tmp_path: Path, source, target, message):
 
 
 def test_alignments_of_another_text_are_refused():
-    with pytest.raises(FormatError, match="line 2: expected links between 1 and 1 words, found '0-1'"):
+    with pytest.raises(FormatError, match="line 2: expected links between 1 and 1 word, found '0-1'"):
         make_bitext(["a b", "a"], ["a b", "a"], ["0-0", "0-1"])
     with pytest.raises(InputError, match="found 1, 1 and 2"):
         make_bitext(["a"], ["a"], ["0-0", ""])

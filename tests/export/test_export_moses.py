@@ -178,7 +178,7 @@ def test_a_table_adds_what_the_trees_add(columns: str, tmp_path: Path) -> None:
     model = Model({**WEIGHTS, "len.src": 0.125, "count.1": -0.5}, STATIC)
     table = write_lines(tmp_path / "pt.gz", lines)
     files, note = to_moses(model, tmp_path / "out", listed, phrase_table=str(table), columns=columns)
-    assert note.startswith("0 units are unknown words")
+    assert note.startswith("0 unknown words to which")
     ini = Ini.read(files["moses.ini.lines"])
     weights = ini.weights()["TranslationModel0"]
     assert f" num-features={len(weights)} " in ini.lines[1]
@@ -320,7 +320,7 @@ def test_unknown_words_stay_out_and_are_counted(tmp_path: Path) -> None:
     changed = replace(nbest, units=replace(nbest.units, tgt=strings(tgt)))
     table = str(write_lines(tmp_path / "pt.gz", lines))
     _, note = to_moses(Model(WEIGHTS, STATIC[:1]), tmp_path / "a", changed, phrase_table=table)
-    assert note.startswith("1 units are unknown words")
+    assert note.startswith("1 unknown word to which")
     assert "matters in 1 of 5 lists" in note
     tgt[u] = "no entry"
     changed = replace(nbest, units=replace(nbest.units, tgt=strings(tgt)))
@@ -358,7 +358,7 @@ def test_real_derivations_sum_to_the_trees_values(real: Path, tmp_path: Path) ->
     table = str(write_lines(tmp_path / "pt.gz", lines))
     ini = str(real / "fi-en" / "moses.ini")
     files, note = to_moses(model, tmp_path / "out", nbest, phrase_table=table, ini=ini)
-    assert "; 0 units lie beyond a threshold" in note
+    assert "; 0 units beyond a threshold" in note
     new = Ini.read(files["moses.ini"])
     assert new.weights()["TranslationModel0"] == [0.25] * 4 + [2.0, 3.0, 4.0]
     assert new.weights()["UnknownWordPenalty0"] == [1.0]
@@ -415,7 +415,7 @@ def test_an_ini_is_rewritten_in_its_place(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "weights", "message"),
     [
-        (("LM0= 0.5\n", ""), {"LM0": 1.0}, r"LM0: expected 1 weights, found weights of UnknownWordPenalty0, WordPenalty0"),
+        (("LM0= 0.5\n", ""), {"LM0": 1.0}, r"LM0: expected 1 weight, found weights of UnknownWordPenalty0, WordPenalty0"),
         (("LM0= 0.5", "LM0= 0.5"), {"LM0_1": 1.0}, r"LM0: expected 2 weights, found 1; give the ini"),
         ((".1 .2 .3 .4", ".1 .2"), {TM[0]: 1.0}, r"pt.gz: expected 2 scores of TranslationModel0, found 4"),
         (("KENLM name=LM0", "PhraseDictionaryMemory name=T1"), {}, r"expected one phrase table, .* found TranslationModel0, T1"),
@@ -515,7 +515,7 @@ def test_a_table_and_a_feature_function_share_a_model(tmp_path: Path) -> None:
     model = Model({**WEIGHTS, "len.src": 0.125, "jump.far": -0.5}, (static, mixed))
     table = str(write_lines(tmp_path / "pt.gz", lines))
     files, note = to_moses(model, tmp_path / "out", listed, phrase_table=table)
-    assert note.startswith("0 units are unknown words")
+    assert note.startswith("0 unknown words to which")
     assert note.endswith("phrases in their order, and the ini's weights")
     ini = Ini.read(files["moses.ini.lines"])
     assert ini.weights()["TranslationModel0"] == [0.25] * 4 + [2.0, 1.0, 0.0]  # tree.000, len.src, count.log
@@ -779,7 +779,7 @@ def test_what_a_resource_made_is_not_the_decoders_because_a_list_holds_it(shippe
     assert "count.log" in static_features(nbest)
     model = Model(weights, (stump(0, TM[2], -4.00005, 0.5, -0.25), stump(1, "count.log", 0.75, 1.0, -1.0)))
     files, note = to_moses(model, tmp_path / "table", nbest, phrase_table=table, ini=ini)
-    assert "; 0 units lie beyond a threshold" in note
+    assert "; 0 units beyond a threshold" in note
     assert Ini.read(files["moses.ini"]).weights()["TranslationModel0"] == [0.25] * 4 + [2.0, 3.0, 1.0]
     plain = Model(WEIGHTS, (stump(0, "LM0", -4.00005, 0.5, -0.25),))
     files, note = to_moses(plain, tmp_path / "function", nbest, ini=ini)

@@ -201,7 +201,7 @@ def test_vllm() -> None:
     assert nbest.score.tolist() == [-1.75, -1.0]
     assert nbest.global_column("Cut").tolist() == [0, 1]
     assert nbest.X[nbest.unit_idx[0], nbest.unit_names.index("logprob.margin")] == 1.75
-    with pytest.raises(InputError, match="refs: expected one for each of 1 lists, found 2"):
+    with pytest.raises(InputError, match="refs: expected one for each of 1 list, found 2"):
         from_vllm([Object(prompt="p", outputs=[ended])], refs=["a", "b"])
 
 

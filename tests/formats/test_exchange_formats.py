@@ -227,7 +227,7 @@ def test_scores_beside_lines(tmp_path: Path) -> None:
 BAD_LINES = [
     ("a\nb\nc\n", {"n": 2}, r"expected a multiple of 2 lines \(-n\), found 3"),
     ("a\n", {}, "expected how many lines a source has"),
-    ("NC=2\na\n", {}, "list:1: expected 2 lines after NC=2, found 1 lines after it"),
+    ("NC=2\na\n", {}, "list:1: expected 2 lines after NC=2, found 1 line after it"),
     ("NC=1\na\nb\n", {}, "list:3: expected a line like NC=3, found 'b'"),
     ("a\nb\n", {"n": 1, "scores": ("SCORES",)}, "expected 2 numbers, one for each hypothesis of"),
     ("a\nb\n", {"counts": "SCORES"}, "expected 6 lines, the sum of"),
@@ -293,7 +293,7 @@ BAD_JSON = [
     (
         "openai",
         '{"choices": [{"text": "a", "logprobs": {"tokens": ["a"], "token_logprobs": []}}]}',
-        "expected 1 numbers in 'token_logprobs'",
+        "expected 1 number in 'token_logprobs'",
     ),
     ("openai", '{"choices": [{"message": {}}]}', "expected a string for 'content'"),
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,50 @@ def test_one_odd_line_does_not_decide(tmp_path: Path, case: str, odd: str) -> No
     for lines in ([odd, line, line, line], [line, line, odd, line]):
         path.write_text("\n".join(lines) + "\n")
         assert detect(path) == case.split()[0]
+
+
+def openai(text: str, **more: object) -> dict[str, object]:
+    return {**more, "choices": [{"text": text, "finish_reason": "stop"}]}
+
+
+def sockeye(text: str, **more: object) -> dict[str, object]:
+    return {**more, "sentence_id": 0, "translation": text}
+
+
+def hyporadise(text: str, **more: object) -> dict[str, object]:
+    return {**more, "input": [text], "output": text}
+
+
+VOSK = {"alternatives": [{"confidence": 1.0, "text": "a"}]}
+OBJECTS = {  # name: (format, objects), of which one or all have what is another format's
+    "openai whose model is called so": ("openai", [openai("a", model="boostfeat"), openai("b")]),
+    "openai whose text is a key": ("openai", [openai("hyps"), openai("b")]),
+    "openai with the prompt and what is expected": (
+        "openai",
+        [openai("a", input=["q"], output="z"), openai("b", input=[], output="")],
+    ),
+    "openai with translations": ("openai", [openai("a", translations=["q"]), openai("b")]),
+    "openai after an error": ("openai", [{"error": {"message": "busy"}}, openai("a")]),
+    "sockeye with choices": ("sockeye", [sockeye("a", choices=["x"]), sockeye("b")]),
+    "sockeye with input and output": ("sockeye", [sockeye("a", input=["x"], output="y"), sockeye("b")]),
+    "hyporadise with choices": ("hyporadise", [hyporadise("a", choices=["x"]), hyporadise("b")]),
+    "vosk without alternatives": ("vosk", [{"text": ""}, VOSK, VOSK]),
+    "jsonl with all of them": (
+        "jsonl",
+        [{"boostfeat": "nbest/1"}, {"id": 0, "choices": [], "input": [], "output": "", "hyps": []}],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", OBJECTS)
+@pytest.mark.parametrize("layout", ["lines", "array"])
+def test_objects_are_told_by_their_keys_and_not_by_one_of_them(tmp_path: Path, case: str, layout: str) -> None:
+    format, rows = OBJECTS[case]
+    if (format, layout) == ("jsonl", "array"):
+        return
+    path, texts = tmp_path / "list", [json.dumps(row) for row in rows]
+    path.write_text(f"[{','.join(texts)}]" if layout == "array" else "\n".join(texts))
+    assert detect(path) == format
 
 
 def test_a_first_line_longer_than_the_head(tmp_path: Path) -> None:

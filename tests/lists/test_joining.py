@@ -145,11 +145,11 @@ def test_ends_without_a_unit_are_features_of_the_hypothesis(tmp_path: Path) -> N
 
 BAD_TOKENS = [
     ("1 2\n4 5\n", r"f: expected 3 lines, one for each hypothesis of the list, found 2"),
-    ("1 2 3\n4 5 6\n7 8 9 9\n", r"f:3: expected a number for each of 2 units, 1 words or 2 pieces, found 4"),
+    ("1 2 3\n4 5 6\n7 8 9 9\n", r"f:3: expected a number for each of 2 units, 1 word or 2 pieces, found 4"),
     ("1 2 x\n", r"file:1: expected a finite number, found 'x'"),
     ("1\n\n1 2 nan\n", r"file:3: expected a finite number, found 'nan'"),
     ('{"tokens": ["no"], "logprobs": [1]}\n' * 3, r"found 3 of 3 that do not \(line 1: 'no', hypothesis: 'the house'\)"),
-    ('{"tokens": ["no"], "logprobs": []}\n', r"file:1: expected a number for each of 1 tokens, found 0"),
+    ('{"tokens": ["no"], "logprobs": []}\n', r"file:1: expected a number for each of 1 token, found 0"),
     ('{"tokens": ["no"]}\n', r"file:1: expected the keys 'tokens' and one of"),
 ]
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from strategies import Hyp, Sentence, build, containers, names, plain, plain_records, quick, records, sparsely, values
 from synthetic import SyntheticOptions, synthetic_nbest
 
-from boostfeat.core.errors import FormatError, InputError
+from boostfeat.core.errors import FormatError, InputError, counted
 from boostfeat.lists.build import DENSE_SHARE, MAX_DENSE, Builder, HypRecord, ReadOptions, UnitRecord, attach, with_stats
 from boostfeat.lists.merging import concat, merge, regroup
 from boostfeat.lists.nbest import NBest, SparseRows, Units, strings
@@ -354,10 +354,10 @@ def test_attach_keeps_what_the_list_itself_has() -> None:
         (
             None,
             [["a"]],
-            "name: expected sentence ids up to 0, as references with 1 lines have, found ids up to 1; give the references of",
+            "name: expected sentence ids up to 0, as references with 1 line have, found ids up to 1; give the references of",
         ),
         (None, [["a"] * 3], "ids up to 2, as references with 3 lines have, found ids up to 1"),
-        (["a"], [], "ids up to 0, as source with 1 lines have, found ids up to 1; give the source of"),
+        (["a"], [], "ids up to 0, as source with 1 line have, found ids up to 1; give the source of"),
         (None, [["a"] * 2, ["a"]], "the same number of lines, found references: 2, references: 1; align them"),
         (["a"], [["a"] * 2], "found references: 2, source: 1; align them"),
         (None, [[]], "name: expected references with lines, found an empty file; give the references of"),
@@ -478,7 +478,8 @@ def test_strings_of_slices() -> None:
 @quick
 @given(containers(n_refs=2))
 def test_repr_says_what_it_holds(nb: NBest) -> None:
-    assert repr(nb).startswith(f"NBest({len(nb)} sentences, {nb.n_hyps} hypotheses, {nb.n_occurrences} units ({nb.n_units} ")
+    sizes = counted(len(nb), "sentence"), counted(nb.n_hyps, "hypothesis"), counted(nb.n_occurrences, "unit")
+    assert repr(nb).startswith(f"NBest({', '.join(sizes)} ({nb.n_units:,} distinct), ")
     assert isinstance(Builder().finish(), NBest)
 
 

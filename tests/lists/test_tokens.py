@@ -108,7 +108,7 @@ def test_models_with_other_pieces_are_features_of_the_hypothesis():
 
 def test_other_numbers_of_tokens_are_means_or_not_kept():
     nbest, notes = built(hyp("▁a b ▁c", -1.0, -1.0, -1.0, signals={"s": (1.0, 2.0, 5.0), "t": (1.0,)}))
-    assert notes == ["list:1: 1 values of t, 3 tokens: it is not kept"]
+    assert notes == ["list:1: 1 value of t, 3 tokens: it is not kept"]
     assert nbest.global_column("s").tolist() == [1.5 + 5.0]
     assert "t" not in nbest.global_names
     with pytest.raises(FormatError, match=r"^list:1: expected a finite number for s, found nan"):

@@ -43,7 +43,7 @@ def test_language_model_without_unk(tmp_path: Path) -> None:
     [
         ("ngram 1=3", "ngram 2=3", 2, "ngram 1=COUNT, found 'ngram 2=3'"),
         ("ngram 1=3", "ngram 1=x", 2, "ngram 1=COUNT, found 'ngram 1=x'"),
-        ("-0.5", "-0,5", 7, "log10 of a probability, 1 words and perhaps a backoff, found '-0,5 </s>'"),
+        ("-0.5", "-0,5", 7, "log10 of a probability, 1 word and perhaps a backoff, found '-0,5 </s>'"),
     ],
 )
 def test_damaged_language_models_name_the_line(tmp_path: Path, old: str, new: str, line: int, expected: str) -> None:

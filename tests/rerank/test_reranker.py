@@ -183,3 +183,9 @@ def test_lists_of_bridges_are_chosen_from_unit_by_unit():
         found = reranker._few.scores(few_of_list(one))
         assert np.array_equal(found, wanted[lists.hyp_ptr[s] : lists.hyp_ptr[s + 1]])
         assert reranker.choose(one) == int(np.argmax(found))
+
+
+@pytest.mark.parametrize("model", ["list.nbest", Path("model.json"), None, {"lm": 1.0}])
+def test_what_is_no_model_is_said_at_once(model):
+    with pytest.raises(InputError, match=r"Reranker: expected a model, found .*; Reranker.load\(PATH\) reads a file"):
+        Reranker(model)

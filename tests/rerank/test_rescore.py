@@ -331,7 +331,7 @@ def test_info_of_graphs(tmp_path: Path, boostfeat: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["g.osgx", "-m", "global.json"], "expected level local, found 1 trees of level global: these test sums over whole"),
+        (["g.osgx", "-m", "global.json"], "expected level local, found 1 tree of level global: these test sums over whole"),
         (["g.osgx", "-m", "other.json"], r"g.osgx:1: expected features of the model, found none of them \(core_0, core_1, d_a"),
         (["g.osgx", "-m", "other.json", "--weights", "w"], "--weights: expected -m or --weights, found both"),
         (["g.osgx", "--nbest", "3", "--format", "text"], "--format text: expected --nbest 1, found 3; choose moses"),
@@ -339,7 +339,7 @@ def test_info_of_graphs(tmp_path: Path, boostfeat: Run) -> None:
         (["g.osgx", "--oracle"], "--oracle: expected references to find paths near to, found none; give them with -r"),
         (["g.osgx", "--oracle", "-r", "short"], "g.osgx:1: expected a reference of sentence 4, found none"),
         (["g.osgx", "g.osgx"], r"g.osgx:1: expected sentence id 8 or higher, found 4; give each sentence once"),
-        (["g.osgx", "--names", "a"], r"expected names for the 2 values of core=\(\.\.\.\), found 1 names"),
+        (["g.osgx", "--names", "a"], r"expected names for the 2 values of core=\(\.\.\.\), found 1 name"),
         (["3.json"], "3.json:1: expected weights to search with, found none and no scores in the graph; give --weights"),
         (["list"], r"list: expected a search graph, found a list \(moses\); have the decoder write one of"),
         (["other.json"], "other.json: expected a search graph, found '{'; have the decoder write one of"),

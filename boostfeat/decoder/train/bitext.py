@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...core.errors import FormatError, InputError, clip
+from ...core.errors import FormatError, InputError, clip, counted
 from ...core.files import read_lines
 from ...core.text import normal, split_words
 from ...lists.nbest import strings
@@ -43,7 +43,7 @@ def make_bitext(source: Sequence[str], target: Sequence[str], alignments: Sequen
         at = int(links.owner[np.argmax(outside)])
         raise FormatError(
             f"alignment of line {at + 1}",
-            expected=f"links between {src.counts[at]} and {tgt.counts[at]} words",
+            expected=f"links between {src.counts[at]} and {counted(tgt.counts[at], 'word')}",
             found=clip(alignments[at]),
             fix="give the alignments of this text",
         )
@@ -68,6 +68,7 @@ def read_bitext(source: str | Path, target: str | Path) -> tuple[list[str], list
         sides.append(lines)
     if len(sides[0]) != len(sides[1]):
         raise InputError(
-            f"{source}, {target}: expected parallel text, found {len(sides[0])} and {len(sides[1])} lines; give aligned files"
+            f"{source}, {target}: expected parallel text, found {len(sides[0])} and {counted(len(sides[1]), 'line')}; give "
+            "aligned files"
         )
     return sides[0], sides[1]

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from ...core.arrays import F64, I64, Bool
-from ...core.errors import InputError
+from ...core.errors import InputError, counted
 from ...core.feature_table import FeatureTable
 from ...core.strings import Strings
 from ...core.text import split_words
@@ -160,7 +160,7 @@ def _note(nbest: NBest, pairs: _Pairs, listed: F64) -> str:
     n_lists = int(np.sum(high - low > 1e-9))
     single = float(np.nanmax(np.abs(pairs.single - pairs.expected), initial=0.0))
     return (
-        f"{int(np.sum(~known)):,} units are unknown words, which Moses gives no tree values: matters in {n_lists:,} of "
-        f"{len(nbest):,} lists; {int(moved.sum()):,} units lie beyond a threshold only because the list's numbers are rounded; "
-        f"with Moses' single precision {single:.1g}"
+        f"{counted(int(np.sum(~known)), 'unknown word')} to which Moses gives no tree values: matters in {n_lists:,} of "
+        f"{counted(len(nbest), 'list')}; {counted(int(moved.sum()), 'unit')} beyond a threshold only because the list's numbers "
+        f"are rounded; with Moses' single precision {single:.1g}"
     )

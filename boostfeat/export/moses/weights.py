@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...core.errors import InputError
+from ...core.errors import InputError, counted
 from ...formats.moses.ini import Ini
 from ...formats.moses.labels import component
 from ...model.model import Model
@@ -50,7 +50,7 @@ class MosesWeights:
             if len(values) > len(known.get(name, [])):
                 found = f"{len(known[name])}" if name in known else f"weights of {', '.join(known) or 'none'}"
                 raise InputError(
-                    f"{ini.where}: {name}: expected {len(values)} weights, found {found}; "
+                    f"{ini.where}: {name}: expected {counted(len(values), 'weight')}, found {found}; "
                     "give the ini that the lists were decoded with"
                 )
         return {name: [*values, *[0.0] * (len(known[name]) - len(values))] for name, values in dense.items()}

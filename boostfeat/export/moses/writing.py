@@ -20,7 +20,7 @@ from string import Template
 import numpy as np
 
 from ...core.arrays import F64
-from ...core.errors import InputError, unknown_name
+from ...core.errors import InputError, counted, unknown_name
 from ...core.feature_table import FeatureTable, linear_scores
 from ...features import FeaturePlan
 from ...formats.moses.ini import MEMORY, Ini, weight_line
@@ -79,7 +79,7 @@ def write(model: Model, out: Path, context: Context) -> list[Path]:
         if table:
             n = len(parts.function.trees)
             context.warn(
-                f"{n} trees look at more than the phrase pair: Moses has to be built with them (see {README}); "
+                f"{counted(n, 'tree')} over more than the phrase pair: Moses has to be built with them (see {README}); "
                 "'induce --static-only' learns trees for a stock Moses"
             )
     sparse = MosesWeights.of(model, known_features(context)).sparse
@@ -163,7 +163,9 @@ class TablePlan:
         dense = weights.dense if ini is None else weights.as_in(ini)
         own = dense.get(producer, [])
         if len(own) > n_scores or (ini is not None and producer in dense and len(own) != n_scores):
-            raise InputError(f"{path}: expected {len(own)} scores of {producer}, found {n_scores}; give the table of the decoder")
+            raise InputError(
+                f"{path}: expected {counted(len(own), 'score')} of {producer}, found {n_scores}; give the table of the decoder"
+            )
         dense = {**dense, producer: [*own, *[0.0] * (n_scores - len(own)), *added]}
         names = (*tested_features(model), *weights.other, *parts.inputs)
         return cls(producer, n_scores, EntryFeatures.of(names, producer, n_scores, known.vocab), columns, dense)
@@ -235,7 +237,7 @@ def _write_table(parts: Parts, out: Path, context: Context, ini: Ini | None) -> 
     plan = TablePlan.of(parts, context, ini)
 
     def report(n: int) -> None:
-        context.on_progress(n, None, f"{n:,} entries")
+        context.on_progress(n, None, counted(n, "entry"))
 
     with open(out / TABLE, "wb") as raw, gzip.GzipFile("", "wb", FAST, raw, 0) as stream:
         n_entries = augment_table(str(options.phrase_table), stream, plan.features, plan.columns, report)

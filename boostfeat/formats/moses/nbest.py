@@ -15,7 +15,7 @@ from typing import IO
 import numpy as np
 import pyarrow.compute as pc
 
-from ...core.errors import FormatError, InputError, clip
+from ...core.errors import FormatError, InputError, clip, counted
 from ...core.text import split_words
 from ...lists.build import Builder, HypRecord, ReadOptions, UnitRecord
 from ...lists.nbest import NBest, SparseRows
@@ -104,7 +104,9 @@ def _parse_segmentation(field: str, n_words: int, where: str) -> list[UnitRecord
         if is_one and tgt[0] == following:
             tgt = (following, following)  # a phrase without words is printed like one with one word, which the next one takes
         if tgt[1] > n_words:
-            raise FormatError(where, expected=f"segments of {n_words} words", found=clip(token), fix="repair or remove this line")
+            raise FormatError(
+                where, expected=f"segments of {counted(n_words, 'word')}", found=clip(token), fix="repair or remove this line"
+            )
         units.append(UnitRecord({}, src=src, tgt=tgt))
     return units
 
@@ -201,7 +203,7 @@ def lines_left_out(nbest: NBest) -> list[str]:
     out = ["source sentences"] if pc.max(pc.binary_length(nbest.source)).as_py() else []
     out += ["references"] if len(nbest.refs) else []
     empty = int((np.diff(nbest.hyp_ptr) == 0).sum())
-    return [*out, f"{empty:,} sentences without hypotheses"] if empty else out
+    return [*out, f"{counted(empty, 'sentence')} without hypotheses"] if empty else out
 
 
 def check_writable(nbest: NBest, bars: str) -> None:

@@ -16,7 +16,7 @@ from math import isfinite
 from pathlib import Path
 from typing import NamedTuple
 
-from ...core.errors import FormatError, InputError, clip
+from ...core.errors import FormatError, InputError, clip, counted
 from ...core.files import decode_line
 from ...core.text import normal, split_words
 from ...lists.build import ReadOptions
@@ -182,7 +182,7 @@ def _core_names(n_core: int, options: ReadOptions, where: str) -> list[str]:
     names = [f"core_{i}" for i in range(n_core)] if options.names is None else list(options.names)
     if n_core and len(names) != n_core:
         raise InputError(
-            f"{where}: expected names for the {n_core} values of core=(...), found {len(names)} names; name them all"
+            f"{where}: expected names for the {n_core} values of core=(...), found {counted(len(names), 'name')}; name them all"
         )
     if len(set(names)) < len(names):
         raise InputError(f"names: expected distinct ones, found one twice among {', '.join(names)}")
