@@ -66,10 +66,14 @@ def compare(
     \b
     Example:
       boostfeat compare dev.nbest --select select.nbest --test test.nbest -o run
-      boostfeat compare dev.nbest --select select.nbest --test test.nbest --systems large/pro --runs 3 -o run3
-      boostfeat compare dev.nbest --select select.nbest --test test.nbest --systems base-MERT:paper,base/mira:lu-mc -o e12
-      boostfeat compare dev.nbest --select select.nbest --ablation --runs 3 -o ablation
-      boostfeat compare dev.fi --ref dev.en --select s.fi --select-ref s.en --test t.fi --test-ref t.en --decode moses.ini -o out
+      boostfeat compare dev.nbest --select select.nbest --test test.nbest \\
+        --systems large/pro --runs 3 -o run3
+      boostfeat compare dev.nbest --select select.nbest --test test.nbest \\
+        --systems base-MERT:paper,base/mira:lu-mc -o e12
+      boostfeat compare dev.nbest --select select.nbest --ablation --runs 3 \\
+        -o ablation
+      boostfeat compare dev.fi --ref dev.en --select s.fi --select-ref s.en \\
+        --test t.fi --test-ref t.en --decode moses.ini -o out
     """
     from ..core.errors import InputError
 

@@ -61,8 +61,10 @@ def decode(
 
     \b
     Example:
-      boostfeat decode test.fi --phrase-table pt.gz --reordering-table rt.gz --lm lm.arpa.gz -m model.json > test.en
-      boostfeat decode test.fi --ini moses.ini --nbest 200 --nbest-output test.nbest.gz -o test.en
+      boostfeat decode test.fi --phrase-table pt.gz --reordering-table rt.gz \\
+        --lm lm.arpa.gz -m model.json > test.en
+      boostfeat decode test.fi --ini moses.ini --nbest 200 \\
+        --nbest-output test.nbest.gz -o test.en
     """
     import contextlib
 

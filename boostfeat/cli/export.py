@@ -50,7 +50,8 @@ def export(
     \b
     Example:
       boostfeat export model.json --to c -o model.h --verify test.nbest
-      boostfeat export model.json --to moses --phrase-table phrase-table.gz --ini moses.ini -o moses/ --verify test.nbest
+      boostfeat export model.json --to moses --phrase-table phrase-table.gz \\
+        --ini moses.ini -o moses/ --verify test.nbest
     """
     from ..core.errors import InputError
     from ..export import Context, exporter

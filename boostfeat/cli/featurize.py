@@ -90,8 +90,10 @@ def featurize(
     \b
     Example:
       boostfeat featurize dev.nbest --templates large -o dev.large.nbest
-      boostfeat featurize test.nbest --vocab dev.large.vocab.json -o test.large.nbest
-      boostfeat featurize dev.nbest --templates large+consensus --model pro.json -o dev.cons.nbest
+      boostfeat featurize test.nbest --vocab dev.large.vocab.json \\
+        -o test.large.nbest
+      boostfeat featurize dev.nbest --templates large+consensus \\
+        --model pro.json -o dev.cons.nbest
     """
     from ..boosting.first_gradient import first_gradient
     from ..core.errors import InputError

@@ -148,9 +148,8 @@ def _parameter(o: Option, taken: set[str]) -> inspect.Parameter:
     kinds = {kind.strip() for kind in o.kind.split("|")}
     number: Any = bool if "bool" in kinds else int if "int" in kinds else float if "float" in kinds else str
     number = {"list[str]": list[str], "tuple[str, str]": tuple[str, str]}.get(o.kind.partition(" |")[0], number)
-    metavar = METAVARS.get(
-        number.__name__, "A,B,..." if o.kind.startswith("tuple[str, ...") else "FILE" if "file" in o.help else "NAME"
-    )
+    text = "A,B,..." if o.kind.startswith("tuple[str, ...") else "FILE" if "file" in o.help else "NAME"
+    metavar = "FILE FILE" if number == tuple[str, str] else METAVARS.get(number.__name__, text)
     kind: Any = str if o.words else number
     names = [o.flag or o.name, *(name for name in o.names[1:] if f"--{_flag(name)}" not in taken)]
     info = typer.Option(
@@ -281,7 +280,7 @@ class _Command(Command):
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Flags under the headings that they declare, in the order of the signature."""
         every = bool(ctx.meta.get(__name__))
-        groups: dict[str, list[tuple[str, str]]] = {}
+        groups: dict[str, list[tuple[str, str]]] = {"Files": []}
         parameters = self.get_params(ctx)
         for parameter in parameters:
             if parameter.name == "help" and any(p.name == "help_all" for p in parameters):
@@ -292,7 +291,7 @@ class _Command(Command):
                 heading = panel or ("Common" if parameter.name == "help" else "Files" if is_file else "Options")
                 groups.setdefault(heading, []).append(_row(parameter, every=every))
         groups["Common"] = groups.pop("Common")
-        sections = list(groups.items())
+        sections = [(heading, rows) for heading, rows in groups.items() if rows]
         if every and self.more:
             sections[-1:-1] = self.more()
         for heading, rows in sections:

@@ -67,7 +67,8 @@ def join(
 
     \b
     Example:
-      boostfeat join dev.nbest --column lm=dev.lm.txt --nbest r2l=dev.r2l.marian -o dev.lm.nbest
+      boostfeat join dev.nbest --column lm=dev.lm.txt \\
+        --nbest r2l=dev.r2l.marian -o dev.lm.nbest
       boostfeat join dev.nbest --quality comet=dev.comet.json -o dev.comet.nbest
     """
     from ..core.errors import InputError

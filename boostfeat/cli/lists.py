@@ -32,7 +32,7 @@ def import_(
     output: Annotated[str, typer.Option("-o", "--output", help="The store to write.", show_default=False)],
     files: Annotated[
         list[str] | None,
-        typer.Argument(metavar="FILE...", help="n-best lists or graphs; '-' is standard input.", show_default=False),
+        typer.Argument(metavar="FILE", help="n-best lists or graphs; '-' is standard input.", show_default=False),
     ] = None,
     system: Annotated[
         list[str] | None,
@@ -117,7 +117,8 @@ def import_(
     \b
     Example:
       boostfeat import dev.nbest.gz -s dev.fi -r dev.en -o dev.nbest
-      boostfeat import dev.nbest.gz -r dev.en --tokenize 13a --quality comet=dev.comet.json -o dev.nbest
+      boostfeat import dev.nbest.gz -r dev.en --tokenize 13a \\
+        --quality comet=dev.comet.json -o dev.nbest
     """
     from ..core.errors import unknown_name
     from ..core.files import is_writable_target
@@ -318,7 +319,8 @@ def rerank(
     \b
     Example:
       boostfeat rerank test.nbest -m model.json > test.out
-      boostfeat rerank test.nbest -m model.json --keep-first auto --confidence > test.tsv
+      boostfeat rerank test.nbest -m model.json --keep-first auto \\
+        --confidence > test.tsv
       decoder --json | boostfeat rerank - --stream -m model.json
     """
     from dataclasses import replace

@@ -36,7 +36,8 @@ def augment(
     \b
     Example:
       boostfeat augment dev.nbest -m model.json -o dev+trees.nbest
-      boostfeat tune dev+trees.nbest --method pro --init model.json -o retuned.json
+      boostfeat tune dev+trees.nbest --method pro --init model.json \\
+        -o retuned.json
     """
     from dataclasses import replace
 

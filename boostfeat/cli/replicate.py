@@ -53,8 +53,10 @@ def replicate(
 
     \b
     Example:
-      boostfeat replicate ta13 dev.nbest --select select.nbest --test test.nbest -o ta13
-      boostfeat replicate emr13 dev.nbest --select select.nbest --test test.nbest --test more.nbest --quick -o emr13
+      boostfeat replicate ta13 dev.nbest --select select.nbest \\
+        --test test.nbest -o ta13
+      boostfeat replicate emr13 dev.nbest --select select.nbest \\
+        --test test.nbest --test more.nbest --quick -o emr13
     """
     from ..compare.paper_page import write_page
     from ..compare.papers import bitext_options, paper_of, paper_options

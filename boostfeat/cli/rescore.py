@@ -26,7 +26,7 @@ def rescore(
     graphs: Annotated[
         list[str],
         typer.Argument(
-            metavar="GRAPH...",
+            metavar="GRAPH",
             help="osgx files, Moses hypergraphs, cdec forests, lattices (PLF, HTK SLF), or folders of them.",
             show_default=False,
         ),
@@ -78,7 +78,8 @@ def rescore(
     \b
     Example:
       boostfeat rescore test.osgx.gz -m model.json --names moses.ini > test.out
-      boostfeat rescore hypergraphs/ --weights hypergraphs/weights --nbest 100 -o test.100best.gz
+      boostfeat rescore hypergraphs/ --weights hypergraphs/weights --nbest 100 \\
+        -o test.100best.gz
       boostfeat rescore test.plf.xz -r test.ref --oracle > nearest.txt
     """
     from ..core.errors import InputError, unknown_name

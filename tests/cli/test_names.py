@@ -129,3 +129,16 @@ def test_the_commands_are_told_in_a_line_each(boostfeat, monkeypatch):
 )
 def test_a_docstring_in_short(doc, line):
     assert in_short(doc) == line
+
+
+@pytest.mark.parametrize("command", get_command(app).commands)
+@pytest.mark.parametrize("how", ["--help", "--help-all"])
+def test_help_fits_a_terminal_and_begins_with_files(boostfeat, monkeypatch, command, how):
+    monkeypatch.setenv("COLUMNS", "80")
+    if how == "--help-all" and "--help-all" not in options_of(command):
+        return
+    code, out, err = boostfeat(command, how)
+    headings = [line for line in out.split("\n") if line.endswith(":") and line[0].isupper()]
+    assert (code, err, [line for line in out.split("\n") if len(line) > 80]) == (0, "", [])
+    assert "Files:" not in headings[1:]
+    assert headings[-1] == "Common:"
