@@ -211,8 +211,11 @@ def prepare() -> None:
     import hypothesis
 
     phases = [hypothesis.Phase.explicit, hypothesis.Phase.generate]
-    hypothesis.settings.register_profile("mutation", derandomize=True, database=None, phases=phases, print_blob=False)
-    hypothesis.settings.load_profile("mutation")
+    slow = [hypothesis.HealthCheck.too_slow]
+    hypothesis.settings.register_profile(
+        "mutation", derandomize=True, database=None, phases=phases, print_blob=False, deadline=None, suppress_health_check=slow
+    )
+    os.environ["HYPOTHESIS_PROFILE"] = "mutation"
 
 
 def preload(names: Sequence[str]) -> None:
