@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat.cli import run as run_command
@@ -18,6 +19,8 @@ from boostfeat.lists.nbest import NBest
 
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # LightGBM's threads wait without burning the cores that others need
 Twins.numba_is_loaded = True  # tests are of kernels; test_kernels.py compares their twins with them
+settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])  # others may use the machine too
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "busy"))
 REAL = Path(os.environ.get("BOOSTFEAT_REAL_DATA", Path(__file__).parents[2] / "shared" / "real"))
 
 

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from ..core.arrays import I64, offsets
@@ -20,7 +21,7 @@ from ..core.digests import digest, digest_lines
 from ..core.errors import InputError
 from ..core.files import only_writer
 from ..core.processes import Job, Workers
-from ..core.strict_json import read_json, write_json
+from ..core.strict_json import object_of, read_json, write_json
 from ..features.carried import FeatureMaker
 from ..lists.choices import Scorer, best_choice, decoder_choice, oracle_choice
 from ..lists.merging import merge
@@ -377,16 +378,40 @@ def curve_labels(model: Model) -> dict[str, str]:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
+class _LoopRow(msgspec.Struct):
+    """What is taken of a row of a loop's results.json."""
+
+    seconds: dict[str, float]
+
+
+class _LoopResults(msgspec.Struct):
+    picked: int
+    rows: list[_LoopRow]
+
+
+def _finished(source: LoopFolder) -> _LoopResults:
+    try:
+        results = msgspec.convert(read_json(source.path / "results.json"), _LoopResults)
+    except msgspec.ValidationError:
+        raise InputError(
+            f"{source.path}: expected a finished loop, found none; finish it with 'boostfeat loop --resume'"
+        ) from None
+    if not 0 <= results.picked < len(results.rows):
+        raise InputError(
+            f"{source.path / 'results.json'}: expected the iteration picked among {len(results.rows)}, found {results.picked}; "
+            "finish it anew with 'boostfeat loop --resume'"
+        )
+    return results
+
+
 def loop_comparison(loop: str | Path, into: str | Path) -> None:
     """Write a finished loop as a comparison of its first weights, of the iteration that it gives, and of its last one.
 
     They are reported on the first test set, or on select or dev where the loop had none: the page is that of any comparison.
     """
     source, folder = LoopFolder(Path(loop)), Folder(Path(into))
-    results, config = (read_json(source.path / f"{name}.json") for name in ("results", "config"))
-    if results is None or config is None:
-        raise InputError(f"{loop}: expected a finished loop, found none; finish it with 'boostfeat loop --resume'")
-    made_from, picked, last = config["made_from"], int(results["picked"]), len(results["rows"]) - 1
+    results, made_from = _finished(source), object_of(read_json(source.path / "config.json"), "made_from")
+    picked, last = results.picked, len(results.rows) - 1
     tests = sorted(path.stem for path in source.iteration(picked).glob("test-*.nbest"))
     held_out = "select" if source.has_list(0, "select") else "dev"
     sets = {"dev": "dev", "select": held_out}
@@ -397,7 +422,7 @@ def loop_comparison(loop: str | Path, into: str | Path) -> None:
     systems = [System(name, method="decoder" if k == 0 else method) for name, k in rows.items()]
     options = CompareOptions(metric=made_from.get("loop metric") or "bleu-sbp", baseline="start")
     folder.make()
-    states = {name: _loop_state(source, folder, results["rows"], name, k) for name, k in rows.items()}
+    states = {name: _loop_state(source, folder, results.rows, name, k) for name, k in rows.items()}
     outputs = {
         which: {"": [_best(source.list(0, name))], **{row: [_best(source.list(k, name))] for row, k in rows.items()}}
         for which, name in sets.items()
@@ -411,11 +436,11 @@ def loop_comparison(loop: str | Path, into: str | Path) -> None:
     finish_comparison(folder, systems, states, inputs, options, command=f"boostfeat loop ... -o {loop}", report=lambda note: None)
 
 
-def _loop_state(source: LoopFolder, folder: Folder, rows: Sequence[Any], name: str, k: int) -> dict[str, Any]:
+def _loop_state(source: LoopFolder, folder: Folder, rows: Sequence[_LoopRow], name: str, k: int) -> dict[str, Any]:
     """What a comparison keeps of an iteration."""
     model, file = source.model(k), folder.path / "models" / f"{k}.json"
     model.save(file)
-    seconds = round(sum(sum(row["seconds"].values()) for row in rows[: k + 1]), 3)
+    seconds = round(sum(sum(row.seconds.values()) for row in rows[: k + 1]), 3)
     return {
         "models": [str(file.relative_to(folder.path))],
         "chosen": {"iteration": k},

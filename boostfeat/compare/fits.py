@@ -11,6 +11,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from ..core.errors import InputError
 from ..core.files import open_output, read_bytes
 from ..core.strict_json import parse_json
@@ -19,6 +21,16 @@ from .systems import Fit, FitOptions, Fitted, boost_options
 
 VERSIONS = ("numpy", "scipy", "lightgbm", "sacrebleu", "numba")
 SUFFIX = ".json.gz"
+
+
+class _Kept(msgspec.Struct):
+    """A file of RUN/fits."""
+
+    made_from: dict[str, Any]
+    select: float
+    seconds: float
+    peak_mb: float
+    model: dict[str, Any]
 
 
 @lru_cache
@@ -71,10 +83,8 @@ class KeptFits:
     def find(self, made_from: Mapping[str, Any]) -> Fitted | None:
         """The fit, if it is here, or in a run beside this one; then it is here afterwards."""
         for folder in (self.folder, *self.beside):
-            kept = _read(folder / f"{key_of(made_from)}{SUFFIX}")
-            if kept is not None and kept.get("made_from") == made_from:
-                model = Model.from_json(kept["model"], str(folder))
-                fitted = Fitted(model, kept["select"], kept["seconds"], kept["peak_mb"])
+            fitted = _read(folder / f"{key_of(made_from)}{SUFFIX}", made_from)
+            if fitted is not None:
                 if folder != self.folder:
                     self.keep(made_from, fitted)
                 return fitted
@@ -86,10 +96,12 @@ class KeptFits:
             stream.write(json.dumps({"made_from": made_from, **parts}, ensure_ascii=False).encode())
 
 
-def _read(path: Path) -> dict[str, Any] | None:
-    """What is kept there; None where nothing is, or half of it."""
+def _read(path: Path, made_from: Mapping[str, Any]) -> Fitted | None:
+    """The fit that is kept there; None where there is none, half of it, or another."""
     try:
-        kept = parse_json(read_bytes(path)) if path.exists() else None
-    except (InputError, ValueError):
+        kept = msgspec.convert(parse_json(read_bytes(path)), _Kept) if path.exists() else None
+        if kept is None or kept.made_from != made_from:
+            return None
+        return Fitted(Model.from_json(kept.model, str(path)), kept.select, kept.seconds, kept.peak_mb)
+    except (InputError, ValueError):  # msgspec's errors are ValueErrors
         return None
-    return kept if isinstance(kept, dict) else None

@@ -26,7 +26,7 @@ from ..core.digests import digest
 from ..core.errors import InputError, clip_json, refuse_newer
 from ..core.files import cannot_read, only_writer, open_output
 from ..core.processes import Workers, peak_mb
-from ..core.strict_json import read_json, write_json
+from ..core.strict_json import object_of, read_json, write_json
 from ..features import TEMPLATES, FeaturePlan, Template
 from ..features.carried import FeatureMaker, carrying
 from ..features.groups import feature_kinds
@@ -119,7 +119,7 @@ class Folder:
         state = read_json(self.named("systems", system))
         if state is None or (force and state.get("made_from") != made_from):
             return None
-        old = state.get("made_from", {})
+        old = object_of(state, "made_from")
         for name, value in made_from.items():
             if old.get(name) != value:
                 raise InputError(

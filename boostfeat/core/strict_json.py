@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,12 @@ def read_json(path: Path) -> dict[str, Any] | None:
     except (FileNotFoundError, ValueError):
         return None
     return obj if isinstance(obj, dict) else None
+
+
+def object_of(obj: Mapping[str, Any] | None, key: str) -> dict[str, Any]:
+    """The object under a key of what was read; an empty one where there is none."""
+    found = (obj or {}).get(key)
+    return found if isinstance(found, dict) else {}
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from .. import __version__
 from ..core.errors import InputError, clip_json, refuse_newer
-from ..core.strict_json import read_json, write_json
+from ..core.strict_json import object_of, read_json, write_json
 from ..lists.nbest import NBest
 from ..lists.store import read_store, write_store
 from ..model.model import Model
@@ -44,7 +44,7 @@ class Folder:
         elif found and not resume:
             raise InputError(f"{self.path}: expected a new folder, found an earlier run; --resume goes on, --force replaces it")
         elif found:
-            old = (config or {}).get("made_from", {})
+            old = object_of(config, "made_from")
             for name in {**made_from, **old}:
                 if old.get(name) != made_from.get(name):
                     was, now = clip_json(old.get(name)), clip_json(made_from.get(name))

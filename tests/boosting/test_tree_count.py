@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from synthetic import SyntheticOptions, synthetic_nbest
 
+from boostfeat.boosting import tree_count
 from boostfeat.boosting.boost import boost
 from boostfeat.boosting.options import recipe
 from boostfeat.boosting.tree_count import FOLDS, chosen_tree_count, held_out_choices, staged_choices
@@ -68,8 +69,10 @@ def test_never_far_below_the_linear_weights_on_unseen_lists():
         assert learnt > linear - 0.1
 
 
-def test_the_rule_by_hand(steps):
+def test_the_rule_by_hand(steps, monkeypatch):
     """Last number within an error of the best, if the best gains more than its error over none."""
+    held_out = []
+    monkeypatch.setattr(tree_count, "HeldOutRows", lambda *given: held_out.append(HeldOutRows(*given)) or held_out[-1])
     found, reasons = chosen_tree_count(steps, None, OPTIONS, lambda part, own: boost(part, None, own))
     why = reasons["tree_count"]
     scores, errors, counts = np.array(why["bleu"]), np.array(why["error"]), why["trees"]
@@ -77,6 +80,10 @@ def test_the_rule_by_hand(steps):
     assert (counts[0], counts[-1]) == (0, OPTIONS.rounds)
     assert scores[best] > scores[0] + errors[0]
     assert found.rounds == max(counts[k] for k in range(best, len(counts)) if scores[k] >= scores[best] - errors[k])
+    kept = counts.index(found.rounds)
+    assert (why["gain"], why["gain_error"]) == pytest.approx(
+        (scores[kept] - scores[0], 100 * held_out[0].error(kept, 0)), abs=1e-3
+    )
 
 
 def test_every_sentence_is_chosen_by_a_model_that_has_not_seen_it(steps):

@@ -29,6 +29,9 @@ from synthetic import SyntheticOptions, synthetic_nbest
 from toy_systems import random_model, random_ngrams, random_pairs, write_system
 
 from boostfeat import formats
+from boostfeat.compare.fits import Fitted, KeptFits, key_of
+from boostfeat.compare.runner import Folder
+from boostfeat.compare.systems import SYSTEMS
 from boostfeat.core.arrays import F64
 from boostfeat.core.errors import InputError
 from boostfeat.core.feature_table import FeatureTable
@@ -38,12 +41,14 @@ from boostfeat.core.text import split_words
 from boostfeat.decoder import Decoder, Derivation, System, collect, read_setup
 from boostfeat.decoder.tables import read_phrase_table, with_reordering
 from boostfeat.decoder.train.bitext import make_bitext, read_bitext
+from boostfeat.export.moses.writing import table_name
 from boostfeat.features.carried import FeatureMaker, carrying
 from boostfeat.features.clusters import read_clusters
 from boostfeat.features.lexicon import read_lexicon
 from boostfeat.features.phrase_table import read_phrase_counts
 from boostfeat.features.sets import TEMPLATES
 from boostfeat.features.vocab import Entry, FeaturePlan
+from boostfeat.formats import jsonl
 from boostfeat.formats.graphs import read_graphs
 from boostfeat.formats.join_files import read_other, read_tokens
 from boostfeat.formats.moses import enriched as moses_enriched
@@ -52,7 +57,7 @@ from boostfeat.formats.moses.ini import Ini
 from boostfeat.formats.moses.phrase_table import COUNTS, Entries, read_entries, spliced
 from boostfeat.formats.moses.weights import read_weights
 from boostfeat.formats.systems import read_systems
-from boostfeat.lists.build import ReadOptions, attach
+from boostfeat.lists.build import ReadOptions, attach, with_tokenizer
 from boostfeat.lists.joining import join_column, join_list, join_tokens
 from boostfeat.lists.nbest import NBest, strings
 from boostfeat.lists.number_files import read_numbers
@@ -60,8 +65,10 @@ from boostfeat.lists.quality import join_qualities
 from boostfeat.lists.store import read_store, write_store
 from boostfeat.lists.words import parse_alignments
 from boostfeat.lm.automaton import LanguageModel
+from boostfeat.loop import folder as loop_folder
+from boostfeat.loop.folder import Folder as LoopFolder
 from boostfeat.loop.online import State
-from boostfeat.loop.weights import read_start
+from boostfeat.loop.weights import read_start, write_ini
 from boostfeat.model.carried import pack, unpack
 from boostfeat.model.model import Model
 from boostfeat.report import run
@@ -93,6 +100,9 @@ from .samples import (
     JOINED_LIST,
     JOSHUA,
     JSONL,
+    KEPT_FIT,
+    KEPT_LOOP,
+    KEPT_SYSTEM,
     LINES,
     MARIAN,
     MARIAN_PIECES,
@@ -230,6 +240,22 @@ def good_ini(ini: Ini) -> None:
     assert (again.features(), again.weights()) == (ini.features(), ini.weights())
 
 
+def ini_of_loop(path: str) -> Ini:
+    """The ini with other weights and whole paths, as the loop writes it."""
+    new = Path(path).with_name("new.ini")
+    write_ini({"LM0": 0.5}, new, path)
+    new_ini, ini = Ini.read(new), Ini.read(path)
+    assert new_ini.named_weights() == {**ini.named_weights(), **({"LM0": 0.5} if "LM0" in ini.named_weights() else {})}
+    return ini.located()
+
+
+def ini_of_export(path: str) -> Ini:
+    """The ini with another phrase table, as export writes it."""
+    ini = Ini.read(path).require("feature", "weight")
+    name = table_name(Model({}), ini, "phrase-table")
+    return ini.with_table(name, n_scores=5, path="new", hidden=1).with_weights({name: [0.5] * 5})
+
+
 def good_entries(parts: list[Entries]) -> None:
     """Every field can be asked for, and lines that get nothing more keep their fields."""
     for entries in parts:
@@ -344,6 +370,24 @@ def named_graph(path: str) -> NBest:
     if not os.path.exists(graph):
         Path(graph).write_text(OSGX)
     return formats.read(graph, ReadOptions(size=8, names=tuple(Ini.read(path).score_names())), format="moses-osgx")
+
+
+def streamed(path: str) -> list[NBest]:
+    """As rerank --stream reads."""
+    with open(path, "rb") as lines:
+        return list(jsonl.stream(lines, OPTIONS, name=path))
+
+
+def with_references(path: str) -> NBest:
+    """The input as references and as source of a list."""
+    lines = [line for _, line in read_lines(path)]
+    nbest = with_tokenizer(joined_to(), "13a")
+    return attach(nbest, source=lines, refs=[lines, lines], name=path)
+
+
+def counted_twice(path: str) -> NBest:
+    """Lattices of two files, whose sentences follow each other."""
+    return formats.read_all([path, path], OPTIONS)
 
 
 def systems_of(path: str) -> NBest:
@@ -514,6 +558,33 @@ def of_run(file: str, obj: Any) -> Reader:
     return Reader(lambda: [json.dumps(obj).encode()], read, lambda run: writable([s.name for s in run.systems]), VALUE, name=file)
 
 
+def kept_fit(path: str) -> Fitted | None:
+    """A fit in a comparison's folder: where it is damaged, it is made again."""
+    kept = KeptFits(Path(path).parent)
+    link = kept.path(key_of(KEPT_FIT["made_from"]))
+    if not link.exists():
+        link.symlink_to(path)
+    return kept.find(KEPT_FIT["made_from"])
+
+
+def kept_system(path: str) -> dict[str, Any] | None:
+    """What a comparison kept of a system, whose folder is gone on with."""
+    folder, system = Folder(Path(path).parent), next(iter(SYSTEMS.values()))
+    link = folder.named("systems", system)
+    if not link.exists():
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(path)
+    return folder.finished(system, {"seed": 1}, force=False)
+
+
+def kept_loop(path: str) -> None:
+    """A loop that is gone on with."""
+    folder = LoopFolder(Path(path).parent)
+    folder.iteration(0).mkdir(exist_ok=True)
+    with swapped(loop_folder, "write_json", lambda *_: None):  # the input stays
+        folder.open({"seed": 1}, resume=True, force=False)
+
+
 READERS: dict[str, Reader] = {
     "moses": a_list("moses", PLAIN, INLINE, writer="moses", real="moses-tests/*/*nbest*"),
     "moses-enriched": Reader(
@@ -555,12 +626,17 @@ READERS: dict[str, Reader] = {
     "jsonl": a_list("jsonl", JSONL, writer="jsonl", mutations=VALUE),
     "auto": a_list("auto", PLAIN, ENRICHED, CDEC, JOSHUA, PHRASAL, TRAVATAR, MARIAN, MARIAN_PLAIN, FAIRSEQ, JSONL, OSGX, HYPORADISE, SOCKEYE, PLF, SLF, mutations=JSON),
     "moses-osgx": Reader(text(OSGX), read_graph_twice, good_list, real="fi-en/sg.*.osgx.xz"),
+    "moses-osgx-named": a_list("moses-osgx", OSGX, options=ReadOptions(size=8, names=("LM0", "d", "TM0_0"), warn=lambda message: None)),
     "moses-hypergraph": a_list(
         "moses-hypergraph", HYPERGRAPH, options=ReadOptions(size=8, weights=WEIGHTS),
     ),
     "cdec-forest": a_list("cdec-forest", FOREST, options=ReadOptions(size=8, weights=WEIGHTS), file="3.json", mutations=JSON),
     "plf": a_list("plf", PLF, real="lattices/*.plf.*"),
     "htk-slf": a_list("htk-slf", SLF),
+    "plf-files": Reader(text(PLF), counted_twice, good_list),
+    "htk-slf-files": Reader(text(SLF), counted_twice, good_list),
+    "stream": Reader(lambda: [JSONL.encode(), written("jsonl")], streamed, lambda found: list(map(good_columns, found)), VALUE),
+    "references": Reader(text("das ist\nja\n", "the house .\n\n"), with_references, good_columns),
     "store": Reader(store_samples, read_store, good_store, BINARY),
     "graphs": Reader(text(OSGX, HYPERGRAPH, FOREST, PLF, SLF), read_any_graphs, good_list, JSON, name="graph.3"),
     "model": Reader(
@@ -587,6 +663,8 @@ READERS: dict[str, Reader] = {
     "weights": Reader(text(SPARSE, CDEC_WEIGHTS), lambda path: read_weights([path]), good_numbers),
     "setup": Reader(text(INI), read_setup, lambda ini: good_numbers(ini.weights), real="fi-en/moses.ini"),
     "ini": Reader(text(INI), Ini.read, good_ini, real="fi-en/moses.ini"),
+    "loop-ini": Reader(text(INI), ini_of_loop, good_ini, real="fi-en/moses.ini"),
+    "export-ini": Reader(text(INI), ini_of_export, good_ini, real="fi-en/moses.ini"),
     "graph-names": Reader(text(GRAPH_INI), named_graph, good_list, real="fi-en/moses.ini"),
     "arpa": Reader(text(ARPA), LanguageModel.load, lambda lm: lm.score("this is is x")),
     "phrase-table": Reader(
@@ -616,6 +694,9 @@ READERS: dict[str, Reader] = {
     "resume-json": Reader(
         lambda: [json.dumps(RUN["config.json"]).encode()], lambda path: read_json(Path(path)), lambda found: writable(list(found or {})), VALUE
     ),
+    "kept-fit": Reader(lambda: [json.dumps(KEPT_FIT).encode()], kept_fit, mutations=VALUE),
+    "kept-system": Reader(lambda: [json.dumps(KEPT_SYSTEM).encode()], kept_system, lambda found: writable(found), VALUE),
+    "kept-loop": Reader(lambda: [json.dumps(KEPT_LOOP).encode()], kept_loop, mutations=VALUE, name="config.json"),
     "online-state": Reader(online_state, lambda path: State.load(Path(path), STATE), mutations=BINARY),
 }  # fmt: skip
 STATE = State.new(np.zeros(3), 2)

@@ -207,4 +207,27 @@ RUN: dict[str, Any] = {
     "choices.json": {"test": [0, 1]},
     "model.json": MODEL,
     "spread.json": {"systems": [{"name": "rm", "history": [{"epoch": 1}]}]},
+    "strategy-grid.json": {"strategies": [{"name": "local-fear", "history": [{"epoch": 1, "bleu": 0.5}]}]},
+    "paper.json": {
+        "title": "A paper",
+        "tables": [{"title": "Table 1", "finding": "holds", "header": ["a", "b"], "rows": [["x", "1"]], "differs": ["lists"]}],
+        "differs": ["other data"],
+        "rows": {"x": "a row"},
+    },
 }
+KEPT_FIT: dict[str, Any] = {
+    "made_from": {"system": "pro", "seed": 1, "inputs": [["dev", "ab"]]},
+    "select": 0.25,
+    "seconds": 1.5,
+    "peak_mb": 250.5,
+    "model": MODEL,
+}
+KEPT_SYSTEM = {
+    "made_from": {"seed": 1},
+    "models": ["models/pro.json"],
+    "chosen": {},
+    "features": 3,
+    "seconds": 1.5,
+    "scores": [{"test": {"bleu": 0.5}}],
+}
+KEPT_LOOP = {"boostfeat": "loop/1", "made_from": {"seed": 1, "version": "0.1.0"}}

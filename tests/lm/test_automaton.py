@@ -43,12 +43,20 @@ def test_language_model_without_unk(tmp_path: Path) -> None:
     [
         ("ngram 1=3", "ngram 2=3", 2, "ngram 1=COUNT, found 'ngram 2=3'"),
         ("ngram 1=3", "ngram 1=x", 2, "ngram 1=COUNT, found 'ngram 1=x'"),
+        ("</s>", "</s> 0 0", 7, "log10 of a probability, 1 word and perhaps a backoff, found '-0.5 </s> 0 0'"),
         ("-0.5", "-0,5", 7, "log10 of a probability, 1 word and perhaps a backoff, found '-0,5 </s>'"),
     ],
 )
 def test_damaged_language_models_name_the_line(tmp_path: Path, old: str, new: str, line: int, expected: str) -> None:
     (tmp_path / "lm").write_text("\\data\\\nngram 1=3\n\n\\1-grams:\n-1 a\n-99 <s>\n-0.5 </s>\n\n\\end\\\n".replace(old, new))
     with pytest.raises(FormatError, match=re.escape(f"lm:{line}: expected {expected}")):
+        LanguageModel.load(tmp_path / "lm")
+
+
+def test_an_ngram_that_is_given_twice_is_named(tmp_path: Path) -> None:
+    lines = "\\data\\\nngram 1=3\nngram 2=3\n\n\\1-grams:\n-1 a\n-99 <s>\n-0.5 </s>\n\n\\2-grams:\n-1 <s> a\n-1 a </s>\n-2 a </s>\n\n\\end\\\n"
+    (tmp_path / "lm").write_text(lines)
+    with pytest.raises(FormatError, match=r"lm: 2-gram 3: expected an n-gram given once.*found .*a </s>"):
         LanguageModel.load(tmp_path / "lm")
 
 

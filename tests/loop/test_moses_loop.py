@@ -115,7 +115,7 @@ def test_a_models_own_trees_are_not_learnt_again() -> None:
     root = np.array([0.5, 0, 0]), np.array([1, -1, -1], np.int32), np.array([2, -1, -1], np.int32), np.array([0, 1.0, 2.0])
     tree = Tree("tree.000", 1.0, "constant", None, (first.unit_names[0], "", ""), *root, np.zeros(0))
     model = Model({}, (tree,))
-    for name in ("tree.000", "BoostfeatTrees0", "BoostfeatTrees0_3"):
+    for name in ("tree.000", "BoostfeatTrees0", "BoostfeatTrees0_3", "Other0_tree.000.1"):
         shown = augment(first, Model({}, (Tree(name, *(getattr(tree, f) for f in tree.__dataclass_fields__ if f != "name")),)))
         assert name in shown.unit_names
         assert without_trees(shown, model, first) == first

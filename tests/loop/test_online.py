@@ -6,22 +6,24 @@ import contextlib
 import json
 import shlex
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 from toy_systems import START, write_known_system
 
-from boostfeat.core.errors import InputError
+from boostfeat.core.errors import FormatError, InputError
 from boostfeat.decoder import SearchOptions
 from boostfeat.lists.choices import first_choice
 from boostfeat.lists.store import read_store
 from boostfeat.loop.decoders import Corpus, Place
 from boostfeat.loop.driver import run_loop
-from boostfeat.loop.online import Fresh, OnlineLearner, State, There, adagrad_epoch, batch_gradient
+from boostfeat.loop.online import Fresh, OnlineLearner, State, There, adagrad_epoch, batch_gradient, seen_in
 from boostfeat.loop.options import LoopOptions
 from boostfeat.loop.reference import ReferenceDecoder
+from boostfeat.metrics.metric import metric_of
 from boostfeat.model.model import Model
 from boostfeat.trees.tree import Tree
 from boostfeat.tuners.adagrad import Adagrad
@@ -229,6 +231,32 @@ def test_online_runs_keep_their_curves(decoder, corpora, tmp_path, tuner):
         assert row["spread_mean"] >= 0
         assert row["spread_sd"] >= 0
         assert 0 <= row["dev"] <= 100
+        assert not isinstance(tuner, Adagrad) or row["loss"] > 0  # the mean over pairs
+
+
+def test_what_passes_by_is_of_the_best_the_oracle_and_the_lowest(dev):
+    """By hand, list by list; of one hypothesis there is no spread."""
+    whole = dev[:3].hyp_ptr
+    nbest = dev[:3].take_hyps(np.arange(whole[2] + 1), np.append(whole[:3], whole[2] + 1))
+    metric = metric_of("bleu")
+    scores, gains = np.random.default_rng(1).normal(size=(2, nbest.n_hyps))
+    seen = seen_in(nbest, scores, gains, metric)
+    lists = [slice(a, b) for a, b in pairwise(nbest.hyp_ptr.tolist())]
+    spread = [scores[at][gains[at].argmax()] - scores[at].min() for at in lists[:2]]
+    assert seen.spread == pytest.approx(spread)
+    best, oracle = (np.array([at.start + of[at].argmax() for at in lists]) for of in (scores, gains))
+    for sums, chosen in zip(seen.sums, (best, oracle, best), strict=True):
+        assert (sums == metric.rows(nbest, chosen).sum(axis=0)).all()
+
+
+@pytest.mark.parametrize("name", [f.name for f in fields(State) if f.name != "names"])
+def test_a_state_of_another_length_is_refused(tmp_path, name):
+    new = State.new(np.zeros(3), 2)
+    columns = {f.name: getattr(new, f.name) for f in fields(new)}
+    columns[name] = np.zeros((*columns[name].shape, 4), columns[name].dtype)
+    np.savez(tmp_path / "state.npz", **columns)
+    with pytest.raises(FormatError, match=f"found {name} of"):
+        State.load(tmp_path / "state.npz", new)
 
 
 @pytest.mark.parametrize("tuner", [Mira(shards=2), Adagrad(batch=3, draws=200, workers=1)], ids=["mira", "adagrad"])

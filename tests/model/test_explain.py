@@ -10,6 +10,9 @@ import numpy as np
 import pytest
 from toy_trees import stump
 
+from boostfeat import formats
+from boostfeat.core.feature_table import FeatureTable
+from boostfeat.lists.build import ReadOptions
 from boostfeat.lists.choices import decoder_choice
 from boostfeat.lists.nbest import NBest, Qualities
 from boostfeat.lists.store import read_store, write_store
@@ -41,6 +44,23 @@ def test_parts_add_up_to_the_difference_of_scores(dev, model):
         assert sum(u["linear"] + u["trees"] for u in units) == pytest.approx(found.totals[k], abs=1e-9)
         sizes = [abs(part) for _, part in found.features(k)]
         assert sizes == sorted(sizes, reverse=True)
+
+
+@pytest.mark.parametrize("level", ["local", "global"])
+def test_a_phrase_that_comes_twice_counts_twice(tmp_path, level):
+    """The other one has a phrase of value 1 two times: the tree (2 · 1 above 0.7) takes it for 2 · 2."""
+    units = [[{"tgt": [k, k + 1], "x": [x]} for k in range(n)] for n, x in ((2, 1.0), (1, 0.5))]
+    hyps = [{"text": text, "units": own} for text, own in zip(("a a", "b"), units, strict=True)]
+    lines = ({"boostfeat": "nbest/1", "unit_features": ["x"]}, {"id": 0, "hyps": hyps})
+    (tmp_path / "list").write_text("\n".join(map(json.dumps, lines)))
+    nbest = formats.read(tmp_path / "list", ReadOptions())
+    model = Model({"x": 1.0}, (stump(on="x", feature="x", threshold=0.7, weight=1.0),), level)
+    [other] = [
+        row for row in Differences.of(model, nbest, np.array([1]), np.array([0])).units(0) if row["in"] == "other" and row["tgt"]
+    ]
+    value = model.trees[0].predict(FeatureTable(["x"], np.array([[1.0]])))[0]
+    assert other["linear"] == -2
+    assert level == "global" or other["trees"] == pytest.approx(-2 * value)
 
 
 def test_who_decided(dev, model):

@@ -1,7 +1,7 @@
 """Mutants of a module: cosmic-ray's operators, less those that any test kills and those that change nothing.
 
 Left out: arithmetic made bitwise and back (a TypeError on floats), orderings made ``is``, signs other than left out, decorators
-(numba's change speed, not results), annotations and ``if TYPE_CHECKING`` (never evaluated), the bare ``*`` of parameters, numbers too
+(numba's change speed, not results), annotations and ``if TYPE_CHECKING`` (never evaluated), the stars of parameters and arguments, numbers too
 large for 1 to matter, the default number of threads (results do not depend on it).
 Put in: ``x += y`` made ``x -= y``, which it lacks.
 """
@@ -22,6 +22,7 @@ from cosmic_ray.plugins import get_operator, operator_names
 
 BITWISE = {"BitAnd", "BitOr", "BitXor", "LShift", "RShift"}
 SIGNS = {"+=": "-=", "-=": "+=", "*=": "/=", "/=": "*=", "|=": "&=", "&=": "|="}
+UNPACKING = {"parameters", "param", "argument", "arglist", "dictorsetmaker"}  # where cosmic-ray takes stars for operators
 
 
 class AugmentedAssignment(Operator):
@@ -72,16 +73,6 @@ class Mutant:
         assert changed is not None, self
         return changed
 
-    def is_valid(self, original: str) -> bool:
-        """Whether it can be imported at all: cosmic-ray takes the ** of a call for a power."""
-        if not self.operator.startswith("ReplaceBinaryOperator_Pow"):
-            return True
-        try:
-            ast.parse(self.source(original))
-        except SyntaxError:
-            return False
-        return True
-
     def change(self, original: str) -> tuple[str, str]:
         """The line before and after."""
         lines = zip(original.splitlines(), self.source(original).splitlines(), strict=True)
@@ -98,10 +89,12 @@ def mutants_of(module: str, path: Path) -> list[Mutant]:
         count = 0
         for node in nodes:
             for start, _ in operator.mutation_positions(node):
-                bare_star = node.parent is not None and node.parent.type == "parameters"
+                bare_star = (
+                    node.parent is not None and node.parent.type in UNPACKING and getattr(node, "value", "") in ("*", "**")
+                )
                 huge = name == "NumberReplacer" and abs(ast.literal_eval(node.value)) > 2**53
                 mutant = Mutant(module, name, count, start[0])
-                if not bare_star and not huge and not any(a <= start < b for a, b in dead) and mutant.is_valid(source):
+                if not bare_star and not huge and not any(a <= start < b for a, b in dead):
                     out.append(mutant)
                 count += 1
     return out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import signal
 import zipfile
@@ -15,7 +16,10 @@ from fuzz.mutate import damaged
 from fuzz.readers import READERS, samples_of
 from fuzz.samples import ENRICHED, FOREST, JSONL, OSGX
 
+from boostfeat import formats
+from boostfeat.core.compression import COMPRESSORS
 from boostfeat.core.errors import FormatError, InputError
+from boostfeat.formats.graphs import GRAPHS
 from boostfeat.loop.online import State
 
 INPUTS = 50  # to each reader, of a million
@@ -29,6 +33,26 @@ def test_damaged_input_is_refused_or_read(name: str, tmp_path: Path) -> None:
         outcome = run.outcome(name, damaged(name, n, whole, READERS[name].mutations), str(tmp_path))
         found += [(n, outcome)] if outcome not in run.KINDS else []
     assert not found
+
+
+def test_every_format_is_fuzzed() -> None:
+    assert {*formats.READERS, *GRAPHS, *(suffix[1:] for suffix in COMPRESSORS)} <= set(READERS)
+
+
+def test_bins_whose_means_are_text_are_refused(tmp_path: Path) -> None:
+    plan = json.loads(readers.searched_plan()[2])
+    bins = next(iter(plan["templates"][0]["options"]["quantiles"].values()))
+    bins["means"][0] = str(bins["means"][0])
+    assert run.outcome("searched-plan", json.dumps(plan).encode(), str(tmp_path)) == "refused"
+
+
+def test_an_intact_fit_is_found(tmp_path: Path) -> None:
+    """A reader that takes everything for damaged would be fuzzed in vain."""
+    path = tmp_path / "input"
+    path.write_bytes(samples_of("kept-fit")[0])
+    assert readers.kept_fit(str(path)) is not None
+    path.write_bytes(samples_of("kept-fit")[0].replace(b"0.25", b"null"))
+    assert readers.kept_fit(str(path)) is None
 
 
 def state_of_bytes() -> bytes:
@@ -86,6 +110,8 @@ FOUND = {
     "a skipped field nested too deeply": ("jsonl", JSONL.replace('"source"', '"x": ' + "[" * 5000 + ', "source"').encode(), "refused"),
     "a resumed run nested too deeply": ("resume-json", b"[" * 5000, "read"),
     "a resumed run that is no object": ("resume-json", b"[1]", "read"),
+    "a comparison made from a list": ("kept-system", b'{"made_from": [1]}', "refused"),
+    "a loop made from a list": ("kept-loop", b'{"boostfeat": "loop/1", "made_from": [1]}', "refused"),
     "a state of bytes": ("online-state", state_of_bytes(), "refused"),
     "a state of objects": ("online-state", b"\x93NUMPY\x01\x00", "refused"),
 }  # fmt: skip
@@ -120,7 +146,8 @@ def test_a_reader_that_dies_or_hangs_is_found(monkeypatch: pytest.MonkeyPatch, c
     monkeypatch.setitem(READERS, "lines", readers.Reader(lambda: [b"a" * 5], die))
     counts, findings = run.fuzz("lines", 0, 30)
     assert {f.what.split(" at ")[0] for f in findings} == {"died: SIGKILL", "KeyError: 'not for users'", "too slow"}
-    assert counts["read"] + len(findings) == 30
+    assert counts["read"] + counts["again"] + len(findings) == 30
+    assert counts["again"] > 0  # a word of five letters has few neighbours
 
 
 @pytest.mark.parametrize(
