@@ -391,7 +391,7 @@ class NBest:
         return self.take(sentences)
 
     def run(self, first: int, last: int) -> tuple[NBest, I64]:
-        """The lists of sentences first to last - 1, and which units theirs are. All but the units are views: nothing is copied."""
+        """The lists of sentences first to last - 1, and which units theirs are. All else are views: nothing is copied."""
         hyps, refs = slice(*self.hyp_ptr[[first, last]].tolist()), slice(*self.ref_ptr[[first, last]].tolist())
         at = slice(*self.unit_ptr[[hyps.start, hyps.stop]].tolist())
         own = slice(*self.extra_sparse.ptr[[hyps.start, hyps.stop]].tolist())

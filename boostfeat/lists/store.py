@@ -112,9 +112,14 @@ class _Counted(io.RawIOBase):
         return self.at
 
 
+def is_mappable(path: str | Path) -> bool:
+    """Whether a store that is written there can be mapped: it is a file, and not compressed."""
+    return str(path) != "-" and Path(path).suffix not in COMPRESSORS and not is_special(path)
+
+
 @contextlib.contextmanager
 def _sink(path: str | Path, files: Mapping[int, Path]) -> Iterator[Any]:
-    if files or str(path) == "-" or Path(path).suffix in COMPRESSORS or is_special(path):
+    if files or not is_mappable(path):
         with open_output(path) as stream:
             yield _Counted(stream, files)
     else:  # Arrow's own file does without a copy of each column

@@ -12,7 +12,7 @@ from typing import IO, Any
 import numpy as np
 import pyarrow as pa
 
-from ..core.arrays import I32, Array
+from ..core.arrays import I32, I64, Array
 from ..core.files import temporary_folder
 from ..core.strings import Strings, string_buffers
 from .nbest import NBest, Notes, Qualities, SparseRows, Units
@@ -55,16 +55,20 @@ class StoreWriter:
         finally:
             self._stack.close()
 
-    def append(self, part: NBest, unit_idx: I32 | None = None) -> None:
-        """Add the next sentences; ``unit_idx`` takes the place of the part's own, which count from its first unit."""
+    def append(self, part: NBest, unit_idx: I32 | None = None, fresh: I64 | None = None) -> None:
+        """Add the next sentences; ``unit_idx`` takes the place of the part's own, which count from its first unit.
+
+        Of the part's units, ``fresh`` are those that no earlier part has; None: all of them.
+        """
         last = self._last or part
         if (last.unit_names, last.extra_names, last.quality.names) != (part.unit_names, part.extra_names, part.quality.names):
             raise ValueError("append: expected a part with the features of the first, found others")
         idx = part.unit_idx + np.int32(self.n_units) if unit_idx is None else np.asarray(unit_idx, np.int32)
-        self.n_units += part.n_units
+        units = part.units if fresh is None or len(fresh) == part.n_units else part.units.take(fresh)
+        self.n_units += len(units)
         if len(idx) != part.n_occurrences or (len(idx) and not 0 <= idx.min() <= idx.max() < self.n_units):
             raise ValueError(f"append: expected {part.n_occurrences} indices below {self.n_units}, found others")
-        for name, column in _columns(part):
+        for name, column in _columns(part, units):
             self._add(name, idx if name == "unit_idx" else column)
         self._last = part
 
@@ -97,7 +101,7 @@ class StoreWriter:
                 return SparseRows(*(whole(f"{name}.{inner}", getattr(like, inner)) for inner in ("ptr", "idx", "val")))
             return self._mapped(name, like, at) if isinstance(like, np.ndarray) else self._strings(name, at)
 
-        found = {name: whole(name, column) for name, column in _columns(last)}
+        found = {name: whole(name, column) for name, column in _columns(last, last.units)}
         nested = {
             name: replace(getattr(last, name), **{k.partition(".")[2]: v for k, v in found.items() if k.startswith(name + ".")})
             for name in _NESTED
@@ -118,10 +122,10 @@ class StoreWriter:
         return pa.LargeStringArray.from_buffers(len(ptr) - 1, pa.py_buffer(ptr), pa.py_buffer(data))
 
 
-def _columns(part: NBest) -> list[tuple[str, Any]]:
+def _columns(part: NBest, units: Units) -> list[tuple[str, Any]]:
     """(name, column) of all that grows with the corpus; "units.x" for a column of the units."""
     own = [(f.name, getattr(part, f.name)) for f in fields(NBest) if f.name not in _NAMES and f.name not in _NESTED]
     for name, kind in _NESTED.items():
-        inner = getattr(part, name)
+        inner = units if name == "units" else getattr(part, name)
         own += [(f"{name}.{f.name}", getattr(inner, f.name)) for f in fields(kind)]
     return [(name, column) for name, column in own if not isinstance(column, tuple)]

@@ -25,7 +25,9 @@ def noted(nbest: NBest) -> NBest:
 
 @settings(quick, max_examples=10)
 @given(containers(min_sentences=2), st.integers(0, 3), st.booleans())
-def test_parts_of_a_store_are_what_they_were(tmp_path_factory: pytest.TempPathFactory, nbest: NBest, cut: int, more: bool) -> None:
+def test_parts_of_a_store_are_what_they_were(
+    tmp_path_factory: pytest.TempPathFactory, nbest: NBest, cut: int, more: bool
+) -> None:
     folder = tmp_path_factory.mktemp("parts")
     path, nbest = folder / "whole.nbest", noted(nbest) if more else nbest
     with StoreWriter(path) as writer:

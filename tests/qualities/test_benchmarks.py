@@ -8,10 +8,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy.stats import linregress
-from strategies import containers, quick
 
 from boostfeat.boosting.boost import boost
 from boostfeat.boosting.options import BoostOptions
