@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 import sys
+from pathlib import Path
+
+from .arrays import Array
 
 
 def give_back() -> None:
@@ -11,3 +15,19 @@ def give_back() -> None:
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
     if trim is not None:
         trim(0)
+
+
+def let_go(column: Array) -> None:
+    """Pages of the mapped file that a column is a view of stay in the system's cache, but count no longer as this process's.
+
+    They come back when they are read again. Other arrays are left alone; only Linux can be asked.
+    """
+    if sys.platform != "linux" or not column.size:
+        return
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        where, rights, _, _, file = line.split(maxsplit=5)[:5]
+        start, end = (int(address, 16) for address in where.split("-"))
+        if start <= column.ctypes.data < end:
+            if file != "0" and rights.startswith("r-"):  # of a file, and read only
+                ctypes.CDLL(None).madvise(ctypes.c_void_p(start), ctypes.c_size_t(end - start), mmap.MADV_DONTNEED)
+            return

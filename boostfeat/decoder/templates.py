@@ -31,9 +31,10 @@ from ..core.strings import Strings
 from ..features import by_unit
 from ..features.carried import FeatureMaker
 from ..features.context import Corpus, Rows
-from ..features.engine import full_names, occurrence_features
+from ..features.engine import occurrence_features
 from ..features.registry import GIVEN, STATES, STATIC, Sparse, Template
 from ..features.resources import Clusters, Resources
+from ..features.run import full_names
 from ..features.vocab import Entry, FeaturePlan, full_name, product_name
 from ..lists.nbest import NBest, SparseRows, Units, strings, take_strings
 from ..lists.words import NONE, flags, positions

@@ -16,9 +16,9 @@ from ..lists.nbest import NBest
 from ..lists.precision import precision_of
 from ..lists.words import Words, positions
 from .by_unit import NUMBER, PUNCTUATION
-from .context import Rows
+from .context import Corpus, Rows
 from .lexicon import phrase_weight
-from .registry import Dense, template
+from .registry import Counted, Dense, Tally, template
 
 LANGUAGE_MODEL = re.compile(r"(?i)^(lm|languagemodel)\d*$|^lm[_.]|_lm$")
 QUANTILES = {"q10": 0.1, "q25": 0.25, "q75": 0.75, "q90": 0.9}
@@ -73,7 +73,7 @@ def _characters(words: Words) -> F64:
 # -- decoder features -------------------------------------------------------------------------------------------------
 
 
-def _learn_lm(rows: Rows, counts: I64, *, features: list[str] | None = None) -> dict[str, Any]:
+def _count_lm(rows: Rows, counts: I64, *, features: list[str] | None = None) -> dict[str, Tally]:
     names = rows.corpus.nbest.unit_names
     found = [name for name in names if LANGUAGE_MODEL.search(name)] if features is None else features
     if not found or not set(found) <= set(names):
@@ -81,16 +81,19 @@ def _learn_lm(rows: Rows, counts: I64, *, features: list[str] | None = None) -> 
             f"template 'lm_per_word': expected a language model among the list's features, found {', '.join(names) or 'none'}; "
             "name it with features = [...] in a TOML file, or leave the template out"
         )
+    return {name: (_per_word(rows, name), counts) for name in found}
+
+
+def _choose_lm(corpus: Corpus, tallies: dict[str, Tally]) -> dict[str, Any]:
     thresholds = {}
-    for name in found:
-        value = _per_word(rows, name)
+    for name, (value, counts) in tallies.items():
         order = np.argsort(value, kind="stable")
         share = np.cumsum(counts[order]) / max(counts.sum(), 1)
-        precision = _per_word_precision(rows.corpus.nbest, name)
+        precision = _per_word_precision(corpus.nbest, name)
         quantiles = {q: float(value[order[np.searchsorted(share, p)]]) if len(value) else 0.0 for q, p in QUANTILES.items()}
         # a number that no phrase has: one that the list shows is on another side of it inside the decoder, or is not
         thresholds[name] = {q: precision.below(value, at) if len(value) else at for q, at in quantiles.items()}
-    return {"features": found, "thresholds": thresholds}
+    return {"features": list(tallies), "thresholds": thresholds}
 
 
 def _per_word_precision(nbest: NBest, name: str) -> Precision:
@@ -107,7 +110,7 @@ def _per_word(rows: Rows, name: str) -> F64:
     return _ratio(rows.feature(name), _number(rows.tgt.counts))
 
 
-@template("lm_per_word", kind="contextual", reads=("target phrase", "features"), learn=_learn_lm)
+@template("lm_per_word", kind="contextual", reads=("target phrase", "features"), learn=Counted(_count_lm, _choose_lm))
 def lm_per_word(rows: Rows, *, features: list[str], thresholds: dict[str, dict[str, float]]) -> Dense:
     """Language-model score per target word, and whether it is below quantiles of the dev list's."""
     out: Dense = {}

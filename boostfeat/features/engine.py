@@ -1,239 +1,48 @@
-"""Computing templates on a list: each on its distinct keys only, then new distinct units of (unit, new features)."""
+"""A list with the features of templates: what they learn from it first, then what they compute.
+
+A list is one run of sentences, or many that are written one after the other: then memory is that of a run, and what comes out is
+the same, byte by byte.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any, Literal
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..core.arrays import F64, I32, I64, offsets, unique_rows
-from ..core.errors import InputError, clip, unknown_name
-from ..core.lazy import sparse
-from ..core.memory import give_back
-from ..core.strings import Strings
-from ..lists.nbest import NBest, SparseRows, strings, take_strings
+from ..core.arrays import F64, I64
+from ..core.errors import InputError, unknown_name
+from ..core.memory import give_back, let_go
+from ..core.scratch import Scratch
+from ..lists.build import ordered_union
+from ..lists.nbest import NBest, SparseRows, take_strings
+from ..lists.numbering import UnitNumbers, in_several_runs
 from ..lists.precision import with_derived
-from ..lists.words import concat, positions, tokenise
+from ..lists.store import is_mappable, read_store, write_store
+from ..lists.store_writer import StoreWriter
+from ..lists.words import distinct, tokenise
 from .clusters import learn_clusters
 from .consensus import learn_posterior
-from .context import Corpus, Rows
+from .context import Corpus
 from .dense import derived_precision
+from .parts import Met, Part, all_sparse_names, with_parts
 from .products import Gradient, add_products, choose_products
-from .registry import KINDS, Dense, Sparse, Template, described, place_in
+from .registry import KINDS, Counted, Tally, Template, added_up
 from .resources import Clusters, Resources
+from .run import Engine, blamed, own_options
 from .sets import TEMPLATES
-from .vocab import Entry, FeaturePlan, full_name, product_name
-
-PartOf = Literal["unit", "occurrence", "hypothesis"]
-
-
-@dataclass(frozen=True)
-class _Keys:
-    """The distinct rows of some context, and which one each unit [V], occurrence [R] or hypothesis [H] has."""
-
-    rows: Rows
-    row_of: I64
-    row_of_occurrence: I64  # [R]; for hypotheses the rows themselves
-    sent_of_occurrence: I64
-
-    @cached_property
-    def counts(self) -> I64:
-        """[n] occurrences of each row."""
-        return np.bincount(self.row_of_occurrence, minlength=len(self.rows))
-
-    @cached_property
-    def by_sentence(self) -> sparse.csr_matrix:
-        """[S, n] which rows a sentence's lists have."""
-        n, s = max(len(self.rows), 1), int(self.sent_of_occurrence.max(initial=-1)) + 1
-        keys = np.unique(self.sent_of_occurrence * n + self.row_of_occurrence)
-        ptr = offsets(np.bincount(keys // n, minlength=s))
-        return sparse.csr_matrix((np.ones(len(keys)), keys % n, ptr), shape=(s, len(self.rows)))
-
-
-@dataclass(frozen=True)
-class _Part:
-    """The features of one template: distinct rows, dense or sparse, and which one each unit, occurrence or hypothesis has."""
-
-    of: PartOf
-    names: tuple[str, ...]
-    values: F64 | SparseRows
-    row_of: I64 | I32  # 32 bits for occurrences: there are many, and a number of each for every template
-
-    @property
-    def is_sparse(self) -> bool:
-        return isinstance(self.values, SparseRows)
-
+from .vocab import Entry, FeaturePlan, product_name
 
 ROUNDED = 1e-4  # lists have four decimals
-_PART_OF: dict[str, PartOf] = {
-    "pairs": "unit",
-    "contexts": "occurrence",
-    "occurrences": "occurrence",
-    "hypotheses": "hypothesis",
-}
+RUN = 1 << 17  # occurrences of units in a run: more take more memory and no less time
 
-
-@dataclass
-class _Engine:
-    corpus: Corpus
-    present: bool = False  # of a frozen plan's sparse features, those that occur
-    _keys: dict[object, _Keys] = field(default_factory=dict)
-
-    def keys_of(self, template: Template) -> _Keys:
-        """Rows that a template sees; templates that read the same share them."""
-        corpus, nb = self.corpus, self.corpus.nbest
-        what, key = template.rows_are, _kind_of_rows(template)
-        if key not in self._keys:
-            if what == "hypotheses":
-                rows, row_of = corpus.hyp_rows()
-                self._keys[key] = _Keys(rows, row_of, row_of, nb.sent_of_hyp)
-            elif what == "pairs":
-                rows, row_of = corpus.pair_rows()
-                self._keys[key] = _Keys(rows, row_of, row_of[nb.unit_idx], corpus.sent_of_occurrence)
-            else:
-                rows, row_of = corpus.all_rows() if what == "occurrences" else corpus.occurrence_rows(template.columns)
-                self._keys[key] = _Keys(rows, row_of, row_of, corpus.sent_of_occurrence)
-        return self._keys[key]
-
-    def forget(self, template: Template, later: Iterable[Template]) -> None:
-        """Let go of the rows that the template saw, unless one of those to come sees them, too."""
-        if _kind_of_rows(template) not in map(_kind_of_rows, later):
-            self._keys.pop(_kind_of_rows(template), None)
-
-    def learn(self, template: Template, entry: Entry) -> Entry:
-        """The entry with the options that this list teaches."""
-        if all(name in entry.options for name in template.learnt):
-            return entry
-        if template.learn is None:
-            lacking = [name for name in template.learnt if name not in entry.options]
-            raise InputError(f"template {template.name!r}: expected option {lacking[0]!r}, found none; give it in a TOML file")
-        keys = self.keys_of(template)
-        own = {name: value for name, value in entry.options.items() if name in template.learn_options}
-        with _blamed(template):
-            taught = template.learn(keys.rows, keys.counts, **own)
-        return replace(entry, options={**entry.options, **taught})
-
-    def compute(self, template: Template, entry: Entry) -> tuple[_Part, Entry]:
-        """Features of the template; names are learnt where the entry has none."""
-        keys = self.keys_of(template)
-        used = {name: value for name, value in entry.options.items() if name in template.compute_options}
-        values: F64 | SparseRows
-        with _blamed(template):
-            result = template.compute(keys.rows, **used)
-            if isinstance(result, Sparse):
-                names, matrix = self._sparse(template, entry, keys, result)
-                values = SparseRows.from_matrix(matrix)
-            else:
-                names, values = self._dense(template, entry, keys, result)
-        row_of: I64 | I32 = keys.row_of
-        of = _PART_OF[template.rows_are]
-        if of == "occurrence":  # contexts with the same features must not tell units apart
-            first, inverse = unique_rows(*_words(values))
-            values = values.take(first) if isinstance(values, SparseRows) else values[first]
-            row_of = inverse.astype(np.int32)[row_of]
-        return _Part(of, names, values, row_of), replace(entry, features=names)
-
-    def _dense(self, template: Template, entry: Entry, keys: _Keys, result: Dense) -> tuple[tuple[str, ...], F64]:
-        where = f"{template.place}template {template.name!r}"
-        if not isinstance(result, dict):
-            raise InputError(
-                f"{where}: expected a dict of columns or Sparse, found {type(result).__name__}; correct the function"
-            )
-        names = tuple(result) if entry.features is None else entry.features
-        x = np.zeros((len(keys.rows), len(names)))
-        for k, name in enumerate(names):
-            if name in result:
-                column = _numbers(result[name], f"{where}: {name}")
-                if column.shape != (len(keys.rows),):
-                    raise InputError(
-                        f"{where}: {name}: expected {len(keys.rows)} values, found {column.shape}; correct the function"
-                    )
-                x[:, k] = column
-        if not np.isfinite(x).all():
-            name = names[int(np.argmin(np.isfinite(x).all(axis=0)))]
-            raise InputError(f"{where}: {name}: expected finite numbers, found NaN or infinity; correct the function or the list")
-        x += 0.0  # -0.0 becomes 0.0
-        return names, x
-
-    def _sparse(self, template: Template, entry: Entry, keys: _Keys, result: Sparse) -> tuple[tuple[str, ...], sparse.csr_matrix]:
-        """Names with the template's before them, equal ones merged; those of the vocab, or frequent enough on this list."""
-        names = full_names(template.name, result.names, entry.hash_bits).dictionary_encode()
-        which = names.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-        known = names.dictionary
-        column = which[result.idx]
-        if entry.features is None:
-            everything = _counts_matrix(result.row, column, (len(keys.rows), len(known)))
-            n_sentences = np.bincount((keys.by_sentence @ everything).indices, minlength=len(known))
-            ranked = pc.array_sort_indices(known).to_numpy(zero_copy_only=False).astype(np.int64)
-            kept = ranked[n_sentences[ranked] >= entry.min_count]
-            place = np.full(len(known), -1)
-            place[kept] = np.arange(len(kept))
-            features = tuple(known.take(pa.array(kept)).to_pylist())
-        elif self.present:
-            found = [(entry.places[name], k) for k, name in enumerate(known.to_pylist()) if name in entry.places]
-            place = np.full(len(known), -1)
-            place[[k for _, k in sorted(found)]] = np.arange(len(found))
-            features = tuple(entry.features[j] for j, _ in sorted(found))
-        else:
-            place, features = positions(known, strings(entry.features)), entry.features
-        at = place[column]
-        return features, _counts_matrix(result.row[at >= 0], at[at >= 0], (len(keys.rows), len(features)))
-
-
-def _kind_of_rows(template: Template) -> object:
-    """Templates of one kind see the same rows."""
-    return template.columns if template.rows_are == "contexts" else template.rows_are
-
-
-def _numbers(column: object, where: str) -> F64:
-    try:
-        return np.asarray(column, np.float64)
-    except (ValueError, TypeError):
-        raise InputError(f"{where}: expected a column of numbers, found {clip(repr(column))}; correct the function") from None
-
-
-@contextlib.contextmanager
-def _blamed(template: Template) -> Iterator[None]:
-    """An error in a template, which may be the user's own or have been given wrong options, as one line."""
-    try:
-        yield
-    except (InputError, MemoryError):
-        raise
-    except (Exception, SystemExit) as error:
-        where = place_in(template.compute.__code__.co_filename, error) if template.place else ""
-        raise InputError(
-            f"{where}template {template.name!r}: expected to run, found {described(error)}; check its options or function"
-        ) from error
-
-
-def _counts_matrix(row: I64, column: I64, shape: tuple[int, int]) -> sparse.csr_matrix:
-    return sparse.csr_matrix((np.ones(len(row)), (row, column)), shape=shape)
-
-
-def full_names(template: str, names: Strings, hash_bits: int) -> Strings:
-    """Names of sparse features with the template's before them, or as one of 2^bits numbers."""
-    if hash_bits:
-        return strings([full_name(template, name, hash_bits) for name in names.to_pylist()])
-    return concat(f"{template}:", names)
-
-
-def _words(values: F64 | SparseRows) -> tuple[F64, I64]:
-    """Rows as 8-byte words, to be compared bit by bit."""
-    if not isinstance(values, SparseRows):
-        return values, np.zeros((len(values), 0), np.int64)
-    words = np.stack([values.idx.astype(np.int64), values.val.view(np.int64)], axis=1)
-    column = pa.LargeBinaryArray.from_buffers(
-        pa.large_binary(), len(values), [None, pa.py_buffer(values.ptr * words.itemsize * 2), pa.py_buffer(words)]
-    )
-    codes = column.dictionary_encode().indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    return np.zeros((len(values), 0)), codes.reshape(-1, 1)
+Report = Callable[[str, int, int], None]  # template or pass, done, of how many
 
 
 def featurize(
@@ -244,7 +53,7 @@ def featurize(
     resources: Resources | None = None,
     seed: int = 0,
     threads: int = 1,
-    report: Callable[[str, int, int], None] | None = None,
+    report: Report | None = None,
     gradient_of: Gradient | None = None,
     left_out: Callable[[str], None] = lambda line: None,
     present: bool = False,
@@ -256,6 +65,269 @@ def featurize(
     not carry are left out, and ``left_out`` gets a line for each. With ``present``, the list is to be scored and forgotten: it
     has those sparse features of a frozen vocab that occur, in their order, and no record of how they were made.
     """
+    plan, resources = _prepared(nbest, vocab, registry, resources, left_out, seed=seed, threads=threads)
+    runs = Runs(nbest, resources, max(1, len(nbest)), report=report, present=present)
+    plan, lists = _learn_and_compute(runs, plan, registry, Scratch())
+    [(_, parts)] = lists
+    del runs, lists
+    out, _ = with_parts(nbest, parts, all_sparse_names(nbest, parts))
+    if plan.products is None and plan.n_products:
+        if gradient_of is None:
+            raise InputError("products: expected a gradient to choose them by, found none; give gradient_of")
+        plan = _with_products(plan, choose_products(out, plan.n_products, gradient_of))
+    out = add_products(out, plan.products or ())
+    if present:
+        return out, plan
+    plan = _with_products(plan, plan.products or ())
+    out = replace(out, meta=_meta(nbest, plan, parts, registry))
+    del parts
+    give_back()
+    return out, plan
+
+
+def featurize_to(
+    path: str | Path,
+    nbest: NBest,
+    vocab: FeaturePlan,
+    *,
+    run: int | None = None,
+    keep: Callable[[FeaturePlan], None] = lambda plan: None,
+    registry: Mapping[str, Template] = TEMPLATES,
+    resources: Resources | None = None,
+    seed: int = 0,
+    threads: int = 1,
+    report: Report | None = None,
+    gradient_of: Gradient | None = None,
+    left_out: Callable[[str], None] = lambda line: None,
+) -> tuple[NBest, FeaturePlan]:
+    """The same, written to a store, and mapped. ``run`` sentences (None: about RUN occurrences) are in memory at a time.
+
+    ``keep`` gets the vocab before the store is there. A list of one run, an output that cannot be mapped, and products that are
+    to be chosen, by all features at once, are done in memory.
+    """
+    every = _sentences_of(nbest, RUN) if run is None else run
+    if every >= len(nbest) or not is_mappable(path) or (vocab.n_products and not vocab.is_frozen):
+        how = {"seed": seed, "threads": threads, "report": report, "gradient_of": gradient_of, "left_out": left_out}
+        out, plan = featurize(nbest, vocab, registry=registry, resources=resources, **how)  # type: ignore[arg-type]
+        keep(plan)
+        write_store(out, path)
+        return out, plan
+    plan, resources = _prepared(nbest, vocab, registry, resources, left_out, seed=seed, threads=threads)
+    runs = Runs(nbest, resources, every, report=report)
+    with StoreWriter(path) as writer, Scratch(writer.folder / "met") as scratch:
+        plan, lists = _learn_and_compute(runs, plan, registry, scratch)
+        plan = _with_products(plan, plan.products or ())
+        numbers, sparse_names, meta = UnitNumbers(in_several_runs(nbest, runs.cuts)), None, {}
+        for engine, parts in lists:
+            if sparse_names is None:  # they are those of all runs
+                sparse_names, meta = all_sparse_names(nbest, parts), _meta(nbest, plan, parts, registry)
+            out, old = with_parts(engine.corpus.nbest, parts, sparse_names)
+            out = replace(add_products(out, plan.products or ()), meta=meta)
+            fresh, number = numbers.number(out.units, engine.of_list(old))
+            writer.append(out, number[out.unit_idx], fresh)
+        keep(plan)
+    return read_store(path), plan
+
+
+def _sentences_of(nbest: NBest, occurrences: int) -> int:
+    """Sentences that have about so many occurrences of units (or hypotheses without any)."""
+    return max(1, occurrences * len(nbest) // max(1, nbest.n_occurrences + nbest.n_hyps))
+
+
+def _with_products(plan: FeaturePlan, products: tuple[tuple[str, str], ...]) -> FeaturePlan:
+    return replace(plan, products=products, n_products=len(products))
+
+
+def occurrence_features(
+    nbest: NBest, entries: Iterable[Entry], *, registry: Mapping[str, Template], resources: Resources
+) -> Iterator[tuple[tuple[str, ...], F64 | SparseRows]]:
+    """(names, values [R, ...]) of each template at all occurrences of units: featurize without a list around it."""
+    plan = FeaturePlan(tuple(entries))
+    _check(nbest, plan, registry, resources)
+    engine = Engine(Corpus(nbest, resources))
+    for entry in plan.entries:
+        part = engine.features_of(registry[entry.name], entry)
+        row = part.row_of if part.of == "occurrence" else part.row_of[nbest.unit_idx]
+        yield part.names, part.values.take(row) if isinstance(part.values, SparseRows) else part.values[row]
+
+
+# -- the passes -------------------------------------------------------------------------------------------------------
+
+
+class Runs:
+    """A list as runs of sentences, each with an engine. That of a single run stays from pass to pass, others are made anew."""
+
+    def __init__(
+        self, nbest: NBest, resources: Resources, n: int, *, report: Report | None = None, present: bool = False
+    ) -> None:
+        self.nbest, self.resources, self.report = nbest, resources, report
+        self.cuts = [(a, min(a + n, len(nbest))) for a in range(0, max(1, len(nbest)), n)]
+        self.whole = Engine(Corpus(nbest, resources), None, present)
+        self.is_one = len(self.cuts) == 1
+
+    def engines(self, doing: str) -> Iterator[Engine]:
+        if self.is_one:
+            yield self.whole
+            return
+        for r, (first, last) in enumerate(self.cuts):
+            if self.report:
+                self.report(doing, r, len(self.cuts))
+            part, units = self.nbest.run(first, last)
+            yield Engine(Corpus(part, self.resources), units)
+            let_go(self.nbest.unit_idx)
+        give_back()
+
+
+def _learn_and_compute(
+    runs: Runs, plan: FeaturePlan, registry: Mapping[str, Template], scratch: Scratch
+) -> tuple[FeaturePlan, Iterator[tuple[Engine, list[Part]]]]:
+    """The plan with what the list taught, and the features of one run after the other.
+
+    Every pass is over all runs. First templates count what they have to know before they compute anything. Then those whose names
+    are to be learnt compute all features that there are; sparse ones are put aside. At last all give the features of the plan.
+    """
+    plan = _learn_options(runs, plan, registry)
+    columns = _Columns(runs, registry, scratch)
+    plan = _learn_names(runs, plan, columns)
+    engines = enumerate(runs.engines("writing"))
+    return plan, ((engine, [columns.part(r, engine, entry) for entry in plan.entries]) for r, engine in engines)
+
+
+def _learn_options(runs: Runs, plan: FeaturePlan, registry: Mapping[str, Template]) -> FeaturePlan:
+    """The plan with options that the list teaches: frequent words, thresholds."""
+    open_ = [e for e in plan.entries if e.features is None and not set(registry[e.name].learnt) <= set(e.options)]
+    counted = [(e, learn) for e in open_ if isinstance(learn := registry[e.name].learn, Counted)]
+    met: dict[str, list[dict[str, Tally]]] = {e.name: [] for e, _ in counted}
+    for engine in runs.engines("counting") if counted else ():
+        for entry, learn in counted:
+            met[entry.name].append(engine.count(registry[entry.name], learn, entry))
+    for entry in open_:
+        template = registry[entry.name]
+        if template.learn is None:
+            lacking = [name for name in template.learnt if name not in entry.options]
+            raise InputError(f"template {template.name!r}: expected option {lacking[0]!r}, found none; give it in a TOML file")
+        with blamed(template):
+            if isinstance(template.learn, Counted):
+                tallies = met.pop(entry.name)
+                total = {name: added_up([of_run[name] for of_run in tallies]) for name in tallies[0]}
+                taught = template.learn.choose(runs.whole.corpus, total, **own_options(template.learn.choose, entry))
+            else:
+                keys = runs.whole.keys_of(template)
+                taught = template.learn(keys.rows, keys.counts, **own_options(template.learn, entry))
+        plan = plan.with_entry(replace(entry, options={**entry.options, **taught}))
+    return plan
+
+
+def _learn_names(runs: Runs, plan: FeaturePlan, columns: _Columns) -> FeaturePlan:
+    """The plan with the names of all features."""
+    entries, last = plan.entries, len(runs.cuts) - 1
+    for r, engine in enumerate(runs.engines("naming") if any(map(columns.asks, entries)) else ()):
+        for k, entry in enumerate(entries):
+            if columns.asks(entry):
+                if runs.report and runs.is_one:
+                    runs.report(entry.name, k, len(entries))
+                columns.look(r, engine, entry)
+            if r == last and entry.features is None:
+                plan = plan.with_entry(replace(entry, features=columns.names_of(entry)))
+            if runs.is_one:
+                columns.settle(engine, plan.entries[k])
+                engine.forget(columns.registry[entry.name], (columns.registry[e.name] for e in entries[k + 1 :]))
+                give_back()
+    return plan
+
+
+class _Columns:
+    """Which features templates have, found out run by run; and what was computed meanwhile."""
+
+    def __init__(self, runs: Runs, registry: Mapping[str, Template], scratch: Scratch) -> None:
+        self.nbest, self.registry, self.scratch = runs.nbest, registry, scratch
+        self.theirs = set(runs.nbest.unit_names)
+        self.dense: dict[str, tuple[str, ...]] = {}  # names of dense templates so far
+        self.tallies: dict[str, list[Callable[[], Tally]]] = {}  # names of sparse ones, of each run
+        self.same: dict[str, set[str]] = {}  # of a template, features that the list has already
+        self.aside: dict[tuple[int, str], Callable[[], Met | Part]] = {}  # by run and template
+        self.places: dict[tuple[int, str], I64] = {}  # of the names of a run among the features
+
+    def asks(self, entry: Entry) -> bool:
+        """Whether the next run is looked at.
+
+        Dense templates have the same names on all runs, but those of the user may depend on what there is. And what a list has
+        under the name of a feature may be the same thing on one run and another on the next.
+        """
+        known = self.dense.get(entry.name) if entry.features is None else entry.features
+        is_open = entry.features is None and (known is None or self.registry[entry.name].place != "")
+        return is_open or not self.theirs.isdisjoint(known or ())
+
+    def look(self, r: int, engine: Engine, entry: Entry) -> None:
+        found = engine.compute(self.registry[entry.name], entry)
+        if isinstance(found, Part):
+            self.dense[entry.name] = ordered_union([self.dense.get(entry.name, ()), found.names])
+            same = _same_as_theirs(engine.corpus.nbest, found)
+            self.same[entry.name] = self.same.get(entry.name, same) & same
+            if engine.is_whole:
+                self.aside[r, entry.name] = lambda: found
+        elif entry.features is None:
+            tally, self.aside[r, entry.name] = found.put_aside(self.scratch)
+            self.tallies.setdefault(entry.name, []).append(tally)
+
+    def names_of(self, entry: Entry) -> tuple[str, ...]:
+        """All dense names; of sparse ones, those that enough sentences have, in their order."""
+        if entry.name in self.dense:
+            return self.dense[entry.name]
+        tallies = [tally() for tally in self.tallies.pop(entry.name)]
+        known, which = distinct([names for names, _ in tallies])
+        sentences = np.bincount(which, np.concatenate([n for _, n in tallies]), minlength=len(known))
+        some = np.flatnonzero(sentences >= entry.min_count)
+        kept = some[pc.array_sort_indices(take_strings(known, some)).to_numpy(zero_copy_only=False).astype(np.int64)]
+        place = np.full(len(known), -1)
+        place[kept] = np.arange(len(kept))
+        of_run = np.split(place[which], np.cumsum([len(n) for _, n in tallies])[:-1])
+        self.places |= {(r, entry.name): own for r, own in enumerate(of_run)}
+        return tuple(take_strings(known, kept).to_pylist())
+
+    def settle(self, engine: Engine, entry: Entry) -> None:
+        """Of a single run, what was put aside becomes the features that are kept: the others take memory."""
+        if (0, entry.name) in self.aside:
+            part = self.part(0, engine, entry)
+            self.aside[0, entry.name] = lambda: part
+
+    def part(self, r: int, engine: Engine, entry: Entry) -> Part:
+        """The features of a template whose names are known."""
+        again = self.aside.pop((r, entry.name), None)
+        found = engine.features_of(self.registry[entry.name], entry) if again is None else again()
+        if isinstance(found, Met):
+            found = found.kept(entry.features or (), self.places.pop((r, entry.name)))
+        return found.without(self.same.get(entry.name, set()))
+
+
+def _same_as_theirs(nbest: NBest, part: Part) -> set[str]:
+    """Features that came with the list, of the same name and, but for rounding, with the same values."""
+    twice = set(part.names) & set(nbest.unit_names)
+    if not twice or part.of != "unit" or part.is_sparse:
+        return set()
+    values = np.asarray(part.values)[part.row_of]
+    made = {name for group in json.loads(nbest.meta.get("templates", "[]")) for name in group.get("features", ())}
+    return {
+        name
+        for j, name in enumerate(part.names)
+        if name in twice - made and np.allclose(values[:, j], nbest.X[:, nbest.unit_names.index(name)], rtol=0, atol=ROUNDED)
+    }
+
+
+# -- before any of them -----------------------------------------------------------------------------------------------
+
+
+def _prepared(
+    nbest: NBest,
+    vocab: FeaturePlan,
+    registry: Mapping[str, Template],
+    resources: Resources | None,
+    left_out: Callable[[str], None],
+    *,
+    seed: int,
+    threads: int,
+) -> tuple[FeaturePlan, Resources]:
+    """The plan without what the list cannot have, and what templates read beside a list: learnt from all of it, if from any."""
     needed = {"nbest": (nbest, NBest, "read_store(path)"), "vocab": (vocab, FeaturePlan, "FeaturePlan.of(names)")}
     for name, (value, kind, fix) in needed.items():
         if not isinstance(value, kind):
@@ -268,52 +340,12 @@ def featurize(
     if vocab.posterior is None and any("list" in registry[e.name].reads for e in vocab.entries):
         vocab = replace(vocab, posterior=learn_posterior(nbest, resources.posterior, threads=threads))
         resources = replace(resources, posterior=vocab.posterior or resources.posterior)
-    clusters = vocab.clusters
     if any("clusters" in registry[e.name].reads for e in vocab.entries):
-        clusters = _clusters(nbest, vocab, resources, seed)
-        resources = replace(resources, clusters=clusters)
-    engine = _Engine(Corpus(nbest, resources), present)
-    parts: list[_Part] = []
-    for k, entry in enumerate(vocab.entries):
-        if report:
-            report(entry.name, k, len(vocab.entries))
-        template = registry[entry.name]
-        part, learnt = engine.compute(template, engine.learn(template, entry) if entry.features is None else entry)
-        parts.append(part)
-        if not present:
-            vocab = vocab.with_entry(learnt)
-            engine.forget(template, (registry[e.name] for e in vocab.entries[k + 1 :]))
-            give_back()
-    del engine
-    out = _with_parts(nbest, parts)
-    products = vocab.products
-    if products is None:
-        products = ()
-        if vocab.n_products:
-            if gradient_of is None:
-                raise InputError("products: expected a gradient to choose them by, found none; give gradient_of")
-            products = choose_products(out, vocab.n_products, gradient_of)
-    out = add_products(out, products)
-    if present:
-        return out, vocab
-    vocab = replace(vocab, clusters=clusters or Clusters(), products=products, n_products=len(products))
-    out = replace(out, meta=_meta(out, vocab, parts, registry))
-    del parts
+        vocab = replace(vocab, clusters=_clusters(nbest, vocab, resources, seed))
+        resources = replace(resources, clusters=vocab.clusters or Clusters())
     give_back()
-    return out, vocab
-
-
-def occurrence_features(
-    nbest: NBest, entries: Iterable[Entry], *, registry: Mapping[str, Template], resources: Resources
-) -> Iterator[tuple[tuple[str, ...], F64 | SparseRows]]:
-    """(names, values [R, ...]) of each template at all occurrences of units: featurize without a list around it."""
-    plan = FeaturePlan(tuple(entries))
-    _check(nbest, plan, registry, resources)
-    engine = _Engine(Corpus(nbest, resources))
-    for entry in plan.entries:
-        part, _ = engine.compute(registry[entry.name], entry)
-        row = part.row_of if part.of == "occurrence" else part.row_of[nbest.unit_idx]
-        yield part.names, part.values.take(row) if isinstance(part.values, SparseRows) else part.values[row]
+    let_go(nbest.unit_idx)
+    return replace(vocab, clusters=vocab.clusters or Clusters()), resources
 
 
 def _without_lacking(
@@ -359,103 +391,7 @@ def _clusters(nbest: NBest, vocab: FeaturePlan, resources: Resources, seed: int)
     )
 
 
-def _with_parts(nbest: NBest, parts: list[_Part]) -> NBest:
-    """New distinct units: an old one with the contextual features it has in its place. Numbered by first use."""
-    parts = [_without_own(nbest, part) for part in parts]
-    _check_names(nbest, parts)
-    in_context = [part for part in parts if part.of == "occurrence"]
-    first, unit_idx = _distinct([nbest.unit_idx, *(part.row_of for part in in_context)])
-    old = nbest.unit_idx[first]
-
-    def rows_of(part: _Part) -> I64 | I32:
-        return part.row_of[first if part.of == "occurrence" else old]
-
-    unit_parts = [part for part in parts if part.of != "hypothesis"]
-    dense = [part for part in unit_parts if not part.is_sparse]
-    x = np.empty((len(old), len(nbest.unit_names) + sum(len(part.names) for part in dense)))
-    at = len(nbest.unit_names)
-    x[:, :at] = nbest.X[old]
-    for part in dense:  # the only array of this size
-        x[:, at : at + len(part.names)] = part.values[rows_of(part)]  # type: ignore[index]
-        at += len(part.names)
-    names = [name for part in parts if part.is_sparse for name in part.names]
-    shift = len(nbest.sparse_names)
-    unit_rows: list[_Taken] = [(nbest.units.sparse, old, 0)]
-    hyp_rows: list[_Taken] = [(nbest.extra_sparse, np.arange(nbest.n_hyps), 0)]
-    for part in parts:
-        if isinstance(part.values, SparseRows):
-            rows = rows_of(part) if part.of != "hypothesis" else part.row_of
-            (hyp_rows if part.of == "hypothesis" else unit_rows).append((part.values, rows, shift))
-            shift += len(part.names)
-    extras = [part for part in parts if part.of == "hypothesis" and not part.is_sparse]
-    units = nbest.units.take(old)
-    return replace(
-        nbest,
-        unit_idx=unit_idx,
-        units=replace(units, x=x, sparse=_side_by_side(unit_rows)),
-        unit_names=(*nbest.unit_names, *(name for part in dense for name in part.names)),
-        extra=np.hstack([nbest.extra, *(np.asarray(part.values) for part in extras)]),
-        extra_names=(*nbest.extra_names, *(name for part in extras for name in part.names)),
-        extra_sparse=_side_by_side(hyp_rows) if len(hyp_rows) > 1 else nbest.extra_sparse,
-        sparse_names=pa.concat_arrays([nbest.sparse_names, strings(names)]) if names else nbest.sparse_names,
-    )
-
-
-def _distinct(columns: list[Any]) -> tuple[I64, I32]:
-    """The first place of each distinct row of some columns [R] of 32 bits, and which of them each row is."""
-    words = np.zeros((len(columns[0]), (len(columns) + 1) // 2), np.int64)
-    halves = words.view(np.int32)
-    for k, column in enumerate(columns):
-        halves[:, k] = column
-    first, inverse = unique_rows(words, np.zeros((len(words), 0), np.int64))
-    return first.copy(), inverse.astype(np.int32)  # first is a view of as many numbers as there are rows
-
-
-_Taken = tuple[SparseRows, Any, int]  # rows, which of them are taken, and what is added to their indices
-
-
-def _side_by_side(parts: list[_Taken]) -> SparseRows:
-    """Rows with the entries of all parts; indices of later parts are higher."""
-    counts = [rows.ptr[1:][taken] - rows.ptr[:-1][taken] for rows, taken, _ in parts]
-    ptr = offsets(np.sum(counts, axis=0))
-    idx, val = np.empty(ptr[-1], np.int32), np.empty(ptr[-1])
-    start = ptr[:-1].copy()
-    for (rows, taken, shift), n in zip(parts, counts, strict=True):
-        own = rows.take(taken)
-        at = np.arange(len(own.idx)) + np.repeat(start - own.ptr[:-1], n)
-        idx[at], val[at] = own.idx + np.int32(shift), own.val
-        start += n
-    return SparseRows(ptr, idx, val)
-
-
-def _without_own(nbest: NBest, part: _Part) -> _Part:
-    """The part without features that came with the list, of the same name and, but for rounding, with the same values."""
-    twice = set(part.names) & set(nbest.unit_names)
-    if not twice or part.of != "unit" or part.is_sparse:
-        return part
-    values = np.asarray(part.values)[part.row_of]
-    made = {name for group in json.loads(nbest.meta.get("templates", "[]")) for name in group.get("features", ())}
-    same = [
-        name in twice - made and np.allclose(values[:, j], nbest.X[:, nbest.unit_names.index(name)], rtol=0, atol=ROUNDED)
-        for j, name in enumerate(part.names)
-    ]
-    kept = np.flatnonzero(~np.array(same))
-    return replace(part, names=tuple(part.names[j] for j in kept), values=np.asarray(part.values)[:, kept])
-
-
-def _check_names(nbest: NBest, parts: list[_Part]) -> None:
-    known = set(nbest.feature_names)
-    for part in parts:
-        for name in part.names:
-            if name in known:
-                raise InputError(
-                    f"feature {name!r}: expected a list without it, found it twice; "
-                    "featurize the imported list, and give plugins names of their own"
-                )
-            known.add(name)
-
-
-def _meta(nbest: NBest, vocab: FeaturePlan, parts: list[_Part], registry: Mapping[str, Template]) -> dict[str, str]:
+def _meta(nbest: NBest, vocab: FeaturePlan, parts: Sequence[Part], registry: Mapping[str, Template]) -> dict[str, str]:
     """Which template made which features, and of what kind they are: exporters and ``info`` read it."""
     groups: list[dict[str, Any]] = json.loads(nbest.meta.get("templates", "[]"))
     for entry, part in zip(vocab.entries, parts, strict=True):

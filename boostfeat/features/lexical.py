@@ -5,7 +5,7 @@ A source word without a link is deleted, a target word without one is inserted.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,8 @@ from ..core.strings import Strings
 from ..lists.nbest import strings
 from ..lists.words import Words, concat, positions
 from .clusters import cluster_names
-from .context import Rows
-from .registry import Dense, template
+from .context import Corpus, Rows
+from .registry import Counted, Dense, Tally, template
 from .resources import UNKNOWN_CLUSTER
 
 _ALIGNED = ("source phrase", "target phrase", "alignment")
@@ -31,27 +31,35 @@ def most_frequent(names: Strings, counts: Array, top: int) -> list[str]:
     return [name for _, name in ranked[:top]]
 
 
-def top_words(words: Words, counts: I64, top: int, tokens: Bool | None = None) -> list[str]:
-    """The most frequent words of rows that occur so often, or the most frequent of the marked tokens."""
+def frequent(most: int, **of: Callable[[Rows, I64], Tally]) -> Counted:
+    """Learning the most frequent of what functions count, an option each; ``top`` says how many."""
+
+    def count(rows: Rows, counts: I64) -> dict[str, Tally]:
+        return {name: tally(rows, counts) for name, tally in of.items()}
+
+    def choose(corpus: Corpus, tallies: dict[str, Tally], *, top: int = most) -> dict[str, Any]:
+        return {name: most_frequent(*tally, top) for name, tally in tallies.items()}
+
+    return Counted(count, choose)
+
+
+def word_counts(words: Words, counts: I64, tokens: Bool | None = None) -> Tally:
+    """The words of rows that occur so often, all or the marked tokens."""
     weight = counts[words.owner] * (1 if tokens is None else tokens)
-    return most_frequent(words.names, np.bincount(words.ids, weight, minlength=len(words.names)).astype(np.int64), top)
+    return words.names, np.bincount(words.ids, weight, minlength=len(words.names)).astype(np.int64)
 
 
-def _learn_source(rows: Rows, counts: I64, *, top: int = 15) -> dict[str, Any]:
-    return {"words": top_words(rows.src, counts, top)}
-
-
-def _learn_target(rows: Rows, counts: I64, *, top: int = 15) -> dict[str, Any]:
-    return {"words": top_words(rows.tgt, counts, top)}
-
-
-@template("deleted_words", kind="static", reads=_ALIGNED, learn=_learn_source)
+@template(
+    "deleted_words", kind="static", reads=_ALIGNED, learn=frequent(15, words=lambda rows, counts: word_counts(rows.src, counts))
+)
 def deleted_words(rows: Rows, *, words: list[str]) -> Dense:
     """For each of the most frequent source words, how often it is there without a link."""
     return _columns("del.", words, rows.src, rows.src.find(words), ~rows.src_linked)
 
 
-@template("inserted_words", kind="static", reads=_ALIGNED, learn=_learn_target)
+@template(
+    "inserted_words", kind="static", reads=_ALIGNED, learn=frequent(15, words=lambda rows, counts: word_counts(rows.tgt, counts))
+)
 def inserted_words(rows: Rows, *, words: list[str]) -> Dense:
     """For each of the most frequent target words, how often it is there without a link."""
     return _columns("ins.", words, rows.tgt, rows.tgt.find(words), ~rows.tgt_linked)
@@ -99,14 +107,18 @@ def _signatures(rows: Rows) -> Strings:
     return concat(src, "|", tgt)
 
 
-def _learn_signatures(rows: Rows, counts: I64, *, top: int = 55) -> dict[str, Any]:
+def _count_signatures(rows: Rows, counts: I64) -> Tally:
     found = _signatures(rows).dictionary_encode()
     which = found.indices.to_numpy(zero_copy_only=False)
-    n = np.bincount(which, counts, minlength=len(found.dictionary)).astype(np.int64)
-    return {"signatures": most_frequent(found.dictionary, n, top)}
+    return found.dictionary, np.bincount(which, counts, minlength=len(found.dictionary)).astype(np.int64)
 
 
-@template("cluster_signature", kind="static", reads=("source phrase", "target phrase", "clusters"), learn=_learn_signatures)
+@template(
+    "cluster_signature",
+    kind="static",
+    reads=("source phrase", "target phrase", "clusters"),
+    learn=frequent(55, signatures=_count_signatures),
+)
 def cluster_signature(rows: Rows, *, signatures: list[str]) -> Dense:
     """Indicators of the most frequent cluster signatures of phrase pairs."""
     which = positions(_signatures(rows), strings(signatures))

@@ -14,17 +14,17 @@ import numpy as np
 from ..core.arrays import F64, I64
 from ..core.errors import InputError
 from ..lists.words import NONE
-from .context import Rows
+from .context import Corpus, Rows
 from .groups import DECODER, feature_kinds
-from .registry import Dense, template
+from .registry import Counted, Dense, Tally, added_up, template
 
 Quantiles = dict[str, dict[str, list[float]]]
 
 
-def _learner(column: str) -> Any:
+def _learner(column: str) -> Counted:
     """Learning for a template whose rows are keyed on a context column."""
 
-    def learn(rows: Rows, counts: I64, *, features: list[str] | None = None, bins: int = 4) -> dict[str, Any]:
+    def count(rows: Rows, counts: I64, *, features: list[str] | None = None, bins: int = 4) -> dict[str, Tally]:
         nbest, unit = rows.corpus.nbest, rows[column]
         kinds = feature_kinds(nbest)
         own = [name for name in nbest.unit_names if kinds[name][0] == DECODER]
@@ -36,24 +36,24 @@ def _learner(column: str) -> Any:
             )
         if not isinstance(bins, int) or bins < 0:
             raise InputError(f"neighbours: expected bins of at least 0 (0: exact values), found {bins!r}; correct the TOML file")
-        some = unit != NONE
-        values = {name: nbest.X[unit[some], nbest.unit_names.index(name)] for name in chosen}
-        return {
-            "features": chosen,
-            "quantiles": {n: quantile_bins(x, counts[some], bins) for n, x in values.items()} if bins else {},
-        }
+        some = np.flatnonzero(unit != NONE) if bins else np.zeros(0, np.int64)
+        return {name: (nbest.X[unit[some], nbest.unit_names.index(name)], counts[some]) for name in chosen}
 
-    return learn
+    def choose(corpus: Corpus, tallies: dict[str, Tally], *, bins: int = 4) -> dict[str, Any]:
+        quantiles = {name: quantile_bins(*tally, bins) for name, tally in tallies.items()} if bins else {}
+        return {"features": list(tallies), "quantiles": quantiles}
+
+    return Counted(count, choose)
 
 
 def quantile_bins(x: F64, counts: I64, n: int) -> dict[str, list[float]]:
     """Cuts of x [m] into at most n bins of equally many occurrences, and each bin's mean. Bin k is cut[k-1] < x <= cut[k]."""
     if not len(x):
         return {"cuts": [], "means": [0.0]}
-    order = np.argsort(x, kind="stable")
-    share = np.cumsum(counts[order]) / counts.sum()
+    x, counts = added_up([(x, counts)])  # sums do not depend on the order in which numbers were met
+    share = np.cumsum(counts) / counts.sum()
     at = np.minimum(np.searchsorted(share, np.arange(1, n) / n), len(x) - 1)
-    cuts = np.unique(x[order[at]])
+    cuts = np.unique(x[at])
     cuts = cuts[cuts < x.max()]  # no empty bin above the highest
     bin_of = np.searchsorted(cuts, x)
     means = np.bincount(bin_of, x * counts) / np.bincount(bin_of, counts)

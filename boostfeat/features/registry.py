@@ -6,17 +6,19 @@ import importlib.util
 import inspect
 import os
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
 import pyarrow.compute as pc
 
 from ..core.arrays import F64, I64
 from ..core.errors import InputError
 from ..core.strings import Strings
 from ..lists.nbest import NBest
+from ..lists.words import distinct
 from .resources import Resources
 
 Kind = Literal["static", "contextual", "global", "list"]
@@ -78,17 +80,43 @@ class Sparse(NamedTuple):
 Dense = dict[str, F64]  # columns [n] by name
 Compute = Callable[..., Dense | Sparse]
 Learn = Callable[..., dict[str, Any]]
+Tally = tuple[Any, I64]  # names (Strings) or numbers (F64), and how often each was met
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Learning from a list of any size: what runs of its sentences have is counted and added up.
+
+    ``count(rows, counts, **options)`` gives tallies by name of a run; ``choose(corpus, tallies, **options)``, from those of all
+    runs, the options of the template. Rows are phrase pairs, or what the template sees if it reads features.
+    """
+
+    count: Callable[..., dict[str, Tally]]
+    choose: Learn
+
+
+def added_up(tallies: Sequence[Tally]) -> Tally:
+    """Every name or number once, with all its counts; numbers in their order."""
+    keys, n = [keys for keys, _ in tallies], np.concatenate([counts for _, counts in tallies])
+    if isinstance(keys[0], np.ndarray):
+        found, which = np.unique(np.concatenate(keys), return_inverse=True)
+    else:
+        found, which = distinct(keys)
+    return found, np.bincount(which, n, minlength=len(found)).astype(np.int64)
 
 
 @dataclass(frozen=True)
 class Template:
-    """``compute(rows, **options)`` gives features of rows; ``learn(rows, counts, **options)`` the options a dev list teaches."""
+    """``compute(rows, **options)`` gives features of rows; ``learn(rows, counts, **options)`` the options a dev list teaches.
+
+    Such a function sees the rows of the whole list at once; one that is Counted sees it run by run.
+    """
 
     name: str
     kind: Kind
     reads: tuple[str, ...]
     compute: Compute
-    learn: Learn | None = None
+    learn: Learn | Counted | None = None
 
     def __post_init__(self) -> None:
         where = f"template {self.name!r}"
@@ -127,11 +155,13 @@ class Template:
 
     @property
     def compute_options(self) -> dict[str, Any]:
-        return _keywords(self.compute)
+        return keywords(self.compute)
 
     @property
     def learn_options(self) -> dict[str, Any]:
-        return _keywords(self.learn) if self.learn else {}
+        learn = self.learn
+        learners = (learn.count, learn.choose) if isinstance(learn, Counted) else (learn,) if learn else ()
+        return {name: default for learner in learners for name, default in keywords(learner).items()}
 
     @property
     def learnt(self) -> tuple[str, ...]:
@@ -153,12 +183,15 @@ class Template:
         return next((found for what in self.reads if (found := missing(what, nbest, resources))), None)
 
 
-def _keywords(function: Callable[..., Any]) -> dict[str, Any]:
+def keywords(function: Callable[..., Any]) -> dict[str, Any]:
+    """Keyword-only arguments and their defaults: the options of a template's function."""
     found = inspect.signature(function).parameters.values()
     return {p.name: p.default for p in found if p.kind is inspect.Parameter.KEYWORD_ONLY}
 
 
-def template(name: str, *, kind: Kind, reads: tuple[str, ...], learn: Learn | None = None) -> Callable[[Compute], Template]:
+def template(
+    name: str, *, kind: Kind, reads: tuple[str, ...], learn: Learn | Counted | None = None
+) -> Callable[[Compute], Template]:
     """Make a function a template. Its keyword-only arguments are its options.
 
     @template("caps", kind="static", reads=("target phrase",))

@@ -15,9 +15,9 @@ from ..core.arrays import I64, Array, offsets, segment_positions
 from ..core.strings import Strings
 from ..lists.nbest import strings, take_strings
 from ..lists.words import NONE, Words, concat, positions
-from .context import Rows
-from .lexical import most_frequent, top_words
-from .registry import Sparse, template
+from .context import Corpus, Rows
+from .lexical import frequent, most_frequent, word_counts
+from .registry import Counted, Sparse, Tally, template
 from .resources import UNKNOWN_CLUSTER
 
 START, END, UNKNOWN = "<s>", "</s>", "unk"
@@ -126,14 +126,16 @@ def _cross(rows: Rows, tokens: I64) -> Sparse:
     return pair_indicators(np.repeat(row, n), src, rows.src.names, np.repeat(rows.tgt.ids[tokens], n), rows.tgt.names)
 
 
-def _learn_unaligned(rows: Rows, counts: I64, *, top: int = 150) -> dict[str, Any]:
-    return {
-        "inserted": top_words(rows.tgt, counts, top, ~rows.tgt_linked),
-        "deleted": top_words(rows.src, counts, top, ~rows.src_linked),
-    }
-
-
-@template("un", kind="static", reads=("source phrase", "target phrase", "alignment"), learn=_learn_unaligned)
+@template(
+    "un",
+    kind="static",
+    reads=("source phrase", "target phrase", "alignment"),
+    learn=frequent(
+        150,
+        inserted=lambda rows, counts: word_counts(rows.tgt, counts, ~rows.tgt_linked),
+        deleted=lambda rows, counts: word_counts(rows.src, counts, ~rows.src_linked),
+    ),
+)
 def un(rows: Rows, *, inserted: list[str], deleted: list[str]) -> Sparse:
     """The words that are unaligned most often, where they are: ``un:+the`` inserted, ``un:-ja`` deleted [EMR13]."""
     parts = []
@@ -206,38 +208,36 @@ def phrase_reordering(rows: Rows) -> Sparse:
     return together(*parts)
 
 
-def _learn_pairs(rows: Rows, counts: I64, *, top: int = 300) -> dict[str, Any]:
+def _count_pairs(rows: Rows, counts: I64) -> Tally:
     found = al.compute(rows)
     assert isinstance(found, Sparse)
-    n = np.bincount(found.idx, counts[found.row], minlength=len(found.names)).astype(np.int64)
-    return {"pairs": most_frequent(found.names, n, top)}
+    return found.names, np.bincount(found.idx, counts[found.row], minlength=len(found.names)).astype(np.int64)
 
 
 @template(
     "cx",
     kind="contextual",
     reads=("source phrase", "target phrase", "alignment", "span", "source sentence"),
-    learn=_learn_pairs,
+    learn=frequent(300, pairs=_count_pairs),
 )
 def context(rows: Rows, *, pairs: list[str]) -> Sparse:
     """The most frequent linked word pairs with the source word before or after: ``cx:talo|house|-iso`` [EMR13]."""
     return _in_context(rows, pairs, others=False)
 
 
-def _learn_corpus_pairs(rows: Rows, counts: I64, *, top: int = 300) -> dict[str, Any]:
+def _choose_corpus_pairs(corpus: Corpus, tallies: dict[str, Tally], *, top: int = 300) -> dict[str, Any]:
     """By how often two words were a phrase pair in training, where a phrase table says so; else as often as in the list."""
-    known = rows.resources.phrase_counts
-    if not known:
-        return _learn_pairs(rows, counts, top=top)
-    alone = {f"{src}|{tgt}": n for (src, tgt), n in known.items() if " " not in src and " " not in tgt}
-    return {"pairs": most_frequent(strings(list(alone)), np.array(list(alone.values())), top)}
+    if known := corpus.resources.phrase_counts:
+        alone = {f"{src}|{tgt}": n for (src, tgt), n in known.items() if " " not in src and " " not in tgt}
+        tallies = {"pairs": (strings(list(alone)), np.array(list(alone.values())))}
+    return {"pairs": most_frequent(*tallies["pairs"], top)}
 
 
 @template(
     "cu",
     kind="contextual",
     reads=("source phrase", "target phrase", "alignment", "span", "source sentence"),
-    learn=_learn_corpus_pairs,
+    learn=Counted(lambda rows, counts: {"pairs": _count_pairs(rows, counts)}, _choose_corpus_pairs),
 )
 def context_with_unknown(rows: Rows, *, pairs: list[str]) -> Sparse:
     """The same, all other pairs and words as one: ``cu:talo|house|-iso``, ``cu:unk|+talo``, ``cu:unk|-unk`` [EMR13 4.2]."""

@@ -21,9 +21,9 @@ from ..lists.words import NONE, Words, flags
 from ..lm.automaton import step
 from .by_unit import MARKS, NUMBER, PUNCTUATION
 from .consensus import STEP
-from .context import Rows
+from .context import Corpus, Rows
 from .dense import _characters
-from .registry import Dense, Sparse, template
+from .registry import Counted, Dense, Sparse, Tally, template
 from .sparse import indicators, word_indicators
 
 MOST_WORDS = 20_000  # whose frequencies are kept: the others are rare
@@ -48,18 +48,25 @@ def word(rows: Rows) -> Dense:
     return out | {f"word.{name}": tgt.per_row(tgt.matches(pattern)) for name, pattern in MARKS.items()}
 
 
-def _learn_frequency(rows: Rows, counts: I64) -> dict[str, Any]:
-    """Words of the first hypotheses and the references, the most frequent ones first."""
+def _count_words(rows: Rows, counts: I64) -> dict[str, Tally]:
+    """Words of the first hypotheses and the references."""
     from collections import Counter
 
     nbest = rows.corpus.nbest
     first = nbest.hyp_ptr[:-1][np.diff(nbest.hyp_ptr) > 0]
     texts = [*nbest.text.take(first).to_pylist(), *nbest.refs.to_pylist()]
     seen = Counter(token for text in texts for token in split_words(text))
-    return {"frequencies": dict(sorted(seen.items(), key=lambda item: (-item[1], item[0]))[:MOST_WORDS])}
+    return {"words": (strings(list(seen)), np.array(list(seen.values()), np.int64))}
 
 
-@template("frequency", kind="static", reads=("target phrase",), learn=_learn_frequency)
+def _choose_words(corpus: Corpus, tallies: dict[str, Tally]) -> dict[str, Any]:
+    """The most frequent ones first."""
+    names, counts = tallies["words"]
+    seen = zip(names.to_pylist(), counts.tolist(), strict=True)
+    return {"frequencies": dict(sorted(seen, key=lambda item: (-item[1], item[0]))[:MOST_WORDS])}
+
+
+@template("frequency", kind="static", reads=("target phrase",), learn=Counted(_count_words, _choose_words))
 def frequency(rows: Rows, *, frequencies: dict[str, int]) -> Dense:
     """How often the dev list has a word, and indicators of its rank; words it lacks are unknown."""
     rank = {name: k for k, name in enumerate(frequencies)}

@@ -391,6 +391,41 @@ class NBest:
             sentences = np.array([sentences])
         return self.take(sentences)
 
+    def run(self, first: int, last: int) -> tuple[NBest, I64]:
+        """The lists of sentences first to last - 1, and which units theirs are. All else are views: nothing is copied."""
+        hyps, refs = slice(*self.hyp_ptr[[first, last]].tolist()), slice(*self.ref_ptr[[first, last]].tolist())
+        at = slice(*self.unit_ptr[[hyps.start, hyps.stop]].tolist())
+        own = slice(*self.extra_sparse.ptr[[hyps.start, hyps.stop]].tolist())
+        used, unit_idx = first_use_order(self.unit_idx[at], self.n_units)
+
+        def begun(ptr: I64, of: slice) -> I64:
+            return ptr[of.start : of.stop + 1] - ptr[of.start]
+
+        def some(column: Any, of: slice) -> Any:
+            return column[of] if len(column) else column  # statistics and notes may be there of none
+
+        part = replace(
+            self,
+            ids=self.ids[first:last],
+            source=self.source[first:last],
+            ref_ptr=begun(self.ref_ptr, slice(first, last)),
+            refs=self.refs[refs],
+            hyp_ptr=begun(self.hyp_ptr, slice(first, last)),
+            text=self.text[hyps],
+            score=self.score[hyps],
+            stats=some(self.stats, hyps),
+            quality=self.quality.take(hyps),
+            notes=Notes(some(self.notes.sentences, slice(first, last)), some(self.notes.hyps, hyps)),
+            unit_ptr=begun(self.unit_ptr, hyps),
+            unit_idx=unit_idx,
+            src_start=self.src_start[at],
+            tgt_start=self.tgt_start[at],
+            units=self.units.take(used),
+            extra=self.extra[hyps],
+            extra_sparse=SparseRows(begun(self.extra_sparse.ptr, hyps), self.extra_sparse.idx[own], self.extra_sparse.val[own]),
+        )
+        return part, used
+
     def take_hyps(self, hyps: I64, hyp_ptr: I64, sentences: I64 | None = None) -> NBest:
         """These hypotheses with these list boundaries (of all sentences, or of those given)."""
         at = segment_positions(self.unit_ptr, hyps)

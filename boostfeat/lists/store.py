@@ -16,7 +16,8 @@ import contextlib
 import io
 import json
 import os
-from collections.abc import Iterator
+import shutil
+from collections.abc import Iterator, Mapping
 from math import inf
 from pathlib import Path
 from typing import IO, Any
@@ -38,8 +39,11 @@ VERSION = 1
 _KIND = "nbest-store"
 
 
-def write_store(nbest: NBest, path: str | Path) -> None:
-    """Write atomically: ``path`` is the whole store or what it was before."""
+def write_store(nbest: NBest, path: str | Path, *, files: Mapping[int, Path] | None = None) -> None:
+    """Write atomically: ``path`` is the whole store or what it was before.
+
+    Columns that are mapped files are copied from ``files`` (by address): written from memory, all their pages would be in use.
+    """
     hyps = pa.StructArray.from_arrays(*_columns({
         "text": nbest.text,
         "score": nbest.score,
@@ -81,21 +85,26 @@ def write_store(nbest: NBest, path: str | Path) -> None:
     if nbest.quality.names:
         metadata["quality"] = json.dumps({k: getattr(nbest.quality, k) for k in ("names", "lower", "unit")})
     batch = pa.record_batch(row).replace_schema_metadata(metadata)
-    with _sink(path) as sink, pa.ipc.new_file(sink, batch.schema) as writer:
+    with _sink(path, files or {}) as sink, pa.ipc.new_file(sink, batch.schema) as writer:
         writer.write_batch(batch)
 
 
 class _Counted(io.RawIOBase):
     """A stream that knows its position, which Arrow asks for; /dev/null says 0 for ever."""
 
-    def __init__(self, stream: IO[bytes]) -> None:
-        self.stream, self.at = stream, 0
+    def __init__(self, stream: IO[bytes], files: Mapping[int, Path]) -> None:
+        self.stream, self.files, self.at = stream, files, 0
 
     def writable(self) -> bool:
         return True
 
     def write(self, data: Any) -> int:
-        self.stream.write(data)
+        file = self.files.get(data.address) if isinstance(data, pa.Buffer) else None
+        if file is not None and file.stat().st_size == len(data):
+            with open(file, "rb") as source:
+                shutil.copyfileobj(source, self.stream, 1 << 20)
+        else:
+            self.stream.write(data)
         self.at += len(data)
         return len(data)
 
@@ -103,11 +112,16 @@ class _Counted(io.RawIOBase):
         return self.at
 
 
+def is_mappable(path: str | Path) -> bool:
+    """Whether a store that is written there can be mapped: it is a file, and not compressed."""
+    return str(path) != "-" and Path(path).suffix not in COMPRESSORS and not is_special(path)
+
+
 @contextlib.contextmanager
-def _sink(path: str | Path) -> Iterator[Any]:
-    if str(path) == "-" or Path(path).suffix in COMPRESSORS or is_special(path):
+def _sink(path: str | Path, files: Mapping[int, Path]) -> Iterator[Any]:
+    if files or not is_mappable(path):
         with open_output(path) as stream:
-            yield _Counted(stream)
+            yield _Counted(stream, files)
     else:  # Arrow's own file does without a copy of each column
         with atomic_path(path) as temporary, pa.OSFile(temporary, "wb") as stream:
             yield stream

@@ -82,6 +82,13 @@ def positions(names: Strings, among: Strings) -> I64:
     return pc.index_in(names, value_set=among).fill_null(NONE).to_numpy(zero_copy_only=False).astype(np.int64)
 
 
+def distinct(columns: Sequence[Strings]) -> tuple[Strings, I64]:
+    """All names of some columns, each once, and which one each place of the columns, one after the other, has."""
+    chunks = pa.chunked_array(columns, pa.large_string()).dictionary_encode().chunks  # none of a column without names
+    which = [np.zeros(0, np.int64), *(chunk.indices.to_numpy(zero_copy_only=False) for chunk in chunks)]
+    return (chunks[0].dictionary if chunks else strings([])), np.concatenate(which)
+
+
 def concat(*parts: Strings | str) -> Strings:
     """Strings made of parts, element by element; a part may be one string for all."""
     columns = (pa.scalar(p, pa.large_string()) if isinstance(p, str) else p for p in parts)

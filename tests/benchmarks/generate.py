@@ -23,7 +23,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from store_writer import StoreWriter
 from synthetic import NAMES, features, worth
 
 from boostfeat.core.arrays import F64, I32, I64, Array, offsets, owners, segment_argmax, segment_positions
@@ -33,6 +32,7 @@ from boostfeat.lists.build import with_stats
 from boostfeat.lists.choices import Scorer
 from boostfeat.lists.nbest import NBest, SparseRows, Units, strings, take_strings
 from boostfeat.lists.store import read_store
+from boostfeat.lists.store_writer import StoreWriter
 from boostfeat.metrics.bleu import sentence_bleu
 
 BLOCK = 50  # sentences made at a time

@@ -1,4 +1,4 @@
-"""The generator of benchmark lists and the store written in parts: what is measured is what it says it is."""
+"""The generator of benchmark lists: what is measured is what it says it is."""
 
 from __future__ import annotations
 
@@ -8,11 +8,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy.stats import linregress
-from store_writer import StoreWriter
-from strategies import containers, quick
 
 from boostfeat.boosting.boost import boost
 from boostfeat.boosting.options import BoostOptions
@@ -26,40 +22,6 @@ from generate import BLOCK, Sizes, generate, statistics
 from growth import BASES, FACTORS, FIELDS, STAGES, estimates, exponents, measure, table
 from harness import put_block
 from report import Ratio
-
-# -- stores in parts --------------------------------------------------------------------------------------------------
-
-
-@settings(quick, max_examples=10)
-@given(containers(min_sentences=2), st.integers(0, 3))
-def test_parts_of_a_store_are_what_they_were(tmp_path_factory: pytest.TempPathFactory, nbest: NBest, cut: int) -> None:
-    path = tmp_path_factory.mktemp("parts") / "whole.nbest"
-    with StoreWriter(path) as writer:
-        for part in (nbest[:cut], nbest[cut:]):
-            writer.append(part)
-    whole = read_store(path)
-    assert whole[:cut] == nbest[:cut]
-    assert whole[cut:] == nbest[cut:]
-    assert [p.name for p in path.parent.iterdir()] == [path.name]
-
-
-def test_a_part_may_name_units_of_earlier_parts(tmp_path: Path) -> None:
-    part = made(tmp_path, Sizes(sentences=2, hyps=4))
-    with StoreWriter(tmp_path / "twice.nbest") as writer:
-        writer.append(part)
-        writer.append(part.take_hyps(np.arange(part.n_hyps), part.hyp_ptr)[:0])  # no sentences, no units
-        with pytest.raises(ValueError, match="expected 0 indices"):
-            writer.append(part[:0], part.unit_idx)
-    assert read_store(tmp_path / "twice.nbest") == part
-
-
-def test_an_error_leaves_nothing_behind(tmp_path: Path) -> None:
-    with pytest.raises(KeyError), StoreWriter(tmp_path / "out.nbest"):
-        raise KeyError
-    with pytest.raises(ValueError, match="at least one"), StoreWriter(tmp_path / "out.nbest"):
-        pass
-    assert not list(tmp_path.iterdir())
-
 
 # -- the generator ----------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,38 @@
+"""Arrays put aside in a file until they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .arrays import Array
+
+
+class Scratch:
+    """``later = scratch.put(column)``; ``later()`` is the column again. Without a path, columns stay in memory."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._file = open(path, "w+b") if path else None
+
+    def __enter__(self) -> Scratch:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        if self._file:
+            self._file.close()
+
+    def put(self, column: Array) -> Callable[[], Array]:
+        file, shape, kind = self._file, column.shape, column.dtype
+        if file is None:
+            return lambda: column
+        start = file.seek(0, 2)
+        np.ascontiguousarray(column).tofile(file)
+
+        def later() -> Array:
+            file.seek(start)
+            return np.fromfile(file, kind, int(np.prod(shape))).reshape(shape)
+
+        return later

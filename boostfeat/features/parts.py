@@ -1,0 +1,180 @@
+"""What a template makes of a run of sentences, and the run with all of it: new distinct units of (unit, new features)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from ..core.arrays import F64, I32, I64, offsets, owners, unique_rows
+from ..core.errors import InputError
+from ..core.lazy import sparse
+from ..core.scratch import Scratch
+from ..core.strings import Strings, string_buffers
+from ..lists.nbest import NBest, SparseRows, strings
+from .registry import Tally
+
+PartOf = Literal["unit", "occurrence", "hypothesis"]
+
+
+@dataclass(frozen=True)
+class Part:
+    """The features of one template: distinct rows, dense or sparse, and which one each unit, occurrence or hypothesis has."""
+
+    of: PartOf
+    names: tuple[str, ...]
+    values: F64 | SparseRows
+    row_of: I64 | I32  # 32 bits for occurrences: there are many, and a number of each for every template
+
+    @classmethod
+    def made(cls, of: PartOf, names: tuple[str, ...], values: F64 | SparseRows, row_of: I64 | I32) -> Part:
+        if of == "occurrence":  # contexts with the same features must not tell units apart
+            first, inverse = unique_rows(*_words(values))
+            values = values.take(first) if isinstance(values, SparseRows) else values[first]
+            row_of = inverse.astype(np.int32)[row_of]
+        return cls(of, names, values, row_of)
+
+    @property
+    def is_sparse(self) -> bool:
+        return isinstance(self.values, SparseRows)
+
+    def without(self, names: set[str]) -> Part:
+        """The part without some dense columns."""
+        kept = [j for j, name in enumerate(self.names) if name not in names]
+        if len(kept) == len(self.names):
+            return self
+        return replace(self, names=tuple(self.names[j] for j in kept), values=np.asarray(self.values)[:, kept])
+
+
+@dataclass(frozen=True)
+class Met:
+    """The sparse features of one template before it is known which of them are kept: all that the run has."""
+
+    of: PartOf
+    names: Tally  # with the sentences that have each, where they are to be learnt
+    values: SparseRows
+    row_of: I64 | I32
+
+    def kept(self, features: tuple[str, ...], place: I64) -> Part:
+        """Of the names [n], those that have a place among the features; others have -1."""
+        at, row = place[self.values.idx], owners(self.values.ptr)
+        some = at >= 0
+        shape = len(self.values), len(features)
+        matrix = sparse.csr_matrix((self.values.val[some], (row[some], at[some])), shape=shape)
+        return Part.made(self.of, features, SparseRows.from_matrix(matrix), self.row_of)
+
+    def put_aside(self, scratch: Scratch) -> tuple[Callable[[], Tally], Callable[[], Met]]:
+        """What gives the names again, and what gives all but them."""
+        of, ptr, data = self.of, *string_buffers(self.names[0])
+        about = [scratch.put(column) for column in (self.names[1], ptr, data[: ptr[-1]])]
+        rows = [scratch.put(column) for column in (self.values.ptr, self.values.idx, self.values.val, self.row_of)]
+
+        def names() -> Tally:
+            counts, ptr, data = (column() for column in about)
+            return pa.LargeStringArray.from_buffers(len(ptr) - 1, pa.py_buffer(ptr), pa.py_buffer(data)), counts
+
+        def met() -> Met:
+            *values, row_of = (column() for column in rows)
+            return Met(of, (strings([]), np.zeros(0, np.int64)), SparseRows(*values), row_of)
+
+        return names, met
+
+
+def _words(values: F64 | SparseRows) -> tuple[F64, I64]:
+    """Rows as 8-byte words, to be compared bit by bit."""
+    if not isinstance(values, SparseRows):
+        return values, np.zeros((len(values), 0), np.int64)
+    words = np.stack([values.idx.astype(np.int64), values.val.view(np.int64)], axis=1)
+    column = pa.LargeBinaryArray.from_buffers(
+        pa.large_binary(), len(values), [None, pa.py_buffer(values.ptr * words.itemsize * 2), pa.py_buffer(words)]
+    )
+    codes = column.dictionary_encode().indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    return np.zeros((len(values), 0)), codes.reshape(-1, 1)
+
+
+def all_sparse_names(nbest: NBest, parts: Sequence[Part]) -> Strings:
+    """The list's own and those of the parts; no feature may be there twice."""
+    known = set(nbest.feature_names)
+    for part in parts:
+        for name in part.names:
+            if name in known:
+                raise InputError(
+                    f"feature {name!r}: expected a list without it, found it twice; "
+                    "featurize the imported list, and give plugins names of their own"
+                )
+            known.add(name)
+    new = [name for part in parts if part.is_sparse for name in part.names]
+    return pa.concat_arrays([nbest.sparse_names, strings(new)]) if new else nbest.sparse_names
+
+
+def with_parts(nbest: NBest, parts: Sequence[Part], sparse_names: Strings) -> tuple[NBest, I32]:
+    """New distinct units: an old one with the contextual features it has in its place. Numbered by first use.
+
+    Beside the list, which unit each of them was [V].
+    """
+    in_context = [part for part in parts if part.of == "occurrence"]
+    first, unit_idx = _distinct([nbest.unit_idx, *(part.row_of for part in in_context)])
+    old = nbest.unit_idx[first]
+
+    def rows_of(part: Part) -> I64 | I32:
+        return part.row_of[first if part.of == "occurrence" else old]
+
+    unit_parts = [part for part in parts if part.of != "hypothesis"]
+    dense = [part for part in unit_parts if not part.is_sparse]
+    x = np.empty((len(old), len(nbest.unit_names) + sum(len(part.names) for part in dense)))
+    at = len(nbest.unit_names)
+    x[:, :at] = nbest.X[old]
+    for part in dense:  # the only array of this size
+        x[:, at : at + len(part.names)] = part.values[rows_of(part)]  # type: ignore[index]
+        at += len(part.names)
+    shift = len(nbest.sparse_names)
+    unit_rows: list[_Taken] = [(nbest.units.sparse, old, 0)]
+    hyp_rows: list[_Taken] = [(nbest.extra_sparse, np.arange(nbest.n_hyps), 0)]
+    for part in parts:
+        if isinstance(part.values, SparseRows):
+            rows = rows_of(part) if part.of != "hypothesis" else part.row_of
+            (hyp_rows if part.of == "hypothesis" else unit_rows).append((part.values, rows, shift))
+            shift += len(part.names)
+    extras = [part for part in parts if part.of == "hypothesis" and not part.is_sparse]
+    units = nbest.units.take(old)
+    made = replace(
+        nbest,
+        unit_idx=unit_idx,
+        units=replace(units, x=x, sparse=_side_by_side(unit_rows)),
+        unit_names=(*nbest.unit_names, *(name for part in dense for name in part.names)),
+        extra=np.hstack([nbest.extra, *(np.asarray(part.values) for part in extras)]),
+        extra_names=(*nbest.extra_names, *(name for part in extras for name in part.names)),
+        extra_sparse=_side_by_side(hyp_rows) if len(hyp_rows) > 1 else nbest.extra_sparse,
+        sparse_names=sparse_names,
+    )
+    return made, old
+
+
+def _distinct(columns: list[Any]) -> tuple[I64, I32]:
+    """The first place of each distinct row of some columns [R] of 32 bits, and which of them each row is."""
+    words = np.zeros((len(columns[0]), (len(columns) + 1) // 2), np.int64)
+    halves = words.view(np.int32)
+    for k, column in enumerate(columns):
+        halves[:, k] = column
+    first, inverse = unique_rows(words, np.zeros((len(words), 0), np.int64))
+    return first.copy(), inverse.astype(np.int32)  # first is a view of as many numbers as there are rows
+
+
+_Taken = tuple[SparseRows, Any, int]  # rows, which of them are taken, and what is added to their indices
+
+
+def _side_by_side(parts: list[_Taken]) -> SparseRows:
+    """Rows with the entries of all parts; indices of later parts are higher."""
+    counts = [rows.ptr[1:][taken] - rows.ptr[:-1][taken] for rows, taken, _ in parts]
+    ptr = offsets(np.sum(counts, axis=0))
+    idx, val = np.empty(ptr[-1], np.int32), np.empty(ptr[-1])
+    start = ptr[:-1].copy()
+    for (rows, taken, shift), n in zip(parts, counts, strict=True):
+        own = rows.take(taken)
+        at = np.arange(len(own.idx)) + np.repeat(start - own.ptr[:-1], n)
+        idx[at], val[at] = own.idx + np.int32(shift), own.val
+        start += n
+    return SparseRows(ptr, idx, val)

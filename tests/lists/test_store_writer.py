@@ -1,0 +1,69 @@
+"""Stores written part by part: the bytes of one that is written at once, and nothing half-done."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import containers, quick
+
+from boostfeat.lists.nbest import NBest, Notes, strings
+from boostfeat.lists.store import read_store, write_store
+from boostfeat.lists.store_writer import StoreWriter
+
+
+def noted(nbest: NBest) -> NBest:
+    """With a quality column and notes."""
+    value = np.arange(nbest.n_hyps) / 2
+    notes = Notes(strings([f'{{"s": {s}}}' for s in range(len(nbest))]), strings(['{"h": 1}'] * nbest.n_hyps))
+    return replace(nbest, quality=nbest.quality.with_column("q", value, np.ones(len(value))), notes=notes)
+
+
+@settings(quick, max_examples=10)
+@given(containers(min_sentences=2), st.integers(0, 3), st.booleans())
+def test_parts_of_a_store_are_what_they_were(
+    tmp_path_factory: pytest.TempPathFactory, nbest: NBest, cut: int, more: bool
+) -> None:
+    folder = tmp_path_factory.mktemp("parts")
+    path, nbest = folder / "whole.nbest", noted(nbest) if more else nbest
+    with StoreWriter(path) as writer:
+        for part in (nbest[:cut], nbest[cut:]):
+            writer.append(part)
+    whole = read_store(path)
+    assert whole[:cut] == nbest[:cut]
+    assert whole[cut:] == nbest[cut:]
+    assert [p.name for p in folder.iterdir()] == [path.name]
+    write_store(whole, folder / "again.nbest")
+    assert (folder / "again.nbest").read_bytes() == path.read_bytes()  # columns that were copied file by file, too
+
+
+@settings(quick, max_examples=10)
+@given(containers(min_sentences=2), st.integers(0, 3), st.integers(0, 3))
+def test_a_run_of_sentences_is_what_they_are_by_themselves(nbest: NBest, first: int, n: int) -> None:
+    last = min(first + n, len(nbest))
+    first = min(first, last)
+    run, units = nbest.run(first, last)
+    assert run == nbest[first:last]
+    assert nbest.units.take(units).x.tolist() == run.units.x.tolist()
+
+
+def test_a_part_may_name_units_of_earlier_parts(tmp_path: Path, data_stores: Path) -> None:
+    part = read_store(data_stores / "dev.nbest")[:2]
+    with StoreWriter(tmp_path / "twice.nbest") as writer:
+        writer.append(part)
+        writer.append(part.take_hyps(np.arange(part.n_hyps), part.hyp_ptr)[:0])  # no sentences, no units
+        with pytest.raises(ValueError, match="expected 0 indices"):
+            writer.append(part[:0], part.unit_idx)
+    assert read_store(tmp_path / "twice.nbest") == part
+
+
+def test_an_error_leaves_nothing_behind(tmp_path: Path) -> None:
+    with pytest.raises(KeyError), StoreWriter(tmp_path / "out.nbest"):
+        raise KeyError
+    with pytest.raises(ValueError, match="at least one"), StoreWriter(tmp_path / "out.nbest"):
+        pass
+    assert not list(tmp_path.iterdir())
