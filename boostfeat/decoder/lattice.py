@@ -14,7 +14,7 @@ from . import search as kernel
 from .features import EXTRAS, Scorer
 from .names import PHRASE_PENALTY, UNKNOWN, UNKNOWN_VALUE, WORD_PENALTY
 from .system import System
-from .templates import NEXT, PREV, Bigrams, OptionSums, no_moves
+from .templates import NEXT, PREV, Ngrams, OptionSums, no_moves
 from .trees import INVERSE, LM, N_CONTEXT, ORIENTATION, PER_WORD, tree_scores
 
 
@@ -168,7 +168,9 @@ class _Candidates:
                 x[:, j] = x[:, self.scorer.columns.index(one)] * x[:, self.scorer.columns.index(other)]
             beside = {side: self.scorer.beside(template, side, x) for template, side in (("previous", PREV), ("following", NEXT))}
             said = replace(said, beside=beside)
-            inside = said.score() + _inside(system, said.weighed.bigrams, self.tokens, self.row, start)
+            inside = said.score()
+            for ngrams in said.weighed.ngrams:
+                inside += ngrams.inside(*_symbols(system, ngrams, self.tokens, self.row, start))
             expected = said.back()[:, 0]
         score = self.scorer.static_scores(x, is_unknown=self.row == 0) + inside
         estimate = score + expected + _expected_context(system, self.scorer, self.tokens, self.row, start, x)
@@ -190,8 +192,8 @@ class _Candidates:
         )
         moves = no_moves()
         if self.said is not None and self.said.weighed.has_moves:
-            first, last = _edge_words(system, self.said.weighed.bigrams, self.tokens, row, start)
-            moves = self.said.moves(self.end, n, first, last)
+            symbols = [_symbols(system, ngrams, self.tokens, row, start) for ngrams in self.said.weighed.ngrams]
+            moves = self.said.moves(self.end, n, symbols)
         return Lattice(system, self.scorer, self.tokens, row, start, self.end, options, words, self.estimate, moves)
 
 
@@ -222,35 +224,14 @@ def _find_words(system: System, tokens: list[str], row: I64, start: I64) -> tupl
     return words, lm_words
 
 
-def _bigram_words(system: System, bigrams: Bigrams, tokens: list[str], row: I64, start: I64) -> tuple[I64, I64]:
-    """(offsets [O+1], words of the options as bigrams number them)."""
+def _symbols(system: System, ngrams: Ngrams, tokens: list[str], row: I64, start: I64) -> tuple[I64, I64]:
+    """(offsets [O+1], words of the options as n-grams number them)."""
     table = system.table
-    words = bigrams.of_vocab[table.words[segment_positions(table.word_ptr, row)]]
+    symbols = ngrams.of_vocab[table.words[segment_positions(table.word_ptr, row)]]
     word_ptr = offsets(np.diff(table.word_ptr)[row])
     unknown = np.flatnonzero(row == 0)
-    words[word_ptr[unknown]] = [bigrams.words.get(tokens[i], NONE) for i in start[unknown].tolist()]
-    return word_ptr, words
-
-
-def _inside(system: System, bigrams: Bigrams | None, tokens: list[str], row: I64, start: I64) -> F64:
-    """[O] what the bigrams within the options add."""
-    if bigrams is None:
-        return np.zeros(len(row))
-    word_ptr, words = _bigram_words(system, bigrams, tokens, row, start)
-    owner = owners(word_ptr)
-    pairs = np.flatnonzero(owner[1:] == owner[:-1])
-    found = bigrams.lookup(words[pairs], words[pairs + 1])
-    return np.bincount(owner[pairs], found, minlength=len(row)).astype(np.float64)
-
-
-def _edge_words(system: System, bigrams: Bigrams | None, tokens: list[str], row: I64, start: I64) -> tuple[I64, I64]:
-    """[O], [O] the first and the last word of each option as bigrams number them, NONE for others."""
-    first, last = np.full((2, len(row)), NONE)
-    if bigrams is not None:
-        word_ptr, words = _bigram_words(system, bigrams, tokens, row, start)
-        some = np.diff(word_ptr) > 0
-        first[some], last[some] = words[word_ptr[:-1][some]], words[word_ptr[1:][some] - 1]
-    return first, last
+    symbols[word_ptr[unknown]] = [ngrams.symbol(tokens[i]) for i in start[unknown].tolist()]
+    return word_ptr, symbols
 
 
 def _static_features(system: System, scorer: Scorer, row: I64, n_src: I64) -> F64:

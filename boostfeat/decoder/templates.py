@@ -3,7 +3,7 @@
     static    of the phrase pair (pt, al, shapes, counts ...): once a row of the phrase table, once an unknown word
     placed    of the phrase pair in the sentence (position, cx ...): once an option that the table limit leaves
     edge      of the move onto a phrase and its language-model score (jump, orientation, lm_per_word): columns of context
-    between   of two neighbours (lo, bi, previous ...): what the earlier phrase hands on is part of a hypothesis' key
+    between   of two neighbours (lo, bi, cb, previous ...): what the earlier phrase hands on is part of a hypothesis' key
 
 The templates' own functions compute all but the edge columns. Of what they read, a whole hypothesis or list is not there while
 search goes on: features that need it are refused by name.
@@ -33,7 +33,7 @@ from ..features.carried import FeatureMaker
 from ..features.context import Corpus, Rows
 from ..features.engine import occurrence_features
 from ..features.registry import GIVEN, STATES, STATIC, Sparse, Template
-from ..features.resources import Clusters, Resources
+from ..features.resources import UNKNOWN_CLUSTER, Clusters, Resources
 from ..features.run import full_names
 from ..features.vocab import Entry, FeaturePlan, full_name, product_name
 from ..lists.nbest import NBest, SparseRows, Units, strings, take_strings
@@ -44,7 +44,7 @@ from .system import System
 
 BLOCK = 1 << 16  # phrase pairs whose features are computed at a time
 EDGES = {"jump": MOVE[:4], "orientation": MOVE[4:], "lm_per_word": LM_WORD, "previous": ENDS[:1], "following": ENDS[1:]}
-BETWEEN = ("orientation", "lo", "bi", "neighbour_sizes", "around", "previous", "following")
+BETWEEN = ("orientation", "lo", "co", "bi", "cb", "neighbour_sizes", "around", "previous", "following")
 PREV, NEXT, BACK, AHEAD = "prev", "next", ("<0", "<1", "<2"), (">0", ">1", ">2")
 PARTS = ("static", PREV, NEXT, *BACK, *AHEAD)
 ORIENTATIONS = ((0, 1), (1, 0), (1, 1))  # (words between, words to a swap) of monotone, swap, discontinuous
@@ -199,8 +199,9 @@ class Templates:
             out["static"] = self._computed(nbest, [entry for entry, _ in static]).take(np.arange(n))
         corpus = Corpus(nbest, self.resources)
         pair = corpus.pair_of_unit[:n]
-        if "lo" in self.entries:
-            self._add_moves(out, corpus, pair)
+        for name in ("lo", "co"):
+            if name in self.entries:
+                self._add_moves(out, name, corpus, pair)
         for name in ("neighbour_sizes", "around"):
             if name in self.entries:
                 columns = self.entries[name][1].compute(Rows(corpus, n, {"prev": pair, "next": pair}))
@@ -238,18 +239,18 @@ class Templates:
         row, at = np.nonzero(x)
         return SparseRows(offsets(np.bincount(row, minlength=n)), ids[at], x[row, at])
 
-    def _add_moves(self, out: Parts, corpus: Corpus, pair: I64) -> None:
-        """OUT out: the features of lo by orientation; those of the move onto a phrase, and those of the move after it."""
-        entry, template = self.entries["lo"]
+    def _add_moves(self, out: Parts, name: str, corpus: Corpus, pair: I64) -> None:
+        """OUT out: the features of lo or co by orientation; those of the move onto a phrase, and those of the move after it."""
+        entry, template = self.entries[name]
         for k, (gap, swap) in enumerate(ORIENTATIONS):
             columns = {
                 f"{side}{what}": np.full(len(pair), v) for side in ("back", "ahead") for what, v in (("", gap), ("_swap", swap))
             }
             found = template.compute(Rows(corpus, len(pair), {"pair": pair, **columns}))
             assert isinstance(found, Sparse)
-            names = full_names("lo", found.names, entry.hash_bits)
+            names = full_names(name, found.names, entry.hash_bits)
             if entry.features is None:
-                ids = np.array([self.id_of(name) for name in names.to_pylist()], np.int32)
+                ids = np.array([self.id_of(text) for text in names.to_pylist()], np.int32)
             else:
                 ids = np.append(self._ids_of(entry, entry.features), np.int32(-1))[positions(names, strings(entry.features))]
             is_ahead = flags(pc.starts_with(found.names, ">"))
@@ -257,7 +258,7 @@ class Templates:
                 some = np.flatnonzero(mine[found.idx])
                 order = some[np.argsort(found.row[some], kind="stable")]
                 ptr = offsets(np.bincount(found.row[order], minlength=len(pair)))
-                out[part] = SparseRows(ptr, ids[found.idx[order]], np.ones(len(order)))
+                out[part] = _beside(out[part], SparseRows(ptr, ids[found.idx[order]], np.ones(len(order))))
 
     # -- options of a sentence ---------------------------------------------------------------------------------------
 
@@ -422,57 +423,130 @@ def _beside(a: SparseRows, b: SparseRows) -> SparseRows:
 
 
 @dataclass(frozen=True)
-class Bigrams:
-    """Weights of pairs of target words. W words."""
+class Ngrams:
+    """Weights of pairs and triples of neighbouring target symbols, words or their classes, as numbers. M symbols."""
 
-    words: Mapping[str, int]
-    first: I64  # [n]
-    second: I64  # [n]
+    numbers: Mapping[str, int]  # of symbols
+    grams: I64  # [n, 3] (earlier, before, symbol); NONE stands before a pair
     weight: F64  # [n]
-    of_vocab: I64  # [target words of the table] among ``words``, NONE if it is none of them
+    of_vocab: I64  # [target words of the table] their symbols, NONE where no weight knows one
+    classes: Mapping[str, str] | None = None  # of words; None: a word is its own symbol
 
     @classmethod
-    def of(cls, weights: Mapping[str, float], vocab: Iterable[str]) -> Bigrams:
-        """A name that can be cut in several places stands for all these pairs, as it does in a list."""
-        words: dict[str, int] = {}
-        rows: list[tuple[int, int, float]] = []
-        for name, w in weights.items():
-            if w and name.startswith("bi:"):
-                text = name.removeprefix("bi:")
-                cuts = [k for k, c in enumerate(text) if c == "|"]
-                rows += [(words.setdefault(text[:k], len(words)), words.setdefault(text[k + 1 :], len(words)), w) for k in cuts]
-        table = np.array(rows, np.float64).reshape(-1, 3)
-        known = np.array([words.get(word, NONE) for word in vocab], np.int64)
-        return cls(words, table[:, 0].astype(np.int64), table[:, 1].astype(np.int64), table[:, 2], known)
+    def of_words(cls, weights: Mapping[str, float], vocab: Iterable[str]) -> Ngrams:
+        """Those of ``bi``. A name that can be cut in several places stands for all these pairs, as it does in a list."""
+        names = [(name.removeprefix("bi:"), w) for name, w in weights.items() if w and name.startswith("bi:")]
+        cuts = [((text[:k], text[k + 1 :]), w) for text, w in names for k, c in enumerate(text) if c == "|"]
+        return cls._of(cuts, vocab, None)
+
+    @classmethod
+    def of_classes(cls, weights: Mapping[str, float], vocab: Iterable[str], classes: Mapping[str, str]) -> Ngrams:
+        """Those of ``cb``."""
+        if strange := next((name for name in classes.values() if "|" in name), None):
+            raise InputError(f"word classes of the model: expected names without '|' in search, found {strange!r}; rename it")
+        names = ((name.removeprefix("cb:"), w) for name, w in weights.items() if w and name.startswith("cb:"))
+        return cls._of([(tuple(text.split("|")), w) for text, w in names], vocab, classes)
+
+    @classmethod
+    def _of(
+        cls, grams: Sequence[tuple[tuple[str, ...], float]], vocab: Iterable[str], classes: Mapping[str, str] | None
+    ) -> Ngrams:
+        numbers: dict[str, int] = {}
+        rows = [[NONE] * (3 - len(gram)) + [numbers.setdefault(text, len(numbers)) for text in gram] for gram, _ in grams]
+        table = np.array(rows, np.int64).reshape(-1, 3)
+        out = cls(numbers, table, np.array([w for _, w in grams], np.float64), np.zeros(0, np.int64), classes)
+        return replace(out, of_vocab=np.array([out.symbol(word) for word in vocab], np.int64))
+
+    def symbol(self, word: str) -> int:
+        """The symbol of a word, NONE where no weight knows it."""
+        return self.numbers.get(word if self.classes is None else self.classes.get(word, UNKNOWN_CLUSTER), NONE)
+
+    @cached_property
+    def has_triples(self) -> bool:
+        return bool((self.grams[:, 0] >= 0).any())
 
     @cached_property
     def _sorted(self) -> tuple[I64, F64]:
-        keys = self.first * len(self.words) + self.second
+        keys = self._keys(*self.grams.T)
         order = np.argsort(keys, kind="stable")
         return keys[order], self.weight[order]
 
-    def lookup(self, first: I64, second: I64) -> F64:
-        """[n] the weights of pairs; NONE weighs nothing."""
-        keys, weight = self._sorted
-        if not len(keys):
-            return np.zeros(len(first))
-        wanted = first * len(self.words) + second
-        at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-        return np.where((keys[at] == wanted) & (first >= 0) & (second >= 0), weight[at], 0.0)
+    def _keys(self, earlier: I64, before: I64, symbol: I64) -> I64:
+        m = len(self.numbers)
+        return ((earlier + 1) * m + before) * m + symbol
 
-    def matrix(self, first: I64, second: I64) -> tuple[F64, I32, I32]:
-        """(weights [A, B], rows of ``first`` [n], columns of ``second`` [m]); equal words share them, 0 is for NONE."""
-        sides = [np.unique(np.append(side, NONE)) for side in (first, second)]
-        place = []
-        for side in sides:
-            at = np.zeros(len(self.words) + 1, np.int64)
-            at[side[1:]] = np.arange(1, len(side))
-            place.append(at)
-        out = np.zeros((len(sides[0]), len(sides[1])))
-        a, b = place[0][self.first], place[1][self.second]
-        some = (a > 0) & (b > 0)
-        out[a[some], b[some]] = self.weight[some]
-        return out, place[0][first].astype(np.int32), place[1][second].astype(np.int32)
+    def lookup(self, before: I64, symbol: I64, earlier: I64 | None = None) -> F64:
+        """[n] the weights of pairs, or of triples if there is an earlier one; NONE weighs nothing."""
+        keys, weight = self._sorted
+        if not len(keys) or (earlier is not None and not self.has_triples):
+            return np.zeros(len(before))
+        wanted = self._keys(np.full(len(before), NONE) if earlier is None else earlier, before, symbol)
+        at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+        known = (before >= 0) & (symbol >= 0) & (earlier is None or np.asarray(earlier) >= 0)
+        return np.where((keys[at] == wanted) & known, weight[at], 0.0)
+
+    def inside(self, ptr: I64, symbols: I64) -> F64:
+        """[n] what lies within phrases with these symbols."""
+        owner = owners(ptr)
+        out = np.zeros(len(ptr) - 1)
+        for length in (2, 3) if self.has_triples else (2,):
+            at = np.flatnonzero(owner[length - 1 :] == owner[: len(owner) - length + 1]) + length - 1
+            found = self.lookup(symbols[at - 1], symbols[at], None if length == 2 else symbols[at - 2])
+            out += np.bincount(owner[at], found, minlength=len(out))
+        return out
+
+    def edges(self, ptr: I64, symbols: I64) -> tuple[I64, I64]:
+        """([n, 2] the last but one symbol and the last of phrases, [n, 2] the first and the second); NONE where it cannot matter."""
+        n = np.diff(ptr)
+        last, first = np.full((2, len(n), 2), NONE)
+        some, more = n > 0, (n > 1) & self.has_triples
+        last[some, 1], first[some, 0] = symbols[ptr[1:][some] - 1], symbols[ptr[:-1][some]]
+        last[more, 0], first[more, 1] = symbols[ptr[1:][more] - 2], symbols[ptr[:-1][more] + 1]
+        return last, first
+
+    def ending(self, last: I64) -> F64:
+        """[n] what the end of the sentence adds after phrases with these last symbols [n, 2]."""
+        end = np.full(len(last), self.numbers.get(END, NONE))
+        return self.lookup(last[:, 1], end) + self.lookup(last[:, 1], end, last[:, 0])
+
+    def matrix(self, last: I64, first: I64) -> tuple[F64, I64, I64]:
+        """(weights [A, B], the row of each ``last`` [n, 2], the column of each ``first`` [m, 2]); equal edges share them."""
+        rows, row_of = np.unique(last, axis=0, return_inverse=True)
+        columns, column_of = np.unique(first, axis=0, return_inverse=True)
+        out = self._scattered(NONE, rows[:, 1], NONE, columns[:, 0])
+        if self.has_triples:
+            out += self._scattered(rows[:, 0], rows[:, 1], NONE, columns[:, 0])
+            out += self._scattered(NONE, rows[:, 1], columns[:, 0], columns[:, 1])
+        return out, row_of.ravel(), column_of.ravel()
+
+    def _scattered(self, a: I64 | int, b: I64, c: I64 | int, d: I64) -> F64:
+        """[rows, columns] weights of pairs (b, d), or of triples (a, b, d) or (b, c, d), of rows (a, b) and columns (c, d)."""
+        x, y, z = self.grams.T
+        is_pair, m = x < 0, len(self.numbers) + 1
+        if isinstance(a, int) and isinstance(c, int):
+            of, left, right = is_pair, y, z
+        elif isinstance(c, int):
+            of, left, right = ~is_pair, (x + 1) * m + y, z
+        else:
+            of, left, right = ~is_pair, x, (y + 1) * m + z
+        rows = b if isinstance(a, int) else np.where((a < 0) | (b < 0), NONE, (a + 1) * m + b)
+        columns = d if isinstance(c, int) else np.where((c < 0) | (d < 0), NONE, (c + 1) * m + d)
+        (row_keys, row_of), (column_keys, column_of) = (np.unique(keys, return_inverse=True) for keys in (rows, columns))
+        i, j = np.searchsorted(row_keys, left[of]), np.searchsorted(column_keys, right[of])
+        known = (np.append(row_keys, NONE)[i] == left[of]) & (np.append(column_keys, NONE)[j] == right[of])
+        table = np.zeros((len(row_keys), len(column_keys)))
+        np.add.at(table, (i[known], j[known]), self.weight[of][known])
+        return table[np.ix_(row_of, column_of)]
+
+
+def joined(parts: Sequence[tuple[F64, I64, I64]]) -> tuple[F64, I32, I32]:
+    """The sum of one or more matrices as one: (weights [A, B], rows [n], columns [m])."""
+    rows, row_of = np.unique(np.stack([row for _, row, _ in parts], axis=1), axis=0, return_inverse=True)
+    columns, column_of = np.unique(np.stack([column for _, _, column in parts], axis=1), axis=0, return_inverse=True)
+    out = np.zeros((len(rows), len(columns)))
+    for k, (matrix, _, _) in enumerate(parts):
+        out += matrix[np.ix_(rows[:, k], columns[:, k])]
+    return out, row_of.ravel().astype(np.int32), column_of.ravel().astype(np.int32)
 
 
 @dataclass(frozen=True)
@@ -510,13 +584,18 @@ class Weighed:
         return out
 
     @cached_property
-    def bigrams(self) -> Bigrams | None:
-        entry = self.templates.option("bi")
-        if entry is None:
-            return None
-        if entry.hash_bits:
-            raise InputError("template 'bi': expected names of words in search, found hashed ones; rerank, or learn without hash")
-        return Bigrams.of(self.weights, self.templates.system.table.vocab)
+    def ngrams(self) -> list[Ngrams]:
+        """Those of words and of classes, where there are any."""
+        entries = [entry for entry in map(self.templates.option, ("bi", "cb")) if entry]
+        if hashed := [entry.name for entry in entries if entry.hash_bits]:
+            raise InputError(
+                f"template {hashed[0]!r}: expected names of words in search, found hashed ones; rerank, or learn without hash"
+            )
+        vocab, classes = self.templates.system.table.vocab, self.templates.resources.clusters.tgt
+        return [
+            Ngrams.of_words(self.weights, vocab) if entry.name == "bi" else Ngrams.of_classes(self.weights, vocab, classes)
+            for entry in entries
+        ]
 
     @cached_property
     def has_moves(self) -> bool:
@@ -592,17 +671,21 @@ class OptionSums:
         """[O, 4] by the move onto a phrase."""
         return _by_move([self.sums[part] for part in BACK])
 
-    def moves(self, end: I64, n: int, first: I64, last: I64) -> Moves:
-        """Of options that end at ``end`` [O]; ``first`` and ``last`` are their edge words as bigrams number them."""
-        w, bigrams = self.weighed.weights, self.weighed.bigrams
+    def moves(self, end: I64, n: int, symbols: Sequence[tuple[I64, I64]]) -> Moves:
+        """Of options that end at ``end`` [O]; ``symbols`` are the offsets and the words of options as each of ngrams has them."""
+        w = self.weighed.weights
         after = np.array([w.get(f"ori.>{name}", 0.0) for name in ("mono", "swap", "right", "left")])
         ahead = _by_move([self.sums[part] for part in AHEAD]) + after
         final = ahead[np.arange(len(end)), np.where(end == n, 0, 2)] - self.neighbour(PREV) + self.weighed.constant(NEXT)
         initial = self.weighed.constant(PREV) - self.neighbour(NEXT)
         matrix, rows, columns = np.zeros((1, 1)), np.zeros(len(end) + 1, np.int32), np.zeros(len(end), np.int32)
-        if bigrams is not None:
-            final += bigrams.lookup(last, np.full(len(end), bigrams.words.get(END, NONE)))
-            matrix, rows, columns = bigrams.matrix(np.append(last, bigrams.words.get(START, NONE)), first)
+        parts = []
+        for ngrams, words in zip(self.weighed.ngrams, symbols, strict=True):
+            last, first = ngrams.edges(*words)
+            final += ngrams.ending(last)
+            parts.append(ngrams.matrix(np.vstack([last, [NONE, ngrams.numbers.get(START, NONE)]]), first))
+        if parts:
+            matrix, rows, columns = joined(parts)
         distinct, late = np.unique(np.column_stack([ahead, rows[:-1]]), axis=0, return_inverse=True)
         return Moves(
             back=np.ascontiguousarray(self.back()),

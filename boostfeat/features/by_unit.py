@@ -465,9 +465,10 @@ def _in_context(at: Place) -> Iterator[tuple[str, str, str]]:
 def class_ngrams(at: Place, *, clusters: Clusters) -> Names:
     if not at.pair.t:
         return []
-    before = [START] if at.prev is None else _classes(at.prev.t[-2:], clusters.tgt)
-    text = [*before, *_classes(at.pair.t, clusters.tgt), *([END] if at.next is None else [])]
-    return ["|".join(text[k - n : k + 1]) for k in range(len(before), len(text)) for n in (1, 2) if k >= n]
+    before, own = [START] if at.prev is None else _classes(at.prev.t[-2:], clusters.tgt), _classes(at.pair.t, clusters.tgt)
+    text = [*before, *own]
+    out = ["|".join(text[k - n : k + 1]) for k in range(len(before), len(text)) for n in (1, 2) if k >= n]
+    return out + (["|".join((*own[-n:], END)) for n in (1, 2) if len(own) >= n] if at.next is None else [])
 
 
 def class_reordering(at: Place, *, clusters: Clusters) -> Names:

@@ -300,7 +300,10 @@ def _tuples(row: I64, names: Strings, *parts: I64) -> Sparse:
 
 @template("cb", kind="contextual", reads=("target phrase", "previous unit", "following unit", "clusters"))
 def class_ngrams(rows: Rows) -> Sparse:
-    """Bigrams and trigrams of target word classes, the previous unit's last two words among them: ``cb:7|12``, ``cb:3|7|12``."""
+    """Bigrams and trigrams of target word classes, the previous unit's last two words among them: ``cb:7|12``, ``cb:3|7|12``.
+
+    With the end of the text a unit joins words of its own only: a decoder that knows its last unit knows all that is to come.
+    """
     names, _, of = _classes(rows)
     tgt, prev, own = rows.corpus.tgt, rows["prev"], rows.tgt
     some = np.flatnonzero(own.counts > 0)  # a phrase without words joins nothing
@@ -316,9 +319,11 @@ def class_ngrams(rows: Rows) -> Sparse:
     text[ptr[:-1]], text[ptr[:-1] + 1] = two, one
     words = own.take(some)
     text[np.arange(len(words.ids)) + (ptr[:-1] + 2 - words.ptr[:-1])[words.owner]] = of[words.ids]
-    at = np.flatnonzero(np.arange(len(text)) - np.repeat(ptr[:-1], np.diff(ptr)) >= 2)
+    place = np.arange(len(text)) - np.repeat(ptr[:-1], np.diff(ptr))
+    at = np.flatnonzero(place >= 2)
     row = some[np.repeat(np.arange(len(some)), np.diff(ptr))[at]]
-    pairs, triples = text[at - 1] >= 0, (text[at - 1] >= 0) & (text[at - 2] >= 0)
+    pairs = text[at - 1] >= 0
+    triples = pairs & (text[at - 2] >= 0) & ((text[at] != end) | (place[at] >= 4))
     return together(
         _tuples(row[pairs], names, text[at - 1][pairs], text[at][pairs]),
         _tuples(row[triples], names, text[at - 2][triples], text[at - 1][triples], text[at][triples]),

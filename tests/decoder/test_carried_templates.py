@@ -16,7 +16,7 @@ from boostfeat.decoder.output import collect, write_nbest
 from boostfeat.decoder.templates import Templates
 from boostfeat.features.carried import FeatureMaker, carrying
 from boostfeat.features.options import ResourceFiles
-from boostfeat.features.resources import Posterior
+from boostfeat.features.resources import Clusters, Posterior
 from boostfeat.features.vocab import FeaturePlan
 from boostfeat.formats import read
 from boostfeat.lists.build import ReadOptions, attach
@@ -30,6 +30,7 @@ N_SENTENCES = 8
 SETS = [
     "pt,al,del,lo",  # [G13] PT, AL, LO
     "sparse",
+    "classes",
     "large",
     "neighbours,around",
     "bi,jump,position,source_words,word,frequency,w,ws",
@@ -47,8 +48,13 @@ TREES = (
 
 
 def featurized(raw: NBest, what: str) -> tuple[NBest, FeaturePlan]:
+    """With classes of words by their lengths: a few sentences teach none, and words that they lack have one, too."""
     maker = FeatureMaker()
-    return maker.learn(raw, maker.plan(what, min_count=1), posterior=Posterior(scale=1.0))
+    sides = [
+        {word: str(len(word) % 3) for text in texts.to_pylist() for word in text.split()} for texts in (raw.units.src, raw.units.tgt)
+    ]
+    plan = replace(maker.plan(what, min_count=1), clusters=Clusters(*sides))
+    return maker.learn(raw, plan, posterior=Posterior(scale=1.0))
 
 
 def random_weights(rng: np.random.Generator, made: NBest, raw: NBest) -> dict[str, float]:
@@ -117,7 +123,7 @@ def test_trees_over_template_columns(decoder: Decoder, raw: NBest, data: Path, t
 
 
 @pytest.mark.parametrize("has_reordering", [True, False])
-@pytest.mark.parametrize("what", ["sparse", "large,neighbours,around"])
+@pytest.mark.parametrize("what", ["sparse", "classes", "large,neighbours,around"])
 def test_no_derivation_is_lost_or_mistaken(what: str, has_reordering: bool, tmp_path: Path) -> None:
     """Without pruning the graph holds every derivation, each at its own score: what is recombined is the same ever after."""
     rng = np.random.default_rng(3)
@@ -130,7 +136,7 @@ def test_no_derivation_is_lost_or_mistaken(what: str, has_reordering: bool, tmp_
     every = plain.decode(sentence).nbest(10**6, distinct=False)
     raw = attach(collect(plain.decode_all([sentence]), 10**6, distinct=False), source=[sentence], refs=(), name="raw")
     made, plan = featurized(raw, what)
-    columns = ("jump.signed", "ori.<swap", "lm.word.LM0", "len.diff") if what != "sparse" else ()
+    columns = ("jump.signed", "ori.<swap", "lm.word.LM0", "len.diff") if "large" in what else ()
     trees = tuple(stump(name, 0.1, value=(0.3, -0.4)) for name in columns)
     model = carrying(Model({**plain.model.weights, **random_weights(rng, made, raw)}, trees), plan)
     decoder = plain.with_model(model)
