@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
@@ -12,9 +13,11 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.arrays import F64, I64
+from ..core.errors import InputError
 from ..core.options import named, options_of
 from ..core.threads import usable_cores
 from ..features.carried import FeatureMaker, carrying
+from ..lists.agreement import check_agreement, lacking, shared_sentences, shown
 from ..lists.choices import Scorer, best_choice
 from ..lists.nbest import NBest
 from ..model.model import Model
@@ -77,9 +80,22 @@ class BoostReranker(BaseEstimator):
         params = self.get_params(deep=False)
         return recipe(params.pop("recipe"), **{k: v for k, v in params.items() if v is not None and k in named(BoostOptions)})
 
-    def fit(self, X: NBest, y: None = None, *, select: NBest | None = None, init: Model | None = None) -> BoostReranker:  # noqa: N803
-        """Learn on lists with references; ``select`` chooses the number of trees."""
+    def fit(
+        self,
+        X: NBest,  # noqa: N803
+        y: None = None,
+        *,
+        select: NBest | None = None,
+        init: Model | None = None,
+        allow_missing: bool = False,
+    ) -> BoostReranker:
+        """Learn on lists with references; ``select`` chooses the number of trees.
+
+        A select list has to have the features, templates and tokenisation of X; with ``allow_missing`` what it lacks counts as 0.
+        """
         _check_lists(X)
+        if select is not None:
+            _check_lists(select, "select")
         seed, threads, options = self.random_state, min(self.n_jobs, usable_cores()), self.options()
         raw, plan = X, None
         if self.templates not in (None, "none"):
@@ -87,6 +103,10 @@ class BoostReranker(BaseEstimator):
             gradient = partial(first_gradient, gain=options.gain, seed=seed, threads=threads)
             X, plan = maker.learn(X, maker.plan(self.templates), gradient_of=gradient)  # noqa: N806
             select = None if select is None else maker.apply(select, plan)
+        if select is not None:
+            both = {"X": X, "select": select}
+            for line in (*check_agreement(both, allow_missing=allow_missing), *shared_sentences(both)):
+                warnings.warn(str(line), stacklevel=2)
         self.model_ = carrying(boost(X, select, options, seed=seed, threads=threads, init=init), plan)
         self.history_ = list(self.model_.history)
         self.n_trees_ = len(self.model_.trees)
@@ -95,10 +115,23 @@ class BoostReranker(BaseEstimator):
         return self
 
     def decision_function(self, X: NBest) -> F64:  # noqa: N803
-        """[H] the score of every hypothesis. Features that the lists lack count as 0, others are ignored."""
+        """[H] the score of every hypothesis. Lists without features that the model needs are refused.
+
+        Sparse features come with the words of a list: those that it lacks count as 0.
+        """
         check_is_fitted(self)
+        return self.model_.decision_function(self._featurized(X))
+
+    def _featurized(self, X: NBest) -> NBest:  # noqa: N803
+        """The lists with the features that the model carries; raises where they lack others that it needs."""
         _check_lists(X)
-        return self.model_.decision_function(FeatureMaker().for_model(X, self.model_))
+        X = FeatureMaker().for_model(X, self.model_)  # noqa: N806
+        if wrong := lacking(self.model_.missing_features(X), X):
+            raise InputError(
+                f"X: expected the features of the model, found none of {shown(wrong)}; featurize it as the list that the model "
+                "learnt from, or use model_.decision_function: they count as 0 there"
+            )
+        return X
 
     def predict(self, X: NBest) -> I64:  # noqa: N803
         """[S] for each sentence the chosen hypothesis, counted within its list; -1 where the list is empty."""
@@ -113,8 +146,7 @@ class BoostReranker(BaseEstimator):
     def staged_score(self, X: NBest) -> Iterator[float]:  # noqa: N803
         """The metric after 0, 1, 2, ... trees at their final weights, without scoring anything twice."""
         check_is_fitted(self)
-        _check_lists(X)
-        X = FeatureMaker().for_model(X, self.model_)  # noqa: N806
+        X = self._featurized(X)  # noqa: N806
         model, scorer, metric = self.model_, Scorer(X), self.options().metric
         space = UnitSpace.of(X, model.level)
         scores = model.truncated(0).decision_function(X)
@@ -124,9 +156,9 @@ class BoostReranker(BaseEstimator):
             yield score_of(scorer, scores, metric)
 
 
-def _check_lists(X: Any) -> None:  # noqa: N803
+def _check_lists(X: Any, name: str = "X") -> None:  # noqa: N803
     if not hasattr(X, "hyp_ptr"):
-        raise TypeError(f"X: expected n-best lists (NBest), found {type(X).__name__}; open them with boostfeat.read_store")
+        raise TypeError(f"{name}: expected n-best lists (NBest), found {type(X).__name__}; open them with boostfeat.read_store")
 
 
 class SentenceKFold:

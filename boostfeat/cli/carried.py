@@ -83,9 +83,12 @@ def learn_features(
         raise InputError(f"--templates {wanted}: expected none with an --init that carries its own, found both; leave one out")
     with feature_maker(files, seed=seed, threads=threads, quiet=quiet) as maker:
         if plan is not None and start is not None:
+            say_unused(maker, plan, quiet=quiet)
             return maker.for_model(dev, start), None if select is None else maker.for_model(select, start), plan
         gradient = partial(first_gradient, gain=gain, seed=seed, threads=threads)
-        dev, plan = maker.learn(dev, maker.plan(str(wanted)), gradient_of=gradient)
+        plan = maker.plan(str(wanted))
+        say_unused(maker, plan, quiet=quiet)
+        dev, plan = maker.learn(dev, plan, gradient_of=gradient)
         return dev, None if select is None else maker.apply(select, plan), plan
 
 
@@ -94,8 +97,18 @@ def with_features(nbest: NBest, model: Model | None, files: ResourceFiles, *, wh
     if model is None or model.plan is None:
         refuse_files(files, "a model that carries templates")
         return nbest
+    from ..features.carried import carried
+
     with feature_maker(files, quiet=quiet) as maker:
+        if (plan := carried(model)) is not None:
+            say_unused(maker, plan, quiet=quiet)
         return maker.for_model(nbest, model, where=where)
+
+
+def say_unused(maker: FeatureMaker, plan: FeaturePlan, *, quiet: bool) -> None:
+    """Say which of the files that were given change nothing."""
+    for flag in maker.unused(plan):
+        say(f"warning: {flag} is not used: none of the templates reads it", quiet=quiet)
 
 
 def refuse_files(files: TemplateFiles, expected: str) -> None:

@@ -14,7 +14,7 @@ from ..core.errors import counted
 from ..core.options import same
 from ..core.text_table import table
 from ..features.options import ResourceFiles
-from .carried import feature_maker
+from .carried import feature_maker, say_unused
 from .common import AllowMissing, Force, Store, check_model, emit, say
 from .flags import add
 from .lists import group_table
@@ -125,6 +125,7 @@ def featurize(
             check_model(Model.load(model), nbest, store, allow_missing=allow_missing, quiet=quiet)
         vocab_out = None if frozen or is_special(output) else str(Path(output).with_suffix("")) + ".vocab.json"
         if frozen:
+            say_unused(maker, frozen, quiet=quiet)
             out = maker.apply(nbest, frozen)
         else:
             if vocab_out:
@@ -133,6 +134,7 @@ def featurize(
                 check_kind(vocab_out, VOCAB)
             k = parse_products(products) if products else 0
             plan = maker.plan(templates or "large", min_count=min_count, hash_bits=hash_bits, products=k)
+            say_unused(maker, plan, quiet=quiet)
             gradient = partial(first_gradient, seed=seed, threads=threads)
             out, learnt = maker.learn(nbest, plan, posterior=_posterior(model, scale), gradient_of=gradient)
     if vocab_out:

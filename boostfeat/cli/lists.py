@@ -270,7 +270,7 @@ def convert(
       boostfeat convert dev.nbest --format moses -o dev.moses.gz
     """
     from ..core.files import open_output
-    from ..formats import left_out, write
+    from ..formats import write
     from ..lists.store import read_store
 
     started = time.monotonic()
@@ -278,8 +278,6 @@ def convert(
     say_unwritten(nbest, format, quiet=quiet)
     with open_output(output) as stream:
         write(nbest, stream, format=format)
-    if missing := left_out(nbest, format=format):
-        say(f"--format {format} has no place for: {', '.join(missing)}", quiet=quiet)
     if as_json and output != "-":
         emit({**_sizes(nbest), "output": output}, "", as_json=True)
     say_written(
@@ -514,11 +512,15 @@ def quality_text(nbest: NBest) -> str:
 
 def say_unwritten(nbest: NBest, format: str, *, quiet: bool) -> None:
     """Warn of what a format has no place for."""
+    from ..formats import left_out
+
     if nbest.quality.names and format != "jsonl":
         columns = ", ".join(nbest.quality.names)
         say(f"warning: quality columns are not written ({columns}): {format} has no place for them, jsonl has", quiet=quiet)
     if nbest.tokenizer != "none" and format != "jsonl":
         say(f"warning: import the list again with --tokenize {nbest.tokenizer}: {format} does not say so", quiet=quiet)
+    if missing := left_out(nbest, format=format):
+        say(f"--format {format} has no place for: {', '.join(missing)}", quiet=quiet)
 
 
 def group_table(groups: list[Any]) -> str:

@@ -14,14 +14,18 @@ from ..core.guard import guarded
 
 OUTPUTS = ("output", "nbest_output", "search_graph")  # parameters that name what is written
 STORE, MODEL, PAGE, TEXT, BINARY, VOCAB = "a store", "a model", "a page", "text", "a binary file", "a vocab"
+LIST, JSON = "a list", "JSON"
 WRITES = {  # what -o of a command is; others write text
     **dict.fromkeys(("import", "featurize", "augment", "join"), STORE),
     **dict.fromkeys(("tune", "induce"), MODEL),
     "report": PAGE,
+    "convert": LIST,
 }
-EXPORTS = {"json": MODEL, "onnx": BINARY, "treelite": BINARY}
+EXPORTS = {"json": MODEL, "onnx": BINARY, "treelite": BINARY, "nbest": LIST}
 RUNS = ("compare", "loop", "replicate")  # commands whose -o is a folder with a config.json
 _OURS = re.compile(rb'\{\s*"boostfeat":\s*"(model|vocab)/')
+_LIST = re.compile(rb'\A\s*\{\s*"boostfeat":\s*"nbest/|^[^\n]*\|\|\|[^\n]*\|\|\|', re.MULTILINE)
+_JSON = re.compile(rb"\s*[\[{]\s*\n")  # on many lines, as settings and results are; answers may be objects too
 _HEAD = 4096  # bytes that tell
 
 
@@ -63,8 +67,18 @@ def check_kinds(command: str, parameters: Mapping[str, Any]) -> None:
         if command in RUNS:
             _check_run(command, path)
         else:
-            kind = EXPORTS.get(str(parameters.get("to")), WRITES.get(command, TEXT)) if name == "output" else TEXT
-            check_kind(path, kind)
+            check_kind(path, _kind_written(command, name, parameters))
+
+
+def _kind_written(command: str, name: str, parameters: Mapping[str, Any]) -> str:
+    """What a command writes to one of its outputs."""
+    if name != "output":
+        return LIST if name == "nbest_output" else TEXT
+    if command in ("rerank", "rescore"):  # the best, or lists
+        oracle, format = parameters.get("oracle"), parameters.get("format")
+        format = format or ("text" if oracle or parameters["nbest"] == 1 else "moses")
+        return LIST if format != "text" or (parameters["as_json"] and not oracle) else TEXT
+    return EXPORTS.get(str(parameters.get("to")), WRITES.get(command, TEXT))
 
 
 def check_kind(path: str, kind: str) -> None:
@@ -93,8 +107,10 @@ def kind_of(path: str) -> str:
         return MODEL if found[1] == b"model" else VOCAB
     if head.lstrip()[:64].lower().startswith(b"<!doctype html"):
         return PAGE
+    if _LIST.search(head):
+        return LIST
     is_text = b"\0" not in head and head.decode("utf-8", "replace").rstrip("\ufffd").count("\ufffd") == 0
-    return TEXT if is_text else BINARY
+    return BINARY if not is_text else JSON if _JSON.match(head) else TEXT
 
 
 def _check_run(command: str, path: str) -> None:

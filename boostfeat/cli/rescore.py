@@ -11,6 +11,7 @@ from ..core.errors import counted
 from .common import AllowMissing, check_missing, emit, reading, say, say_written
 from .flags import add
 from .graphs import CoreNames, GraphMetric, core_names, metric_of
+from .lists import say_unwritten
 
 if TYPE_CHECKING:
     from ..model.model import Model
@@ -154,6 +155,7 @@ def rescore(
             if format == "text":
                 stream.write("".join(text + "\n" for text in texts(lists, first_choice(lists))).encode())
             else:
+                say_unwritten(lists, format, quiet=quiet)
                 write(lists, stream, format=format)
         if as_json and output != "-":
             emit({**result, "output": output}, "", as_json=True)

@@ -61,7 +61,7 @@ class Option:
         numbers = {"int", "float"} & {kind.strip() for kind in self.kind.split("|")}
         if isinstance(value, str) and numbers:
             return f"expected {self.expected}, found {value!r}"
-        if value is None or isinstance(value, bool | str | tuple):
+        if value is None or isinstance(value, bool | str | tuple | list):
             return None
         if numbers == {"int"} and isfinite(value) and value % 1:
             return f"expected a whole number, found {value}"

@@ -29,6 +29,13 @@ if TYPE_CHECKING:
 
 MOST_UNKNOWN = 0.3  # share of words that a language model may not know without a word
 
+READ_BY = {  # the files that templates read, and what templates call them
+    "phrase_table": "phrase table",
+    "bitext": "bitext",
+    "clusters_src": "clusters",
+    "clusters_tgt": "clusters",
+}  # a language model is told of in _say_unknown
+
 
 @dataclass(frozen=True)
 class FeatureMaker:
@@ -51,12 +58,16 @@ class FeatureMaker:
     def registry(self) -> Mapping[str, Template]:
         """The templates of the program and of the user's files."""
         found = dict(TEMPLATES)
-        for path in self.files.plugin or ():
-            for name, own in load_plugin(path).items():
+        for path, templates in self._plugins.items():
+            for name, own in templates.items():
                 if name in found:
                     raise InputError(f"{path}: template {name!r}: expected a name of its own, found a known one; rename it")
                 found[name] = own
         return found
+
+    @cached_property
+    def _plugins(self) -> Mapping[str, Mapping[str, Template]]:
+        return {path: load_plugin(path) for path in self.files.plugin or ()}
 
     @cached_property
     def _lexicon(self) -> Lexicon | None:
@@ -157,6 +168,14 @@ class FeatureMaker:
         )
         self._say_unknown(out[0])
         return out
+
+    def unused(self, plan: FeaturePlan) -> list[str]:
+        """Of the files that were given, those that no template of the plan reads: they change nothing."""
+        names = {entry.name for entry in plan.entries}
+        reads = {what for name in names & self.registry.keys() for what in self.registry[name].reads}
+        given = {flag: what for flag, what in READ_BY.items() if getattr(self.files, flag)}
+        plugins = [f"--plugin {path}" for path, own in self._plugins.items() if names.isdisjoint(own)]
+        return [f"--{flag.replace('_', '-')}" for flag, what in given.items() if what not in reads] + plugins
 
     def _say_unknown(self, out: NBest) -> None:
         """A language model of another language, case or tokenisation gives numbers all the same."""

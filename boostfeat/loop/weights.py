@@ -18,7 +18,10 @@ def read_start(path: str | Path) -> Model:
     head = read_head(path).decode("utf-8", "replace")
     if head.lstrip().startswith("{"):
         return Model.load(path)
-    return Model(Ini.read(path).require("weight").named_weights() if looks_like_ini(head) else read_weights([path]))
+    weights = Ini.read(path).require("weight").named_weights() if looks_like_ini(head) else read_weights([path])
+    if not weights:
+        raise InputError(f"{path}: expected weights to start from, found none; give a model, an ini, or 'name value' lines")
+    return Model(weights)
 
 
 def write_ini(weights: Mapping[str, float], path: Path, base: str | Path | None) -> None:

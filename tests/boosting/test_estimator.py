@@ -16,7 +16,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import estimator_checks as checks
 from synthetic import SyntheticOptions, synthetic_nbest
 
-from boostfeat import BoostReranker, FeaturePlan, InputError, Tree, featurize, read_store, write_store
+from boostfeat import BoostReranker, FeaturePlan, InputError, Model, Tree, featurize, read_store, write_store
 from boostfeat.boosting.estimator import SentenceKFold
 from boostfeat.boosting.options import RECIPES, recipe
 from boostfeat.tuners import TUNERS, tuner_class
@@ -187,3 +187,25 @@ def test_what_a_person_types_shows_itself_in_a_line(fitted, dev):
     ):
         with pytest.raises(TypeError, match=message):
             featurize(*wrong)
+
+
+def test_lists_that_do_not_go_together_are_refused(dev, select):
+    """D3 in Python: the features that a select list lacks would count as 0 in choosing the round."""
+    more, vocab = featurize(dev, FeaturePlan.of("orientation"))
+    reranker = BoostReranker("paper", n_rounds=1)
+    with pytest.raises(InputError, match="select: expected the features of X, found none of "):
+        reranker.fit(more, select=select)
+    with pytest.warns(UserWarning, match="select lacks .* of X, which count as 0"):
+        reranker.fit(more, select=select, allow_missing=True)
+    with pytest.raises(TypeError, match="select: expected n-best lists"):
+        reranker.fit(more, select="select.nbest")
+    fitted = reranker.fit(more, select=featurize(select, vocab)[0])
+    weights = {name: 1.0 for name in more.global_names}
+    fitted.model_ = Model(weights)
+    with pytest.raises(InputError, match="X: expected the features of the model, found none of "):
+        fitted.predict(select)
+
+
+def test_sentences_that_are_learnt_from_and_chosen_by_are_named(dev):
+    with pytest.warns(UserWarning, match="X and select share 40 sentences"):
+        BoostReranker("paper", n_rounds=0).fit(dev, select=dev)

@@ -10,6 +10,7 @@ from synthetic import SyntheticOptions, synthetic_nbest
 from toy_systems import random_ngrams, random_pairs, stump, write_system
 
 from boostfeat import read_store, write_store
+from boostfeat.cli.outputs import kind_of
 from boostfeat.core.errors import InputError
 from boostfeat.core.files import is_writable_target
 from boostfeat.core.guard import guarded, on_read
@@ -106,6 +107,8 @@ KINDS = {
     "a vocab": "vocab.json",
     "a page": "page.html",
     "a binary file": "binary",
+    "a list": "list.moses",
+    "JSON": "config.json",
 }
 WRITERS = {
     "import list.moses -o {out}": "a store",
@@ -117,7 +120,15 @@ WRITERS = {
     "export model.json --to onnx -o {out}": "a binary file",
     "report run -o {out}": "a page",
     "rerank dev.nbest -o {out}": "text",
-    "decode ref --nbest-output {out}": "text",
+    "rerank dev.nbest --format jsonl -o {out}": "a list",
+    "rerank dev.nbest --json -o {out}": "a list",
+    "convert dev.nbest -o {out}": "a list",
+    "rescore list.moses -o {out}": "text",
+    "rescore list.moses --nbest 2 -o {out}": "a list",
+    "rescore list.moses --json -o {out}": "a list",
+    "rescore list.moses --json --oracle -o {out}": "text",
+    "decode ref --nbest-output {out}": "a list",
+    "decode ref --search-graph {out}": "text",
 }
 
 
@@ -126,6 +137,7 @@ def test_a_file_of_another_kind_is_replaced_by_force_only(folder: Path, boostfea
     Path("vocab.json").write_text('{\n "boostfeat": "vocab/1"}')
     Path("page.html").write_text("<!DOCTYPE html><p>")
     Path("binary").write_bytes(b"\x7fELF\0\0")
+    Path("config.json").write_text('[\n {\n  "name": "decoder"\n }\n]\n')
     for kind, file in KINDS.items():
         Path("out").write_bytes(Path(file).read_bytes())
         code, out, err = boostfeat(*command.format(out="out").split())
@@ -138,6 +150,15 @@ def test_a_file_of_another_kind_is_replaced_by_force_only(folder: Path, boostfea
             assert (code, out, err) == (2, "", f"boostfeat: {found}\n")
             assert Path("out").read_bytes() == Path(file).read_bytes()
             assert "give --force" not in boostfeat(*command.format(out="out").split(), "--force")[2]
+
+
+def test_lists_and_texts_by_their_first_lines(folder: Path) -> None:
+    Path("list.jsonl").write_text('{"boostfeat": "nbest/1"}\n')
+    Path("empty.moses").write_text("0 |||  ||| a= 1 ||| -1\n")
+    Path("answers").write_text('{"answer": 1}\n{"answer": 2}\n')  # what a language model said, reranked
+    Path("speech").write_text("[ noise ] yes\n")
+    found = [kind_of(name) for name in ("list.jsonl", "empty.moses", "answers", "speech", "ref")]
+    assert found == ["a list", "a list", "text", "text", "text"]
 
 
 def test_the_vocab_beside_a_store_replaces_no_model(folder: Path, boostfeat) -> None:

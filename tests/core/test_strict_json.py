@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from boostfeat.core.strict_json import find_nul, finite, indented, no_constant, parse_json, read_json, write_json
@@ -68,6 +68,7 @@ scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False,
 keys = st.text() | st.integers() | st.booleans()
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.recursive(scalars, lambda inner: st.lists(inner) | st.dictionaries(keys, inner) | st.tuples(inner, inner)))
 def test_indented_text_is_that_of_python(value):
     assert indented(value) == json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)

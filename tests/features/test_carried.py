@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from sklearn.base import clone
+from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat import BoostReranker
 from boostfeat.core.errors import FormatError, InputError
@@ -213,3 +214,22 @@ def test_hostile_plans_are_one_line(boostfeat, stores, tmp_path, plan, message):
     code, out, err = boostfeat("rerank", stores / "test.nbest", "-m", tmp_path / "m.json")
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert message in err
+
+
+def test_files_that_no_template_reads_are_named(boostfeat, tmp_path):
+    """A phrase table beside templates that do not count in it would change nothing, without a word."""
+    write_store(synthetic_nbest(SyntheticOptions(sentences=4, hyps=3, features=2)), tmp_path / "dev.nbest")
+    (tmp_path / "words").write_text("a 1\nb 2\n")
+    (tmp_path / "own.py").write_text(
+        "from boostfeat import template\n@template('own', kind='static', reads=('target phrase',))\n"
+        "def own(rows):\n    '''One.'''\n    return {'own.one': rows.tgt.per_row(rows.tgt.matches('a'))}\n"
+    )
+    files = ["--clusters-src", tmp_path / "words", "--plugin", tmp_path / "own.py"]
+    lines = [
+        f"boostfeat: warning: {flag} is not used: none of the templates reads it\n"
+        for flag in ("--clusters-src", f"--plugin {files[3]}")
+    ]
+    for templates, unused in (("length", lines), ("length,own", lines[:1])):
+        given = ["featurize", tmp_path / "dev.nbest", "--templates", templates, *files, "-o", tmp_path / "more.nbest"]
+        code, _, err = boostfeat(*given)
+        assert (code, [line for line in lines if line in err]) == (0, unused), err

@@ -102,9 +102,10 @@ def test_keys_of_other_names_travel_along(tmp_path: Path, boostfeat) -> None:
         [],
         [("c", None)],
     ]
-    _, _, err = boostfeat("convert", tmp_path / "l.nbest", "--format", "moses", "-o", tmp_path / "moses")
-    assert "--format moses has no place for: " in err
-    assert "keys of your own" in err
+    for command in ("convert", "rerank"):
+        _, _, err = boostfeat(command, tmp_path / "l.nbest", "--format", "moses", "-o", tmp_path / "moses")
+        assert "--format moses has no place for: " in err
+        assert "keys of your own" in err
 
 
 def test_notes_are_part_of_a_list(tmp_path: Path) -> None:
