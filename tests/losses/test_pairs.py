@@ -172,6 +172,8 @@ def test_pairs_of_a_container_use_its_bleu():
     [
         ({"sampler": "best"}, "unknown sampler 'best': expected one of ta13, hm11"),
         ({"keep": 0}, "keep: expected 1 or more, found 0"),
+        ({"draws": -1}, "draws: expected 0 or more, found -1"),
+        ({"alpha": -0.5}, "alpha: expected 0 or more, found -0.5"),
         ({"threshold": float("nan")}, "threshold: expected 0 or more, found nan"),
     ],
 )
