@@ -21,7 +21,7 @@ from ..core.arrays import I64, Bool, offsets
 from ..core.errors import unknown_name
 from ..core.strings import Strings
 from .nbest import strings, take_strings
-from .words import Words, flags, tokenise
+from .words import Words, tokenise
 
 SUBWORDS = ("auto", "spm", "bpe", "wordpiece", "bytelevel", "none")
 MARKS = {"spm": "▁", "bpe": "@@", "wordpiece": "##", "bytelevel": "Ġ"}
@@ -215,8 +215,3 @@ def match_characters(parts: Sequence[str], words: Sequence[str]) -> list[int] | 
         out.append(word)
         at += len(part)
     return out
-
-
-def is_marked(lines: Strings, scheme: str) -> Bool:
-    """[n] whether each text has the mark of a scheme."""
-    return flags(pc.match_substring(lines, MARKS[scheme]))

@@ -141,7 +141,7 @@ def test_small_work_is_for_twins() -> None:
 def test_the_patience_with_twins_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     function = fresh()
     assert function(np.ones(1)) == "twin"
-    assert Twins.seconds < 1.0
+    assert 0.5 < Twins.seconds < 1.0  # what the call took is gone
     monkeypatch.setattr(Twins, "seconds", 0.0)
     assert function(np.ones(1)) == 2.0
 

@@ -147,6 +147,7 @@ def test_descriptions():
     assert told["step"] == "Length of a step (η)  [0.5; a number above 0 up to 1]"
     assert told["pairs"] == "So many  [3; 1 or more; was keep, was old_pairs]"
     assert told["kind"] == "Of what kind  [plain; plain, fancy]"
+    assert [told[name].partition("  ")[2] for name in ("warm", "loud")] == ["[yes]", "[no]"]
     assert list(told) == ["step", "pairs", "bound", "shift", "kind", "warm", "loud", "names", "size"]
 
 

@@ -47,6 +47,14 @@ def test_copies_of_one_number_are_near() -> None:
     assert (np.abs(copies + 0.0233635) <= precision.error(copies)).all()
 
 
+def test_what_was_computed_lies_within_half_a_step() -> None:
+    values = RNG.uniform(-50, 50, 500)
+    off = np.abs(np.round(values, 4) - values)
+    error = Precision(1e-4).error(values)
+    assert (off[off < 0.499e-4] <= error[off < 0.499e-4]).all()
+    assert error == pytest.approx(0.499e-4)  # less than half a step: nothing is on both sides
+
+
 @given(st.floats(-50, 50), st.floats(1e-3, 10), st.sampled_from([EXACT, Precision(1e-4), Precision(4e-6, 6)]))
 def test_a_threshold_lies_about_midway(low: float, gap: float, precision: Precision) -> None:
     high = low + gap

@@ -85,6 +85,14 @@ def test_workers_stay_for_the_next_job():
     assert os.getpid() not in {pid for pid, _ in calls.found.values()}
 
 
+def test_workers_without_work_end_by_themselves(monkeypatch):
+    """Nothing in them goes on: they need not be killed."""
+    codes, end = [], processes._end
+    monkeypatch.setattr(processes, "_end", lambda pipe, child: (child.join(10), codes.append(child.exitcode), end(pipe, child)))
+    run(Calls(process, ()))
+    assert codes == [0]
+
+
 @pytest.mark.parametrize(("kind", "here"), [(InputError, InputError), (KeyError, RuntimeError)])
 def test_errors_come_back(kind, here):
     with pytest.raises(here, match="for a reason"):

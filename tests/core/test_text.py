@@ -20,6 +20,8 @@ OTHER_BLANKS = [c for c in map(chr, range(0x110000)) if c.isspace() and c not in
         (" \t ", []),
         ("a", ["a"]),
         (" a\tb  c ", ["a", "b", "c"]),
+        (" a b", ["a", "b"]),
+        ("a b ", ["a", "b"]),
         ("x\u00a0y z", ["x\u00a0y", "z"]),
         ("a\u3000", ["a\u3000"]),
     ],

@@ -58,6 +58,8 @@ def test_lines_are_understood() -> None:
     regular = OSGX.replace(" d_a=1", "").encode()
     _, lines = moses_osgx_fast.scanned(regular)
     assert lines.is_read.all()
+    for end in (b"\r\n", b" \n", b" \r\n"):
+        assert moses_osgx_fast.scanned(regular.replace(b"\n", end))[1].is_read.all()
     assert not moses_osgx_fast.scanned(OSGX.encode())[1].is_read[1]  # a sparse feature is for the plain reader
 
 

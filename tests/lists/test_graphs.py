@@ -256,6 +256,16 @@ def test_hypergraph_by_hand(tmp_path: Path) -> None:
         moses_hypergraph.read(path, ReadOptions())
 
 
+def test_a_node_that_nothing_leads_to(tmp_path: Path) -> None:
+    """Nothing goes on from it either; a graph of no nodes is none."""
+    more = HYPERGRAPH.replace("4 5", "5 5").replace("# node 2\n1\n", "# node 2\n0\n# node 3\n1\n").replace("[2] </s>", "[3] </s>")
+    options = ReadOptions(weights={"WordPenalty0": 1.0})
+    found = [moses_hypergraph.read(write(tmp_path, "12", text), options) for text in (HYPERGRAPH, more)]
+    assert found[0] == found[1]
+    with pytest.raises(FormatError, match="expected the numbers of nodes and edges, found"):
+        moses_hypergraph.read(write(tmp_path, "12", HYPERGRAPH.replace("4 5", "0 0")), options)
+
+
 @pytest.mark.parametrize(
     ("name", "sent"), [("0.gz", 0), ("12.gz", 12), ("hg.3.json.gz", 3), ("sent07", 7), ("hg.gz", 0), ("run2.hg.xz", 2), ("-", 0)]
 )

@@ -111,6 +111,9 @@ def test_other_numbers_of_tokens_are_means_or_not_kept():
     assert notes == ["list:1: 1 value of t, 3 tokens: it is not kept"]
     assert nbest.global_column("s").tolist() == [1.5 + 5.0]
     assert "t" not in nbest.global_names
+    nbest, notes = built(hyp("▁a b ▁c", -1.0, -1.0, -1.0, -1.0, signals={"s": (1.0, 2.0, 5.0, 7.0), "t": (1.0, 2.0)}))
+    assert notes == ["list:1: 2 values of t, 3 tokens: it is not kept"]  # one more would be that of the end
+    assert "s" in nbest.global_names
     with pytest.raises(FormatError, match=r"^list:1: expected a finite number for s, found nan"):
         built(hyp("a", -1.0, signals={"s": (float("nan"),)}))
 

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from toy_systems import TARGET, arpa, naive_lm, random_ngrams
 
+from boostfeat.core.arrays import offsets
 from boostfeat.core.errors import FormatError
-from boostfeat.lm.automaton import LanguageModel
+from boostfeat.lm.automaton import LanguageModel, isolated_scores
 
 
 @pytest.mark.parametrize("order", [1, 2, 3, 5])
@@ -30,6 +31,27 @@ def test_language_model_equals_its_definition(tmp_path: Path, order: int) -> Non
             expected += naive_lm(ngrams, history[1 - order :] if order > 1 else (), known)
             history = (*history, known)
         assert lm.score(" ".join(words)) == pytest.approx(expected, abs=1e-9)
+
+
+def test_phrases_without_a_history(tmp_path: Path) -> None:
+    """Each by itself, whatever stands before and behind it."""
+    rng = np.random.default_rng(4)
+    ngrams = random_ngrams(rng, 3)
+    (tmp_path / "lm").write_text(arpa(ngrams))
+    lm = LanguageModel.load(tmp_path / "lm")
+    phrases = [rng.choice(TARGET, size=size).tolist() for size in (2, 0, 4, 1, 3)]
+    found = np.empty(len(phrases))
+    isolated_scores(
+        lm.automaton, offsets(list(map(len, phrases))), lm.ids([word for phrase in phrases for word in phrase]), found
+    )
+    expected = [sum(naive_lm(ngrams, tuple(p[max(0, k - 2) : k]), word) for k, word in enumerate(p)) for p in phrases]
+    assert found == pytest.approx(expected, abs=1e-9)
+
+
+def test_text_before_the_data_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "lm").write_text("a comment\n\\data\\\nngram 1=3\n\n\\1-grams:\n-1 a\n-99 <s>\n-0.5 </s>\n\n\\end\\\n")
+    with pytest.raises(FormatError, match=r"lm:1: expected .data. at the start, found 'a comment'"):
+        LanguageModel.load(tmp_path / "lm")
 
 
 def test_language_model_without_unk(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from scipy.stats import chisquare
 from boostfeat.core.arrays import offsets, owners
 from boostfeat.core.errors import InputError
 from boostfeat.lists.build import Builder, HypRecord, attach
-from boostfeat.losses.pairs import SAMPLERS, PairOptions, Pairs, pairs_for, sample_pairs
+from boostfeat.losses.pairs import SAMPLERS, PairOptions, Pairs, pairs_for, sample_pairs, split_pairs
 from boostfeat.metrics.bleu import sentence_bleu
 
 TA13, HM11 = SAMPLERS["ta13"], SAMPLERS["hm11"]
@@ -167,11 +167,31 @@ def test_pairs_of_a_container_use_its_bleu():
         pairs_for(bare, options, seed=3)
 
 
+def test_blocks_have_the_pairs_of_their_sentences():
+    lists = [[0.0, 0.5, 1.0], [0.2, 0.9], [0.1], [0.0, 0.3, 0.8, 1.0]]
+    pairs = sample(lists, replace(HM11, draws=40, keep=6))
+    pairs = replace(pairs, weight=np.arange(len(pairs), dtype=float))
+    blocks = split_pairs(pairs, np.array([0, 2, 2, 4]))
+    assert [np.diff(block.sent_ptr).tolist() for block in blocks] == [[6, 6], [], [0, 6]]
+    assert all(block.sent_ptr[0] == 0 for block in blocks)
+    for name in ("better", "worse", "delta", "weight"):
+        assert np.array_equal(np.concatenate([getattr(block, name) for block in blocks]), getattr(pairs, name))
+    assert split_pairs(replace(pairs, weight=None), np.array([0, 4]))[0].weight is None
+
+
+@pytest.mark.parametrize("n", [2, 4])
+def test_every_hypothesis_has_one_gain(n):
+    with pytest.raises(ValueError, match=f"expected one for each of 3 hypotheses, found {n}"):
+        sample_pairs(np.array([0, 3]), np.zeros(n), TA13, seed=0)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"sampler": "best"}, "unknown sampler 'best': expected one of ta13, hm11"),
         ({"keep": 0}, "keep: expected 1 or more, found 0"),
+        ({"draws": -1}, "draws: expected 0 or more, found -1"),
+        ({"alpha": -0.5}, "alpha: expected 0 or more, found -0.5"),
         ({"threshold": float("nan")}, "threshold: expected 0 or more, found nan"),
     ],
 )

@@ -94,9 +94,10 @@ GROUPS["core"] = package("core", without="core/arrays")
 # distributed is left out: what its workers do is done in processes of their own, which no mutant reaches
 for _name in (
     *("metrics", "losses", "lists", "formats", "features", "model", "boosting", "rerank", "export", "compare"),
-    *("lm", "loop", "decoder", "cli"),
+    *("loop", "decoder", "cli"),
 ):
     GROUPS[f"{_name}-more" if _name in GROUPS else _name] = package(_name)
+GROUPS["lm"] = dict.fromkeys(package("lm"), "lm decoder/decoder_files")
 GROUPS["report"] = dict.fromkeys(package("report"), "report/report")  # not in a browser
 MODULES = {module: group for group, modules in GROUPS.items() for module in modules}
 COLLECT = 15.0  # CPU seconds until the first test begins: files of tests make lists when they are imported
