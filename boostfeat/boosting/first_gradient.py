@@ -20,4 +20,4 @@ def first_gradient(nbest: NBest, *, gain: str | None = None, seed: int, threads:
     space = UnitSpace.of(nbest, "local")
     loss = RoundLoss.of(space, nbest.hyp_ptr, pairs)
     scores = Model(linear_problem(nbest, pairs).fit(l2=options.l2).weights).decision_function(nbest)
-    return loss.target(scores), space.counts()
+    return loss.target(loss.at(scores)), space.counts()

@@ -20,15 +20,14 @@ from ..trees.tree import Tree
 from ..tuners.linear import linear_problem
 from .options import BoostOptions
 from .record import score_of
-from .round_loss import RoundLoss
+from .round_loss import RoundLoss, Standing
 from .stopping import scores_of, tree_scores
 
 
-class Local:
-    """An engine that holds all lists."""
+class Local(Standing):
+    """An engine that holds all lists; its loss is that of the rounds since the pairs were drawn."""
 
     drawn = -1
-    loss: RoundLoss  # of the rounds since the pairs were drawn
     _grower: Grower | None = None
     _grown: Grown  # the tree of the round under way
     _direction: F64  # [H] A h: what it adds to each hypothesis
@@ -72,7 +71,7 @@ class Local:
 
     def grow(self, m: int) -> tuple[Tree, float] | None:
         self._grower = self._grower or self._make_grower()
-        grown = self._grower.grow(self.loss.target(self.scores))
+        grown = self._grower.grow(self.loss.target(self.here))
         if grown is None or not grown.h.any():
             return None
         self._grown = grown
@@ -94,17 +93,17 @@ class Local:
 
     def line_search(self) -> float:
         self._direction = self.space.sum(self._grown.h)
-        return self.loss.line_search(self.scores, self._direction, l2=self.options.l2)
+        return self.loss.line_search(self.here, self._direction, l2=self.options.l2)
 
     def move(self, rho: float, m: int) -> tuple[float, list[int]]:
-        grown, step = self._grown, rho * self._direction
+        fires, step = self._grown.fires, self._direction
         del self._grown, self._direction  # numbers for every unit and hypothesis: not beside those of the next round
+        step *= rho
         self.scores += step
-        fires = np.bincount(grown.leaf_of, self.counts, minlength=len(grown.tree.feature))[grown.tree.leaves]
-        return float(within_list_sd(self.dev.hyp_ptr, step)[0]), fires.astype(int).tolist()
+        return float(within_list_sd(self.dev.hyp_ptr, step, threads=self.threads)[0]), fires.astype(int).tolist()
 
     def row(self) -> tuple[float, float]:
-        return self.loss.mean(self.scores), score_of(self.scorer, self.scores, self.options.metric)
+        return self.loss.mean(self.here), score_of(self.scorer, self.scores, self.options.metric)
 
     def effects(self, model: Model) -> dict[str, float]:
         return linear_effects(self.dev, model.weights, threads=self.threads)

@@ -10,7 +10,7 @@ from ..core.arrays import F64, I64
 from ..core.blocks import block_ptr
 from ..losses.line_search import minimise_ray
 from ..losses.pairs import Pairs
-from ..losses.pairwise import PairwiseLogLoss, step_penalty
+from ..losses.pairwise import PairsAt, PairsRay, PairwiseLogLoss, step_penalty
 from ..model.units import UnitSpace
 from ..trees.growing_kernels import grid_step, on_grid
 
@@ -32,28 +32,60 @@ class RoundLoss:
         used, better, worse = pairs.renumbered(len(space))
         pairs = replace(pairs, better=better, worse=worse)
         cuts = pairs.sent_ptr[block_ptr(len(hyp_ptr) - 1) if blocks is None else blocks]
-        loss = PairwiseLogLoss(pairs, len(used), weight, cuts=cuts)
+        loss = PairwiseLogLoss(pairs, len(used), weight, cuts=cuts, threads=space.threads)
         part = space.part(used)
         units = np.diff(part.unit_ptr)
         reach = float(np.einsum("k,k->", loss.weight, units[pairs.better] + units[pairs.worse]))
         return cls(loss, used, part, reach)
 
-    def mean(self, scores: F64) -> float:
-        """Ψ over the number of pairs, at the scores [H] of all hypotheses."""
-        return self.loss.value(scores[self.hyps]) / max(1, len(self.loss.pairs))
+    def at(self, scores: F64) -> PairsAt:
+        """Ψ at the scores [H] of all hypotheses."""
+        return self.loss.at(scores[self.hyps])
 
-    def target(self, scores: F64) -> F64:
+    def mean(self, here: PairsAt) -> float:
+        """Ψ over the number of pairs."""
+        return here.value() / max(1, len(self.loss.pairs))
+
+    def target(self, here: PairsAt) -> F64:
         """y = -dΨ/dF = A' P' σ(-z) [V]   [TA13 appendix A]"""
-        slope = -self.loss.gradient(scores[self.hyps])
-        if self.reach:  # on a grid: sums over units and leaves are exact, in any order and in any parts
-            on_grid(slope, 1.0, grid_step(self.reach), slope)
+        slope = here.gradient()  # on a grid: sums over units and leaves are exact, in any order and in any parts
+        on_grid(slope, -1.0, grid_step(self.reach or 1.0), slope)
         return self.space.spread(slope)
 
-    def line_search(self, scores: F64, direction: F64, *, l2: float) -> float:
-        """ρ = argmin Ψ(F + ρ h) + l2/2 (s ρ)², s the scale of h (losses.pairwise.step_penalty)   [TA13 Figure 3]
+    def along(self, here: PairsAt, direction: F64) -> PairsRay:
+        """Ψ along the direction A h [H]: what a tree adds to every hypothesis."""
+        return here.along(direction[self.hyps])
 
-        The direction [H] is A h, what the tree adds to every hypothesis.
-        """
-        direction = direction[self.hyps]
-        penalty = step_penalty(l2, self.loss.told_apart(direction))
-        return minimise_ray(self.loss.ray(scores[self.hyps], direction), l2=penalty)
+    def line_search(self, here: PairsAt, direction: F64, *, l2: float) -> float:
+        """ρ = argmin Ψ(F + ρ h) + l2/2 (s ρ)², s the scale of h (losses.pairwise.step_penalty)   [TA13 Figure 3]"""
+        ray = self.along(here, direction)
+        return minimise_ray(ray.at, l2=step_penalty(l2, ray.told_apart))
+
+
+class Standing:
+    """Scores F [H] and the loss of the round. Ψ(F) is computed once: the row of a round and the next tree have it in common."""
+
+    _here: PairsAt | None = None
+
+    @property
+    def scores(self) -> F64:
+        return self._scores
+
+    @scores.setter
+    def scores(self, scores: F64) -> None:
+        self._scores, self._here = scores, None
+
+    @property
+    def loss(self) -> RoundLoss:
+        return self._loss
+
+    @loss.setter
+    def loss(self, loss: RoundLoss) -> None:
+        self._loss, self._here = loss, None
+
+    @property
+    def here(self) -> PairsAt:
+        """Ψ at the scores, which change by assignment only (``scores += step`` is one)."""
+        if self._here is None:
+            self._here = self._loss.at(self._scores)
+        return self._here

@@ -77,9 +77,9 @@ def machine() -> dict[str, Any]:
 
 def numba_cache() -> dict[str, Any]:
     """Where compiled kernels are kept, whether they can be, and how many are there."""
-    from ..losses.pairwise import _margin
+    from ..core.arrays import _mix
 
-    here = Path(_margin.compiled().stats.cache_path or "nowhere")
+    here = Path(_mix.compiled().stats.cache_path or "nowhere")
     existing = next(place for place in (here, *here.parents) if place.exists())
     package = Path(__file__).parents[1]
     own = package if here.is_relative_to(package) else here.parent  # beside the modules, or where a user may write
@@ -123,12 +123,10 @@ def _check_compiler() -> str:
     """A kernel gives what Python does."""
     import numpy as np
 
-    from ..losses.pairwise import _margin
+    from ..core.arrays import _mix
 
-    scores = np.random.default_rng(0).standard_normal(3)
-    order = np.array([0, 2], np.int32)
-    both = (_margin.compiled(), _margin.interpreted())
-    found = [function(order, order[::-1].copy(), scores, 1) for function in both]
+    words = np.random.default_rng(0).integers(2**63, size=2, dtype=np.uint64)
+    found = [int(function(*words)) for function in (_mix.compiled(), _mix.interpreted())]
     if found[0] != found[1]:
         raise ValueError(f"expected {found[1]}, found {found[0]}")
     return "a kernel gives what Python does"

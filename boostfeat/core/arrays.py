@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from functools import lru_cache
+from threading import current_thread
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .kernels import kernel
 
+T = TypeVar("T")
 Array = NDArray[Any]
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -40,6 +44,18 @@ def segment_positions(ptr: I64, segments: Array) -> I64:
     return np.arange(total) - np.repeat(offsets(counts)[:-1] - starts, counts)
 
 
+def frozen(x: Array) -> Array:
+    """A view that cannot be written: a kernel that reads it is compiled once, for arrays that are mapped and for others."""
+    view = x.view()
+    view.flags.writeable = False
+    return view
+
+
+def unsigned(idx: I32) -> Array:
+    """The same, of positions: numba need not look for negative ones."""
+    return frozen(idx.view(np.uint32))
+
+
 def _segment_sum_twin(ptr: I64, idx: Array, values: F64, out: F64) -> None:
     own = idx[ptr[0] : ptr[-1]]
     out += np.bincount(owners(ptr), weights=values[own], minlength=len(out))  # adds one after the other, from 0
@@ -56,12 +72,11 @@ def _segment_sum(ptr, idx, values, out):  # type: ignore[no-untyped-def]
 
 def add_segment_sums(ptr: I64, idx: I32, values: F64, out: F64, *, threads: int = 1) -> F64:
     """out[h] += Σ values[idx[i]] over segment h (A F). Empty segments add 0, unlike ``np.add.reduceat``."""
-    cuts = np.linspace(0, len(out), threads + 1).astype(np.int64)
 
-    def part(k: int) -> None:  # unsigned: numba need not look for negative indices
-        _segment_sum(ptr[cuts[k] : cuts[k + 1] + 1], idx.view(np.uint32), values, out[cuts[k] : cuts[k + 1]])
+    def part(some: slice) -> None:
+        _segment_sum(frozen(ptr[some.start : some.stop + 1]), unsigned(idx), frozen(values), out[some])
 
-    in_threads(part, range(threads), threads)
+    in_ranges(part, len(out), threads)
     return out
 
 
@@ -74,11 +89,21 @@ def _segment_scatter(ptr, idx, values, out):  # type: ignore[no-untyped-def]
                 out[idx[i]] += v
 
 
-def scatter_segments(ptr: I64, idx: I32, values: F64, n: int) -> F64:
-    """Σ values[h] over the segments h that hold each of n elements (A' g): the transpose of add_segment_sums."""
-    out = np.zeros(n)
-    _segment_scatter(ptr, idx.view(np.uint32), values, out)
-    return out
+def scatter_segments(ptr: I64, idx: I32, values: F64, n: int, *, threads: int = 1) -> F64:
+    """Σ values[h] over the segments h that hold each of n elements (A' g): the transpose of add_segment_sums.
+
+    With several threads sums are of parts: only values whose sums are exact give the same bits for any number of them.
+    """
+
+    def part(some: slice) -> F64:
+        out = np.zeros(n)
+        _segment_scatter(frozen(ptr[some.start : some.stop + 1]), unsigned(idx), frozen(values[some]), out)
+        return out
+
+    first, *others = in_ranges(part, len(values), threads)
+    for other in others:
+        first += other
+    return first
 
 
 def _segment_rows_twin(ptr: I64, idx: Array, matrix: F64, out: F64) -> None:
@@ -96,7 +121,7 @@ def _segment_rows(ptr, idx, matrix, out):  # type: ignore[no-untyped-def]
 
 def add_segment_rows(ptr: I64, idx: I32, matrix: F64, out: F64) -> F64:
     """A X: out[h, :D] += the rows ``matrix[idx[i]]`` [D] over segment h."""
-    _segment_rows(ptr, idx.view(np.uint32), matrix, out)
+    _segment_rows(frozen(ptr), unsigned(idx), frozen(matrix), out)
     return out
 
 
@@ -113,7 +138,7 @@ def _count(idx, out):  # type: ignore[no-untyped-def]
 def occurrences(idx: I32, n: int) -> F64:
     """How often each of 0..n-1 is among idx. As np.bincount, but without a wider copy of idx, which may be mapped."""
     out = np.zeros(n)
-    _count(idx.view(np.uint32), out)
+    _count(unsigned(idx), out)
     return out
 
 
@@ -140,7 +165,7 @@ def _segment_argmax(ptr, values, out):  # type: ignore[no-untyped-def]
 def segment_argmax(ptr: I64, values: F64) -> I64:
     """Position of the largest value of each segment, the first among equals, -1 where it is empty."""
     out = np.empty(len(ptr) - 1, np.int64)
-    _segment_argmax(ptr, values, out)
+    _segment_argmax(frozen(ptr), frozen(values), out)
     return out
 
 
@@ -211,7 +236,7 @@ def unique_rows(a: Array, b: Array) -> tuple[I64, I64]:
     """
     n = len(a)
     first, inverse = np.empty(n, np.int64), np.empty(n, np.int64)
-    words = [np.ascontiguousarray(m).view(np.uint64).reshape(n, m.shape[1]) for m in (a, b)]
+    words = [frozen(np.ascontiguousarray(m)).view(np.uint64).reshape(n, m.shape[1]) for m in (a, b)]
     m = _unique_rows(*words, first, inverse)
     return first[:m], inverse
 
@@ -220,8 +245,29 @@ def in_threads(task: Callable[[Any], Any], items: Sequence[Any], threads: int) -
     """Results of the task in the order of the items."""
     if threads == 1 or len(items) < 2:
         return [task(item) for item in items]
-    with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(task, items))
+    if current_thread().name.startswith(_POOL):  # a task of a task: waiting for a thread of its own pool it might wait for ever
+        with ThreadPoolExecutor(threads) as pool:
+            return list(pool.map(task, items))
+    return list(_pool(threads).map(task, items))
+
+
+def in_ranges(task: Callable[[slice], T], n: int, threads: int) -> list[T]:
+    """Results of the task on 0:n cut into a range for each thread, in their order."""
+    cuts = [n * k // threads for k in range(threads + 1)]
+    return in_threads(task, [slice(a, b) for a, b in itertools.pairwise(cuts)], threads)
+
+
+_POOL = "boostfeat"
+
+
+@lru_cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    """Kept: starting threads takes longer than many a task of a boosting round."""
+    return ThreadPoolExecutor(threads, _POOL)
+
+
+if hasattr(os, "register_at_fork"):  # a child has none of its parent's threads
+    os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
 HUGE = 1e150  # scores and steps are cut here: far beyond where exp saturates, and squares of it still are numbers
@@ -235,7 +281,7 @@ def cut(x: F64) -> F64:
 def first_use_order(unit_idx: Array, n: int) -> tuple[I64, I32]:
     """Units in order of first use, and the occurrences renumbered accordingly; unused ones are left out."""
     number, order = np.full(n, -1, np.int32), np.empty(n, np.int64)
-    m = _number_by_first_use(unit_idx, number, order)
+    m = _number_by_first_use(frozen(unit_idx), number, order)
     return order[:m], number[unit_idx]
 
 

@@ -10,10 +10,13 @@ from collections.abc import Iterable
 from functools import reduce
 from itertools import pairwise
 from operator import add
+from typing import TypeVar
 
 import numpy as np
 
 from .arrays import I64, Array
+
+T = TypeVar("T", float, Array)
 
 MOST = 64
 _SENTENCES = 64  # in a block, at least: the work of a block should dwarf the cost of calling it
@@ -25,7 +28,7 @@ def block_ptr(n: int) -> I64:
     return np.arange(blocks + 1) * n // blocks
 
 
-def sum_in_order(parts: Iterable[Array]) -> Array:
+def sum_in_order(parts: Iterable[T]) -> T:
     """Their sum, from left to right: from Python 3.12 on, sum() rounds in another way."""
     first, *others = parts
     return reduce(add, others, first)

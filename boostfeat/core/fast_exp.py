@@ -6,7 +6,6 @@ from math import factorial
 
 import numpy as np
 
-from .arrays import F64
 from .kernels import kernel
 
 _LOG2_E = 1.4426950408889634
@@ -47,19 +46,18 @@ def _scale(x, powers):  # type: ignore[no-untyped-def]
         x[k] *= powers[k]
 
 
-def exp_nonpositive(x: F64) -> F64:
-    """exp(x) in place for x <= 0, to one unit in the last place (exp(-700) below -700)."""
-    whole = np.empty(len(x))
-    _reduced(x, whole)
-    _powers_of_two(whole.view(np.int64))
-    _scale(x, whole)
-    return x
+@kernel
+def exp_nonpositive(x, room):  # type: ignore[no-untyped-def]
+    """INOUT x[n]: exp(x) for x <= 0, to one unit in the last place (exp(-700) below -700). ``room`` is for n numbers."""
+    _reduced(x, room)
+    _powers_of_two(room.view(np.int64))
+    _scale(x, room)
 
 
 _ODD = tuple(2 / (2 * k + 1) for k in range(17))
 
 
-@kernel(fastmath={"contract"})
+@kernel(fastmath={"contract"}, error_model="numpy")  # with a look for 0 before each division it would not be vectorised
 def log1p_unit(x, out):  # type: ignore[no-untyped-def]
     """OUT out[n] = log(1 + x) for 0 <= x <= 1, to three units in the last place: 2 artanh(s), s = x / (2 + x), by its series."""
     for k in range(len(x)):

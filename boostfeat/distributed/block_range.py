@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from ..boosting.round_loss import RoundLoss
+from ..boosting.round_loss import RoundLoss, Standing
 from ..boosting.stopping import scores_of, tree_scores
 from ..core.arrays import F64, I64, Array, first_use_order
 from ..core.feature_table import FeatureTable
@@ -89,7 +89,7 @@ def cut_part(nbest: NBest, first: int, last: int) -> tuple[NBest, I64]:
     return part, used
 
 
-class BlockRange:
+class BlockRange(Standing):
     """Consecutive blocks of a corpus, and the scores of their hypotheses under the model so far."""
 
     def __init__(self, corpus: NBest, ptr: I64, number: int, options: BoostOptions | None) -> None:
@@ -167,18 +167,18 @@ class BlockRange:
         weight = None
         if mean is not None and self.weight is not None:
             weight = self.weight / mean if mean > 0 else np.ones(len(self.pairs))
-        self.round_loss = RoundLoss.of(self.space, self.nbest.hyp_ptr, self.pairs, weight=weight, blocks=self.blocks)
-        units, loss = np.diff(self.round_loss.space.unit_ptr), self.round_loss.loss
+        self.loss = RoundLoss.of(self.space, self.nbest.hyp_ptr, self.pairs, weight=weight, blocks=self.blocks)
+        units, loss = np.diff(self.loss.space.unit_ptr), self.loss.loss
         reach = loss.weight * (units[loss.pairs.better] + units[loss.pairs.worse])
         return [float(reach[block].sum()) for block in self._pair_slices()]
 
     def agree(self, reach: float) -> None:
         """Round gradients to the grid of the whole corpus."""
-        self.round_loss = replace(self.round_loss, reach=reach)
+        self.loss = replace(self.loss, reach=reach)
 
     def _losses(self) -> list[float]:
-        scores = self.scores[self.round_loss.hyps]
-        return [value for value, _, _ in self.round_loss.loss.block_rays(scores, np.zeros(len(scores)))(0.0)]
+        found: list[float] = self.here.losses.tolist()
+        return found
 
     # -- rows ----------------------------------------------------------------------------------------------------------
     # A unit of several parts is a row of the first of them only, its host; the others send it what they have of it. So the
@@ -229,7 +229,7 @@ class BlockRange:
 
     def target(self) -> list[tuple[F64, F64, float, float]]:
         """y = -dΨ/dF of its units. Gives that of guests and of adopted rows, and the largest and the sum of all other |y|."""
-        target = self.round_loss.target(self.scores)
+        target = self.loss.target(self.here)
         self.g = self.mine(target)
         size = np.abs(self.g)
         size[self._adopted] = 0.0
@@ -242,12 +242,11 @@ class BlockRange:
             every[self._own], every[self._guests] = h, tree.predict(self._table)  # type: ignore[arg-type]
             h = every
         self._direction = self.space.sum(h)
-        at = self.round_loss.hyps
-        self._rays = self.round_loss.loss.block_rays(self.scores[at], self._direction[at])
-        return list(zip(self.ray(0.0), self.round_loss.loss.told_apart(self._direction[at]), strict=True))
+        self._ray = self.loss.along(self.here, self._direction)
+        return list(zip(self.ray(0.0), self._ray.told_apart, strict=True))
 
     def ray(self, rho: float) -> list[RayAt]:
-        return self._rays(rho)
+        return self._ray.blocks(rho)
 
     def move(self, rho: float) -> list[tuple[list[float], list[float], I64]]:
         """F += ρ h. Gives what its effect is made of, squares about the lists' means; and the row."""

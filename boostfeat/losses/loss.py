@@ -16,13 +16,20 @@ Ray = Callable[[float], tuple[float, float, float]]
 
 
 class Loss(Protocol):
-    """What boosting and tuning need of a loss. All methods are pure, and serial: the same bits on any machine load."""
+    """What boosting and tuning need of a loss. All methods are pure: the same bits for any number of threads."""
 
-    def value(self, scores: F64) -> float:
+    def at(self, scores: F64) -> AtScores:
         """Ψ at these scores [H]."""
-
-    def gradient(self, scores: F64) -> F64:
-        """dΨ/dscores [H]."""
 
     def ray(self, scores: F64, direction: F64) -> Ray:
         """Ψ along scores + ρ direction [H], prepared so that each call costs one pass over what moves."""
+
+
+class AtScores(Protocol):
+    """A loss at some scores: what its value and its gradient have in common is computed once."""
+
+    def value(self) -> float:
+        """Ψ"""
+
+    def gradient(self) -> F64:
+        """dΨ/dscores [H]"""

@@ -75,6 +75,27 @@ def _uniform(word):  # type: ignore[no-untyped-def]
 
 
 @kernel
+def _comes_first(falling, a, b):  # type: ignore[no-untyped-def]
+    """Of equal differences, the first drawn."""
+    return falling[a] < falling[b] or (falling[a] == falling[b] and a < b)
+
+
+@kernel
+def _sink(heap, at, n, falling):  # type: ignore[no-untyped-def]
+    """INOUT heap[:n]: what is at ``at`` sinks until all come before those below them, 2 k + 1 and 2 k + 2 below k."""
+    own = heap[at]
+    while 2 * at + 1 < n:
+        below = 2 * at + 1
+        if below + 1 < n and _comes_first(falling, heap[below + 1], heap[below]):
+            below += 1
+        if not _comes_first(falling, heap[below], own):
+            break
+        heap[at] = heap[below]
+        at = below
+    heap[at] = own
+
+
+@kernel
 def _sample(  # type: ignore[no-untyped-def]
     hyp_ptr, gains, seed_key, number, first, last, draws, threshold, keep, weighted, distinct, better, worse, delta, counts
 ):
@@ -83,7 +104,7 @@ def _sample(  # type: ignore[no-untyped-def]
     ``weighted`` is the sampler of [TA13]: strictly above the threshold, accepted with probability |Δ|; else [HM11]'s.
     """
     drawn_i, drawn_j = np.empty(draws + 1, np.int64), np.empty(draws + 1, np.int64)
-    falling = np.empty(draws + 1)
+    falling, heap = np.empty(draws + 1), np.empty(draws + 1, np.int64)
     for s in range(first, last):
         start, n = hyp_ptr[s], np.uint64(hyp_ptr[s + 1] - hyp_ptr[s])
         counts[s] = 0
@@ -100,8 +121,16 @@ def _sample(  # type: ignore[no-untyped-def]
                 accepted += (d > threshold) & (_uniform(_word(key, np.uint64(2 * t + 1))) < d)
             else:
                 accepted += (d >= threshold) & (d > 0.0)
+        for a in range(accepted):
+            heap[a] = a
+        for a in range(accepted // 2 - 1, -1, -1):
+            _sink(heap, a, accepted, falling)
         n_kept = 0
-        for a in np.argsort(falling[:accepted], kind="mergesort"):  # stable: of equal differences, the first drawn
+        while accepted and n_kept < keep:  # few are kept of many: a heap need not sort the others
+            a = heap[0]
+            accepted -= 1
+            heap[0] = heap[accepted]
+            _sink(heap, 0, accepted, falling)
             i, j, d = start + drawn_i[a], start + drawn_j[a], -falling[a]
             if gains[i] < gains[j]:
                 i, j = j, i
@@ -113,8 +142,6 @@ def _sample(  # type: ignore[no-untyped-def]
                     continue
             better[s, n_kept], worse[s, n_kept], delta[s, n_kept] = i, j, d
             n_kept += 1
-            if n_kept == keep:
-                break
         counts[s] = n_kept
 
 

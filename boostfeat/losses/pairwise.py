@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 
 import numpy as np
 
-from ..core.arrays import F64, HUGE, I64
+from ..core.arrays import F64, HUGE, I64, in_ranges
+from ..core.blocks import sum_in_order
 from ..core.fast_exp import exp_nonpositive, log1p_unit
 from ..core.kernels import kernel
 from .loss import Ray
@@ -15,24 +15,49 @@ from .pairs import Pairs
 
 FLOOR = 1e-12  # a difference this small beside the largest value of a feature is the rounding of sums
 _PRODUCT = 500  # factors between 1 and 2: their product is a number, and one logarithm does for all of them
+_CHUNK = _PRODUCT  # pairs at a time: what is known of them stays in the cache
 
 
 @kernel
-def _margin(better, worse, scores, k):  # type: ignore[no-untyped-def]
-    return min(max(scores[better[k]], -HUGE), HUGE) - min(max(scores[worse[k]], -HUGE), HUGE)
+def _cut(x):  # type: ignore[no-untyped-def]
+    return min(max(x, -HUGE), HUGE)
 
 
 @kernel
-def _margins(better, worse, scores, margin, out):  # type: ignore[no-untyped-def]
-    """OUT margin[K], out = -|margin|."""
-    for k in range(len(better)):
-        margin[k] = _margin(better, worse, scores, k)
-        out[k] = -abs(margin[k])
+def _at(better, worse, weight, plain, scores, cuts, margin, e, still, losses):  # type: ignore[no-untyped-def]
+    """OUT margin[K] = P scores, e[K] = exp(-|margin|), losses[B] = Σ_k w_k log(1 + exp(-margin_k)) of each block of pairs.
+
+    OUT still[K]: log(1 + e); of plain pairs e once more, to the last bit as models were learnt with it.
+    """
+    room = np.empty(_CHUNK)
+    for b in range(len(cuts) - 1):
+        value = 0.0
+        for first in range(cuts[b], cuts[b + 1], _CHUNK):
+            some = slice(first, min(first + _CHUNK, cuts[b + 1]))
+            i, j, w, m, x, s = better[some], worse[some], weight[some], margin[some], e[some], still[some]
+            n = len(m)
+            for k in range(n):
+                m[k] = _cut(scores[i[k]]) - _cut(scores[j[k]])
+                x[k] = -abs(m[k])
+            if plain:
+                for k in range(n):
+                    s[k] = np.exp(x[k])
+                product = 1.0
+                for k in range(n):
+                    value += max(-m[k], 0.0)
+                    product *= 1.0 + s[k]
+                value += np.log(product)
+            exp_nonpositive(x, room[:n])
+            if not plain:
+                log1p_unit(x, s)
+                for k in range(n):
+                    value += w[k] * (max(-m[k], 0.0) + s[k])
+        losses[b] = value
 
 
-@kernel
-def _pair_gradient(better, worse, weight, margin, e, out):  # type: ignore[no-untyped-def]
-    """OUT out[H] = -P' w σ(-margin), from e = exp(-|margin|)."""
+@kernel(error_model="numpy")
+def _gradient(better, worse, weight, margin, e, out):  # type: ignore[no-untyped-def]
+    """OUT out[H] = -P' w σ(-margin)."""
     for k in range(len(better)):
         slope = weight[k] * (e[k] if margin[k] > 0 else 1.0) / (1.0 + e[k])
         out[better[k]] -= slope
@@ -40,169 +65,178 @@ def _pair_gradient(better, worse, weight, margin, e, out):  # type: ignore[no-un
 
 
 @kernel
-def _moving_margins(better, worse, weight, scores, direction, z, dz, moving, rest, resting):  # type: ignore[no-untyped-def]
-    """OUT z, dz, moving: margins, their change and the weights of the pairs that the direction tells apart.
+def _along(  # type: ignore[no-untyped-def]
+    better, worse, weight, plain, direction, cuts, margin, still, z, dz, moving, ends, rest, told
+):
+    """The pairs that a direction tells apart. Of each block, from its first place on:
 
-    OUT rest, resting: margins and weights of the other pairs. Returns the numbers of both.
+    OUT z, dz, moving [K]: their margins, how these change, and their weights; ends[B]: where they end.
+    OUT rest[B]: the loss of the other pairs.
+    OUT told[B, 2]: Σ d² and the number of the differences d that are not the rounding of sums.
     """
-    n = others = 0
-    for k in range(len(better)):
-        change = _margin(better, worse, direction, k)
-        margin = _margin(better, worse, scores, k)
-        if change != 0.0:
-            z[n], dz[n], moving[n] = margin, change, weight[k]
-            n += 1
-        else:
-            rest[others], resting[others] = margin, weight[k]
-            others += 1
-    return n, others
+    for b in range(len(cuts) - 1):
+        some = slice(cuts[b], cuts[b + 1])
+        i, j, w, m, s, change = better[some], worse[some], weight[some], margin[some], still[some], dz[some]
+        own_z, own_weight = z[some], moving[some]
+        peak = 0.0
+        for k in range(len(m)):
+            one, other = direction[i[k]], direction[j[k]]
+            peak = max(peak, abs(one), abs(other))
+            change[k] = _cut(one) - _cut(other)
+        value, product, factors = 0.0, 1.0, 0
+        for k in range(len(m)):  # pairs that move add 0 or multiply by 1: a branch would be a guess
+            rests = 1.0 if change[k] == 0.0 else 0.0
+            hinge = max(-m[k], 0.0)
+            if plain:
+                value += rests * hinge
+                product *= 1.0 + rests * s[k]
+                factors += change[k] == 0.0
+                if factors == _PRODUCT:
+                    value += np.log(product)
+                    product, factors = 1.0, 0
+            else:
+                value += rests * (w[k] * (hinge + s[k]))
+        n = np.uint64(0)
+        for k in range(len(m)):
+            d = change[k]
+            own_z[n], change[n], own_weight[n] = m[k], d, w[k]
+            n += np.uint64(d != 0.0)
+        squares, apart = 0.0, 0
+        for k in range(n):
+            is_told = abs(change[k]) > FLOOR * peak
+            squares += change[k] * change[k] if is_told else 0.0
+            apart += is_told
+        ends[b], rest[b] = cuts[b] + np.int64(n), value + np.log(product)
+        told[b, 0], told[b, 1] = squares, apart
 
 
-@kernel
-def _exp(x):  # type: ignore[no-untyped-def]
-    """INOUT x: exp(x), to the last bit as models were learnt with it."""
-    for k in range(len(x)):
-        x[k] = np.exp(x[k])
-
-
-@kernel
-def _weighted_loss(margin, log, weight):  # type: ignore[no-untyped-def]
-    """Σ_k w_k log(1 + exp(-margin_k)) from log = log(1 + exp(-|margin|))."""
-    value = 0.0
-    for k in range(len(margin)):
-        value += weight[k] * (max(-margin[k], 0.0) + log[k])
-    return value
-
-
-@kernel
-def _moved(z, dz, rho, margin, out):  # type: ignore[no-untyped-def]
-    """OUT margin = z + ρ dz, out = -|margin|."""
-    for k in range(len(z)):
-        margin[k] = z[k] + rho * dz[k]
-        out[k] = -abs(margin[k])
-
-
-@kernel
-def _plain_loss(margin, e):  # type: ignore[no-untyped-def]
-    """Σ_k log(1 + exp(-margin_k)) from e = exp(-|margin|)."""
-    value, product, factors = 0.0, 1.0, 0
-    for k in range(len(margin)):
-        value += max(-margin[k], 0.0)
-        product *= 1.0 + e[k]
-        factors += 1
-        if factors == _PRODUCT:
-            value += np.log(product)
-            product, factors = 1.0, 0
-    return value + np.log(product)
-
-
-@kernel
-def _pair_slopes(margin, e, dz, weight):  # type: ignore[no-untyped-def]
-    """(Ψ', Ψ'') of Σ_k w_k log(1 + exp(-margin_k)) from e = exp(-|margin|), for any margins without overflow."""
-    first = second = 0.0
-    for k in range(len(margin)):
-        inverse = 1.0 / (1.0 + e[k])
-        sigma = e[k] * inverse if margin[k] > 0 else inverse
-        slope = weight[k] * dz[k]
-        first -= slope * sigma
-        second += slope * dz[k] * (e[k] * inverse * inverse)
-    return first, second
-
-
-@kernel
-def _told_apart(better, worse, direction):  # type: ignore[no-untyped-def]
-    """(Σ d_k², how many) of the differences d = P direction of the pairs that the direction tells apart."""
-    peak = 0.0
-    for k in range(len(better)):
-        peak = max(peak, abs(direction[better[k]]), abs(direction[worse[k]]))
-    squares, n = 0.0, 0
-    for k in range(len(better)):
-        change = _margin(better, worse, direction, k)
-        if abs(change) > FLOOR * peak:
-            squares += change * change
-            n += 1
-    return squares, n
+@kernel(error_model="numpy")
+def _moved(z, dz, weight, plain, rho, cuts, ends, rest, out):  # type: ignore[no-untyped-def]
+    """OUT out[B, 3] = (Ψ, Ψ', Ψ'') of Σ_k w_k log(1 + exp(-(z + ρ dz)_k)) and of the pairs at rest, without overflow."""
+    margin, e, log, room = np.empty(_CHUNK), np.empty(_CHUNK), np.empty(_CHUNK), np.empty(_CHUNK)
+    for b in range(len(ends)):
+        value = first = second = 0.0
+        for start in range(cuts[b], ends[b], _CHUNK):
+            some = slice(start, min(start + _CHUNK, ends[b]))
+            own, change, w = z[some], dz[some], weight[some]
+            n = len(own)
+            for k in range(n):
+                margin[k] = own[k] + rho * change[k]
+                e[k] = -abs(margin[k])
+            exp_nonpositive(e[:n], room[:n])
+            if plain:
+                product = 1.0
+                for k in range(n):
+                    value += max(-margin[k], 0.0)
+                    product *= 1.0 + e[k]
+                value += np.log(product)
+            else:
+                log1p_unit(e[:n], log[:n])
+            for k in range(n):
+                inverse = 1.0 / (1.0 + e[k])
+                sigma = e[k] * inverse if margin[k] > 0 else inverse
+                slope = w[k] * change[k]
+                room[k], log[k] = slope * sigma, w[k] * (max(-margin[k], 0.0) + log[k])
+                e[k] = slope * change[k] * (e[k] * inverse * inverse)
+            for k in range(n):  # one after the other
+                first -= room[k]
+                second += e[k]
+            if not plain:
+                for k in range(n):
+                    value += log[k]
+        out[b, 0], out[b, 1], out[b, 2] = rest[b] + value, first, second
 
 
 class PairwiseLogLoss:
-    """Ψ = Σ_k log(1 + exp(-z_k)),  z = P scores;  dΨ/dscores = -P' σ(-z)       [HM11], [TA13 section 2.3, appendix A]"""
+    """Ψ = Σ_k log(1 + exp(-z_k)),  z = P scores;  dΨ/dscores = -P' σ(-z)       [HM11], [TA13 section 2.3, appendix A]
 
-    def __init__(self, pairs: Pairs, n_hyps: int, weight: F64 | None = None, *, cuts: I64 | None = None) -> None:
-        self.pairs, self.n_hyps = pairs, n_hyps
+    Sums are sums over blocks of pairs, which have no hypothesis in common; threads take some blocks each.
+    """
+
+    def __init__(
+        self, pairs: Pairs, n_hyps: int, weight: F64 | None = None, *, cuts: I64 | None = None, threads: int = 1
+    ) -> None:
+        self.pairs, self.n_hyps, self.threads = pairs, n_hyps, threads
         self.weight = np.ones(len(pairs)) if weight is None else weight  # [K]
-        self._plain = weight is None or bool((weight == 1.0).all())
-        self.cuts = np.array([0, len(pairs)]) if cuts is None else cuts  # blocks of pairs: sums are sums over these
+        self.plain = weight is None or bool((weight == 1.0).all())
+        self.cuts = np.array([0, len(pairs)]) if cuts is None else cuts  # [B + 1] of the blocks
+
+    def at(self, scores: F64) -> PairsAt:
+        return PairsAt(self, scores)
 
     def value(self, scores: F64) -> float:
-        return self.ray(scores, np.zeros(len(scores)))(0.0)[0]
+        return self.at(scores).value()
 
     def gradient(self, scores: F64) -> F64:
-        out, (margin, e) = np.zeros(self.n_hyps), np.empty((2, len(self.pairs)))
-        _margins(self.pairs.better, self.pairs.worse, scores, margin, e)
-        exp_nonpositive(e)
-        _pair_gradient(self.pairs.better, self.pairs.worse, self.weight, margin, e, out)
-        return out
-
-    def told_apart(self, direction: F64) -> list[tuple[float, int]]:
-        """Of the pairs of each block that the direction [H] tells apart: the sum of squared differences, and their number."""
-        better, worse, cuts = self.pairs.better, self.pairs.worse, self.cuts.tolist()
-        return [_told_apart(better[a:b], worse[a:b], direction) for a, b in pairwise(cuts)]
+        return self.at(scores).gradient()
 
     def ray(self, scores: F64, direction: F64) -> Ray:
-        blocks = self.block_rays(scores, direction)
-        return lambda rho: add_up(blocks(rho))
+        return self.at(scores).along(direction).at
 
-    def block_rays(self, scores: F64, direction: F64) -> Callable[[float], list[tuple[float, float, float]]]:
-        """The ray of the pairs of each block."""
-        z, dz, weight, rest, resting = np.empty((5, len(self.pairs)))
-        n, others, cuts = 0, 0, []  # of each block: its pairs that move, and the others
-        better, worse = self.pairs.better, self.pairs.worse
-        for a, b in zip(self.cuts[:-1].tolist(), self.cuts[1:].tolist(), strict=True):
-            some = slice(a, b)
-            moved, rested = _moving_margins(
-                better[some],
-                worse[some],
-                self.weight[some],
-                scores,
-                direction,
-                z[n:],
-                dz[n:],
-                weight[n:],
-                rest[others:],
-                resting[others:],
+    def in_parts(self, work: Callable[[slice, I64], None]) -> None:
+        """Do the work on some blocks in each thread. It gets which, and their cuts."""
+        in_ranges(lambda some: work(some, self.cuts[some.start : some.stop + 1]), len(self.cuts) - 1, self.threads)
+
+
+class PairsAt:
+    """The loss at some scores [H]: its margins and their exponentials, which its value, gradient and rays have in common."""
+
+    def __init__(self, loss: PairwiseLogLoss, scores: F64) -> None:
+        self.loss, pairs = loss, loss.pairs
+        self.margin, self.e, self.still = np.empty((3, len(pairs)))
+        self.losses = np.empty(len(loss.cuts) - 1)  # [B] of each block
+        loss.in_parts(
+            lambda some, cuts: _at(
+                pairs.better, pairs.worse, loss.weight, loss.plain, scores, cuts,
+                self.margin, self.e, self.still, self.losses[some],
             )
-            cuts.append((slice(n, n + moved), slice(others, others + rested)))
-            n, others = n + moved, others + rested
-        z, dz, weight = z[:n], dz[:n], weight[:n]  # a tree that tells few hypotheses apart moves few pairs
-        rest, resting = rest[:others], resting[:others]
-        margin, e = np.empty((2, n))
-        still = -np.abs(rest)
-        if self._plain:
-            _exp(still)
-        else:
-            exp_nonpositive(still)
-        blocks = list(
-            zip([moving for moving, _ in cuts], self._losses(rest, still, resting, [own for _, own in cuts]), strict=True)
+        )  # fmt: skip
+
+    def value(self) -> float:
+        """Ψ"""
+        return sum_in_order(self.losses.tolist())
+
+    def gradient(self) -> F64:
+        """dΨ/dscores [H]"""
+        out, loss = np.zeros(self.loss.n_hyps), self.loss
+        columns = (loss.pairs.better, loss.pairs.worse, loss.weight, self.margin, self.e)
+        loss.in_parts(lambda _, cuts: _gradient(*(column[cuts[0] : cuts[-1]] for column in columns), out))
+        return out
+
+    def along(self, direction: F64) -> PairsRay:
+        """Ψ along scores + ρ direction [H]."""
+        return PairsRay(self, direction)
+
+
+class PairsRay:
+    """The loss along a line, of the pairs that its direction tells apart: a tree that moves few hypotheses moves few pairs."""
+
+    def __init__(self, here: PairsAt, direction: F64) -> None:
+        self.loss, loss = here.loss, here.loss
+        n, pairs = len(loss.cuts) - 1, loss.pairs
+        self.z, self.dz, self.weight = np.empty((3, len(pairs)))
+        self.ends, self.rest, told = np.empty(n, np.int64), np.empty(n), np.empty((n, 2))
+        loss.in_parts(
+            lambda some, cuts: _along(
+                pairs.better, pairs.worse, loss.weight, loss.plain, direction, cuts, here.margin, here.still,
+                self.z, self.dz, self.weight, self.ends[some], self.rest[some], told[some],
+            )
+        )  # fmt: skip
+        self.told_apart = [(squares, int(count)) for squares, count in told.tolist()]  # [B] see step_penalty
+
+    def blocks(self, rho: float) -> list[tuple[float, float, float]]:
+        """(Ψ, Ψ', Ψ'') of each block."""
+        loss, out, rho = self.loss, np.empty((len(self.ends), 3)), min(max(rho, -HUGE), HUGE)
+        loss.in_parts(
+            lambda some, cuts: _moved(
+                self.z, self.dz, self.weight, loss.plain, rho, cuts, self.ends[some], self.rest[some], out[some]
+            )
         )
+        return [(value, first, second) for value, first, second in out.tolist()]
 
-        def at(rho: float) -> list[tuple[float, float, float]]:
-            _moved(z, dz, min(max(rho, -HUGE), HUGE), margin, e)
-            exp_nonpositive(e)
-            values = self._losses(margin, e, weight, [moving for moving, _ in blocks])
-            return [
-                (rested + own, *_pair_slopes(margin[some], e[some], dz[some], weight[some]))
-                for (some, rested), own in zip(blocks, values, strict=True)
-            ]
-
-        return at
-
-    def _losses(self, margin: F64, e: F64, weight: F64, blocks: list[slice]) -> list[float]:
-        """Σ_k w_k log(1 + exp(-margin_k)) of the pairs of each block, from e = exp(-|margin|)."""
-        if self._plain:
-            return [_plain_loss(margin[some], e[some]) for some in blocks]
-        log = np.empty(len(e))
-        log1p_unit(e, log)
-        return [_weighted_loss(margin[some], log[some], weight[some]) for some in blocks]
+    def at(self, rho: float) -> tuple[float, float, float]:
+        """(Ψ, Ψ', Ψ'')"""
+        return add_up(self.blocks(rho))
 
 
 def step_penalty(l2: float, blocks: Sequence[tuple[float, int]]) -> float:

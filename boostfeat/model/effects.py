@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.arrays import F64, I64, in_threads
+from ..core.arrays import F64, I64, in_ranges, in_threads
 from ..core.blocks import block_ptr
 from ..core.kernels import kernel
 from ..lists.nbest import NBest
@@ -18,13 +18,18 @@ from ..trees.tree import Tree
 OfTrees = dict[str, tuple[float | None, list[int] | None]]  # by name: effect, how often each leaf fires; None where unknown
 
 
-def within_list_sd(hyp_ptr: I64, values: F64) -> F64:
+def within_list_sd(hyp_ptr: I64, values: F64, *, threads: int = 1) -> F64:
     """Standard deviation of values [H] or [H, D] about their list's mean: how much they can move the ranking."""
     values = values[:, None] if values.ndim == 1 else values
     if not len(values):
         return np.zeros(values.shape[1])
     ptr = block_ptr(len(hyp_ptr) - 1)
-    total = sum(squares_within_lists(hyp_ptr[a : b + 1] - hyp_ptr[a], values[hyp_ptr[a] : hyp_ptr[b]]) for a, b in pairwise(ptr))
+
+    def squares(some: slice) -> list[F64]:
+        cuts = ptr[some.start : some.stop + 1]
+        return [squares_within_lists(hyp_ptr[a : b + 1] - hyp_ptr[a], values[hyp_ptr[a] : hyp_ptr[b]]) for a, b in pairwise(cuts)]
+
+    total = sum(square for squares in in_ranges(squares, len(ptr) - 1, threads) for square in squares)
     return np.asarray(np.sqrt(total / len(values)))
 
 

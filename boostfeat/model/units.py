@@ -45,8 +45,8 @@ class UnitSpace:
         return add_segment_sums(self.unit_ptr, self.unit_idx, unit_values, out, threads=self.threads)
 
     def spread(self, hyp_values: F64) -> F64:
-        """A' g [V]: what hypotheses [H] ask of each unit."""
-        return scatter_segments(self.unit_ptr, self.unit_idx, hyp_values, len(self.table))
+        """A' g [V]: what hypotheses [H] ask of each unit. With threads, of values on a grid (growing_kernels.on_grid)."""
+        return scatter_segments(self.unit_ptr, self.unit_idx, hyp_values, len(self.table), threads=self.threads)
 
     def part(self, hyps: I64) -> UnitSpace:
         """The same units with these hypotheses only."""

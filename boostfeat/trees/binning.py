@@ -271,8 +271,9 @@ def _encode(column, low, codes):  # type: ignore[no-untyped-def]
     half = 1
     while 2 * half <= len(low):
         half *= 2
-    borders = np.full(2 * half, np.inf)
-    borders[: len(low)] = low
+    borders = np.empty(2 * half)
+    for k in range(len(borders)):  # assigned as a slice, it would take seconds to compile
+        borders[k] = low[k] if k < len(low) else np.inf
     for v in range(len(column)):
         value, at, step = column[v], 0, half
         while step:

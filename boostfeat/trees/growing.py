@@ -40,6 +40,7 @@ class Grown:
     gain: float  # the drop of the squared error from that of h = 0
     leaf_of: I32  # [V] node of each row
     h: F64  # [V] the tree's prediction, bit for bit
+    fires: F64  # of each leaf, in their order: the occurrences of its rows
 
 
 class _Structure(NamedTuple):
@@ -58,6 +59,7 @@ class _Fit(NamedTuple):
     intercept: F64
     on: int  # -1 for constant leaves
     structure: _Structure
+    counts: F64  # of each node, in leaves
 
 
 class Grower:
@@ -176,13 +178,13 @@ class Grower:
         sums(structure.leaf_of, self._c, g, parts)
         c, sum_g = parts.sum(axis=0).T
         if j < 0:
-            return _Fit(*fit_leaves(c, sum_g, None, centre, leaves=self.options.leaves), j, structure)
+            return _Fit(*fit_leaves(c, sum_g, None, centre, leaves=self.options.leaves), j, structure, c)
         slope_sums(structure.leaf_of, self._c, g, z, centre, slopes)
         if self.options.leaves == "affine":
             centre = _ratio(slopes[:, 0], c)
             slopes[:] = 0.0  # a second pass: differences of large sums would lose the spread of a narrow leaf
             slope_sums(structure.leaf_of, self._c, g, z, centre, slopes)
-        return _Fit(*fit_leaves(c, sum_g, slopes, centre, leaves=self.options.leaves), j, structure)
+        return _Fit(*fit_leaves(c, sum_g, slopes, centre, leaves=self.options.leaves), j, structure, c)
 
     def _finish(self, fit: _Fit) -> Grown:
         """From codes and z to thresholds and x, from numbers to names."""
@@ -204,7 +206,8 @@ class Grower:
             value=value,
             intercept=intercept if self.options.leaves == "affine" else np.zeros(len(value)),
         )
-        return Grown(tree, fit.gain, s.leaf_of, leaf_outputs(s.leaf_of, value=tree.value, intercept=tree.intercept, x=x))
+        h = leaf_outputs(s.leaf_of, value=tree.value, intercept=tree.intercept, x=x)
+        return Grown(tree, fit.gain, s.leaf_of, h, fit.counts[tree.leaves])
 
     # -- structure ---------------------------------------------------------------------------------------------------
 

@@ -200,5 +200,6 @@ def objective(w: F64, dense: F64, sparse: SparseSums, scale: F64, loss: Loss) ->
     """Ψ(G w) and its gradient G' dΨ/dscores: U hypotheses, weights [D + C], G = [dense [U, D] | sparse [U, C] / scale [C]]."""
     d = dense.shape[1]
     scores = sparse.add_scores(w[d:] / scale, linear_scores(dense, None, w[:d]))
-    g = loss.gradient(scores)
-    return loss.value(scores), np.concatenate([np.einsum("hd,h->d", dense, g), sparse.gradient(g) / scale])
+    here = loss.at(scores)
+    g = here.gradient()
+    return here.value(), np.concatenate([np.einsum("hd,h->d", dense, g), sparse.gradient(g) / scale])

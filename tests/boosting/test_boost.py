@@ -98,7 +98,7 @@ def test_a_step_is_penalised_as_a_weight_is(dev):
     for j, name in enumerate(dev.unit_names[:3]):
         frozen = np.array([other != name for other in dev.feature_names])
         weight = linear_problem(dev, pairs).fit(l2=300.0, frozen=frozen, tol=1e-10).weights[name]
-        assert loss.line_search(np.zeros(dev.n_hyps), space.sum(np.asarray(dev.X[:, j])), l2=300.0) == pytest.approx(
+        assert loss.line_search(loss.at(np.zeros(dev.n_hyps)), space.sum(np.asarray(dev.X[:, j])), l2=300.0) == pytest.approx(
             weight, rel=1e-4
         )
 

@@ -25,6 +25,11 @@ WEIGHT[3] = 1.0
 SCORES, DIRECTION = np.random.default_rng(1).normal(size=(2, N)) * 2
 LOSSES = {"plain": PairwiseLogLoss(PAIRS, N), "weighted": PairwiseLogLoss(PAIRS, N, WEIGHT)}
 
+
+def told_apart(loss, direction):
+    return loss.at(SCORES).along(direction).told_apart
+
+
 both = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
 
 
@@ -61,11 +66,22 @@ def test_blocks_add_up_to_the_whole(loss, cuts):
     """Each block is the loss of its own pairs; the sum, in their order, is the ray of all."""
     cuts = np.array([*cuts, len(PAIRS)])
     cut = PairwiseLogLoss(PAIRS, N, loss.weight, cuts=cuts)
-    found = cut.block_rays(SCORES, DIRECTION)(0.7)
+    found = cut.at(SCORES).along(DIRECTION).blocks(0.7)
     assert add_up(found) == cut.ray(SCORES, DIRECTION)(0.7) == pytest.approx(loss.ray(SCORES, DIRECTION)(0.7), rel=1e-13)
     for (a, b), own in zip(pairwise(cuts), found, strict=True):
         part = Pairs(PAIRS.better[a:b], PAIRS.worse[a:b], PAIRS.delta[a:b], np.array([0, b - a]))
         assert own == pytest.approx(PairwiseLogLoss(part, N, loss.weight[a:b]).ray(SCORES, DIRECTION)(0.7), rel=1e-13)
+
+
+@both
+def test_the_same_bits_in_any_number_of_threads(loss):
+    """Cuts are those of sentences: threads have no hypothesis in common."""
+    found = []
+    for threads in (1, 2, 7):
+        here = PairwiseLogLoss(PAIRS, N, loss.weight, cuts=PAIRS.sent_ptr, threads=threads).at(SCORES)
+        ray = here.along(DIRECTION)
+        found.append((here.value(), here.gradient().tolist(), ray.at(0.7), ray.told_apart))
+    assert found[0] == found[1] == found[2]
 
 
 # -- invariances and limits -------------------------------------------------------------------------------------------
@@ -85,12 +101,12 @@ def test_the_scale_of_a_direction_is_its_root_mean_square_over_the_pairs_it_tell
     apart = PAIRS.matrix(N) @ direction
     cuts = np.array([0, 4, 4, len(PAIRS)])
     for loss in (LOSSES["plain"], PairwiseLogLoss(PAIRS, N, WEIGHT, cuts=cuts)):
-        assert step_penalty(3.0, loss.told_apart(direction)) == pytest.approx(3 * np.mean(apart[apart != 0] ** 2), rel=1e-13)
+        assert step_penalty(3.0, told_apart(loss, direction)) == pytest.approx(3 * np.mean(apart[apart != 0] ** 2), rel=1e-13)
     rounded = direction + 1e-14 * DIRECTION
     assert (PAIRS.matrix(N) @ rounded)[apart == 0].any()  # the rounding of sums tells nothing apart
-    scales = [step_penalty(3.0, LOSSES["plain"].told_apart(d)) for d in (rounded, direction)]
+    scales = [step_penalty(3.0, told_apart(LOSSES["plain"], d)) for d in (rounded, direction)]
     assert scales[0] == pytest.approx(scales[1], rel=1e-12)
-    assert step_penalty(3.0, LOSSES["plain"].told_apart(np.ones(N))) == 3.0  # nothing is told apart: nothing to scale
+    assert step_penalty(3.0, told_apart(LOSSES["plain"], np.ones(N))) == 3.0  # nothing is told apart: nothing to scale
 
 
 @pytest.mark.parametrize("size", [1e-6, 1.0, 1e6])
@@ -98,7 +114,7 @@ def test_a_penalised_step_does_not_depend_on_the_units_of_its_direction(size):
     loss = LOSSES["plain"]
 
     def step(direction):
-        return minimise_ray(loss.ray(SCORES, direction), l2=step_penalty(5.0, loss.told_apart(direction))) * direction
+        return minimise_ray(loss.ray(SCORES, direction), l2=step_penalty(5.0, told_apart(loss, direction))) * direction
 
     np.testing.assert_allclose(step(size * DIRECTION), step(DIRECTION), rtol=1e-7)
 

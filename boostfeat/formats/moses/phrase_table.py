@@ -326,5 +326,6 @@ def _splice(text, line, at, n_bars, ptr, added, out):  # type: ignore[no-untyped
 @kernel
 def _put(text, a, b, out, o):  # type: ignore[no-untyped-def]
     """OUT out[o:]: text[a:b]; gives the position after it."""
-    out[o : o + b - a] = text[a:b]
+    for k in range(b - a):  # assigned as a slice, it would take seconds to compile
+        out[o + k] = text[a + k]
     return o + b - a
