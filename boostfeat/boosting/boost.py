@@ -12,6 +12,7 @@ from ..lists.nbest import NBest
 from ..lists.quality import choosing_metric
 from ..model.calibration import KEY as CALIBRATION
 from ..model.calibration import calibrated
+from ..model.deciding import KEY as DECISION
 from ..model.model import Model
 from ..trees.tree import Tree
 from .local import Local
@@ -97,8 +98,7 @@ def with_tree_count(
 ) -> tuple[BoostOptions, Why]:
     """The options with the rounds that folds choose, and why. A run so far has its own; a model to start from saw all folds."""
     if so_far is not None and "tree_count" in so_far.config:
-        kept = {**kept_reasons(so_far, "tree_count"), **kept_reasons(so_far, CALIBRATION)}
-        return replace(options, rounds=so_far.config["rounds"]), kept
+        return replace(options, rounds=so_far.config["rounds"]), kept_reasons(so_far, "tree_count", DECISION, CALIBRATION)
     if options.rule != BY_FOLDS or so_far or init or not options.rounds or len(dev) < 2 * FOLDS:
         return options, NO_REASONS
     done = count()

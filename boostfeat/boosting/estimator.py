@@ -20,6 +20,7 @@ from ..features.carried import FeatureMaker, carrying
 from ..lists.agreement import check_agreement, lacking, shared_sentences, shown
 from ..lists.choices import Scorer, best_choice
 from ..lists.nbest import NBest
+from ..model.deciding import ranks
 from ..model.model import Model
 from ..model.units import UnitSpace
 from .boost import boost
@@ -135,16 +136,19 @@ class BoostReranker(BaseEstimator):
 
     def predict(self, X: NBest) -> I64:  # noqa: N803
         """[S] for each sentence the chosen hypothesis, counted within its list; -1 where the list is empty."""
-        chosen = best_choice(X, self.decision_function(X))
+        chosen = self._chosen(X)
         return np.where(chosen >= 0, chosen - X.hyp_ptr[:-1], -1)
 
     def score(self, X: NBest, y: None = None) -> float:  # noqa: N803
         """The metric (0..100) of the chosen hypotheses, better when higher: negative where it is an error rate."""
+        return Scorer(X).gain(self._chosen(X), self.options().metric)
+
+    def _chosen(self, X: NBest) -> I64:  # noqa: N803
         scores = self.decision_function(X)
-        return Scorer(X).gain(best_choice(X, scores), self.options().metric)
+        return best_choice(X, ranks(self.model_, X, scores))
 
     def staged_score(self, X: NBest) -> Iterator[float]:  # noqa: N803
-        """The metric after 0, 1, 2, ... trees at their final weights, without scoring anything twice."""
+        """The metric after 0, 1, 2, ... trees at their final weights, by the highest score, without scoring anything twice."""
         check_is_fitted(self)
         X = self._featurized(X)  # noqa: N806
         model, scorer, metric = self.model_, Scorer(X), self.options().metric

@@ -32,7 +32,8 @@ class BoostOptions:
 
     ``l2`` is the penalty on the initial weights and on each ρ, both standardised. ``context`` weighs pairs by their difference
     in corpus BLEU, in the context of the 1-best when they are drawn. ``rule`` is the round kept: that of the best select
-    gain, the last within a standard error of it, or a number of trees that folds of the training list choose.
+    gain, the last within a standard error of it, or a number of trees that folds of the training list choose. Such folds also
+    choose, with ``decide`` auto, between the highest score and minimum Bayes risk (boosting.decision).
     """
 
     level: Level = option("local", "local (units are phrases) or global (hypotheses)", choices=LEVELS, group=TREES)
@@ -47,6 +48,9 @@ class BoostOptions:
     metric: str = option("bleu-sbp", "Chooses the round: bleu-sbp, or that of the gain", group=TREES)
     rule: str = option(
         "best", "Round kept: folds choose; best; last-se (last within an error)", choices=RULES, group=TREES, rare=True
+    )
+    decide: str = option(
+        "score", "What decides: score; auto: minimum Bayes risk, if folds gain", choices=("score", AUTO), group=TREES, rare=True
     )
     resample_pairs: int = option(0, "Draw anew every N rounds; 0: never", least=0, group=PAIRS, rare=True)
     context: bool = option(False, "Weigh by corpus BLEU in context", flag="context/no_context", group=PAIRS, rare=True)
@@ -80,6 +84,7 @@ _DEFAULT = BoostOptions(
     shrinkage=0.3,
     patience=100,
     rule=BY_FOLDS,
+    decide=AUTO,
     resample_pairs=5,
     context=True,
     sparse_l2=AUTO,
@@ -108,6 +113,7 @@ ABLATION: dict[str, dict[str, Any]] = {
     "pairs by BLEU+1": {"alpha": 1.0},
     "rounds by select alone": {"rule": "last-se"},
     "best round": {"rule": "best"},
+    "score decides": {"decide": "score"},
 }
 
 

@@ -100,9 +100,9 @@ def held_out_rows(
     return [np.concatenate([rows for _, rows in own])[order] for own in found]
 
 
-def kept_reasons(model: Model, choice: str) -> Why:
-    """What the config of a model says of this choice."""
-    return {choice: model.config[choice]} if choice in model.config else {}
+def kept_reasons(model: Model, *choices: str) -> Why:
+    """What the config of a model says of these choices."""
+    return {choice: model.config[choice] for choice in choices if choice in model.config}
 
 
 def thinned(pairs: Pairs, sentences: I64) -> Pairs:

@@ -14,6 +14,7 @@ from ..lists.nbest import NBest
 from ..lists.tokens import RANKINGS
 from ..metrics.held_out import HeldOutRows
 from ..metrics.metric import metric_of
+from ..model.deciding import KEY as DECISION
 from ..model.model import Model
 from ..model.units import UnitSpace
 from ..trees.tree import Tree
@@ -51,9 +52,8 @@ def never_below_ranking(model: Model, select: NBest | None) -> Model:
     if own is None:
         return model
     scorer, metric = Scorer(select), str(model.config["metric"])
-    ranking = replace(model, weights={own: 1.0}, trees=())
-    learnt, listed = (scorer.gain(best_choice(select, m.decision_function(select)), metric) for m in (model, ranking))
-    return model if learnt >= listed else _ranking_alone(model, own)
+    listed = scorer.gain(best_choice(select, select.global_column(own)), metric)
+    return model if scorer.gain(model.predict(select), metric) >= listed else _ranking_alone(model, own)
 
 
 def ranking_of(nbest: NBest) -> str | None:
@@ -62,7 +62,8 @@ def ranking_of(nbest: NBest) -> str | None:
 
 
 def _ranking_alone(model: Model, own: str) -> Model:
-    return replace(model, weights={own: 1.0}, trees=(), config={**model.config, "best_round": 0, "kept": own})
+    config = {key: value for key, value in model.config.items() if key != DECISION}  # which was of what was learnt
+    return replace(model, weights={own: 1.0}, trees=(), config={**config, "best_round": 0, "kept": own})
 
 
 def last_se_round(model: Model, select: NBest, n_init: int = 0, *, best: int) -> int:

@@ -1,25 +1,28 @@
 """The number of trees, none included, chosen by folds of the training list before the model is learnt.
 
 A select list alone is small, and trees that gain on it by chance lose elsewhere. Folds hold out every sentence once; what their
-models choose also says how far margins are to be trusted, and whether anything was learnt that the list's ranking does not have.
+models choose also says how the model is to decide, how far margins are to be trusted, and whether anything was learnt that the
+list's ranking does not have.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from ..core.arrays import F64, Array
+from ..core.arrays import F64, I64, Array
 from ..core.memory import give_back
 from ..lists.choices import Scorer, best_choice
 from ..lists.nbest import NBest
 from ..metrics.held_out import HeldOutRows
 from ..metrics.metric import metric_of
-from ..model.calibration import KEY, calibration, margins
+from ..model.calibration import KEY as CALIBRATION
+from ..model.calibration import calibration, margins
 from ..model.model import Model
+from .decision import Decisions, chosen_decision, is_to_choose, mbr_decisions
 from .options import BoostOptions
 from .stopping import ranking_of, staged_scores
 
@@ -46,9 +49,11 @@ def chosen_tree_count(
 
     Trees must gain more than a standard error over the first weights, or there are none. Else it is the last number within a
     standard error of the best: steps are small, curves are flat, and more trees average out what each took from chance.
+    The models with that number say how to decide.
     """
     counts = [0, *np.unique(np.linspace(0, options.rounds, STEPS + 1).round().astype(int))[1:].tolist()]
-    choices = held_out_choices(dev, select, options, counts, fit)
+    folds = Folds.of(dev, select, options, fit)
+    choices = held_out_choices(folds, options.metric, counts)
     metric = metric_of(options.metric, dev)
     held_out = HeldOutRows(metric, choices.rows)
     gains, best = held_out.gains, int(np.argmax(held_out.gains))
@@ -63,43 +68,73 @@ def chosen_tree_count(
         "gain": round(100 * float(gains[kept] - gains[0]), 4),
         "gain_error": round(100 * held_out.error(kept, 0), 4),
     }
-    if choices.ranked is not None and metric.higher(metric.score(choices.ranked.sum(axis=0))) > gains[kept]:
+    reasons: dict[str, Any] = {"tree_count": why}
+    ours, margin = choices.rows[kept], choices.margin[kept]
+    if is_to_choose(options):
+        mbr = held_out_decisions(folds, options.metric, counts[kept])
+        ours, margin, decision = chosen_decision(metric, ours, margin, mbr)
+        reasons |= decision
+    gain = float(metric.higher(metric.score(ours.sum(axis=0))))
+    if choices.ranked is not None and metric.higher(metric.score(choices.ranked.sum(axis=0))) > gain:
         why["worse_than"] = ranking_of(dev)
-    found = {}
-    if select is None and (of := calibration(metric, ours=choices.rows[kept], theirs=choices.first, margin=choices.margin[kept])):
-        found = {KEY: asdict(of)}
-    return replace(options, rounds=counts[kept]), {"tree_count": why, **found}
+    if select is None and (of := calibration(metric, ours=ours, theirs=choices.first, margin=margin)):
+        reasons[CALIBRATION] = asdict(of)
+    return replace(options, rounds=counts[kept]), reasons
 
 
-def held_out_choices(dev: NBest, select: NBest | None, options: BoostOptions, counts: list[int], fit: Fit) -> HeldOutChoices:
-    """For each number of trees what is chosen for dev's sentences by the model of the other folds.
+@dataclass(frozen=True)
+class Folds:
+    """Models of dev's folds, and the lists that each has not seen: its own fold, and select, which no fold trains on."""
 
-    Those of select, which no fold trains on, are means over the folds' models.
-    """
-    alone, parts, places = replace(options, rule="best"), [], []
-    for train, held_out in dev.blocks_of_sentences(FOLDS):
-        model = fit(dev.take(train), alone)
-        give_back()
-        parts.append(staged_choices(model, dev.take(held_out), options.metric, counts))
-        places.append(held_out)
-        if select is not None:
-            parts.append(staged_choices(model, select, options.metric, counts))
-            places.append(len(dev) + np.arange(len(select)))
-    n = len(dev) + (0 if select is None else len(select))
-    share = np.where(np.arange(n) < len(dev), 1.0, 1 / FOLDS)
+    models: list[Model]
+    unseen: list[list[NBest]]  # of each model
+    places: list[list[I64]]  # of their sentences among all S
+    share: F64  # [S] 1; for sentences of select, whose columns are means over the models, 1 / FOLDS
 
-    def together(columns: list[Array]) -> Array:
-        out = np.zeros((n, *columns[0].shape[1:]))
-        for place, column in zip(places, columns, strict=True):
-            out[place] += (column.T * share[place]).T
+    @classmethod
+    def of(cls, dev: NBest, select: NBest | None, options: BoostOptions, fit: Fit) -> Folds:
+        alone, models, unseen, places = replace(options, rule="best"), [], [], []
+        more = [] if select is None else [select]
+        n = len(dev) + sum(map(len, more))
+        for train, held_out in dev.blocks_of_sentences(FOLDS):
+            models.append(fit(dev.take(train), alone))
+            give_back()
+            unseen.append([dev.take(held_out), *more])
+            places.append([held_out, *(np.arange(len(dev), n) for _ in more)])
+        return cls(models, unseen, places, np.where(np.arange(n) < len(dev), 1.0, 1 / FOLDS))
+
+    def each(self, of: Callable[[Model, NBest], Any]) -> list[Any]:
+        """What a function gives for each model with each list that it has not seen."""
+        return [of(model, part) for model, parts in zip(self.models, self.unseen, strict=True) for part in parts]
+
+    def together(self, columns: Sequence[Array]) -> Array:
+        """[S, ...] columns of each model's lists, sentence by sentence."""
+        out = np.zeros((len(self.share), *columns[0].shape[1:]))
+        for place, column in zip((place for own in self.places for place in own), columns, strict=True):
+            out[place] += (column.T * self.share[place]).T
         return out
 
+
+def held_out_choices(folds: Folds, metric: str, counts: list[int]) -> HeldOutChoices:
+    """For each number of trees what is chosen for every sentence."""
+    parts = folds.each(lambda model, part: staged_choices(model, part, metric, counts))
     ranked = [part.ranked for part in parts if part.ranked is not None]
     return HeldOutChoices(
-        [together([part.rows[k] for part in parts]) for k in range(len(counts))],
-        [together([part.margin[k] for part in parts]) for k in range(len(counts))],
-        together([part.first for part in parts]),
-        together(ranked) if len(ranked) == len(parts) else None,
+        [folds.together([part.rows[k] for part in parts]) for k in range(len(counts))],
+        [folds.together([part.margin[k] for part in parts]) for k in range(len(counts))],
+        folds.together([part.first for part in parts]),
+        folds.together(ranked) if len(ranked) == len(parts) else None,
+    )
+
+
+def held_out_decisions(folds: Folds, metric: str, n_trees: int) -> Decisions:
+    """What minimum Bayes risk takes for every sentence, by models of so many trees."""
+    parts = folds.each(lambda model, part: mbr_decisions(model.truncated(n_trees), part, metric))
+    scales = range(len(parts[0].rows))
+    return Decisions(
+        [folds.together([part.rows[c] for part in parts]) for c in scales],
+        [folds.together([part.margin[c] for part in parts]) for c in scales],
+        float(np.mean([part.spread for part in parts])),
     )
 
 

@@ -58,6 +58,7 @@ def export(
     from ..export import export as write
     from ..features.carried import carried
     from ..lists.store import read_store
+    from ..model.deciding import posterior_scale
     from ..model.model import Model
 
     started = time.monotonic()
@@ -73,8 +74,10 @@ def export(
         table = options.phrase_table if loaded.plan else None  # the target reads the table too, templates or not
         nbest = with_features(nbest, loaded, ResourceFiles(phrase_table=table), where=name, quiet=quiet)
         check_model(loaded, nbest, name, allow_missing=allow_missing, quiet=quiet)
+    warn = partial(_warn, quiet=quiet)
+    if scale := posterior_scale(loaded):
+        warn(f"minimum Bayes risk decides in this model (scale {scale:.4g}): --to {to} has its scores, and not that choice")
     with progress(f"export to {to}", quiet=quiet) as bar:
-        warn = partial(_warn, quiet=quiet)
         context = Context(nbest, options, carried(loaded), on_progress=bar.update, warn=warn)
         files, check = write(loaded, to, output, context, verify=not no_verify)
     found = _found(check)

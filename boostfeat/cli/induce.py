@@ -100,6 +100,7 @@ def induce(
     from ..lists.merging import concat
     from ..lists.quality import choosing_metric
     from ..lists.store import read_store
+    from ..model.deciding import posterior_scale
     from ..model.model import Model
 
     started = time.monotonic()
@@ -156,6 +157,10 @@ def induce(
             f"{why['gain']:+.2f} ± {why['gain_error']:.2f} {options.metric} over the linear weights" if model.trees else "no gain"
         )
         say(f"{counted(len(model.trees), 'tree')}, by {why['folds']} folds: {gain}", quiet=quiet)
+    if posterior_scale(model):
+        why = model.config["decision"]
+        gain = f"{why['gain']:+.2f} ± {why['gain_error']:.2f} {options.metric} over the highest score"
+        say(f"minimum Bayes risk decides, by the same folds: {gain} (--set decide=score: the score does)", quiet=quiet)
     say(f"{counted(len(model.trees), 'tree')} -> {output} in {time.monotonic() - started:.1f} s", quiet=quiet)
 
 
@@ -267,11 +272,10 @@ class _Fit:
 
 def _show(model: Model, dev: NBest, select: NBest | None, options: BoostOptions, output: str, *, as_json: bool) -> None:
     """Loss and metric of the linear start and of the model."""
-    from ..boosting.record import score_of
     from ..lists.choices import Scorer
 
     lists = {"dev": dev, **({} if select is None else {"select": select})}
-    final = {name: score_of(Scorer(nbest), model.decision_function(nbest), options.metric) for name, nbest in lists.items()}
+    final = {name: Scorer(nbest).score(model.predict(nbest), options.metric).score for name, nbest in lists.items()}
     why = model.config.get("tree_count")
     unseen = [why[options.metric][k] for k in (0, why["trees"].index(model.config["rounds"]))] if why else []
     if as_json:

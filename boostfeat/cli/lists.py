@@ -407,7 +407,7 @@ def _answer(store: str, model: str | None, files: ResourceFiles, *, confidence: 
             scores = reranker.scores(nbest)
         except InputError as error:
             raise InputError(f"stdin: sentence {nbest.ids[0]}: {error}") from None
-        chosen, margin = careful_choice(nbest, scores, least)
+        chosen, margin = careful_choice(nbest, reranker.ranks(nbest, scores), least)
         best = int(chosen[0]) if len(scores) else None
         text = None if best is None else nbest.text[best].as_py()
         answer: dict[str, Any] = {"id": int(nbest.ids[0]), "choice": best, "text": text, "scores": scores.tolist()}
@@ -469,11 +469,12 @@ def _chosen(nbest: NBest, model: str | None, store: str, files: ResourceFiles, *
 
 
 def model_scores(nbest: NBest, model: str | None, store: str, files: ResourceFiles, *, allow_missing: bool, quiet: bool) -> F64:
-    """[H] scores under a model file, whose features are computed where the list lacks them, or the decoder's own.
+    """[H] what a model file ranks by, its features computed where the list lacks them; or the decoder's own scores.
 
     Features that the list lacks and the model does not carry are an error.
     """
     from ..core.errors import InputError
+    from ..model.deciding import ranks
     from ..model.model import Model, on_trees
 
     if model is None:
@@ -486,7 +487,7 @@ def model_scores(nbest: NBest, model: str | None, store: str, files: ResourceFil
     with progress("scoring", quiet=quiet) as bar:
         token = on_trees.set(lambda done, n: bar.update(done, n, counted(n, "tree")))
         try:
-            return loaded.decision_function(nbest)
+            return ranks(loaded, nbest, loaded.decision_function(nbest))
         finally:
             on_trees.reset(token)
 

@@ -1,6 +1,7 @@
 """How far a model is to be trusted where it disagrees with the decoder: learnt on a held-out list, kept in the model's config.
 
-The margin of a list is the score of the model's choice above that of the first hypothesis, the decoder's choice.
+The margin of a list is the score of the model's choice above that of the first hypothesis, the decoder's choice; of a model that
+decides by minimum Bayes risk, that of their expected gains.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from ..lists.choices import Scorer, best_choice, first_choice
 from ..lists.nbest import NBest
 from ..metrics.held_out import HeldOutRows
 from ..metrics.metric import Metric
+from .deciding import ranks
 from .model import Model
 
 KEY = "calibration"  # of the config
@@ -73,7 +75,7 @@ def careful_choice(nbest: NBest, scores: F64, least: float) -> tuple[I64, F64]:
 
 def calibrated(model: Model, select: NBest) -> Model:
     """The model with what a list that it was not trained on says of its margins; as it was where it changes nothing there."""
-    chosen, first, margin = margins(select, model.decision_function(select))
+    chosen, first, margin = margins(select, ranks(model, select, model.decision_function(select)))
     scorer = Scorer(select)
     metric = scorer.metric(str(model.config["metric"]))
     found = calibration(metric, ours=scorer.rows(chosen, metric), theirs=scorer.rows(first, metric), margin=margin)

@@ -110,10 +110,11 @@ class Model:
         return nbest.sum_units(unit_scores + tree_scores(self.trees, unit_table(nbest)), own)
 
     def predict(self, nbest: NBest) -> I64:
-        """[S] the hypothesis of the highest score of each list, -1 where it is empty."""
+        """[S] what the model takes of each list: the highest score, or as its config says (see deciding); -1 of an empty one."""
         from ..lists.choices import best_choice
+        from .deciding import ranks
 
-        return best_choice(nbest, self.decision_function(nbest))
+        return best_choice(nbest, ranks(self, nbest, self.decision_function(nbest)))
 
     def missing_features(self, nbest: NBest) -> list[str]:
         """Features the model weighs or tests that the list does not have (they count as 0)."""

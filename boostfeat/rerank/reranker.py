@@ -16,6 +16,7 @@ from ..core.arrays import F64, offsets
 from ..core.errors import InputError, clip
 from ..core.text import normal, split_words
 from ..features.vocab import FeaturePlan
+from ..model.deciding import ranks_of_few
 from ..model.model import Model
 from .few import Few, FewLists, Unit
 
@@ -116,7 +117,12 @@ class Reranker:
             raise InputError(f"candidates: expected one list, found {len(candidates)}; use scores() or Model.predict")
         if not (candidates.n_hyps if _is_list(candidates) else len(candidates)):
             raise InputError("candidates: expected at least one, found none")
-        return int(np.argmax(self.scores(candidates, source=source)))
+        return int(np.argmax(self.ranks(candidates, self.scores(candidates, source=source))))
+
+    def ranks(self, candidates: Sequence[Candidate] | NBest, scores: F64) -> F64:
+        """[K] what the model ranks one list by: its scores, or, where it decides by minimum Bayes risk, expected BLEU+1."""
+        texts = candidates.text.to_pylist() if _is_list(candidates) else [normal(each["text"]) for each in candidates]
+        return ranks_of_few(self.model, texts, scores)
 
 
 def _is_list(candidates: Sequence[Candidate] | NBest) -> TypeIs[NBest]:

@@ -1,29 +1,34 @@
-"""Default ``induce`` against PRO on random halves of lists: learnt on one half, scored on the other.
+"""Default ``induce`` against PRO on random halves of lists, local trees against global ones: learnt on one half, scored on the other.
 
-    python tests/benchmarks/never_worse.py LIST.nbest [LIST.nbest ...] [--halves 10] [--gain bleu] [--level local]
+    python tests/benchmarks/never_worse.py LIST.nbest [LIST.nbest ...] [--halves 10] [--gain bleu] [--levels local,global]
 
 A half is made of runs of RUN neighbouring sentences: those of one document stand together, and new text is of other documents.
-PRO has the features that the list came with; ``induce`` takes templates by itself. Points are of the gain's metric (BLEU-SBP
-for BLEU), + is better; errors are standard errors of the difference over sentences.
+PRO has the features that the list came with; ``induce`` takes templates by itself. Levels share features, penalties, pairs and
+the number of rounds that folds may choose from. Points are of the gain's metric (BLEU-SBP for BLEU), + is better; errors are
+standard errors of the difference over sentences.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
+from dataclasses import replace
 
 import numpy as np
 
 from boostfeat.boosting.boost import boost
 from boostfeat.boosting.options import recipe
+from boostfeat.boosting.penalties import with_penalties
 from boostfeat.core.arrays import I64, Array
 from boostfeat.features.carried import FeatureMaker
 from boostfeat.features.groups import templates_that_pay
-from boostfeat.lists.choices import Scorer, best_choice
+from boostfeat.lists.choices import Scorer
+from boostfeat.lists.learnable import learnable
 from boostfeat.lists.nbest import NBest
 from boostfeat.lists.store import read_store
 from boostfeat.metrics.held_out import HeldOutRows
-from boostfeat.metrics.metric import metric_of
+from boostfeat.metrics.metric import Metric, metric_of
+from boostfeat.model.deciding import posterior_scale
 from boostfeat.model.model import Model
 from boostfeat.tuners.linear import fit_pro
 
@@ -35,15 +40,15 @@ def main() -> None:
     parser.add_argument("lists", nargs="+")
     parser.add_argument("--halves", type=int, default=10)
     parser.add_argument("--gain", default="bleu")
-    parser.add_argument("--level", default="local")
+    parser.add_argument("--levels", default="local,global")
     given = parser.parse_args()
     for path in given.lists:
         nbest = read_store(path)
-        print(f"{path}: {len(nbest):,} sentences, gain {given.gain}, {given.level}", flush=True)
-        told = [compared(nbest, given.gain, given.level, seed) for seed in range(given.halves)]
-        for column, what in ((0, "first weights"), (1, "induce")):
-            points = [row[column] for row in told]
-            print(f"  {what} to PRO: mean {np.mean(points):+.2f}, worst {min(points):+.2f}, of {len(told)} halves", flush=True)
+        print(f"{path}: {len(nbest):,} sentences, gain {given.gain}", flush=True)
+        told = [compared(nbest, given.gain, given.levels.split(","), seed) for seed in range(given.halves)]
+        for what in told[0]:
+            points = [row[what] for row in told]
+            print(f"  {what}: mean {np.mean(points):+.2f}, worst {min(points):+.2f}, of {len(told)} halves", flush=True)
 
 
 def halves(n: int, seed: int) -> tuple[I64, I64]:
@@ -53,31 +58,40 @@ def halves(n: int, seed: int) -> tuple[I64, I64]:
     return np.flatnonzero(kept[run]), np.flatnonzero(~kept[run])
 
 
-def compared(nbest: NBest, gain: str, level: str, seed: int) -> tuple[float, float]:
-    """Points of the first weights and of the whole model above PRO."""
-    started, options = time.process_time(), recipe("default", gain=gain, level=level)
+def compared(nbest: NBest, gain: str, levels: list[str], seed: int) -> dict[str, float]:
+    """Points of the first weights and of each level's model above PRO, and of the first level above the second."""
+    started, options = time.process_time(), recipe("default", gain=gain)
     learnt, unseen = (nbest.take(part) for part in halves(len(nbest), seed))
     metric = metric_of(options.metric, unseen)
-    rows = [_rows(unseen, Model(fit_pro(learnt, gain=gain, seed=seed).weights), metric.name)]
+    rows = {"PRO": _rows(unseen, Model(fit_pro(learnt, gain=gain, seed=seed).weights), metric)}
     if templates := templates_that_pay(learnt):
         maker = FeatureMaker()
         learnt, plan = maker.learn(learnt, maker.plan(templates))
         unseen = maker.apply(unseen, plan)
-    model = boost(learnt, None, options, seed=seed)
-    rows += [_rows(unseen, kept, metric.name) for kept in (model.truncated(0), model)]
-    found = HeldOutRows(metric, rows)
-    start, whole = (100 * float(found.gains[k] - found.gains[0]) for k in (1, 2))
-    print(
-        f"  half {seed}: PRO {100 * found.scores[0]:.2f}, first weights {start:+.2f} ± {100 * found.error(0, 1):.2f}, "
-        f"induce {whole:+.2f} ± {100 * found.error(0, 2):.2f} with {len(model.trees)} trees, "
-        f"sparse_l2 {model.config['sparse_l2']:g}, {time.process_time() - started:.0f} CPU s",
-        flush=True,
-    )
-    return start, whole
+    learnt = learnable(learnt)
+    options, _ = with_penalties(learnt, options, seed=seed)
+    about = [f"sparse_l2 {options.sparse_l2:g}"]
+    for level in levels:
+        model = boost(learnt, None, replace(options, level=level), seed=seed)
+        rows.setdefault("first weights", _rows(unseen, Model(model.weights), metric))
+        rows[f"{level} by score"] = _rows(unseen, replace(model, config={}), metric)
+        rows[level] = _rows(unseen, model, metric)
+        about.append(f"{level}: {len(model.trees)} trees, {'MBR' if posterior_scale(model) else 'score'}")
+    names, found = list(rows), HeldOutRows(metric, list(rows.values()))
+    apart = [(name, "PRO") for name in names[1:]] + ([(levels[0], levels[1])] if len(levels) > 1 else [])
+    told = {f"{a} to {b}": _points(found, names.index(b), names.index(a)) for a, b in apart}
+    shown = ", ".join(f"{what} {points:+.2f} ± {error:.2f}" for what, (points, error) in told.items())
+    seconds = time.process_time() - started
+    print(f"  half {seed}: PRO {100 * found.scores[0]:.2f}, {shown}; {'; '.join(about)}; {seconds:.0f} CPU s", flush=True)
+    return {what: points for what, (points, _) in told.items()}
 
 
-def _rows(nbest: NBest, model: Model, metric: str) -> Array:
-    return Scorer(nbest).rows(best_choice(nbest, model.decision_function(nbest)), metric)
+def _points(found: HeldOutRows, base: int, other: int) -> tuple[float, float]:
+    return 100 * float(found.gains[other] - found.gains[base]), 100 * found.error(base, other)
+
+
+def _rows(nbest: NBest, model: Model, metric: Metric) -> Array:
+    return Scorer(nbest).rows(model.predict(nbest), metric)
 
 
 if __name__ == "__main__":

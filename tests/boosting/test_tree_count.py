@@ -11,7 +11,7 @@ from synthetic import SyntheticOptions, synthetic_nbest
 from boostfeat.boosting import tree_count
 from boostfeat.boosting.boost import boost
 from boostfeat.boosting.options import recipe
-from boostfeat.boosting.tree_count import FOLDS, chosen_tree_count, held_out_choices, staged_choices
+from boostfeat.boosting.tree_count import FOLDS, Folds, chosen_tree_count, held_out_choices, staged_choices
 from boostfeat.lists.choices import Scorer, best_choice
 from boostfeat.lists.nbest import NBest
 from boostfeat.lists.tokens import RANKINGS
@@ -95,7 +95,7 @@ def test_every_sentence_is_chosen_by_a_model_that_has_not_seen_it(steps):
         return fitted[-1][1]
 
     counts = [0, 6, 12]
-    rows = held_out_choices(dev, select, OPTIONS, counts, fit).rows
+    rows = held_out_choices(Folds.of(dev, select, OPTIONS, fit), "bleu", counts).rows
     assert [len(r) for r in rows] == [60] * 3
     assert len(fitted) == FOLDS
     for seen, model in fitted:

@@ -1,0 +1,143 @@
+"""Score or minimum Bayes risk: planted truth with and without agreement in the lists, the rule by hand, what the model records."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from synthetic import SyntheticOptions, synthetic_nbest
+
+from boostfeat.boosting.boost import boost
+from boostfeat.boosting.decision import SCALES, Decisions, chosen_decision, mbr_decisions
+from boostfeat.boosting.options import recipe
+from boostfeat.lists.build import with_stats
+from boostfeat.lists.choices import Scorer, best_choice
+from boostfeat.lists.mbr import mbr_gains
+from boostfeat.lists.nbest import NBest, strings
+from boostfeat.lists.tokens import RANKINGS
+from boostfeat.metrics.metric import metric_of
+from boostfeat.model.deciding import posterior_scale, ranks
+from boostfeat.model.effects import within_list_sd
+from boostfeat.model.model import Model
+
+OPTIONS = recipe("default", rounds=1, min_occurrences=5, draws=200, keep=30)
+HYPS, WORDS = 12, 10
+
+
+def planted(*, agreement: bool, seed: int = 0, sentences: int = 36) -> NBest:
+    """Lists with a feature that hints at quality. Hypotheses are the reference with words replaced, each by chance: what they
+    have in common is right. Or (no agreement) all but a few are copies of one wrong text, with a word or two replaced.
+    """
+    rng = np.random.default_rng(seed)
+    nbest = synthetic_nbest(SyntheticOptions(sentences=sentences, hyps=HYPS, features=4, slots=3), seed=seed)
+    refs = rng.integers(0, 10**6, (sentences, WORDS))
+    around = np.repeat(refs[:, None], HYPS, axis=1)
+    if not agreement:
+        around[:, 4:] = rng.integers(0, 10**6, (sentences, 1, WORDS))
+        around[:, 4:, :3] = refs[:, None, :3]
+    texts = np.where(rng.random(around.shape) < (0.35 if agreement else 0.1), rng.integers(0, 10**6, around.shape), around)
+    lines = [" ".join(f"w{w}" for w in words) for words in texts.reshape(-1, WORDS).tolist()]
+    nbest = replace(nbest, text=strings(lines), refs=strings([" ".join(f"w{w}" for w in words) for words in refs.tolist()]))
+    nbest = with_stats(nbest)
+    hint = metric_of("bleu", nbest).gain(nbest) + (0.3 if agreement else 0.05) * rng.standard_normal(nbest.n_hyps)
+    return replace(nbest, extra=hint[:, None], extra_names=("Hint",))
+
+
+@pytest.fixture(scope="module")
+def agreeing() -> NBest:
+    return planted(agreement=True)
+
+
+@pytest.fixture(scope="module")
+def learnt(agreeing) -> Model:
+    return boost(agreeing, None, OPTIONS)
+
+
+def test_lists_that_agree_are_decided_by_mbr_and_others_by_the_score(learnt):
+    why = learnt.config["decision"]
+    assert why["by"] == "mbr"
+    assert why["gain"] > why["gain_error"] > 0
+    plain = boost(planted(agreement=False), None, OPTIONS).config["decision"]
+    assert plain["by"] == "score"
+    assert "scale" not in plain
+
+
+def test_what_folds_promise_holds_on_unseen_lists(learnt):
+    test = planted(agreement=True, seed=7)
+    scorer = Scorer(test)
+    mbr, score = (
+        scorer.score(c, "bleu-sbp").score for c in (learnt.predict(test), best_choice(test, learnt.decision_function(test)))
+    )
+    assert mbr > score + 1
+
+
+def test_the_scale_is_that_of_the_folds(agreeing, learnt):
+    """In units of the spread of their scores; the whole model's is much the same."""
+    why = learnt.config["decision"]
+    best = SCALES[int(np.argmax(why["bleu-sbp"][1:]))]
+    spread = float(within_list_sd(agreeing.hyp_ptr, learnt.decision_function(agreeing))[0])
+    assert why["scale"] * spread == pytest.approx(best, rel=0.5)
+    assert posterior_scale(learnt) == why["scale"]
+
+
+def test_calibration_is_of_what_decides(agreeing, learnt):
+    """Margins are differences of expected gains, which are below 1."""
+    found = learnt.config["calibration"]
+    assert found["lists"] == len(agreeing)
+    assert 0 < found["scale"] < 1
+
+
+def test_other_gains_and_recipes_keep_the_score(agreeing):
+    for options in (
+        replace(OPTIONS, decide="score"),
+        replace(OPTIONS, gain="chrf", metric="chrf"),
+        replace(OPTIONS, rule="best"),
+    ):
+        assert "decision" not in boost(agreeing, None, options).config
+
+
+def test_resumed_it_is_the_same_model(agreeing, learnt):
+    rounds: list[Model] = []
+    boost(agreeing, None, OPTIONS, callback=lambda row, model: rounds.append(model))
+    assert boost(agreeing, None, OPTIONS, so_far=rounds[0]) == learnt
+
+
+def test_a_ranking_that_is_better_than_what_was_learnt_decides_by_itself(agreeing):
+    gains = metric_of("bleu", agreeing).gain(agreeing)
+    ranked = replace(agreeing, extra=gains[:, None], extra_names=(RANKINGS[0],))
+    kept = boost(ranked, None, replace(OPTIONS, l2=1e9))
+    assert kept.config["kept"] == RANKINGS[0]
+    assert posterior_scale(kept) is None
+
+
+def test_the_rule_by_hand(agreeing):
+    """MBR must gain more than its error; among scales the best is taken, and the margins are its own."""
+    metric, n = metric_of("bleu", agreeing), 8
+    totals = [20, 19, 18, 17, 20, 20, 20]  # n-grams, then the lengths
+    good, bad = np.tile([15, 12, 10, 8, *totals], (n, 1)), np.tile([10, 8, 6, 4, *totals], (n, 1))
+    noisy = np.where((np.arange(n) < n // 2 + 1)[:, None], good, bad)
+    other = np.where((np.arange(n) >= n // 2)[:, None], good, bad)
+    margins = [np.full(n, float(k)) for k in range(3)]
+    rows, margin, why = chosen_decision(metric, bad, np.zeros(n), Decisions([noisy, good, bad], margins, 2.0))
+    assert (rows == good).all()
+    assert (margin == 1).all()
+    assert (why["decision"]["by"], why["decision"]["scale"]) == ("mbr", SCALES[1] / 2)
+    rows, margin, why = chosen_decision(metric, noisy, np.full(n, 9.0), Decisions([other, bad, bad], margins, 2.0))
+    assert why["decision"]["by"] == "score"  # as good, within the error
+    assert (rows == noisy).all()
+    assert (margin == 9).all()
+
+
+def test_decisions_are_those_of_mbr(agreeing):
+    model = Model({"Hint": 2.0})
+    found = mbr_decisions(model, agreeing, "bleu")
+    scores = model.decision_function(agreeing)
+    assert found.spread == pytest.approx(2 * within_list_sd(agreeing.hyp_ptr, agreeing.extra[:, 0])[0])
+    for k, scale in enumerate(SCALES):
+        gains = mbr_gains(agreeing, scores, (scale / found.spread,))[:, 0]
+        chosen = best_choice(agreeing, gains)
+        assert (found.rows[k] == Scorer(agreeing).rows(chosen, "bleu")).all()
+        np.testing.assert_array_equal(found.margin[k], gains[chosen] - gains[agreeing.hyp_ptr[:-1]])
+        told = replace(model, config={"decision": {"by": "mbr", "scale": scale / found.spread}})
+        np.testing.assert_array_equal(ranks(told, agreeing, scores), gains)
