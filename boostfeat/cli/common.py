@@ -8,7 +8,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -116,12 +116,16 @@ def edited_models() -> Iterator[None]:
         accept_edited.reset(token)
 
 
-def check_model(model: Model, nbest: NBest, path: str, *, allow_missing: bool, quiet: bool) -> None:
-    """Raise where a list lacks features that the model needs; say so where they are sparse, or a person wants it."""
+def check_model(model: Model, nbest: NBest, path: str, *, made: Set[str] = frozenset(), allow_missing: bool, quiet: bool) -> None:
+    """Raise where a list lacks features that the model needs; say so where they are sparse, or a person wants it.
+
+    ``made`` are those that are computed where it lacks them.
+    """
     from ..lists.agreement import lacking
 
-    missing = model.missing_features(nbest)
-    check_missing(os.path.basename(path), missing, lacking(missing, nbest), allow_missing=allow_missing, quiet=quiet)
+    missing = [name for name in model.missing_features(nbest) if name not in made]
+    wrong = lacking(missing, nbest, seen=made)
+    check_missing(os.path.basename(path), missing, wrong, allow_missing=allow_missing, quiet=quiet)
 
 
 def check_missing(

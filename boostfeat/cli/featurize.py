@@ -100,7 +100,7 @@ def featurize(
     from ..core.files import is_special, is_writable_target
     from ..features import feature_groups
     from ..features.vocab import parse_products
-    from ..lists.store import read_store, write_store
+    from ..lists.store import read_store
     from ..model.model import Model
 
     started = time.monotonic()
@@ -126,7 +126,7 @@ def featurize(
         vocab_out = None if frozen or is_special(output) else str(Path(output).with_suffix("")) + ".vocab.json"
         if frozen:
             say_unused(maker, frozen, quiet=quiet)
-            out = maker.apply(nbest, frozen)
+            out = maker.apply(nbest, frozen, to=output)
         else:
             if vocab_out:
                 is_writable_target(vocab_out)
@@ -136,10 +136,13 @@ def featurize(
             plan = maker.plan(templates or "large", min_count=min_count, hash_bits=hash_bits, products=k)
             say_unused(maker, plan, quiet=quiet)
             gradient = partial(first_gradient, seed=seed, threads=threads)
-            out, learnt = maker.learn(nbest, plan, posterior=_posterior(model, scale), gradient_of=gradient)
-    if vocab_out:
-        learnt.save(vocab_out)
-    write_store(out, output)  # last: where it is, the vocab is too
+
+            def keep(learnt: FeaturePlan) -> None:  # before the store: where it is, the vocab is too
+                if vocab_out:
+                    learnt.save(vocab_out)
+
+            posterior = _posterior(model, scale)
+            out, _ = maker.learn(nbest, plan, posterior=posterior, gradient_of=gradient, to=output, keep=keep)
     seconds = round(time.monotonic() - started, 3)
     groups = feature_groups(out)
     result: dict[str, Any] = {

@@ -10,7 +10,7 @@ import typer
 from ..core.errors import counted
 from ..core.text_table import table
 from ..features.options import ResourceFiles
-from .carried import with_features
+from .carried import feature_maker, refuse_files, say_unused
 from .common import AllowMissing, ModelFile, Store, check_model, emit, progress, reading, say, say_written
 from .flags import add
 from .graphs import MANY, CoreNames, core_names
@@ -473,7 +473,10 @@ def model_scores(nbest: NBest, model: str | None, store: str, files: ResourceFil
 
     Features that the list lacks and the model does not carry are an error.
     """
+    import numpy as np
+
     from ..core.errors import InputError
+    from ..features.carried import carried
     from ..model.deciding import ranks
     from ..model.model import Model, on_trees
 
@@ -482,7 +485,13 @@ def model_scores(nbest: NBest, model: str | None, store: str, files: ResourceFil
             raise InputError(f"{store}: expected hypotheses with a decoder score, found some without; give a model with -m")
         return nbest.score
     loaded = Model.load(model)
-    nbest = with_features(nbest, loaded, files, where=store, quiet=quiet)
+    if plan := carried(loaded):
+        with feature_maker(files, quiet=quiet) as maker:
+            say_unused(maker, plan, quiet=quiet)
+            lists = maker.runs_for_model(nbest, loaded, where=store)
+            check_model(loaded, nbest, store, made=plan.features, allow_missing=allow_missing, quiet=quiet)
+            return ranks(loaded, nbest, np.concatenate([loaded.decision_function(part) for part in lists]))
+    refuse_files(files, "a model that carries templates")
     check_model(loaded, nbest, store, allow_missing=allow_missing, quiet=quiet)
     with progress("scoring", quiet=quiet) as bar:
         token = on_trees.set(lambda done, n: bar.update(done, n, counted(n, "tree")))

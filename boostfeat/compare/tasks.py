@@ -20,7 +20,7 @@ from ..features.carried import FeatureMaker
 from ..features.options import ResourceFiles
 from ..lists.choices import Scorer, decoder_choice, oracle_choice
 from ..lists.nbest import NBest
-from ..lists.store import read_store, write_store
+from ..lists.store import read_store
 from ..metrics.bleu import HYP_LEN, REF_LEN, brevity_penalty, sum_stats
 from ..metrics.metric import Metric, metrics_of
 from ..model.model import Model
@@ -115,16 +115,14 @@ def write_featurized(
     vocab, nbest = Path(path).with_name("vocab.json"), read_store(source)
     maker = FeatureMaker(files, seed=seed, threads=threads, say=report)
     if which != "dev":
-        write_store(maker.apply(nbest, FeaturePlan.load(vocab)), path)
+        maker.apply(nbest, FeaturePlan.load(vocab), to=path)
         return
     plan, posterior = maker.plan(feature_set, min_count=min_count), None
     if any(maker.registry[entry.name].kind == "list" for entry in plan.entries):
         linear = Model(fit_pro(nbest, gain=gain, seed=seed, threads=threads).weights)  # a better judge than its decoder
         posterior = Posterior(model=linear.to_json())
     gradient = partial(first_gradient, gain=gain, seed=seed, threads=threads)
-    made, learnt = maker.learn(nbest, plan, posterior=posterior, gradient_of=gradient)
-    learnt.save(vocab)
-    write_store(made, path)
+    maker.learn(nbest, plan, posterior=posterior, gradient_of=gradient, to=path, keep=lambda learnt: learnt.save(vocab))
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -17,17 +17,21 @@ def give_back() -> None:
         trim(0)
 
 
-def let_go(column: Array) -> None:
-    """Pages of the mapped file that a column is a view of stay in the system's cache, but count no longer as this process's.
+class Pages:
+    """The pages of the mapped file that a column is a view of; none, if it is an array of the process itself."""
 
-    They come back when they are read again. Other arrays are left alone; only Linux can be asked.
-    """
-    if sys.platform != "linux" or not column.size:
-        return
-    for line in Path("/proc/self/maps").read_text().splitlines():
-        where, rights, _, _, file = line.split(maxsplit=5)[:5]
-        start, end = (int(address, 16) for address in where.split("-"))
-        if start <= column.ctypes.data < end:
-            if file != "0" and rights.startswith("r-"):  # of a file, and read only
-                ctypes.CDLL(None).madvise(ctypes.c_void_p(start), ctypes.c_size_t(end - start), mmap.MADV_DONTNEED)
+    def __init__(self, column: Array) -> None:
+        self._where: tuple[int, int] | None = None
+        if sys.platform != "linux" or not column.size:  # others cannot be asked
             return
+        for line in Path("/proc/self/maps").read_text().splitlines():
+            where, rights, _, _, file = line.split(maxsplit=5)[:5]
+            start, end = (int(address, 16) for address in where.split("-"))
+            if start <= column.ctypes.data < end and file != "0" and rights.startswith("r-"):  # of a file, and read only
+                self._where = start, end - start
+
+    def let_go(self) -> None:
+        """They stay in the system's cache, but count no longer as this process's. They come back when they are read again."""
+        if self._where is not None:
+            start, size = self._where
+            ctypes.CDLL(None).madvise(ctypes.c_void_p(start), ctypes.c_size_t(size), mmap.MADV_DONTNEED)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from ..core.digests import digest
 from ..core.errors import InputError
@@ -14,7 +15,7 @@ from ..lists.nbest import NBest
 from ..lm.automaton import LanguageModel
 from ..model.model import Model
 from .clusters import read_clusters
-from .engine import featurize
+from .engine import featurize, featurize_runs, featurize_to, runs_of
 from .lexicon import Lexicon, read_lexicon
 from .options import ResourceFiles
 from .phrase_table import read_phrase_counts
@@ -34,7 +35,7 @@ READ_BY = {  # the files that templates read, and what templates call them
     "bitext": "bitext",
     "clusters_src": "clusters",
     "clusters_tgt": "clusters",
-}  # a language model is told of in _say_unknown
+}  # a language model is told of in _with_unknown
 
 
 @dataclass(frozen=True)
@@ -105,16 +106,18 @@ class FeatureMaker:
         return FeaturePlan.of(what, self.registry, given, min_count=min_count, hash_bits=hash_bits, products=products)
 
     def learn(
-        self, nbest: NBest, plan: FeaturePlan, *, posterior: Posterior | None = None, gradient_of: Gradient | None = None
+        self,
+        nbest: NBest,
+        plan: FeaturePlan,
+        *,
+        posterior: Posterior | None = None,
+        gradient_of: Gradient | None = None,
+        to: str | Path | None = None,
+        keep: Callable[[FeaturePlan], None] = lambda plan: None,
     ) -> tuple[NBest, FeaturePlan]:
-        """The list with the plan's features, and the plan with what it taught."""
-        out, learnt = self._featurize(nbest, plan, posterior=posterior, gradient_of=gradient_of)
-        read = {what for entry in learnt.entries for what in self.registry[entry.name].reads}
-        kept = {what: sha for what, sha in self.digests.items() if what in read}
-        if not kept:
-            return out, learnt
-        learnt = replace(learnt, resources=kept)
-        return replace(out, meta={**out.meta, "vocab": learnt.signature}), learnt
+        """The list with the plan's features, and the plan with what it taught; ``to`` names a store to write, which is mapped."""
+        plan = plan if plan.is_frozen else replace(plan, resources=self.digests)
+        return self._featurize(nbest, plan, posterior=posterior, gradient_of=gradient_of, to=to, keep=keep)
 
     def grow(self, nbest: NBest, plan: FeaturePlan) -> tuple[NBest, FeaturePlan]:
         """The list with the features of a learnt plan and the sparse ones that are new, and the plan with these.
@@ -134,10 +137,10 @@ class FeatureMaker:
         """Whether a learnt template gives sparse features; one that gives none yet does."""
         return all(name.startswith(f"{entry.name}:") for name in entry.features or ())
 
-    def apply(self, nbest: NBest, plan: FeaturePlan, *, present: bool = False) -> NBest:
+    def apply(self, nbest: NBest, plan: FeaturePlan, *, present: bool = False, to: str | Path | None = None) -> NBest:
         """The list with the features of a frozen plan; with ``present``, of the sparse ones those that occur (see featurize)."""
         self.check(plan)
-        return self._featurize(nbest, plan, present=present)[0]
+        return self._featurize(nbest, plan, present=present, to=to)[0]
 
     def check(self, plan: FeaturePlan) -> None:
         """Say which files are not those that the plan was learnt with."""
@@ -153,21 +156,25 @@ class FeatureMaker:
         posterior: Posterior | None = None,
         gradient_of: Gradient | None = None,
         present: bool = False,
+        to: str | Path | None = None,
+        keep: Callable[[FeaturePlan], None] = lambda plan: None,
     ) -> tuple[NBest, FeaturePlan]:
-        out = featurize(
-            nbest,
-            plan,
-            registry=self.registry,
-            resources=self.resources(nbest, posterior),
-            seed=self.seed,
-            threads=self.threads,
-            report=self.report,
-            gradient_of=gradient_of,
-            left_out=self.say,
-            present=present,
-        )
-        self._say_unknown(out[0])
-        return out
+        how: dict[str, Any] = {
+            "registry": self.registry,
+            "resources": self.resources(nbest, posterior),
+            "seed": self.seed,
+            "threads": self.threads,
+            "report": self.report,
+            "gradient_of": gradient_of,
+            "left_out": self.say,
+        }
+        if to is None:
+            out, learnt = featurize(nbest, plan, present=present, **how)
+        else:
+            out, learnt = featurize_to(to, nbest, plan, keep=keep, **how)
+        for _ in self._with_unknown(runs_of(out)) if self.files.lm else ():
+            pass
+        return out, learnt
 
     def unused(self, plan: FeaturePlan) -> list[str]:
         """Of the files that were given, those that no template of the plan reads: they change nothing."""
@@ -177,23 +184,43 @@ class FeatureMaker:
         plugins = [f"--plugin {path}" for path, own in self._plugins.items() if names.isdisjoint(own)]
         return [f"--{flag.replace('_', '-')}" for flag, what in given.items() if what not in reads] + plugins
 
-    def _say_unknown(self, out: NBest) -> None:
-        """A language model of another language, case or tokenisation gives numbers all the same."""
-        if self.files.lm and "lm.unknown" not in out.unit_names:
+    def runs_for_model(self, nbest: NBest, model: Model, *, where: str = "list", run: int | None = None) -> Iterator[NBest]:
+        """The list as runs of sentences with the features that the model carries, to be scored and forgotten.
+
+        A list that has them all already is one run.
+        """
+        plan = self._lacking(nbest, model, where)
+        if plan is None:
+            return iter([nbest])
+        self.check(plan)
+        how: dict[str, Any] = {"registry": self.registry, "resources": self.resources(nbest), "report": self.report}
+        return self._with_unknown(featurize_runs(nbest, plan, run=run, **how))
+
+    def _with_unknown(self, lists: Iterable[NBest]) -> Iterator[NBest]:
+        """The same. A language model of another language, case or tokenisation gives numbers all the same: that is said."""
+        unknown, words, used = 0.0, 0, False
+        for part in lists:
+            if self.files.lm and "lm.unknown" in part.unit_names:
+                unknown, used = unknown + float(part.global_column("lm.unknown").sum()), True
+                words += sum(len(split_words(text)) for text in part.text.to_pylist())
+            yield part
+        if self.files.lm and not used:
             self.say("--lm is not used: name the template lm, or the set words, with --templates")
-        elif self.files.lm:
-            unknown = float(out.global_column("lm.unknown").sum())
-            words = sum(len(split_words(text)) for text in out.text.to_pylist())
-            if unknown > MOST_UNKNOWN * max(1, words):
-                share = f"{100 * unknown / words:.0f}% of the words"
-                self.say(f"{self.files.lm} does not know {share}: is it of the same language, case and tokenisation?")
+        elif unknown > MOST_UNKNOWN * max(1, words):
+            share = f"{100 * unknown / words:.0f}% of the words"
+            self.say(f"{self.files.lm} does not know {share}: is it of the same language, case and tokenisation?")
 
     def for_model(self, nbest: NBest, model: Model, *, where: str = "list") -> NBest:
         """The list with the features that the model carries; a list that has them all already is as it was."""
+        plan = self._lacking(nbest, model, where)
+        return nbest if plan is None else self.apply(nbest, plan)
+
+    def _lacking(self, nbest: NBest, model: Model, where: str) -> FeaturePlan | None:
+        """The plan of the features that the model carries, unless the list has them all."""
         plan = carried(model)
         if plan is None or nbest.meta.get("vocab") == plan.signature or has_features(nbest, plan.features, where):
-            return nbest
-        return self.apply(nbest, plan)
+            return None
+        return plan
 
 
 def has_features(nbest: NBest, made: Set[str], where: str) -> bool:

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from ..core.arrays import F64, I64
 from ..core.errors import InputError, unknown_name
-from ..core.memory import give_back, let_go
+from ..core.memory import Pages, give_back
 from ..core.scratch import Scratch
 from ..lists.build import ordered_union
 from ..lists.nbest import NBest, SparseRows, take_strings
@@ -105,7 +105,7 @@ def featurize_to(
     ``keep`` gets the vocab before the store is there. A list of one run, an output that cannot be mapped, and products that are
     to be chosen, by all features at once, are done in memory.
     """
-    every = _sentences_of(nbest, RUN) if run is None else run
+    every = run or _well_used(nbest)
     if every >= len(nbest) or not is_mappable(path) or (vocab.n_products and not vocab.is_frozen):
         how = {"seed": seed, "threads": threads, "report": report, "gradient_of": gradient_of, "left_out": left_out}
         out, plan = featurize(nbest, vocab, registry=registry, resources=resources, **how)  # type: ignore[arg-type]
@@ -113,11 +113,21 @@ def featurize_to(
         write_store(out, path)
         return out, plan
     plan, resources = _prepared(nbest, vocab, registry, resources, left_out, seed=seed, threads=threads)
-    runs = Runs(nbest, resources, every, report=report)
+    plan = _write(path, Runs(nbest, resources, every, report=report), plan, registry, keep)
+    give_back()
+    return read_store(path), plan
+
+
+def _write(
+    path: str | Path, runs: Runs, plan: FeaturePlan, registry: Mapping[str, Template], keep: Callable[[FeaturePlan], None]
+) -> FeaturePlan:
+    """Write run after run, units numbered as in one list; the plan with what was learnt."""
+    nbest = runs.nbest
+    numbers = UnitNumbers(in_several_runs(nbest, runs.cuts))
     with StoreWriter(path) as writer, Scratch(writer.folder / "met") as scratch:
         plan, lists = _learn_and_compute(runs, plan, registry, scratch)
         plan = _with_products(plan, plan.products or ())
-        numbers, sparse_names, meta = UnitNumbers(in_several_runs(nbest, runs.cuts)), None, {}
+        sparse_names, meta = None, {}
         for engine, parts in lists:
             if sparse_names is None:  # they are those of all runs
                 sparse_names, meta = all_sparse_names(nbest, parts), _meta(nbest, plan, parts, registry)
@@ -126,12 +136,37 @@ def featurize_to(
             fresh, number = numbers.number(out.units, engine.of_list(old))
             writer.append(out, number[out.unit_idx], fresh)
         keep(plan)
-    return read_store(path), plan
+    return plan
 
 
-def _sentences_of(nbest: NBest, occurrences: int) -> int:
-    """Sentences that have about so many occurrences of units (or hypotheses without any)."""
-    return max(1, occurrences * len(nbest) // max(1, nbest.n_occurrences + nbest.n_hyps))
+def featurize_runs(
+    nbest: NBest,
+    vocab: FeaturePlan,
+    *,
+    run: int | None = None,
+    registry: Mapping[str, Template] = TEMPLATES,
+    resources: Resources | None = None,
+    report: Report | None = None,
+) -> Iterator[NBest]:
+    """Run after run of a list with the features of a frozen vocab, to be scored and forgotten (see ``present`` of featurize)."""
+    plan, resources = _prepared(nbest, vocab, registry, resources, lambda line: None, seed=0, threads=1)
+    runs = Runs(nbest, resources, run or _well_used(nbest), report=report, present=True)
+    _, lists = _learn_and_compute(runs, plan, registry, Scratch())
+
+    def featurized(part: NBest, parts: list[Part]) -> NBest:
+        return add_products(with_parts(part, parts, all_sparse_names(part, parts))[0], plan.products or ())
+
+    return (featurized(engine.corpus.nbest, parts) for engine, parts in lists)
+
+
+def runs_of(nbest: NBest) -> Iterator[NBest]:
+    """A list in runs of sentences that memory is well used by."""
+    return (engine.corpus.nbest for engine in Runs(nbest, Resources(), _well_used(nbest)).engines(""))
+
+
+def _well_used(nbest: NBest) -> int:
+    """Sentences that have about RUN occurrences of units, or hypotheses."""
+    return max(1, RUN * len(nbest) // max(1, nbest.n_occurrences + nbest.n_hyps))
 
 
 def _with_products(plan: FeaturePlan, products: tuple[tuple[str, str], ...]) -> FeaturePlan:
@@ -160,10 +195,10 @@ class Runs:
     def __init__(
         self, nbest: NBest, resources: Resources, n: int, *, report: Report | None = None, present: bool = False
     ) -> None:
-        self.nbest, self.resources, self.report = nbest, resources, report
+        self.nbest, self.resources, self.report, self.present = nbest, resources, report, present
         self.cuts = [(a, min(a + n, len(nbest))) for a in range(0, max(1, len(nbest)), n)]
         self.whole = Engine(Corpus(nbest, resources), None, present)
-        self.is_one = len(self.cuts) == 1
+        self.is_one, self._pages = len(self.cuts) == 1, Pages(nbest.unit_idx)
 
     def engines(self, doing: str) -> Iterator[Engine]:
         if self.is_one:
@@ -173,8 +208,8 @@ class Runs:
             if self.report:
                 self.report(doing, r, len(self.cuts))
             part, units = self.nbest.run(first, last)
-            yield Engine(Corpus(part, self.resources), units)
-            let_go(self.nbest.unit_idx)
+            yield Engine(Corpus(part, self.resources), units, self.present)
+            self._pages.let_go()
         give_back()
 
 
@@ -220,20 +255,20 @@ def _learn_options(runs: Runs, plan: FeaturePlan, registry: Mapping[str, Templat
 
 def _learn_names(runs: Runs, plan: FeaturePlan, columns: _Columns) -> FeaturePlan:
     """The plan with the names of all features."""
-    entries, last = plan.entries, len(runs.cuts) - 1
-    for r, engine in enumerate(runs.engines("naming") if any(map(columns.asks, entries)) else ()):
+    entries = plan.entries
+    for r, engine in enumerate(runs.engines("naming")):
+        if not any(map(columns.asks, entries)):
+            break
         for k, entry in enumerate(entries):
             if columns.asks(entry):
                 if runs.report and runs.is_one:
                     runs.report(entry.name, k, len(entries))
                 columns.look(r, engine, entry)
-            if r == last and entry.features is None:
-                plan = plan.with_entry(replace(entry, features=columns.names_of(entry)))
             if runs.is_one:
-                columns.settle(engine, plan.entries[k])
+                plan = columns.settle(engine, plan, entry)
                 engine.forget(columns.registry[entry.name], (columns.registry[e.name] for e in entries[k + 1 :]))
                 give_back()
-    return plan
+    return replace(plan, entries=tuple(map(columns.named, plan.entries)))
 
 
 class _Columns:
@@ -285,11 +320,17 @@ class _Columns:
         self.places |= {(r, entry.name): own for r, own in enumerate(of_run)}
         return tuple(take_strings(known, kept).to_pylist())
 
-    def settle(self, engine: Engine, entry: Entry) -> None:
+    def named(self, entry: Entry) -> Entry:
+        """With the names of its features."""
+        return entry if entry.features is not None else replace(entry, features=self.names_of(entry))
+
+    def settle(self, engine: Engine, plan: FeaturePlan, entry: Entry) -> FeaturePlan:
         """Of a single run, what was put aside becomes the features that are kept: the others take memory."""
+        entry = self.named(entry)
         if (0, entry.name) in self.aside:
             part = self.part(0, engine, entry)
             self.aside[0, entry.name] = lambda: part
+        return plan.with_entry(entry)
 
     def part(self, r: int, engine: Engine, entry: Entry) -> Part:
         """The features of a template whose names are known."""
@@ -332,6 +373,7 @@ def _prepared(
     for name, (value, kind, fix) in needed.items():
         if not isinstance(value, kind):
             raise TypeError(f"{name}: expected a {kind.__name__}, found {type(value).__name__}; {fix} gives one")
+    Pages(nbest.unit_idx).let_go()  # those of checks that the store was opened with
     resources = resources or Resources()
     if vocab.posterior is not None:
         resources = replace(resources, posterior=vocab.posterior)
@@ -343,8 +385,10 @@ def _prepared(
     if any("clusters" in registry[e.name].reads for e in vocab.entries):
         vocab = replace(vocab, clusters=_clusters(nbest, vocab, resources, seed))
         resources = replace(resources, clusters=vocab.clusters or Clusters())
+    if not vocab.is_frozen:
+        read = {what for e in vocab.entries for what in registry[e.name].reads}
+        vocab = replace(vocab, resources={what: sha for what, sha in vocab.resources.items() if what in read})
     give_back()
-    let_go(nbest.unit_idx)
     return replace(vocab, clusters=vocab.clusters or Clusters()), resources
 
 

@@ -43,9 +43,9 @@ class Part:
 
     def without(self, names: set[str]) -> Part:
         """The part without some dense columns."""
-        kept = [j for j, name in enumerate(self.names) if name not in names]
-        if len(kept) == len(self.names):
+        if not names:
             return self
+        kept = [j for j, name in enumerate(self.names) if name not in names]
         return replace(self, names=tuple(self.names[j] for j in kept), values=np.asarray(self.values)[:, kept])
 
 

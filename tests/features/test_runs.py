@@ -1,0 +1,240 @@
+"""Features run by run: the bytes of a list that is featurized at once, whatever the length of the runs, and nothing half-done."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from toy_trees import stump
+
+from boostfeat.boosting.first_gradient import first_gradient
+from boostfeat.core.errors import InputError
+from boostfeat.core.kernels import interpreted
+from boostfeat.core.memory import Pages
+from boostfeat.core.scratch import Scratch
+from boostfeat.features import SETS, TEMPLATES, FeaturePlan, Resources, Template, featurize
+from boostfeat.features.carried import FeatureMaker, carrying
+from boostfeat.features.context import Rows
+from boostfeat.features.engine import featurize_to
+from boostfeat.features.registry import GIVEN, Dense, load_plugin
+from boostfeat.features.resources import Posterior
+from boostfeat.lists.merging import concat
+from boostfeat.lists.nbest import NBest, SparseRows, Units, strings
+from boostfeat.lists.numbering import UnitNumbers, in_several_runs, row_hashes
+from boostfeat.lists.store import read_store, write_store
+from boostfeat.model.model import Model
+
+IN_SETS = {name for members in SETS.values() for name in members}
+ALONE = [name for name, t in TEMPLATES.items() if name not in IN_SETS and not set(t.reads) & set(GIVEN)]
+FIXED = Resources(posterior=Posterior(scale=1.0))
+
+
+@pytest.fixture(scope="module")
+def nbest(data_stores: Path, tmp_path_factory: pytest.TempPathFactory) -> NBest:
+    """Ten lists of data/, mapped; the last five are the first five with other sentences before and after, so that units recur."""
+    path, some = tmp_path_factory.mktemp("short") / "dev.nbest", read_store(data_stores / "dev.nbest")[:5].truncate(6)
+    again = some.take_hyps(*reversed_lists(some))
+    write_store(concat([some, again]), path)
+    return read_store(path)
+
+
+def reversed_lists(nbest: NBest) -> tuple[np.ndarray, np.ndarray]:
+    """Hypotheses of each list from the last to the first: units are first used in another order."""
+    order = np.lexsort((-np.arange(nbest.n_hyps), nbest.sent_of_hyp))
+    return order, nbest.hyp_ptr
+
+
+@pytest.mark.parametrize("run", [1, 4])
+@pytest.mark.parametrize("what", ["large+sparse+neighbours", *(s for s in SETS if s not in ("base", "neighbours")), *ALONE])
+def test_runs_give_the_bytes_of_one(nbest: NBest, tmp_path: Path, what: str, run: int) -> None:
+    plan = FeaturePlan.of(what, TEMPLATES)
+    out, learnt = featurize(nbest, plan, resources=FIXED)
+    write_store(out, tmp_path / "whole.nbest")
+    kept: list[FeaturePlan] = []
+    for start, path in ((plan, tmp_path / "runs.nbest"), (learnt, tmp_path / "frozen.nbest")):
+        found, again = featurize_to(path, nbest, start, run=run, keep=kept.append, resources=FIXED)
+        assert out.differences(found) == []
+        assert again == kept.pop() == learnt
+        assert path.read_bytes() == (tmp_path / "whole.nbest").read_bytes()
+    assert {p.name for p in tmp_path.iterdir()} == {"whole.nbest", "runs.nbest", "frozen.nbest"}
+
+
+def test_what_runs_cannot_choose_is_chosen_in_memory(nbest: NBest, tmp_path: Path) -> None:
+    """Products need all features at once; those of a frozen plan do not."""
+    plan = FeaturePlan.of("length", TEMPLATES, products=2)
+    gradient = partial(first_gradient, seed=0)
+    out, learnt = featurize(nbest, replace(plan, n_products=0))
+    learnt = replace(learnt, products=(("len.src", "len.tgt"),), n_products=1)
+    out, _ = featurize(nbest, learnt)
+    assert featurize_to(tmp_path / "runs.nbest", nbest, learnt, run=2)[0] == out
+    assert out.unit_names[-1] == "len.src*len.tgt"
+    whole, chosen = featurize(nbest, plan, gradient_of=gradient)
+    assert featurize_to(tmp_path / "all.nbest", nbest, plan, run=2, gradient_of=gradient) == (whole, chosen)
+    packed, _ = featurize_to(tmp_path / "small.nbest.gz", nbest, learnt, run=2)
+    assert read_store(tmp_path / "small.nbest.gz") == packed == out
+
+
+# -- what may differ from run to run ----------------------------------------------------------------------------------
+
+PLUGIN = """
+from boostfeat.features import template
+import numpy as np
+
+@template("first", kind="static", reads=("target phrase",))
+def first(rows):
+    '''A column for each word that begins a phrase: names depend on what there is.'''
+    names = rows.tgt.names.to_pylist()
+    return {f"first.{names[w]}": (rows.tgt.first == w) * 1.0 for w in np.unique(rows.tgt.first[rows.tgt.first >= 0])}
+
+def longest(rows, counts):
+    '''Learnt from the whole list, as before there were runs.'''
+    return {"most": int(rows.tgt.counts.max())}
+
+@template("longest", kind="static", reads=("target phrase",), learn=longest)
+def is_longest(rows, *, most):
+    return {"longest": (rows.tgt.counts == most) * 1.0}
+"""
+
+
+def test_templates_of_the_user(nbest: NBest, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(PLUGIN)
+    registry = {**TEMPLATES, **load_plugin(tmp_path / "mine.py")}
+    plan = FeaturePlan.of("first,longest", registry)
+    out, learnt = featurize(nbest, plan, registry=registry)
+    found, again = featurize_to(tmp_path / "runs.nbest", nbest, plan, run=1, registry=registry)
+    # names come as the runs have them; one run sorts them by when a word was met
+    assert again.entries[1] == learnt.entries[1]
+    assert sorted(found.unit_names) == sorted(out.unit_names)
+    order = [found.unit_names.index(name) for name in out.unit_names]
+    np.testing.assert_array_equal(found.X[:, order], out.X)
+
+
+def with_feature(nbest: NBest, name: str, x: np.ndarray) -> NBest:
+    units = replace(nbest.units, x=np.column_stack([nbest.X, x]))
+    return replace(nbest, units=units, unit_names=(*nbest.unit_names, name))
+
+
+def test_a_feature_that_the_list_has_is_compared_on_all_runs(nbest: NBest, tmp_path: Path) -> None:
+    plan, column = FeaturePlan.of("length", TEMPLATES), featurize(nbest, FeaturePlan.of("length"))[0]
+    lengths = column.X[:, column.unit_names.index("len.tgt")]
+    same = with_feature(nbest, "len.tgt", lengths)
+    found, learnt = featurize_to(tmp_path / "same.nbest", same, plan, run=2)
+    assert found == featurize(same, plan)[0]
+    assert found.unit_names.count("len.tgt") == 1
+    assert featurize_to(tmp_path / "frozen.nbest", same, learnt, run=2)[0] == found
+    other = with_feature(nbest, "len.tgt", np.where(np.arange(nbest.n_units) == nbest.n_units - 1, 9.0, lengths))
+    with pytest.raises(InputError, match=r"feature 'len.tgt': expected a list without it"):
+        featurize_to(tmp_path / "other.nbest", other, plan, run=2)
+    assert not (tmp_path / "other.nbest").exists()
+
+
+def failing(after: int) -> Template:
+    """A template that gives up after so many runs."""
+    seen = []
+
+    def compute(rows: Rows) -> Dense:
+        """Fails."""
+        seen.append(1)
+        if len(seen) > after:
+            raise ValueError("no more")
+        return {"mine": np.ones(len(rows))}
+
+    return Template("mine", "static", ("target phrase",), compute)
+
+
+def test_an_error_on_a_later_run_leaves_nothing(nbest: NBest, tmp_path: Path) -> None:
+    registry, kept = {**TEMPLATES, "mine": failing(5)}, []
+    plan = FeaturePlan.of("length,pt,mine", registry)
+    with pytest.raises(InputError, match="template 'mine': expected to run, found ValueError: no more"):
+        featurize_to(tmp_path / "out.nbest", nbest, plan, run=2, registry=registry, keep=kept.append)
+    assert not kept
+    assert not list(tmp_path.iterdir())
+
+
+# -- scores -----------------------------------------------------------------------------------------------------------
+
+
+def test_scores_by_runs_are_those_of_the_whole_list(nbest: NBest) -> None:
+    maker = FeatureMaker()
+    made, plan = maker.learn(nbest, maker.plan("length,orientation,pt,bi"))
+    rng = np.random.default_rng(0)
+    names = made.feature_names
+    weights = dict(zip(names, rng.standard_normal(len(names)).tolist(), strict=True))
+    model = carrying(Model(weights, trees=(stump(on="len.tgt", feature="len.src", threshold=1.5, weight=0.7),)), plan)
+    expected = model.decision_function(maker.for_model(nbest, model))
+    for run, n in ((1, 10), (3, 4), (None, 1)):
+        found = [model.decision_function(part) for part in maker.runs_for_model(nbest, model, run=run)]
+        assert len(found) == n
+        np.testing.assert_array_equal(np.concatenate(found), expected)
+    assert list(maker.runs_for_model(made, model)) == [made]  # a list that has them
+
+
+# -- units over runs --------------------------------------------------------------------------------------------------
+
+
+def test_units_of_several_runs(nbest: NBest) -> None:
+    cuts = [(0, 3), (3, 4), (4, 10)]
+    runs = [set(nbest.run(*cut)[1].tolist()) for cut in cuts]
+    several = {v for v in range(nbest.n_units) if sum(v in run for run in runs) > 1}
+    assert several
+    assert set(np.flatnonzero(in_several_runs(nbest, cuts)).tolist()) == several
+
+
+def test_numbers_are_those_of_a_dictionary() -> None:
+    """Few distinct rows over many runs, so that the table grows; numbers by first use, in plain Python."""
+    rng = np.random.default_rng(3)
+    numbers, known = UnitNumbers(np.ones(4000, bool)), {}
+    for _ in range(6):
+        before, x = rng.permutation(4000)[:1500], rng.integers(0, 2, (1500, 3)).astype(np.float64)
+        fresh, number = numbers.number(units_of(x), before)
+        rows = [(b, k % 2, *row) for k, (b, row) in enumerate(zip(before.tolist(), x.tolist(), strict=True))]
+        assert fresh.tolist() == [k for k, row in enumerate(rows) if row not in known]
+        for row in rows:
+            known.setdefault(row, len(known))
+        assert number.tolist() == [known[row] for row in rows]
+    assert numbers.n == len(known) > 4000
+
+
+def units_of(x: np.ndarray) -> Units:
+    n = len(x)
+    text, lengths = strings([""] * n), np.ones(n, np.int32)
+    sparse = SparseRows(np.arange(n + 1), np.arange(n, dtype=np.int32) % 2, np.ones(n))  # rows have one or the other feature
+    return Units(x, sparse, text, text, text, lengths, lengths, np.zeros(n))
+
+
+def test_hashes_tell_rows_apart_and_do_not_depend_on_the_compiler() -> None:
+    """Rows that differ in one bit of a number, in a sparse feature, or in what they were."""
+    x = np.array([[1.0, 2.0], [1.0, np.nextafter(2.0, 3.0)], [1.0, 2.0], [2.0, 1.0], [1.0, 2.0]])
+    units, before = units_of(x), np.array([0, 0, 1, 0, 0])
+    found = row_hashes(units, before, np.arange(5))
+    assert len({tuple(row) for row in found.tolist()}) == 4
+    assert found[0].tolist() == found[4].tolist()
+    assert row_hashes(units_of(x[[0, 0]]), before[:2], np.arange(2))[0].tolist() == found[0].tolist()
+    assert row_hashes(units_of(x[[0, 0]]), before[:2], np.arange(2))[1].tolist() != found[0].tolist()  # its sparse feature
+    with interpreted():
+        np.testing.assert_array_equal(row_hashes(units, before, np.arange(5)), found)
+
+
+# -- memory -----------------------------------------------------------------------------------------------------------
+
+
+def test_pages_that_were_let_go_come_back(nbest: NBest) -> None:
+    sums = nbest.X.sum(), int(nbest.unit_idx.sum())
+    own = np.ones(1 << 20)
+    for column in (nbest.unit_idx, own, own[:0]):
+        Pages(column).let_go()
+    assert (nbest.X.sum(), int(nbest.unit_idx.sum())) == sums
+    assert own.sum() == len(own)  # an array of the process itself is left alone
+
+
+def test_what_is_put_aside_comes_back(tmp_path: Path) -> None:
+    columns = [np.arange(5), np.zeros((0, 3)), np.array([[1.5, 2.5]]), np.zeros(0, np.int32)]
+    for path in (None, tmp_path / "scratch"):
+        with Scratch(path) as scratch:
+            later = [scratch.put(column) for column in columns]
+            for column, again in zip(columns, later, strict=True):
+                np.testing.assert_array_equal(again(), column)
+                assert again().dtype == column.dtype
