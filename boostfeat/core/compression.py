@@ -24,6 +24,11 @@ class _ZstdReader:
         data: bytes = self.stream.read_buffer(size).to_pybytes()  # its read() loses what it allocated when the data is damaged
         return data
 
+    def readinto(self, room: memoryview) -> int:
+        data = self.stream.read_buffer(len(room))
+        room[: data.size] = memoryview(data).cast("B")
+        return int(data.size)
+
     def close(self) -> None:
         self.stream.close()
 
@@ -66,7 +71,17 @@ class Bounded:
 
     def read(self, size: int) -> bytes:
         data: bytes = self.stream.read(size)
-        self.at += len(data)
+        self._count(len(data))
+        return data
+
+    def readinto(self, room: memoryview) -> int:
+        n = int(self.stream.readinto(room) or 0)
+        self._count(n)
+        return n
+
+    def _count(self, n: int) -> None:
+        """Raise where n more bytes are too many."""
+        self.at += n
         if self.at > FREE_BYTES and self.at > (factor := _max_expansion()) * (size := self._compressed_size()):
             raise FormatError(
                 f"{self.name}: after {self.at} bytes of decompressed data",
@@ -74,7 +89,6 @@ class Bounded:
                 found=f"more than that from {size} bytes",
                 fix=f"if the file is to be trusted, set {EXPANSION_VARIABLE}={factor * 10:g}",
             )
-        return data
 
     def _compressed_size(self) -> int:
         """Of the file; of a pipe, what has come through it."""

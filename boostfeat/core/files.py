@@ -20,7 +20,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from pathlib import Path
-from typing import IO, Any, BinaryIO, cast
+from typing import IO, Any, BinaryIO, NamedTuple, TypeVar, cast
 
 from .compression import COMPRESSORS, DECOMPRESSORS, Bounded
 from .errors import CANNOT_WRITE, FormatError, InputError
@@ -29,6 +29,8 @@ from .guard import on_read, on_write
 CHUNK_BYTES = 1 << 22
 LONGEST_LINE = 1 << 28  # bytes of a first line by which a format is recognised
 SMALL_FILE = 1 << 16  # bytes on disk below which a thread to read ahead costs more than it saves
+
+T = TypeVar("T")
 
 # Called while a file is read: its name, the decompressed bytes so far, and its size on disk (0 for standard input).
 on_progress: ContextVar[Callable[[str, int, int], None] | None] = ContextVar("on_progress", default=None)
@@ -94,8 +96,21 @@ def _decompression_error(name: str, at: int, error: Exception) -> FormatError:
 
 def _read(stream: BinaryIO, size: int, name: str, at: int) -> bytes:
     """Up to ``size`` more bytes, b"" at the end; ``at`` were read before."""
-    try:
+    with _explained(name, at):
         return stream.read(size)
+
+
+def _read_into(stream: BinaryIO, room: memoryview, name: str, at: int) -> int:
+    """The same into memory; returns how many."""
+    with _explained(name, at):
+        return cast(Any, stream).readinto(room) or 0
+
+
+@contextlib.contextmanager
+def _explained(name: str, at: int) -> Iterator[None]:
+    """Errors of reading after ``at`` bytes as errors of the input."""
+    try:
+        yield
     except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile) as error:
         raise _decompression_error(name, at, error) from None
     except OSError as error:
@@ -109,47 +124,81 @@ def _close(path: str | Path, *streams: BinaryIO) -> None:
         stream.close()
 
 
-def _raw_chunks(path: str | Path, size: int) -> Iterator[bytes]:
-    """Chunks that end at a line end; the last one gets its missing newline."""
-    at = 0
-    parts: list[bytes] = []  # of a line that has not ended: joined once, since it may be longer than many chunks
+class Block(NamedTuple):
+    """Whole lines: data[:end]. Who is done with them gives the memory back to the reader, as new memory costs page faults."""
+
+    data: bytearray
+    end: int
+
+    def text(self, start: int = 0) -> bytes:
+        return bytes(memoryview(self.data)[start : self.end])
+
+
+def last_line(data: bytearray, end: int) -> int:
+    """Where the last line that is whole ends in data[:end], 0 where none is."""
+    return data.rfind(b"\n", 0, end) + 1
+
+
+def _raw_blocks(path: str | Path, size: int, cut: Callable[[bytearray, int], int], spare: list[bytearray]) -> Iterator[Block]:
+    """Blocks that end where ``cut`` says (the last one where the file does; it gets its missing newline)."""
+    at, rest = 0, memoryview(b"")  # what follows the end of the block before
     stream, file = _open(path)
     try:
-        while block := _read(stream, size, str(path), at):
-            at += len(block)
-            cut = block.rfind(b"\n") + 1
-            if cut:
-                yield b"".join([*parts, block[:cut]])
-                parts = []
-            if cut < len(block):
-                parts.append(block[cut:])
-        if parts:
-            yield b"".join([*parts, b"\n"])
+        while True:
+            data = spare.pop() if spare else bytearray(size + 1)
+            if len(data) < 2 * len(rest) + 2:  # more than a block is one line, or one sentence
+                data = bytearray(2 * len(rest) + size + 2)
+            n = len(rest)
+            data[:n] = rest
+            while n < len(data) - 1 and (more := _read_into(stream, memoryview(data)[n:-1], str(path), at)):
+                at, n = at + more, n + more
+            if n < len(data) - 1:
+                break
+            end = cut(data, n)
+            rest = memoryview(bytes(memoryview(data)[end:n]))
+            if end:
+                yield Block(data, end)
+            else:
+                spare.append(data)
+        if n:
+            data[n] = 10
+            yield Block(data, n + (data[n - 1] != 10))
     finally:
         _close(path, stream, file)
 
 
-def read_chunks(path: str | Path, size: int = CHUNK_BYTES) -> Iterator[bytes]:
-    """Whole lines in chunks of about ``size`` bytes; those of all but small files are decompressed ahead in a thread.
+def read_blocks(
+    path: str | Path, size: int, cut: Callable[[bytearray, int], int] = last_line, spare: list[bytearray] | None = None
+) -> Iterator[Block]:
+    """Whole lines in blocks of about ``size`` bytes; those of all but small files are decompressed ahead in a thread.
 
-    Decompressors release the GIL, so parsing and decompression overlap.
+    Decompressors release the GIL, so parsing and decompression overlap. Memory that is put into ``spare`` is used again.
     """
     report, at, known = on_progress.get(), 0, os.path.isfile(path)
     total = os.path.getsize(path) if known else 0
-    chunks = _raw_chunks(path, size)
-    for chunk in chunks if known and total < SMALL_FILE else _ahead(chunks):
-        yield chunk
-        at += len(chunk)
+    blocks = _raw_blocks(path, size, cut, [] if spare is None else spare)
+    for block in blocks if known and total < SMALL_FILE else _ahead(blocks):
+        at += block.end
+        yield block
         if report:
             report(str(path), at, total)
 
 
-def _ahead(chunks: Iterator[bytes]) -> Iterator[bytes]:
+def read_chunks(path: str | Path, size: int = CHUNK_BYTES) -> Iterator[bytes]:
+    """The same as bytes."""
+    spare: list[bytearray] = []
+    for block in read_blocks(path, size, spare=spare):
+        chunk = block.text()
+        spare.append(block.data)
+        yield chunk
+
+
+def _ahead(chunks: Iterator[T]) -> Iterator[T]:
     """The same, a few chunks made before they are asked for."""
-    ahead: queue.Queue[bytes | BaseException | None] = queue.Queue(maxsize=2)
+    ahead: queue.Queue[T | BaseException | None] = queue.Queue(maxsize=2)
     stop = threading.Event()
 
-    def put(item: bytes | BaseException | None) -> None:
+    def put(item: T | BaseException | None) -> None:
         while not stop.is_set():
             with contextlib.suppress(queue.Full):
                 ahead.put(item, timeout=0.1)

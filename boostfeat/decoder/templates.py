@@ -496,7 +496,7 @@ class Ngrams:
         return out
 
     def edges(self, ptr: I64, symbols: I64) -> tuple[I64, I64]:
-        """([n, 2] the last but one symbol and the last of phrases, [n, 2] the first and the second); NONE where it cannot matter."""
+        """[n, 2] the last but one symbol and the last of phrases, and the first and the second; NONE where it cannot matter."""
         n = np.diff(ptr)
         last, first = np.full((2, len(n), 2), NONE)
         some, more = n > 0, (n > 1) & self.has_triples

@@ -53,6 +53,10 @@ class FeaturePlan:
     posterior: Posterior | None = None  # of templates that read the list
     resources: Mapping[str, str] = field(default_factory=dict)  # digests of the files that it was learnt with
 
+    @property
+    def is_frozen(self) -> bool:
+        return self.products is not None
+
     @cached_property
     def features(self) -> set[str]:
         """The names of all features that a frozen plan makes."""

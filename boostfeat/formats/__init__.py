@@ -7,6 +7,7 @@ a writer module has ``write(nbest, stream)``. ``auto`` asks the readers in the o
 from __future__ import annotations
 
 import importlib
+import re
 from codecs import BOM_UTF8
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -105,7 +106,7 @@ def read(path: str | Path, options: ReadOptions, *, format: str = "auto") -> NBe
 
 
 def read_all(paths: Sequence[str | Path], options: ReadOptions, *, format: str = "auto") -> NBest:
-    """Several files of one corpus; a folder stands for its files in the order of their names.
+    """Several files of one corpus; a folder stands for its files in the order of their names (part2 before part10).
 
     Files whose sentences follow each other are parts of one list. Else lists of the same sentence are accumulated, duplicates
     removed.
@@ -116,6 +117,9 @@ def read_all(paths: Sequence[str | Path], options: ReadOptions, *, format: str =
     lists = [read(path, options, format=format) for path in paths]
     if len(lists) == 1:
         return lists[0]
+    if options.first is not None:  # of parts that follow the sentences that are wanted nothing was read
+        kept = [k for k, own in enumerate(lists) if len(own)] or [0]
+        paths, lists = [paths[k] for k in kept], [lists[k] for k in kept]
     for line in check_agreement(dict(zip(map(str, paths), lists, strict=True)), allow_missing=True):
         options.warn(f"warning: {line}")
     follow = all(a.ids[-1] < b.ids[0] for a, b in pairwise(lists) if len(a) and len(b)) and all(map(len, lists))
@@ -126,10 +130,16 @@ def _files(path: str | Path) -> list[str | Path]:
     """The files of a folder, unless it is a list itself; any other path as it is."""
     if not Path(path).is_dir() or reader_module("espnet").is_folder(path):
         return [path]
-    found: list[str | Path] = sorted(p for p in Path(path).iterdir() if p.is_file() and not p.name.startswith("."))
+    files = [p for p in Path(path).iterdir() if p.is_file() and not p.name.startswith(".")]
+    found: list[str | Path] = [*sorted(files, key=lambda file: by_numbers(file.name))]
     if not found:
         raise FormatError(str(path), expected="a folder of n-best lists", found="no files in it", fix="name the lists")
     return found
+
+
+def by_numbers(name: str) -> list[tuple[int, str]]:
+    """What orders names: u2 before u10."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"([0-9]{1,18})", name)]
 
 
 def _read_counted(paths: Sequence[str | Path], options: ReadOptions, *, format: str) -> NBest:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, starmap
 from math import isfinite, nan
 from operator import itemgetter
 from pathlib import Path
@@ -203,15 +203,16 @@ class Layout:
 def read_list(path: str | Path, options: ReadOptions, layout: Layout) -> NBest:
     """A list whose hypotheses have features of their own and no units."""
     builder, features = Builder(options), FeatureParser()
-    for where, line in list_lines(path):
+
+    def record(where: str, line: str) -> HypRecord:
         parts = split_fields(line, where, least=layout.least, most=layout.most, layout=layout.shown)
-        builder.add(
-            HypRecord(
-                sent=sentence_id(parts[0], where),
-                text=parts[1],
-                where=where,
-                score=optional_score(parts[layout.score], where) if layout.score < len(parts) else nan,
-                features=features(parts[layout.features], where),
-            )
+        return HypRecord(
+            sent=sentence_id(parts[0], where),
+            text=parts[1],
+            where=where,
+            score=optional_score(parts[layout.score], where) if layout.score < len(parts) else nan,
+            features=features(parts[layout.features], where),
         )
+
+    builder.take(starmap(record, list_lines(path)))
     return builder.finish()

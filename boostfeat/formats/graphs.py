@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -11,7 +10,7 @@ from typing import NamedTuple
 from ..core.errors import FormatError, InputError, unknown_name
 from ..lists.build import ReadOptions
 from ..lists.graph import Graph
-from . import COUNTED, detect, reader_module
+from . import COUNTED, by_numbers, detect, reader_module
 from .moses.hypergraph import sentence_of
 
 GRAPHS = ("moses-osgx", "moses-hypergraph", "cdec-forest", *COUNTED)
@@ -69,13 +68,8 @@ def read_graphs(
 
 
 def _files_in(folder: str | Path) -> list[str]:
-    names = sorted((name for name in os.listdir(folder) if not name.startswith(".") and name != WEIGHTS), key=_by_numbers)
+    names = sorted((name for name in os.listdir(folder) if not name.startswith(".") and name != WEIGHTS), key=by_numbers)
     return [os.path.join(folder, name) for name in names]
-
-
-def _by_numbers(name: str) -> list[tuple[int, str]]:
-    """What orders names: u2 before u10."""
-    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"([0-9]{1,18})", name)]
 
 
 def _graph_format(path: str) -> str:

@@ -6,6 +6,7 @@ First. Sentences are numbered in the order of the file; ``id`` is not kept. Word
 
 from __future__ import annotations
 
+from itertools import islice
 from math import nan
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ def sniff(head: str) -> bool:
 def read(path: str | Path, options: ReadOptions) -> NBest:
     builder, refs = TokenBuilder(options, ranked=True), []
     keys = Keys(options, ("id", "input", "output"))
-    for sent, (where, row) in enumerate(objects(path)):
+    for sent, (where, row) in enumerate(islice(objects(path), options.first)):
         texts = texts_of(get(row, "input", list, where), where, "'input'")
         columns = {key: numbers_of(value, where, f"{key!r}") for key, value in row.items() if is_column(value, len(texts))}
         keys.see({key: value for key, value in row.items() if key not in columns})

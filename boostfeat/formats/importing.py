@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from glob import glob
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -57,7 +58,7 @@ def import_corpus(corpus: Corpus, options: ReadOptions) -> NBest:
     _check_used(corpus, options)
     source = _lines(corpus.source, corpus.first) if corpus.source else None
     refs = [_lines(path, corpus.first) for path in ref_files]
-    options = replace(options, source=source, subwords=_subwords(refs, options))
+    options = replace(options, source=source, subwords=_subwords(refs, options), first=corpus.first)
     nbest = read_systems(corpus.systems, options) if corpus.systems else read_all(corpus.files, options, format=corpus.format)
     if corpus.first is not None:
         nbest = nbest.take(nbest.ids < corpus.first)
@@ -89,8 +90,7 @@ def expand(patterns: Sequence[str]) -> list[str]:
 
 
 def _lines(path: str, first: int | None) -> list[str]:
-    lines = [line for _, line in read_lines(path)]
-    return lines if first is None else lines[:first]
+    return [line for _, line in islice(read_lines(path), first)]
 
 
 def _subwords(refs: Sequence[Sequence[str]], options: ReadOptions) -> str:

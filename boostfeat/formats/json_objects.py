@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import FormatError, clip_json
-from ..core.files import decode, read_bytes, read_lines
+from ..core.files import decode, read_bytes, read_head, read_lines
 from ..core.strict_json import no_constant, parse_json
 from ..core.text import BLANKS
 from ..lists.build import ReadOptions
@@ -45,12 +45,15 @@ def _keys(head: str) -> list[set[str]]:
 
 def objects(path: str | Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """(place, object) of every object of a file: those of an array, or one a line."""
-    raw = read_bytes(path).removeprefix(b"\xef\xbb\xbf")
-    if raw.lstrip()[:1] == b"[":
-        found = _parsed(decode(raw.strip(), str(path)), str(path))
+    head = read_head(path, whole_line=True).removeprefix(b"\xef\xbb\xbf").lstrip()
+    if head[:1] == b"[":
+        found = _parsed(decode(_all(path).strip(), str(path)), str(path))
         rows: Iterable[tuple[str, Any]] = ((f"{path}: [{i}]", row) for i, row in enumerate(found))
+    elif head.split(b"\n", 1)[0].strip() == b"{":  # objects on many lines, one after the other
+        rows = _one_after_another(decode(_all(path), str(path)), str(path))
     else:
-        rows = _lines(path, raw)
+        lines = ((f"{path}:{number}", line) for number, line in read_lines(path) if line.strip())
+        rows = ((where, _parsed(line, where)) for where, line in lines)
     empty = True
     for where, row in rows:
         empty = False
@@ -61,15 +64,8 @@ def objects(path: str | Path) -> Iterator[tuple[str, dict[str, Any]]]:
         raise FormatError(str(path), expected="an n-best list", found="no objects", fix="check what wrote it")
 
 
-def _lines(path: str | Path, raw: bytes) -> Iterator[tuple[str, Any]]:
-    """One object a line; or objects on many lines, one after the other."""
-    lines = raw.split(b"\n")
-    if next((line.strip() for line in lines if line.strip()), b"") == b"{":
-        yield from _one_after_another(decode(raw, str(path)), str(path))
-        return
-    for number, line in enumerate(lines, 1):
-        if line.strip():
-            yield f"{path}:{number}", _parsed(decode(line.removesuffix(b"\r"), f"{path}:{number}"), f"{path}:{number}")
+def _all(path: str | Path) -> bytes:
+    return read_bytes(path).removeprefix(b"\xef\xbb\xbf")
 
 
 def _one_after_another(text: str, path: str) -> Iterator[tuple[str, Any]]:

@@ -19,9 +19,11 @@ denominator; if any has a column, all have. The header says which are better whe
 from __future__ import annotations
 
 import json
+import os
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain, islice
 from math import isfinite, isnan, nan
 from pathlib import Path
 from sys import float_info
@@ -32,7 +34,8 @@ import numpy as np
 
 from ..core.arrays import F64, offsets
 from ..core.errors import FormatError, InputError, clip_json, counted, refuse_newer
-from ..core.files import decode, read_lines
+from ..core.files import Block, decode, read_blocks, read_lines
+from ..core.kernels import is_compiled
 from ..core.lazy import sparse
 from ..core.strict_json import find_nul
 from ..core.strings import Strings
@@ -40,8 +43,10 @@ from ..core.text import normal, split_words
 from ..lists.build import Builder, HypRecord, ReadOptions, UnitRecord, with_stats
 from ..lists.nbest import NBest, Notes, Qualities, SparseRows, largest_ratio, strings
 from ..lists.quality import check_name
+from .columns import BLOCK_BYTES
 from .fields import check_links
 from .json_objects import most_objects
+from .jsonl_fast import FastReader
 
 VERSION = "nbest/1"
 _NO_FEATURES = msgspec.Raw(b"{}")
@@ -162,6 +167,42 @@ def sniff(head: str) -> bool:
 
 
 def read(path: str | Path, options: ReadOptions) -> NBest:
+    return _read_fast(path, options) or _read_plain(path, options)
+
+
+def _read_fast(path: str | Path, options: ReadOptions) -> NBest | None:
+    """A large file by the kernel; None where it does not understand all of it."""
+    if not os.path.isfile(path) or options.source is not None or (options.size is not None and options.size < 1):
+        return None
+    spare: list[bytearray] = []
+    blocks = read_blocks(path, BLOCK_BYTES, spare=spare)
+    head = list(islice(blocks, 2))
+    if not head or (len(head) < 2 and not is_compiled()):
+        return None
+    lines = head[0].text().split(b"\n", 2)
+    try:
+        header, names = _header.decode(lines[0]), _sentence.decode(lines[1]).hyps[0].features
+        if header.lower_is_better or header.quality_units:
+            return None
+        extra_names = _features.decode(names) if header.hyp_features is None else header.hyp_features
+    except (msgspec.MsgspecError, RecursionError, IndexError, UnicodeDecodeError):
+        return None
+    _read_header(lines[0].decode(), f"{path}:1", _Keys())
+    fast = FastReader(header.unit_features, list(extra_names), options)
+    at = len(lines[0]) + 1
+    first = Block(head[0].data[at:], head[0].end - at)
+    for block, part in fast.parse(chain([first], head[1:], blocks)):
+        if not part or (fast.take(part) < block.end and not part.is_last):
+            fast.has_stopped = True
+            return None
+        if part.is_last:
+            break
+        spare.append(block.data)
+    nbest = replace(_as_declared(fast.finish(), header), meta=header.meta)
+    return with_stats(nbest, threads=options.threads) if len(nbest) and np.diff(nbest.ref_ptr).all() else nbest
+
+
+def _read_plain(path: str | Path, options: ReadOptions) -> NBest:
     lists: _Lists | None = None
     for number, line in read_lines(path):
         where = f"{path}:{number}"
@@ -169,8 +210,8 @@ def read(path: str | Path, options: ReadOptions) -> NBest:
             continue
         if lists is None:
             lists = _Lists(_checked(line, where), where, options)
-        else:
-            lists.add(_checked(line, where), where)
+        elif not lists.add(_checked(line, where), where):
+            break
     if lists is None:
         raise FormatError(str(path), expected="JSON lines", found="an empty file", fix="check what wrote it")
     lists.keys.tell(path, options.warn)
@@ -215,7 +256,8 @@ class _Lists:
         self._counts: list[int] = []
         self._qualities = _Qualities()
 
-    def add(self, line: str, where: str) -> None:
+    def add(self, line: str, where: str) -> bool:
+        """Append a sentence; False for one that is not wanted, like those after it."""
         size = self.options.size
         try:
             sentence = self.keys.sentence(line, size)
@@ -229,6 +271,8 @@ class _Lists:
                 found=str(sentence.id),
                 fix="sort sentences by id",
             )
+        if self.options.first is not None and sentence.id >= self.options.first:
+            return False
         self._ids.append(sentence.id)
         self._sources.append(normal(sentence.source))
         self._refs.append([normal(ref) for ref in sentence.refs])
@@ -236,6 +280,7 @@ class _Lists:
         for record in records:
             self._builder.add(record)
         self._qualities.add(sentence.hyps[:size], where)
+        return True
 
     def finish(self, name: str) -> NBest:
         refs = self._refs

@@ -15,6 +15,7 @@ source spans; see lists.tokens for the features of them.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -70,6 +71,11 @@ class _Fields(NamedTuple):
 
 def read(path: str | Path, options: ReadOptions) -> NBest:
     builder = TokenBuilder(options)
+    builder.take(_hyps(path))
+    return builder.finish()
+
+
+def _hyps(path: str | Path) -> Iterator[TokenHyp]:
     ids = _has_ids(read_head(path).decode("utf-8", "replace"))
     for n, (where, line) in enumerate(list_lines(path)):
         if ids:
@@ -88,8 +94,7 @@ def read(path: str | Path, options: ReadOptions) -> NBest:
             raise FormatError(
                 where, expected="distinct feature names", found=f"{DECODER_SCORE!r} twice", fix="rename one of them"
             )
-        builder.add(TokenHyp(sent, " ".join(text.split(" ")), where, score, features, found.scores, signals, links))
-    return builder.finish()
+        yield TokenHyp(sent, " ".join(text.split(" ")), where, score, features, found.scores, signals, links)
 
 
 def _fields(fields: list[str], where: str) -> _Fields:

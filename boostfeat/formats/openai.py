@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from itertools import islice
 from math import exp, nan
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ def sniff(head: str) -> bool:
 def read(path: str | Path, options: ReadOptions) -> NBest:
     builder = TokenBuilder(replace(options, subwords="spm"))
     floored = 0
-    for sent, (where, row) in enumerate(objects(path)):
+    for sent, (where, row) in enumerate(islice(objects(path), options.first)):
         choices = get(_body(row), "choices", list, where)
         builder.sentence(sent, where)
         for k, choice in enumerate(choices):

@@ -7,6 +7,7 @@ features, ``text`` is the source and ``reference`` the reference. A line is a se
 
 from __future__ import annotations
 
+from itertools import islice
 from math import nan
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ def _is_sockeye(keys: set[str]) -> bool:
 def read(path: str | Path, options: ReadOptions) -> NBest:
     builder, sources, refs = TokenBuilder(options), [], []
     keys = Keys(options, KNOWN)
-    for sent, (where, row) in enumerate(objects(path)):
+    for sent, (where, row) in enumerate(islice(objects(path), options.first)):
         texts = texts_of(row["translations"], where, "'translations'") if "translations" in row else _one(row, where)
         columns = {k: numbers_of(v, where, k) for k, v in row.items() if k not in KNOWN and is_column(v, len(texts))}
         keys.see({key: value for key, value in row.items() if key not in columns})

@@ -7,6 +7,7 @@ without alternatives is a list of one.
 
 from __future__ import annotations
 
+from itertools import islice
 from math import nan
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ def sniff(head: str) -> bool:
 def read(path: str | Path, options: ReadOptions) -> NBest:
     builder = TokenBuilder(options, ranked=True)
     keys = Keys(options, ("alternatives", "text", "result", "confidence", "word", "start", "end", "conf"))
-    for sent, (where, row) in enumerate(objects(path)):
+    for sent, (where, row) in enumerate(islice(objects(path), options.first)):
         keys.see(row)
         builder.sentence(sent, where)
         for hyp in get(row, "alternatives", list, where) if "alternatives" in row else [row]:

@@ -76,6 +76,7 @@ class ReadOptions:
     """What every reader is told besides the path."""
 
     source: Sequence[str] | None = None  # source sentences by id, for the words of source phrases
+    first: int | None = None  # sentences before this one only: what follows need not be read
     size: int | None = None  # at most so many hypotheses a sentence; for graphs, the k of k-best
     distinct: bool = True  # graphs: k-best distinct strings, not derivations
     allow_mismatch: bool = False  # keep what units and totals disagree on as a feature of the hypothesis
@@ -136,6 +137,15 @@ class Builder:
         self._unit_counts.append(len(hyp.units))
         own = own_features(hyp, allow_mismatch=self.options.allow_mismatch)
         self._extra_rows.add(self._indices(own), own.values())
+
+    def take(self, hyps: Iterable[HypRecord]) -> bool:
+        """Append hypotheses up to the first sentence that is not wanted: nothing after that is read. False where it was met."""
+        first = self.options.first
+        for hyp in hyps:
+            if first is not None and hyp.sent >= first:
+                return False
+            self.add(hyp)
+        return True
 
     def add_list(self, hyps: ListRecord) -> None:
         """Append hypotheses of one sentence in columns: as ``add`` for each, but a unit they share is looked at once."""

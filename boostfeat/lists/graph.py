@@ -381,6 +381,8 @@ def kbest_lists(graphs: Iterable[tuple[int, int, Graph]], options: ReadOptions, 
     builder = Builder(options)
     size = DEFAULT_SIZE if options.size is None else options.size
     for line, sent, graph in graphs:
+        if options.first is not None and sent >= options.first:
+            break
         where = f"{path}:{line}"
         scores = search_scores(graph, options.weights, where)
         if size >= 1:

@@ -155,6 +155,8 @@ def _positions(names: Strings, among: Strings) -> I64:
 
 def _spread(nb: NBest, unit_names: tuple[str, ...], extra_names: tuple[str, ...], sparse_names: Strings) -> NBest:
     """The same list with its features at the given columns."""
+    if (nb.unit_names, nb.extra_names) == (unit_names, extra_names) and nb.sparse_names.equals(sparse_names):
+        return nb
     to_sparse = _positions(nb.sparse_names, sparse_names)
 
     def part(rows: SparseRows, dense: Array, names: tuple[str, ...], wanted: tuple[str, ...]) -> tuple[Array, SparseRows]:

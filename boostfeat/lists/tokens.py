@@ -129,6 +129,14 @@ class TokenBuilder:
         known = self._names
         self._extra.add(array("i", [known.setdefault(name, len(known)) for name in features]), features.values())
 
+    def take(self, hyps: Iterable[TokenHyp]) -> None:
+        """Append hypotheses up to the first sentence that is not wanted: nothing after that is read."""
+        first = self.options.first
+        for hyp in hyps:
+            if first is not None and hyp.sent >= first:
+                return
+            self.add(hyp)
+
     def sentence(self, sent: int, where: str) -> None:
         """Open a list, which may stay empty."""
         if not self._ids or sent != self._ids[-1]:

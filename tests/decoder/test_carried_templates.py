@@ -51,7 +51,8 @@ def featurized(raw: NBest, what: str) -> tuple[NBest, FeaturePlan]:
     """With classes of words by their lengths: a few sentences teach none, and words that they lack have one, too."""
     maker = FeatureMaker()
     sides = [
-        {word: str(len(word) % 3) for text in texts.to_pylist() for word in text.split()} for texts in (raw.units.src, raw.units.tgt)
+        {word: str(len(word) % 3) for text in texts.to_pylist() for word in text.split()}
+        for texts in (raw.units.src, raw.units.tgt)
     ]
     plan = replace(maker.plan(what, min_count=1), clusters=Clusters(*sides))
     return maker.learn(raw, plan, posterior=Posterior(scale=1.0))

@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat.core.errors import FormatError
-from boostfeat.core.files import read_chunks
-from boostfeat.formats import detect, read
+from boostfeat.core.files import read_blocks
+from boostfeat.formats import columns, detect, read
 from boostfeat.formats.byte_kernels import read_number
+from boostfeat.formats.columns import last_sentence
 from boostfeat.formats.moses import enriched as moses_enriched
 from boostfeat.formats.moses.enriched import parse_line
-from boostfeat.formats.moses.enriched_fast import by_sentence
 from boostfeat.lists.build import Builder, ReadOptions, attach
 from boostfeat.lists.choices import Scorer, first_choice
 
@@ -238,9 +238,8 @@ def test_real_list(real, name):
 
 @pytest.fixture
 def small_chunks(monkeypatch):
-    """Chunks of a few lines."""
-    monkeypatch.setattr(moses_enriched, "by_sentence", lambda chunks: by_sentence(chunks, 700))
-    monkeypatch.setattr(moses_enriched, "read_chunks", lambda path: read_chunks(path, 600))
+    """Blocks of a few lines."""
+    monkeypatch.setattr(columns, "BLOCK_BYTES", 700)
 
 
 def lines_of(n_sentences: int) -> str:
@@ -279,11 +278,14 @@ def test_sentences_that_go_back_in_a_later_chunk_are_found(tmp_path, threads):
         read_text(tmp_path, text + lines_of(3), threads=threads)
 
 
-def test_chunks_hold_whole_sentences():
+def test_blocks_hold_whole_sentences(tmp_path):
     lines = [f"{sent} ||| {k}\n".encode() for sent in (0, 0, 1, 11, 11, 11, 2) for k in range(2)]
+    (tmp_path / "list").write_bytes(b"".join(lines))
     for size in range(1, 80, 7):
-        chunks = list(by_sentence((b"".join(lines[k : k + 3]) for k in range(0, len(lines), 3)), size))
-        assert b"".join(chunks) == b"".join(lines)
-        ends = [(a.splitlines()[-1].split()[0], b.split()[0]) for a, b in pairwise(chunks)]
+        blocks = [block.text() for block in read_blocks(tmp_path / "list", size, last_sentence)]
+        assert b"".join(blocks) == b"".join(lines)
+        ends = [(a.splitlines()[-1].split()[0], b.split()[0]) for a, b in pairwise(blocks)]
         assert all(last != first for last, first in ends)
-    assert list(by_sentence([])) == []
+        assert size > 40 or len(blocks) > 1
+    (tmp_path / "list").write_bytes(b"")
+    assert list(read_blocks(tmp_path / "list", 10, last_sentence)) == []

@@ -32,6 +32,7 @@ from boostfeat import formats
 from boostfeat.compare.fits import Fitted, KeptFits, key_of
 from boostfeat.compare.runner import Folder
 from boostfeat.compare.systems import SYSTEMS
+from boostfeat.core import kernels
 from boostfeat.core.arrays import F64
 from boostfeat.core.errors import InputError
 from boostfeat.core.feature_table import FeatureTable
@@ -52,6 +53,7 @@ from boostfeat.formats import jsonl
 from boostfeat.formats.graphs import read_graphs
 from boostfeat.formats.join_files import read_other, read_tokens
 from boostfeat.formats.moses import enriched as moses_enriched
+from boostfeat.formats.moses import nbest as moses_plain
 from boostfeat.formats.moses import search_graph as moses_osgx
 from boostfeat.formats.moses.ini import Ini
 from boostfeat.formats.moses.phrase_table import COUNTS, Entries, read_entries, spliced
@@ -100,6 +102,7 @@ from .samples import (
     JOINED_LIST,
     JOSHUA,
     JSONL,
+    JSONL_DENSE,
     KEPT_FIT,
     KEPT_LOOP,
     KEPT_SYSTEM,
@@ -136,6 +139,7 @@ from .samples import (
 )
 
 REAL = Path(os.environ.get("BOOSTFEAT_REAL_DATA", Path(__file__).parents[3] / "shared" / "real"))
+kernels.Twins.numba_is_loaded = True  # else small files are not for compiled readers
 OPTIONS = ReadOptions(size=8, warn=lambda message: None)
 SENTENCE = "a b e c"
 TWINS = 1  # of so many inputs of a compiled reader one is given to its plain twin too; so many lists are written once
@@ -314,6 +318,15 @@ def read_twice(path: str) -> NBest:
     """By the compiled reader and by the plain one: the same container, or an error of both."""
     options = ReadOptions(source=[" ".join(f"w{i}" for i in range(60))] * 2)
     return with_twin(moses_enriched.read, path, options, moses_enriched.FastReader, "for_list")
+
+
+def read_plain_twice(path: str) -> NBest:
+    options = ReadOptions(source=[" ".join(f"w{i}" for i in range(60))] * 2, size=8, warn=lambda message: None)
+    return with_twin(moses_plain.read, path, options, moses_plain.FastReader, "for_list")
+
+
+def read_jsonl_twice(path: str) -> NBest:
+    return with_twin(jsonl.read, path, OPTIONS, jsonl, "_read_fast")
 
 
 def read_graph_twice(path: str) -> NBest:
@@ -586,7 +599,9 @@ def kept_loop(path: str) -> None:
 
 
 READERS: dict[str, Reader] = {
-    "moses": a_list("moses", PLAIN, INLINE, writer="moses", real="moses-tests/*/*nbest*"),
+    "moses": Reader(
+        lambda: [PLAIN.encode(), INLINE.encode(), written("moses")], read_plain_twice, good_list, real="moses-tests/*/*nbest*"
+    ),
     "moses-enriched": Reader(
         lambda: [ENRICHED.encode(), written("moses-enriched")], read_twice, good_list, real="fi-en/*enriched.xz"
     ),
@@ -623,7 +638,7 @@ READERS: dict[str, Reader] = {
     "numbers": Reader(text(NUMBERS, NUMBERS_TSV, NUMBERS_JSON), read_numbers, lambda found: good_numbers(dict(enumerate(found.values))), VALUE),
     "numbers-column": Reader(text(RATIO_TSV, RATIO_JSON), lambda path: read_numbers(f"{path}:x,y"), mutations=VALUE),
     "numbers-of-tokens": Reader(text(NUMBERS, "1 2\n\n-3 4 5\n", TOKENS_JSON), read_tokens, mutations=VALUE),
-    "jsonl": a_list("jsonl", JSONL, writer="jsonl", mutations=VALUE),
+    "jsonl": Reader(lambda: [JSONL.encode(), JSONL_DENSE.encode(), written("jsonl")], read_jsonl_twice, good_list, VALUE),
     "auto": a_list("auto", PLAIN, ENRICHED, CDEC, JOSHUA, PHRASAL, TRAVATAR, MARIAN, MARIAN_PLAIN, FAIRSEQ, JSONL, OSGX, HYPORADISE, SOCKEYE, PLF, SLF, mutations=JSON),
     "moses-osgx": Reader(text(OSGX), read_graph_twice, good_list, real="fi-en/sg.*.osgx.xz"),
     "moses-osgx-named": a_list("moses-osgx", OSGX, options=ReadOptions(size=8, names=("LM0", "d", "TM0_0"), warn=lambda message: None)),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from boostfeat import __version__
+
 PLAIN = """0 ||| taming politicians ||| d= 0 -1.5 lm= -3 ||| -4.5 ||| 0-1=0 2=1 ||| 0-0 2-1
 0 ||| taming ||| d= 0 -2.5 lm= -2.25 ||| -5 ||| 0-2=0
 2 ||| yes ||| d= 1 0 lm= -1e-1 pt_a:b|c= 1 ||| 3
@@ -74,6 +76,12 @@ JSONL = """{"boostfeat": "nbest/1", "unit_features": ["tm0", "lm"], "hyp_feature
 "x": [0, 1e-3], "align": "0-0", "score": 0.5, "src_text": "haus", "tgt_text": "house"}]}, {"text": "a \\u00e4", "units": []}]}
 {"id": 3, "refs": ["x"], "hyps": []}
 """
+
+JSONL_DENSE = """{"boostfeat": "nbest/1", "unit_features": ["tm0", "lm"], "hyp_features": ["n"]}
+{"id": 0, "source": "das haus", "refs": ["the house"], "hyps": [{"text": "the h\\u00f6use", "score": -4.4, "features": {"n": 1}, "units": [{"src": [0, 1], "tgt": [0, 1], "x": [-0.3, -1.2], "align": "0-0", "score": null}, {"src": [1, 2], "tgt": [1, 2], "tgt_text": "a \\"b\\"", "x": [-0.5, -2.7e1]}]}, {"text": "house", "features": {"n": 2.5}}]}
+{"id": 3, "hyps": [{"text": "", "score": null, "features": {"n": -0.25}, "units": [{"src": [0, 2], "tgt": [0, 0], "src_text": "x", "x": [1, 0]}]}]}
+"""
+
 OSGX = """0 hyp=0 stack=0 forward=1 fscore=-1.713
 0 hyp=1 stack=1 back=0 score=-1.0 transition=-1.0 forward=3 fscore=-1.2 covered=0-0 scores="core=(0.000,-1.500,2.000) " out="das|the"
 0 hyp=2 stack=1 back=0 score=-2.0 transition=-2.0 recombined=1 forward=-1 fscore=-2 covered=0-0 scores="core=(1,0,0) " out="das|that"
@@ -230,4 +238,4 @@ KEPT_SYSTEM = {
     "seconds": 1.5,
     "scores": [{"test": {"bleu": 0.5}}],
 }
-KEPT_LOOP = {"boostfeat": "loop/1", "made_from": {"seed": 1, "version": "0.1.0"}}
+KEPT_LOOP = {"boostfeat": "loop/1", "made_from": {"seed": 1, "version": __version__}}

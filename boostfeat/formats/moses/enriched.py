@@ -9,7 +9,6 @@ at the first line it does not understand and the plain reader takes over from th
 
 from __future__ import annotations
 
-from itertools import chain, islice
 from math import nan
 from pathlib import Path
 from typing import IO
@@ -17,14 +16,12 @@ from typing import IO
 import numpy as np
 
 from ...core.errors import FormatError, InputError, clip
-from ...core.files import decode_line, read_chunks
-from ...core.kernels import is_compiled
 from ...core.text import BLANKS, split_words
-from ...lists.build import Builder, HypRecord, ReadOptions, UnitRecord
-from ...lists.merging import regroup, stack
+from ...lists.build import HypRecord, ReadOptions, UnitRecord
 from ...lists.nbest import NBest
+from ..columns import read_lines_twice
 from ..fields import check_links, most_fields, name_values, number, sentence_id, split_fields
-from .enriched_fast import LAYOUT, FastReader, by_sentence
+from .enriched_fast import LAYOUT, FastReader
 from .labels import block_fields, feature_groups, format_features, format_number, group_names
 from .nbest import BLOCK, check_writable, lines_left_out
 
@@ -40,33 +37,8 @@ def _is_enriched(fields: list[str]) -> bool | None:
 
 def read(path: str | Path, options: ReadOptions) -> NBest:
     """Read a list; see the module's docstring for the two ways in."""
-    fast: FastReader | None = None
-    slow: Builder | None = None
     cache: dict[str, UnitRecord] = {}
-    n_lines = 0
-    chunks = by_sentence(read_chunks(path))
-    head = list(islice(chunks, 1))
-    if head and is_compiled(len(head[0]) // 8):  # a small list is read before numba is loaded
-        fast = FastReader.for_list(head[0], options)
-    parsed = fast.parse(chain(head, chunks)) if fast else ((chunk, None) for chunk in chain(head, chunks))
-    for chunk, part in parsed:
-        start = fast.take(part) if fast and part and slow is None else 0
-        if slow is None and start < len(chunk):
-            slow = Builder(options, first_id=fast.last_id if fast else 0)
-            if fast:
-                fast.has_stopped = True
-        n_lines += part.n_lines if part and start else 0
-        if slow is not None:
-            for raw in chunk[start:-1].split(b"\n"):
-                n_lines += 1
-                line = decode_line(raw, path, n_lines)
-                if line and not line.isspace():
-                    slow.add(parse_line(line, f"{path}:{n_lines}", cache))
-    parts = [part.finish() for part in (fast, slow) if part is not None]
-    if not parts or not sum(part.n_hyps for part in parts):
-        raise FormatError(str(path), expected="an n-best list", found="an empty file", fix="check what wrote it")
-    both = regroup(stack(parts))
-    return both.truncate(options.size) if len(parts) == 2 and options.size is not None else both
+    return read_lines_twice(path, options, FastReader.for_list, lambda line, where: parse_line(line, where, cache))
 
 
 # ---------------------------------------------------------------------------------------------------------------------

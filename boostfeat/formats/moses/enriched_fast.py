@@ -5,70 +5,20 @@ It parses equal blocks once and stops at the first line it does not understand, 
 
 from __future__ import annotations
 
-from collections import deque, namedtuple
-from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any
-
 import numpy as np
-import pyarrow as pa
 
-from ...core.arrays import Array, offsets
 from ...core.errors import FormatError
+from ...core.files import Block
 from ...core.kernels import kernel
 from ...core.text import split_words
-from ...lists.build import ROUNDING, ReadOptions, assemble
-from ...lists.nbest import NBest, SparseRows, Units, strings
-from ..byte_kernels import hash_bytes, put_tokens, read_digits, read_number, starts_with
+from ...lists.build import ROUNDING, ReadOptions
+from ..byte_kernels import hash_bytes, put_bytes, put_tokens, read_digits, read_number, skip_blanks, starts_with
+from ..columns import ColumnReader, Part, Room, are_links, filled_part, find_seen, labels_of, marks, read_features
 from ..fields import name_values, split_fields
 from .labels import block_fields, feature_groups
 
 _TOTAL = np.frombuffer(b"total=", np.uint8)
-SENTENCES = 1 << 23  # bytes of the lines that a thread reads at a time
-_TEXTS = ("tgt", "src", "align")
 LAYOUT = "id ||| phrase |span,wa=..,total=.., scores| ... ||| features ||| score"
-
-# Labels of a line, e.g. ("LM0=", "TM0=") with 1 and 4 values: one after the other in ``text``, label k is text[ptr[k]:ptr[k+1]].
-_Labels = namedtuple("_Labels", "text ptr n_values")
-
-# Source sentences: token t of sentence s is text[start[t]:end[t]] for t in ptr[s]:ptr[s+1].
-_Source = namedtuple("_Source", "text ptr start end")
-
-# Units of a chunk. ``table`` is an open-addressing hash table of unit numbers (-1: free) over two independent 64-bit hashes of
-# a unit's bytes: whether a block was parsed before is decided by 128 bits; which units are equal, by build.assemble.
-_Seen = namedtuple("_Seen", "table hash hash2 x tgt tgt_ptr src src_ptr align align_ptr src_len tgt_len score n")
-
-# What one chunk adds, filled by the kernel.
-_Lines = namedtuple("_Lines", "sent score n_units text text_ptr extra unit src_start tgt_start")
-
-
-@kernel
-def _features(buf, i, end, labels, out):  # type: ignore[no-untyped-def]
-    """Read exactly these labels with their values from buf[i:end] into OUT out; False if anything else stands there."""
-    d = 0
-    for k in range(len(labels.n_values)):
-        if k and (i >= end or buf[i] != 32):
-            return False
-        while i < end and buf[i] == 32:
-            i += 1
-        if not starts_with(buf, i, end, labels.text, labels.ptr[k], labels.ptr[k + 1]):
-            return False
-        i += labels.ptr[k + 1] - labels.ptr[k]
-        for _ in range(labels.n_values[k]):
-            if i >= end or buf[i] != 32:
-                return False
-            i += 1
-            value, i = read_number(buf, i, end)
-            if i < 0:
-                return False
-            out[d] = value
-            d += 1
-    while i < end:
-        if buf[i] != 32:
-            return False
-        i += 1
-    return True
 
 
 @kernel
@@ -102,34 +52,18 @@ def _block_parts(buf, i, end):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _are_links(buf, i, end, n_src, n_tgt):  # type: ignore[no-untyped-def]
-    """Whether buf[i:end] is words like 0-1, each a link between n_src source and n_tgt target words."""
-    while i < end:
-        if buf[i] == 32 or buf[i] == 9:
-            i += 1
-            continue
-        src, i = read_digits(buf, i, end)
-        if i < 0 or i >= end or buf[i] != 45:
-            return False
-        tgt, i = read_digits(buf, i + 1, end)
-        if i < 0 or (i < end and buf[i] != 32 and buf[i] != 9) or src >= n_src or tgt >= n_tgt:
-            return False
-    return True
-
-
-@kernel
-def _scan(buf, ends, bars, limit, last_id, n_last, block_labels, total_labels, to_column, source, seen, lines):  # type: ignore[no-untyped-def]
-    """Read lines into OUT seen and lines; stops before the first one it does not understand.
+def _scan(buf, ends, bars, limit, until, block_labels, total_labels, to_column, source, seen, units, lines):  # type: ignore[no-untyped-def]
+    """Read lines into OUT seen, units and lines; stops before the first one it does not understand, or of sentence ``until``.
 
     Line l ends at ``ends[l]``; ``bars`` are the positions of all ``|``. ``to_column[t]`` is the unit feature that total t is
-    the sum of, or -1 - e for extra feature e. At most ``limit`` hypotheses a sentence; ``last_id`` and ``n_last`` are the
-    sentence of the line before and its hypotheses so far. Returns (position, hypotheses, occurrences, last_id, n_last).
+    the sum of, or -1 - e for extra feature e. At most ``limit`` hypotheses a sentence. Returns (position, hypotheses,
+    occurrences, units, whether ``until`` was met).
     """
-    n_features = seen.x.shape[1]
+    n_features = units.x.shape[1]
     totals = np.empty(len(to_column))
     sums, sizes = np.empty(n_features), np.empty(n_features)
-    mask = np.uint64(len(seen.table) - 1)
-    n_hyps, n_occ, bar, pos = 0, 0, 0, 0
+    n_hyps, n_occ, n_seen, bar, pos = 0, 0, 0, 0, 0
+    last_id, n_last = np.int64(0), 0  # the sentence of the line before, and its hypotheses so far
     for line in range(len(ends)):
         stop = ends[line]
         if stop > pos and buf[stop - 1] == 13:  # what Windows adds
@@ -139,9 +73,7 @@ def _scan(buf, ends, bars, limit, last_id, n_last, block_labels, total_labels, t
             bar += 1
         n_bars = bar - first_bar
         b = bars[first_bar:bar]
-        i = pos
-        while i < stop and buf[i] == 32:
-            i += 1
+        i = skip_blanks(buf, pos, stop)
         if i == stop:  # a blank line
             pos = ends[line] + 1
             continue
@@ -152,10 +84,11 @@ def _scan(buf, ends, bars, limit, last_id, n_last, block_labels, total_labels, t
             i += 1
         if i == start or sent < last_id:
             break
-        while i < stop and buf[i] == 32:
-            i += 1
+        i = skip_blanks(buf, i, stop)
         if n_bars < 9 or i != b[0] or b[1] != i + 1 or b[2] != i + 2:
             break
+        if sent >= until:
+            return pos, n_hyps, n_occ, n_seen, True
         n_of_sent = n_last if sent == last_id else 0
         if n_of_sent >= limit:
             pos = ends[line] + 1
@@ -163,13 +96,12 @@ def _scan(buf, ends, bars, limit, last_id, n_last, block_labels, total_labels, t
         i += 3
         k = 3
         at = lines.text_ptr[n_hyps]
-        n_tokens, n_units, fine = 0, 0, True
+        n_tokens, n_units, n_new, fine = 0, 0, n_seen, True
         sums[:] = 0.0
         sizes[:] = 0.0
         known = sent < len(source.ptr) - 1
         while True:  # phrase, block, phrase, block, ..., the three bars that end the field
-            while i < b[k] and buf[i] == 32:
-                i += 1
+            i = skip_blanks(buf, i, b[k])
             if k + 2 >= n_bars:
                 fine = False
                 break
@@ -196,41 +128,37 @@ def _scan(buf, ends, bars, limit, last_id, n_last, block_labels, total_labels, t
             h1, h2 = hash_bytes(buf, align, align_end, h1, h2)
             h1, h2 = hash_bytes(buf, features, block_end, h1, h2)
             h1, h2 = hash_bytes(source.text, src_a, src_b, h1, h2)
-            slot = h1 & mask
-            while seen.table[slot] >= 0 and (seen.hash[seen.table[slot]] != h1 or seen.hash2[seen.table[slot]] != h2):
-                slot = (slot + np.uint64(1)) & mask
-            u = seen.table[slot]
+            slot = find_seen(seen, h1, h2)
+            u = np.int64(seen.table[slot])
             if u < 0:
-                u = seen.n[0]
-                if seen.src_ptr[u] + src_b - src_a > len(seen.src):
+                u = np.int64(n_new)
+                if units.src_ptr[u] + src_b - src_a > len(units.src):
                     fine = False  # no room for such long phrases: the plain reader has it
                     break
-                if not _features(buf, features, block_end, block_labels, seen.x[u]):
+                if not read_features(buf, features, block_end, block_labels, units.x[u]):
                     fine = False
                     break
-                seen.tgt_ptr[u + 1], seen.tgt_len[u] = put_tokens(buf, phrase, phrase_end, seen.tgt, seen.tgt_ptr[u])
-                links = min(align + 3, align_end) if seen.tgt_len[u] else align_end  # none of a phrase without words
-                if not _are_links(buf, links, align_end, n_src, seen.tgt_len[u]):
+                units.tgt_ptr[u + 1], units.tgt_len[u] = put_tokens(buf, phrase, phrase_end, units.tgt, units.tgt_ptr[u])
+                links = min(align + 3, align_end) if units.tgt_len[u] else align_end  # none of a phrase without words
+                if not are_links(buf, links, align_end, n_src, units.tgt_len[u]):
                     fine = False
                     break
-                seen.src_ptr[u + 1], _ = put_tokens(source.text, src_a, src_b, seen.src, seen.src_ptr[u])
-                seen.align_ptr[u + 1], _ = put_tokens(buf, links, align_end, seen.align, seen.align_ptr[u])
-                seen.src_len[u], seen.score[u] = n_src, total
+                units.src_ptr[u + 1], _ = put_tokens(source.text, src_a, src_b, units.src, units.src_ptr[u])
+                units.align_ptr[u + 1], _ = put_tokens(buf, links, align_end, units.align, units.align_ptr[u])
+                units.src_len[u], units.score[u] = n_src, total
                 seen.hash[u], seen.hash2[u] = h1, h2
                 seen.table[slot] = u
-                seen.n[0] += 1
-            if n_tokens and seen.tgt_len[u]:
+                n_new += 1
+            if n_tokens and units.tgt_len[u]:
                 lines.text[at] = 32
                 at += 1
-            for j in range(seen.tgt_ptr[u], seen.tgt_ptr[u + 1]):
-                lines.text[at] = seen.tgt[j]
-                at += 1
+            at = put_bytes(units.tgt, units.tgt_ptr[u], units.tgt_ptr[u + 1], lines.text, at)
             lines.unit[n_occ + n_units] = u
             lines.src_start[n_occ + n_units] = first
             lines.tgt_start[n_occ + n_units] = n_tokens
-            n_tokens += seen.tgt_len[u]
+            n_tokens += units.tgt_len[u]
             n_units += 1
-            row = seen.x[u]
+            row = units.x[u]
             for d in range(n_features):
                 sums[d] += row[d]
                 sizes[d] += abs(row[d])
@@ -238,12 +166,9 @@ def _scan(buf, ends, bars, limit, last_id, n_last, block_labels, total_labels, t
             k += 2
         if not fine or k + 5 >= n_bars or b[k + 5] != b[k + 3] + 2:
             break
-        if not _features(buf, b[k + 2] + 1, b[k + 3], total_labels, totals):
+        if not read_features(buf, b[k + 2] + 1, b[k + 3], total_labels, totals):
             break
-        i = b[k + 5] + 1
-        while i < stop and buf[i] == 32:
-            i += 1
-        score, i = read_number(buf, i, stop)
+        score, i = read_number(buf, skip_blanks(buf, b[k + 5] + 1, stop), stop)
         if i < 0 or (i < stop and buf[i] != 32):
             break
         for t in range(len(to_column)):
@@ -260,47 +185,31 @@ def _scan(buf, ends, bars, limit, last_id, n_last, block_labels, total_labels, t
         n_hyps += 1
         lines.text_ptr[n_hyps] = at
         n_occ += n_units
+        n_seen = n_new
         last_id, n_last = sent, n_of_sent + 1
         pos = ends[line] + 1
-    return pos, n_hyps, n_occ, last_id, n_last
+    return pos, n_hyps, n_occ, n_seen, False
 
 
-@dataclass
-class _Part:
-    """What a chunk holds: hypotheses, the units that they use, and how many of its bytes and lines were understood."""
-
-    lines: _Lines
-    units: _Seen
-    end: int
-    n_lines: int
-
-
-class FastReader:
-    """Chunks of a list through the kernel, in threads, and the columns they leave. A chunk holds whole sentences."""
+class FastReader(ColumnReader):
+    """Reads lists all of whose lines have the labels of the first."""
 
     def __init__(self, block: list[tuple[str, int]], total: list[tuple[str, int]], options: ReadOptions) -> None:
-        self.block_labels, self.unit_names = _labels(block)
-        self.total_labels, total_names = _labels(total)
-        column = {name: d for d, name in enumerate(self.unit_names)}
-        self.extra_names = tuple(name for name in total_names if name not in column)
-        extra = {name: -1 - e for e, name in enumerate(self.extra_names)}
+        self.block_labels, unit_names = labels_of(block)
+        self.total_labels, total_names = labels_of(total)
+        column = {name: d for d, name in enumerate(unit_names)}
+        extra_names = tuple(name for name in total_names if name not in column)
+        extra = {name: -1 - e for e, name in enumerate(extra_names)}
         self.to_column = np.array([column.get(name, extra.get(name, 0)) for name in total_names], np.int64)
-        self.limit = options.size if options.size is not None else 1 << 60
-        self.source = _source_tokens(list(options.source or ()))
-        self.longest_source = max((len(sentence.encode()) for sentence in options.source or ()), default=0)
-        self.threads = options.threads
-        self.last_id = 0
-        self.has_stopped = False  # the plain reader has taken over
-        self.parts: list[_Part] = []
-        self._rooms: list[_Room] = []  # of threads that are done with a chunk: memory that is used again costs no page faults
+        super().__init__(unit_names, extra_names, options)
 
     @classmethod
-    def for_list(cls, chunk: bytes, options: ReadOptions) -> FastReader | None:
-        """A reader for lists like the first line of this chunk; None where its features are not regular."""
+    def for_list(cls, head: bytes, options: ReadOptions) -> FastReader | None:
+        """A reader for lists like the first of these lines; None where its features are not regular."""
         if options.size is not None and options.size < 1:
             return None
         try:
-            first = next(line for line in chunk.decode().split("\n") if line.strip())
+            first = next(line for line in head.decode().split("\n") if line.strip())
             parts = split_fields(first, "", least=3, layout=LAYOUT)
             blocks = [block_fields(block)[3] for block in parts[1].split("|")[1::2]]
             groups = [[(n, len(v)) for n, v in feature_groups(text, "")] for text in (*blocks, parts[2])]
@@ -312,211 +221,13 @@ class FastReader:
             return None
         return cls(groups[0], groups[-1], options)
 
-    def parse(self, chunks: Iterable[bytes]) -> Iterator[tuple[bytes, _Part | None]]:
-        """Each chunk with what is in it, in order; those ahead are parsed in threads meanwhile."""
-        if self.threads == 1:
-            yield from ((chunk, self._parse(chunk)) for chunk in chunks)
-            return
-        with ThreadPoolExecutor(self.threads) as pool:
-            ahead: deque[tuple[bytes, Future[_Part | None]]] = deque()
-            for chunk in chunks:
-                ahead.append((chunk, pool.submit(self._parse, chunk)))
-                if len(ahead) > self.threads:
-                    chunk, part = ahead.popleft()
-                    yield chunk, part.result()
-            yield from ((chunk, part.result()) for chunk, part in ahead)
-
-    def take(self, part: _Part) -> int:
-        """Take in the next part; returns how many bytes of its chunk were understood: none where sentences go back."""
-        sent = part.lines.sent
-        if not len(sent):
-            return part.end
-        if self.parts and sent[0] <= self.last_id:
-            return 0
-        self.parts.append(part)
-        self.last_id = int(sent[-1])
-        return part.end
-
-    def _parse(self, chunk: bytes) -> _Part | None:
-        if self.has_stopped:
-            return None
-        chunk = _valid_lines(chunk)
-        buf = np.frombuffer(chunk, np.uint8)
-        room = self._rooms.pop() if self._rooms else _Room()
-        ends, bars = (np.flatnonzero(np.equal(buf, sign, out=room.array(str(sign), len(buf), bool))) for sign in (10, 124))
-        seen, lines = room.for_units(self, len(bars) // 2 + 1, len(chunk)), room.for_lines(self, len(ends), len(bars), len(chunk))
-        end, n, r, _, _ = _scan(
-            buf, ends, bars, self.limit, 0, 0, self.block_labels, self.total_labels, self.to_column, self.source, seen, lines
-        )
-        v = int(seen.n[0])
-        sizes = {"text": int(lines.text_ptr[n]), "text_ptr": n + 1, "unit": r, "src_start": r, "tgt_start": r}
-        unit_sizes = {name: int(getattr(seen, name + "_ptr")[v]) for name in _TEXTS}
-        unit_sizes |= {name + "_ptr": v + 1 for name in _TEXTS} | dict.fromkeys(("table", "hash", "hash2"), 0)
-        part = _Part(_cut(lines, sizes, n), _cut(seen, unit_sizes, v), int(end), int(np.searchsorted(ends, end)))
-        self._rooms.append(room)
-        return part
-
-    def finish(self) -> NBest:
-        first = offsets(np.array([len(part.units.score) for part in self.parts], np.int64))  # the first unit of each part
-        for part, start in zip(self.parts, first, strict=False):
-            part.lines.unit[:] += np.int32(start)
-        units = Units(
-            x=self._joined("units", "x", (0, len(self.unit_names))),
-            sparse=SparseRows.empty(int(first[-1])),
-            src=self._text("units", "src"),
-            tgt=self._text("units", "tgt"),
-            align=self._text("units", "align"),
-            src_len=self._joined("units", "src_len", 0, np.int32),
-            tgt_len=self._joined("units", "tgt_len", 0, np.int32),
-            score=self._joined("units", "score"),
-        )
-        sent = self._joined("lines", "sent", 0, np.int64)
-        starts = np.flatnonzero(np.diff(sent, prepend=-1) != 0)
-        s, h = len(starts), len(sent)
-        return assemble(
-            NBest(
-                ids=sent[starts],
-                source=strings([""] * s),
-                ref_ptr=np.zeros(s + 1, np.int64),
-                refs=strings([]),
-                hyp_ptr=np.append(starts, h).astype(np.int64) if s else np.zeros(1, np.int64),
-                text=self._text("lines", "text"),
-                score=self._joined("lines", "score"),
-                stats=np.zeros((0, 6), np.int32),
-                unit_ptr=offsets(self._joined("lines", "n_units", 0, np.int64)),
-                unit_idx=self._joined("lines", "unit", 0, np.int32),
-                src_start=self._joined("lines", "src_start", 0, np.int32),
-                tgt_start=self._joined("lines", "tgt_start", 0, np.int32),
-                units=units,
-                unit_names=self.unit_names,
-                extra=self._joined("lines", "extra", (0, len(self.extra_names))),
-                extra_names=self.extra_names,
-                extra_sparse=SparseRows.empty(h),
-                sparse_names=strings([]),
-            )
-        )
-
-    def _joined(self, side: str, name: str, empty: int | tuple[int, int] = 0, dtype: type = np.float64) -> Array:
-        """One column of all parts; the parts' own are let go, so that the peak is one column."""
-        columns: list[Array] = [np.zeros(empty, dtype)]
-        for part in self.parts:
-            columns.append(getattr(getattr(part, side), name))
-            setattr(part, side, getattr(part, side)._replace(**{name: None}))
-        return np.concatenate(columns)
-
-    def _text(self, side: str, name: str) -> pa.LargeStringArray:
-        counts = [np.diff(getattr(getattr(part, side), name + "_ptr")) for part in self.parts]
-        ptr = offsets(np.concatenate([np.zeros(0, np.int64), *counts]))
-        data = self._joined(side, name, 0, np.uint8)
-        return pa.LargeStringArray.from_buffers(len(ptr) - 1, pa.py_buffer(ptr), pa.py_buffer(data))
-
-
-class _Room:
-    """Arrays for one chunk at a time, which the next one uses again."""
-
-    def __init__(self) -> None:
-        self._arrays: dict[str, Array] = {}
-
-    def array(self, name: str, n: int, dtype: type = np.float64, width: int | None = None) -> Array:
-        """[n] or [n, width] with whatever it held before."""
-        if len(self._arrays.get(name, ())) < n or name not in self._arrays:
-            self._arrays[name] = np.empty(n + n // 4 if width is None else (n + n // 4, width), dtype)
-        return self._arrays[name][:n]
-
-    def for_units(self, reader: FastReader, n: int, n_bytes: int) -> _Seen:
-        """An empty table for at most n units, whose texts come from so many bytes."""
-        size = 1 << 14
-        while size < 2 * n:
-            size *= 2
-        source_bytes = n * min(reader.longest_source, 4096)
-        table = self.array("table", size, np.int64)
-        table[:] = -1
-        columns = {name: self.array(name, n, np.uint64) for name in ("hash", "hash2")}
-        columns |= {name: self.array(name, source_bytes if name == "src" else n_bytes, np.uint8) for name in _TEXTS}
-        columns |= {name + "_ptr": self.array(name + "_ptr", n + 1, np.int64) for name in _TEXTS}
-        columns |= {name: self.array(name, n, np.int32) for name in ("src_len", "tgt_len")}
-        for name in _TEXTS:
-            columns[name + "_ptr"][0] = 0
-        x, score = self.array("x", n, width=len(reader.unit_names)), self.array("unit score", n)
-        return _Seen(table=table, x=x, score=score, n=np.zeros(1, np.int64), **columns)
-
-    def for_lines(self, reader: FastReader, n: int, n_bars: int, n_bytes: int) -> _Lines:
-        n_occurrences = n_bars // 2 + 1
-        text_ptr = self.array("text_ptr", n + 1, np.int64)
-        text_ptr[0] = 0
-        return _Lines(
-            sent=self.array("sent", n, np.int64),
-            score=self.array("score", n),
-            n_units=self.array("n_units", n, np.int64),
-            text=self.array("text", n_bytes, np.uint8),
-            text_ptr=text_ptr,
-            extra=self.array("extra", n, width=len(reader.extra_names)),
-            **{name: self.array(name, n_occurrences, np.int32) for name in ("unit", "src_start", "tgt_start")},
-        )
-
-
-def _cut(columns: Any, sizes: dict[str, int], n: int) -> Any:
-    """Copies of what was filled: n rows, or as many as sizes say."""
-    return columns._replace(**{name: c[: sizes.get(name, n)].copy() for name, c in columns._asdict().items()})
-
-
-def by_sentence(chunks: Iterable[bytes], size: int = SENTENCES) -> Iterator[bytes]:
-    """Chunks of at least ``size`` bytes (but the last) that end where a sentence does."""
-    held: list[bytes] = []
-    for chunk in chunks:
-        held.append(chunk)
-        if sum(map(len, held)) < size:
-            continue
-        whole = b"".join(held) if len(held) > 1 else chunk
-        if cut := _last_sentence(whole):
-            yield whole[:cut]
-            whole = whole[cut:]
-        held = [whole]
-    if rest := b"".join(held):
-        yield rest
-
-
-def _last_sentence(chunk: bytes) -> int:
-    """Where the lines that begin as the last one does begin, 0 where all do."""
-    start = chunk.rfind(b"\n", 0, len(chunk) - 1) + 1
-    head = chunk[start:].split(b" ", 1)[0] + b" "
-    while start and chunk.startswith(head, before := chunk.rfind(b"\n", 0, start - 1) + 1):
-        start = before
-    return start
-
-
-def _valid_lines(chunk: bytes) -> bytes:
-    """The lines before the first one that is not UTF-8 or has a NUL: all of them, as a rule."""
-    if (nul := chunk.find(b"\0")) >= 0:
-        chunk = chunk[: chunk.rfind(b"\n", 0, nul) + 1]
-    if chunk.isascii():
-        return chunk
-    whole = pa.LargeStringArray.from_buffers(1, pa.py_buffer(np.array([0, len(chunk)])), pa.py_buffer(chunk))
-    try:
-        whole.validate(full=True)
-    except pa.ArrowInvalid:
-        try:
-            chunk.decode()
-        except UnicodeDecodeError as error:
-            return chunk[: chunk.rfind(b"\n", 0, error.start) + 1]
-    return chunk
-
-
-def _labels(groups: list[tuple[str, int]]) -> tuple[_Labels, tuple[str, ...]]:
-    text = [(name + "=").encode() for name, _ in groups]
-    names = [n for name, k in groups for n in ([name] if k == 1 else [f"{name}_{i}" for i in range(k)])]
-    labels = _Labels(
-        np.frombuffer(b"".join(text), np.uint8),
-        offsets(np.array([len(t) for t in text])),
-        np.array([k for _, k in groups], np.int64),
-    )
-    return labels, tuple(names)
-
-
-def _source_tokens(sentences: list[str]) -> _Source:
-    tokens = [split_words(sentence) for sentence in sentences]
-    text = "".join(f"{word} " for own in tokens for word in own).encode()
-    data = np.frombuffer(text or b" ", np.uint8)
-    end = np.flatnonzero(np.frombuffer(text, np.uint8) == 32)
-    start = np.append(0, end[:-1] + 1)[: len(end)]
-    return _Source(data, offsets(np.array([len(own) for own in tokens], np.int64)), start, end)
+    def parse_block(self, block: Block, room: Room) -> Part:
+        buf, ends, bars = marks(block, room)
+        most = len(bars) // 2 + 1
+        seen = room.seen(most)
+        units = room.units(most, len(self.unit_names), block.end, most * min(self.longest_source, 4096))
+        lines = room.lines(len(ends), len(self.extra_names), most, block.end)
+        labels = (self.block_labels, self.total_labels, self.to_column)
+        end, n, r, v, is_last = _scan(buf, ends, bars, self.limit, self.first, *labels, self.source, seen, units, lines)
+        n_lines = int(np.searchsorted(ends, end))
+        return filled_part(lines, units, n, r, v, end=int(end), n_lines=n_lines, is_last=bool(is_last))

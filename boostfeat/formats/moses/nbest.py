@@ -17,10 +17,12 @@ import pyarrow.compute as pc
 
 from ...core.errors import FormatError, InputError, clip, counted
 from ...core.text import split_words
-from ...lists.build import Builder, HypRecord, ReadOptions, UnitRecord
+from ...lists.build import HypRecord, ReadOptions, UnitRecord
 from ...lists.nbest import NBest, SparseRows
-from ..fields import FeatureParser, list_lines, most_lines, optional_score, sentence_id, split_fields
+from ..columns import read_lines_twice
+from ..fields import FeatureParser, most_lines, optional_score, sentence_id, split_fields
 from .labels import format_number, group_names
+from .nbest_fast import FastReader
 
 LAYOUT = "id ||| text ||| features ||| score [||| segmentation] [||| alignment]"
 Span = tuple[int, int]
@@ -44,18 +46,22 @@ def sniff(head: str) -> bool:
 
 
 def read(path: str | Path, options: ReadOptions) -> NBest:
-    builder, features = Builder(options), FeatureParser()
-    for where, line in list_lines(path):
-        parts = split_fields(line, where, least=3, most=6, layout=LAYOUT)
-        sent, text, values = sentence_id(parts[0], where), parts[1], features(parts[2], where)
-        score = optional_score(parts[3], where) if len(parts) > 3 else np.nan
-        units: list[UnitRecord] = []
-        if "|" in text:
-            text, units = inline_segments(text, where)
-        if len(parts) > 4:
-            units = _segments(parts[4:], units, text, where)
-        builder.add(HypRecord(sent, text, where, score, values, units))
-    return builder.finish()
+    """Read a list, by a kernel as far as that understands it; see columns.read_lines_twice."""
+    features = FeatureParser()
+    return read_lines_twice(path, options, FastReader.for_list, lambda line, where: parse_line(line, where, features))
+
+
+def parse_line(line: str, where: str, features: FeatureParser) -> HypRecord:
+    """One hypothesis."""
+    parts = split_fields(line, where, least=3, most=6, layout=LAYOUT)
+    sent, text, values = sentence_id(parts[0], where), parts[1], features(parts[2], where)
+    score = optional_score(parts[3], where) if len(parts) > 3 else np.nan
+    units: list[UnitRecord] = []
+    if "|" in text:
+        text, units = inline_segments(text, where)
+    if len(parts) > 4:
+        units = _segments(parts[4:], units, text, where)
+    return HypRecord(sent, text, where, score, values, units)
 
 
 def inline_segments(text: str, where: str) -> tuple[str, list[UnitRecord]]:
