@@ -52,9 +52,9 @@ def finite(text: str) -> float:
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """The object in a JSON file, None where there is none or it is damaged."""
+    """The object in a JSON file, None where there is none or it is damaged: what ``write_json`` would refuse is damage."""
     try:
-        obj = parse_json(path.read_bytes())
+        obj = parse_json(path.read_bytes(), parse_constant=no_constant, parse_float=finite)
     except (FileNotFoundError, ValueError):
         return None
     return obj if isinstance(obj, dict) else None

@@ -13,7 +13,7 @@ from scipy.stats import chisquare
 from boostfeat.core.arrays import offsets, owners
 from boostfeat.core.errors import InputError
 from boostfeat.lists.build import Builder, HypRecord, attach
-from boostfeat.losses.pairs import SAMPLERS, PairOptions, Pairs, pairs_for, sample_pairs, split_pairs
+from boostfeat.losses.pairs import SAMPLERS, PairOptions, Pairs, _word, pairs_for, sample_pairs, split_pairs
 from boostfeat.metrics.bleu import sentence_bleu
 
 TA13, HM11 = SAMPLERS["ta13"], SAMPLERS["hm11"]
@@ -165,6 +165,19 @@ def test_pairs_of_a_container_use_its_bleu():
     assert set(want.better) == {0}
     with pytest.raises(InputError, match="bleu: expected a list with references, found one without; import it with -r"):
         pairs_for(bare, options, seed=3)
+
+
+def test_the_random_stream_is_splitmix64():
+    """The first numbers from the seed 1234567, as Rosetta Code has them. Another stream would be other models for all seeds."""
+    found = [int(_word(np.uint64(1234567), np.uint64(t))) for t in range(5)]
+    published = (6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431, 16408922859458223821)
+    assert found == list(published)
+
+
+def test_pairs_of_equal_differences_are_distinct_by_both_hypotheses():
+    """Two best and two worst make four pairs of difference 1."""
+    pairs = sample([[0.0, 0.0, 1.0, 1.0]], replace(HM11, draws=300, keep=10, distinct=True))
+    assert sorted(zip(pairs.better.tolist(), pairs.worse.tolist(), strict=True)) == [(2, 0), (2, 1), (3, 0), (3, 1)]
 
 
 def test_blocks_have_the_pairs_of_their_sentences():

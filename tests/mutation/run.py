@@ -56,7 +56,7 @@ GROUPS: dict[str, dict[str, str]] = {  # group: its modules and the tests of eac
     "metrics": {"lists/choices": "lists/choices", "metrics/bleu": "metrics/bleu", "metrics/significance": "metrics/significance"},
     "trees": {
         "trees/tree": "trees/tree",
-        "boosting/boost": "boosting/boost boosting/record",
+        "boosting/boost": "boosting/boost boosting/record boosting/tree_count",
         "boosting/local": "boosting/boost boosting/record",
         "boosting/record": "boosting/record boosting/boost",
         "boosting/options": "boosting/boost_options",

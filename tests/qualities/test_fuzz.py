@@ -111,6 +111,7 @@ FOUND = {
     "a resumed run nested too deeply": ("resume-json", b"[" * 5000, "read"),
     "a resumed run that is no object": ("resume-json", b"[1]", "read"),
     "a comparison made from a list": ("kept-system", b'{"made_from": [1]}', "refused"),
+    "a comparison that took for ever": ("kept-system", b'{"made_from": {"seed": 1}, "seconds": 1e999}', "read"),
     "a loop made from a list": ("kept-loop", b'{"boostfeat": "loop/1", "made_from": [1]}', "refused"),
     "a state of bytes": ("online-state", state_of_bytes(), "refused"),
     "a state of objects": ("online-state", b"\x93NUMPY\x01\x00", "refused"),

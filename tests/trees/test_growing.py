@@ -15,6 +15,7 @@ from scipy import sparse
 import boostfeat.trees.growing
 from boostfeat.core.errors import InputError
 from boostfeat.core.feature_table import FeatureTable
+from boostfeat.trees.binning import _merge_runs
 from boostfeat.trees.growing import Grower, TreeOptions
 
 KINDS = ["constant", "linear", "affine"]
@@ -391,3 +392,9 @@ def test_arguments_are_checked():
         grower(x, c).grow(g[:1])
     with pytest.raises(ValueError, match="gradient: expected finite numbers, found nan"):
         grower(x, c).grow(g * np.nan)
+
+
+def test_equal_values_are_merged_with_all_their_mass():
+    values, mass = np.array([1.0, 1.0, 1.0, 2.0, 3.0, 3.0, 9.0]), np.array([1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0])
+    n = _merge_runs(values, mass)
+    assert (values[:n].tolist(), mass[:n].tolist()) == ([1.0, 2.0, 3.0, 9.0], [7.0, 8.0, 48.0, 64.0])

@@ -13,7 +13,7 @@ from toy_trees import naive, small, stump, trees
 
 from boostfeat.core.errors import FormatError
 from boostfeat.core.feature_table import FeatureTable
-from boostfeat.trees.tree import Tree
+from boostfeat.trees.tree import DEEPEST, Tree
 
 pytestmark = pytest.mark.quick
 
@@ -246,3 +246,21 @@ def test_a_tree_checks_itself(change, match):
     good = stump()
     with pytest.raises(ValueError, match=match):
         Tree(**{name: change.get(name, getattr(good, name)) for name in Tree.__dataclass_fields__})
+
+
+def test_rules_of_a_deep_tree_are_indented_up_to_a_depth_and_numbered_below():
+    """A chain: node 2k tests, 2k + 1 is a leaf. The leaf of test k stands at depth k."""
+    n = DEEPEST + 3
+    nodes = [
+        node
+        for k in range(n)
+        for node in ({"feature": "x", "threshold": float(k), "left": 2 * k + 1, "right": 2 * k + 2}, {"value": float(k)})
+    ]
+    tree = Tree.from_json({"name": "t", "weight": 1.0, "leaf": "constant", "nodes": [*nodes, {"value": -1.0}]}, "t")
+    lines = tree.rules().split("\n")
+    leaves = [next(line for line in lines if line.endswith(f"if x <= {k}: {k}.0")) for k in range(n)]
+    depths = [len(line) - len(line.lstrip(" ")) for line in leaves]
+    first = depths[0]
+    assert [(depth - first) // 4 for depth in depths] == [min(k, DEEPEST) for k in range(n)]
+    assert [line.strip().startswith("(") for line in leaves] == [k > DEEPEST for k in range(n)]
+    assert leaves[-1].strip().startswith(f"({n - 1}) if")
