@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..core.arrays import F64, I32, I64, offsets, owners, segment_positions
+from ..core.arrays import F64, I32, I64, offsets, segment_positions
 from ..core.errors import InputError, clip
-from ..lists.words import NONE
 from ..lm.automaton import isolated_scores
 from . import search as kernel
 from .features import EXTRAS, Scorer

@@ -495,7 +495,7 @@ class Ngrams:
         return out
 
     def edges(self, ptr: I64, symbols: I64) -> tuple[I64, I64]:
-        """([n, 2] the last but one symbol and the last of phrases, [n, 2] the first and the second); NONE where it cannot matter."""
+        """([n, 2] the last but one symbol of phrases and the last, [n, 2] the first and the second); NONE where there is none."""
         n = np.diff(ptr)
         last, first = np.full((2, len(n), 2), NONE)
         some, more = n > 0, (n > 1) & self.has_triples

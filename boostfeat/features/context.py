@@ -192,6 +192,11 @@ class Rows:
     def __getitem__(self, column: str) -> I64:
         return self.columns[column]
 
+    def of_sentences(self, sentences: I64) -> tuple[Rows, I64]:
+        """Those of some sentences, of rows that know theirs, and which they are."""
+        some = np.flatnonzero(np.isin(self["sent"], sentences))
+        return Rows(self.corpus, len(some), {name: column[some] for name, column in self.columns.items()}), some
+
     @cached_property
     def pair(self) -> I64:
         return self.columns["pair"] if "pair" in self.columns else self.corpus.pair_of_unit[self.columns["unit"]]

@@ -72,6 +72,7 @@ class _Part:
 
 
 ROUNDED = 1e-4  # lists have four decimals
+CROSSED = 6  # blocks of sentences, of which five teach the sixth
 _PART_OF: dict[str, PartOf] = {
     "pairs": "unit",
     "contexts": "occurrence",
@@ -109,7 +110,7 @@ class _Engine:
 
     def learn(self, template: Template, entry: Entry) -> Entry:
         """The entry with the options that this list teaches."""
-        if all(name in entry.options for name in template.learnt):
+        if _is_taught(template, entry):
             return entry
         if template.learn is None:
             lacking = [name for name in template.learnt if name not in entry.options]
@@ -120,13 +121,28 @@ class _Engine:
             taught = template.learn(keys.rows, keys.counts, **own)
         return replace(entry, options={**entry.options, **taught})
 
-    def compute(self, template: Template, entry: Entry) -> tuple[_Part, Entry]:
-        """Features of the template; names are learnt where the entry has none."""
+    def crossed(self, template: Template, entry: Entry) -> Dense:
+        """Columns of a template that learns from references: sentences of each block of neighbours by what all others teach."""
+        nbest, rows = self.corpus.nbest, self.keys_of(template).rows
+        own = {name: value for name, value in entry.options.items() if name in template.learn_options}
+        out: Dense = {}
+        for others, block in nbest.blocks_of_sentences(max(1, min(CROSSED, len(nbest)))):
+            seen, at = rows.of_sentences(others)[0], rows.of_sentences(block)
+            with _blamed(template):
+                assert template.learn is not None
+                found = template.compute(at[0], **template.learn(seen, np.ones(len(seen), np.int64), **own))
+            assert isinstance(found, dict)
+            for name, column in found.items():
+                out.setdefault(name, np.zeros(len(rows)))[at[1]] = column
+        return out
+
+    def compute(self, template: Template, entry: Entry, result: Dense | Sparse | None = None) -> tuple[_Part, Entry]:
+        """Features of the template, unless they are given; names are learnt where the entry has none."""
         keys = self.keys_of(template)
         used = {name: value for name, value in entry.options.items() if name in template.compute_options}
         values: F64 | SparseRows
         with _blamed(template):
-            result = template.compute(keys.rows, **used)
+            result = template.compute(keys.rows, **used) if result is None else result
             if isinstance(result, Sparse):
                 names, matrix = self._sparse(template, entry, keys, result)
                 values = SparseRows.from_matrix(matrix)
@@ -185,6 +201,11 @@ class _Engine:
             place, features = positions(known, strings(entry.features)), entry.features
         at = place[column]
         return features, _counts_matrix(result.row[at >= 0], at[at >= 0], (len(keys.rows), len(features)))
+
+
+def _is_taught(template: Template, entry: Entry) -> bool:
+    """Whether the entry has all that a list could teach it."""
+    return all(name in entry.options for name in template.learnt)
 
 
 def _kind_of_rows(template: Template) -> object:
@@ -278,7 +299,9 @@ def featurize(
         if report:
             report(entry.name, k, len(vocab.entries))
         template = registry[entry.name]
-        part, learnt = engine.compute(template, engine.learn(template, entry) if entry.features is None else entry)
+        is_new = entry.features is None
+        values = engine.crossed(template, entry) if is_new and template.crossed and not _is_taught(template, entry) else None
+        part, learnt = engine.compute(template, engine.learn(template, entry) if is_new else entry, values)
         parts.append(part)
         if not present:
             vocab = vocab.with_entry(learnt)
@@ -323,7 +346,10 @@ def _without_lacking(
     lacking = {
         e.name: found
         for e in vocab.entries
-        if e.optional and e.features is None and e.name in registry and (found := registry[e.name].lacks(nbest, resources))
+        if e.optional
+        and e.features is None
+        and e.name in registry
+        and (found := registry[e.name].lacks(nbest, resources, is_taught=_is_taught(registry[e.name], e)))
     }
     if len(lacking) == len(vocab.entries):
         return vocab
@@ -338,7 +364,7 @@ def _check(nbest: NBest, vocab: FeaturePlan, registry: Mapping[str, Template], r
         if entry.name not in registry:
             error = unknown_name("template", entry.name, registry)
             raise InputError(f"{error}; a template of a user's file needs --plugin FILE.py")
-        if lacking := registry[entry.name].lacks(nbest, resources):
+        if lacking := registry[entry.name].lacks(nbest, resources, is_taught=_is_taught(registry[entry.name], entry)):
             works = [name for name, t in registry.items() if not t.lacks(nbest, resources)]
             raise InputError(
                 f"template {entry.name!r} needs {lacking}; templates that work on this list: {', '.join(works) or 'none'}"

@@ -89,6 +89,7 @@ class Template:
     reads: tuple[str, ...]
     compute: Compute
     learn: Learn | None = None
+    crossed: bool = False  # learns from references: the list that teaches it has its features by what other sentences teach
 
     def __post_init__(self) -> None:
         where = f"template {self.name!r}"
@@ -105,6 +106,8 @@ class Template:
                 raise InputError(f"{where}: a {self.kind} template cannot read {what!r}; declare another kind")
         if self.kind == "list" and "list" not in self.reads:
             raise InputError(f"{where}: expected a list template to read 'list', found {', '.join(self.reads)}; add it")
+        if self.crossed and ("source sentence" not in self.reads or self.learn is None):
+            raise InputError(f"{where}: expected a crossed template to learn and to read 'source sentence', found another")
 
     @property
     def state(self) -> tuple[str, ...]:
@@ -148,8 +151,10 @@ class Template:
     def summary(self) -> str:
         return (inspect.getdoc(self.compute) or "").split("\n")[0]
 
-    def lacks(self, nbest: NBest, resources: Resources) -> str | None:
-        """What the template reads and the list does not carry, or None."""
+    def lacks(self, nbest: NBest, resources: Resources, *, is_taught: bool = True) -> str | None:
+        """What the template reads and the list does not carry, or None. One that is not taught yet may need references."""
+        if self.crossed and not is_taught and not len(nbest.refs):
+            return "references to learn from; import with -r REFERENCES"
         return next((found for what in self.reads if (found := missing(what, nbest, resources))), None)
 
 
@@ -158,7 +163,9 @@ def _keywords(function: Callable[..., Any]) -> dict[str, Any]:
     return {p.name: p.default for p in found if p.kind is inspect.Parameter.KEYWORD_ONLY}
 
 
-def template(name: str, *, kind: Kind, reads: tuple[str, ...], learn: Learn | None = None) -> Callable[[Compute], Template]:
+def template(
+    name: str, *, kind: Kind, reads: tuple[str, ...], learn: Learn | None = None, crossed: bool = False
+) -> Callable[[Compute], Template]:
     """Make a function a template. Its keyword-only arguments are its options.
 
     @template("caps", kind="static", reads=("target phrase",))
@@ -167,7 +174,7 @@ def template(name: str, *, kind: Kind, reads: tuple[str, ...], learn: Learn | No
     """
 
     def decorate(compute: Compute) -> Template:
-        return Template(name, kind, tuple(reads), compute, learn)
+        return Template(name, kind, tuple(reads), compute, learn, crossed)
 
     return decorate
 
