@@ -7,16 +7,19 @@ As ``by_unit``: tests/features/test_by_unit.py holds every template of this modu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from math import exp, log
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from ..core.arrays import F64, I64, cut
+from ..core.arrays import F64, I64
+from ..core.arrays import cut as cut_off
+from .by_unit import FLOOR, Translations, stems
 
 STEP = 1 / 64  # as in consensus
 LONGEST = 2_000  # words of a hypothesis that are aligned, as in word_units
@@ -44,7 +47,7 @@ class Candidates:
     @cached_property
     def posterior(self) -> F64:
         """[H] p = softmax(scale · score)."""
-        scaled = self.scale * cut(self.score)
+        scaled = self.scale * cut_off(self.score)
         p: F64 = np.exp(scaled - scaled.max())
         return p / np.bincount(np.zeros(len(p), np.int64), p)[0]
 
@@ -272,10 +275,28 @@ def hypothesis(given: Candidates) -> Dense:
     }
 
 
-class ByList(NamedTuple):
-    """``compute`` of the candidates gives columns of their occurrences or of themselves."""
+def model1_inverse(given: Candidates, *, cut: int, table: Translations) -> Dense:
+    source = stems(given.source, cut)
+    rows: dict[str, F64] = {}
+    out = []
+    for words in given.texts:
+        total = np.array([table.get("", {}).get(stem, 0.0) for stem in source], np.float64)
+        for word in words:
+            if word in table:
+                if word not in rows:
+                    rows[word] = np.array([table[word].get(stem, 0.0) for stem in source], np.float64)
+                total += rows[word]
+        own = 0.0
+        for p in total.tolist():
+            own += log(max(p / (len(words) + 1), FLOOR))
+        out.append(own)
+    return {"m1.src": np.array(out)}
 
-    compute: Callable[[Candidates], Dense]
+
+class ByList(NamedTuple):
+    """``compute`` of the candidates, with the template's options, gives columns of their occurrences or of themselves."""
+
+    compute: Callable[..., Dense]
     of: Literal["occurrence", "hypothesis"]
     reads: tuple[str, ...]  # as the engine's template
 
@@ -287,4 +308,12 @@ BY_LIST: dict[str, ByList] = {
     "agreement": ByList(agreement, "occurrence", ("target span", "list")),
     "mbr": ByList(mbr, "hypothesis", ("hypothesis", "list")),
     "hypothesis": ByList(hypothesis, "hypothesis", ("hypothesis", "source sentence")),
+    "model1_inverse": ByList(model1_inverse, "hypothesis", ("hypothesis", "source sentence")),
 }
+
+
+def bound(name: str, learnt: Mapping[str, Any]) -> Callable[[Candidates], Dense]:
+    """A template with what its plan holds of it; TypeError or KeyError where that is not what a list has taught."""
+    compute = BY_LIST[name].compute
+    taken = [p.name for p in inspect.signature(compute).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    return partial(compute, **{option: learnt[option] for option in taken}) if taken else compute

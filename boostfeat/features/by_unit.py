@@ -13,8 +13,9 @@ from __future__ import annotations
 import inspect
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import cache, lru_cache, partial
+from math import log
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from .resources import UNKNOWN_CLUSTER
@@ -387,6 +388,28 @@ def source_words(at: Place) -> Dense:
     }
 
 
+FLOOR = 1e-4  # probability of a word that nothing explains
+
+Translations = Mapping[str, Mapping[str, float]]  # t(word | given), "" is the empty word
+
+
+def stems(words: Iterable[str], cut: int) -> list[str]:
+    return [word[:cut] for word in words]
+
+
+def model1(at: Place, *, cut: int, table: Translations) -> Dense:
+    """Σ_j log max(1/(l+1) Σ_{i=0..l} t(e_j|f_i), FLOOR), the empty word first."""
+    rows = [table[name] for name in ("", *stems(at.source, cut)) if name in table]
+    total = 0.0
+    for word in at.pair.t:
+        p = 0.0
+        for row in rows:
+            if word in row:
+                p += row[word]
+        total += log(max(p / (len(at.source) + 1), FLOOR))
+    return {"m1.tgt": total}
+
+
 def neighbour_sizes(at: Place) -> Dense:
     out: Dense = {}
     for side, pair in (("prev", at.prev), ("next", at.next)):
@@ -532,6 +555,7 @@ BY_UNIT: dict[str, ByUnit] = {
     "word": ByUnit(word, "pair", False, (_TGT,)),
     "frequency": ByUnit(frequency, "pair", False, (_TGT,)),
     "source_words": ByUnit(source_words, "place", False, (_TGT, "source sentence")),
+    "model1": ByUnit(model1, "place", False, (_TGT, "source sentence")),
     "pt": ByUnit(pt, "pair", True, _BOTH),
     "id": ByUnit(rule_id, "pair", True, _ALIGNED),
     "shape": ByUnit(shape, "pair", True, _BOTH),

@@ -192,6 +192,9 @@ class Rows:
     def __getitem__(self, column: str) -> I64:
         return self.columns[column]
 
+    def take(self, some: I64) -> Rows:
+        return Rows(self.corpus, len(some), {name: column[some] for name, column in self.columns.items()})
+
     @cached_property
     def pair(self) -> I64:
         return self.columns["pair"] if "pair" in self.columns else self.corpus.pair_of_unit[self.columns["unit"]]

@@ -33,13 +33,14 @@ from .context import Corpus
 from .dense import derived_precision
 from .parts import Met, Part, all_sparse_names, with_parts
 from .products import Gradient, add_products, choose_products
-from .registry import KINDS, Counted, Tally, Template, added_up
+from .registry import KINDS, Counted, Crossed, Tally, Template, added_up
 from .resources import Clusters, Resources
-from .run import Engine, blamed, own_options
+from .run import Crossing, Engine, blamed, own_options
 from .sets import TEMPLATES
 from .vocab import Entry, FeaturePlan, product_name
 
 ROUNDED = 1e-4  # lists have four decimals
+CROSSED = 6  # blocks of sentences, of which five teach the sixth
 RUN = 1 << 17  # occurrences of units in a run: more take more memory and no less time
 
 Report = Callable[[str, int, int], None]  # template or pass, done, of how many
@@ -208,7 +209,7 @@ class Runs:
             if self.report:
                 self.report(doing, r, len(self.cuts))
             part, units = self.nbest.run(first, last)
-            yield Engine(Corpus(part, self.resources), units, self.present)
+            yield Engine(Corpus(part, self.resources), units, self.present, first)
             self._pages.let_go()
         give_back()
 
@@ -221,16 +222,44 @@ def _learn_and_compute(
     Every pass is over all runs. First templates count what they have to know before they compute anything. Then those whose names
     are to be learnt compute all features that there are; sparse ones are put aside. At last all give the features of the plan.
     """
+    crossings = _crossings(runs.nbest, plan, registry)
     plan = _learn_options(runs, plan, registry)
-    columns = _Columns(runs, registry, scratch)
+    columns = _Columns(runs, registry, scratch, crossings)
     plan = _learn_names(runs, plan, columns)
     engines = enumerate(runs.engines("writing"))
     return plan, ((engine, [columns.part(r, engine, entry) for entry in plan.entries]) for r, engine in engines)
 
 
+def _untaught(plan: FeaturePlan, registry: Mapping[str, Template]) -> list[Entry]:
+    """Those entries that the list has to teach."""
+    return [e for e in plan.entries if e.features is None and not registry[e.name].is_taught(e.options)]
+
+
+def _crossings(nbest: NBest, plan: FeaturePlan, registry: Mapping[str, Template]) -> dict[str, Crossing]:
+    """By template, what blocks of the list are computed with where the list itself teaches from its references."""
+    crossed = [(e, learn) for e in _untaught(plan, registry) if isinstance(learn := registry[e.name].learn, Crossed)]
+    if not crossed:
+        return {}
+    blocks = nbest.blocks_of_sentences(max(1, min(CROSSED, len(nbest))))
+    ends = np.cumsum([len(block) for _, block in blocks])
+    bitexts = [_bitext(nbest, others) for others, _ in blocks]
+    return {e.name: Crossing(ends, [_taught(registry[e.name], learn, e, bitext) for bitext in bitexts]) for e, learn in crossed}
+
+
+def _taught(template: Template, learn: Crossed, entry: Entry, bitext: list[tuple[str, str]]) -> Entry:
+    with blamed(template):
+        return replace(entry, options={**entry.options, **learn.learn(bitext, **own_options(learn.learn, entry))})
+
+
+def _bitext(nbest: NBest, sentences: I64) -> list[tuple[str, str]]:
+    """(source, reference) of each reference of these sentences."""
+    sources, refs, ptr = nbest.source.to_pylist(), nbest.refs.to_pylist(), nbest.ref_ptr.tolist()
+    return [(sources[s], ref) for s in sentences.tolist() for ref in refs[ptr[s] : ptr[s + 1]]]
+
+
 def _learn_options(runs: Runs, plan: FeaturePlan, registry: Mapping[str, Template]) -> FeaturePlan:
     """The plan with options that the list teaches: frequent words, thresholds."""
-    open_ = [e for e in plan.entries if e.features is None and not set(registry[e.name].learnt) <= set(e.options)]
+    open_ = _untaught(plan, registry)
     counted = [(e, learn) for e in open_ if isinstance(learn := registry[e.name].learn, Counted)]
     met: dict[str, list[dict[str, Tally]]] = {e.name: [] for e, _ in counted}
     for engine in runs.engines("counting") if counted else ():
@@ -241,6 +270,9 @@ def _learn_options(runs: Runs, plan: FeaturePlan, registry: Mapping[str, Templat
         if template.learn is None:
             lacking = [name for name in template.learnt if name not in entry.options]
             raise InputError(f"template {template.name!r}: expected option {lacking[0]!r}, found none; give it in a TOML file")
+        if isinstance(template.learn, Crossed):
+            plan = plan.with_entry(_taught(template, template.learn, entry, _bitext(runs.nbest, np.arange(len(runs.nbest)))))
+            continue
         with blamed(template):
             if isinstance(template.learn, Counted):
                 tallies = met.pop(entry.name)
@@ -274,8 +306,8 @@ def _learn_names(runs: Runs, plan: FeaturePlan, columns: _Columns) -> FeaturePla
 class _Columns:
     """Which features templates have, found out run by run; and what was computed meanwhile."""
 
-    def __init__(self, runs: Runs, registry: Mapping[str, Template], scratch: Scratch) -> None:
-        self.nbest, self.registry, self.scratch = runs.nbest, registry, scratch
+    def __init__(self, runs: Runs, registry: Mapping[str, Template], scratch: Scratch, crossings: Mapping[str, Crossing]) -> None:
+        self.nbest, self.registry, self.scratch, self.crossings = runs.nbest, registry, scratch, crossings
         self.theirs = set(runs.nbest.unit_names)
         self.dense: dict[str, tuple[str, ...]] = {}  # names of dense templates so far
         self.tallies: dict[str, list[Callable[[], Tally]]] = {}  # names of sparse ones, of each run
@@ -294,7 +326,7 @@ class _Columns:
         return is_open or not self.theirs.isdisjoint(known or ())
 
     def look(self, r: int, engine: Engine, entry: Entry) -> None:
-        found = engine.compute(self.registry[entry.name], entry)
+        found = engine.compute(self.registry[entry.name], entry, self.crossings.get(entry.name))
         if isinstance(found, Part):
             self.dense[entry.name] = ordered_union([self.dense.get(entry.name, ()), found.names])
             same = _same_as_theirs(engine.corpus.nbest, found)
@@ -335,7 +367,8 @@ class _Columns:
     def part(self, r: int, engine: Engine, entry: Entry) -> Part:
         """The features of a template whose names are known."""
         again = self.aside.pop((r, entry.name), None)
-        found = engine.features_of(self.registry[entry.name], entry) if again is None else again()
+        crossing = self.crossings.get(entry.name)
+        found = engine.features_of(self.registry[entry.name], entry, crossing) if again is None else again()
         if isinstance(found, Met):
             found = found.kept(entry.features or (), self.places.pop((r, entry.name)))
         return found.without(self.same.get(entry.name, set()))
@@ -399,7 +432,10 @@ def _without_lacking(
     lacking = {
         e.name: found
         for e in vocab.entries
-        if e.optional and e.features is None and e.name in registry and (found := registry[e.name].lacks(nbest, resources))
+        if e.optional
+        and e.features is None
+        and e.name in registry
+        and (found := registry[e.name].lacks(nbest, resources, e.options))
     }
     if len(lacking) == len(vocab.entries):
         return vocab
@@ -414,8 +450,8 @@ def _check(nbest: NBest, vocab: FeaturePlan, registry: Mapping[str, Template], r
         if entry.name not in registry:
             error = unknown_name("template", entry.name, registry)
             raise InputError(f"{error}; a template of a user's file needs --plugin FILE.py")
-        if lacking := registry[entry.name].lacks(nbest, resources):
-            works = [name for name, t in registry.items() if not t.lacks(nbest, resources)]
+        if lacking := registry[entry.name].lacks(nbest, resources, entry.options):
+            works = [name for name, t in registry.items() if not t.lacks(nbest, resources, {})]
             raise InputError(
                 f"template {entry.name!r} needs {lacking}; templates that work on this list: {', '.join(works) or 'none'}"
             )

@@ -20,14 +20,14 @@ DECODER = "decoder"  # of features that came with the list
 
 def templates_that_pay(nbest: NBest, *, static_only: bool = False) -> str | None:
     """What a raw list gets where nothing is said: the set for words, if a neural model or a recogniser ranked it; for phrases
-    with their texts the sparse one, or of it what a phrase table can hold. Featurized lists have what they were given.
+    with their texts that for phrases, or what a phrase table can hold. Featurized lists have what they were given.
     """
     if not nbest.n_occurrences or "templates" in nbest.meta:
         return None
     if any(name in RANKINGS for name in nbest.extra_names):
         return "words-basic"
     pairs = pc.and_(pc.not_equal(nbest.units.src, ""), pc.not_equal(nbest.units.tgt, ""))
-    which = "sparse-static" if static_only else "sparse"
+    which = "sparse-static" if static_only else "phrases"
     return which if pc.any(pairs).as_py() else None
 
 

@@ -6,7 +6,7 @@ import importlib.util
 import inspect
 import os
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -95,6 +95,17 @@ class Counted:
     choose: Learn
 
 
+@dataclass(frozen=True)
+class Crossed:
+    """Learning from references, which the features of the list that teaches must not know by heart.
+
+    ``learn(bitext, **options)``, from (source, reference) of sentences, gives the options of the template. The list that teaches
+    has the features of every block of neighbouring sentences by what the other blocks teach.
+    """
+
+    learn: Learn
+
+
 def added_up(tallies: Sequence[Tally]) -> Tally:
     """Every name or number once, with all its counts; numbers in their order."""
     keys, n = [keys for keys, _ in tallies], np.concatenate([counts for _, counts in tallies])
@@ -109,14 +120,15 @@ def added_up(tallies: Sequence[Tally]) -> Tally:
 class Template:
     """``compute(rows, **options)`` gives features of rows; ``learn(rows, counts, **options)`` the options a dev list teaches.
 
-    Such a function sees the rows of the whole list at once; one that is Counted sees it run by run.
+    Such a function sees the rows of the whole list at once; one that is Counted sees it run by run, one that is Crossed sees
+    sources and references.
     """
 
     name: str
     kind: Kind
     reads: tuple[str, ...]
     compute: Compute
-    learn: Learn | Counted | None = None
+    learn: Learn | Counted | Crossed | None = None
 
     def __post_init__(self) -> None:
         where = f"template {self.name!r}"
@@ -133,6 +145,8 @@ class Template:
                 raise InputError(f"{where}: a {self.kind} template cannot read {what!r}; declare another kind")
         if self.kind == "list" and "list" not in self.reads:
             raise InputError(f"{where}: expected a list template to read 'list', found {', '.join(self.reads)}; add it")
+        if isinstance(self.learn, Crossed) and "source sentence" not in self.reads:
+            raise InputError(f"{where}: expected a template of references to read 'source sentence', found none; add it")
 
     @property
     def state(self) -> tuple[str, ...]:
@@ -160,7 +174,11 @@ class Template:
     @property
     def learn_options(self) -> dict[str, Any]:
         learn = self.learn
-        learners = (learn.count, learn.choose) if isinstance(learn, Counted) else (learn,) if learn else ()
+        learners: tuple[Callable[..., Any], ...] = (learn,) if callable(learn) else ()
+        if isinstance(learn, Counted):
+            learners = learn.count, learn.choose
+        elif isinstance(learn, Crossed):
+            learners = (learn.learn,)
         return {name: default for learner in learners for name, default in keywords(learner).items()}
 
     @property
@@ -178,8 +196,14 @@ class Template:
     def summary(self) -> str:
         return (inspect.getdoc(self.compute) or "").split("\n")[0]
 
-    def lacks(self, nbest: NBest, resources: Resources) -> str | None:
-        """What the template reads and the list does not carry, or None."""
+    def is_taught(self, options: Mapping[str, Any]) -> bool:
+        """Whether they have all that a list could teach."""
+        return set(self.learnt) <= set(options)
+
+    def lacks(self, nbest: NBest, resources: Resources, options: Mapping[str, Any] | None = None) -> str | None:
+        """What the template reads and the list does not carry, or None. With options that are not taught yet, references too."""
+        if isinstance(self.learn, Crossed) and options is not None and not self.is_taught(options) and not len(nbest.refs):
+            return "references to learn from; import with -r REFERENCES"
         return next((found for what in self.reads if (found := missing(what, nbest, resources))), None)
 
 
@@ -190,7 +214,7 @@ def keywords(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def template(
-    name: str, *, kind: Kind, reads: tuple[str, ...], learn: Learn | Counted | None = None
+    name: str, *, kind: Kind, reads: tuple[str, ...], learn: Learn | Counted | Crossed | None = None
 ) -> Callable[[Compute], Template]:
     """Make a function a template. Its keyword-only arguments are its options.
 

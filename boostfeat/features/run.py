@@ -52,6 +52,14 @@ class Keys:
         return sparse.csr_matrix((np.ones(len(keys)), keys % n, ptr), shape=(s, len(self.rows)))
 
 
+@dataclass(frozen=True)
+class Crossing:
+    """Blocks of neighbouring sentences, and the entry of a template that each is computed with: what the other blocks teach."""
+
+    ends: I64  # [B] the sentence behind each
+    entries: list[Entry]  # [B]
+
+
 @dataclass
 class Engine:
     """Computes templates on a run of sentences."""
@@ -59,6 +67,7 @@ class Engine:
     corpus: Corpus
     units: I64 | None = None  # [V] which units of the list those of the run are; None: the run is all of it
     present: bool = False  # of a frozen plan's sparse features, those that occur
+    first: int = 0  # which sentence of the list the first of the run is
     _keys: dict[object, Keys] = field(default_factory=dict)
 
     @property
@@ -100,20 +109,35 @@ class Engine:
         with blamed(template):
             return learn.count(keys.rows, keys.counts, **own_options(learn.count, entry))
 
-    def compute(self, template: Template, entry: Entry) -> Part | Met:
+    def compute(self, template: Template, entry: Entry, crossing: Crossing | None = None) -> Part | Met:
         """Features of the template: dense ones, or all sparse ones that this run has."""
         keys = self.keys_of(template)
         of = _PART_OF[template.rows_are]
         with blamed(template):
-            result = template.compute(keys.rows, **own_options(template.compute, entry))
+            if crossing is None or not len(keys.rows):
+                result = template.compute(keys.rows, **own_options(template.compute, entry))
+            else:
+                result = self._crossed(template, keys.rows, crossing)
             if isinstance(result, Sparse):
                 return self._met(template, entry, keys, result)
             names, values = self._dense(template, entry, keys, result)
         return Part.made(of, names, values, keys.row_of)
 
-    def features_of(self, template: Template, entry: Entry) -> Part:
+    def _crossed(self, template: Template, rows: Rows, crossing: Crossing) -> Dense:
+        """Columns whose rows of each block are computed with its own entry."""
+        block = np.searchsorted(crossing.ends, self.first + rows["sent"], side="right")
+        out: Dense = {}
+        for b in np.unique(block).tolist():
+            some = np.flatnonzero(block == b)
+            found = template.compute(rows.take(some), **own_options(template.compute, crossing.entries[b]))
+            assert isinstance(found, dict)
+            for name, column in found.items():
+                out.setdefault(name, np.zeros(len(rows)))[some] = column
+        return out
+
+    def features_of(self, template: Template, entry: Entry, crossing: Crossing | None = None) -> Part:
         """Features of a template whose names are known."""
-        found = self.compute(template, entry)
+        found = self.compute(template, entry, crossing)
         return found if isinstance(found, Part) else found.kept(*self._places(entry, found.names[0]))
 
     def _dense(self, template: Template, entry: Entry, keys: Keys, result: Dense) -> tuple[tuple[str, ...], F64]:

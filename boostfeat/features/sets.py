@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import consensus, dense, lexical, neighbours, sparse, word_units
+from . import consensus, dense, lexical, neighbours, references, sparse, word_units
 from .registry import Template
 
 TEMPLATES: dict[str, Template] = {
@@ -26,6 +26,8 @@ TEMPLATES: dict[str, Template] = {
     "phrase_count": dense.phrase_count,
     "lexical_weight": dense.lexical_weight,
     "hypothesis": dense.hypothesis,
+    "model1": references.model1,
+    "model1_inverse": references.model1_inverse,
     "previous": neighbours.previous,
     "following": neighbours.following,
     "neighbour_sizes": neighbours.neighbour_sizes,
@@ -90,7 +92,8 @@ SETS: dict[str, tuple[str, ...]] = {
     ),
     "sparse": ("pt", "id", "shape", "al", "del", "wp", "ins", "un", "bi", "lo", "cx"),
     "sparse-static": ("pt", "id", "shape", "al", "del", "wp", "ins", "un"),  # of the phrase pair: a table can hold them
-    "classes": ("al", "bi", "cx", *_CLASSES),  # a third of the features of sparse; not for decoders
+    "classes": ("al", "bi", "cx", *_CLASSES),  # a third of the features of sparse
+    "phrases": ("al", "bi", "cx", *_CLASSES, "model1", "model1_inverse"),  # what induce takes by itself for lists of phrases
     "neighbours": ("previous", "following", "neighbour_sizes"),
     "consensus": ("agreement", "support", "mbr"),
     "words-basic": _BASIC,

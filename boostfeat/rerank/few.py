@@ -17,6 +17,7 @@ from ..core.arrays import F64, I64
 from ..core.errors import InputError
 from ..core.text import split_words
 from ..features.by_list import BY_LIST, ByList, Candidates
+from ..features.by_list import bound as bound_of_lists
 from ..features.by_unit import BY_UNIT, Pair, Place, bound
 from ..features.vocab import FeaturePlan, full_name
 from ..model.model import Model
@@ -85,13 +86,13 @@ class Few:
         self._reads: set[str] = set()
         self._x: set[str] = set()
         used = {*self._weights, *self._tested, *(name for pair in plan.products or () for name in pair)}
-        self._of_lists: list[tuple[ByList, int, Mapping[str, int]]] = []
+        self._of_lists: list[tuple[ByList, Callable[[Candidates], Mapping[str, F64]], int, Mapping[str, int]]] = []
         self._own_names: list[str] = []
         for entry in plan.entries:
             if entry.name in BY_LIST:
                 listed = BY_LIST[entry.name]
                 names = self.dense_names if listed.of == "occurrence" else self._own_names
-                self._of_lists.append((listed, len(names), entry.places))
+                self._of_lists.append((listed, bound_of_lists(entry.name, entry.options), len(names), entry.places))
                 self._reads.update(listed.reads)
                 names += entry.features or ()
                 continue
@@ -298,9 +299,9 @@ class Few:
             hyp=np.repeat(np.arange(len(few.hyps)), [len(hyp) for hyp in few.hyps]),
         )
         own = np.zeros((len(few.hyps), len(self._own_names)))
-        for listed, at, places in self._of_lists:
+        for listed, call, at, places in self._of_lists:
             out, start = (x, len(few.names) + at) if listed.of == "occurrence" else (own, at)
-            for name, column in listed.compute(given).items():
+            for name, column in call(given).items():
                 if name in places:
                     out[:, start + places[name]] = column + 0.0
         return own

@@ -1,6 +1,6 @@
 """Milliseconds of one choice among 10 candidates of 30 words, called from a program: percentiles, one thread; and start-up.
 
-Models of the sets ``sparse`` (what induce takes by itself) and ``large+sparse`` are learnt on fi-en's dev list where it is there,
+Models of the sets ``sparse`` and ``large+sparse`` are learnt on fi-en's dev list where it is there,
 else on data/; candidates are of sentences that the models have not seen. The first pass meets every phrase pair for the first
 time, the second has met them all. Choices are compared with those of the engine, which the command line has.
 """

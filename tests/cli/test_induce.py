@@ -79,7 +79,7 @@ def test_static_only_and_leaves_as_features(boostfeat, stores, tmp_path):
 
 
 def test_raw_lists_get_the_templates_that_pay(boostfeat, stores, tmp_path):
-    """For words on lists as a neural model ranked them, sparse ones for phrases; unless lists have some, or none are wanted."""
+    """For words on lists as a neural model ranked them, others for phrases; unless lists have some, or none are wanted."""
     from boostfeat.features.groups import templates_that_pay
 
     lines = [
@@ -94,7 +94,7 @@ def test_raw_lists_get_the_templates_that_pay(boostfeat, stores, tmp_path):
     assert templates_that_pay(raw) == "words-basic"
     assert templates_that_pay(replace(raw, meta={"templates": "[]"})) is None
     phrases = read_store(stores / "dev")
-    assert templates_that_pay(phrases) == "sparse"
+    assert templates_that_pay(phrases) == "phrases"
     assert templates_that_pay(phrases, static_only=True) == "sparse-static"
     assert set(SETS["sparse-static"]) == {name for name in SETS["sparse"] if TEMPLATES[name].kind == "static"}
     assert templates_that_pay(replace(phrases, units=replace(phrases.units, src=strings([""] * phrases.n_units)))) is None

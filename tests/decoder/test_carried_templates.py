@@ -34,6 +34,7 @@ SETS = [
     "large",
     "neighbours,around",
     "bi,jump,position,source_words,word,frequency,w,ws",
+    "model1",
 ]
 TREES = (
     stump("jump.log", 0.5, value=(0.3, -0.2)),
@@ -54,8 +55,12 @@ def featurized(raw: NBest, what: str) -> tuple[NBest, FeaturePlan]:
         {word: str(len(word) % 3) for text in texts.to_pylist() for word in text.split()}
         for texts in (raw.units.src, raw.units.tgt)
     ]
-    plan = replace(maker.plan(what, min_count=1), clusters=Clusters(*sides))
-    return maker.learn(raw, plan, posterior=Posterior(scale=1.0))
+    (src, tgt), table = sides, {}
+    for k, (f, e) in enumerate(zip(src, tgt, strict=False)):  # what references would teach
+        table.setdefault(f[:3], {})[e] = 1 / (k + 2)
+    plan = replace(maker.plan(what, min_count=1), clusters=Clusters(src, tgt))
+    entries = [replace(e, options={"cut": 3, "table": table}) if e.name.startswith("model1") else e for e in plan.entries]
+    return maker.learn(raw, replace(plan, entries=tuple(entries)), posterior=Posterior(scale=1.0))
 
 
 def random_weights(rng: np.random.Generator, made: NBest, raw: NBest) -> dict[str, float]:
@@ -203,6 +208,7 @@ def test_units_have_the_features_that_featurize_gives(decoder: Decoder, raw: NBe
         ("mbr", "the whole list"),
         ("agreement", "the whole list"),
         ("hypothesis", "the whole hypothesis"),
+        ("model1_inverse", "the whole hypothesis"),
         ("repeat", "the words so"),
     ],
 )
@@ -214,7 +220,7 @@ def test_what_needs_more_than_search_has_is_refused_by_name(what: str, why: str,
         decoder.with_model(model)
     unused = carrying(Model({**decoder.model.weights, name: 0.0}), plan)
     assert decoder.with_model(unused).names == decoder.names
-    if what != "hypothesis":
+    if what not in ("hypothesis", "model1_inverse"):
         with pytest.raises(InputError, match=f"template '{what}'"):
             decoder.with_model(carrying(Model(decoder.model.weights, (stump(name, 0.5, value=(0.1, 0.2)),)), plan))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -47,9 +48,33 @@ STRANGE = [
 ]
 
 
+TABLES = {  # what references would teach: translations, some of words that no text has, and of the empty word
+    "model1": {
+        "": {"the": 0.3, "!": 0.01},
+        "tal": {"house": 0.7, "the": 0.1},
+        "ja": {"the": 0.25},
+        "q": {"!": 1.0},
+        "b": {"a": 0.3},
+    },
+    "model1_inverse": {
+        "house": {"tal": 0.9},
+        "the": {"ja": 0.3, "&qu": 0.2},
+        "": {"»": 0.125, "b": 0.1},
+        "a": {"Äit": 0.7, "b": 0.1},
+    },
+}
+
+
+def taught(plan: FeaturePlan) -> FeaturePlan:
+    """With tables, where a list without references teaches none."""
+    entries = [replace(e, options={"cut": 3, "table": TABLES[e.name]}) if e.name in TABLES else e for e in plan.entries]
+    return replace(plan, entries=tuple(entries))
+
+
 def learn(raw: NBest, what: str, **options: int) -> tuple[NBest, FeaturePlan]:
     maker = FeatureMaker()
-    return maker.learn(raw, maker.plan(what, **{"min_count": 1, **options}))
+    plan = maker.plan(what, **{"min_count": 1, **options})
+    return maker.learn(raw, plan if len(raw.refs) else taught(plan))
 
 
 def random_model(made: NBest, raw: NBest, plan: FeaturePlan, seed: int) -> Model:
@@ -82,7 +107,7 @@ def word_lists(rng: np.random.Generator, n: int) -> list[dict[str, object]]:
     return out
 
 
-WORDS = [*BY_LIST, "word", "frequency", "source_words", "words-basic", "mbr,place,bi,agreement,word"]
+WORDS = [*BY_LIST, "model1", "word", "frequency", "source_words", "words-basic", "mbr,place,bi,agreement,word"]
 
 
 @pytest.mark.parametrize("what", WORDS)
@@ -94,7 +119,7 @@ def test_lists_of_words(what: str) -> None:
         if not raw.n_occurrences:
             continue
         maker = FeatureMaker()
-        made, plan = maker.learn(raw, maker.plan(what, min_count=1), posterior=Posterior(scale=1.5))
+        made, plan = maker.learn(raw, taught(maker.plan(what, min_count=1)), posterior=Posterior(scale=1.5))
         for seed in range(3):
             reranker = Reranker(random_model(made, raw, plan, seed))
             found = reranker._few.scores(few_of_list(raw))
@@ -108,6 +133,7 @@ CHECKED = [
     *BY_UNIT,
     "large",
     "sparse",
+    "phrases",
     "g13",
     "emr13",
     "large+sparse+neighbours",
@@ -164,7 +190,7 @@ def test_they_read_what_the_engine_says_of_lists(name: str) -> None:
 
 def test_the_default_sets_for_phrases_are_complete() -> None:
     given_files = {"phrase_count", "lexical_weight"}
-    assert set(SETS["words-basic"]) <= {*BY_UNIT, *BY_LIST}
+    assert {*SETS["words-basic"], *SETS["phrases"]} <= {*BY_UNIT, *BY_LIST}
     for name in ("sparse", "sparse-static", "large", "neighbours", "g13", "e12", "emr13"):
         assert set(SETS[name]) - given_files <= set(BY_UNIT)
 

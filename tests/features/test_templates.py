@@ -551,7 +551,7 @@ def test_a_template_says_what_it_lacks(lacking, name, needs, works):
 
 def test_a_list_without_units():
     nbest = build([HypRecord(0, "a b", "h"), HypRecord(1, "c", "h")])
-    with pytest.raises(InputError, match=r"needs units.*this list: hypothesis$"):
+    with pytest.raises(InputError, match=r"needs units.*this list: hypothesis, model1_inverse$"):
         made(nbest, "large")
     assert made(nbest, "hypothesis").extra.shape == (2, 3)
 
@@ -561,7 +561,7 @@ def test_a_list_without_units():
     [
         (
             "largest",
-            "unknown template 'largest': expected one of base, large, sparse, sparse-static, classes, neighbours, consensus, words-basic, words, e12, g13, emr13, length",
+            "unknown template 'largest': expected one of base, large, sparse, sparse-static, classes, phrases, neighbours, consensus, words-basic, words, e12, g13, emr13, length",
         ),
         ("length,xx", "unknown template 'xx'"),
     ],
@@ -700,3 +700,74 @@ def test_word_classes_by_hand() -> None:
     edges = {"src.first=1", "src.last=1", "tgt.first=5", "tgt.last=6", "src.first=2", "src.last=2", "tgt.first=0", "tgt.last=0"}
     assert {name for name in found if name.startswith("co:")} == {f"co:{side}mono|{edge}" for side in "<>" for edge in edges}
     assert set(found.values()) == {1.0}
+
+
+# -- what references teach ----------------------------------------------------------------------------------------------
+
+
+def taught_lists(n: int, *, other: int = -1) -> NBest:
+    """n sentences of two hypotheses; the reference of sentence ``other`` is another."""
+    words = np.random.default_rng(5).integers(0, 6, (n, 3)).tolist()
+    sources = [" ".join(f"sana{k}{'n' * (s % 2)}" for k in words[s]) for s in range(n)]
+    refs = [" ".join(f"word{k}" for k in words[s]) if s != other else "quite another text" for s in range(n)]
+    builder = Builder(ReadOptions(source=sources), declared_dense=("LM0", "tm"))
+    for s in range(n):
+        for text in (refs[s], "word0 word1 word2"):
+            builder.add(HypRecord(s, text, f"{s}", units=[unit((k, k + 1), (k, k + 1), "0-0") for k in range(3)]))
+    return attach(builder.finish(), source=sources, refs=[refs], name="taught")
+
+
+def test_model_1_of_references_by_hand_of_its_table() -> None:
+    """Σ_j log max(1/(l+1) Σ_i t(e_j|f_i), 1e-4), i from the empty word on; and the source given the hypothesis."""
+    raw = build(HYPS)
+    forward = {"": {"is": 0.5}, "ta": {"house": 0.75, "is": 0.25}, "is": {"big": 1.0}}
+    back = {"house": {"ta": 0.5}, "big": {"is": 0.25, "ta": 0.125}, "": {".": 0.0625}}
+    plan = FeaturePlan.of("model1,model1_inverse")
+    tables = {"model1": forward, "model1_inverse": back}
+    entries = tuple(replace(e, options={"cut": 2, "table": tables[e.name]}) for e in plan.entries)
+    out, _ = featurize(raw, replace(plan, entries=entries))
+    low = math.log(1e-4)
+    # it is a big house . / house big is . given "se on iso talo .", stems se on is ta . ; house 7 given ta 7 !
+    is_, big, house = math.log((0.5 + 0.25) / 6), math.log(1 / 6), math.log(0.75 / 6)
+    expected = [3 * low + is_ + big + house, low + is_ + big + house, math.log(0.75 / 4) + low]
+    np.testing.assert_allclose(out.global_column("m1.tgt"), expected, rtol=1e-12)
+    # se and on are explained by nothing, is by big, ta by big and house, the full stop by the empty word; n + 1 is 7, 5 and 3
+    first, second = (2 * low + math.log(0.25 / n) + math.log(0.625 / n) + math.log(0.0625 / n) for n in (7, 5))
+    np.testing.assert_allclose(out.global_column("m1.src"), [first, second, math.log(0.5 / 3) + 2 * low], rtol=1e-12)
+
+
+def test_the_table_is_model_1_of_stems() -> None:
+    """Against the naive twin: t(word | first five letters), without what is improbable, to four digits."""
+    raw = taught_lists(8)
+    _, plan = featurize(raw, FeaturePlan.of("model1,model1_inverse"))
+    pairs = [
+        (ref.split(), [w[:5] for w in src.split()]) for src, ref in zip(raw.source.to_pylist(), raw.refs.to_pylist(), strict=True)
+    ]
+    for entry, t in zip(plan.entries, (naive_model1(pairs), naive_model1([(f, e) for e, f in pairs])), strict=True):
+        found = {(word, given or None): p for given, row in entry.options["table"].items() for word, p in row.items()}
+        expected = {key: p for key, p in t.items() if p >= 0.005}
+        assert found.keys() == expected.keys()
+        np.testing.assert_allclose([found[key] for key in expected], list(expected.values()), rtol=1e-3)
+    assert entry.options["cut"] == 5
+
+
+def test_a_sentence_is_not_scored_by_what_its_own_reference_taught() -> None:
+    """Another reference changes the features of other blocks of neighbours, not of its own; a learnt plan has all sentences."""
+    n, other = 24, 17  # six blocks of four
+    plan = FeaturePlan.of("model1,model1_inverse")
+    (one, learnt), (two, _) = (featurize(taught_lists(n, other=k), plan) for k in (-1, other))
+    again, _ = featurize(taught_lists(n), learnt)
+    for name in ("m1.tgt", "m1.src"):
+        x, y, z = (out.global_column(name).reshape(n, 2) for out in (one, two, again))
+        assert np.array_equal(x[16:20, 1], y[16:20, 1])  # of the texts that are the same
+        assert (x[:, 1] != y[:, 1]).any()
+        assert (z > x)[:, 0].sum() > n / 2  # of references, by a table that has seen them
+    assert featurize(taught_lists(1), plan)[0].n_hyps == 2  # nobody else teaches it
+
+
+def test_without_references_there_is_nothing_to_teach() -> None:
+    raw = replace(taught_lists(4), refs=strings([]), ref_ptr=np.zeros(5, np.int64), stats=np.zeros((0, 6), np.int32))
+    with pytest.raises(InputError, match="'model1' needs references to learn from; import with -r REFERENCES"):
+        featurize(raw, FeaturePlan.of("model1"))
+    _, learnt = featurize(taught_lists(4), FeaturePlan.of("model1"))
+    assert featurize(raw, learnt)[0].unit_names[-1] == "m1.tgt"
