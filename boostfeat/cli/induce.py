@@ -156,7 +156,7 @@ def induce(
             f"{why['gain']:+.2f} ± {why['gain_error']:.2f} {options.metric} over the linear weights" if model.trees else "no gain"
         )
         say(f"{len(model.trees)} trees, by {why['folds']} folds: {gain}", quiet=quiet)
-    if posterior_scale(model):
+    if posterior_scale(model.config):
         why = model.config["decision"]
         gain = f"{why['gain']:+.2f} ± {why['gain_error']:.2f} {options.metric} over the highest score"
         say(f"minimum Bayes risk decides, by the same folds: {gain} (--set decide=score: the score does)", quiet=quiet)

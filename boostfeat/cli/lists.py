@@ -481,7 +481,7 @@ def model_scores(nbest: NBest, model: str | None, store: str, files: ResourceFil
     with progress("scoring", quiet=quiet) as bar:
         token = on_trees.set(lambda done, n: bar.update(done, n, f"{n:,} trees"))
         try:
-            return ranks(loaded, nbest, loaded.decision_function(nbest))
+            return ranks(loaded.config, nbest, loaded.decision_function(nbest))
         finally:
             on_trees.reset(token)
 

@@ -48,22 +48,21 @@ def test_expected_bleu_by_hand():
 
 def test_scores_decide_unless_the_config_says_so():
     nbest = synthetic_nbest(SyntheticOptions(sentences=5, hyps=10), seed=1)
+    scores = Model(WEIGHTS).decision_function(nbest)
     for config in ({}, {"decision": {"by": "score"}}, {"decision": None}):
-        model = Model(WEIGHTS, config=config)
-        scores = model.decision_function(nbest)
-        assert posterior_scale(model) is None
-        assert ranks(model, nbest, scores) is scores
-        assert ranks_of_few(model, ["a"], scores) is scores
+        assert posterior_scale(config) is None
+        assert ranks(config, nbest, scores) is scores
+        assert ranks_of_few(config, ["a"], scores) is scores
 
 
 @pytest.mark.parametrize("scale", [0, -1, "3", None, True, float("nan")])
 def test_a_scale_that_is_none_is_said(scale):
     with pytest.raises(InputError, match="expected a scale above 0"):
-        posterior_scale(Model({}, config={"decision": {"by": "mbr", "scale": scale}}))
+        posterior_scale({"decision": {"by": "mbr", "scale": scale}})
 
 
 def test_a_list_of_none():
-    assert len(ranks_of_few(Model({}, config=MBR), [], np.zeros(0))) == 0
+    assert len(ranks_of_few(MBR, [], np.zeros(0))) == 0
 
 
 def test_programs_and_commands_choose_what_the_model_chooses(tmp_path, boostfeat, monkeypatch):
