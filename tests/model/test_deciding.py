@@ -89,6 +89,18 @@ def test_programs_and_commands_choose_what_the_model_chooses(tmp_path, boostfeat
     np.testing.assert_allclose(np.concatenate([a["scores"] for a in answers]), model.decision_function(nbest))
 
 
+def test_what_has_scores_only_is_said(tmp_path, boostfeat):
+    """By 'export' and by 'explain', whose parts add up to a difference in score."""
+    nbest = synthetic_nbest(SyntheticOptions(sentences=3, hyps=5), seed=1)
+    write_store(nbest, tmp_path / "test.nbest")
+    for config, said in ((MBR, True), ({}, False)):
+        Model(WEIGHTS, config=config).save(tmp_path / "model.json")
+        _, _, err = boostfeat("export", tmp_path / "model.json", "--to", "json", "-o", tmp_path / "out.json")
+        assert ("--to json has its scores, and not that choice" in err) == said
+        _, _, err = boostfeat("explain", tmp_path / "test.nbest", "-m", tmp_path / "model.json")
+        assert ("minimum Bayes risk decides" in err) == said
+
+
 def read_lines(moses: str) -> list[str]:
     """The first text of each list."""
     found: dict[str, str] = {}
