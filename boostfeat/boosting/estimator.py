@@ -145,7 +145,7 @@ class BoostReranker(BaseEstimator):
 
     def _chosen(self, X: NBest) -> I64:  # noqa: N803
         scores = self.decision_function(X)
-        return best_choice(X, ranks(self.model_, X, scores))
+        return best_choice(X, ranks(self.model_.config, X, scores))
 
     def staged_score(self, X: NBest) -> Iterator[float]:  # noqa: N803
         """The metric after 0, 1, 2, ... trees at their final weights, by the highest score, without scoring anything twice."""

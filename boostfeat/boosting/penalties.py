@@ -80,7 +80,11 @@ def chosen_penalty(
 def held_out_rows(
     dev: NBest, options: BoostOptions, metric: Metric, *, seed: int, threads: int = 1, tell: Tell | None = None
 ) -> list[Array]:
-    """For each penalty of GRID the statistics [S, n] of what it chooses, every sentence in the fold that did not train on it."""
+    """For each penalty of GRID the statistics [S, n] of what it chooses, every sentence in the fold that did not train on it.
+
+    Weak penalties take most of the time. Once a fold has two that are clearly worse than its best one, weaker ones are not
+    fitted there, and count as the last of them: they would be worse still.
+    """
     pairs = pairs_for(dev, options.pairs, gain=options.gain, seed=seed, threads=threads)
     if options.context:
         pairs = weighed_by_size(pairs, dev, metric_of(options.context_metric, dev).fixed(options.pairs.alpha))
@@ -88,16 +92,29 @@ def held_out_rows(
     for fold, (train, held_out) in enumerate(dev.blocks_of_sentences(FOLDS)):
         problem = linear_problem(dev, thinned(pairs, train), threads=threads)
         unseen, weights = dev.take(held_out), None
-        scorer = Scorer(unseen)
+        scorer, own = Scorer(unseen), list[Array]()
         for k, sparse_l2 in enumerate(GRID):
-            penalty = np.array(replace(options, sparse_l2=sparse_l2).penalties(len(dev.global_names), len(dev.sparse_names)))
-            weights = problem.fit(init=weights, l2_factors=penalty / THINNED, tol=TOLERANCE).weights
-            chosen = best_choice(unseen, Model(weights).decision_function(unseen))
-            found[k].append((held_out, scorer.rows(chosen, metric)))
             if tell:
                 tell("penalty of sparse features", fold * len(GRID) + k + 1, FOLDS * len(GRID))
+            if are_clearly_worse(metric, own):
+                own.append(own[-1])
+                continue
+            penalty = np.array(replace(options, sparse_l2=sparse_l2).penalties(len(dev.global_names), len(dev.sparse_names)))
+            weights = problem.fit(init=weights, l2_factors=penalty / THINNED, tol=TOLERANCE).weights
+            own.append(scorer.rows(best_choice(unseen, Model(weights).decision_function(unseen)), metric))
+        for k, rows in enumerate(own):
+            found[k].append((held_out, rows))
     order = np.argsort(np.concatenate([held_out for held_out, _ in found[0]]))
     return [np.concatenate([rows for _, rows in own])[order] for own in found]
+
+
+def are_clearly_worse(metric: Metric, rows: list[Array]) -> bool:
+    """Whether the last two of several candidates are both more than two standard errors below the best of them."""
+    if len(rows) < 3:
+        return False
+    held_out = HeldOutRows(metric, rows)
+    best = int(np.argmax(held_out.gains))
+    return all(held_out.gains[k] < held_out.gains[best] - 2 * held_out.error(best, k) for k in (len(rows) - 2, len(rows) - 1))
 
 
 def kept_reasons(model: Model, *choices: str) -> Why:

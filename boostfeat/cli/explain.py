@@ -9,7 +9,7 @@ import typer
 from ..core.text_table import table
 from ..features.options import ResourceFiles
 from .carried import with_features
-from .common import AllowMissing, Store, check_model, emit
+from .common import AllowMissing, Store, check_model, emit, say
 from .flags import add
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ def explain(
     from ..core.errors import InputError
     from ..lists.choices import decoder_choice
     from ..lists.store import read_store
+    from ..model.deciding import posterior_scale
     from ..model.explain import Differences
     from ..model.model import Model
 
@@ -67,6 +68,8 @@ def explain(
     nbest = with_features(raw, loaded, files, where=store, quiet=quiet)
     check_model(loaded, nbest, store, allow_missing=allow_missing, quiet=quiet)
     chosen, other = loaded.predict(nbest), decoder_choice(nbest)
+    if posterior_scale(loaded.config) and hyp is None:
+        say("minimum Bayes risk decides in this model: what it chose may have the lower score", quiet=quiet)
     if sentence is not None:
         if not nbest.n_hyps:
             raise InputError(f"--sentence {sentence}: expected a list with hypotheses, found an empty one; name another")

@@ -75,7 +75,7 @@ def export(
         nbest = with_features(nbest, loaded, ResourceFiles(phrase_table=table), where=name, quiet=quiet)
         check_model(loaded, nbest, name, allow_missing=allow_missing, quiet=quiet)
     warn = partial(_warn, quiet=quiet)
-    if scale := posterior_scale(loaded):
+    if scale := posterior_scale(loaded.config):
         warn(f"minimum Bayes risk decides in this model (scale {scale:.4g}): --to {to} has its scores, and not that choice")
     with progress(f"export to {to}", quiet=quiet) as bar:
         context = Context(nbest, options, carried(loaded), on_progress=bar.update, warn=warn)

@@ -157,7 +157,7 @@ def induce(
             f"{why['gain']:+.2f} ± {why['gain_error']:.2f} {options.metric} over the linear weights" if model.trees else "no gain"
         )
         say(f"{counted(len(model.trees), 'tree')}, by {why['folds']} folds: {gain}", quiet=quiet)
-    if posterior_scale(model):
+    if posterior_scale(model.config):
         why = model.config["decision"]
         gain = f"{why['gain']:+.2f} ± {why['gain_error']:.2f} {options.metric} over the highest score"
         say(f"minimum Bayes risk decides, by the same folds: {gain} (--set decide=score: the score does)", quiet=quiet)

@@ -490,13 +490,13 @@ def model_scores(nbest: NBest, model: str | None, store: str, files: ResourceFil
             say_unused(maker, plan, quiet=quiet)
             lists = maker.runs_for_model(nbest, loaded, where=store)
             check_model(loaded, nbest, store, made=plan.features, allow_missing=allow_missing, quiet=quiet)
-            return ranks(loaded, nbest, np.concatenate([loaded.decision_function(part) for part in lists]))
+            return ranks(loaded.config, nbest, np.concatenate([loaded.decision_function(part) for part in lists]))
     refuse_files(files, "a model that carries templates")
     check_model(loaded, nbest, store, allow_missing=allow_missing, quiet=quiet)
     with progress("scoring", quiet=quiet) as bar:
         token = on_trees.set(lambda done, n: bar.update(done, n, counted(n, "tree")))
         try:
-            return ranks(loaded, nbest, loaded.decision_function(nbest))
+            return ranks(loaded.config, nbest, loaded.decision_function(nbest))
         finally:
             on_trees.reset(token)
 

@@ -75,7 +75,7 @@ def careful_choice(nbest: NBest, scores: F64, least: float) -> tuple[I64, F64]:
 
 def calibrated(model: Model, select: NBest) -> Model:
     """The model with what a list that it was not trained on says of its margins; as it was where it changes nothing there."""
-    chosen, first, margin = margins(select, ranks(model, select, model.decision_function(select)))
+    chosen, first, margin = margins(select, ranks(model.config, select, model.decision_function(select)))
     scorer = Scorer(select)
     metric = scorer.metric(str(model.config["metric"]))
     found = calibration(metric, ours=scorer.rows(chosen, metric), theirs=scorer.rows(first, metric), margin=margin)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,16 +20,16 @@ from ..core.text import split_words
 
 if TYPE_CHECKING:
     from ..lists.nbest import NBest
-    from .model import Model
 
-KEY = "decision"  # of the config
+KEY = "decision"  # of a model's config
+Config = Mapping[str, Any]
 MBR, SCORE = "mbr", "score"
 _ORDERS = 4
 
 
-def posterior_scale(model: Model) -> float | None:
-    """The scale of the posterior that the model decides by; None where the highest score decides."""
-    told = model.config.get(KEY)
+def posterior_scale(config: Config) -> float | None:
+    """The scale of the posterior that a model of this config decides by; None where the highest score decides."""
+    told = config.get(KEY)
     if not isinstance(told, Mapping) or told.get("by") != MBR:
         return None
     scale = told.get("scale")
@@ -38,9 +38,9 @@ def posterior_scale(model: Model) -> float | None:
     return float(scale)
 
 
-def ranks(model: Model, nbest: NBest, scores: F64, *, threads: int = 1) -> F64:
-    """[H] what the model ranks hypotheses by: their scores [H], or their expected BLEU+1."""
-    scale = posterior_scale(model)
+def ranks(config: Config, nbest: NBest, scores: F64, *, threads: int = 1) -> F64:
+    """[H] what a model ranks hypotheses by: their scores [H], or their expected BLEU+1."""
+    scale = posterior_scale(config)
     if scale is None:
         return scores
     from ..lists.mbr import mbr_gains
@@ -48,9 +48,9 @@ def ranks(model: Model, nbest: NBest, scores: F64, *, threads: int = 1) -> F64:
     return mbr_gains(nbest, scores, (scale,), threads=threads)[:, 0]
 
 
-def ranks_of_few(model: Model, texts: Sequence[str], scores: F64) -> F64:
+def ranks_of_few(config: Config, texts: Sequence[str], scores: F64) -> F64:
     """[K] the same for the texts of one list, without what compiled kernels need."""
-    scale = posterior_scale(model)
+    scale = posterior_scale(config)
     if scale is None or not len(texts):
         return scores
     p = np.exp(scale * (scores - scores.max()))

@@ -114,7 +114,7 @@ class Model:
         from ..lists.choices import best_choice
         from .deciding import ranks
 
-        return best_choice(nbest, ranks(self, nbest, self.decision_function(nbest)))
+        return best_choice(nbest, ranks(self.config, nbest, self.decision_function(nbest)))
 
     def missing_features(self, nbest: NBest) -> list[str]:
         """Features the model weighs or tests that the list does not have (they count as 0)."""

@@ -122,7 +122,7 @@ class Reranker:
     def ranks(self, candidates: Sequence[Candidate] | NBest, scores: F64) -> F64:
         """[K] what the model ranks one list by: its scores, or, where it decides by minimum Bayes risk, expected BLEU+1."""
         texts = candidates.text.to_pylist() if _is_list(candidates) else [normal(each["text"]) for each in candidates]
-        return ranks_of_few(self.model, texts, scores)
+        return ranks_of_few(self.model.config, texts, scores)
 
 
 def _is_list(candidates: Sequence[Candidate] | NBest) -> TypeIs[NBest]:

@@ -76,7 +76,7 @@ def compared(nbest: NBest, gain: str, levels: list[str], seed: int) -> dict[str,
         rows.setdefault("first weights", _rows(unseen, Model(model.weights), metric))
         rows[f"{level} by score"] = _rows(unseen, replace(model, config={}), metric)
         rows[level] = _rows(unseen, model, metric)
-        about.append(f"{level}: {len(model.trees)} trees, {'MBR' if posterior_scale(model) else 'score'}")
+        about.append(f"{level}: {len(model.trees)} trees, {'MBR' if posterior_scale(model.config) else 'score'}")
     names, found = list(rows), HeldOutRows(metric, list(rows.values()))
     apart = [(name, "PRO") for name in names[1:]] + ([(levels[0], levels[1])] if len(levels) > 1 else [])
     told = {f"{a} to {b}": _points(found, names.index(b), names.index(a)) for a, b in apart}

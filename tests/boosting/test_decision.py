@@ -78,7 +78,7 @@ def test_the_scale_is_that_of_the_folds(agreeing, learnt):
     best = SCALES[int(np.argmax(why["bleu-sbp"][1:]))]
     spread = float(within_list_sd(agreeing.hyp_ptr, learnt.decision_function(agreeing))[0])
     assert why["scale"] * spread == pytest.approx(best, rel=0.5)
-    assert posterior_scale(learnt) == why["scale"]
+    assert posterior_scale(learnt.config) == why["scale"]
 
 
 def test_calibration_is_of_what_decides(agreeing, learnt):
@@ -108,7 +108,7 @@ def test_a_ranking_that_is_better_than_what_was_learnt_decides_by_itself(agreein
     ranked = replace(agreeing, extra=gains[:, None], extra_names=(RANKINGS[0],))
     kept = boost(ranked, None, replace(OPTIONS, l2=1e9))
     assert kept.config["kept"] == RANKINGS[0]
-    assert posterior_scale(kept) is None
+    assert posterior_scale(kept.config) is None
 
 
 def test_the_rule_by_hand(agreeing):
@@ -139,5 +139,5 @@ def test_decisions_are_those_of_mbr(agreeing):
         chosen = best_choice(agreeing, gains)
         assert (found.rows[k] == Scorer(agreeing).rows(chosen, "bleu")).all()
         np.testing.assert_array_equal(found.margin[k], gains[chosen] - gains[agreeing.hyp_ptr[:-1]])
-        told = replace(model, config={"decision": {"by": "mbr", "scale": scale / found.spread}})
+        told = {"decision": {"by": "mbr", "scale": scale / found.spread}}
         np.testing.assert_array_equal(ranks(told, agreeing, scores), gains)

@@ -5,13 +5,23 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from boostfeat.boosting.boost import boost
 from boostfeat.boosting.options import BoostOptions, recipe
-from boostfeat.boosting.penalties import FOLDS, GRID, WITHOUT, chosen_penalty, held_out_rows, thinned, with_penalties
+from boostfeat.boosting.penalties import (
+    FOLDS,
+    GRID,
+    WITHOUT,
+    are_clearly_worse,
+    chosen_penalty,
+    held_out_rows,
+    thinned,
+    with_penalties,
+)
 from boostfeat.cli import run
 from boostfeat.formats import read
 from boostfeat.lists.build import ReadOptions
@@ -77,6 +87,20 @@ def test_the_rule_is_the_strongest_within_half_an_error_of_the_best(told):
     within = [l2 for l2, score, error in zip(GRID, why["wer"], why["error"], strict=True) if score <= best + error / 2]
     assert options.sparse_l2 == max(within)
     assert why["error"][why["wer"].index(best)] == 0
+
+
+def test_two_that_are_clearly_worse_end_the_search_of_a_fold(told, noise):
+    """Rows are errors and words of eight sentences: all wrong is two errors below none wrong, half wrong by chance is not."""
+    metric = metric_of("wer", told)
+    right, wrong = np.tile([0, 8], (8, 1)), np.tile([8, 8], (8, 1))
+    one = np.where((np.arange(8) == 0)[:, None], wrong, right)
+    assert are_clearly_worse(metric, [right, wrong, wrong])
+    assert not are_clearly_worse(metric, [right, wrong])
+    assert not are_clearly_worse(metric, [right, wrong, right, wrong])
+    assert not are_clearly_worse(metric, [right, one, one])  # one sentence in eight: about one standard error
+    assert not are_clearly_worse(metric, [wrong, wrong, right])
+    rows = held_out_rows(noise, OPTIONS, metric, seed=0)
+    assert any((a == b).all() for a, b in pairwise([r[: len(r) // FOLDS] for r in rows[-3:]]))  # some were not fitted
 
 
 def test_every_sentence_is_held_out_once_and_trained_on_otherwise(told):

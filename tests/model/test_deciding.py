@@ -48,22 +48,21 @@ def test_expected_bleu_by_hand():
 
 def test_scores_decide_unless_the_config_says_so():
     nbest = synthetic_nbest(SyntheticOptions(sentences=5, hyps=10), seed=1)
+    scores = Model(WEIGHTS).decision_function(nbest)
     for config in ({}, {"decision": {"by": "score"}}, {"decision": None}):
-        model = Model(WEIGHTS, config=config)
-        scores = model.decision_function(nbest)
-        assert posterior_scale(model) is None
-        assert ranks(model, nbest, scores) is scores
-        assert ranks_of_few(model, ["a"], scores) is scores
+        assert posterior_scale(config) is None
+        assert ranks(config, nbest, scores) is scores
+        assert ranks_of_few(config, ["a"], scores) is scores
 
 
 @pytest.mark.parametrize("scale", [0, -1, "3", None, True, float("nan")])
 def test_a_scale_that_is_none_is_said(scale):
     with pytest.raises(InputError, match="expected a scale above 0"):
-        posterior_scale(Model({}, config={"decision": {"by": "mbr", "scale": scale}}))
+        posterior_scale({"decision": {"by": "mbr", "scale": scale}})
 
 
 def test_a_list_of_none():
-    assert len(ranks_of_few(Model({}, config=MBR), [], np.zeros(0))) == 0
+    assert len(ranks_of_few(MBR, [], np.zeros(0))) == 0
 
 
 def test_programs_and_commands_choose_what_the_model_chooses(tmp_path, boostfeat, monkeypatch):
@@ -88,6 +87,18 @@ def test_programs_and_commands_choose_what_the_model_chooses(tmp_path, boostfeat
     answers = [json.loads(line) for line in boostfeat("rerank", "-", "--stream", "-m", tmp_path / "model.json")[1].splitlines()]
     assert [answer["choice"] for answer in answers] == within
     np.testing.assert_allclose(np.concatenate([a["scores"] for a in answers]), model.decision_function(nbest))
+
+
+def test_what_has_scores_only_is_said(tmp_path, boostfeat):
+    """By 'export' and by 'explain', whose parts add up to a difference in score."""
+    nbest = synthetic_nbest(SyntheticOptions(sentences=3, hyps=5), seed=1)
+    write_store(nbest, tmp_path / "test.nbest")
+    for config, said in ((MBR, True), ({}, False)):
+        Model(WEIGHTS, config=config).save(tmp_path / "model.json")
+        _, _, err = boostfeat("export", tmp_path / "model.json", "--to", "json", "-o", tmp_path / "out.json")
+        assert ("--to json has its scores, and not that choice" in err) == said
+        _, _, err = boostfeat("explain", tmp_path / "test.nbest", "-m", tmp_path / "model.json")
+        assert ("minimum Bayes risk decides" in err) == said
 
 
 def read_lines(moses: str) -> list[str]:
