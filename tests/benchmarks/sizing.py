@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 from generate import Sizes, generate
-from harness import put_block
+from harness import measured_now, put_block
 
 HERE, PAGE = Path(__file__).parent, Path(__file__).parents[2] / "examples" / "sizing.md"
 LIST = Sizes(sentences=2000, hyps=100, features=16)
@@ -82,7 +82,7 @@ def main() -> None:
             continue
         if name == "threads":
             with tempfile.TemporaryDirectory() as folder:
-                put_block(PAGE, "threads", threads(Path(folder)))
+                put_block(PAGE, "threads", measured_now() + threads(Path(folder)))
         else:
             subprocess.run([sys.executable, *commands[name]], cwd=HERE, check=True)
         print(f"{name}: {time.perf_counter() - started:.0f} s", flush=True)
