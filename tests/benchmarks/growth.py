@@ -235,7 +235,7 @@ def run(stages: list[str], *, quick: bool) -> list[dict[str, Any]]:
         for axis, size, sizes, path in lists(folder, shrink=5 if quick else 1, text=text):
             for stage in (stage for stage in stages_on(axis) if stage in stages):
                 if (stage, path) not in known:
-                    known[stage, path] = point(stage, path, small, 0.1 if quick else 0.5)
+                    known[stage, path] = point(stage, path, small, 0.1 if quick else 0.3)
                 found = known[stage, path]
                 rows.append(
                     {"axis": axis, "size": size, "sizes": sizes, "stage": stage, "store": os.path.getsize(path) / 1e6, **found}
