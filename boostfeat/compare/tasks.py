@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -13,6 +14,7 @@ import numpy as np
 from ..boosting.first_gradient import first_gradient
 from ..boosting.options import BY_FOLDS
 from ..core.arrays import I64
+from ..core.files import atomic_path
 from ..core.processes import Job
 from ..core.strict_json import read_json, write_json
 from ..features import FeaturePlan, Posterior
@@ -25,12 +27,13 @@ from ..metrics.bleu import HYP_LEN, REF_LEN, brevity_penalty, sum_stats
 from ..metrics.metric import Metric, metrics_of
 from ..model.model import Model
 from ..tuners.linear import fit_pro
-from .fits import KeptFits, fit_made_from, key_of
+from .fits import KeptFits, code_digest, fit_made_from, key_of
 from .options import CompareOptions
 from .systems import Fit, FitOptions, Fitted, Report, System, boost_options, choose, fitted_here
 
 ALWAYS = ("bleu", "bleu-sbp")  # where there are references
 METRICS = (*ALWAYS, "chrf", "ter")  # where nothing is said
+CODE, VOCAB = "code", "vocab.json"
 
 
 def fit_options(options: CompareOptions, *, threads: int = 1) -> FitOptions:
@@ -85,16 +88,35 @@ class FeatureTask:
         return Path(self.path).with_suffix(".json")
 
     def known(self) -> str | None:
-        return self.path if Path(self.path).exists() and read_json(self.mark) == self.made_from else None
+        """The list, if it is there, or in a run beside this one; then it is here afterwards."""
+        own = read_json(self.mark) if Path(self.path).exists() else None
+        if isinstance(own, dict) and {name: own[name] for name in own if name != CODE} == self.made_from:
+            return self.path
+        here = Path(self.path).absolute()
+        for other in sorted(here.parents[3].glob(f"*/features/{self.feature_set}/{here.name}")):
+            mark = other.with_suffix(".json")
+            if read_json(mark) == self._mark():
+                here.parent.mkdir(parents=True, exist_ok=True)
+                for name in (here.name, *([VOCAB] if self.which == "dev" else [])):
+                    with atomic_path(here.with_name(name)) as copy:
+                        shutil.copyfile(other.with_name(name), copy)
+                if read_json(mark) == self._mark():  # else another run has begun to make it anew
+                    return self.finish(None, 0.0)
+        return None
+
+    def _mark(self) -> dict[str, Any]:
+        """Within a run the version says how a list was made; one from elsewhere may be of another commit."""
+        return {**self.made_from, CODE: code_digest()}
 
     def job(self, name: str, threads: int) -> Job:
         Path(self.path).parent.mkdir(parents=True, exist_ok=True)
+        self.mark.unlink(missing_ok=True)  # until the list is there
         o = self.options
         how = (self.feature_set, self.which, o.seed, threads, o.gain, o.min_count, self.files)
         return Job(self.key, name, write_featurized, (self.source, self.path, *how))
 
     def finish(self, result: None, peak_mb: float) -> str:
-        write_json(self.mark, dict(self.made_from))
+        write_json(self.mark, self._mark())
         return self.path
 
 
@@ -112,7 +134,7 @@ def write_featurized(
     report: Report,
 ) -> None:
     """Make the features of a list, by the vocab of dev if it is another."""
-    vocab, nbest = Path(path).with_name("vocab.json"), read_store(source)
+    vocab, nbest = Path(path).with_name(VOCAB), read_store(source)
     maker = FeatureMaker(files, seed=seed, threads=threads, say=report)
     if which != "dev":
         maker.apply(nbest, FeaturePlan.load(vocab), to=path)

@@ -21,27 +21,39 @@ from math import sqrt
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fits import fit_line
 from generate import Sizes, generate
-from harness import put_block
+from harness import measured_now, put_block
 
 KINDS = {"plain": 0, "1 worker": 1, "2 workers": 2, "4 workers": 4}
-ROUNDS = (2, 12)  # of the runs whose difference is what a round sends
-MANY = (1, 4, 16, 64)  # workers that the paper curve is of
+MANY = (1, 2, 4, 8, 16, 32, 64)  # workers that the paper curve is of
+IDLE = 20  # calls that do nothing, to time one
+
+
+class Traffic(NamedTuple):
+    """What an engine sends and gets."""
+
+    calls: float  # a round
+    kilobytes: float  # a round, to all workers and back
+    before: float  # kilobytes before the first round
+    idle: float  # seconds of a call that does nothing
 
 
 class Cost(NamedTuple):
     wall: float
     cpu: float  # of the driver and all workers
+    wire: Traffic | None = None
 
 
 def induce(store: Path, model: Path, *, rounds: int, workers: int) -> Cost:
     flags = ["--recipe", "paper", "--max-leaves", "2", "--rounds", str(rounds), "--threads", str(max(1, workers)), "-q"]
     if workers:
         flags += ["--engine", "dask", "--scheduler", "local", "--workers", str(workers)]
-    command = [sys.executable, "-m", "boostfeat", "induce", str(store), "-o", str(model), *flags]
+    command = [sys.executable, __file__, "--count", "induce", str(store), "-o", str(model), *flags]
     before, started = _children(), time.perf_counter()
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    return Cost(time.perf_counter() - started, _children() - before)
+    lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+    wall, cpu, wire = time.perf_counter() - started, _children() - before, json.loads(lines[-1])
+    return Cost(wall - IDLE * wire[3], cpu, Traffic(*wire)) if workers else Cost(wall, cpu)
 
 
 def _children() -> float:
@@ -59,65 +71,43 @@ def measured(store: Path, folder: Path, *, rounds: int, tries: int) -> dict[str,
             models.add((folder / "model.json").read_bytes())
             print(f"{kind:10} {found[kind][-1].wall:7.1f} s wall  {found[kind][-1].cpu:7.1f} s CPU", flush=True)
         assert len(models) == 1
-    return {kind: Cost(*map(min, zip(*costs, strict=True))) for kind, costs in found.items()}
+    return {kind: min(costs, key=lambda cost: cost.wall) for kind, costs in found.items()}
 
 
 # -- what goes over the wire ------------------------------------------------------------------------------------------
 
 
-def traffic(store: Path, model: Path, *, workers: int) -> dict[str, float]:
-    """Calls and bytes of a round (to all workers and back), bytes before the first, and the seconds of a call that does nothing."""
-    lines = []
-    for rounds in ROUNDS:
-        command = [sys.executable, __file__, "--count", str(store), str(model), str(rounds), str(workers)]
-        lines.append(json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1]))
-    few, many = lines
-    n = ROUNDS[1] - ROUNDS[0]
-    per_round = {name: (many[name] - few[name]) / n for name in ("calls", "sent", "received")}
-    return {**per_round, "before": few["sent"] + few["received"] - ROUNDS[0] * (per_round["sent"] + per_round["received"]),
-            "idle": many["idle"]}  # fmt: skip
-
-
-def count(store: str, model: str, rounds: str, workers: str) -> None:
-    """Run induce here and count; prints JSON."""
-    from distributed.protocol.pickle import dumps
-
+def count(words: list[str]) -> None:
+    """Run a command here and count what its engine sends; prints Traffic as JSON."""
     from boostfeat.cli import run
+    from boostfeat.distributed.block_range import BlockRange
     from boostfeat.distributed.workers import Workers
 
-    found = {"calls": 0.0, "sent": 0.0, "received": 0.0, "idle": 0.0}
+    total, rounds, idle = [0, 0], [], [0.0]  # calls and bytes so far, and after each round
     call = Workers._run
 
     def counted(self: Any, job: Any, *arguments: Any) -> list[Any]:
+        from distributed.protocol.pickle import dumps
+
         answers = call(self, job, *arguments)
-        found["calls"] += 1
-        found["sent"] += len(dumps((job, arguments))) * len(answers)
-        found["received"] += len(dumps(answers))
-        if not found["idle"]:
+        total[0] += 1
+        total[1] += len(dumps((job, arguments))) * len(answers) + len(dumps(answers))
+        if len(arguments) == 2 and any(part is BlockRange.move for asked in arguments[1] for part in asked):
+            rounds.append(tuple(total))
+        if not idle[0]:
             started = time.perf_counter()
-            for _ in range(20):
+            for _ in range(IDLE):
                 call(self, _nothing)
-            found["idle"] = (time.perf_counter() - started) / 20
+            idle[0] = (time.perf_counter() - started) / IDLE
         return answers
 
     Workers._run = counted  # type: ignore[method-assign]
-    flags = ["--recipe", "paper", "--max-leaves", "2", "--rounds", rounds, "--threads", workers, "-q"]
-    sys.argv = [
-        "boostfeat",
-        "induce",
-        store,
-        "-o",
-        model,
-        *flags,
-        "--engine",
-        "dask",
-        "--scheduler",
-        "local",
-        "--workers",
-        workers,
-    ]
+    sys.argv = ["boostfeat", *words]
     assert run() == 0
-    print(json.dumps(found))
+    n = max(1, len(rounds) - 1)
+    first, last = (rounds[0], rounds[-1]) if rounds else ((0, 0), (0, 0))
+    calls, sent = ((b - a) / n for a, b in zip(first, last, strict=True))
+    print(json.dumps(Traffic(calls, sent / 1e3, (first[1] - sent) / 1e3, idle[0])))
 
 
 def _nothing(dask_worker: Any = None) -> None:
@@ -126,23 +116,34 @@ def _nothing(dask_worker: Any = None) -> None:
 
 def paper_curve(round_seconds: float, calls: float, idle: dict[int, float]) -> str:
     """A table of rounds a second on more workers: work / n + calls (c₀ + c₁ n), c from calls that do nothing."""
-    sizes = sorted(idle)
-    c1 = max(0.0, (idle[sizes[-1]] - idle[sizes[0]]) / (sizes[-1] - sizes[0]))
-    c0 = max(0.0, idle[sizes[0]] - c1 * sizes[0])
+    c0, c1 = (max(0.0, c) for c in fit_line(list(idle), list(idle.values())))
     rows = ["| workers | work of a round | calls of a round | times as fast as one |", "|---|---|---|---|"]
     one = round_seconds + calls * (c0 + c1)
     for n in MANY:
         work, talk = round_seconds / n, calls * (c0 + c1 * n)
         rows.append(f"| {n} | {1e3 * work:.1f} ms | {1e3 * talk:.1f} ms | {one / (work + talk):.1f} |")
     best = sqrt(round_seconds / (calls * c1)) if c1 and calls else float("inf")
-    return "\n".join(
-        [*rows, "", f"A call takes {1e3 * c0:.2f} ms and {1e3 * c1:.2f} ms a worker; the most workers that help are {best:.0f}."]
-    )
+    told = f"On paper, {calls:.1f} calls a round. A call takes {1e3 * c0:.2f} ms and {1e3 * c1:.2f} ms a worker (fitted to calls that"
+    return "\n".join([*rows, "", f"{told} do nothing); the most workers that help are {best:.0f}."])
+
+
+def report(cost: dict[str, Cost], start: dict[str, Cost], sizes: Any) -> str:
+    """The block of the page: what was measured, and the curve on paper."""
+    job = f"{sizes.sentences} x {sizes.hyps} x {sizes.features}, {sizes.rounds} rounds of 2 leaves"
+    rows = [f"{measured_now()}{job}, one thread a process, CPU seconds of all processes:", ""]
+    rows += ["| | wall | CPU | calls a round | KB a round, all workers | KB before the first |", "|---|---|---|---|---|---|"]
+    for kind, its in cost.items():
+        wire = f"{its.wire.calls:.1f} | {its.wire.kilobytes:.1f} | {its.wire.before:.0f}" if its.wire else " | | "
+        rows.append(f"| {kind} | {its.wall:.1f} s | {its.cpu:.1f} s | {wire} |")
+    work = max(0.0, cost["plain"].cpu - start["plain"].cpu) / sizes.rounds
+    wires = {KINDS[kind]: its.wire for kind, its in cost.items() if its.wire}
+    curve = paper_curve(work, max(wire.calls for wire in wires.values()), {n: wire.idle for n, wire in wires.items()})
+    return "\n".join([*rows, "", curve])
 
 
 def main() -> None:
     if sys.argv[1:2] == ["--count"]:
-        count(*sys.argv[2:])
+        count(sys.argv[2:])
         return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, value in {"sentences": 8000, "hyps": 500, "features": 20, "rounds": 100, "tries": 1}.items():
@@ -153,28 +154,18 @@ def main() -> None:
         small, large = Path(folder, "small.nbest"), Path(folder, "large.nbest")
         generate(small, Sizes(sentences=150, hyps=20, features=sizes.features), seed=0)
         generate(large, Sizes(sentences=sizes.sentences, hyps=sizes.hyps, features=sizes.features), seed=0)
-        measured(small, Path(folder), rounds=2, tries=1)  # compiles
+        for workers in (0, 2):  # compiles
+            induce(small, Path(folder, "model.json"), rounds=2, workers=workers)
         start = measured(small, Path(folder), rounds=0, tries=1)
         cost = measured(large, Path(folder), rounds=sizes.rounds, tries=sizes.tries)
-        wire = {n: traffic(large, Path(folder, "model.json"), workers=n) for n in KINDS.values() if n}
     plain, one, two, four = cost.values()
     for kind, its in start.items():
-        extra = Cost(*(a - b for a, b in zip(its, start["plain"], strict=True)))
-        print(f"starting {kind:16} {extra.wall:.1f} s by wall, {extra.cpu:.1f} s by CPU")
+        before = start["plain"]
+        print(f"starting {kind:16} {its.wall - before.wall:.1f} s by wall, {its.cpu - before.cpu:.1f} s by CPU")
     print(f"overhead of one worker    {one.wall / plain.wall:.2f} x by wall, {one.cpu / plain.cpu:.2f} x by CPU")
     print(f"four workers              {four.cpu / one.cpu:.2f} x the CPU of one")
     print(f"speed-up of two over one  {one.wall / two.wall:.2f} x by wall, at {two.cpu / one.cpu:.2f} x the CPU")
-    job = f"{sizes.sentences} x {sizes.hyps} x {sizes.features}, {sizes.rounds} rounds of 2 leaves"
-    rows = [f"{job}, one thread a process, CPU seconds of all processes:", ""]
-    rows += ["| | wall | CPU | calls a round | KB a round, all workers | KB before the first |", "|---|---|---|---|---|---|"]
-    for kind, n in KINDS.items():
-        w = wire.get(n, {})
-        sent = f"{w['calls']:.1f} | {(w['sent'] + w['received']) / 1e3:.1f} | {w['before'] / 1e3:.0f}" if w else " | | "
-        rows.append(f"| {kind} | {cost[kind].wall:.1f} s | {cost[kind].cpu:.1f} s | {sent} |")
-    work = max(0.0, plain.cpu - start["plain"].cpu) / sizes.rounds
-    text = "\n".join(
-        [*rows, "", paper_curve(work, max(w["calls"] for w in wire.values()), {n: w["idle"] for n, w in wire.items()})]
-    )
+    text = report(cost, start, sizes)
     print(text)
     if sizes.into:
         put_block(sizes.into, "cluster", text)

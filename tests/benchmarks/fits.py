@@ -35,6 +35,12 @@ def fit(sizes: Sequence[float], costs: Sequence[float]) -> Growth:
     return Growth(exponent, float(np.sqrt(rest / (n - 2) / spread)), float(np.exp(level)))
 
 
+def fit_line(sizes: Sequence[float], costs: Sequence[float]) -> tuple[float, float]:
+    """(a, b) of cost = a + b · size, by least squares."""
+    slope, level = np.polyfit(sizes, costs, 1)
+    return float(level), float(slope)
+
+
 Curve = Sequence[tuple[float, float]]  # of (size, cost)
 Panels = Mapping[str, Mapping[str, Mapping[str, Curve]]]  # by cost (rows), axis (columns) and stage
 

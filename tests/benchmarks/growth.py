@@ -1,5 +1,7 @@
 """Time and memory of the main stages at 1, 2, 4 and 8 times the sentences, the list length and the features.
 
+Of sparse features there are 10³ to 10⁵, or 1 to 8 of a unit; what is measured there is what learns their weights.
+
     python growth.py [--quick] [--json growth.json] [--svg growth.svg] [--into PAGE] [--stages PRO,binning]
 
 Every point is a process of its own: what is timed is CPU seconds of one thread after a first run on a small list (compilation,
@@ -17,7 +19,7 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from math import log, prod
 from pathlib import Path
 from statistics import median
@@ -27,15 +29,21 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from fits import GOAL, Curve, Growth, fit, svg
 from generate import Sizes, generate
-from harness import in_process, put_block
+from harness import in_process, measured_now, put_block
 
 BASES = {  # each axis from its own smallest list
     "sentences": Sizes(sentences=500, hyps=50, features=16),
     "list length": Sizes(sentences=500, hyps=50, features=16),
     "features": Sizes(sentences=1000, hyps=50, features=16),
 }
+SPARSE = {  # lists with sparse features: more names for the same occurrences, and more of them in every unit
+    "sparse features": Sizes(sentences=1000, hyps=50, features=16, sparse=1000),
+    "sparse of a unit": Sizes(sentences=1000, hyps=50, features=16, sparse=20_000, per_unit=1),
+}
 FIELDS = {"sentences": "sentences", "list length": "hyps", "features": "features"}
+SPARSE_FIELDS = {"sparse features": "sparse", "sparse of a unit": "per_unit"}
 FACTORS = (1, 2, 4, 8)
+NAMES = (1, 5, 20, 100)  # factors of sparse features
 SMALL = Sizes(sentences=50, hyps=20, features=16)
 JOBS = {  # what estimates are printed for; a sentence of 500 hypotheses has about 3,870 occurrences
     "12,000 x 500 x 190": [12_000, 500, 190],
@@ -141,7 +149,14 @@ STAGES: dict[str, Callable[[Path], Callable[[], Any]]] = {
     "linear round": one_round("linear"),
     f"kb-MIRA, {EPOCHS} epochs": tuning("kbmira"),
     f"MIRA, {EPOCHS} epochs": tuning("mira"),
+    (SPARSE_FIT := f"sparse fit, {ITERATIONS} iterations"): pro,
 }
+ON_SPARSE = ("open", SPARSE_FIT, f"kb-MIRA, {EPOCHS} epochs", f"MIRA, {EPOCHS} epochs")
+
+
+def stages_on(axis: str) -> list[str]:
+    """The stages that are measured along an axis."""
+    return [stage for stage in STAGES if (stage in ON_SPARSE if axis in SPARSE else stage != SPARSE_FIT)]
 
 
 # -- one point, in its own process ------------------------------------------------------------------------------------
@@ -187,14 +202,15 @@ def point(stage: str, path: Path, small: Path, least: float) -> dict[str, float]
 def lists(folder: Path, *, shrink: int, text: bool) -> Iterator[tuple[str, int, list[int], Path]]:
     """(axis, size, all sizes, store) of every point; beside a store, a part of it as text."""
     known: dict[Sizes, Path] = {}
-    for axis, base in BASES.items():
-        for factor in FACTORS:
+    for axis, base in {**BASES, **SPARSE}.items():
+        field = {**FIELDS, **SPARSE_FIELDS}[axis]
+        for factor in NAMES if field == "sparse" else FACTORS:
             values = {**vars(base), "sentences": base.sentences // shrink}
-            values[FIELDS[axis]] *= factor
+            values[field] *= factor
             sizes = Sizes(**values)
             if sizes not in known:
-                known[sizes] = written(folder / f"{len(known)}.nbest", sizes, text=text)
-            yield axis, values[FIELDS[axis]], [values[name] for name in FIELDS.values()], known[sizes]
+                known[sizes] = written(folder / f"{len(known)}.nbest", sizes, text=text and axis in BASES)
+            yield axis, values[field], [values[name] for name in FIELDS.values()], known[sizes]
 
 
 def written(path: Path, sizes: Sizes, *, text: bool) -> Path:
@@ -217,9 +233,9 @@ def run(stages: list[str], *, quick: bool) -> list[dict[str, Any]]:
         folder, text = Path(name), "import" in stages
         small = written(folder / "small.nbest", SMALL, text=text)
         for axis, size, sizes, path in lists(folder, shrink=5 if quick else 1, text=text):
-            for stage in stages:
+            for stage in (stage for stage in stages_on(axis) if stage in stages):
                 if (stage, path) not in known:
-                    known[stage, path] = point(stage, path, small, 0.1 if quick else 0.5)
+                    known[stage, path] = point(stage, path, small, 0.1 if quick else 0.3)
                 found = known[stage, path]
                 rows.append(
                     {"axis": axis, "size": size, "sizes": sizes, "stage": stage, "store": os.path.getsize(path) / 1e6, **found}
@@ -248,16 +264,17 @@ def exponents(rows: list[dict[str, Any]], cost: str) -> dict[str, dict[str, Grow
     return out
 
 
-def table(rows: list[dict[str, Any]]) -> str:
+def table(rows: list[dict[str, Any]], axes: Collection[str] = tuple(BASES)) -> str:
     """Markdown: exponents with standard errors, and the cost of the largest list of each axis."""
-    lines = ["| stage | " + " | ".join(f"{cost}: {axis}" for cost in ("time", "memory") for axis in BASES) + " |"]
-    lines.append("|---" * (1 + 2 * len(BASES)) + "|")
+    lines = ["| stage | " + " | ".join(f"{cost}: {axis}" for cost in ("time", "memory") for axis in axes) + " |"]
+    lines.append("|---" * (1 + 2 * len(axes)) + "|")
+    rows = [row for row in rows if row["axis"] in axes]
     found = {cost: exponents(rows, cost) for cost in (*COSTS, "user")}
     for stage in found["seconds"]:
         cells = [
             _cell(found[cost][stage][axis], curves(rows, cost)[axis][stage][-1][1], found["user"][stage][axis], cost)
             for cost in COSTS
-            for axis in BASES
+            for axis in axes
         ]
         lines.append(f"| {stage} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
@@ -277,7 +294,7 @@ def estimates(rows: list[dict[str, Any]], sizes: list[int]) -> dict[str, float]:
     From the measured point of the nearest number of features, by the fitted exponents; those of sentences and features count as
     1 where they are less: small lists have costs that do not grow, large ones hide them. (Longer lists do repeat their units.)
     """
-    out = {}
+    rows, out = [row for row in rows if row["axis"] in BASES], {}
     for stage, powers in exponents(rows, "seconds").items():
         points = {tuple(row["sizes"]): row["seconds"] for row in rows if row["stage"] == stage}
         near = min(points, key=lambda point: (abs(log(point[2] / sizes[2])), -point[0]))
@@ -315,12 +332,12 @@ def main() -> None:
     args = parser.parse_args()
     wanted = [s for s in STAGES if not args.stages or any(s.startswith(w) for w in args.stages.split(","))]
     rows = json.loads(args.from_json.read_text()) if args.from_json else run(wanted, quick=args.quick)
-    print(table(rows))
-    print(estimate_table(rows))
+    print(table(rows), table(rows, SPARSE), estimate_table(rows), sep="\n")
     if args.json:
         args.json.write_text(json.dumps(rows, indent=1))
     if args.into:
-        put_block(args.into, "growth", table(rows))
+        put_block(args.into, "growth", measured_now() + table(rows))
+        put_block(args.into, "sparse", measured_now() + table(rows, SPARSE))
         put_block(args.into, "estimates", estimate_table(rows))
     if args.svg:
         args.svg.write_text(svg({title: curves(rows, cost) for cost, title in COSTS.items()}))

@@ -13,24 +13,23 @@ from typing import Any
 REAL = Path(os.environ.get("BOOSTFEAT_REAL_DATA", Path(__file__).parents[3] / "shared" / "real"))
 
 
-def cpu(work: Callable[[], Any], *, tries: int = 3) -> float:
-    """CPU seconds of all threads of this process, the best of some tries; the first, untimed, compiles."""
+Clock = Callable[[], float]
+
+
+def cpu(work: Callable[[], Any], *, tries: int = 3, clock: Clock = time.process_time) -> float:
+    """CPU seconds of all threads of this process (or by a clock), the best of some tries; the first, untimed, compiles."""
     work()
-    best = float("inf")
-    for _ in range(tries):
-        started = time.process_time()
-        work()
-        best = min(best, time.process_time() - started)
-    return best
+    run = timed(work, clock=clock)
+    return min(run() for _ in range(tries))
 
 
-def timed(work: Callable[[], Any]) -> Callable[[], float]:
-    """The same work, giving the CPU seconds of all threads of this process that it took."""
+def timed(work: Callable[[], Any], *, clock: Clock = time.process_time) -> Callable[[], float]:
+    """The same work, giving the CPU seconds of all threads of this process (or those of a clock) that it took."""
 
     def run() -> float:
-        started = time.process_time()
+        started = clock()
         work()
-        return time.process_time() - started
+        return clock() - started
 
     return run
 
@@ -70,6 +69,13 @@ print("peak=" + str(int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status")
 def report(name: str, found: str, goal: str, fine: bool | None = None) -> None:
     mark = "" if fine is None else "  ok" if fine else "  MISSED"
     print(f"{name:<58} {found:>28}   goal: {goal}{mark}", flush=True)
+
+
+def measured_now() -> str:
+    """A line for a page: when, and how busy the machine was with everything, this included."""
+    one, _, fifteen = os.getloadavg()
+    cores, day = os.cpu_count(), time.strftime("%Y-%m-%d")
+    return f"Measured {day} on {cores} cores; load over the last minute {one:.1f}, over the last 15 {fifteen:.1f}.\n\n"
 
 
 def put_block(path: Path, name: str, text: str) -> None:

@@ -21,7 +21,7 @@ from statistics import median
 
 import numpy as np
 from generate import Sizes, generate
-from harness import REAL, alternating, fi_en, put_block, timed
+from harness import REAL, alternating, fi_en, measured_now, put_block, timed
 
 from boostfeat.lists.build import with_stats
 from boostfeat.lists.nbest import NBest
@@ -119,7 +119,7 @@ def bench_pro(b: Bench) -> Iterator[Ratio]:
 
 
 def bench_round(b: Bench) -> Iterator[Ratio]:
-    from boosting import lightgbm_tree, rounds
+    from boosting import lightgbm_part, lightgbm_tree, rounds
 
     for name, nbest in ((b.name, b.dev), ("generated, 100 features", b.large())):
         pairs = pairs_for(nbest, PairOptions(), seed=0)
@@ -129,6 +129,14 @@ def bench_round(b: Bench) -> Iterator[Ratio]:
             ours(), theirs()
             times = alternating(timed(ours), timed(theirs), tries=3 * b.tries)
             yield Ratio.of(f"round of {leaves} leaves, {name}", "LightGBM's own tree", *times, f"{nbest.n_units:,} rows")
+            floor = lightgbm_part(nbest, pairs, scores, leaves)
+            times = alternating(timed(ours), timed(floor), tries=3 * b.tries)
+            yield Ratio.of(f"round of {leaves} leaves, {name}", "its floor: what LightGBM does of it", *times)
+            both = rounds(nbest, pairs, scores, leaves, threads=2)("constant")
+            both()
+            clocks = [timed(work, clock=time.perf_counter) for work in (both, ours)]
+            times = alternating(*clocks, tries=3 * b.tries)
+            yield Ratio.of(f"round of {leaves} leaves, {name}, 2 threads", "1 thread, both by the clock", *times)
         linear, constant = (rounds(nbest, pairs, scores)(kind) for kind in ("linear", "constant"))
         linear(), constant()
         times = alternating(timed(linear), timed(constant), tries=b.tries)
@@ -236,7 +244,7 @@ def main() -> None:
     if args.markdown:
         args.markdown.write_text(markdown(rows))
     if args.into:
-        put_block(args.into, "ratios", markdown(rows))
+        put_block(args.into, "ratios", measured_now() + markdown(rows))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Write the tables of examples/sizing.md anew, for an idle machine: growth, threads and the cluster, in about ten minutes.
 
-    python sizing.py [--only threads]
+    python sizing.py [--quick] [--only threads]
 
 Threads: wall and CPU seconds of commands on a generated list at 1 thread and at all; what they write is the same, byte by byte.
 The ratios to other tools are those of report.py, which needs real lists.
@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 from generate import Sizes, generate
-from harness import put_block
+from harness import measured_now, put_block
 
 HERE, PAGE = Path(__file__).parent, Path(__file__).parents[2] / "examples" / "sizing.md"
 LIST = Sizes(sentences=2000, hyps=100, features=16)
@@ -30,9 +30,9 @@ COMMANDS = {
 }
 
 
-def threads(folder: Path) -> str:
+def threads(folder: Path, sizes: Sizes) -> str:
     """The table of commands by threads."""
-    write_list(folder)
+    write_list(folder, sizes)
     rows = [f"| command | 1 thread | all {os.cpu_count()} | times as fast |", "|---|---|---|---|"]
     for name, command in COMMANDS.items():
         found, written = [], set()
@@ -48,11 +48,11 @@ def threads(folder: Path) -> str:
     return "\n".join(rows)
 
 
-def write_list(folder: Path) -> None:
+def write_list(folder: Path, sizes: Sizes) -> None:
     """A generated list as a store, and as the text that import reads."""
     from boostfeat.lists.store import read_store
 
-    generate(folder / "list.nbest", LIST, seed=0)
+    generate(folder / "list.nbest", sizes, seed=0)
     nbest = read_store(folder / "list.nbest")
     for name, lines in (("src", nbest.source), ("ref", nbest.refs)):
         (folder / f"list.{name}").write_text("".join(f"{line}\n" for line in lines.to_pylist()))
@@ -71,18 +71,23 @@ def run(words: list[str], folder: Path, n: int = 1) -> tuple[float, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=("growth", "threads", "cluster"))
-    only = parser.parse_args().only
+    parser.add_argument("--quick", action="store_true", help="small sizes: does it run? The page is written all the same")
+    options = parser.parse_args()
+    sizes = Sizes(sentences=200, hyps=50, features=16) if options.quick else LIST
     commands = {
         "growth": ["growth.py", "--svg", str(PAGE.with_suffix(".svg")), "--into", str(PAGE)],
-        "cluster": ["cluster.py", "--sentences", "2000", "--hyps", "200", "--rounds", "40", "--into", str(PAGE)],
+        "cluster": ["cluster.py", "--sentences", "1000", "--hyps", "200", "--rounds", "40", "--into", str(PAGE)],
     }
+    if options.quick:
+        commands["growth"].append("--quick")
+        commands["cluster"][1:7] = ["--sentences", "200", "--hyps", "40", "--rounds", "5"]
     for name in ("threads", "cluster", "growth"):
         started = time.perf_counter()
-        if only not in (None, name):
+        if options.only not in (None, name):
             continue
         if name == "threads":
             with tempfile.TemporaryDirectory() as folder:
-                put_block(PAGE, "threads", threads(Path(folder)))
+                put_block(PAGE, "threads", measured_now() + threads(Path(folder), sizes))
         else:
             subprocess.run([sys.executable, *commands[name]], cwd=HERE, check=True)
         print(f"{name}: {time.perf_counter() - started:.0f} s", flush=True)

@@ -21,7 +21,7 @@ from boostfeat.compare.fits import KeptFits
 from boostfeat.compare.runner import CompareOptions, Folder, compare
 from boostfeat.compare.systems import SYSTEMS, FitOptions, fit, parse_systems, search
 from boostfeat.compare.table import latex_table, markdown_table
-from boostfeat.compare.tasks import METRICS, write_featurized
+from boostfeat.compare.tasks import METRICS, FeatureTask, write_featurized
 from boostfeat.core.errors import InputError
 from boostfeat.core.files import only_writer
 from boostfeat.features.carried import FeatureMaker
@@ -250,6 +250,22 @@ def test_a_killed_search_goes_on_from_its_fits(lists, fits, tmp_path, monkeypatc
     some.write_bytes(some.read_bytes()[:100])  # half a file is none
     compare(lists, tmp_path / "elsewhere" / "run", options)
     assert fits() == 8
+
+
+def test_lists_with_features_are_taken_over_from_a_run_beside(lists, tmp_path, monkeypatch):
+    options = CompareOptions("large/pro", search="none", trials=20)
+    compare(lists, tmp_path / "run", options)
+    first, again = (tmp_path / run / "features" / "large" for run in ("run", "again"))
+    with monkeypatch.context() as patch:
+        patch.setattr(FeatureTask, "job", lambda self, *how: pytest.fail(f"{self.path} is made anew"))
+        compare(lists, tmp_path / "again", options)
+        assert {p.name: p.read_bytes() for p in first.iterdir()} == {p.name: p.read_bytes() for p in again.iterdir()}
+        for run in (first, again):
+            mark = json.loads((run / "dev.json").read_text())
+            (run / "dev.json").write_text(json.dumps({**mark, "code": "of another commit"}))
+        compare(lists, tmp_path / "again", options)  # its own list is of the same version
+        with pytest.raises(pytest.fail.Exception, match="made anew"):
+            compare(lists, tmp_path / "third", options)
 
 
 def test_results_do_not_depend_on_the_number_of_workers(lists, whole, tmp_path):

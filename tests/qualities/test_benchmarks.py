@@ -17,6 +17,7 @@ from boostfeat.lists.store import read_store
 from boostfeat.losses.pairs import PairOptions
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+from cluster import paper_curve
 from fits import fit, svg
 from generate import BLOCK, Sizes, generate, statistics
 from growth import BASES, FACTORS, FIELDS, STAGES, estimates, exponents, measure, table
@@ -107,6 +108,15 @@ def test_growth_of_planted_costs() -> None:
     assert "!" not in table(rows)
     assert "1.20 ± 0.00" in table(planted(1.2))
     assert "**!** outside the system 1.00 ± 0.00" in table(planted(1.2))
+
+
+def test_the_curve_on_paper_is_reckoned_from_measured_calls() -> None:
+    """A round of 1 s and 5 calls of 1 ms and 2 ms a worker: 1 / n + 5 (0.001 + 0.002 n), best at √(1 / 0.01) = 10 workers."""
+    text = paper_curve(1.0, 5.0, {1: 0.003, 2: 0.005, 4: 0.009})
+    assert "| 4 | 250.0 ms | 45.0 ms | 3.4 |" in text  # (1 + 0.015) / (0.25 + 0.045)
+    assert "| 64 | 15.6 ms | 645.0 ms | 1.5 |" in text
+    assert "1.00 ms and 2.00 ms a worker" in text
+    assert text.endswith("the most workers that help are 10.")
 
 
 def test_numbers_are_put_into_a_page(tmp_path: Path) -> None:
