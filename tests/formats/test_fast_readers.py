@@ -142,7 +142,7 @@ def test_threads_give_the_same_bytes(tmp_path, format):
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_lists_of_one_block_load_no_numba(tmp_path, monkeypatch, format):
+def test_small_lists_load_no_numba(tmp_path, monkeypatch, format):
     monkeypatch.setattr(kernels.Twins, "numba_is_loaded", False)
     monkeypatch.setattr(kernels.Kernel, "compiled", lambda self: pytest.fail(f"{self.__name__} was compiled"))
     for module in (columns, jsonl):
