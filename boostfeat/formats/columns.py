@@ -28,6 +28,7 @@ from ..lists.nbest import NBest, SparseRows, Units, strings
 from .byte_kernels import find_marks, hash_bytes, mix, put_bytes, read_digits, read_number, same_bytes, skip_blanks, starts_with
 
 BLOCK_BYTES = 1 << 22  # of the lines that a thread reads at a time
+SMALL = 2  # blocks: a list of no more is sooner read than numba is loaded
 TEXTS = ("tgt", "src", "align")
 _K = np.uint64(0x9E3779B97F4A7C15)
 
@@ -416,29 +417,29 @@ def read_lines_twice(
     parse_line: Callable[[str, str], HypRecord],
 ) -> NBest:
     """A list of lines by two readers of the same language: a kernel's, and from the first line on that it does not understand
-    the plain one, which makes every error. ``fast_for`` gets the first block; of a list that is no longer numba is not loaded.
+    the plain one, which makes every error. ``fast_for`` gets the first block; for small lists numba is not loaded.
     """
     spare: list[bytearray] = []
     blocks = read_blocks(path, BLOCK_BYTES, last_sentence, spare)
-    head = list(islice(blocks, 2))
-    fast = fast_for(head[0].text(), options) if len(head) > 1 or (head and is_compiled()) else None
-    slow, n_lines = None, 0
+    head = list(islice(blocks, SMALL + 1))
+    fast = fast_for(head[0].text(), options) if len(head) > SMALL or (head and is_compiled()) else None
+    slow, n_lines, has_more = None, 0, False
     parsed = fast.parse(chain(head, blocks)) if fast else ((block, None) for block in chain(head, blocks))
     for block, part in parsed:
         start = fast.take(part) if fast and part and slow is None else 0
         n_lines += part.n_lines if part and start else 0
-        if part and start and part.is_last:
+        if has_more := bool(part and part.is_last and start == part.end and slow is None):
             break
         if slow is None and start < block.end:
             slow = Builder(options, first_id=fast.last_id if fast else 0)
             if fast:
                 fast.has_stopped = True
-        if slow is not None and not slow.take(_records(block.text(start), path, n_lines, parse_line)):
+        if slow is not None and (has_more := not slow.take(_records(block.text(start), path, n_lines, parse_line))):
             break
         n_lines += block.data.count(b"\n", start, block.end) if slow is not None else 0
         spare.append(block.data)
     parts = [part.finish() for part in (fast, slow) if part is not None]
-    if not parts or not sum(part.n_hyps for part in parts):
+    if not has_more and not sum(part.n_hyps for part in parts):
         raise FormatError(str(path), expected="an n-best list", found="an empty file", fix="check what wrote it")
     both = regroup(stack(parts))
     return both.truncate(options.size) if len(parts) == 2 and options.size is not None else both

@@ -111,18 +111,23 @@ class FeatureParser:
         self._pick_values: Any = None
 
     def __call__(self, field: str, where: str) -> dict[str, float]:
+        found = self.again(field)
+        if found is None:
+            found = name_values(label_groups(field, where), where)
+            self._learn(split_words(field), tuple(found))
+        return found
+
+    def again(self, field: str) -> dict[str, float] | None:
+        """The features of a field with the labels of the one before; None where it has others, or not only numbers."""
         tokens = split_words(field)
-        if len(tokens) == self._n_tokens and self._pick_labels(tokens) == self._labels:
-            texts = self._pick_values(tokens)
-            try:
-                values = [float(text) for text in texts]
-            except ValueError:
-                return name_values(label_groups(field, where), where)
-            if isfinite(sum(values)) and _is_plain("".join(texts)):
-                return dict(zip(self._names, values, strict=True))
-        features = name_values(label_groups(field, where), where)
-        self._learn(tokens, tuple(features))
-        return features
+        if len(tokens) != self._n_tokens or self._pick_labels(tokens) != self._labels:
+            return None
+        texts = self._pick_values(tokens)
+        try:
+            values = [float(text) for text in texts]
+        except ValueError:
+            return None
+        return dict(zip(self._names, values, strict=True)) if isfinite(sum(values)) and _is_plain("".join(texts)) else None
 
     def _learn(self, tokens: list[str], names: tuple[str, ...]) -> None:
         """Remember where labels and values stand."""

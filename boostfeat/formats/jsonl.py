@@ -43,7 +43,7 @@ from ..core.text import normal, split_words
 from ..lists.build import Builder, HypRecord, ReadOptions, UnitRecord, with_stats
 from ..lists.nbest import NBest, Notes, Qualities, SparseRows, largest_ratio, strings
 from ..lists.quality import check_name
-from .columns import BLOCK_BYTES
+from .columns import BLOCK_BYTES, SMALL
 from .fields import check_links
 from .json_objects import most_objects
 from .jsonl_fast import FastReader
@@ -176,8 +176,8 @@ def _read_fast(path: str | Path, options: ReadOptions) -> NBest | None:
         return None
     spare: list[bytearray] = []
     blocks = read_blocks(path, BLOCK_BYTES, spare=spare)
-    head = list(islice(blocks, 2))
-    if not head or (len(head) < 2 and not is_compiled()):
+    head = list(islice(blocks, SMALL + 1))
+    if not head or (len(head) <= SMALL and not is_compiled()):
         return None
     lines = head[0].text().split(b"\n", 2)
     try:

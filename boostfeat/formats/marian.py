@@ -25,10 +25,11 @@ from ..core.text import BLANKS, split_words
 from ..lists.build import ReadOptions
 from ..lists.nbest import NBest
 from ..lists.tokens import DECODER_SCORE, TokenBuilder, TokenHyp, attention, finite_numbers
-from .fields import is_number, label_groups, list_lines, name_values, optional_score, sentence_id, split_fields
+from .fields import FeatureParser, is_number, label_groups, list_lines, name_values, optional_score, sentence_id, split_fields
 
 LAYOUT = "id ||| text ||| F0= v ||| score"
 WORD_SCORES = "WordScores"
+_SCORES = f"{WORD_SCORES}= "
 _SIGNS = re.compile(rf"(?:^|\s){WORD_SCORES}=|^(?:\S+\s+)*?F0=\s*\S+(?:\s+[^\s=]+=\s*\S+)*$")
 _HARD = re.compile(r"(?:[0-9]{1,9}-[0-9]{1,9}(?:[ \t]+|$))+")
 _SOFT = re.compile(r"(?:[0-9.eE+-]+(?:,[0-9.eE+-]+)*(?:[ \t]+|$))+")
@@ -76,7 +77,7 @@ def read(path: str | Path, options: ReadOptions) -> NBest:
 
 
 def _hyps(path: str | Path) -> Iterator[TokenHyp]:
-    ids = _has_ids(read_head(path).decode("utf-8", "replace"))
+    ids, regular = _has_ids(read_head(path).decode("utf-8", "replace")), _Regular()
     for n, (where, line) in enumerate(list_lines(path)):
         if ids:
             ident, text, *between, last = split_fields(line, where, least=4, layout=LAYOUT)
@@ -84,7 +85,7 @@ def _hyps(path: str | Path) -> Iterator[TokenHyp]:
         else:
             text, *between = split_fields(line, where, least=1, layout=f"text ||| {WORD_SCORES}= v ...")
             sent, score = n, optional_score(between.pop() if between and is_number(between[-1]) else "", where)
-        found = _fields(between, where)
+        found = regular(between, where) or regular.learn(between, _fields(between, where))
         links, features = found.links, found.features
         signals: dict[str, list[float]] = {}
         if found.attention is not None:
@@ -95,6 +96,45 @@ def _hyps(path: str | Path) -> Iterator[TokenHyp]:
                 where, expected="distinct feature names", found=f"{DECODER_SCORE!r} twice", fix="rename one of them"
             )
         yield TokenHyp(sent, " ".join(text.split(" ")), where, score, features, found.scores, signals, links)
+
+
+class _Regular:
+    """Fields like those of the line before, where one at most has the scores of tokens and the others named features."""
+
+    def __init__(self) -> None:
+        self._parsers: list[FeatureParser | None] = []  # None: scores of tokens
+        self._scores = ""  # their name
+
+    def __call__(self, fields: list[str], where: str) -> _Fields | None:
+        """What the fields hold; None where they are others."""
+        if not self._parsers or len(fields) != len(self._parsers):
+            return None
+        features: dict[str, float] = {}
+        scores: dict[str, list[float]] = {}
+        for parse, field in zip(self._parsers, fields, strict=True):
+            if parse is not None:
+                own = parse.again(field)
+                if own is None:
+                    return None
+                features |= own
+            elif field.startswith(_SCORES) and "=" not in field[len(_SCORES) :]:
+                scores[self._scores] = finite_numbers(field[len(_SCORES) :], where, WORD_SCORES)
+            else:
+                return None
+        return _Fields(features, scores, None, None)
+
+    def learn(self, fields: list[str], found: _Fields) -> _Fields:
+        """Remember what these fields hold, if they are regular; returns it."""
+        are_scores = [field.startswith(_SCORES) for field in fields]
+        labelled = all("=" in next(iter(split_words(field)), "") for field in fields)
+        self._parsers = []
+        if labelled and found.links is None and found.attention is None and sum(are_scores) == len(found.scores) <= 1:
+            self._parsers = [None if own else FeatureParser() for own in are_scores]
+            self._scores = next(iter(found.scores), "")
+            for parse, field in zip(self._parsers, fields, strict=True):
+                if parse is not None:
+                    parse(field, "")
+        return found
 
 
 def _fields(fields: list[str], where: str) -> _Fields:

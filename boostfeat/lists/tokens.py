@@ -102,6 +102,8 @@ class TokenBuilder:
         self._shown: list[str | None] = []
         self._score = array("d")
         self._names: dict[str, int] = {}
+        self._last_names: tuple[str, ...] = ()
+        self._last_indices = array("i")
         self._extra = Triples()
         self._models: dict[str, _Column] = {}
         self._signals: dict[str, _Column] = {}
@@ -113,21 +115,23 @@ class TokenBuilder:
         rank = self._hyp_counts[-1]
         if self.options.size is not None and rank >= self.options.size:
             return
-        features = {**hyp.features, RANK: float(rank), FIRST: float(rank == 0)} if self.ranked else dict(hyp.features)
+        features = {**hyp.features, RANK: float(rank), FIRST: float(rank == 0)} if self.ranked else hyp.features
         for kind, found in ((self._models, hyp.scores), (self._signals, hyp.signals)):
             for name, values in found.items():
                 kind.setdefault(name, _Column()).add(values, len(self._where))
         if hyp.links is not None:
             links = sorted(set(hyp.links))
             self._links.append((len(self._where), links))
-            features |= _coverage(links, hyp.tokens)
+            features = {**features, **_coverage(links, hyp.tokens)}
         self._hyp_counts[-1] += 1
         self._where.append(hyp.where)
         self._tokens.append(hyp.tokens)
         self._shown.append(hyp.text)
         self._score.append(hyp.score)
-        known = self._names
-        self._extra.add(array("i", [known.setdefault(name, len(known)) for name in features]), features.values())
+        if (names := tuple(features)) != self._last_names:  # most have those of the one before
+            known = self._names
+            self._last_names, self._last_indices = names, array("i", [known.setdefault(name, len(known)) for name in names])
+        self._extra.add(self._last_indices, features.values())
 
     def take(self, hyps: Iterable[TokenHyp]) -> None:
         """Append hypotheses up to the first sentence that is not wanted: nothing after that is read."""

@@ -14,11 +14,13 @@ from harness import REAL, cpu, in_process, report
 from sacrebleu.metrics import BLEU
 from synthetic import SyntheticOptions, synthetic_nbest
 
+from boostfeat.formats import write
 from boostfeat.lists.build import with_stats
 from boostfeat.lists.nbest import NBest
 from boostfeat.lists.store import read_store, write_store
 
 FI_EN = REAL / "fi-en"
+LIST = FI_EN / "devtrain.200.enriched.xz"
 
 
 def main() -> None:
@@ -30,8 +32,11 @@ def main() -> None:
         bench_open(Path(folder) / "million.nbest")
 
 
-def import_run(store: Path) -> dict[str, float]:
-    """fi-en devtrain from its compressed list to a store, in a process of its own."""
+def import_run(path: Path, store: Path, *, threads: int = 1, with_lines: bool = True) -> dict[str, float]:
+    """From a list (of fi-en devtrain, with its source and references) to a store, in a process of its own.
+
+    The time includes loading numba and the kernels, which takes as long for any list.
+    """
     return in_process(f"""
 import time
 from pathlib import Path
@@ -39,11 +44,11 @@ from boostfeat.lists.build import ReadOptions, attach
 from boostfeat.formats import read
 from boostfeat.lists.nbest import NBest
 from boostfeat.lists.store import write_store
-fi_en = Path({str(FI_EN)!r})
-source, refs = ((fi_en / f"devtrain.{{x}}").read_text().splitlines() for x in ("fi", "en"))
+fi_en, with_lines = Path({str(FI_EN)!r}), {with_lines}
+source, refs = ((fi_en / f"devtrain.{{x}}").read_text().splitlines() for x in ("fi", "en")) if with_lines else (None, None)
 started, wall = time.process_time(), time.monotonic()
-nbest = read(fi_en / "devtrain.200.enriched.xz", ReadOptions(source=source))
-nbest = attach(nbest, source=source, refs=[refs], name="devtrain")
+nbest = read({str(path)!r}, ReadOptions(source=source, threads={threads}))
+nbest = attach(nbest, source=source, refs=[refs] if refs else [], name="devtrain", threads={threads})
 write_store(nbest, {str(store)!r})
 print(f"import_cpu={{time.process_time() - started}}")
 print(f"wall={{time.monotonic() - wall}}")
@@ -51,28 +56,57 @@ print(f"hyps={{nbest.n_hyps}}")
 """)
 
 
-def decompress() -> float:
-    """CPU seconds of decompressing the same list and nothing else."""
-    started = time.process_time()
-    with lzma.open(FI_EN / "devtrain.200.enriched.xz") as stream:
-        while stream.read(1 << 22):
-            pass
-    return time.process_time() - started
+def decompress(path: Path) -> tuple[float, float]:
+    """CPU and wall seconds of decompressing the same list and nothing else: into the file that is read next."""
+    started, wall = time.process_time(), time.monotonic()
+    with lzma.open(LIST) as stream, path.open("wb") as out:
+        while block := stream.read(1 << 22):
+            out.write(block)
+    return time.process_time() - started, time.monotonic() - wall
 
 
 def bench_import(store: Path) -> None:
-    import_run(store)  # the first fills numba's cache
-    found, raw = import_run(store), decompress()
+    plain = store.with_name("devtrain.enriched")
+    raw, raw_wall = decompress(plain)
+    import_run(LIST, store)  # the first fills numba's cache
+    found = import_run(LIST, store)
     rate = found["hyps"] / found["import_cpu"]
-    parse = found["hyps"] / (found["import_cpu"] - raw)
     size = os.path.getsize(store) / 1e6
     report("import of fi-en devtrain, with decompression and writing", f"{rate:,.0f} hyps/s/core", "50,000", rate >= 50_000)
-    report("  the same without xz", f"{parse:,.0f} hyps/s/core", "(Moses' extractor: 49,000)")
     report("  against raw decompression", f"{found['import_cpu'] / raw:.2f} x", "-")
     report("  wall clock", f"{found['wall']:.1f} s", "-")
     report(
         "  peak memory", f"{found['peak']:.0f} MB", f"2 x store + 300 = {2 * size + 300:.0f} MB", found["peak"] <= 2 * size + 300
     )
+    runs = [[import_run(plain, store, threads=threads) for threads in (1, 2)] for _ in range(3)]  # alternating
+    rate = max(one["hyps"] / one["import_cpu"] for one, _ in runs)
+    report("import of the same list, uncompressed", f"{rate:,.0f} hyps/s/core", "100,000", rate >= 100_000)
+    one, two = (min(run[k]["wall"] for run in runs) for k in (0, 1))
+    report("  two threads against one, wall clock", f"{one / two:.2f} x", "1.6 x", one / two >= 1.6)
+    both = found["wall"] / (one + raw_wall)
+    report("  from .xz against decompressing before, wall clock", f"{both:.2f} of the time", "-")
+    bench_formats(read_store(store), store.with_name("part.nbest"))
+    plain.unlink()
+
+
+def bench_formats(nbest: NBest, store: Path) -> None:
+    """A part of the list in other formats; a second run of twice its sentences shows what loading kernels takes."""
+    for format in ("moses", "jsonl"):
+        path, found = store.with_suffix(f".{format}"), []
+        for n in (500, 1000):
+            with path.open("wb") as stream:
+                write(nbest[:n], stream, format=format)
+            import_run(path, store, with_lines=False)
+            found.append(import_run(path, store, with_lines=False))
+        rates = [run["hyps"] / run["import_cpu"] for run in found]
+        more = (found[1]["hyps"] - found[0]["hyps"]) / (found[1]["import_cpu"] - found[0]["import_cpu"])
+        report(
+            f"import of {found[1]['hyps']:,.0f} hypotheses, {format}",
+            f"{rates[1]:,.0f} hyps/s/core",
+            "60,000",
+            rates[1] >= 60_000,
+        )
+        report("  each further one", f"{more:,.0f} hyps/s/core", "-")
 
 
 def sacrebleu_runs(nbest: NBest) -> tuple[Callable[[], object], Callable[[], object]]:

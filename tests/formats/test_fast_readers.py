@@ -1,0 +1,344 @@
+"""Compiled readers of lists against the plain ones, blocks and threads, several files, reading no more than is wanted."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from synthetic import SyntheticOptions, synthetic_nbest
+
+from boostfeat import formats
+from boostfeat.core import kernels
+from boostfeat.core.errors import FormatError, InputError
+from boostfeat.formats import columns, jsonl
+from boostfeat.formats.byte_kernels import find_marks, hash_bytes, put_bytes, same_bytes
+from boostfeat.formats.importing import Corpus, import_corpus
+from boostfeat.formats.moses import enriched, nbest
+from boostfeat.lists.build import ReadOptions
+from boostfeat.lists.nbest import NBest
+from boostfeat.lists.store import write_store
+
+FORMATS = ("moses", "moses-enriched", "jsonl")
+COMPRESS = {
+    "gz": gzip.compress,
+    "xz": lzma.compress,
+    "bz2": bz2.compress,
+    "zst": zstandard.ZstdCompressor(write_checksum=True).compress,
+}
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch):
+    """Blocks of a few sentences."""
+    monkeypatch.setattr(columns, "BLOCK_BYTES", 4000)
+    monkeypatch.setattr(jsonl, "BLOCK_BYTES", 4000)
+
+
+def some_lists() -> NBest:
+    nb = synthetic_nbest(SyntheticOptions(sentences=12, hyps=8, features=3), seed=5)
+    return replace(nb, meta={})
+
+
+def text_of(nb: NBest, format: str) -> bytes:
+    out = io.BytesIO()
+    formats.write(nb, out, format=format)
+    return out.getvalue()
+
+
+def read_plainly(path: Path, format: str, monkeypatch: pytest.MonkeyPatch, **options: object) -> NBest:
+    with monkeypatch.context() as patch:
+        for reader in (enriched.FastReader, nbest.FastReader):
+            patch.setattr(reader, "for_list", lambda *_: None)
+        patch.setattr(jsonl, "_read_fast", lambda *_: None)
+        return formats.read(path, ReadOptions(**options), format=format)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Kernels over bytes
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.sampled_from([10, 124, 32, 65, 0, 200, 11, 125, 123, 2]), max_size=60))
+def test_marks_are_found(raw):
+    """Against numpy. Neighbours of the marks (11, 123, 125) and bytes from 80 on are what tricks with words go wrong on."""
+    buf = np.array(raw, np.uint8)
+    ends, bars = np.empty(len(buf), np.int64), np.empty(len(buf), np.int64)
+    n_ends, n_bars, nul, is_ascii = find_marks(buf, buf[: len(buf) // 8 * 8].view(np.uint64), ends, bars)
+    assert ends[:n_ends].tolist() == np.flatnonzero(buf == 10).tolist()
+    assert bars[:n_bars].tolist() == np.flatnonzero(buf == 124).tolist()
+    assert (nul, bool(is_ascii)) == (next(iter(np.flatnonzero(buf == 0)), -1), bool((buf < 128).all()))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.binary(max_size=30), st.binary(max_size=30), st.integers(0, 5))
+def test_bytes_are_compared_hashed_and_copied(a, b, shift):
+    one, two = (np.frombuffer(bytes(shift) + raw + b"tail", np.uint8) for raw in (a, b))
+    hashes = [hash_bytes(own, shift, shift + len(raw), np.uint64(1), np.uint64(2)) for own, raw in ((one, a), (two, b))]
+    assert (hashes[0] == hashes[1]) == (a == b)
+    if len(a) == len(b):
+        assert same_bytes(one, shift, two, shift, len(a)) == (a == b)
+    out = np.zeros(40, np.uint8)
+    assert put_bytes(one, shift, shift + len(a), out, 3) == 3 + len(a)
+    assert out.tobytes()[3 : 3 + len(a)] == a
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The same as plain readers
+# ---------------------------------------------------------------------------------------------------------------------
+
+CHANGES = {
+    "as written": lambda text: text,
+    "ends of lines of Windows": lambda text: text.replace(b"\n", b"\r\n"),
+    "blank lines": lambda text: text.replace(b"\n", b"\n\n"),
+    "other alphabets": lambda text: text.replace(b"a", "\u00e4".encode()).replace("\u00e4".encode(), b"a", 1),
+    "no end of the last line": lambda text: text.removesuffix(b"\n"),
+    "a number that is left to Python": lambda text: text.replace(b"-1.", b"-0001.", 1),
+    "a mark of four bars": lambda text: text.replace(b"|||", b"||||", 1),
+    "no UTF-8": lambda text: text[: len(text) // 2] + b"\xff" + text[len(text) // 2 :],
+    "NUL": lambda text: text[: len(text) // 2] + b"\0" + text[len(text) // 2 :],
+    "a line that is cut": lambda text: text[: len(text) // 2],
+}
+
+
+@pytest.mark.parametrize("size", [None, 3])
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_the_plain_reader_makes_of_it(tmp_path, monkeypatch, change, format, size):
+    """The same lists, or the same error."""
+    path = tmp_path / "list"
+    path.write_bytes(CHANGES[change](text_of(some_lists(), format)))
+    try:
+        expected = read_plainly(path, format, monkeypatch, size=size)
+    except FormatError as error:
+        for threads in (1, 3):
+            with pytest.raises(FormatError) as found:
+                formats.read(path, ReadOptions(size=size, threads=threads), format=format)
+            assert str(found.value) == str(error)
+        return
+    for threads in (1, 3):
+        found = formats.read(path, ReadOptions(size=size, threads=threads), format=format)
+        assert found.differences(expected) == []
+        assert change != "as written" or found.n_hyps == 12 * (size or 8)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_threads_give_the_same_bytes(tmp_path, format):
+    path = tmp_path / "list"
+    path.write_bytes(text_of(some_lists(), format))
+    for threads in (1, 2, 5):
+        write_store(formats.read(path, ReadOptions(threads=threads), format=format), tmp_path / f"{threads}.nbest")
+    stores = {(tmp_path / f"{threads}.nbest").read_bytes() for threads in (1, 2, 5)}
+    assert len(stores) == 1
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_small_lists_load_no_numba(tmp_path, monkeypatch, format):
+    monkeypatch.setattr(kernels.Twins, "numba_is_loaded", False)
+    monkeypatch.setattr(kernels.Kernel, "compiled", lambda self: pytest.fail(f"{self.__name__} was compiled"))
+    for module in (columns, jsonl):
+        monkeypatch.setattr(module, "BLOCK_BYTES", 1 << 20)
+    path = tmp_path / "list"
+    path.write_bytes(text_of(some_lists()[:2], format))
+    assert formats.read(path, ReadOptions(), format=format).n_hyps == 16
+
+
+PLAIN = "{} ||| a b ||| lm= -1 tm= 2 3 ||| -4 ||| 0=0 1-2=1 ||| 0-0 2-1\n"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        PLAIN,
+        PLAIN.replace("1-2=1", "1-2=2"),  # beyond the text
+        PLAIN.replace("2-1", "0-1"),  # a point outside of its segment
+        PLAIN.replace("0=0 1-2=1", "0=0 1=0 2=1"),  # a phrase without words
+        PLAIN.replace(" ||| 0-0 2-1", ""),
+        PLAIN.replace(" ||| 0=0 1-2=1 ||| 0-0 2-1", " ||| 0-0 2-1"),
+        PLAIN.replace("0=0 1-2=1", ""),
+        PLAIN.replace(" ||| -4 ||| 0=0 1-2=1 ||| 0-0 2-1", ""),
+        PLAIN.replace("-4", ""),
+        PLAIN.replace("-4", "-4 5"),
+        PLAIN.replace("a b", "a\tb  "),
+        PLAIN.replace("a b", "a |0-0| b |1-2|").replace(" ||| 0=0 1-2=1 ||| 0-0 2-1", ""),
+        PLAIN.replace("tm= 2 3", "tm= 2 3 sparse_x= 1"),
+        PLAIN.replace("2-1", "2-1 2-1").replace("0-0", "0-0\t"),
+    ],
+)
+def test_plain_lines(tmp_path, monkeypatch, line):
+    """A line in the middle of a list of regular ones, and before them."""
+    regular = "".join(PLAIN.format(k // 4) for k in range(200))
+    for text in (regular + line.format(50) + PLAIN.format(51), line.format(0) + regular):
+        (tmp_path / "list").write_text(text)
+        try:
+            expected: object = read_plainly(tmp_path / "list", "moses", monkeypatch, source=["x y z"] * 60)
+        except FormatError as error:
+            expected = str(error)
+        try:
+            found: object = formats.read(tmp_path / "list", ReadOptions(source=["x y z"] * 60), format="moses")
+        except FormatError as error:
+            found = str(error)
+        assert found == expected
+
+
+UNIT = '{"src": [0, 1], "tgt": [1, 2], "x": [1, -2.5], "align": "0-0", "score": -1}'
+HYP = '{"text": "a b", "score": -1, "features": {"n": 1}, "units": [' + UNIT + "]}"
+SENTENCE = '{"id": ID, "source": "das haus", "refs": ["a b"], "hyps": [' + HYP + "]}"
+HEADER = '{"boostfeat": "nbest/1", "unit_features": ["tm", "lm"], "hyp_features": ["n"]}'
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("a b", "a b"),
+        ("a b", '\\u00e4 \\"\\\\\\/ \\ud83d\\ude00'),
+        ("a b", "a \\n b"),
+        ("a b", "a \\ud83d"),
+        ("a b", "a \\u0000"),
+        ('"score": -1, "features"', '"features"'),
+        ('"score": -1, "features"', '"score": null, "features"'),
+        ('{"n": 1}', '{"n": 1, "m": 2}'),
+        ('{"n": 1}', "{}"),
+        ('"features": {"n": 1}, ', ""),
+        ('"x": [1, -2.5], ', ""),
+        ("[1, -2.5]", "[1]"),
+        ("[1, -2.5]", "[1, 2, 3]"),
+        ("[1, -2.5]", "[01, 2]"),
+        ("[1, -2.5]", "[1., 2]"),
+        ("[1, -2.5]", "[+1, 2]"),
+        ("[1, -2.5]", "[1e999, 2]"),
+        ("[1, -2.5]", "[1E+2, -0]"),
+        ("[1, 2]", "[1, 3]"),
+        ("[1, 2]", "[2, 1]"),
+        ("[0, 1]", "[0, 3]"),
+        ("[0, 1]", "[0.0, 1]"),
+        ('"src": [0, 1], ', ""),
+        ('"tgt": [1, 2], ', ""),
+        ('"align": "0-0"', '"align": "1-0"'),
+        ('"align": "0-0"', '"src_text": "der  hof", "tgt_text": ""'),
+        ('"align": "0-0"', '"sparse": {"s": 1}'),
+        ('"align": "0-0"', '"align": "0-0", "mine": 1'),
+        ('"id"', '"mine": 1, "id"'),
+        ('"text"', '"quality": {"q": 1}, "text"'),
+        ('"refs": ["a b"]', '"refs": []'),
+        ('"source": "das haus", ', ""),
+        (UNIT, f"{UNIT}, {UNIT}"),
+        (UNIT, ""),
+        (UNIT, f"{UNIT},"),
+        (HYP, ""),
+        ("ID", "39.0"),
+        ("ID", '39, "id": 39'),
+        ("ID", "12"),
+        ('"id": ID, ', ""),
+        ("}]}", "}]} x"),
+    ],
+)
+def test_sentences_of_json(tmp_path, monkeypatch, old, new):
+    """A sentence among regular ones; the kernel's answer is the plain reader's, errors and warnings included."""
+    assert old in SENTENCE
+    lines = [SENTENCE.replace("ID", str(k)) for k in range(60)]
+    lines[39] = SENTENCE.replace(old, new).replace("ID", "39")
+    (tmp_path / "list").write_text("\n".join([HEADER, *lines]))
+
+    def attempt(read):
+        said: list[str] = []
+        try:
+            return read(warn=said.append), said
+        except InputError as error:
+            return str(error), said
+
+    expected = attempt(lambda **options: read_plainly(tmp_path / "list", "jsonl", monkeypatch, **options))
+    found = attempt(lambda **options: formats.read(tmp_path / "list", ReadOptions(**options), format="jsonl"))
+    assert found == expected
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Several files, and no more than is wanted
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ending", ["", *COMPRESS])
+@pytest.mark.parametrize("format", FORMATS)
+def test_first_stops_reading(tmp_path, format, ending):
+    """What follows the first sentences is damaged, and not met."""
+    whole = text_of(some_lists(), format)
+    lines = whole.splitlines(keepends=True)
+    kept = 1 + 4 if format == "jsonl" else 8 * 4
+    text = b"".join(lines[:kept]) + b"".join(lines[kept:]) + b"what is this?\n" * 3000
+    (tmp_path / "list").write_bytes(COMPRESS[ending](text) if ending else text)
+    if ending:
+        with pytest.raises(FormatError, match="list:"):
+            formats.read(tmp_path / "list", ReadOptions(), format=format)
+    found = formats.read(tmp_path / "list", ReadOptions(first=3), format=format)
+    (tmp_path / "whole").write_bytes(whole)
+    expected = formats.read(tmp_path / "whole", ReadOptions(), format=format)[:3]
+    assert found.differences(replace(expected.compact(), meta=found.meta)) == []
+
+
+@pytest.mark.parametrize(
+    ("format", "text"),
+    [
+        ("marian", "".join(f"{s} ||| a b ||| F0= -1 ||| -1\n" for s in range(5))),
+        ("cdec", "".join(f"{s} ||| a b ||| lm=-1 ||| -1\n" for s in range(5))),
+        ("hyporadise", "".join('{"input": ["a"], "output": "a"}\n' for _ in range(5))),
+    ],
+)
+def test_first_stops_reading_of_other_formats(tmp_path, format, text):
+    (tmp_path / "list").write_text(text + "what is this?\n")
+    with pytest.raises(FormatError, match="list:6"):
+        formats.read(tmp_path / "list", ReadOptions(), format=format)
+    assert formats.read(tmp_path / "list", ReadOptions(first=3), format=format).ids.tolist() == [0, 1, 2]
+
+
+def test_import_of_the_first_sentences_of_parts(tmp_path):
+    """Parts after the first sentences are looked at only; references are cut as well."""
+    lines = text_of(some_lists(), "moses").splitlines(keepends=True)
+    for k in range(3):
+        (tmp_path / f"part{k}").write_bytes(b"".join(lines[32 * k : 32 * k + 32]) + (b"what is this?\n" if k else b""))
+    (tmp_path / "ref").write_text("a\n" * 12)
+    corpus = Corpus([str(tmp_path / f"part{k}") for k in range(3)], [str(tmp_path / "ref")], first=3)
+    assert len(import_corpus(corpus, ReadOptions())) == 3
+    with pytest.raises(FormatError, match="part1:33"):
+        import_corpus(replace(corpus, first=None), ReadOptions())
+
+
+def test_files_of_a_folder_come_in_the_order_of_their_numbers(tmp_path):
+    """part2 before part10: as one list, not accumulated; errors name the part and its line."""
+    nb = some_lists()
+    whole = text_of(nb, "moses-enriched")
+    lines = whole.splitlines(keepends=True)
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    for k in range(12):
+        (folder / f"part{k}.xz").write_bytes(lzma.compress(b"".join(lines[8 * k : 8 * k + 8])))
+    (tmp_path / "whole").write_bytes(whole)
+    expected = formats.read(tmp_path / "whole", ReadOptions())
+    found = formats.read_all([folder], ReadOptions())
+    assert found.ids.tolist() == list(range(12))
+    assert found.differences(replace(expected, meta=found.meta)) == []
+    (folder / "part10.xz").write_bytes(lzma.compress(b"".join(lines[80:88]) + b"10 ||| x\n"))
+    with pytest.raises(FormatError, match=r"part10\.xz:9: "):
+        formats.read_all([folder], ReadOptions())
+
+
+@pytest.mark.parametrize("ending", COMPRESS)
+@pytest.mark.parametrize("format", FORMATS)
+def test_compressed_lists_that_were_cut_are_refused(tmp_path, format, ending):
+    path = tmp_path / f"list.{ending}"
+    data = COMPRESS[ending](text_of(some_lists(), format))
+    path.write_bytes(data)
+    assert formats.read(path, ReadOptions(), format=format).n_hyps == 96
+    path.write_bytes(data[:-20])
+    for threads in (1, 2):
+        with pytest.raises(FormatError, match="expected intact compressed data") as found:
+            formats.read(path, ReadOptions(threads=threads), format=format)
+        assert "\n" not in str(found.value)
