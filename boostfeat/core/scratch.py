@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,17 +23,18 @@ class Scratch:
 
     def __exit__(self, *_: Any) -> None:
         if self._file:
-            self._file.close()
+            with contextlib.suppress(OSError):  # of a full disk: what was put aside is not needed any more
+                self._file.close()
 
     def put(self, column: Array) -> Callable[[], Array]:
         file, shape, kind = self._file, column.shape, column.dtype
         if file is None:
             return lambda: column
         start = file.seek(0, 2)
-        np.ascontiguousarray(column).tofile(file)
+        size = file.write(np.ascontiguousarray(column).data)
 
         def later() -> Array:
             file.seek(start)
-            return np.fromfile(file, kind, int(np.prod(shape))).reshape(shape)
+            return np.frombuffer(file.read(size), kind).reshape(shape)
 
         return later

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..core.arrays import F64, I64
+from ..core.arrays import F64, I32, I64
 from ..core.errors import InputError, unknown_name
 from ..core.memory import Pages, give_back
 from ..core.scratch import Scratch
@@ -41,7 +41,7 @@ from .vocab import Entry, FeaturePlan, product_name
 
 ROUNDED = 1e-4  # lists have four decimals
 CROSSED = 6  # blocks of sentences, of which five teach the sixth
-RUN = 1 << 17  # occurrences of units in a run: more take more memory and no less time
+RUN = 1 << 18  # occurrences of units in a run: more take more memory and no less time
 
 Report = Callable[[str, int, int], None]  # template or pass, done, of how many
 
@@ -113,7 +113,9 @@ def featurize_to(
         keep(plan)
         write_store(out, path)
         return out, plan
+    Pages(nbest.unit_idx).let_go()  # those that were looked at when the store was opened
     plan, resources = _prepared(nbest, vocab, registry, resources, left_out, seed=seed, threads=threads)
+    give_back()
     plan = _write(path, Runs(nbest, resources, every, report=report), plan, registry, keep)
     give_back()
     return read_store(path), plan
@@ -199,18 +201,19 @@ class Runs:
         self.nbest, self.resources, self.report, self.present = nbest, resources, report, present
         self.cuts = [(a, min(a + n, len(nbest))) for a in range(0, max(1, len(nbest)), n)]
         self.whole = Engine(Corpus(nbest, resources), None, present)
-        self.is_one, self._pages = len(self.cuts) == 1, Pages(nbest.unit_idx)
+        self.is_one = len(self.cuts) == 1
 
     def engines(self, doing: str) -> Iterator[Engine]:
         if self.is_one:
             yield self.whole
             return
+        pages = Pages(self.nbest.unit_idx)
         for r, (first, last) in enumerate(self.cuts):
             if self.report:
                 self.report(doing, r, len(self.cuts))
             part, units = self.nbest.run(first, last)
             yield Engine(Corpus(part, self.resources), units, self.present, first)
-            self._pages.let_go()
+            pages.let_go()
         give_back()
 
 
@@ -307,13 +310,13 @@ class _Columns:
     """Which features templates have, found out run by run; and what was computed meanwhile."""
 
     def __init__(self, runs: Runs, registry: Mapping[str, Template], scratch: Scratch, crossings: Mapping[str, Crossing]) -> None:
-        self.nbest, self.registry, self.scratch, self.crossings = runs.nbest, registry, scratch, crossings
+        self.registry, self.scratch, self.crossings = registry, scratch, crossings
         self.theirs = set(runs.nbest.unit_names)
         self.dense: dict[str, tuple[str, ...]] = {}  # names of dense templates so far
         self.tallies: dict[str, list[Callable[[], Tally]]] = {}  # names of sparse ones, of each run
         self.same: dict[str, set[str]] = {}  # of a template, features that the list has already
         self.aside: dict[tuple[int, str], Callable[[], Met | Part]] = {}  # by run and template
-        self.places: dict[tuple[int, str], I64] = {}  # of the names of a run among the features
+        self.places: dict[tuple[int, str], I32] = {}  # of the names of a run among the features
 
     def asks(self, entry: Entry) -> bool:
         """Whether the next run is looked at.
@@ -321,9 +324,10 @@ class _Columns:
         Dense templates have the same names on all runs, but those of the user may depend on what there is. And what a list has
         under the name of a feature may be the same thing on one run and another on the next.
         """
-        known = self.dense.get(entry.name) if entry.features is None else entry.features
-        is_open = entry.features is None and (known is None or self.registry[entry.name].place != "")
-        return is_open or not self.theirs.isdisjoint(known or ())
+        if entry.features is not None:
+            return any(name in entry.places for name in self.theirs)
+        known = self.dense.get(entry.name)
+        return known is None or not self.registry[entry.name].is_ours or not self.theirs.isdisjoint(known)
 
     def look(self, r: int, engine: Engine, entry: Entry) -> None:
         found = engine.compute(self.registry[entry.name], entry, self.crossings.get(entry.name))
@@ -346,7 +350,7 @@ class _Columns:
         sentences = np.bincount(which, np.concatenate([n for _, n in tallies]), minlength=len(known))
         some = np.flatnonzero(sentences >= entry.min_count)
         kept = some[pc.array_sort_indices(take_strings(known, some)).to_numpy(zero_copy_only=False).astype(np.int64)]
-        place = np.full(len(known), -1)
+        place = np.full(len(known), -1, np.int32)
         place[kept] = np.arange(len(kept))
         of_run = np.split(place[which], np.cumsum([len(n) for _, n in tallies])[:-1])
         self.places |= {(r, entry.name): own for r, own in enumerate(of_run)}
@@ -406,7 +410,6 @@ def _prepared(
     for name, (value, kind, fix) in needed.items():
         if not isinstance(value, kind):
             raise TypeError(f"{name}: expected a {kind.__name__}, found {type(value).__name__}; {fix} gives one")
-    Pages(nbest.unit_idx).let_go()  # those of checks that the store was opened with
     resources = resources or Resources()
     if vocab.posterior is not None:
         resources = replace(resources, posterior=vocab.posterior)
@@ -421,7 +424,6 @@ def _prepared(
     if not vocab.is_frozen:
         read = {what for e in vocab.entries for what in registry[e.name].reads}
         vocab = replace(vocab, resources={what: sha for what, sha in vocab.resources.items() if what in read})
-    give_back()
     return replace(vocab, clusters=vocab.clusters or Clusters()), resources
 
 

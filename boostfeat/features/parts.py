@@ -58,7 +58,7 @@ class Met:
     values: SparseRows
     row_of: I64 | I32
 
-    def kept(self, features: tuple[str, ...], place: I64) -> Part:
+    def kept(self, features: tuple[str, ...], place: I64 | I32) -> Part:
         """Of the names [n], those that have a place among the features; others have -1."""
         at, row = place[self.values.idx], owners(self.values.ptr)
         some = at >= 0

@@ -187,6 +187,10 @@ class Template:
         return tuple(name for name, default in self.compute_options.items() if default is inspect.Parameter.empty)
 
     @property
+    def is_ours(self) -> bool:
+        return self.compute.__module__.startswith("boostfeat.")
+
+    @property
     def place(self) -> str:
         """``file:line: `` of a user's own function, "" of ours."""
         code = self.compute.__code__ if self.compute.__module__.startswith(PLUGIN) else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import fields, replace
 from pathlib import Path
 from types import TracebackType
@@ -44,16 +44,16 @@ class StoreWriter:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        try:
+        with self._stack:  # which says what a full disk means
             for file in self._files.values():
-                file.close()
-            if kind is None:
-                if self._last is None:
-                    raise ValueError("a store of parts: expected at least one, found none")
-                at: dict[int, Path] = {}
-                write_store(self._whole(self._last, at), self.path, files=at)
-        finally:
-            self._stack.close()
+                with suppress(OSError) if error else nullcontext():
+                    file.close()
+            if error:
+                raise error
+            if self._last is None:
+                raise ValueError("a store of parts: expected at least one, found none")
+            at: dict[int, Path] = {}
+            write_store(self._whole(self._last, at), self.path, files=at)
 
     def append(self, part: NBest, unit_idx: I32 | None = None, fresh: I64 | None = None) -> None:
         """Add the next sentences; ``unit_idx`` takes the place of the part's own, which count from its first unit.
@@ -82,7 +82,7 @@ class StoreWriter:
                 self._end[name] = int(column[-1])
                 column = column[1:] if name in self._files else column
             self._rows[name] += len(column)
-            np.ascontiguousarray(column).tofile(self._file(name))
+            self._file(name).write(np.ascontiguousarray(column).data)
         else:
             ptr, data = string_buffers(column)
             self._add(f"{name}.ptr", ptr)
