@@ -481,6 +481,8 @@ def model_scores(nbest: NBest, model: str | None, store: str, files: ResourceFil
             raise InputError(f"{store}: expected hypotheses with a decoder score, found some without; give a model with -m")
         return nbest.score
     loaded = Model.load(model)
+    if not loaded.trees and not any(loaded.weights.values()):
+        say(f"warning: {model}: it has no trees, and no weight but 0: the order of the list stays", quiet=quiet)
     nbest = with_features(nbest, loaded, files, where=store, quiet=quiet)
     check_model(loaded, nbest, store, allow_missing=allow_missing, quiet=quiet)
     with progress("scoring", quiet=quiet) as bar:
