@@ -147,6 +147,8 @@ def induce(
     except KeyboardInterrupt as error:
         error.args = (f"{output} is whole; what it scores was not shown",)
         raise
+    if not model.trees and not any(model.weights.values()):
+        say("warning: nothing was learnt: hypotheses of the same list have the same features, or are equally good", quiet=quiet)
     if own := model.config.get("kept"):
         on = "--select" if held_out is not None else "held-out folds"
         say(f"warning: what was learnt is worse on {on} than the list's own ranking: the model is {own} alone", quiet=quiet)

@@ -384,7 +384,6 @@ def _careful(nbest: NBest, scores: F64, model: str, *, confidence: bool, keep_fi
 
 def _answer(store: str, model: str | None, files: ResourceFiles, *, confidence: bool, keep_first: str, quiet: bool) -> None:
     """For each list that comes in, {"id", "choice", "text", "scores"}: a line that goes out before the next one is read."""
-    import json
     import sys
 
     from ..core.errors import InputError
@@ -413,7 +412,7 @@ def _answer(store: str, model: str | None, files: ResourceFiles, *, confidence: 
         answer: dict[str, Any] = {"id": int(nbest.ids[0]), "choice": best, "text": text, "scores": scores.tolist()}
         if calibration is not None:
             answer["confidence"] = float(calibration.confidence(margin)[0])
-        sys.stdout.write(json.dumps(answer, ensure_ascii=False) + "\n")
+        emit(answer, "", as_json=True)
         sys.stdout.flush()
 
 
@@ -485,6 +484,8 @@ def model_scores(nbest: NBest, model: str | None, store: str, files: ResourceFil
             raise InputError(f"{store}: expected hypotheses with a decoder score, found some without; give a model with -m")
         return nbest.score
     loaded = Model.load(model)
+    if not loaded.trees and not any(loaded.weights.values()):
+        say(f"warning: {model}: it has no trees, and no weight but 0: the order of the list stays", quiet=quiet)
     if plan := carried(loaded):
         with feature_maker(files, quiet=quiet) as maker:
             say_unused(maker, plan, quiet=quiet)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import errno
 import fcntl
@@ -23,7 +24,7 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO, NamedTuple, TypeVar, cast
 
 from .compression import COMPRESSORS, DECOMPRESSORS, Bounded
-from .errors import CANNOT_WRITE, FormatError, InputError
+from .errors import CANNOT_WRITE, FormatError, InputError, plain
 from .guard import on_read, on_write
 
 CHUNK_BYTES = 1 << 22
@@ -489,11 +490,32 @@ def _is_at_work(owner: str) -> bool:
     return host != socket.gethostname() or os.path.exists(f"/proc/{pid}")
 
 
+class _Terminal(io.RawIOBase):
+    """A terminal that gets text and tabs only: what would steer it is escaped, what is no text is refused."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self.stream, self.decoder = stream, codecs.getincrementaldecoder("utf-8")()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        try:
+            text = self.decoder.decode(bytes(data))
+        except UnicodeDecodeError:
+            text = "\0"
+        if "\0" in text:
+            raise InputError("-o -: expected a file or a pipe for what is no text, found a terminal; name a file")
+        cells = ("\t".join(map(plain, line.split("\t"))) for line in text.split("\n"))
+        self.stream.write("\n".join(cells).encode())
+        return len(data)
+
+
 @contextlib.contextmanager
 def open_output(path: str | Path) -> Iterator[IO[bytes]]:
     """Write bytes to ``path`` (compressed by its ending) atomically, or to standard output for ``-``."""
     if str(path) == "-":
-        yield sys.stdout.buffer
+        yield cast(IO[bytes], _Terminal(sys.stdout.buffer)) if sys.stdout.isatty() else sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
     compressor = COMPRESSORS.get(Path(path).suffix)

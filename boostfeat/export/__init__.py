@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..core.errors import InputError, unknown_name
-from ..core.files import is_writable_target, temporary_folder
+from ..core.files import is_writable_target, open_output, temporary_folder
 from ..core.guard import on_write
 from ..core.options import option
 
@@ -170,13 +169,8 @@ def _near_thresholds(model: Model, context: Context) -> int:
 
 
 def _copy(path: Path, out: str) -> None:
-    with open(path, "rb") as source:
-        if out == "-":
-            shutil.copyfileobj(source, sys.stdout.buffer)
-            sys.stdout.buffer.flush()
-        else:
-            with open(out, "wb") as stream:
-                shutil.copyfileobj(source, stream)
+    with open(path, "rb") as source, open_output(out) if out == "-" else open(out, "wb") as stream:
+        shutil.copyfileobj(source, stream)
 
 
 def _put(path: Path, place: Path) -> str:

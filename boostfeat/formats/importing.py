@@ -17,6 +17,7 @@ from ..lists.nbest import NBest
 from ..lists.pieces import MARKS, has_marks, scheme_of, scheme_of_lines
 from ..lists.words import tokenise
 from . import detect, read_all
+from .doubts import warn_of_names, warn_of_references
 from .graphs import GRAPHS
 from .systems import read_systems
 
@@ -65,6 +66,8 @@ def import_corpus(corpus: Corpus, options: ReadOptions) -> NBest:
     nbest = with_tokenizer(nbest, corpus.tokenize, threads=options.threads)
     nbest = attach(nbest, source=source, refs=refs, name=", ".join(corpus.files or ("--system",)), threads=options.threads)
     warn_of_pieces(nbest, options.warn)
+    warn_of_references(nbest, options.warn)
+    warn_of_names(nbest, options.warn)
     return nbest
 
 
@@ -117,5 +120,5 @@ def warn_of_pieces(nbest: NBest, warn: Callable[[str], None]) -> None:
         share = np.mean(text.per_row(text.matches(MARKS[scheme])) > 0)
         warn(
             f"{share:.0%} of the texts have {MARKS[scheme]!r}: they are in pieces ({scheme}) and the references are not, so that "
-            f"scores mean nothing; import with --subwords {scheme}, or join the pieces of this list before"
+            f"scores mean nothing; join the pieces of this list before, or by --subwords {scheme} where its format has that"
         )

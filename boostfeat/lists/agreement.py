@@ -43,7 +43,7 @@ def check_agreement(lists: Mapping[str, NBest], *, allow_missing: bool = False) 
             lines.append(f"{name} has features that {first} lacks, which are not used: {shown(more)}")
         counts = [len(one.refs) / max(1, len(one)) for one in (base, nbest)]
         if base.has_stats and nbest.has_stats and counts[0] != counts[1]:
-            lines.append(f"{first} has {counts[0]:g} references a sentence, {name} has {counts[1]:g}")
+            lines.append(f"references a sentence: {first} has {counts[0]:g}, {name} has {counts[1]:g}")
     return lines
 
 

@@ -106,3 +106,17 @@ def test_raw_lists_get_the_templates_that_pay(boostfeat, stores, tmp_path):
     assert boostfeat("rerank", tmp_path / "a.nbest", "-m", tmp_path / "m.json")[0] == 0
     assert boostfeat("induce", tmp_path / "a.nbest", *quick, "--templates", "none")[0] == 0
     assert Model.load(tmp_path / "m.json").plan is None
+
+
+def test_a_model_that_ranks_nothing_is_said(boostfeat, tmp_path):
+    """Lists of one hypothesis, or of equal features: the model that is learnt is empty, and so is what it chooses."""
+    texts = ["a b c d", "a b c e", "e d c b"]
+    lines = [f"{s} ||| {text} ||| lm= {s} ||| 0\n" for s in range(4) for text in texts]
+    (tmp_path / "list").write_text("".join(lines))
+    (tmp_path / "ref").write_text("a b c d\n" * 4)
+    assert boostfeat("import", tmp_path / "list", "-r", tmp_path / "ref", "-o", tmp_path / "l.nbest")[0] == 0
+    code, _, err = boostfeat("induce", tmp_path / "l.nbest", "--level", "global", "--recipe", "fast", "-o", tmp_path / "m.json")
+    assert (code, "warning: nothing was learnt: hypotheses of the same list have the same features" in err) == (0, True)
+    code, out, err = boostfeat("rerank", tmp_path / "l.nbest", "-m", tmp_path / "m.json")
+    assert (code, out) == (0, "a b c d\n" * 4)
+    assert "m.json: it has no trees, and no weight but 0: the order of the list stays" in err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import resource
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from boostfeat.core.errors import is_out_of_memory
+from boostfeat.core.files import open_output
 from boostfeat.model.model import Model
 
 NAME = "lm\x1b[31m\nx\x9b"
@@ -100,3 +102,53 @@ def test_errors_of_memory_are_recognised() -> None:
     assert raised(OSError(12, "Cannot allocate memory"))
     assert not raised(ImportError("no module named x"))
     assert not raised(OSError(2, "no such file"))
+
+
+class Terminal(io.TextIOWrapper):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [
+        (["rerank", "words.nbest"], "a \\x1b[31m\\x9b b\n"),
+        (["convert", "words.nbest", "--format", "moses"], "0 ||| a \\x1b[31m\\x9b b |||  ||| 1\n"),
+    ],
+)
+def test_texts_do_not_steer_a_terminal(folder: Path, boostfeat, monkeypatch, arguments: list[str], shown: str) -> None:
+    monkeypatch.chdir(folder)
+    record = {"id": 0, "hyps": [{"text": "a \x1b[31m\x9b b", "score": 1}]}
+    Path("words").write_text('{"boostfeat": "nbest/1"}\n' + json.dumps(record) + "\n")
+    assert boostfeat("import", "words", "-o", "words.nbest", "-q")[0] == 0
+    stream = io.BytesIO()
+    terminal = Terminal(stream, encoding="utf-8")
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", terminal)
+        code = boostfeat(*arguments)[0]
+    text = stream.getvalue().decode()
+    assert code == 0
+    assert text == shown
+    assert boostfeat("rerank", "words.nbest")[1] == "a \x1b[31m\x9b b\n"  # a file or a pipe gets the text as it is
+
+
+@pytest.mark.parametrize("arguments", [["import", "list", "-o", "-"], ["export", "m.json", "--to", "onnx", "-o", "-"]])
+def test_what_is_no_text_does_not_go_to_a_terminal(folder: Path, boostfeat, monkeypatch, arguments: list[str]) -> None:
+    monkeypatch.chdir(folder)
+    stream = io.BytesIO()
+    terminal = Terminal(stream, encoding="utf-8")
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", terminal)
+        code, _, err = boostfeat(*arguments)
+    line = "boostfeat: -o -: expected a file or a pipe for what is no text, found a terminal; name a file\n"
+    assert (code, err, b"\0" in stream.getvalue()) == (2, line, False)
+
+
+def test_tabs_and_split_characters_reach_a_terminal(monkeypatch) -> None:
+    stream = io.BytesIO()
+    terminal = Terminal(stream, encoding="utf-8")
+    monkeypatch.setattr(sys, "stdout", terminal)
+    with open_output("-") as out:
+        for part in (b"0.5\t\xc3", b"\xa4\x1b\n", b"1\t\n"):
+            out.write(part)
+    assert stream.getvalue().decode() == "0.5\tä\\x1b\n1\t\n"

@@ -19,7 +19,7 @@ from typer.main import get_command
 
 from boostfeat import FeaturePlan, Model, featurize, write_store
 from boostfeat.cli import app
-from boostfeat.cli.outputs import OUTPUTS
+from boostfeat.cli.outputs import OUTPUTS, RUNS
 
 GROUP = get_command(app)
 GOOD = {  # commands that come far enough to read each of their files, and end soon
@@ -147,4 +147,37 @@ def test_files_of_other_kinds(command: str, folder: Path, boostfeat) -> None:
         for path in folder.glob("new*"):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
     assert n >= len(WRONG)
+    assert not found, "\n".join(map(str, found))
+
+
+def inputs_and_outputs(command: str) -> Iterator[tuple[list[str], int, str]]:
+    """(words, place of the output, input) of every output that a command has or may have, with every file that it reads."""
+    words = GOOD[command].split()
+    for p in GROUP.commands[command].params:
+        if p.name not in OUTPUTS or command in RUNS:
+            continue
+        given = next((words.index(o) + 1 for o in p.opts if o in words), None)
+        more = words if given is not None else [*words, p.opts[0], ""]
+        at = len(more) - 1 if given is None else given
+        read = [word.rpartition("=")[2] for k, word in enumerate(more) if k != at]
+        yield from ((more, at, path) for path in read if Path(path).is_file())
+
+
+@pytest.mark.parametrize("command", GOOD)
+def test_no_output_is_an_input(command: str, folder: Path, boostfeat) -> None:
+    """The very file, a link to it or another name of it, even by force; what a command reads it leaves as it is."""
+    before, found = contents(folder), []
+    cases = list(inputs_and_outputs(command))
+    assert cases or command in {*RUNS, "info", "score", "show", "explain", "report"}  # of which report reads a folder
+    for words, at, path in cases:
+        for link in (None, Path.symlink_to, Path.hardlink_to):
+            name = "new.link" if link else path
+            if link:
+                link(Path(name), path)
+            code, out, err = boostfeat(command, *words[:at], name, *words[at + 1 :], "--force")
+            now = {file: text for file, text in contents(folder).items() if not file.name.startswith("new")}
+            if (code, out, now) != (2, "", before) or "choose another output" not in err:
+                found.append((words, name, path, code, out[:50], err))
+            for file in folder.glob("new*"):
+                shutil.rmtree(file) if file.is_dir() and not file.is_symlink() else file.unlink()
     assert not found, "\n".join(map(str, found))

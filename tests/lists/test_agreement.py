@@ -85,7 +85,7 @@ def test_other_tokenisation_is_refused_and_other_references_are_named() -> None:
         check_agreement({"dev": LISTS, "test": replace(LISTS, meta={"tokenize": "13a"})})
     n = len(LISTS)
     two = replace(LISTS, ref_ptr=2 * np.arange(n + 1), refs=strings(["a", "b"] * n))
-    assert check_agreement({"dev": LISTS, "test": two}) == ["dev has 1 references a sentence, test has 2"]
+    assert check_agreement({"dev": LISTS, "test": two}) == ["references a sentence: dev has 1, test has 2"]
 
 
 def test_shared_sentences_are_counted() -> None:
