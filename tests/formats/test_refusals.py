@@ -65,6 +65,8 @@ SLF = {
     "VERSION=1.0\nN=0 L=0\n": ":1: expected nodes (I=) and links (J=), found none",
 }
 MARIAN = {
+    "0 ||| a ||| DecoderScore= 1 ||| 2\n": ":1: expected distinct feature names, found 'DecoderScore' twice",
+    "0 ||| a ||| WordScores= 1 WordScores= 2 ||| F0= 1 X= 1 ||| 2\n": ":1: expected one WordScores a model, found 'X.WordScores' twice",
     "0 ||| a ||| WordScores= 1 ||| WordScores= 2 F0= 1 ||| WordScores= 3 F0= 2 ||| 1": ":1: expected distinct feature names, found 'F0' twice",
     "0 ||| a ||| 0.5,1.5 ||| F0= 1 ||| 2": ":1: expected weights from 0 to 1, found 1.5",
     "0 ||| a ||| 0.5,-0.5 ||| F0= 1 ||| 2": ":1: expected weights from 0 to 1, found -0.5",
