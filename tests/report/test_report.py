@@ -398,7 +398,9 @@ def test_labels_of_ranks_are_one_number_or_a_range():
 def test_the_largest_effect_is_drawn_on_top():
     """Bars are drawn from below."""
     features = [{"name": name, "linear": linear, "total": total} for name, linear, total in (("a", 3.0, 3.5), ("b", 2.0, 2.0))]
-    weight, trees = effects({"features": features})["data"]
+    figure = effects({"features": features})
+    weight, trees = figure["data"]
+    assert [effects({"features": rows})["layout"]["showlegend"] for rows in (features, features[1:])] == [True, False]
     assert weight["y"] == ["b", "a"]
     assert (weight["x"], trees["x"]) == ([2.0, 3.0], [0.0, 0.5])
 
