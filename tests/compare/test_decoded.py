@@ -128,6 +128,15 @@ def test_a_loop_is_a_comparison_of_its_start(run, tmp_path):
     assert gather(load_run(tmp_path / "made"))["experiments"]["strategies"][0]["name"] == "mira"
     with pytest.raises(InputError, match="expected a finished loop, found none"):
         loop_comparison(tmp_path, tmp_path / "other")
+    row = {"seconds": {"decode": 1.5}}
+    for results, found in (
+        ({"picked": "1"}, "found none"),
+        ({"picked": 1, "rows": [{}]}, "found none"),
+        ({"picked": 2, "rows": [row]}, "found 2"),
+    ):
+        (tmp_path / "results.json").write_text(json.dumps(results))
+        with pytest.raises(InputError, match=found):
+            loop_comparison(tmp_path, tmp_path / "other")
 
 
 @pytest.mark.parametrize(

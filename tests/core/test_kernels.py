@@ -132,6 +132,7 @@ def fresh() -> Kernel:
 def test_small_work_is_for_twins() -> None:
     x = np.array([3.0])
     assert fresh()(x) == "twin"
+    assert fresh()(np.full(SMALL, 3.0)) == "twin"
     assert fresh()(np.full(SMALL + 1, 3.0)) == 6.0  # too large
     assert is_compiled(x)  # and from now on numba is loaded
     assert fresh()(x) == 6.0

@@ -205,6 +205,15 @@ def test_vllm() -> None:
         from_vllm([Object(prompt="p", outputs=[ended])], refs=["a", "b"])
 
 
+def test_scores_of_other_tokens_are_refused() -> None:
+    result = Object(hypotheses=[["a", "b"]], scores=[1.0], attention=[])
+    with pytest.raises(InputError, match=r"expected 2 log-probabilities \(and one for the end\), found 1; score these texts"):
+        from_ctranslate2([result], scores=[Object(tokens=["a", "b"], log_probs=[-1.0])])
+    sample = Object(text="a b", token_ids=[1, 2], logprobs=[{1: None}], cumulative_logprob=-1.0, finish_reason="stop")
+    with pytest.raises(InputError, match="expected log-probabilities of 2 tokens, found 1; ask for logprobs=1"):
+        from_vllm([Object(outputs=[sample])])
+
+
 def test_bridges_import_none_of_these_packages() -> None:
     code = "import sys, boostfeat; boostfeat.from_vllm; print([m for m in ('torch', 'transformers', 'vllm', 'ctranslate2') if m in sys.modules])"
     done = subprocess.run(

@@ -1,93 +1,255 @@
-"""Lines that no reader takes, format by format: where, what was expected, what was found."""
+"""What readers refuse: each sentence of an error, at its place, for the smallest input that deserves it."""
 
 from __future__ import annotations
 
-import json
+import re
+from math import log
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from boostfeat import formats
 from boostfeat.core.errors import FormatError, InputError
-from boostfeat.formats.bridges import from_ctranslate2, from_vllm
-from boostfeat.formats.join_files import read_tokens
-from boostfeat.formats.moses.ini import Ini
+from boostfeat.formats.graphs import read_graphs
+from boostfeat.formats.importing import OF_SOME, Corpus, expand, import_corpus
+from boostfeat.formats.json_objects import key_values, objects
+from boostfeat.formats.jsonl import stream
 from boostfeat.formats.systems import read_systems
 from boostfeat.lists.build import ReadOptions
 
-SLF = "VERSION=1.0\nbase=0\nN=2 L=1\nI=0\nI=1 W=a\nJ=0 S=0 E=1 a=0.5\n"
+pytestmark = pytest.mark.quick
 
 
-def a_list(**quality: Any) -> str:
-    """JSON lines with these columns of quality in the second hypothesis; the first has q alone."""
-    hyps = [{"text": "a", "quality": {"q": 1.0}}, {"text": "b", "quality": quality}]
-    return "\n".join(map(json.dumps, ({"boostfeat": "nbest/1"}, {"id": 0, "hyps": hyps})))
+def forest(*, rules: str = '[1, "[X] ||| a ||| b"]', features: str = '["f"]', edge: str = '"rule": 1', node: str = "[0]") -> str:
+    return f'{{"rules": {rules}, "features": {features}, "edges": [{{{edge}}}], "node": {{"in_edges": {node}}}}}'
 
 
-CASES = {
-    "no lattice": ("htk-slf", "# nothing\n", ": expected a lattice, found none"),
-    "a sub-lattice": ("htk-slf", SLF.replace("W=a", "L=other"), ":5: expected a node of a word, found a sub-lattice"),
-    "a probability below 0": ("htk-slf", SLF.replace("a=0.5", "a=-0.5"), ":6: expected a probability a=, as base=0 says, found '-0.5'"),
-    "another column of quality": ("jsonl", a_list(r=1.0), r"hyps\[1\].quality: expected q, found r; give every hypothesis the same"),
-    "a denominator below 0": ("jsonl", a_list(q=[1.0, -2.0]), r"hyps\[1\].quality.q: expected a finite number, or one with a denom"),
-    "a quality of three": ("jsonl", a_list(q=[1.0, 2.0, 3.0]), r":2: hyps\[1\].quality"),
-    "a decoder's score twice": ("marian", "0 ||| a ||| DecoderScore= 1 ||| 2\n", ":1: expected distinct feature names, found 'DecoderScore'"),
-    "scores of words twice": (
-        "marian", "0 ||| a ||| WordScores= 1 WordScores= 2 ||| F0= 1 X= 1 ||| 2\n", ":1: expected one WordScores a model, found .* twice",
-    ),
-    "a weight above 1": ("marian", "0 ||| a ||| 1.5,0.5 0.2,0.8 ||| F0= 1 ||| 2\n", ":1: expected weights from 0 to 1, found 1.5"),
-    "log-probabilities that are no object": (
-        "openai", '{"choices": [{"text": "a", "logprobs": [1]}]}\n', "expected an object for 'logprobs', found",
-    ),
-    "a span that runs back": ("moses-enriched", "0 ||| a |1-0,wa=,total=1, LM0= 1|  ||| LM0= 1 ||| 1\n", ":1: expected a source span like 0-1"),
-}  # fmt: skip
+LATTICE = "VERSION=1.0\nbase=0\nN=2 L=1\nI=0 t=0\nI=1 t=1\nJ=0 S=0 E=1 W=a a=0.5\n"
+OPENAI = '{"choices": [{"text": "x", "logprobs": %s}]}'
+
+FOREST = {
+    '{"rules": [1': ":1: expected JSON, found Expecting",
+    '{"rules": NaN}': ":1: expected JSON, found 'NaN is not a number'",
+    "[]": ":1: expected a JSON object, found '[]'",
+    "{}": ":1: expected at least one node, found none",
+    '{"x": 1}': ":1: expected the keys rules, features, edges and node, found 'x'",
+    '{"node": 1}': ":1: node 0: expected an object, found '1'",
+    '{"node": {"in_edges": [0]}}': ":1: node 0: expected in_edges that came before, each in one node, found 0",
+    forest(node="[0, 0]"): ":1: node 0: expected in_edges that came before, each in one node, found 0",
+    forest(node="[-1]"): ":1: node 0: expected in_edges that came before, each in one node, found -1",
+    forest(node='["0"]'): """:1: node 0: in_edges: expected a list of int, found '["0"]'""",
+    forest(features="[1]"): ":1: features: expected a list of str, found '[1]'",
+    forest(rules="[1]"): ":1: rules: expected numbers and rules in turn, found '[1]'",
+    forest(rules='["1", "[X] ||| a ||| b"]'): ":1: rules: expected distinct numbers, each with a rule, found '1, [X]",
+    forest(rules='[1, "[X] ||| a"]'): ":1: rule 1: expected [LHS] ||| source ||| target, found '[X] ||| a'",
+    forest(rules='[1, "[X] ||| a ||| [1]"]'): ":1: rule 1: expected the 0 gaps of the source once in the target, found '[1]'",
+    forest(edge='"rule": 2'): ":1: edge 0: expected the number of a rule that came before, found '2'",
+    forest(edge='"rule": 1, "tail": [0, -2, -1]'): ":1: edge 0: tail: expected numbers of nodes, found '-2'",
+    forest(edge='"rule": 1, "tail": [-1]'): ":1: edge 0: tail: expected numbers of nodes, found '-1'",
+    forest(edge='"rule": 1, "tail": [0]'): ":1: edge 0: expected 0 tails, as its rule has gaps, found 1",
+    forest(edge='"rule": 1, "feats": [0]'): ":1: edge 0: expected feats: features and values in turn, found '[0]'",
+    forest(edge='"rule": 1, "feats": [1, 2]'): ":1: edge 0: expected features by number or name, each once, found '1'",
+    forest(edge='"rule": 1, "feats": [-1, 2]'): ":1: edge 0: expected features by number or name, each once, found '-1'",
+    forest(
+        edge='"rule": 1, "feats": [0, 2, "f", 2]'
+    ): """:1: edge 0: expected features by number or name, each once, found '"f"'""",
+    forest(edge='"rule": 1, "feats": [0, "2"]'): ":1: edge 0: expected a finite number for feature 'f', found",
+    forest(edge='"rule": 1, "feats": [0, true]'): ":1: edge 0: expected a finite number for feature 'f', found 'true'",
+    forest(edge='"rule": 1, "feats": [0, 2e300]'): ":1: edge 0: expected a finite number for feature 'f', found '2e+300'",
+}
+SLF = {
+    "# nothing\n": ": expected a lattice, found none",
+    LATTICE.replace("I=1 t=1", "I=1 L=sub"): ":5: expected a node of a word, found a sub-lattice",
+    LATTICE.replace("a=0.5", "a=-1"): ":6: expected a probability a=, as base=0 says, found '-1'",
+    "VERSION=1.0\nN=0 L=0\n": ":1: expected nodes (I=) and links (J=), found none",
+}
+MARIAN = {
+    "0 ||| a ||| DecoderScore= 1 ||| 2\n": ":1: expected distinct feature names, found 'DecoderScore' twice",
+    "0 ||| a ||| WordScores= 1 WordScores= 2 ||| F0= 1 X= 1 ||| 2\n": ":1: expected one WordScores a model, found 'X.WordScores' twice",
+    "0 ||| a ||| WordScores= 1 ||| WordScores= 2 F0= 1 ||| WordScores= 3 F0= 2 ||| 1": ":1: expected distinct feature names, found 'F0' twice",
+    "0 ||| a ||| 0.5,1.5 ||| F0= 1 ||| 2": ":1: expected weights from 0 to 1, found 1.5",
+    "0 ||| a ||| 0.5,-0.5 ||| F0= 1 ||| 2": ":1: expected weights from 0 to 1, found -0.5",
+}
+JSON = {
+    ("openai", OPENAI % "[1]"): ":1: choices[0]: expected an object for 'logprobs', found '[1]'",
+    ("sockeye", '{"sentence_id": 0, "translations": ["x"], "scores": 3}'): ":1: expected",
+    ("hyporadise", '[{"input": 1, "output": "a"}]'): ": [0]: expected a list for 'input', found '1'",
+    ("hyporadise", '[{"input": ["x", 1]}]'): """: [0]: expected a list of strings for 'input', found '["x", 1]'""",
+    ("fairseq", "H-0\t-1\ta\nA-0\t0.5,0.5 x\n"): ":2: expected an alignment like 0-0 1-2, found '0.5,0.5 x'",
+    ("fairseq", "H-0\t-1\ta\nA-0\t0:0\n"): ":2: expected an alignment like 0-0 1-2, found '0:0'",
+}
+HEADER = '{"boostfeat": "nbest/1", "unit_features": ["a"]%s}\n'
+QUALITY = '{"id": 0, "hyps": [{"text": "x", "quality": {"q": %s}}]}\n'
+LINES = {
+    '{"boostfeat": "model/1", "unit_features": []}\n': ":1: boostfeat: expected 'nbest/1', found 'model/1'; is this an n-best list?",
+    HEADER % ', "hyp_features": ["b", "b"]': ":1: hyp_features: expected distinct feature names, found 'b' twice",
+    HEADER % ', "sparse_features": ["s", "a"]': ":1: sparse_features: expected names that are not dense as well, found 'a'",
+    HEADER % ', "lower_is_better": ["r"]'
+    + QUALITY % 1: ": header: expected names of quality columns, found 'r'; no hypothesis has it",
+    HEADER % "" + QUALITY % "[1e300, 1e-300]": ": quality.q: expected ratios that are finite, found an infinite one",
+    HEADER % "" + QUALITY % "[1, -1]": ":2: hyps[0].quality.q: expected",
+    HEADER % "" + QUALITY % '"x"': ":2: hyps[0].quality.q: expected",
+    HEADER % "" + '{"id": 0, "hyps": [}\n': ":2: expected a JSON object, found",
+    HEADER % "" + '{"id": "0", "hyps": []}\n': ":2: id: expected",
+}
+TEXTS = {
+    (
+        "auto",
+        "0" * 257 + "ustar" + "\0" * 9,
+    ): ": expected an n-best list or a graph, found a tar archive; unpack it and name its files",
+    ("auto", "0 ||| a\0b\n"): ": expected an n-best list, found a binary file; name the list the decoder wrote",
+    ("auto", " \n"): ": expected an n-best list, found an empty file; check what wrote it",
+    ("lines", ""): ": expected a hypothesis a line, found an empty file",
+}
+CASES = [
+    *(("cdec-forest", text, line) for text, line in FOREST.items()),
+    *(("htk-slf", text, line) for text, line in SLF.items()),
+    *(("jsonl", text, line) for text, line in LINES.items()),
+    *(("marian", text, line) for text, line in MARIAN.items()),
+    *((format, text, line) for (format, text), line in {**JSON, **TEXTS}.items()),
+]
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_the_line_is_named(tmp_path: Path, case: str) -> None:
-    format, text, message = CASES[case]
-    (tmp_path / "list").write_text(text, encoding="utf-8")
-    with pytest.raises(FormatError, match=f"list.*{message}"):
-        formats.read(tmp_path / "list", ReadOptions(), format=format)
+@pytest.mark.parametrize(("format", "text", "line"), CASES)
+def test_refused_with_a_place(tmp_path: Path, format: str, text: str, line: str) -> None:
+    (tmp_path / "list").write_text(text)
+    options = ReadOptions(n=1, warn=lambda message: None)
+    with pytest.raises(FormatError, match="^" + re.escape(f"{tmp_path / 'list'}{line}")):
+        formats.read(tmp_path / "list", options, format=format)
 
 
-def test_a_folder_of_another_kind_is_no_espnet_output(tmp_path: Path) -> None:
+def test_objects_and_keys(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    for text, line in {
+        "": "expected an n-best list, found no objects",
+        "\n\n": "expected an n-best list, found no objects",
+    }.items():
+        path.write_text(text)
+        with pytest.raises(FormatError, match=f"file: {line}"):
+            list(objects(path))
+    path.write_text('{\n"a": 1}\n{"b": ]')  # one after another, over lines
+    with pytest.raises(FormatError, match="file"):
+        list(objects(path))
+    path.write_bytes(b'\xef\xbb\xbf [{"a": 1}]')
+    assert list(objects(path)) == [(f"{path}: [0]", {"a": 1})]
+    path.write_text("u1 a b\n\n u2\tc \n")
+    assert key_values(path) == {"u1": "a b", "u2": "c"}
+    path.write_text("u1 a\nu1 b\n")
+    with pytest.raises(FormatError, match="file:2: expected each utterance once, found 'u1' twice"):
+        key_values(path)
+
+
+def test_soft_alignments_of_fairseq_give_signals(tmp_path: Path) -> None:
+    (tmp_path / "list").write_text("S-0\ts t\nH-0\t-1\ta b\nP-0\t-1 -1 -1\nA-0\t0.9,0.1 0.2,0.8 0.5,0.5\n")
+    nbest = formats.read(tmp_path / "list", ReadOptions(warn=lambda line: None), format="fairseq")
+    assert "Alignment.max" in nbest.feature_names
+    assert nbest.score.tolist() == [-log(2)]  # fairseq prints log2
+    assert nbest.global_column("P").tolist() == pytest.approx([-3 * log(2)])
+    assert nbest.src_start.tolist() == [0, 1, -1]  # the end of a sentence is of no word
+
+
+def test_espnet_folders(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="expected a folder with 1best_recog/text, found none"):
         formats.read(tmp_path, ReadOptions(), format="espnet")
+    for n, text in ((1, "u1 a\n"), (2, "u1 b\nu2 c\n")):
+        (tmp_path / f"{n}best_recog").mkdir()
+        (tmp_path / f"{n}best_recog/text").write_text(text)
+    warned: list[str] = []
+    nbest = formats.read(tmp_path, ReadOptions(warn=warned.append), format="espnet")
+    assert nbest.text.to_pylist() == ["a", "b"]
+    assert any("1 utterances that 1best_recog/text lacks are not read, 'u2' the first" in line for line in warned)
 
 
-def test_columns_of_scores_have_names_of_their_own(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("corpus", "line"),
+    [
+        (Corpus(["-"], ["-"]), "'-': expected one input from standard input, found more; name files"),
+        (Corpus(["-"], [], "-"), "'-': expected one input from standard input, found more; name files"),
+        (Corpus(["list"], ["ref.*"]), "ref.*: expected files of this pattern, found none; check the path"),
+    ],
+)
+def test_inputs_of_import(corpus: Corpus, line: str) -> None:
+    with pytest.raises(InputError, match=f"^{re.escape(line)}$"):
+        import_corpus(corpus, ReadOptions())
+
+
+def test_patterns_of_references(tmp_path: Path) -> None:
+    names = [tmp_path / name for name in ("ref.0", "ref.1", "ref[x]")]
+    for name in names:
+        name.write_text("a\n")
+    assert expand([str(tmp_path / "ref.?"), str(names[2]), "-", "none"]) == [*map(str, names), "-", "none"]
+
+
+def test_systems_have_names(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="--system =a: expected NAME=FILE, found no name; give one"):
+        read_systems(["=a", "b=c"], ReadOptions())
+
+
+def test_counts_and_scores_beside_lines(tmp_path: Path) -> None:
     (tmp_path / "list").write_text("a\nb\n")
-    (tmp_path / "x").write_text("1\n2\n")
-    scores = [f"s={tmp_path / 'x'}"] * 2
-    with pytest.raises(InputError, match="--scores: expected distinct names, found 's' twice"):
-        formats.read(tmp_path / "list", ReadOptions(n=1, scores=scores), format="lines")
+    (tmp_path / "scores").write_text("1\n2\n")
+    (tmp_path / "counts").write_text("1.5\n0.5\n")
+    twice = ReadOptions(n=1, scores=(f"s={tmp_path / 'scores'}", f"s={tmp_path / 'scores'}"))
+    with pytest.raises(InputError, match="--scores: expected distinct names, found 's' twice; give NAME=FILE"):
+        formats.read(tmp_path / "list", twice, format="lines")
+    with pytest.raises(InputError, match="counts: expected whole numbers, found others; one count a source"):
+        formats.read(tmp_path / "list", ReadOptions(counts=str(tmp_path / "counts")), format="lines")
 
 
-def test_a_system_has_a_name(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="--system =out: expected NAME=FILE, found no name"):
-        read_systems(["=out"], ReadOptions())
+def test_a_stream_is_a_list_a_line() -> None:
+    lines = [
+        b"\n",
+        (HEADER % "").encode(),
+        b" \n",
+        b'{"id": 4, "hyps": [{"text": "x"}]}\n',
+        b'{"id": 2, "hyps": [{"text": "y z"}]}\n',
+    ]
+    found = list(stream(iter(lines), ReadOptions()))
+    assert [(one.ids.tolist(), one.text.to_pylist()) for one in found] == [([4], ["x"]), ([2], ["y z"])]
+    with pytest.raises(FormatError, match=r"^stdin:1: boostfeat: expected 'nbest/1', found 'nbest/x'"):
+        list(stream([b'{"boostfeat": "nbest/x", "unit_features": []}\n'], ReadOptions()))
+    with pytest.raises(FormatError, match=r"^in:3: expected an object, found '.1.'"):
+        list(stream([lines[1], lines[3], b"[1]\n"], ReadOptions(), name="in"))
 
 
-def test_a_weight_of_two_names(tmp_path: Path) -> None:
-    """TM0= 1 2 has TM0_0 and TM0_1."""
-    (tmp_path / "ini").write_text("[weight]\nTM0= 1 2\nTM0_1= 3\n")
-    with pytest.raises(FormatError, match="ini: expected each weight once, found 'TM0_1' again"):
-        Ini.read(tmp_path / "ini").named_weights()
+def test_graphs(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="unknown format of graphs 'moses': expected one of auto, "):
+        list(read_graphs([tmp_path], format="moses"))
+    with pytest.raises(InputError, match="expected graphs, found an empty folder; name the files"):
+        list(read_graphs([tmp_path]))
+    (tmp_path / "list").write_text("0 ||| a ||| LM0= 1 ||| 2\n")
+    with pytest.raises(FormatError, match=r"list: expected a search graph, found a list \(moses\)"):
+        list(read_graphs([tmp_path / "list"]))
+    for name in ("10.json", "9.json"):  # cdec's files are of the sentence of their name
+        (tmp_path / name).write_text(forest())
+    assert [found.sent for found in read_graphs([tmp_path / "10.json", tmp_path / "9.json"])] == [9, 10]
+    with pytest.raises(
+        FormatError, match=r"9.json:1: expected sentence id 10 or higher, found 9; give each sentence once, in order"
+    ):
+        list(read_graphs([tmp_path / "9.json", tmp_path / "9.json"]))
 
 
-def test_a_number_for_each_token(tmp_path: Path) -> None:
-    (tmp_path / "tokens").write_text('{"tokens": ["a", "b"], "logprobs": [1]}\n')
-    with pytest.raises(FormatError, match="expected a number for each of 2 tokens, found 1"):
-        read_tokens(str(tmp_path / "tokens"))
+@pytest.mark.parametrize(
+    ("options", "flag"),
+    [
+        ({"n": 2}, "-n"),
+        ({"counts": "counts"}, "--counts"),
+        ({"scores": ("scores",)}, "--scores"),
+        ({"names": ("a", "b")}, "--names"),
+        ({"weights": {"a": 1.0}}, "--weights"),
+        ({"distinct": False}, "--derivations"),
+        ({"subwords": "bpe"}, "--subwords"),
+        ({"units": "token"}, "--units"),
+    ],
+)
+def test_an_option_that_a_format_has_no_use_for_is_refused(tmp_path: Path, options: dict[str, Any], flag: str) -> None:
+    path = tmp_path / "list"
+    path.write_text("0 ||| x y ||| a= 1 b= 2 ||| -1\n")
+    with pytest.raises(InputError, match=f"list: {flag}: expected one of the formats .*, found moses; leave it out"):
+        import_corpus(Corpus([str(path)]), ReadOptions(**options))
+    assert len(import_corpus(Corpus([str(path)]), ReadOptions(size=1, allow_mismatch=True))) == 1
 
 
-def test_objects_of_libraries_that_do_not_fit() -> None:
-    hyp = SimpleNamespace(hypotheses=[["a", "b"]], scores=[1.0], attention=[])
-    with pytest.raises(InputError, match=r"expected 2 log-probabilities \(and one for the end\), found 1; score these texts"):
-        from_ctranslate2([hyp], scores=[SimpleNamespace(tokens=["a", "b"], log_probs=[-1.0])])
-    sample = SimpleNamespace(text="a b", token_ids=[1, 2], logprobs=[{1: None}], cumulative_logprob=-1.0, finish_reason="stop")
-    with pytest.raises(InputError, match="expected log-probabilities of 2 tokens, found 1; ask for logprobs=1"):
-        from_vllm([SimpleNamespace(outputs=[sample])])
+def test_formats_that_options_are_for_are_formats() -> None:
+    assert {name for _, names in OF_SOME.values() for name in names} <= {*formats.READERS, "outputs of systems"}

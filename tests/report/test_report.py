@@ -30,8 +30,9 @@ from boostfeat.metrics.bleu import corpus_bleu, sum_stats
 from boostfeat.model.model import Model
 from boostfeat.model.units import UnitSpace
 from boostfeat.report import gather, load_run, write_report
-from boostfeat.report.features import response_curves, used_together
-from boostfeat.report.overview import bucket_of
+from boostfeat.report.features import _Varied, response_curves, used_together
+from boostfeat.report.figures import effects
+from boostfeat.report.overview import _label, bucket_of
 from boostfeat.report.page import packed, render, script_json
 from boostfeat.report.run import sha256
 from boostfeat.report.trees import told_share
@@ -374,6 +375,7 @@ def test_buckets_hold_every_sentence(run_folder, data):
     for row in data["buckets"]["rank"]["rows"]:
         assert sum(row["share"]) == pytest.approx(100, abs=0.1)
     # all lists have 20 hypotheses: one bucket, whose gain is the whole difference
+    assert data["buckets"]["size"]["labels"] == ["20"]
     whole = {r["system"]: r["gain"][0] for r in data["buckets"]["size"]["rows"]}
     first = _scores(run.test, run.decoder)["bleu-sbp"]
     for name, gain in whole.items():
@@ -385,6 +387,30 @@ def test_small_buckets_join_a_neighbour():
     values = np.repeat([3, 7, 12, 50], [1, 60, 38, 1])  # a fiftieth of 100 is 2
     assert np.unique(bucket_of(values, (1, 6, 11, 41)), return_counts=True)[1].tolist() == [61, 39]
     assert (bucket_of(np.array([5]), (1, 6)) == 0).all()
+
+
+@pytest.mark.quick
+def test_labels_of_ranks_are_one_number_or_a_range():
+    assert [_label((0, 1, 3, 10), k) for k in range(4)] == ["0", "1–2", "3–9", "10+"]
+
+
+@pytest.mark.quick
+def test_the_largest_effect_is_drawn_on_top():
+    """Bars are drawn from below."""
+    features = [{"name": name, "linear": linear, "total": total} for name, linear, total in (("a", 3.0, 3.5), ("b", 2.0, 2.0))]
+    figure = effects({"features": features})
+    weight, trees = figure["data"]
+    assert [effects({"features": rows})["layout"]["showlegend"] for rows in (features, features[1:])] == [True, False]
+    assert weight["y"] == ["b", "a"]
+    assert (weight["x"], trees["x"]) == ([2.0, 3.0], [0.0, 0.5])
+
+
+@pytest.mark.quick
+def test_a_feature_is_varied_and_the_others_stay():
+    varied = _Varied({"a": np.array([1.0, 2.0])}, "b", np.array([5.0, 6.0, 7.0]), 2)
+    assert len(varied) == 6
+    assert varied.column("b").tolist() == [5, 5, 6, 6, 7, 7]
+    assert varied.column("a").tolist() == [1, 2] * 3
 
 
 def test_brevity_times_precision_is_bleu(run_folder, data):

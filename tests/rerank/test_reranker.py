@@ -164,6 +164,20 @@ def test_a_program_that_chooses_loads_nothing_heavy(setup, tmp_path):
     assert done.stdout.split() == [str(Reranker.load(path).choose(first, source=line["source"]))]
 
 
+def test_phrases_without_their_words_need_no_engine(setup, monkeypatch):
+    """They are words of the source and of the text; the scores were those of the engine in the test above."""
+    path, _, text = setup
+    header, line = map(json.loads, text.splitlines()[:2])
+    given = candidates(line, header["unit_features"])
+    for unit in (unit for hyp in given for unit in hyp["units"]):
+        unit.pop("src_text", None)
+        unit.pop("tgt_text", None)
+    reranker = Reranker.load(path)
+    wanted = reranker._by_engine(given, line["source"])
+    monkeypatch.setattr(Reranker, "_by_engine", lambda *_: pytest.fail("the engine was asked"))
+    assert np.array_equal(reranker.scores(given, source=line["source"]), wanted)
+
+
 def test_lists_of_bridges_are_chosen_from_unit_by_unit():
     """Tokens with log-probabilities, as ctranslate2 gives them, under templates of words: the engine's scores, without it."""
     rng = np.random.default_rng(4)

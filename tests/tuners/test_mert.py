@@ -6,6 +6,7 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 from time import process_time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ from boostfeat.lists.nbest import Qualities
 from boostfeat.metrics.bleu import corpus_bleu, corpus_rows, sum_stats
 from boostfeat.metrics.metric import metric_of
 from boostfeat.metrics.sums import BLEU, STRICT, Recipe
-from boostfeat.tuners import tuner_class
+from boostfeat.tuners import mert, tuner_class
 from boostfeat.tuners.base import Groups, Run
 from boostfeat.tuners.mert import Corpus, Mert, log_bleu, random_direction, statistics
 
@@ -368,3 +369,14 @@ def test_two_features_are_solved_by_other_metrics(name):
     assert metric.sign * model.history[-1]["dev"] >= metric.sign * best - 1e-9
     holed = attach(replace(nbest, ids=np.delete(np.arange(13), 4)), source=["x"] * 13, refs=[["a b"] * 13], name="holed")
     assert np.isfinite(QUICK.fit(holed, None, Run(gain=name, groups=frozen)).history[-1]["dev"])
+
+
+def test_where_no_axis_helps_random_directions_follow(monkeypatch):
+    """Each axis once, then as many random directions as are told; nothing is ever better here."""
+    asked = []
+    flat = SimpleNamespace(scores=lambda w: w, slopes=lambda d: asked.append(d) or d, line_search=lambda *_, **__: (0.0, -1.0))
+    monkeypatch.setattr(mert, "_ranked", lambda *_: 0.0)
+    _, _, searches = Mert(directions=5)._climb(flat, np.ones(3), np.random.default_rng(1))
+    assert searches == len(asked) == 3 + 5
+    assert sorted(d.tolist() for d in asked[:3]) == sorted(np.eye(3).tolist())
+    assert all(np.count_nonzero(d) == 3 for d in asked[3:])
