@@ -102,7 +102,7 @@ def _put_digits(value, out, at):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _scan(buf, ends, bars, limit, until, labels, has_units, source, seen, units, lines):  # type: ignore[no-untyped-def]
+def _scan(buf, ends, bars, limit, until, labels, source, seen, units, lines):  # type: ignore[no-untyped-def]
     """Read lines into OUT seen, units and lines; stops before the first one it does not understand, or of sentence ``until``.
 
     Returns (position, hypotheses, occurrences, units, whether ``until`` was met); see enriched_fast.
@@ -170,7 +170,7 @@ def _scan(buf, ends, bars, limit, until, labels, has_units, source, seen, units,
                 equals = equals or buf[j] == 61
             if n_fields == 6 or equals:
                 n_units = _segments(buf, begin[4], stop[4], n_words, spans)
-            if n_units < 0 or (n_units and not has_units):
+            if n_units < 0:
                 break
             links = n_fields - 1
             if n_fields == 6 or not equals:
@@ -233,19 +233,18 @@ def _scan(buf, ends, bars, limit, until, labels, has_units, source, seen, units,
 class FastReader(ColumnReader):
     """Reads lists all of whose lines have the features of the first."""
 
-    def __init__(self, groups: list[tuple[str, int]], sign: str, options: ReadOptions, *, has_units: bool) -> None:
+    def __init__(self, groups: list[tuple[str, int]], sign: str, options: ReadOptions) -> None:
         self.labels, names = labels_of(groups, sign)
-        self.has_units = has_units
         super().__init__((), names, options)
 
     @classmethod
-    def for_list(cls, head: bytes, options: ReadOptions, *, layout: str = "", has_units: bool = True) -> FastReader | None:
+    def for_list(cls, head: bytes, options: ReadOptions) -> FastReader | None:
         """A reader for lists like the first of these lines; None where it, or the last, has other features or another layout."""
         if options.size is not None and options.size < 1:
             return None
         try:
             lines = [line for line in head.decode().split("\n") if line.strip()]
-            fields = [split_fields(line, "", least=3, most=_FIELDS, layout=layout)[2] for line in (lines[0], lines[-1])]
+            fields = [split_fields(line, "", least=3, most=_FIELDS, layout="")[2] for line in (lines[0], lines[-1])]
             groups = [[(n, len(v)) for n, v in feature_groups(field, "")] for field in fields]
             as_plain = [(n, len(v)) for n, v in label_groups(fields[0], "")]
             name_values(label_groups(fields[0], ""), "")
@@ -254,14 +253,14 @@ class FastReader(ColumnReader):
         signs = {token[-1] for token in fields[0].split() if token[-1] in "=:"}
         if groups[0] != groups[1] or groups[0] != as_plain or len(signs) != 1:
             return None
-        return cls(groups[0], signs.pop(), options, has_units=has_units)
+        return cls(groups[0], signs.pop(), options)
 
     def parse_block(self, block: Block, room: Room) -> Part:
         buf, ends, bars = marks(block, room)
-        most = int(np.count_nonzero(buf == 61)) + 1 if self.has_units else 1  # a segment has a sign of equality
+        most = int(np.count_nonzero(buf == 61)) + 1  # a segment has a sign of equality
         longest = most * min(self.longest_source, 4096)
         units, lines = room.units(most, 0, 2 * block.end, longest), room.lines(len(ends), len(self.extra_names), most, block.end)
-        given = (self.limit, self.first, self.labels, self.has_units, self.source)
+        given = (self.limit, self.first, self.labels, self.source)
         end, n, r, v, is_last = _scan(buf, ends, bars, *given, room.seen(most), units, lines)
         n_lines = int(np.searchsorted(ends, end))
         return filled_part(lines, units, n, r, v, end=int(end), n_lines=n_lines, is_last=bool(is_last))
