@@ -86,7 +86,7 @@ class LinearProblem:
             told_apart[at] += count
         rms = np.sqrt(squares / np.maximum(told_apart, 1))
         each(LinearPart.standardise, peak, rms)
-        self._scale = peak * rms
+        self.scale = peak * rms  # [D + N] of each feature; 0 where no pair tells it apart
 
     def fit(
         self,
@@ -109,7 +109,7 @@ class LinearProblem:
         for features that are ``frozen`` [D + N] there. ``l2_factors`` [D + N] multiply the penalty of single features.
         Sums are over blocks of sentences, one after the other, so that threads do not change them, nor does a cluster.
         """
-        names, scale, n, slope = self._names, self._scale, self._weight or 1.0, np.zeros(len(self._names))
+        names, scale, n, slope = self._names, self.scale, self._weight or 1.0, np.zeros(len(self._names))
         given = np.fromiter(map(init.get, names, repeat(0.0)), np.float64, len(names)) if init else np.zeros(len(names))
         start = given * scale
         penalty = np.full(len(names), l2) if l2_factors is None else l2 * l2_factors
