@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from ..core.arrays import F64, I64, owners
@@ -15,14 +17,23 @@ class ExpectedGain:
         self.hyp_ptr, self.gains, self.size, self.scale = hyp_ptr, gains, size, scale  # g [H], n [S]
         self._lists = owners(hyp_ptr)
 
-    def _expected(self, scores: F64) -> tuple[F64, F64]:
-        """p [H] and E [S]."""
+    def at(self, scores: F64) -> ExpectedAt:
         p = posteriors(self.hyp_ptr, scores, scale=self.scale)
-        return p, np.bincount(self._lists, p * self.gains, minlength=len(self.size))
+        expected: F64 = np.bincount(self._lists, p * self.gains, minlength=len(self.size)).astype(np.float64, copy=False)
+        return ExpectedAt(self, p, expected)
 
-    def value(self, scores: F64) -> float:
-        return -float(np.einsum("s,s->", self.size, self._expected(scores)[1]))
 
-    def gradient(self, scores: F64) -> F64:
-        p, expected = self._expected(scores)
-        return -self.scale * self.size[self._lists] * p * (self.gains - expected[self._lists])
+@dataclass(frozen=True)
+class ExpectedAt:
+    """Ψ at some scores."""
+
+    loss: ExpectedGain
+    p: F64  # [H]
+    expected: F64  # E [S]
+
+    def value(self) -> float:
+        return -float(np.einsum("s,s->", self.loss.size, self.expected))
+
+    def gradient(self) -> F64:
+        loss, own = self.loss, self.loss._lists
+        return -loss.scale * loss.size[own] * self.p * (loss.gains - self.expected[own])

@@ -38,20 +38,22 @@ def test_gradient_by_finite_differences():
     gains, scores = rng.random(10), rng.standard_normal(10)
     gains[6:] = 0.5
     loss = ExpectedGain(ptr, gains, np.array([1.0, 2.0, 3.0, 0.5]), scale=1.7)
-    found, step = loss.gradient(scores), 1e-5
+    found, step = loss.at(scores).gradient(), 1e-5
     for h in range(10):
         up, down = scores.copy(), scores.copy()
         up[h] += step
         down[h] -= step
-        assert found[h] == pytest.approx((loss.value(up) - loss.value(down)) / (2 * step), abs=1e-9)
-    assert loss.value(1e9 * scores) == pytest.approx(-(gains[np.argmax(scores[:5])] + 3 * gains[5] + 0.25))  # sharp: the best's
+        assert found[h] == pytest.approx((loss.at(up).value() - loss.at(down).value()) / (2 * step), abs=1e-9)
+    assert loss.at(1e9 * scores).value() == pytest.approx(
+        -(gains[np.argmax(scores[:5])] + 3 * gains[5] + 0.25)
+    )  # sharp: the best's
 
 
 def test_a_refit_raises_the_expected_gain_and_stays_near(dev):
     weights, scale = fitted(dev, l2=3000.0)
     again = refitted(dev, weights, OPTIONS, scale)
     loss = expected_gain(dev, Model(weights).decision_function(dev), OPTIONS)
-    before, after = (loss.value(Model(w).decision_function(dev)) for w in (weights, again))
+    before, after = (loss.at(Model(w).decision_function(dev)).value() for w in (weights, again))
     assert after < before
     assert again.keys() == weights.keys()
     held = refitted(dev, weights, replace(OPTIONS, l2=1e12), scale)
