@@ -18,7 +18,7 @@ class ExpectedGain:
     def _expected(self, scores: F64) -> tuple[F64, F64]:
         """p [H] and E [S]."""
         p = posteriors(self.hyp_ptr, scores, scale=self.scale)
-        return p, np.bincount(self._lists, p * self.gains, minlength=len(self.size))
+        return p, np.bincount(self._lists, p * self.gains, minlength=len(self.size)).astype(np.float64)
 
     def value(self, scores: F64) -> float:
         return -float(np.einsum("s,s->", self.size, self._expected(scores)[1]))
