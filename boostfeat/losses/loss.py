@@ -15,14 +15,18 @@ Ray = Callable[[float], tuple[float, float, float]]
 """ρ -> (Ψ, Ψ', Ψ'') of Ψ(scores + ρ direction)."""
 
 
-class Loss(Protocol):
-    """What boosting and tuning need of a loss. All methods are pure, and serial: the same bits on any machine load."""
+class Smooth(Protocol):
+    """What fits of linear weights need of a loss. All methods are pure, and serial: the same bits on any machine load."""
 
     def value(self, scores: F64) -> float:
         """Ψ at these scores [H]."""
 
     def gradient(self, scores: F64) -> F64:
         """dΨ/dscores [H]."""
+
+
+class Loss(Smooth, Protocol):
+    """What boosting needs besides."""
 
     def ray(self, scores: F64, direction: F64) -> Ray:
         """Ψ along scores + ρ direction [H], prepared so that each call costs one pass over what moves."""

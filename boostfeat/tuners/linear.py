@@ -15,7 +15,7 @@ from ..core.arrays import F64, I64, Bool, in_threads
 from ..core.blocks import block_ptr
 from ..core.feature_table import linear_scores
 from ..lists.nbest import NBest
-from ..losses.loss import Loss
+from ..losses.loss import Smooth
 from ..losses.pairs import Pairs, pairs_for, split_pairs
 from ..losses.pairwise import FLOOR, PairwiseLogLoss
 from .options import ProOptions
@@ -196,7 +196,7 @@ def _or_one(peak: F64) -> F64:
     return np.where(peak > 0, peak, 1.0)
 
 
-def objective(w: F64, dense: F64, sparse: SparseSums, scale: F64, loss: Loss) -> tuple[float, F64]:
+def objective(w: F64, dense: F64, sparse: SparseSums, scale: F64, loss: Smooth) -> tuple[float, F64]:
     """Ψ(G w) and its gradient G' dΨ/dscores: U hypotheses, weights [D + C], G = [dense [U, D] | sparse [U, C] / scale [C]]."""
     d = dense.shape[1]
     scores = sparse.add_scores(w[d:] / scale, linear_scores(dense, None, w[:d]))
