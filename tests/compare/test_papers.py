@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from synthetic import SyntheticOptions, synthetic_nbest
+from toy_trees import stump
 
 from boostfeat.boosting.boost import boost
 from boostfeat.boosting.options import recipe
@@ -19,6 +21,9 @@ from boostfeat.compare.systems import FitOptions, fit, parse_systems, stages
 from boostfeat.core.errors import InputError
 from boostfeat.features import TEMPLATES, FeaturePlan, featurize
 from boostfeat.lists.store import write_store
+from boostfeat.model.effects import within_list_sd
+from boostfeat.model.model import Model
+from boostfeat.model.units import UnitSpace
 from boostfeat.report.run import _paper
 
 LISTS = SyntheticOptions(sentences=20, hyps=12, features=4)
@@ -246,3 +251,15 @@ def test_bad_usage_is_one_line(boostfeat, tmp_path):
     assert (code, out, err) == (2, "", "boostfeat: unknown paper 'x99': expected one of ta13, e12, g13, emr13\n")
     code, _, err = boostfeat("replicate", "e12", "d", "--select", "s", "--test", "t", "--tune-on", "b", "-o", tmp_path / "run")
     assert (code, err) == (2, "boostfeat: --tune-on: expected the paper g13 with it, found e12; leave it out\n")
+
+
+def test_trees_by_effect_on_a_list(dev):
+    """The spread within lists of weight · values: twice the weight is twice the effect, whatever its sign."""
+    name = dev.unit_names[0]
+    tree = stump(on=name, feature=name, threshold=float(np.median(dev.X[:, 0])))
+    model = Model({}, tuple(replace(tree, name=f"t{k}", weight=w) for k, w in enumerate((1.0, -4.0, 2.0))))
+    space = UnitSpace.of(dev, "local")
+    order, effects = paper_page._by_effect(model, dev, space)
+    assert order == [1, 2, 0]
+    assert np.divide(effects, effects[0]) == pytest.approx([1, 4, 2])
+    assert effects[0] == pytest.approx(float(within_list_sd(dev.hyp_ptr, space.sum(tree.predict(space.table)))[0]))

@@ -24,7 +24,7 @@ from boostfeat.core.errors import InputError
 from boostfeat.export import Context, ExportOptions, export
 from boostfeat.export.kinds import kinds_of, static_features
 from boostfeat.export.moses.numbers import DIGITS, number_rows
-from boostfeat.export.moses.writing import table_name
+from boostfeat.export.moses.writing import shown_scores, table_name
 from boostfeat.features import TEMPLATES, FeaturePlan, Resources, featurize
 from boostfeat.formats.moses import phrase_table as table_module
 from boostfeat.formats.moses.ini import Ini, weight_line
@@ -792,3 +792,8 @@ def test_a_feature_function_of_the_ini_may_have_any_name(tmp_path: Path) -> None
     (tmp_path / "moses.ini").write_text("[feature]\nKENLM name=LM.big path=x\n\n[weight]\nLM.big= 0.5\n")
     files, _ = to_moses(Model({"LM.big": 0.75}), tmp_path / "out", ini=str(tmp_path / "moses.ini"))
     assert Ini.read(files["moses.ini"]).weights() == {"LM.big": [0.75]}
+
+
+def test_lists_do_not_show_scores_that_are_hidden():
+    assert shown_scores(3, 2) == " tuneable-components=1,1,1,0,0"
+    assert shown_scores(3, 0) == ""

@@ -96,3 +96,4 @@ def test_a_score_that_no_feature_has_is_said(dev, marian):
     assert "the decoder's score is no feature" in (lost_ranking(random) or "")
     assert lost_ranking(replace(dev, score=np.full(dev.n_hyps, np.nan))) is None
     assert lost_ranking(dev[:0]) is None
+    assert lost_ranking(random.truncate(1)) is None  # one hypothesis has no ranking

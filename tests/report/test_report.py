@@ -31,7 +31,7 @@ from boostfeat.model.model import Model
 from boostfeat.model.units import UnitSpace
 from boostfeat.report import gather, load_run, write_report
 from boostfeat.report.features import _Varied, response_curves, used_together
-from boostfeat.report.figures import effects
+from boostfeat.report.figures import curve, effects
 from boostfeat.report.overview import _label, bucket_of
 from boostfeat.report.page import packed, render, script_json
 from boostfeat.report.run import sha256
@@ -403,6 +403,23 @@ def test_the_largest_effect_is_drawn_on_top():
     assert [effects({"features": rows})["layout"]["showlegend"] for rows in (features, features[1:])] == [True, False]
     assert weight["y"] == ["b", "a"]
     assert (weight["x"], trees["x"]) == ([2.0, 3.0], [0.0, 0.5])
+
+
+@pytest.mark.quick
+def test_panels_of_a_curve_fill_the_figure():
+    """Half of it for gains and a quarter each for loss and ρ, less the gaps of 7 % between them."""
+    row = {
+        "system": "x",
+        "metric": "BLEU",
+        "step": "round",
+        "at": [1, 2],
+        "dev": [1, 2],
+        "loss": [1, 1],
+        "rho": [1, 1],
+        "stop": None,
+    }
+    layout = curve(row, {"x": "red"})["layout"]
+    assert [layout[axis]["domain"] for axis in ("yaxis", "yaxis2", "yaxis3")] == [[0.57, 1.0], [0.285, 0.5], [0.0, 0.215]]
 
 
 @pytest.mark.quick
