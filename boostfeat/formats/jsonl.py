@@ -157,8 +157,11 @@ _unit, _open_unit = msgspec.json.Decoder(_Unit), msgspec.json.Decoder(_OpenUnit)
 _features = msgspec.json.Decoder(dict[str, float])
 
 
+_OTHERS = {"weights", "templates", "made_from"}  # keys of our other files: models, vocabs, configs of runs
+
+
 def sniff(head: str) -> bool:
-    return most_objects(head, lambda keys: "boostfeat" in keys or "hyps" in keys)
+    return most_objects(head, lambda keys: "hyps" in keys or ("boostfeat" in keys and not keys & _OTHERS))
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from boostfeat.core.errors import FormatError, InputError
 from boostfeat.features import FeaturePlan
 from boostfeat.features.carried import FeatureMaker, carried, carrying
 from boostfeat.features.options import ResourceFiles
+from boostfeat.lists.choices import Scorer, best_choice
 from boostfeat.lists.store import read_store, write_store
 from boostfeat.model.carried import pack, unpack
 from boostfeat.model.model import Model
@@ -96,7 +97,8 @@ def test_the_estimator_carries_them_too(stores):
     by_hand = BoostReranker(rounds=2).fit(made, select=maker.apply(test, plan))
     assert fitted.model_.weights == by_hand.model_.weights
     assert (fitted.predict(test) == by_hand.predict(maker.apply(test, plan))).all()
-    assert fitted.score(test) == list(fitted.staged_score(test))[-1]
+    by_score = best_choice(test, fitted.decision_function(test))
+    assert list(fitted.staged_score(test))[-1] == Scorer(test).gain(by_score, "bleu-sbp")
     assert clone(fitted).templates == "length,pt"
 
 
