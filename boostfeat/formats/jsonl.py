@@ -153,7 +153,9 @@ _features = msgspec.json.Decoder(dict[str, float])
 
 
 def sniff(head: str) -> bool:
-    return most_objects(head, lambda keys: "boostfeat" in keys or "hyps" in keys)
+    """By the keys of its objects; a model and a vocab have the first of these too, and no lists."""
+    is_list = '"nbest/' in head or '"hyps"' in head
+    return is_list and most_objects(head, lambda keys: "boostfeat" in keys or "hyps" in keys)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
