@@ -157,11 +157,10 @@ _unit, _open_unit = msgspec.json.Decoder(_Unit), msgspec.json.Decoder(_OpenUnit)
 _features = msgspec.json.Decoder(dict[str, float])
 
 
-_OTHERS = {"weights", "templates", "made_from"}  # keys of our other files: models, vocabs, configs of runs
-
-
 def sniff(head: str) -> bool:
-    return most_objects(head, lambda keys: "hyps" in keys or ("boostfeat" in keys and not keys & _OTHERS))
+    """By the keys of its objects; a model and a vocab have the first of these too, and no lists."""
+    is_list = '"nbest/' in head or '"hyps"' in head
+    return is_list and most_objects(head, lambda keys: "boostfeat" in keys or "hyps" in keys)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
