@@ -365,7 +365,7 @@ def _check(nbest: NBest, vocab: FeaturePlan, registry: Mapping[str, Template], r
             error = unknown_name("template", entry.name, registry)
             raise InputError(f"{error}; a template of a user's file needs --plugin FILE.py")
         if lacking := registry[entry.name].lacks(nbest, resources, is_taught=_is_taught(registry[entry.name], entry)):
-            works = [name for name, t in registry.items() if not t.lacks(nbest, resources)]
+            works = [name for name, t in registry.items() if not t.lacks(nbest, resources, is_taught=False)]
             raise InputError(
                 f"template {entry.name!r} needs {lacking}; templates that work on this list: {', '.join(works) or 'none'}"
             )
