@@ -84,6 +84,10 @@ def learn_features(
     with feature_maker(files, seed=seed, threads=threads, quiet=quiet) as maker:
         if plan is not None and start is not None:
             say_unused(maker, plan, quiet=quiet)
+            if name := maker.taught(plan):
+                say(
+                    f"warning: references taught {name!r} of --init: by it, the list that they are of looks too good", quiet=quiet
+                )
             return maker.for_model(dev, start), None if select is None else maker.for_model(select, start), plan
         gradient = partial(first_gradient, gain=gain, seed=seed, threads=threads)
         plan = maker.plan(str(wanted))

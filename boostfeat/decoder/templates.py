@@ -762,16 +762,21 @@ class Searchable:
 
 
 def searchable(plan: FeaturePlan, registry: Mapping[str, Template], say: Callable[[str], None]) -> FeaturePlan:
-    """A plan without what search cannot have: members of sets are left out with a line, others are refused by name."""
+    """A plan that a loop can learn with, which decodes dev again and again: members of sets that search cannot have are left out
+    with a line, others are refused by name. So are those that dev's references teach, since they know the next lists too well.
+    """
     entries = []
     for entry in plan.entries:
         template = registry[entry.name]
-        if _is_option_level(template) or entry.name in BETWEEN or entry.name in EDGES:
+        why = "" if _is_option_level(template) or entry.name in BETWEEN or entry.name in EDGES else f"it needs {_needs(template)}"
+        if template.crossed:
+            why = "the references that teach it would be those of the next lists"
+        if not why:
             entries.append(entry)
         elif entry.optional:
-            say(f"template {entry.name!r} is left out: it needs {_needs(template)}, which search does not have")
+            say(f"template {entry.name!r} is left out of the loop: {why}")
         else:
-            raise _refusal(f"template {entry.name!r}", f"it needs {_needs(template)}")
+            raise _refusal(f"template {entry.name!r}", why)
     return replace(plan, entries=tuple(entries))
 
 

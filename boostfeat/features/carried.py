@@ -133,6 +133,11 @@ class FeatureMaker:
             return self._featurize(nbest, plan)
         return replace(out, meta={**out.meta, "vocab": plan.signature}), plan
 
+    def taught(self, plan: FeaturePlan | None) -> str | None:
+        """A template of the plan that references taught, if there is one: the list that they are of has too good scores by it."""
+        names = (e.name for e in (plan.entries if plan else ()))
+        return next((name for name in names if name in self.registry and self.registry[name].crossed), None)
+
     def is_sparse(self, entry: Entry) -> bool:
         """Whether a learnt template gives sparse features; one that gives none yet does."""
         return all(name.startswith(f"{entry.name}:") for name in entry.features or ())

@@ -27,8 +27,9 @@ from .context import Rows
 from .lexicon import model1 as estimate
 from .registry import Crossed, Dense, template
 
-PROBABLE = 0.005  # translations of less probability are forgotten: a model carries its table
+PROBABLE = 0.001  # translations of less probability are forgotten: a model carries its table
 CUT = 5  # letters of a source word
+KEPT = 4  # tables as arrays
 
 
 def _estimated(bitext: Sequence[tuple[str, str]], cut: int, *, inverse: bool) -> dict[str, dict[str, float]]:
@@ -124,6 +125,16 @@ class _Table:
 
     @classmethod
     def of(cls, table: Translations) -> _Table:
+        """That of a plan; a decoder asks for the same one with every sentence, so the last few are kept."""
+        found = _kept.get(id(table))
+        if found is None or found[0] is not table:
+            if len(_kept) >= KEPT:
+                _kept.clear()
+            found = _kept[id(table)] = table, cls._made(table)
+        return found[1]
+
+    @classmethod
+    def _made(cls, table: Translations) -> _Table:
         rows = {name: k for k, name in enumerate(dict.fromkeys(["", *table]))}
         columns = {name: k for k, name in enumerate(dict.fromkeys(name for row in table.values() for name in row))}
         entries = [sorted((columns[name], float(p)) for name, p in table.get(given, {}).items()) for given in rows]
@@ -138,6 +149,9 @@ class _Table:
     def wanted(self, words: Words, names: Sequence[str]) -> I64:
         """[tokens] columns."""
         return np.array([self.columns.get(name, -1) for name in names], np.int64)[words.ids]
+
+
+_kept: dict[int, tuple[Translations, _Table]] = {}  # by identity
 
 
 @template("model1", kind="contextual", reads=("target phrase", "source sentence"), learn=Crossed(_learn_forward))

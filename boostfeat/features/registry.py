@@ -145,7 +145,7 @@ class Template:
                 raise InputError(f"{where}: a {self.kind} template cannot read {what!r}; declare another kind")
         if self.kind == "list" and "list" not in self.reads:
             raise InputError(f"{where}: expected a list template to read 'list', found {', '.join(self.reads)}; add it")
-        if isinstance(self.learn, Crossed) and "source sentence" not in self.reads:
+        if self.crossed and "source sentence" not in self.reads:
             raise InputError(f"{where}: expected a template of references to read 'source sentence', found none; add it")
 
     @property
@@ -200,13 +200,18 @@ class Template:
     def summary(self) -> str:
         return (inspect.getdoc(self.compute) or "").split("\n")[0]
 
+    @property
+    def crossed(self) -> bool:
+        """Whether references teach it: the list that they are of has too good scores by it."""
+        return isinstance(self.learn, Crossed)
+
     def is_taught(self, options: Mapping[str, Any]) -> bool:
         """Whether they have all that a list could teach."""
         return set(self.learnt) <= set(options)
 
     def lacks(self, nbest: NBest, resources: Resources, options: Mapping[str, Any] | None = None) -> str | None:
         """What the template reads and the list does not carry, or None. With options that are not taught yet, references too."""
-        if isinstance(self.learn, Crossed) and options is not None and not self.is_taught(options) and not len(nbest.refs):
+        if self.crossed and options is not None and not self.is_taught(options) and not len(nbest.refs):
             return "references to learn from; import with -r REFERENCES"
         return next((found for what in self.reads if (found := missing(what, nbest, resources))), None)
 

@@ -65,6 +65,7 @@ TEMPLATES: dict[str, Template] = {
 # What induce takes by itself for lists of words: those that were measured (examples/results.md)
 _BASIC = ("word", "frequency", "place", "repeat", "slot", "source_words", "agreement", "mbr", "hypothesis", "un", "bi")
 
+_SPARSE = ("pt", "id", "shape", "al", "del", "wp", "ins", "un", "bi", "lo", "cx")
 _CLASSES = ("cb", "co", "cc")  # of word classes
 
 SETS: dict[str, tuple[str, ...]] = {
@@ -90,10 +91,10 @@ SETS: dict[str, tuple[str, ...]] = {
         "phrase_count",
         "lexical_weight",
     ),
-    "sparse": ("pt", "id", "shape", "al", "del", "wp", "ins", "un", "bi", "lo", "cx"),
-    "sparse-static": ("pt", "id", "shape", "al", "del", "wp", "ins", "un"),  # of the phrase pair: a table can hold them
+    "sparse": _SPARSE,
+    "sparse-static": _SPARSE[:8],  # of the phrase pair: a table can hold them
     "classes": ("al", "bi", "cx", *_CLASSES),  # a third of the features of sparse
-    "phrases": ("al", "bi", "cx", *_CLASSES, "model1", "model1_inverse"),  # what induce takes by itself for lists of phrases
+    "phrases": (*_SPARSE, *_CLASSES, "model1"),  # what induce takes by itself for lists of phrases
     "neighbours": ("previous", "following", "neighbour_sizes"),
     "consensus": ("agreement", "support", "mbr"),
     "words-basic": _BASIC,

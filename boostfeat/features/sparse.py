@@ -293,9 +293,10 @@ def _classes(rows: Rows) -> tuple[Strings, I64, I64]:
 
 def _tuples(row: I64, names: Strings, *parts: I64) -> Sparse:
     """A feature ``a|b|c`` for each distinct tuple of names."""
-    distinct, idx = np.unique(np.stack(parts), axis=1, return_inverse=True)
-    texts = concat(*(text for part in distinct for text in (take_strings(names, part), "|")))
-    return Sparse(row, pc.utf8_slice_codeunits(texts, 0, -1), idx.ravel())
+    shape = (len(names),) * len(parts)
+    distinct, idx = np.unique(np.ravel_multi_index(parts, shape), return_inverse=True)
+    texts = concat(*(text for part in np.unravel_index(distinct, shape) for text in (take_strings(names, part), "|")))
+    return Sparse(row, pc.utf8_slice_codeunits(texts, 0, -1), idx)
 
 
 @template("cb", kind="contextual", reads=("target phrase", "previous unit", "following unit", "clusters"))

@@ -33,6 +33,11 @@ class LoopFeatures:
         wanted = None if what in (None, "none") else what
         if wanted is not None and start.plan is not None:
             raise InputError(f"--templates {what}: expected none with an --init that carries its own, found both; leave one out")
+        if taught := maker.taught(carried(start)):
+            raise InputError(
+                f"--init: expected a model whose templates dev's references did not teach, found {taught!r}, by which lists of "
+                "dev look too good; learn one with --templates classes"
+            )
         return cls(maker, wanted, gain) if wanted is not None or start.plan is not None else None
 
     @property

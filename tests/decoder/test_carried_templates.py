@@ -30,11 +30,10 @@ N_SENTENCES = 8
 SETS = [
     "pt,al,del,lo",  # [G13] PT, AL, LO
     "sparse",
-    "classes",
+    "phrases",  # what induce takes by itself
     "large",
     "neighbours,around",
     "bi,jump,position,source_words,word,frequency,w,ws",
-    "model1",
 ]
 TREES = (
     stump("jump.log", 0.5, value=(0.3, -0.2)),
@@ -129,7 +128,7 @@ def test_trees_over_template_columns(decoder: Decoder, raw: NBest, data: Path, t
 
 
 @pytest.mark.parametrize("has_reordering", [True, False])
-@pytest.mark.parametrize("what", ["sparse", "classes", "large,neighbours,around"])
+@pytest.mark.parametrize("what", ["sparse", "phrases", "large,neighbours,around"])
 def test_no_derivation_is_lost_or_mistaken(what: str, has_reordering: bool, tmp_path: Path) -> None:
     """Without pruning the graph holds every derivation, each at its own score: what is recombined is the same ever after."""
     rng = np.random.default_rng(3)

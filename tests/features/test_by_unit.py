@@ -190,8 +190,8 @@ def test_they_read_what_the_engine_says_of_lists(name: str) -> None:
 
 def test_the_default_sets_for_phrases_are_complete() -> None:
     given_files = {"phrase_count", "lexical_weight"}
-    assert {*SETS["words-basic"], *SETS["phrases"]} <= {*BY_UNIT, *BY_LIST}
-    for name in ("sparse", "sparse-static", "large", "neighbours", "g13", "e12", "emr13"):
+    assert set(SETS["words-basic"]) <= {*BY_UNIT, *BY_LIST}
+    for name in ("phrases", "classes", "sparse", "sparse-static", "large", "neighbours", "g13", "e12", "emr13"):
         assert set(SETS[name]) - given_files <= set(BY_UNIT)
 
 

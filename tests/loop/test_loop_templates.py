@@ -13,7 +13,9 @@ import pytest
 
 from boostfeat.core.errors import InputError
 from boostfeat.decoder import SearchOptions
-from boostfeat.features.carried import FeatureMaker, carried
+from boostfeat.features.carried import FeatureMaker, carried, carrying
+from boostfeat.features.sets import SETS
+from boostfeat.features.vocab import Entry, FeaturePlan
 from boostfeat.lists.store import read_store
 from boostfeat.loop.decoders import Corpus
 from boostfeat.loop.driver import run_loop
@@ -210,3 +212,18 @@ def test_hostile_plans_are_one_line(boostfeat, system, decoder, corpora, tmp_pat
             words[words.index("--init") + 1] = tmp_path / "bad.json"
             code, _, err = boostfeat(*words)
             assert (code, err.count("\n")) == (2, 1), (k, how, err)
+
+
+def test_what_references_of_dev_teach_stays_out_of_a_loop() -> None:
+    """Its table has seen the references of the lists to come: a set goes without it, a model with it is no start."""
+    said: list[str] = []
+    maker = FeatureMaker(say=said.append)
+    found = [entry.name for entry in LoopFeatures(maker, "phrases").first.entries]
+    assert found == [*SETS["sparse"], "cb", "co", "cc"]
+    assert "template 'model1' is left out of the loop: the references that teach it would be those of the next lists" in said
+    with pytest.raises(InputError, match=r"template 'model1': .* the references that teach it"):
+        LoopFeatures(maker, "model1")
+    plan = FeaturePlan((Entry("model1", {"cut": 5, "table": {}}, features=("m1.tgt",)),), products=())
+    start = carrying(Model({"m1.tgt": 1.0}), plan)
+    with pytest.raises(InputError, match=r"--init: .* found 'model1'.*--templates classes"):
+        LoopFeatures.of(maker, None, start)
