@@ -31,7 +31,7 @@ from ..model.effects import within_list_sd
 from ..model.model import Model
 from ..tuners.linear import linear_problem, objective
 from ..tuners.sparse_sums import SparseSums
-from .options import ALWAYS, AUTO, NEVER, BoostOptions
+from .options import ALWAYS, AUTO, BY_FOLDS, NEVER, BoostOptions
 from .penalties import FOLDS, NO_REASONS, THINNED, TOLERANCE, Tell, Why, kept_reasons, thinned
 
 KEY = "expected_gain"  # of the config
@@ -88,7 +88,7 @@ def with_expected(
         return options, NO_REASONS
     if so_far is not None:
         return replace(options, expected=so_far.config.get("expected", NEVER)), kept_reasons(so_far, KEY)
-    if init is not None or options.gain != "bleu" or not dev.n_hyps or len(dev) < 2 * FOLDS:
+    if options.rule != BY_FOLDS or init is not None or options.gain != "bleu" or not dev.n_hyps or len(dev) < 2 * FOLDS:
         return replace(options, expected=NEVER), NO_REASONS
     metric = metric_of(options.metric, dev)
     pairs = pairs_for(dev, options.pairs, gain=options.gain, seed=seed, threads=threads)

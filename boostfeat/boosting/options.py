@@ -104,7 +104,7 @@ _DEFAULT = BoostOptions(
 
 RECIPES: dict[str, BoostOptions] = {
     "default": _DEFAULT,  # the best all-round: chosen by cross-validation on two pairs, see examples/results.md
-    "fast": replace(_DEFAULT, rounds=40, patience=20, shrinkage=0.5, rule="last-se"),
+    "fast": replace(_DEFAULT, rounds=40, patience=20, shrinkage=0.5, rule="last-se", expected=NEVER, decide="score"),
     # Figure 3 of [TA13], nothing else: rounds until select degrades, and no floor of leaves, of which the paper says nothing.
     # Kept for speed: thresholds between 255 bins, and linear leaves on the best 4 features of a search for the first split.
     "paper": BoostOptions(rounds=200, patience=25, tree=TreeOptions(min_occurrences=1)),

@@ -90,6 +90,7 @@ def test_other_gains_are_as_they_were(dev):
     options, reasons = with_expected(dev, replace(OPTIONS, gain="chrf", metric="chrf"), seed=0)
     assert (options.expected, reasons) == ("never", {})
     assert with_expected(dev, OPTIONS, seed=0, init=Model({}))[0].expected == "never"
+    assert with_expected(dev, replace(OPTIONS, rule="best"), seed=0)[0].expected == "never"
     so_far = Model({}, config={"expected": "always", KEY: {"error": 1.0}})
     options, reasons = with_expected(dev, OPTIONS, seed=0, so_far=so_far)
     assert (options.expected, reasons) == ("always", {KEY: {"error": 1.0}})
