@@ -118,7 +118,9 @@ def featurize_to(
     give_back()
     plan = _write(path, Runs(nbest, resources, every, report=report), plan, registry, keep)
     give_back()
-    return read_store(path), plan
+    out = read_store(path)
+    Pages(out.unit_idx).let_go()
+    return out, plan
 
 
 def _write(
