@@ -1,14 +1,21 @@
-"""What commands share: the progress bar, tables."""
+"""What commands share: the progress bar, tables, choices without a model."""
 
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from boostfeat.cli import common
 from boostfeat.cli.common import at_work, progress, say
+from boostfeat.cli.lists import _chosen, _interval
+from boostfeat.cli.rescore import _model
+from boostfeat.core.errors import InputError
 from boostfeat.core.text_table import table
+from boostfeat.features.options import ResourceFiles
+from boostfeat.model.model import Model
 
 pytestmark = pytest.mark.quick
 
@@ -70,3 +77,28 @@ def test_a_bar_takes_the_place_of_the_sign(capsys, monkeypatch):
         time.sleep(0.3)
         assert "scoring" not in capsys.readouterr().err
     assert common.Bar.shown == 0
+
+
+def test_an_interval_below_0_has_no_two_dashes():
+    assert [_interval(found) for found in ([0.5, 1.0], [-0.5, 1.0], None)] == ["0.5-1.0", "-0.5 to 1.0", ""]
+
+
+def test_the_output_of_one_system_needs_neither_scores_nor_a_model(dev):
+    """A sentence without output leaves no choice either."""
+    whole = dev[:3].hyp_ptr
+    bare = replace(dev[:3], score=np.full(whole[-1], np.nan))
+    one = bare.take_hyps(whole[:2], np.array([0, 1, 1, 2]))
+    how = {"model": None, "store": "x", "files": ResourceFiles(), "allow_missing": False, "quiet": True}
+    assert _chosen(one, **how).tolist() == [0, -1, 1]
+    with pytest.raises(InputError):
+        _chosen(bare, **how)
+
+
+def test_rescoring_takes_a_model_or_weights(tmp_path):
+    (tmp_path / "w").write_text("a 1.5\n")
+    Model({"b": 2.0}).save(tmp_path / "m")
+    model, weights = str(tmp_path / "m"), [str(tmp_path / "w")]
+    found = [_model(model, None), _model(None, weights), _model(None, None)]
+    assert [None if one is None else one.weights for one in found] == [{"b": 2.0}, {"a": 1.5}, None]
+    with pytest.raises(InputError, match="--weights: expected -m or --weights, found both"):
+        _model(model, weights)
