@@ -63,7 +63,10 @@ TEMPLATES: dict[str, Template] = {
 }
 
 # What induce takes by itself for lists of words: those that were measured (examples/results.md)
-_BASIC = ("word", "frequency", "place", "repeat", "slot", "source_words", "agreement", "mbr", "hypothesis", "un", "bi")
+_BASIC = (
+    *("word", "frequency", "place", "repeat", "slot", "source_words", "agreement", "mbr", "hypothesis"),
+    *("model1", "model1_inverse", "un", "bi"),
+)
 
 _SPARSE = ("pt", "id", "shape", "al", "del", "wp", "ins", "un", "bi", "lo", "cx")
 _CLASSES = ("cb", "co", "cc")  # of word classes
