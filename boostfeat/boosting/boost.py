@@ -15,7 +15,6 @@ from ..model.calibration import calibrated
 from ..model.deciding import KEY as DECISION
 from ..model.model import Model
 from ..trees.tree import Tree
-from .expected import with_expected
 from .local import Local
 from .options import BY_FOLDS, BoostOptions
 from .penalties import NO_REASONS, Tell, Why, kept_reasons, with_penalties
@@ -81,11 +80,9 @@ def boost(
     if select is not None:
         choosing_metric(select, options.metric)
     options, why = with_penalties(dev, options, seed=seed, threads=threads, init=init, so_far=so_far, tell=tell)
-    options, also = with_expected(dev, options, seed=seed, threads=threads, init=init, so_far=so_far, tell=tell)
     options, more = with_tree_count(dev, select, options, seed=seed, threads=threads, init=init, so_far=so_far, tell=tell)
     engine = Local(dev, options, seed=seed, threads=threads)
-    why = {**why, **also, **more}
-    return run_rounds(engine, select, options, seed=seed, why=why, init=init, so_far=so_far, callback=callback)
+    return run_rounds(engine, select, options, seed=seed, why={**why, **more}, init=init, so_far=so_far, callback=callback)
 
 
 def with_tree_count(

@@ -18,8 +18,7 @@ from ..model.units import UnitSpace
 from ..trees.growing import Grower, Grown
 from ..trees.tree import Tree
 from ..tuners.linear import linear_problem
-from .expected import refitted
-from .options import ALWAYS, BoostOptions
+from .options import BoostOptions
 from .record import score_of
 from .round_loss import RoundLoss, Standing
 from .stopping import scores_of, tree_scores
@@ -47,10 +46,9 @@ class Local(Standing):
         pairs = weighed_by_size(self.pairs(0), self.dev, self.context_metric) if self.options.context else self.pairs(0)
         problem = linear_problem(self.dev, pairs, threads=self.threads)
         weights = problem.fit(l2=1.0, l2_factors=np.array(penalty)).weights
-        scale = problem.scale
         del problem  # another form of the list's features
         give_back()
-        return refitted(self.dev, weights, self.options, scale) if self.options.expected == ALWAYS else weights
+        return weights
 
     def load(self, model: Model) -> None:
         self.scores = scores_of(model, self.dev, self.space)

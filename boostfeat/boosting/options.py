@@ -18,7 +18,6 @@ from ..trees.options import TREES, TreeOptions
 BY_FOLDS = "folds"  # the number of trees, see boosting.tree_count
 RULES = (BY_FOLDS, "best", "last-se")
 AUTO = "auto"  # chosen by folds, see boosting.penalties
-ALWAYS, NEVER = "always", "never"
 NOTHING_TO_CHOOSE = 1000.0  # of lists without sparse features, and of a few sentences
 # Options of release 0.1 that no paper of ours describes and that did not help: examples/results.md has their figures.
 GONE = (
@@ -34,8 +33,7 @@ class BoostOptions:
     ``l2`` is the penalty on the initial weights and on each ρ, both standardised. ``context`` weighs pairs by their difference
     in corpus BLEU, in the context of the 1-best when they are drawn. ``rule`` is the round kept: that of the best select
     gain, the last within a standard error of it, or a number of trees that folds of the training list choose. Such folds also
-    choose whether the first weights are refitted (``expected``, boosting.expected), and between the highest score and minimum
-    Bayes risk (``decide``, boosting.decision).
+    choose between the highest score and minimum Bayes risk (``decide``, boosting.decision).
     """
 
     level: Level = option("local", "local (units are phrases) or global (hypotheses)", choices=LEVELS, group=TREES)
@@ -50,13 +48,6 @@ class BoostOptions:
     metric: str = option("bleu-sbp", "Chooses the round: bleu-sbp, or that of the gain", group=TREES)
     rule: str = option(
         "best", "Round kept: folds choose; best; last-se (last within an error)", choices=RULES, group=TREES, rare=True
-    )
-    expected: str = option(
-        NEVER,
-        "First weights once more on expected gain; auto: if folds gain",
-        choices=(NEVER, AUTO, ALWAYS),
-        group=TREES,
-        rare=True,
     )
     decide: str = option(
         "score", "What decides: score; auto: minimum Bayes risk, if folds gain", choices=("score", AUTO), group=TREES, rare=True
@@ -93,7 +84,6 @@ _DEFAULT = BoostOptions(
     shrinkage=0.3,
     patience=100,
     rule=BY_FOLDS,
-    expected=AUTO,
     decide=AUTO,
     resample_pairs=5,
     context=True,
@@ -104,7 +94,7 @@ _DEFAULT = BoostOptions(
 
 RECIPES: dict[str, BoostOptions] = {
     "default": _DEFAULT,  # the best all-round: chosen by cross-validation on two pairs, see examples/results.md
-    "fast": replace(_DEFAULT, rounds=40, patience=20, shrinkage=0.5, rule="last-se", expected=NEVER, decide="score"),
+    "fast": replace(_DEFAULT, rounds=40, patience=20, shrinkage=0.5, rule="last-se", decide="score"),
     # Figure 3 of [TA13], nothing else: rounds until select degrades, and no floor of leaves, of which the paper says nothing.
     # Kept for speed: thresholds between 255 bins, and linear leaves on the best 4 features of a search for the first split.
     "paper": BoostOptions(rounds=200, patience=25, tree=TreeOptions(min_occurrences=1)),
@@ -123,7 +113,6 @@ ABLATION: dict[str, dict[str, Any]] = {
     "pairs by BLEU+1": {"alpha": 1.0},
     "rounds by select alone": {"rule": "last-se"},
     "best round": {"rule": "best"},
-    "- expected gain": {"expected": NEVER},
     "score decides": {"decide": "score"},
 }
 

@@ -154,9 +154,6 @@ def induce(
         say(f"warning: what was learnt is worse on {on} than the list's own ranking: the model is {own} alone", quiet=quiet)
     if penalties := model.config.get("penalties"):
         say(f"sparse-l2 {model.config['sparse_l2']:g}: {penalties['rule']}, by {penalties['folds']} folds", quiet=quiet)
-    if refit := model.config.get("expected_gain"):
-        scores = "{:.2f}, without {:.2f}, ± {:.2f}".format(*reversed(refit[options.metric]), refit["error"])
-        say(f"first weights on expected gain: {model.config['expected']}, by {refit['folds']} folds ({scores})", quiet=quiet)
     if (why := model.config.get("tree_count")) and not model.config.get("kept"):
         gain = (
             f"{why['gain']:+.2f} ± {why['gain_error']:.2f} {options.metric} over the linear weights" if model.trees else "no gain"

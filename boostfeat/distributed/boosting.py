@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..boosting.boost import run_rounds
-from ..boosting.expected import with_expected
-from ..boosting.options import ALWAYS, BY_FOLDS, BoostOptions
+from ..boosting.options import BY_FOLDS, BoostOptions
 from ..boosting.penalties import Tell, with_penalties
 from ..boosting.record import Callback
 from ..core.arrays import I64
@@ -41,8 +40,6 @@ def check_options(options: BoostOptions, nbest: NBest) -> None:
         raise InputError(
             "--engine dask: expected trees over dense features only, found sparse ones; name dense ones with --tree-features"
         )
-    if options.expected == ALWAYS:
-        raise InputError("--engine dask: expected first weights of pairs, found expected=always; use --engine local")
 
 
 def boost_on(
@@ -67,7 +64,6 @@ def boost_on(
     check_options(options, dev)
     if options.rule == BY_FOLDS:  # fits of folds are for one machine; here select chooses, as it does for the recipe fast
         options = replace(options, rule="last-se")
-    options, _ = with_expected(dev, options, seed=seed, init=init, so_far=so_far)  # never: it is for folds, too
     options, why = with_penalties(dev, options, seed=seed, init=init, so_far=so_far, tell=tell)
     latest = [so_far] if so_far else []
 

@@ -15,15 +15,11 @@ Ray = Callable[[float], tuple[float, float, float]]
 """ρ -> (Ψ, Ψ', Ψ'') of Ψ(scores + ρ direction)."""
 
 
-class Smooth(Protocol):
-    """What linear weights are fitted by. All methods are pure: the same bits for any number of threads."""
+class Loss(Protocol):
+    """What boosting and tuning need of a loss. All methods are pure: the same bits for any number of threads."""
 
     def at(self, scores: F64) -> AtScores:
         """Ψ at these scores [H]."""
-
-
-class Loss(Smooth, Protocol):
-    """What boosting and tuning need of a loss."""
 
     def ray(self, scores: F64, direction: F64) -> Ray:
         """Ψ along scores + ρ direction [H], prepared so that each call costs one pass over what moves."""

@@ -15,7 +15,7 @@ from ..core.arrays import F64, I64, Bool, in_threads
 from ..core.blocks import block_ptr
 from ..core.feature_table import linear_scores
 from ..lists.nbest import NBest
-from ..losses.loss import Smooth
+from ..losses.loss import Loss
 from ..losses.pairs import Pairs, pairs_for, split_pairs
 from ..losses.pairwise import FLOOR, PairwiseLogLoss
 from .options import ProOptions
@@ -86,7 +86,7 @@ class LinearProblem:
             told_apart[at] += count
         rms = np.sqrt(squares / np.maximum(told_apart, 1))
         each(LinearPart.standardise, peak, rms)
-        self.scale = peak * rms  # [D + N] of each feature; 0 where no pair tells it apart
+        self._scale = peak * rms
 
     def fit(
         self,
@@ -109,7 +109,7 @@ class LinearProblem:
         for features that are ``frozen`` [D + N] there. ``l2_factors`` [D + N] multiply the penalty of single features.
         Sums are over blocks of sentences, one after the other, so that threads do not change them, nor does a cluster.
         """
-        names, scale, n, slope = self._names, self.scale, self._weight or 1.0, np.zeros(len(self._names))
+        names, scale, n, slope = self._names, self._scale, self._weight or 1.0, np.zeros(len(self._names))
         given = np.fromiter(map(init.get, names, repeat(0.0)), np.float64, len(names)) if init else np.zeros(len(names))
         start = given * scale
         penalty = np.full(len(names), l2) if l2_factors is None else l2 * l2_factors
@@ -196,7 +196,7 @@ def _or_one(peak: F64) -> F64:
     return np.where(peak > 0, peak, 1.0)
 
 
-def objective(w: F64, dense: F64, sparse: SparseSums, scale: F64, loss: Smooth) -> tuple[float, F64]:
+def objective(w: F64, dense: F64, sparse: SparseSums, scale: F64, loss: Loss) -> tuple[float, F64]:
     """Ψ(G w) and its gradient G' dΨ/dscores: U hypotheses, weights [D + C], G = [dense [U, D] | sparse [U, C] / scale [C]]."""
     d = dense.shape[1]
     scores = sparse.add_scores(w[d:] / scale, linear_scores(dense, None, w[:d]))

@@ -106,7 +106,7 @@ def test_resumed_it_is_the_same_model(agreeing, learnt):
 def test_a_ranking_that_is_better_than_what_was_learnt_decides_by_itself(agreeing):
     gains = metric_of("bleu", agreeing).gain(agreeing)
     ranked = replace(agreeing, extra=gains[:, None], extra_names=(RANKINGS[0],))
-    kept = boost(ranked, None, replace(OPTIONS, l2=1e9, expected="never"))
+    kept = boost(ranked, None, replace(OPTIONS, l2=1e9))
     assert kept.config["kept"] == RANKINGS[0]
     assert posterior_scale(kept.config) is None
 

@@ -42,7 +42,7 @@ def test_flags_override_the_recipe(boostfeat, stores, tmp_path):
         found = Model.load(tmp_path / "m.json").config
         if name == "default":
             assert found["tree_count"]["trees"] == [0, 1, 2]
-            want |= {"rounds": found["rounds"], "expected": found["expected"]}  # that folds chose
+            want["rounds"] = found["rounds"]  # that folds chose
         assert {key: found[key] for key in want} == json.loads(json.dumps(want))
     code, _, err = boostfeat(*lists, "--recipe", "soup")
     assert (code, err) == (2, "boostfeat: unknown recipe 'soup': expected one of default, fast, paper\n")
