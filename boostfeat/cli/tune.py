@@ -114,8 +114,7 @@ def tune(
 
     \b
     Example:
-      boostfeat tune dev.nbest --method kbmira --select select.nbest \\
-        -o kbmira.json
+      boostfeat tune dev.nbest --method kbmira --select select.nbest -o m.json
       boostfeat tune dev.nbest --method mira --set oracle=max-bleu -o mira.json
     """
     from ..core.errors import InputError

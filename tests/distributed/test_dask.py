@@ -290,7 +290,8 @@ def test_an_interrupted_round_ends_at_once_and_leaves_no_process(stores, tmp_pat
     ],
 )
 def test_refused_before_any_work(stores, boostfeat, tmp_path, flags, line):
-    code, out, err = boostfeat(flags[0], stores[0], "-o", tmp_path / "m.json", "--engine", "dask", *flags[1:], "-q")
+    engine = () if "--engine" in flags else ("--engine", "dask")
+    code, out, err = boostfeat(flags[0], stores[0], "-o", tmp_path / "m.json", *engine, *flags[1:], "-q")
     assert (code, out, err.count("\n")) == (2, "", 1), err
     assert line in err
 

@@ -35,9 +35,12 @@ def test_mutation_groups_name_modules_and_their_tests(groups):
 
 
 def test_equivalent_mutants_are_of_lines_that_exist(groups):
-    known = {module for modules in groups.values() for module in modules}
+    in_groups = {module for modules in groups.values() for module in modules}
+    packages = re.findall(
+        r'"(\w+)"', re.search(r"for _name in \((.*?)\):", (TESTS / "mutation" / "run.py").read_text(), re.DOTALL)[1]
+    )
     for mutant in tomllib.loads((TESTS / "mutation" / "equivalent.toml").read_text())["mutant"]:
-        assert mutant["module"] in known
+        assert mutant["module"] in in_groups or mutant["module"].split("/")[0] in {*packages, "core", "lm", "report"}
         assert mutant["line"] in (ROOT / "boostfeat" / f"{mutant['module']}.py").read_text(), mutant["line"]
 
 
