@@ -26,7 +26,7 @@ from .decision import Decisions, chosen_decision, is_to_choose, mbr_decisions
 from .options import BoostOptions
 from .stopping import ranking_of, staged_scores
 
-FOLDS = 3  # fits of two thirds of the sentences each: with the last fit, at most three times its time
+FOLDS = 3  # fits of two thirds of the sentences each: with the last fit, about three times its time
 STEPS = 30  # numbers of trees that are looked at, beside none
 
 Fit = Callable[[NBest, BoostOptions], Model]
