@@ -84,34 +84,36 @@ def chosen_tree_count(
 
 @dataclass(frozen=True)
 class Folds:
-    """Models of dev's folds, and the lists that each has not seen: its own fold, and select, which no fold trains on."""
+    """Models of dev's folds; each has not seen its own fold, and select, which no fold trains on."""
 
     models: list[Model]
-    unseen: list[list[NBest]]  # of each model
-    places: list[list[I64]]  # of their sentences among all S
-    share: F64  # [S] 1; for sentences of select, whose columns are means over the models, 1 / FOLDS
+    held_out: list[I64]  # the sentences of dev that each model has not seen
+    dev: NBest
+    select: NBest | None
 
     @classmethod
     def of(cls, dev: NBest, select: NBest | None, options: BoostOptions, fit: Fit) -> Folds:
-        alone, models, unseen, places = replace(options, rule="best"), [], [], []
-        more = [] if select is None else [select]
-        n = len(dev) + sum(map(len, more))
-        for train, held_out in dev.blocks_of_sentences(FOLDS):
+        alone, models, parts = replace(options, rule="best"), [], dev.blocks_of_sentences(FOLDS)
+        for train, _ in parts:
             models.append(fit(dev.take(train), alone))
             give_back()
-            unseen.append([dev.take(held_out), *more])
-            places.append([held_out, *(np.arange(len(dev), n) for _ in more)])
-        return cls(models, unseen, places, np.where(np.arange(n) < len(dev), 1.0, 1 / FOLDS))
+        return cls(models, [held_out for _, held_out in parts], dev, select)
 
     def each(self, of: Callable[[Model, NBest], Any]) -> list[Any]:
         """What a function gives for each model with each list that it has not seen."""
-        return [of(model, part) for model, parts in zip(self.models, self.unseen, strict=True) for part in parts]
+        more = [] if self.select is None else [self.select]
+        unseen = ([self.dev.neighbours(held_out), *more] for held_out in self.held_out)
+        return [of(model, part) for model, parts in zip(self.models, unseen, strict=True) for part in parts]
 
     def together(self, columns: Sequence[Array]) -> Array:
-        """[S, ...] columns of each model's lists, sentence by sentence."""
-        out = np.zeros((len(self.share), *columns[0].shape[1:]))
-        for place, column in zip((place for own in self.places for place in own), columns, strict=True):
-            out[place] += (column.T * self.share[place]).T
+        """[S, ...] columns of each model's lists, sentence by sentence; of select, the means over the models."""
+        n, more = len(self.dev), 0 if self.select is None else len(self.select)
+        out = np.zeros((n + more, *columns[0].shape[1:]))
+        shared = [] if self.select is None else [np.arange(n, n + more)]
+        places = [place for held_out in self.held_out for place in (held_out, *shared)]
+        for place, column in zip(places, columns, strict=True):
+            share = np.where(place < n, 1.0, 1 / FOLDS)
+            out[place] += (column.T * share).T
         return out
 
 

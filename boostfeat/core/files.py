@@ -20,6 +20,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
+from math import inf
 from pathlib import Path
 from typing import IO, Any, BinaryIO, NamedTuple, TypeVar, cast
 
@@ -528,13 +529,14 @@ def open_output(path: str | Path) -> Iterator[IO[bytes]]:
 
 
 class Sparing:
-    """Saves what a run has so far, as often as that takes less than a tenth of its time; the first second is free."""
+    """Saves what a run has so far, and then not before ten times what that took has passed: a tenth of the time, at most."""
 
     def __init__(self) -> None:
-        self.began, self.spent = time.monotonic(), 0.0
+        self._not_before = -inf
 
     def __call__(self, save: Callable[[], None]) -> None:
-        now = time.monotonic()
-        if self.spent <= 1 + (now - self.began) / 10:
+        began = time.monotonic()
+        if began >= self._not_before:
             save()
-            self.spent += time.monotonic() - now
+            ended = time.monotonic()
+            self._not_before = ended + 10 * (ended - began)

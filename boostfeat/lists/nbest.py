@@ -426,6 +426,15 @@ class NBest:
         )
         return part, used
 
+    def neighbours(self, sentences: I64) -> NBest:
+        """The same as take of a run of neighbouring sentences, without a copy of what is not their units'."""
+        return self.run(int(sentences[0]), int(sentences[-1]) + 1)[0]
+
+    def without_sparse(self) -> NBest:
+        """The same lists with their dense features alone."""
+        units = replace(self.units, sparse=SparseRows.empty(self.n_units))
+        return replace(self, units=units, extra_sparse=SparseRows.empty(self.n_hyps), sparse_names=strings([]))
+
     def take_hyps(self, hyps: I64, hyp_ptr: I64, sentences: I64 | None = None) -> NBest:
         """These hypotheses with these list boundaries (of all sentences, or of those given)."""
         at = segment_positions(self.unit_ptr, hyps)

@@ -132,6 +132,12 @@ def test_the_model_records_the_choice_and_is_that_of_the_number(told):
     assert not heard
 
 
+def test_a_list_of_sparse_features_alone_has_its_penalty_chosen(told):
+    units = replace(told.units, x=told.units.x[:, :0])
+    alone = replace(told, unit_names=(), units=units)
+    assert chosen_penalty(alone, OPTIONS, seed=0)[0].sparse_l2 < WITHOUT
+
+
 def test_there_is_nothing_to_choose_without_sparse_features_or_from_a_model(told, dev):
     old = with_penalties(dev, recipe("default"), seed=0)
     assert old == (recipe("default", sparse_l2=1000.0), {})

@@ -522,3 +522,21 @@ def test_blocks_of_sentences_are_runs_of_neighbours() -> None:
     folds = nb.blocks_of_sentences(3)
     assert [held_out.tolist() for _, held_out in folds] == [[0, 1, 2], [3, 4], [5, 6]]
     assert all(sorted([*train, *held_out]) == list(range(7)) for train, held_out in folds)
+
+
+@quick
+@given(containers(), st.data())
+def test_neighbours_are_what_take_gives(nb: NBest, data: st.DataObject) -> None:
+    if not len(nb):
+        return
+    first = data.draw(st.integers(0, len(nb) - 1))
+    some = np.arange(first, data.draw(st.integers(first + 1, len(nb))))
+    assert nb.neighbours(some).differences(nb.take(some)) == []
+
+
+@quick
+@given(containers())
+def test_without_sparse_features_the_dense_ones_stay(nb: NBest) -> None:
+    dense = nb.without_sparse()
+    assert dense.feature_names == tuple(nb.global_names)
+    assert (dense.global_features == nb.global_features).all()
