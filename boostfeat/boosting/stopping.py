@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from ..metrics.held_out import HeldOutRows
 from ..metrics.metric import metric_of
 from ..model.deciding import KEY as DECISION
 from ..model.model import Model
+from ..model.model import tree_scores as unit_scores
 from ..model.units import UnitSpace
 from ..trees.tree import Tree
 
@@ -73,19 +75,19 @@ def last_se_round(model: Model, select: NBest, n_init: int = 0, *, best: int) ->
     from chance.
     """
     scorer, metric = Scorer(select), metric_of(str(model.config["metric"]), select)
-    rounds = HeldOutRows(
-        metric, [scorer.rows(best_choice(select, scores), metric) for scores in staged_scores(model, select, n_init)]
-    )
+    staged = staged_scores(model, select, range(n_init, len(model.trees) + 1))
+    rounds = HeldOutRows(metric, [scorer.rows(best_choice(select, scores), metric) for scores in staged])
     return rounds.last_within_error(best)
 
 
-def staged_scores(model: Model, nbest: NBest, n_init: int = 0) -> Iterator[F64]:
-    """Scores [H] after round 0, 1, 2, ..., none computed twice."""
+def staged_scores(model: Model, nbest: NBest, counts: Sequence[int]) -> Iterator[F64]:
+    """Scores [H] after each of these rising numbers of trees; a model that has fewer stays as it is. None is computed twice."""
     space = UnitSpace.of(nbest, model.level)
-    scores = scores_of(model.truncated(n_init), nbest, space)
+    scores = scores_of(model.truncated(counts[0]), nbest, space)
     yield scores
-    for tree in model.trees[n_init:]:
-        scores = scores + tree_scores(tree, space)
+    for done, n in pairwise(counts):
+        if new := model.trees[done:n]:
+            scores = scores + space.sum(unit_scores(new, space.table))
         yield scores
 
 

@@ -143,11 +143,9 @@ def held_out_decisions(folds: Folds, metric: str, n_trees: int) -> Decisions:
 def staged_choices(model: Model, nbest: NBest, metric_name: str, counts: list[int]) -> HeldOutChoices:
     """What the model chooses after so many trees; a model that ended early stays as it is."""
     scorer, metric, own = Scorer(nbest), metric_of(metric_name, nbest), ranking_of(nbest)
-    wanted, found = set(counts), []
-    for m, scores in enumerate(staged_scores(model, nbest)):
-        if m in wanted or m == len(model.trees):
-            chosen, first, margin = margins(nbest, scores)
-            found.append((scorer.rows(chosen, metric), margin))
-    found = [*found, *(found[-1] for _ in range(len(counts) - len(found)))][: len(counts)]
+    found = []
+    for scores in staged_scores(model, nbest, counts):
+        chosen, first, margin = margins(nbest, scores)
+        found.append((scorer.rows(chosen, metric), margin))
     ranked = None if own is None else scorer.rows(best_choice(nbest, nbest.global_column(own)), metric)
     return HeldOutChoices([rows for rows, _ in found], [margin for _, margin in found], scorer.rows(first, metric), ranked)

@@ -23,6 +23,7 @@ from .nbest import NBest
 from .words import Words, tokenise
 
 LONGEST = 20_000  # hypotheses of a list: 200 million pairs take minutes
+_RUN = 256  # sentences whose words are known at a time
 _PAIRS, _QUADS, _NIBBLES = np.uint64(0x5555555555555555), np.uint64(0x3333333333333333), np.uint64(0x0F0F0F0F0F0F0F0F)
 _BYTES = np.uint64(0x0101010101010101)
 
@@ -141,13 +142,22 @@ def mbr_gains(nbest: NBest, scores: F64, scales: Sequence[float] = (1.0,), *, ga
     p = np.stack([posteriors(nbest.hyp_ptr, scores, scale=scale) for scale in scales], axis=1)
     metric = metric_of(gain, nbest)
     if isinstance(metric, Bleu | SentenceBleu):
-        return expected_gains(nbest.hyp_ptr, tokenise(nbest.text)[0], p, threads=threads)
+        _check_longest(nbest.hyp_ptr)
+        runs = (slice(a, a + _RUN) for a in range(0, len(nbest), _RUN))
+        return np.concatenate([np.zeros((0, p.shape[1])), *(_expected_of_run(nbest, some, p, threads=threads) for some in runs)])
     if not isinstance(metric, TextMetric):
         raise InputError(
             f"minimum Bayes risk by {gain}: expected a metric that compares two texts (bleu, chrf, ter, wer, cer), found "
             "one that does not; leave mbr out"
         )
     return _expected_of_texts(nbest, metric, p, threads=threads)
+
+
+def _expected_of_run(nbest: NBest, sentences: slice, p: F64, *, threads: int) -> F64:
+    """The same of a run of sentences: the words of all texts take several times the memory of the texts."""
+    ptr = nbest.hyp_ptr[sentences.start : sentences.stop + 1]
+    hyps = slice(int(ptr[0]), int(ptr[-1]))
+    return expected_gains(ptr - ptr[0], tokenise(nbest.text[hyps])[0], p[hyps], threads=threads)
 
 
 def _expected_of_texts(nbest: NBest, metric: TextMetric, p: F64, *, threads: int) -> F64:

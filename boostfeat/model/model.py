@@ -20,7 +20,7 @@ from ..core.feature_table import FeatureTable
 from ..core.files import decode, open_output, read_chunks
 from ..core.html import cell, remark, table, title
 from ..core.strict_json import indented, no_constant, parse_json
-from ..trees.tree import Table, Tree
+from ..trees.tree import Remembered, Table, Tree
 from .carried import Plan, pack, plan_digest, unpack
 from .levels import LEVELS, Level
 
@@ -260,7 +260,7 @@ def _sparse_names(nbest: NBest) -> tuple[str, ...]:
 
 def tree_scores(trees: tuple[Tree, ...], table: Table) -> F64:
     """Σ_m ρ_m h_m(x) of every row."""
-    total, report = np.zeros(len(table)), on_trees.get()
+    total, report, table = np.zeros(len(table)), on_trees.get(), Remembered(table)
     for m, tree in enumerate(trees):
         if report and m % 256 == 0:
             report(m, len(trees))

@@ -37,11 +37,14 @@ class Table(Protocol):
         ...
 
 
+_KEPT = 1 << 26  # bytes of columns
+
+
 class Remembered:
     """A table that keeps the columns it was asked for last: for many trees in turn, which use few of its features."""
 
-    def __init__(self, table: Table, columns: int = 32) -> None:
-        self.table, self.column = table, lru_cache(maxsize=columns)(table.column)
+    def __init__(self, table: Table) -> None:
+        self.table, self.column = table, lru_cache(maxsize=_KEPT // max(1, 8 * len(table)))(table.column)
 
     def __len__(self) -> int:
         return len(self.table)

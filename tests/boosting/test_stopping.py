@@ -34,13 +34,12 @@ def test_without_a_held_out_list_the_last_round_is_kept():
     assert best_round([{"round": 0}, {"round": 1}]) == 1
 
 
-@pytest.mark.parametrize("n_init", [0, 2])
-def test_staged_scores_are_those_of_the_shorter_models(dev, select, n_init):
+@pytest.mark.parametrize("counts", [range(5), range(2, 5), [0, 3, 6, 9]])
+def test_staged_scores_are_those_of_the_shorter_models(dev, select, counts):
+    """Of four trees; after more than there are, scores stay as they are."""
     model = boost(dev, None, recipe("fast", **{**QUICK, "rounds": 4}))
-    staged = list(staged_scores(model, select, n_init))
-    assert len(staged) == 5 - n_init
-    for m, scores in enumerate(staged):
-        np.testing.assert_allclose(scores, model.truncated(n_init + m).decision_function(select), rtol=0, atol=1e-9)
+    for m, scores in zip(counts, staged_scores(model, select, counts), strict=True):
+        np.testing.assert_allclose(scores, model.truncated(m).decision_function(select), rtol=0, atol=1e-9)
 
 
 # -- last-se --------------------------------------------------------------------------------------------------------------
@@ -71,7 +70,10 @@ def test_last_se_on_a_planted_history(metric, more):
     rounds = [set(), {0, 1, 2, 3}, best, {0, 1, 2, 3, 5}, {0, 1, 2, 5}, set(), set()]
     model, select = chosen_by_rounds(rounds)
     scorer = Scorer(select)
-    gains = [scorer.score(best_choice(select, scores), metric).score for scores in staged_scores(model, select)]
+    gains = [
+        scorer.score(best_choice(select, scores), metric).score
+        for scores in staged_scores(model, select, range(len(model.trees) + 1))
+    ]
     better = METRICS[metric].higher(np.array(gains))
     assert better[0] == better[5] == better[6] < better[1] == better[4] < better[2] == better[3]
     history = tuple({"round": m, "select": g} for m, g in enumerate(gains))
@@ -87,7 +89,10 @@ def test_last_se_on_a_planted_history(metric, more):
 def test_last_se_by_the_bootstrap(dev, select):
     """The last round within one bootstrap standard error of the best one: the delta method gives nearly that error."""
     model = boost(dev, None, recipe("paper", **QUICK))
-    rows = [corpus_rows(chosen_stats(select, best_choice(select, s))) for s in staged_scores(model, select)]
+    rows = [
+        corpus_rows(chosen_stats(select, best_choice(select, s)))
+        for s in staged_scores(model, select, range(len(model.trees) + 1))
+    ]
     gains = np.array([corpus_bleu(r.sum(axis=0), strict=True) for r in rows])
     best = int(gains.argmax())
     draws = np.random.default_rng(0).integers(0, len(select), (500, len(select)))
