@@ -7,6 +7,7 @@ sum of its parts:  s(c) - s(d) = Σ_j w_j (f_j(c) - f_j(d)).
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -102,19 +103,31 @@ class Differences:
 
         IN how much better [n] the chosen hypotheses are. Those that decided most come first.
         """
-        ahead = self.parts.tocoo()
+        return self._deciders(self.parts, self.names, gains)
+
+    def group_movers(self, groups: Mapping[str, str], gains: F64) -> list[dict[str, Any]]:
+        """The same for groups of features, all of whose parts are taken together; IN the group of each feature and tree."""
+        of = [groups[name] for name in self.names]
+        number = {name: k for k, name in enumerate(dict.fromkeys(of))}
+        one = np.ones(len(of)), (np.arange(len(of)), np.array([number[name] for name in of], np.int64))
+        parts = self.parts @ sparse.csr_matrix(one, shape=(len(of), len(number)))
+        sizes = Counter(of)
+        return [{"features": sizes[row["name"]], **row} for row in self._deciders(parts, tuple(number), gains)]
+
+    def _deciders(self, parts: sparse.csr_matrix, names: Sequence[str], gains: F64) -> list[dict[str, Any]]:
+        ahead = parts.tocoo()
         total = self.totals[ahead.row]
         decided = (total > 0) & (total - ahead.data <= 0)
         row, column = ahead.row[decided], ahead.col[decided]
         gain = gains[row]
-        n = len(self.names)
+        n = len(names)
         counts = np.bincount(column, minlength=n)
         better, worse = (np.bincount(column[side], minlength=n) for side in (gain > 0, gain < 0))
         summed = np.bincount(column, gain, minlength=n)
         order = [int(j) for j in np.lexsort((np.arange(n), -counts)) if counts[j]]
         return [
             {
-                "name": self.names[j],
+                "name": names[j],
                 "decided": int(counts[j]),
                 "better": int(better[j]),
                 "worse": int(worse[j]),
