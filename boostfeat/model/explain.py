@@ -20,6 +20,8 @@ from ..lists.nbest import NBest
 from .model import Model
 from .tree_columns import augment, augmented_weights
 
+_SIDES = ("chosen", "other", "both")
+
 
 @dataclass(frozen=True)
 class Differences:
@@ -68,31 +70,28 @@ class Differences:
         return sorted(found, key=lambda item: (-abs(item[1]), item[0]))
 
     def units(self, k: int) -> list[dict[str, Any]]:
-        """What the units that only one of the two has add: {"in", "src", "tgt", "linear", "trees"}; "in" is chosen or other.
+        """What the units that only one of the two has add: {"in", "src", "tgt", "linear", "trees"}; "in": chosen, other, both.
 
-        The features of whole hypotheses are a row without phrases. The rows sum to the difference.
+        A phrase pair that both have in another context (other neighbours, another order) is one row. So are the features of
+        whole hypotheses, without phrases. The rows sum to the difference.
         """
         tree_weights = {name: self.weights[name] for name in self.trees}
         plain = {name: w for name, w in self.weights.items() if name not in tree_weights}
         linear, own_linear = self.pairs.weigh(plain)
         trees, own_trees = self.pairs.weigh(tree_weights)
         one, two = self._units_of(2 * k), self._units_of(2 * k + 1)
-        rows: list[dict[str, Any]] = []
+        rows: dict[tuple[str, str], dict[str, Any]] = {}
         for side, only, sign in (("chosen", one - two, 1.0), ("other", two - one, -1.0)):
             for unit, count in only.items():
-                rows.append(
-                    {
-                        "in": side,
-                        "src": self.pairs.units.src[unit].as_py(),
-                        "tgt": self.pairs.units.tgt[unit].as_py(),
-                        "linear": sign * count * float(linear[unit]),
-                        "trees": sign * count * float(trees[unit]),
-                    }
-                )
+                src, tgt = self.pairs.units.src[unit].as_py(), self.pairs.units.tgt[unit].as_py()
+                row = rows.setdefault((src, tgt), {"in": side, "src": src, "tgt": tgt, "linear": 0.0, "trees": 0.0})
+                row["in"] = side if row["in"] == side else "both"
+                row["linear"] += sign * count * float(linear[unit])
+                row["trees"] += sign * count * float(trees[unit])
         rest = [float(v[2 * k] - v[2 * k + 1]) for v in (own_linear, own_trees)]
         if any(rest):
-            rows.append({"in": "both", "src": None, "tgt": None, "linear": rest[0], "trees": rest[1]})
-        return rows
+            rows["", ""] = {"in": "both", "src": None, "tgt": None, "linear": rest[0], "trees": rest[1]}
+        return sorted(rows.values(), key=lambda row: _SIDES.index(row["in"]))
 
     def _units_of(self, h: int) -> Counter[int]:
         ptr = self.pairs.unit_ptr

@@ -63,6 +63,21 @@ def test_a_phrase_that_comes_twice_counts_twice(tmp_path, level):
     assert level == "global" or other["trees"] == pytest.approx(-2 * value)
 
 
+def test_a_phrase_of_both_in_another_context_is_one_row(tmp_path):
+    """The phrase 'a' has x = 1 in one and 0.25 in the other: together they add 2 · 0.75."""
+    units = [[{"tgt": [0, 1], "x": [x]}, {"tgt": [1, 2], "x": [0.0]}] for x in (1.0, 0.25)]
+    hyps = [{"text": text, "units": own} for text, own in zip(("a b", "a c"), units, strict=True)]
+    lines = ({"boostfeat": "nbest/1", "unit_features": ["x"]}, {"id": 0, "hyps": hyps})
+    (tmp_path / "list").write_text("\n".join(map(json.dumps, lines)))
+    nbest = formats.read(tmp_path / "list", ReadOptions())
+    found = Differences.of(Model({"x": 2.0}), nbest, np.array([0]), np.array([1])).units(0)
+    assert [(row["in"], row["tgt"], row["linear"]) for row in found] == [
+        ("chosen", "b", 0),
+        ("other", "c", 0),
+        ("both", "a", 1.5),
+    ]
+
+
 def test_who_decided(dev, model):
     """Without the feature or tree, the other hypothesis would be ahead: against scores without it."""
     chosen, other = model.predict(dev), decoder_choice(dev)
