@@ -4,6 +4,10 @@ Values of other feature functions are read from the scores of the phrase that is
 come from the hypothesis. What the phrase pair alone tells is computed when it is looked up, and what its sentence adds (source
 context, Model 1) when that is translated, so that future costs have both; what the following phrase tells is added when that one
 is. Hypotheses are recombined only where what follows scores the same.
+
+A new sparse template of phrase pairs is a name in ``unit_text.PAIR_TEMPLATES`` and some lines of ``_pair_weights`` in C; one of
+context, a name in ``CONTEXT_TEMPLATES``, its stage in ``sparse_stage``, and a function of ``moses_model.h.in`` beside Around, Inside
+or Edges. A dense feature by a table of word translations is a name in ``TRANSLATED``.
 """
 
 from __future__ import annotations
