@@ -9,7 +9,7 @@ import typer
 from ..core.text_table import table
 from ..features.options import ResourceFiles
 from .carried import with_features
-from .common import AllowMissing, Store, check_model, emit, say
+from .common import AllowMissing, Store, check_model, emit
 from .flags import add
 
 if TYPE_CHECKING:
@@ -45,7 +45,8 @@ def explain(
 ) -> None:
     """Say why a model chose a hypothesis and not the decoder's: phrase by phrase, feature by feature, tree by tree.
 
-    The parts add up to the difference in score. Over a whole list: which features decided most choices, for better or worse.
+    The parts add up to the difference in score. Over a whole list: which templates and which features decided most choices, for
+    better or worse.
 
     \b
     Example:
@@ -53,9 +54,9 @@ def explain(
       boostfeat explain test.nbest -m model.json
     """
     from ..core.errors import InputError
-    from ..lists.choices import decoder_choice
+    from ..lists.choices import best_choice, decoder_choice
     from ..lists.store import read_store
-    from ..model.deciding import posterior_scale
+    from ..model.deciding import posterior_scale, ranks
     from ..model.explain import Differences
     from ..model.model import Model
 
@@ -67,9 +68,9 @@ def explain(
         raw = _only(raw, sentence, store)
     nbest = with_features(raw, loaded, files, where=store, quiet=quiet)
     check_model(loaded, nbest, store, allow_missing=allow_missing, quiet=quiet)
-    chosen, other = loaded.predict(nbest), decoder_choice(nbest)
-    if posterior_scale(loaded.config) and hyp is None:
-        say("minimum Bayes risk decides in this model: what it chose may have the lower score", quiet=quiet)
+    ranked = ranks(loaded.config, nbest, loaded.decision_function(nbest))
+    chosen, other = best_choice(nbest, ranked), decoder_choice(nbest)
+    by_risk = posterior_scale(loaded.config) is not None
     if sentence is not None:
         if not nbest.n_hyps:
             raise InputError(f"--sentence {sentence}: expected a list with hypotheses, found an empty one; name another")
@@ -77,9 +78,12 @@ def explain(
     found = Differences.of(loaded, nbest, chosen, other)
     gains = _gains(raw, metric, chosen, other)
     if sentence is not None:
-        _show_one(found, nbest, chosen, other, gains, top, rival="decoder" if against is None else "other", as_json=as_json)
+        expected = [100 * float(ranked[k[0]]) for k in (chosen, other)] if by_risk else None
+        rival = "decoder" if against is None else "other"
+        _show_one(found, nbest, chosen, other, gains, top, expected=expected, rival=rival, as_json=as_json)
     else:
-        _show_list(found, nbest, None if gains is None else gains[found.sentences], top, as_json=as_json)
+        of_differing = None if gains is None else gains[found.sentences]
+        _show_list(found, nbest, of_differing, top, by_risk=by_risk, as_json=as_json)
 
 
 def _only(nbest: NBest, sentence: int, store: str) -> NBest:
@@ -120,12 +124,22 @@ def _gains(nbest: NBest, metric: str | None, chosen: Any, other: Any) -> Any:
 
 
 def _show_one(
-    found: Differences, nbest: NBest, chosen: Any, other: Any, gains: Any, top: int, *, rival: str, as_json: bool
+    found: Differences,
+    nbest: NBest,
+    chosen: Any,
+    other: Any,
+    gains: Any,
+    top: int,
+    *,
+    expected: list[float] | None,
+    rival: str,
+    as_json: bool,
 ) -> None:
     from ..lists.choices import texts
 
     both = {"chosen": texts(nbest, chosen)[0], rival: texts(nbest, other)[0]}
-    result: dict[str, Any] = {"id": int(nbest.ids[0]), "source": nbest.source[0].as_py() if len(nbest.source) else "", **both}
+    source = nbest.source[0].as_py() if len(nbest.source) else ""
+    result: dict[str, Any] = {"id": int(nbest.ids[0]), "source": source, **both, "expected": expected}
     if not len(found.sentences):
         emit(
             {**result, "difference": 0.0, "gain": None, "units": [], "features": []},
@@ -146,7 +160,12 @@ def _show_one(
     if rest := features[top:]:
         parts.append([f"{len(rest)} more", f"{sum(part for _, part in rest):+.4f}"])
     parts.append(["together", f"{result['difference']:+.4f}"])
-    text = [f"chosen:  {both['chosen']}", f"{rival + ':':8} {both[rival]}", f"ahead by {result['difference']:.4f}{better}", ""]
+    side = "ahead" if result["difference"] >= 0 else "behind"
+    text = [*([f"source:  {source}"] if source else []), f"chosen:  {both['chosen']}", f"{rival + ':':8} {both[rival]}"]
+    text.append(f"score: {side} by {abs(result['difference']):.4f}{better}")
+    if expected is not None:
+        text.append(f"minimum Bayes risk decides: BLEU+1 that the model expects, {expected[0]:.2f} and {expected[1]:.2f}")
+    text.append("")
     if rows:
         text += [table(rows, header=["in", "source", "target", "linear", "trees"], right=(3, 4)), ""]
     emit(result, "\n".join([*text, table(parts, header=["feature or tree", "adds"], right=(1,))]), as_json=as_json)
@@ -158,20 +177,36 @@ def _cut(phrase: str | None) -> str:
     return phrase if len(phrase) <= _PHRASE else phrase[: _PHRASE - 3] + "..."
 
 
-def _show_list(found: Differences, nbest: NBest, gains: Any, top: int, *, as_json: bool) -> None:
+def _show_list(found: Differences, nbest: NBest, gains: Any, top: int, *, by_risk: bool, as_json: bool) -> None:
     import numpy as np
 
+    from ..features.groups import feature_kinds
+
     n = len(found.sentences)
-    movers = found.movers(np.zeros(n) if gains is None else gains)
-    changed = {"sentences": len(nbest), "changed": n}
+    known = np.zeros(n) if gains is None else gains
+    groups = {**{name: of for name, (of, _) in feature_kinds(nbest).items()}, **dict.fromkeys(found.trees, "trees")}
+    result: dict[str, Any] = {"sentences": len(nbest), "changed": n}
     if gains is not None:
-        changed |= {"better": int((gains > 0).sum()), "worse": int((gains < 0).sum())}
-    rows = [
-        [m["name"], str(m["decided"]), *([str(m["better"]), str(m["worse"]), f"{m['gain']:+.2f}"] if gains is not None else [])]
-        for m in movers[:top]
-    ]
-    how = "" if gains is None else f": {changed['better']:,} are better, {changed['worse']:,} worse"
-    head = f"of {len(nbest):,} choices {n:,} are not the decoder's{how}"
-    header = ["feature or tree", "decided", *(["better", "worse", "points"] if gains is not None else [])]
-    text = f"{head}\n\n{table(rows, header=header)}" if rows else head
-    emit({**changed, "movers": movers}, text, as_json=as_json)
+        result |= {"better": int((gains > 0).sum()), "worse": int((gains < 0).sum())}
+    if by_risk:
+        result["lower_score"] = int((found.totals <= 0).sum())
+    result |= {"groups": found.group_movers(groups, known), "movers": found.movers(known)}
+    how = "" if gains is None else f": {result['better']:,} are better, {result['worse']:,} worse"
+    text = [f"of {len(nbest):,} choices {n:,} are not the decoder's{how}"]
+    if by_risk:
+        lower = f"{result['lower_score']:,} of them have no higher score"
+        text.append(f"minimum Bayes risk decides: {lower}, and nothing below decided them")
+    points = ["better", "worse", "points"] if gains is not None else []
+
+    def row(mover: dict[str, Any], *first: str) -> list[str]:
+        more = [str(mover["better"]), str(mover["worse"]), f"{mover['gain']:+.2f}"] if points else []
+        return [*first, str(mover["decided"]), *more]
+
+    if result["movers"]:
+        by_group = [row(m, m["name"], f"{m['features']:,}") for m in result["groups"]]
+        by_name = [row(m, m["name"]) for m in result["movers"][:top]]
+        text += ["", table(by_group, header=["template", "features", "decided", *points])]
+        text += ["", table(by_name, header=["feature or tree", "decided", *points]), ""]
+        mean = "; points are the mean of what these choices gain by the metric" if points else ""
+        text.append(f"decided: without it the decoder's hypothesis would be ahead{mean}")
+    emit(result, "\n".join(text), as_json=as_json)

@@ -126,8 +126,7 @@ def induce(
         raise InputError(f"--vocab {taken.vocab}: expected none with --templates, found both; leave one out")
     told = templates or graphs or where.is_dask or start or recipe == "paper"
     if not told and (templates := templates_that_pay(dev, static_only=static_only)):
-        other = "sparse: what Moses can compute; none" if templates == "phrases" else "none"
-        say(f"templates: {templates} (--templates {other}: the features of the list alone)", quiet=quiet)
+        say(f"templates: {templates} (--templates none: the features of the list alone)", quiet=quiet)
     how: dict[str, Any] = {"gain": options.gain, "seed": seed, "threads": threads, "quiet": quiet}
     dev, held_out, plan = learn_features(dev, held_out, templates, start, files, **how)
     for warning in (*range_warnings(dev).values(), *filter(None, [lost_ranking(dev)])):

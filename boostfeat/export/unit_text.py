@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from ..model.model import Model
 
 PAIR_TEMPLATES = ("pt", "id", "shape", "al", "del", "wp", "ins", "un")  # in the order of the bits in C
-CONTEXT_TEMPLATES = ("bi", "lo", "cx")
+CLASS_TEMPLATES = ("cb", "co", "cc")  # of word classes
+CONTEXT_TEMPLATES = ("bi", "lo", "cx", *CLASS_TEMPLATES)
 
 # Dense features of the texts: a C expression of `u`, `src` and `tgt` words; a Python expression of lists `s`, `t` and links `a`.
 TEXT: dict[str, tuple[str, str]] = {
@@ -168,7 +169,9 @@ class HashTable:
 def c_text() -> str:
     """The C text, with $ for the prefix and $$ for its capitals."""
     cases = "\n".join(f"    case {k}: return {c}; /* {name} */" for k, (name, (c, _)) in enumerate(TEXT.items()))
-    return Path(__file__).with_name("unit_text.h.in").read_text().replace("@CASES@", cases)
+    bits = ", ".join(f"$$_{name.upper()} = {1 << k}" for k, name in enumerate((*PAIR_TEMPLATES, *CONTEXT_TEMPLATES)))
+    text = Path(__file__).with_name("unit_text.h.in").read_text()
+    return text.replace("@TEMPLATES@", bits).replace("@CASES@", cases)
 
 
 TEXT_NUMBER = {name: k for k, name in enumerate(TEXT)}

@@ -7,6 +7,7 @@ sum of its parts:  s(c) - s(d) = Σ_j w_j (f_j(c) - f_j(d)).
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,6 +19,8 @@ from ..core.lazy import sparse
 from ..lists.nbest import NBest
 from .model import Model
 from .tree_columns import augment, augmented_weights
+
+_SIDES = ("chosen", "other", "both")
 
 
 @dataclass(frozen=True)
@@ -67,31 +70,28 @@ class Differences:
         return sorted(found, key=lambda item: (-abs(item[1]), item[0]))
 
     def units(self, k: int) -> list[dict[str, Any]]:
-        """What the units that only one of the two has add: {"in", "src", "tgt", "linear", "trees"}; "in" is chosen or other.
+        """What the units that only one of the two has add: {"in", "src", "tgt", "linear", "trees"}; "in": chosen, other, both.
 
-        The features of whole hypotheses are a row without phrases. The rows sum to the difference.
+        A phrase pair that both have in another context (other neighbours, another order) is one row. So are the features of
+        whole hypotheses, without phrases. The rows sum to the difference.
         """
         tree_weights = {name: self.weights[name] for name in self.trees}
         plain = {name: w for name, w in self.weights.items() if name not in tree_weights}
         linear, own_linear = self.pairs.weigh(plain)
         trees, own_trees = self.pairs.weigh(tree_weights)
         one, two = self._units_of(2 * k), self._units_of(2 * k + 1)
-        rows: list[dict[str, Any]] = []
+        rows: dict[tuple[str, str], dict[str, Any]] = {}
         for side, only, sign in (("chosen", one - two, 1.0), ("other", two - one, -1.0)):
             for unit, count in only.items():
-                rows.append(
-                    {
-                        "in": side,
-                        "src": self.pairs.units.src[unit].as_py(),
-                        "tgt": self.pairs.units.tgt[unit].as_py(),
-                        "linear": sign * count * float(linear[unit]),
-                        "trees": sign * count * float(trees[unit]),
-                    }
-                )
+                src, tgt = self.pairs.units.src[unit].as_py(), self.pairs.units.tgt[unit].as_py()
+                row = rows.setdefault((src, tgt), {"in": side, "src": src, "tgt": tgt, "linear": 0.0, "trees": 0.0})
+                row["in"] = side if row["in"] == side else "both"
+                row["linear"] += sign * count * float(linear[unit])
+                row["trees"] += sign * count * float(trees[unit])
         rest = [float(v[2 * k] - v[2 * k + 1]) for v in (own_linear, own_trees)]
         if any(rest):
-            rows.append({"in": "both", "src": None, "tgt": None, "linear": rest[0], "trees": rest[1]})
-        return rows
+            rows["", ""] = {"in": "both", "src": None, "tgt": None, "linear": rest[0], "trees": rest[1]}
+        return sorted(rows.values(), key=lambda row: _SIDES.index(row["in"]))
 
     def _units_of(self, h: int) -> Counter[int]:
         ptr = self.pairs.unit_ptr
@@ -102,19 +102,31 @@ class Differences:
 
         IN how much better [n] the chosen hypotheses are. Those that decided most come first.
         """
-        ahead = self.parts.tocoo()
+        return self._deciders(self.parts, self.names, gains)
+
+    def group_movers(self, groups: Mapping[str, str], gains: F64) -> list[dict[str, Any]]:
+        """The same for groups of features, all of whose parts are taken together; IN the group of each feature and tree."""
+        of = [groups[name] for name in self.names]
+        number = {name: k for k, name in enumerate(dict.fromkeys(of))}
+        one = np.ones(len(of)), (np.arange(len(of)), np.array([number[name] for name in of], np.int64))
+        parts = self.parts @ sparse.csr_matrix(one, shape=(len(of), len(number)))
+        sizes = Counter(of)
+        return [{"features": sizes[row["name"]], **row} for row in self._deciders(parts, tuple(number), gains)]
+
+    def _deciders(self, parts: sparse.csr_matrix, names: Sequence[str], gains: F64) -> list[dict[str, Any]]:
+        ahead = parts.tocoo()
         total = self.totals[ahead.row]
         decided = (total > 0) & (total - ahead.data <= 0)
         row, column = ahead.row[decided], ahead.col[decided]
         gain = gains[row]
-        n = len(self.names)
+        n = len(names)
         counts = np.bincount(column, minlength=n)
         better, worse = (np.bincount(column[side], minlength=n) for side in (gain > 0, gain < 0))
         summed = np.bincount(column, gain, minlength=n)
         order = [int(j) for j in np.lexsort((np.arange(n), -counts)) if counts[j]]
         return [
             {
-                "name": self.names[j],
+                "name": names[j],
                 "decided": int(counts[j]),
                 "better": int(better[j]),
                 "worse": int(worse[j]),

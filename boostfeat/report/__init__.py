@@ -14,6 +14,7 @@ __all__ = ["Run", "gather", "load_run", "write_report"]
 def gather(run: Run) -> dict[str, Any]:
     """Everything the page shows, as plain dicts and lists."""
     from .features import feature_panels
+    from .levels import levels
     from .overview import buckets, curves, duels, experiments, headline, lengths, metric, reproduction, results
     from .sentences import sentences
     from .trees import tree_panels
@@ -23,6 +24,7 @@ def gather(run: Run) -> dict[str, Any]:
         "headline": headline(run),
         "results": results(run),
         "curves": curves(run),
+        "levels": levels(run),
         "trees": tree_panels(run),
         "features": feature_panels(run),
         "duels": duels(run),

@@ -299,7 +299,8 @@
       parts.push(who(`from ${other} to ${ours}`), a.text === b.text ? make("p", { class: "quiet" }, "the same words") : line);
       if (ours === this.data.ours && other === "decoder" && s.why.length) { // parts that sum to the difference in score
         const total = s.why.reduce((sum, [, part]) => sum + part, 0);
-        parts.push(who(`why ${ours} and not decoder`, `ahead by ${total.toFixed(3)}`), make("table", { class: "why" }, make("tbody", {},
+        const by = total < 0 ? `behind by ${(-total).toFixed(3)}: minimum Bayes risk decides` : `ahead by ${total.toFixed(3)}`;
+        parts.push(who(`why ${ours} and not decoder`, by), make("table", { class: "why" }, make("tbody", {},
           ...s.why.map(([name, part]) => make("tr", {}, make("th", { scope: "row" }, name), make("td", { class: part > 0 ? "up" : "down" }, signed(part, 3)))))));
       }
       if (this.data.scorers.includes(ours)) {

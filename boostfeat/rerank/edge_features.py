@@ -16,6 +16,7 @@ from ..features.vocab import product_name
 from ..lists.build import assemble
 from ..lists.graph import Graph
 from ..lists.nbest import NBest, SparseRows, Units, strings
+from .neighbours import BETWEEN
 
 
 def edge_vocab(vocab: FeaturePlan, features: Iterable[str], *, registry: Mapping[str, Template] = TEMPLATES) -> FeaturePlan:
@@ -28,14 +29,20 @@ def edge_vocab(vocab: FeaturePlan, features: Iterable[str], *, registry: Mapping
         used = tuple(name for name in entry.features or () if name in wanted)
         if not used:
             continue
-        template = registry.get(entry.name)
-        if template and (beyond := [*template.state, *(what for what in template.reads if what in GIVEN)]):
+        if beyond := _beyond(entry.name, registry):
+            fit = [e.name for e in vocab.entries if e.name in BETWEEN or not _beyond(e.name, registry)]
             raise InputError(
                 f"feature {used[0]!r} (template {entry.name!r}) reads the {beyond[0]}: expected features that an edge of a graph "
-                "has of itself; rerank a list with this model, learn one without them, or have the decoder write them"
+                f"has of itself; rerank a list with this model, or learn one with --templates {','.join(fit) or 'none'}"
             )
         entries.append(replace(entry, features=used))
     return replace(vocab, entries=tuple(entries), products=products, n_products=len(products))
+
+
+def _beyond(name: str, registry: Mapping[str, Template]) -> list[str]:
+    """What a template reads beyond an edge; graphs have no links between words."""
+    template = registry.get(name)
+    return [*template.state, *(what for what in template.reads if what in (*GIVEN, "alignment"))] if template else []
 
 
 def with_templates(graph: Graph, vocab: FeaturePlan, *, source: str = "") -> Graph:

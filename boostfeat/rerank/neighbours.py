@@ -1,4 +1,4 @@
-"""Search graphs under features of neighbouring phrases: bigrams over their boundary, order, jumps.
+"""Search graphs under features of neighbouring phrases: n-grams over their boundary, order, jumps.
 
 Such a feature looks at a unit and the one before it, or the one after it. So what two neighbours add to a path is a function of
 the two, and a node that says what its last unit was makes it one of edges:
@@ -6,7 +6,7 @@ the two, and a node that says what its last unit was makes it one of edges:
     Σ_i f(u_i, u_{i-1}, u_{i+1}) = Σ_i A(u_i, u_{i-1}) + Σ_i B(u_i, u_{i+1})
 
 A node of the graph becomes one for each *late key* of the edges that enter it, which is all that a following edge can see of
-them: span, last word, and B by the move that follows. The best paths of the larger graph are exactly those of the list that has
+them: span, last words, and B by the move that follows. The best paths of the larger graph are exactly those of the list that has
 all paths.
 """
 
@@ -28,14 +28,14 @@ from ..lists.graph import Graph
 from ..lists.kbest import Shape
 from ..lists.nbest import SparseRows
 
-BETWEEN = ("bi", "lo", "ro", "orientation", "jump")
+BETWEEN = ("bi", "lo", "ro", "cb", "co", "orientation", "jump")
 MOST = 3_000_000  # edges of one graph with late keys: about two gigabytes
 _MOVES = ((0, 1), (-1, 0), (1, 1), (-1, 1))  # (words between, words to a swap): monotone, swap, to the right, to the left
 _NOTHING = Pair((), (), ())  # stands beside a unit where its features of that side are not asked for
 
-# What a following edge sees of the last unit: its span, its last word, B by move, B at the end of the sentence
-LateKey: TypeAlias = tuple[int, int, str, tuple[float, ...], float]
-START: LateKey = (-1, 0, "", (0.0, 0.0, 0.0, 0.0), 0.0)
+# What a following edge sees of the last unit: its span, its last words, B by move, B at the end of the sentence
+LateKey: TypeAlias = tuple[int, int, tuple[str, ...], tuple[float, ...], float]
+START: LateKey = (-1, 0, (), (0.0, 0.0, 0.0, 0.0), 0.0)
 
 
 def between(plan: FeaturePlan, wanted: Iterable[str]) -> tuple[list[Entry], set[str]]:
@@ -127,17 +127,22 @@ class Neighbours:
         own = self._sum(at)
         moves = tuple(self._sum(at._replace(ahead=gap, ahead_swap=swap)) - own for gap, swap in _MOVES)
         end = at._replace(next=None, next_x=None, ahead=at.n_src - at.end, ahead_swap=at.start - at.n_src - 1)
-        return at.start, at.end, at.pair.t[-1] if at.pair.t else "", moves, self._sum(end) - own
+        return at.start, at.end, tuple(at.pair.t[-self._n_words :]), moves, self._sum(end) - own
+
+    @cached_property
+    def _n_words(self) -> int:
+        """How many of the last unit's words count."""
+        return 2 if any(entry.name == "cb" for entry in self.entries) else 1
 
     def _between(self, u: int, at: Place, key: LateKey, known: dict[tuple[object, ...], float]) -> float:
         """A(u, last) + B(last, u)."""
-        start, end, word, moves, _ = key
+        start, end, words, moves, _ = key
         is_first = start < 0
         back, swap = at.start - end, (0 if is_first else start) - at.end
-        asked = (u, back, swap == 0, word, is_first)
+        asked = (u, back, swap == 0, words, is_first)
         found = known.get(asked)
         if found is None:
-            last = None if is_first else Pair((), (word,), ()) if word else _NOTHING
+            last = None if is_first else Pair((), words, ())
             found = known[asked] = self._sum(at._replace(prev=last, back=back, back_swap=swap))
         if is_first:
             return found

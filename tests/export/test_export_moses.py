@@ -25,7 +25,8 @@ from boostfeat.export import Context, ExportOptions, export
 from boostfeat.export.kinds import kinds_of, static_features
 from boostfeat.export.moses.numbers import DIGITS, number_rows
 from boostfeat.export.moses.writing import shown_scores, table_name
-from boostfeat.features import TEMPLATES, FeaturePlan, Resources, featurize
+from boostfeat.features import SETS, TEMPLATES, FeaturePlan, Resources, featurize
+from boostfeat.features.vocab import Entry
 from boostfeat.formats.moses import phrase_table as table_module
 from boostfeat.formats.moses.ini import Ini, weight_line
 from boostfeat.lists.build import Builder, HypRecord, ReadOptions, UnitRecord, attach
@@ -99,10 +100,13 @@ def test_kinds_are_those_that_the_lists_templates_declare() -> None:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def decoded(seed: int, *, sentences: int = 5, hyps: int = 6) -> NBest:
-    """Hypotheses that cover their source with phrases in any order. Numbers are exact in single precision."""
+def decoded(seed: int, *, sentences: int = 5, hyps: int = 6, least: int = 1) -> NBest:
+    """Hypotheses that cover their source with phrases in any order, of ``least`` target words or more.
+
+    Numbers are exact in single precision.
+    """
     rng = np.random.default_rng(seed)
-    source = [" ".join(f"s{w}" for w in rng.integers(0, 9, rng.integers(3, 9))) for _ in range(sentences)]
+    source = [" ".join(f"{'ä' * (w % 3)}s{w}" for w in rng.integers(0, 9, rng.integers(3, 9))) for _ in range(sentences)]
     builder = Builder(ReadOptions(source=source))
     for sent, words in enumerate(source):
         n = len(words.split())
@@ -112,10 +116,10 @@ def decoded(seed: int, *, sentences: int = 5, hyps: int = 6) -> NBest:
             tokens: list[str] = []
             units = []
             for a, b in (spans[k] for k in rng.permutation(len(spans))):
-                tgt = [f"t{w}" for w in rng.integers(0, 9, rng.integers(1, 5))]
+                tgt = [f"t{w}" for w in rng.integers(0, 9, rng.integers(least, 5))]
                 x = {name: float(v) / 8 for name, v in zip((*TM, "LM0", "Distortion0"), -rng.integers(0, 99, 6), strict=True)}
                 x |= {"WordPenalty0": -float(len(tgt)), "PhrasePenalty0": 1.0}
-                units.append(UnitRecord(x, (int(a), int(b)), (len(tokens), len(tokens) + len(tgt)), align="0-0"))
+                units.append(UnitRecord(x, (int(a), int(b)), (len(tokens), len(tokens) + len(tgt)), align="0-0" if tgt else ""))
                 tokens += tgt
             builder.add(HypRecord(sent, " ".join(tokens), f"list:{sent}.{h}", 0.0, units=units))
     return attach(builder.finish(), source=source, refs=[], name="list")
@@ -501,8 +505,36 @@ def test_a_global_model_and_a_weight_of_the_hypothesis_are_refused(tmp_path: Pat
     with pytest.raises(InputError, match="whose trees see whole hypotheses"):
         to_moses(Model({}, STATIC[:1], level="global"), tmp_path / "out", phrase_table=table)
     listed, _ = featurize(decoded(seed=0), FeaturePlan.of("hypothesis", TEMPLATES))
-    with pytest.raises(InputError, match=r"feature 'hyp.repeats': expected one that Moses knows"):
+    with pytest.raises(InputError, match=r"feature 'hyp.repeats': expected one that Moses knows .* of the whole hypothesis"):
         to_moses(Model({"hyp.repeats": 1.0}, STATIC[:1]), tmp_path / "out", listed, phrase_table=table)
+    plan = FeaturePlan((Entry("model1_inverse", {"cut": 5, "table": {}}, features=("m1.src",)),), products=())
+    with pytest.raises(InputError, match=r"feature 'm1.src': .* the whole hypothesis; learn without its template, or rerank"):
+        export(Model({"m1.src": 1.0}), "moses", tmp_path / "out", Context(plan=plan))
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ({"m1.tgt": 1.0}, r"feature 'm1.tgt': expected the table of Model 1 that references taught, found none; give --vocab"),
+        ({"cb:7|12": 1.0}, r"feature 'cb:7\|12': expected the word classes of the dev list, found none; give --vocab"),
+    ],
+)
+def test_what_a_dev_list_taught_is_asked_for_by_name(weights: dict[str, float], message: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=message):
+        to_moses(Model(weights), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_a_table_does_not_hold_is_said_by_name(tmp_path: Path) -> None:
+    said: list[str] = []
+    options = ExportOptions(phrase_table=str(write_lines(tmp_path / "pt.gz", [FITS])))
+    model = Model({"LM0": 1.0, "bi:a|b": 0.5}, STATIC[:1])
+    export(model, "moses", tmp_path / "out", Context(options=options, warn=said.append))
+    assert said == [
+        "1 weight (bi:a|b ...) of more than the phrase pair: Moses has to be built with the feature function (see README.txt); "
+        "'induce --static-only' learns a model for a stock Moses"
+    ]
 
 
 def test_a_table_and_a_feature_function_share_a_model(tmp_path: Path) -> None:
@@ -592,14 +624,15 @@ def script(nbest: NBest) -> str:
     return "\n".join(lines) + "\n"
 
 
-# features that the trees look at, and what states of neighbouring phrases are to each other
+# features that the trees look at ("cx:": the commonest of the template), and what states of neighbouring phrases are to each other
 BASES = {
+    "sentence": ((TM[1], "m1.tgt", "len.tgt", "cx:", "m1.tgt*len.src", "cc:", "m1.tgt*LM0"), {"same"}),
     "static": ((*TM[:2], "WordPenalty0", "len.ratio", "len.absdiff", "size.2x3", "pos.tenth", "pos.last", "len.src*len.diff", "un.tgt"), {"same"}),
     "scores": ((TM[3], "LM0", "Distortion0", "lm.word.LM0", "lm.word.LM0<q25", "pos.first", "span.len", "len.tgt"), {"same"}),
     "previous": (("LM0", "jump.signed", "jump.log", "jump.left", "jump.far", "ori.<mono", "ori.<swap", "ori.<right", "ori.<left", "jump.signed*LM0"),
                  {"other"}),
 }  # fmt: skip
-PLAN = "length,size,position,jump,orientation,lm_per_word,unaligned,links,characters,numbers,neighbours,sparse"
+PLAN = "length,size,position,jump,orientation,lm_per_word,unaligned,links,characters,numbers,neighbours,phrases"
 
 
 @pytest.fixture(scope="module")
@@ -608,13 +641,15 @@ def functions(tmp_path_factory: pytest.TempPathFactory) -> tuple[NBest, dict[str
     if CXX is None:
         pytest.skip("no C++ compiler")
     folder = tmp_path_factory.mktemp("functions")
-    nbest = decoded(seed=7, sentences=9)
-    _, vocab = featurize(nbest, FeaturePlan.of(PLAN, TEMPLATES))
+    nbest = decoded(seed=7, sentences=9, least=0)
+    plan = FeaturePlan.of(PLAN, TEMPLATES)
+    table = {"": {"t1": 0.25}, "äs": {"t1": 0.5, "t2": 0.125}, "ää": {"t3": 0.0625}, "s3": {"t1": 0.01}}
+    _, vocab = featurize(nbest, plan.with_entry(Entry("model1", {"cut": 2, "table": table})))
     products = tuple(tuple(name.split("*")) for names, _ in BASES.values() for name in names if "*" in name)
     listed, vocab = featurize(nbest, replace(vocab, products=products, n_products=len(products)))  # type: ignore[arg-type]
     vocab.save(folder / "v.json")
     every: dict[str, Path] = {}
-    models = {case: model_over(names, listed) for case, (names, _) in BASES.items()}
+    models = {case: model_over([commonest(listed, name) for name in names], listed) for case, (names, _) in BASES.items()}
     models["all"] = everything(listed)
     for case, model in models.items():
         options = ExportOptions(vocab=str(folder / "v.json"), prefix="my", columns="sum" if case == "all" else "trees")
@@ -652,11 +687,22 @@ def test_a_feature_function_has_all_templates(functions: tuple[NBest, dict[str, 
     inner = {name: weight for name, weight in model.weights.items() if name not in WEIGHTS}
     expected = listed.sum_units(listed.weigh(inner)[0] + tree_scores(model.trees, unit_table(listed)))
     assert len(inner) > 500
-    assert {"bi", "lo", "cx", "pt", "id", "shape", "al", "del", "wp", "ins", "un"} <= {name.partition(":")[0] for name in inner}
+    assert {*SETS["phrases"], "m1.tgt"} - {"model1"} <= {name.partition(":")[0] for name in inner}
+    tested = set.union(*(tree.features() for tree in model.trees))
+    assert {"m1.tgt", "cb", "co", "cc"} <= {name.partition(":")[0] for name in tested}
+    assert any(name.startswith("co:>") for name in tested)
     np.testing.assert_allclose(found, expected, rtol=2e-6, atol=2e-5)  # sums in single precision
 
 
-def model_over(names: tuple[str, ...], listed: NBest) -> Model:
+def commonest(listed: NBest, name: str) -> str:
+    """The name, or the sparse feature of a template that most units have."""
+    if not name.endswith(":"):
+        return name
+    table, names = unit_table(listed), [text for text in listed.sparse_names.to_pylist() if text.startswith(name)]
+    return max(names, key=lambda text: float(table.column(text).sum()))
+
+
+def model_over(names: list[str], listed: NBest) -> Model:
     """A stump on each feature, its leaves of all kinds, and weights of features that Moses has and has not."""
     rng = np.random.default_rng(0)
     trees = []
@@ -667,7 +713,7 @@ def model_over(names: tuple[str, ...], listed: NBest) -> Model:
     return Model({**WEIGHTS, **{name: 0.5 for name in names if name.startswith(MADE)}}, tuple(trees))
 
 
-MADE = ("jump.", "len.", "pos.")
+MADE = ("jump.", "len.", "pos.", "m1.")
 
 
 @pytest.mark.parametrize("case", BASES)
@@ -686,7 +732,7 @@ def test_a_feature_function_gives_the_trees_values(
     expected = augment(listed, model).X[listed.unit_idx, -len(trees) :]
     np.testing.assert_allclose(found[:, : len(trees)], expected, rtol=3e-7, atol=1e-7)  # printed in single precision
     linear = listed.weigh(made)[0][listed.unit_idx]
-    np.testing.assert_allclose(found[:, -1], linear, rtol=3e-7, atol=1e-7)
+    np.testing.assert_allclose(found[:, -1], linear, rtol=3e-7, atol=4e-6)  # parts of up to 60, added in single precision
     assert found.shape[1] == len(trees) + 1
     assert {line[-1] for line in printed} == states
     ini = Ini.read(files[f"{case}.moses.ini.lines"])

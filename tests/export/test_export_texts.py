@@ -33,7 +33,7 @@ def made() -> tuple[NBest, Model]:
     odd = [w for word in WORDS for w in word.split()]
 
     def renamed(text: str) -> str:
-        return " ".join(odd[int(word[1:]) % len(odd)] for word in text.split())
+        return " ".join(odd[int(word[-1]) % len(odd)] for word in text.split())
 
     units = nbest.units
     links = [

@@ -83,8 +83,9 @@ def test_trees_and_sparse_weights_are_the_same_numbers_in_moses(moses: Path, dat
 def test_contextual_weights_and_trees_are_the_same_numbers_in_moses(
     moses_with_function: Path, data_stores: Path, tmp_path: Path
 ) -> None:
-    """All templates: static parts in the table, bigrams, order and trees over scores in the feature function."""
-    dev, plan = featurize(read_store(data_stores / "dev.nbest")[:150].compact(), FeaturePlan.of("sparse", TEMPLATES))
+    """What ``induce`` takes by itself: static parts in the table; n-grams and order of words and classes, source context,
+    Model 1 and trees over scores in the feature function."""
+    dev, plan = featurize(read_store(data_stores / "dev.nbest")[:150].compact(), FeaturePlan.of("phrases", TEMPLATES))
     model = carrying(boost(dev, None, recipe("fast", rounds=6, min_occurrences=300, sparse_l2=100.0), seed=0), plan)
     given = tmp_path / "given.ini"
     Ini.read(SYSTEM / "moses.ini").located().write(given)
@@ -94,7 +95,7 @@ def test_contextual_weights_and_trees_are_the_same_numbers_in_moses(
     nbest = decoded(moses_with_function, tmp_path / "out" / "moses.ini", tmp_path)
     inner = Parts.of(model, context).function
     assert inner is not None
-    assert {"bi", "lo", "cx"} <= {name.partition(":")[0] for name in inner.weights}
+    assert {"bi", "lo", "cx", "cb", "co", "cc", "m1.tgt"} <= {name.partition(":")[0] for name in inner.weights}
     assert inner.trees
     made = featurize(nbest, plan)[0]
     expected = made.sum_units(made.weigh(dict(inner.weights))[0] + tree_scores(inner.trees, unit_table(made)))

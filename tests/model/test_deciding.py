@@ -13,7 +13,7 @@ from boostfeat import Reranker
 from boostfeat.core.errors import InputError
 from boostfeat.formats.jsonl import write as write_jsonl
 from boostfeat.lists.choices import texts
-from boostfeat.lists.mbr import expected_gains
+from boostfeat.lists.mbr import expected_gains, mbr_gains
 from boostfeat.lists.nbest import strings
 from boostfeat.lists.store import write_store
 from boostfeat.lists.words import tokenise
@@ -97,8 +97,12 @@ def test_what_has_scores_only_is_said(tmp_path, boostfeat):
         Model(WEIGHTS, config=config).save(tmp_path / "model.json")
         _, _, err = boostfeat("export", tmp_path / "model.json", "--to", "json", "-o", tmp_path / "out.json")
         assert ("--to json has its scores, and not that choice" in err) == said
-        _, _, err = boostfeat("explain", tmp_path / "test.nbest", "-m", tmp_path / "model.json")
-        assert ("minimum Bayes risk decides" in err) == said
+        explain = "explain", tmp_path / "test.nbest", "-m", tmp_path / "model.json"
+        _, out, _ = boostfeat(*explain)
+        assert ("minimum Bayes risk decides" in out) == said
+        _, out, _ = boostfeat(*explain, "--sentence", 0, "--hyp", 1, "--against", 2, "--json")
+        expected = mbr_gains(nbest, Model(WEIGHTS).decision_function(nbest), (MBR["decision"]["scale"],))[:, 0]
+        assert json.loads(out)["expected"] == (pytest.approx(100 * expected[[1, 2]]) if said else None)
 
 
 def read_lines(moses: str) -> list[str]:

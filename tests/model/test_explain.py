@@ -63,6 +63,21 @@ def test_a_phrase_that_comes_twice_counts_twice(tmp_path, level):
     assert level == "global" or other["trees"] == pytest.approx(-2 * value)
 
 
+def test_a_phrase_of_both_in_another_context_is_one_row(tmp_path):
+    """The phrase 'a' has x = 1 in one and 0.25 in the other: together they add 2 · 0.75."""
+    units = [[{"tgt": [0, 1], "x": [x]}, {"tgt": [1, 2], "x": [0.0]}] for x in (1.0, 0.25)]
+    hyps = [{"text": text, "units": own} for text, own in zip(("a b", "a c"), units, strict=True)]
+    lines = ({"boostfeat": "nbest/1", "unit_features": ["x"]}, {"id": 0, "hyps": hyps})
+    (tmp_path / "list").write_text("\n".join(map(json.dumps, lines)))
+    nbest = formats.read(tmp_path / "list", ReadOptions())
+    found = Differences.of(Model({"x": 2.0}), nbest, np.array([0]), np.array([1])).units(0)
+    assert [(row["in"], row["tgt"], row["linear"]) for row in found] == [
+        ("chosen", "b", 0),
+        ("other", "c", 0),
+        ("both", "a", 1.5),
+    ]
+
+
 def test_who_decided(dev, model):
     """Without the feature or tree, the other hypothesis would be ahead: against scores without it."""
     chosen, other = model.predict(dev), decoder_choice(dev)
@@ -78,6 +93,26 @@ def test_who_decided(dev, model):
         assert expected["better"] + expected["worse"] == expected["decided"]
 
 
+def test_which_groups_decided(dev, model):
+    """All features of a group taken away at once, and all trees: against scores without them."""
+    chosen, other = model.predict(dev), decoder_choice(dev)
+    found = Differences.of(model, dev, chosen, other)
+    half = set(dev.global_names[::2])
+    groups = {**{name: "half" if name in half else "rest" for name in dev.global_names}, **dict.fromkeys(found.trees, "trees")}
+    movers = {m["name"]: m for m in found.group_movers(groups, np.ones(len(found.sentences)))}
+    c, d = chosen[found.sentences], other[found.sentences]
+    kept = {name: w for name, w in model.weights.items() if name not in half}
+    without = {"half": Model(kept, model.trees, model.level), "trees": Model(model.weights, (), model.level)}
+    for name, smaller in without.items():
+        scores = smaller.decision_function(dev)
+        decided = (scores[c] - scores[d] <= 0) & (found.totals > 0)
+        assert decided.any()
+        assert abs(movers[name]["decided"] - decided.sum()) <= 1  # a tie may be rounded to either side
+        assert movers[name]["better"] == movers[name]["decided"]
+    assert movers["half"]["features"] == len(half)
+    assert movers["trees"]["features"] == len(model.trees)
+
+
 def test_the_command(dev, model, boostfeat, tmp_path: Path):
     write_store(dev, tmp_path / "dev.nbest")
     model.save(tmp_path / "m.json")
@@ -90,7 +125,10 @@ def test_the_command(dev, model, boostfeat, tmp_path: Path):
     assert whole["better"] + whole["worse"] <= differ
     code, out, _ = boostfeat(*command, "--top", 3)
     assert code == 0
-    assert len(out.splitlines()) <= 6
+    tables = [block.splitlines()[1:] for block in out.split("\n\n")[1:3]]
+    assert {line.split()[0] for line in tables[0]} == {row["name"] for row in whole["groups"]} <= {"decoder", "trees"}
+    assert [line.split()[0] for line in tables[1]] == [row["name"] for row in whole["movers"][:3]]
+    assert out.splitlines()[-1].startswith("decided: without it the decoder's hypothesis would be ahead")
     s = int(Differences.of(model, dev, model.predict(dev), decoder_choice(dev)).sentences[0])
     code, out, _ = boostfeat(*command, "--sentence", dev.ids[s], "--json")
     one = json.loads(out)
@@ -102,7 +140,10 @@ def test_the_command(dev, model, boostfeat, tmp_path: Path):
     code, out, _ = boostfeat(*command, "--sentence", dev.ids[s], "--hyp", 1, "--against", 1)
     assert "both are the same hypothesis" in out
     _, out, _ = boostfeat(*command, "--sentence", dev.ids[s], "--hyp", 0, "--against", 1)
-    assert out.splitlines()[1].startswith("other:   ")
+    assert any(line.startswith("other:   ") for line in out.splitlines())
+    said = {line.split()[1] for k in (0, 1) for line in boostfeat(*command, "--sentence", dev.ids[s], "--hyp", k, "--against", 1 - k)[1].splitlines()
+            if line.startswith("score: ")}  # fmt: skip
+    assert said == {"ahead", "behind"}
 
 
 @pytest.mark.parametrize(

@@ -32,10 +32,11 @@ from boostfeat.model.units import UnitSpace
 from boostfeat.report import gather, load_run, write_report
 from boostfeat.report.features import _Varied, response_curves, used_together
 from boostfeat.report.figures import curve, effects
+from boostfeat.report.levels import levels
 from boostfeat.report.overview import _label, bucket_of
 from boostfeat.report.page import packed, render, script_json
 from boostfeat.report.run import sha256
-from boostfeat.report.trees import told_share
+from boostfeat.report.trees import told_share, tree_panels
 from boostfeat.trees.growing import TreeOptions
 from boostfeat.trees.tree import Tree
 
@@ -312,6 +313,65 @@ def test_what_sums_say_of_trees():
     assert told_share(ptr, noise, np.column_stack([columns, noise])) == pytest.approx(1.0)
     assert told_share(ptr, sums, columns[:, :0]) == 0.0
     assert told_share(ptr, np.zeros(2000), columns) == 1.0
+
+
+FOLDED = {"rule": "the last; none, where", "folds": 3, "trees": [0, 5, 10], "bleu-sbp": [25.0, 25.25, 24.0],
+          "error": [0.5, 0.0, 0.75], "gain": 0.0, "gain_error": 0.0}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("local", "whole", "said"),
+    [
+        # neither has trees; of one folds said that five are best, of the other that none are
+        (
+            {},
+            {"bleu-sbp": [25.0, 24.5, 24.0]},
+            [
+                "boost-local and boost-global choose the same hypothesis in 60 of 60 sentences of the test list. Neither has trees.",
+                "boost-local has no trees: on 3 folds of its training list 5 trees do best, 25.25 BLEU-SBP, and without trees it is "
+                "25.00: +0.25 ± 0.50, which is not more than a standard error.",
+                "boost-global has no trees: on 3 folds of its training list no number of trees up to 10 does better than none "
+                "(25.00 BLEU-SBP).",
+                "Folds keep the last; none, where. Each",
+            ],
+        ),
+        # of WER fewer is better
+        ({"wer": [25.0, 25.25, 24.0]}, None, ["10 trees do best, 24.00 WER, and without trees it is 25.00: +1.00 ± 0.50"]),
+        # one has trees
+        (
+            {"gain": 0.125, "gain_error": 0.0625, "keeps": True},
+            {},
+            [
+                "boost-global has no trees: what it knows are weighted sums of features, and what trees over phrases know, "
+                "boost-local alone knows.",
+                "they gain +0.12 ± 0.06 BLEU-SBP (25.12; without trees 25.00; 5 trees do best, 25.25).",
+                "% is what only trees over phrases know.",
+            ],
+        ),
+    ],
+)
+def test_the_page_says_why_systems_have_trees_or_none(run_folder, data, local, whole, said):
+    """In the numbers of the models' own records, which are made up here."""
+    run = load_run(run_folder)
+
+    def recorded(system, change):
+        if change is None:
+            return system
+        keeps, change = "keeps" in change, {key: value for key, value in change.items() if key != "keeps"}
+        metric = "wer" if "wer" in change else "bleu-sbp"
+        config = {"metric": metric, "tree_count": {**FOLDED, **change}}
+        model = replace(system.model, config=config, trees=system.model.trees if keeps else ())
+        chosen = system.chosen if keeps else run.linear.chosen
+        return replace(system, model=model, chosen=chosen)
+
+    changes = {"boost-local": local, "boost-global": whole}
+    run = replace(run, systems=tuple(recorded(s, changes.get(s.name)) for s in run.systems))
+    told = {"levels": levels(run), "trees": tree_panels(run)}
+    page = render({**data, **told}).partition('<section id="trees"')[2].partition("</section>")[0]
+    text = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", "", page)).replace("&#39;", "'")
+    for sentence in said:
+        assert sentence in text
+    assert "No system of this run has trees" not in text
 
 
 def test_a_history_of_one_row_says_what_it_has(data):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 
 from boostfeat.core.errors import InputError
 from boostfeat.features.carried import FeatureMaker, carrying
+from boostfeat.features.vocab import Entry
 from boostfeat.formats.graphs import read_graphs
 from boostfeat.formats.moses.ini import Ini
 from boostfeat.lists.build import ReadOptions
@@ -20,7 +22,7 @@ from boostfeat.rerank import neighbours
 from boostfeat.rerank.rescore import kbest_nbest
 
 DATA = Path(__file__).parents[2] / "data"
-TEMPLATES = "bi,lo,ro,orientation,jump,pt,length"
+TEMPLATES = "bi,lo,ro,cb,co,orientation,jump,pt,length,model1"
 ALL = 30_000  # more than the paths of the small graphs
 
 
@@ -48,8 +50,12 @@ def model(graphs):
     """Random weights of all features of all paths."""
     maker = FeatureMaker()
     plain = lists(graphs, None, ALL)
-    made, plan = maker.learn(plain, maker.plan(TEMPLATES, min_count=1))
     rng = np.random.default_rng(5)
+    words = sorted({word for text in plain.text.to_pylist() for word in text.split()})
+    given = ["", *sorted({word[:3] for line in graphs[2] for word in line.split()})]
+    table = {f: {word: float(p) for word, p in zip(words, rng.random(len(words)), strict=True)} for f in given[::2]}
+    asked = maker.plan(TEMPLATES, min_count=1).with_entry(Entry("model1", {"cut": 3, "table": table}))
+    made, plan = maker.learn(plain, asked)
     return carrying(Model({name: float(rng.normal()) for name in sorted(made.feature_names)}), plan), plan, made
 
 
@@ -106,3 +112,10 @@ def test_what_graphs_cannot_have_is_refused_by_name(graphs, model, monkeypatch):
     monkeypatch.setattr(neighbours, "MOST", 10)
     with pytest.raises(InputError, match="at most 10 edges where nodes know their last phrase"):
         lists(graphs, model, 5, vocab=plan)
+    linked = Entry("al", features=("al:a|b",))
+    fit = r"'al:a\|b' .* reads the alignment.* rerank a list with this model, or learn one with --templates bi,lo,ro,cb,co,orient.*model1"
+    with pytest.raises(InputError, match=fit):
+        lists(graphs, replace(model, weights={"al:a|b": 1.0}), 5, vocab=replace(plan, entries=(*plan.entries, linked)))
+    path, names, _ = graphs
+    with pytest.raises(InputError, match="template 'model1' needs source sentences"):
+        kbest_nbest([path], model, names=names, vocab=plan)

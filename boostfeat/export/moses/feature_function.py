@@ -1,28 +1,46 @@
 """A Moses feature function: its source, which is the same for all models, and the model as the file that it reads.
 
 Values of other feature functions are read from the scores of the phrase that is being added; words, links and the phrase's place
-come from the hypothesis. What the phrase pair alone tells is computed when it is looked up, so that future costs have it; what
-the following phrase tells is added when that one is. Hypotheses are recombined only where what follows scores the same.
+come from the hypothesis. What the phrase pair alone tells is computed when it is looked up, and what its sentence adds (source
+context, Model 1) when that is translated, so that future costs have both; what the following phrase tells is added when that one
+is. Hypotheses are recombined only where what follows scores the same.
+
+A new sparse template of phrase pairs is a name in ``unit_text.PAIR_TEMPLATES`` and some lines of ``_pair_weights`` in C; one of
+context, a name in ``CONTEXT_TEMPLATES``, its stage in ``sparse_stage``, and a function of ``moses_model.h.in`` beside Around, Inside
+or Edges. A dense feature by a table of word translations is a name in ``TRANSLATED``.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from string import Template
 
 from ...core.errors import InputError
+from ...features.by_unit import FLOOR
+from ...features.resources import UNKNOWN_CLUSTER, Clusters
 from ...features.vocab import Entry, product_name
 from ...formats.moses.labels import component
 from ...model.model import Model
 from ...trees.tree import Tree
 from ..c import check_prefix, number
 from ..kinds import Known
-from ..unit_text import CONTEXT_TEMPLATES, PAIR_TEMPLATES, TEXT_NUMBER, HashTable, TextFeatures, c_text, template_of
+from ..unit_text import (
+    CLASS_TEMPLATES,
+    CONTEXT_TEMPLATES,
+    PAIR_TEMPLATES,
+    TEXT_NUMBER,
+    HashTable,
+    TextFeatures,
+    c_text,
+    template_of,
+)
 
-STATIC, APPLIED, LATE = range(3)  # known with the phrase pair, when a phrase is added, when the next one is
+STATIC, PLACED, APPLIED, LATE = range(
+    4
+)  # known with the phrase pair, with its sentence, when a phrase is added, when the next is
 # Features by the number that the source knows them by: (operation, stage, number)
 _PLACE = {name: ("P", APPLIED, k) for k, name in enumerate(("pos.tenth", "pos.first", "pos.last", "span.len"))}
 _BACK = ("jump.signed", "jump.log", "jump.left", "jump.far", "ori.<mono", "ori.<swap", "ori.<right", "ori.<left")
@@ -35,6 +53,7 @@ KNOWN: dict[str, tuple[str, int, int]] = {
     **{name: ("V", APPLIED, k) for k, name in enumerate(_PREVIOUS)},
     **{name: ("F", LATE, k) for k, name in enumerate(_AHEAD)},
 }
+TRANSLATED = {"m1.tgt": "model1"}  # features by Model 1, and the templates that hold their tables
 _PRODUCER = re.compile(r"[A-Za-z0-9.:+-][A-Za-z0-9.:+_-]*")
 _PER_WORD = re.compile(r"lm\.word\.(.+?)(?:<(q\d+))?")
 _NEIGHBOUR = {"prev.": ("M", APPLIED, "previous"), "next.": ("N", LATE, "following")}
@@ -55,6 +74,7 @@ class _Inputs:
     stages: list[int] = field(default_factory=list)
     at: dict[str, int] = field(default_factory=dict)
     scores: dict[tuple[str, int], int] = field(default_factory=dict)  # (feature function, component) -> place
+    tables: list[Entry] = field(default_factory=list)  # of Model 1
 
     def place(self, name: str) -> int:
         if name not in self.at:
@@ -76,6 +96,9 @@ class _Inputs:
         if can_compute(name):
             stage = sparse_stage(name)
             return f"H {stage} 0", stage
+        if name in TRANSLATED:
+            self.tables.append(self._translations(name))
+            return f"E {PLACED} {len(self.tables) - 1}", PLACED
         if found := _PER_WORD.fullmatch(name):
             line, stage = self._score_line("L" if found[2] else "W", found[1])
             return (f"{line} {number(self._quantile(found[1], found[2]))}" if found[2] else line), stage
@@ -88,7 +111,7 @@ class _Inputs:
             return f"X {stage} {a} {b}", stage
         raise InputError(
             f"feature {name!r}: expected one that Moses knows when it adds a phrase (its own, of its texts, {_SHOWN}), found "
-            "another; export with --phrase-table if it is one of the phrase pair, as count.log, else learn without its template"
+            f"{_BEYOND.get(self.known.kinds([name])[name], _ANOTHER)}"
         )
 
     def _score_line(self, op: str, name: str) -> tuple[str, int]:
@@ -105,6 +128,11 @@ class _Inputs:
 
     def _entry(self, name: str) -> Entry | None:
         return next((entry for entry in (self.known.vocab.entries if self.known.vocab else ()) if entry.name == name), None)
+
+    def _translations(self, name: str) -> Entry:
+        if entry := self._entry(TRANSLATED[name]):
+            return entry
+        raise InputError(f"feature {name!r}: expected the table of Model 1 that references taught, found none; give --vocab")
 
     def _quantile(self, model: str, quantile: str) -> float:
         if entry := self._entry("lm_per_word"):
@@ -125,7 +153,12 @@ class _Inputs:
         return f"{op} {stage} 0 {self._score(of)} {len(bins['cuts'])} {numbers}", stage
 
 
-_SHOWN = "pos.*, span.len, jump.*, ori.*, lm.word.*, neighbours"
+_SHOWN = "pos.*, span.len, jump.*, ori.*, lm.word.*, m1.tgt, neighbours"
+_ANOTHER = "another; export with --phrase-table if it is one of the phrase pair, as count.log, else learn without its template"
+_BEYOND = {
+    kind: f"one of the whole {what}; learn without its template, or rerank Moses' lists with this model"
+    for kind, what in (("global", "hypothesis"), ("list", "list"))
+}
 
 
 def sparse_stage(name: str) -> int:
@@ -133,7 +166,9 @@ def sparse_stage(name: str) -> int:
     template = template_of(name)
     if template in PAIR_TEMPLATES:
         return STATIC
-    return LATE if name.startswith("lo:>") else APPLIED
+    if template in ("cx", "cc"):
+        return PLACED
+    return LATE if name.startswith(("lo:>", "co:>")) else APPLIED
 
 
 def check_hashes(names: list[str], known: Known) -> None:
@@ -160,11 +195,8 @@ def model_text(
     tested = [name for name in inputs.at if can_compute(name)]
     sparse = {name: weights.get(name, 0.0) for name in sorted({*tested, *(name for name in weights if can_compute(name))})}
     check_hashes(list(sparse), known)
-    HashTable.of(sparse, {})  # which refuses names of one hash
-    if bad := next((name for name in sparse if "\n" in name or "\r" in name), None):
-        raise InputError(f"feature {bad!r}: expected a name on one line, found a line break; rename it")
     lines = [
-        "boostfeat moses 1",
+        "boostfeat moses 2",
         signature,
         f"values {n_values} {last if n_values else 0}",
         f"scores {len(inputs.scores)}",
@@ -176,10 +208,43 @@ def model_text(
         f"weights {len(terms)}",
         *terms,
         f"sparse {len(sparse)} {TextFeatures(sparse=sparse).which}",
-        *(f"{number(weight)} {inputs.at.get(name, -1)} {name}" for name, weight in sparse.items()),
+        *_table_lines(sparse, inputs.at),
+        *_class_lines(sparse, known),
+        f"translations {len(inputs.tables)}",
+        *(line for entry in inputs.tables for line in _translation_lines(entry)),
         "end",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _table_lines(numbers: Mapping[str, float], slots: Mapping[str, int] | None = None) -> Iterator[str]:
+    """Numbers by name, with the places of inputs; names of one hash are refused."""
+    HashTable.of(numbers, {})
+    if bad := next((name for name in numbers if "\n" in name or "\r" in name), None):
+        raise InputError(f"{bad!r}: expected a name on one line, found a line break; rename it")
+    return (f"{value!r} {(slots or {}).get(name, -1)} {name}" for name, value in numbers.items())
+
+
+def _class_lines(sparse: Mapping[str, float], known: Known) -> Iterator[str]:
+    """The names of word classes, that of unknown words first, and the classes of words by number."""
+    classed = next((name for name in sparse if template_of(name) in CLASS_TEMPLATES), None)
+    clusters = (known.vocab and known.vocab.clusters) or Clusters()
+    if classed and not clusters.src and not clusters.tgt:
+        raise InputError(f"feature {classed!r}: expected the word classes of the dev list, found none; give --vocab")
+    sides = {"source": clusters.src, "target": clusters.tgt} if classed else {"source": {}, "target": {}}
+    names = list(dict.fromkeys([UNKNOWN_CLUSTER, *(name for side in sides.values() for name in side.values())]))
+    number_of = {name: k for k, name in enumerate(names)}
+    yield from (f"classes {len(names)}", *names)
+    for side, words in sides.items():
+        yield f"{side} {len(words)}"
+        yield from _table_lines({word: float(number_of[name]) for word, name in words.items()})
+
+
+def _translation_lines(entry: Entry) -> Iterator[str]:
+    """t(e|f) of Model 1 by f, a tab and e."""
+    table = {f"{f}\t{e}": float(p) for f, row in entry.options["table"].items() for e, p in row.items()}
+    yield f"pairs {len(table)} {entry.options['cut']} {number(FLOOR)}"
+    yield from _table_lines(table)
 
 
 def n_columns(model: Model, columns: str) -> int:

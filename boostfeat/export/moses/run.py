@@ -46,9 +46,11 @@ extern "C" const char* run(const char* path, const char* texts, const long* at, 
     for (size_t k = 0; k < texts_of.size(); ++k)
       for (long i = ptr[k]; i < ptr[k + 1]; ++i) texts_of[k].push_back(At(texts, at, words[i]));
     std::vector<double> cache(model.CacheSize()), values(model.n_values), late(model.n_values);
+    Sentence looked_at;
     for (long h = 0; h < n_hyps; ++h) {
       State state;
       const std::vector<Word>& sentence = texts_of[sentence_of[h]];
+      model.Look(sentence, looked_at);
       long n_words = sentence.size(); // as far as phrases reach where the sentence is not known
       for (long r = hyp_ptr[h]; r < hyp_ptr[h + 1] && sentence.empty(); ++r)
         n_words = std::max(n_words, start[r] + length[unit_of[r]]);
@@ -60,7 +62,7 @@ extern "C" const char* run(const char* path, const char* texts, const long* at, 
         std::fill(values.begin(), values.end(), 0.0);
         std::fill(late.begin(), late.end(), 0.0);
         model.Isolated(unit, scores + u * n_scores, &values[0], &cache[0]);
-        model.InSentence(unit, start[r], sentence.data(), n_words, &values[0]);
+        if (model.LooksAtSentence()) model.InSentence(unit, start[r], looked_at, &values[0], &cache[0]);
         Here here;
         here.start = start[r];
         here.end = start[r] + length[u];
@@ -71,7 +73,6 @@ extern "C" const char* run(const char* path, const char* texts, const long* at, 
         here.cached = &cache[0];
         here.scores = scores + u * n_scores;
         here.unit = &unit;
-        here.sentence = sentence.data();
         State next;
         model.Applied(here, state, next, &values[0], &late[0]);
         state = next;

@@ -77,15 +77,21 @@ def write(model: Model, out: Path, context: Context) -> list[Path]:
         files, ini, readme = _feature_files(model, parts, out, context, ini)
         readmes.append(readme)
         if table:
-            n = len(parts.function.trees)
             context.warn(
-                f"{counted(n, 'tree')} over more than the phrase pair: Moses has to be built with them (see {README}); "
-                "'induce --static-only' learns trees for a stock Moses"
+                f"{_of_function(parts.function)} of more than the phrase pair: Moses has to be built with the feature function "
+                f"(see {README}); 'induce --static-only' learns a model for a stock Moses"
             )
     sparse = MosesWeights.of(model, known_features(context)).sparse
     assert ini is not None  # one of the two has made it
     files |= _ini_files(ini, sparse, context.target or out, is_whole=bool(context.options.ini))
     return [*written, *_write_texts(out, files, readmes, says)]
+
+
+def _of_function(model: Model) -> str:
+    """What a table cannot hold, with its first feature by name."""
+    n, some = len(model.trees), sorted(model.weights)
+    found = [*([counted(n, "tree")] if n else []), *([f"{counted(len(some), 'weight')} ({some[0]} ...)"] if some else [])]
+    return " and ".join(found)
 
 
 def is_plain(model: Model, context: Context) -> bool:
