@@ -147,6 +147,7 @@ def check_missing(
 class Bar:
     """A progress bar on standard error, shown on a terminal when work takes more than a moment."""
 
+    PATIENCE = 0.5  # seconds of work without one
     shown = 0  # of all bars, those that can be seen
 
     def __init__(self, what: str, *, quiet: bool) -> None:
@@ -156,7 +157,7 @@ class Bar:
         self._started = time.monotonic()
 
     def update(self, done: float, total: float | None, note: str = "") -> None:
-        if self.quiet or not sys.stderr.isatty() or time.monotonic() - self._started < 0.5:
+        if self.quiet or not sys.stderr.isatty() or time.monotonic() - self._started < self.PATIENCE:
             return
         if self._progress is None:
             _Ticker.hide()
@@ -164,17 +165,17 @@ class Bar:
             from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
             columns = (
-                TextColumn("{task.description}"),
+                TextColumn("{task.description}", markup=False),
                 BarColumn(),
                 TimeElapsedColumn(),
                 TimeRemainingColumn(),
-                TextColumn("{task.fields[note]}"),
+                TextColumn("{task.fields[note]}", markup=False),  # a file may be called [bold]
             )
             self._progress = Progress(*columns, console=Console(stderr=True), transient=True)
-            self._task = self._progress.add_task(self.what, total=total, note=note)
+            self._task = self._progress.add_task(self.what, total=total, note=plain(note))
             self._progress.start()
             Bar.shown += 1
-        self._progress.update(self._task, completed=done, total=total, note=note)
+        self._progress.update(self._task, completed=done, total=total, note=plain(note))
 
     def stop(self) -> None:
         if self._progress is not None:
@@ -267,7 +268,7 @@ def reading(what: str, *, quiet: bool) -> Iterator[None]:
     with progress(what, quiet=quiet) as bar:
 
         def report(name: str, n_bytes: int, size: int) -> None:
-            bar.update(n_bytes, None, f"{plain(os.path.basename(name))}: {n_bytes / 1e6:,.0f} MB of text")
+            bar.update(n_bytes, None, f"{os.path.basename(name)}: {n_bytes / 1e6:,.0f} MB of text")
 
         token = on_progress.set(report)
         try:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..compare.options import CompareOptions, DecodedFiles
+from ..core.errors import plain
 from ..core.options import comma_list
 from ..core.text_table import table
 from ..features.options import ResourceFiles
@@ -230,10 +231,11 @@ class Board:
         from rich.console import Console
         from rich.live import Live
         from rich.table import Table
+        from rich.text import Text
 
         drawn = Table("system", "done", "", box=None, pad_edge=False)
         for name in sorted(self._rows, key=lambda name: name == ""):
-            drawn.add_row(name, *self._rows[name])
+            drawn.add_row(*(Text(plain(text)) for text in (name, *self._rows[name])))  # no markup: names may have brackets
         if self._live is None:
             hide_ticker()
             self._live = Live(console=Console(stderr=True), transient=True, refresh_per_second=4)

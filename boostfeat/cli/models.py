@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from ..core.errors import counted
 from ..features.options import ResourceFiles
 from .carried import with_features
 from .common import AllowMissing, Store, check_model, emit, say_written
@@ -57,7 +58,7 @@ def augment(
     names = list(leaf_names(loaded)) if leaves else [tree.name for tree in loaded.trees]
     if as_json:
         emit({"output": output, "features": names}, "", as_json=True)
-    say_written(f"{len(names)} tree features", output, started, quiet=quiet)
+    say_written(f"{counted(len(names), 'tree')} as features", output, started, quiet=quiet)
 
 
 def show(

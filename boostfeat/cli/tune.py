@@ -148,6 +148,7 @@ def tune(
         gain=gain,
         metric=metric or gain,
         pick=PICKS[pick],
+        allow_missing=True,  # check_lists has looked
     )
     fit_graphs: Fit | None = None
     if graphs:

@@ -248,7 +248,7 @@ def fit(
         raise InputError("online: expected a decoder to learn with, found lists; give --decode, or leave it out")
     found = decoder_weights(dev) if row.init == "decoder" else None
     how: dict[str, Any] = {"seed": options.seed, "threads": options.threads, "gain": options.gain, "metric": options.metric}
-    run = Run(**how, pick=row.pick, init=found[0] if found else None)
+    run = Run(**how, pick=row.pick, init=found[0] if found else None, allow_missing=True)  # compare looked at its lists
     params = {**changes, **params}
     if system.method != "mbr":
         model: Model = tuner_class(system.method)(**params).fit(dev, select, run)

@@ -106,6 +106,7 @@ class TunerLearner:
             gain=self.gain,
             metric=self.metric,
             pick=self.pick,
+            allow_missing=True,  # the driver looks at lists
             callback=lambda row: task.tick(row["epoch"], total),
         )
         return tune(self.tuner, task.dev, task.select, task.start, run)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
@@ -21,6 +22,7 @@ from ..core.arrays import F64, I64, Bool
 from ..core.errors import InputError, clip_json
 from ..core.feature_table import linear_scores
 from ..core.files import decode, read_chunks
+from ..lists.agreement import check_agreement
 from ..lists.choices import Scorer, best_choice
 from ..lists.learnable import learnable, lost_ranking, range_warnings
 from ..lists.nbest import NBest, SparseRows
@@ -140,6 +142,7 @@ class Run:
     gain: str = "bleu"  # what is learnt
     metric: str = ""  # what the epoch is chosen by on --select; not given: what is learnt
     pick: str = "auto"  # auto: the best epoch on select, else the last; train: the best on the tuning list; last
+    allow_missing: bool = False  # select need not agree with the list: features that it lacks count as 0
     callback: Callable[[Mapping[str, Any]], None] | None = None  # called with every history row
 
     def __post_init__(self) -> None:
@@ -167,6 +170,8 @@ class EpochLog:
         self.scorer, self.metric = Scorer(nbest), metric_of(run.metric, nbest)
         if select is not None:
             choosing_metric(select, run.metric)
+            for line in () if run.allow_missing else check_agreement({"the tuning list": nbest, "select": select}):
+                warnings.warn(line, stacklevel=4)  # where fit is called
         self.select = (Scorer(select), Features.of(select)) if select is not None else None
         pick = run.pick if run.pick != "auto" else "select" if select is not None else "train" if train_default else "last"
         if pick == "select" and select is None:

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from boostfeat.core.errors import is_out_of_memory
+from boostfeat.cli.common import Bar, progress
+from boostfeat.cli.compare import Board
+from boostfeat.core.errors import is_out_of_memory, plain
 from boostfeat.core.files import open_output
 from boostfeat.model.model import Model
 
@@ -152,3 +154,21 @@ def test_tabs_and_split_characters_reach_a_terminal(monkeypatch) -> None:
         for part in (b"0.5\t\xc3", b"\xa4\x1b\n", b"1\t\n"):
             out.write(part)
     assert stream.getvalue().decode() == "0.5\tä\\x1b\n1\t\n"
+
+
+@pytest.mark.parametrize("name", ["a[bold]b", "a[/b]c", "\x1b[31mred\x9b"])
+def test_what_progress_shows_is_text_and_not_markup(monkeypatch, name: str) -> None:
+    """Files and features may be called what rich takes for markup, or a terminal for a command."""
+    stream = io.BytesIO()
+    terminal = Terminal(stream, encoding="utf-8", write_through=True)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setattr(Bar, "PATIENCE", -1.0)
+    with progress("importing", quiet=False) as bar:
+        bar.update(1, 2, name)
+    with Board(quiet=False) as board:
+        board.watch(name, 0, 1, None)
+        board.report(f"{name}: {name} is scored")
+    shown = stream.getvalue().decode()
+    assert shown.count(plain(name)) >= 3
+    assert "\x1b[31m" not in shown

@@ -39,8 +39,12 @@ augment dev.nbest -m model.json -o more.nbest
 convert test.nbest --format jsonl -o test.jsonl
 export model.json --to python -o model_trees.py --verify test.nbest
 export model.json --to c -o model.h
+export model.json --to json -o again.json
+export model.json --to nbest --list test.nbest -o test.list
+export kbmira.json --to cdec -o weights.cdec
+export kbmira.json --to moses --phrase-table {data}/system/phrase-table.xz -o moses
 decode short.src --ini {data}/system/moses.ini --nbest 5 --nbest-output short.list --search-graph short.osgx
-rescore short.osgx -m model.json --names {data}/system/moses.ini --allow-missing
+rescore short.osgx -m kbmira.json --names {data}/system/moses.ini --allow-missing
 loop short.src -r short.ref --ini {data}/system/moses.ini --method pro --max-iterations 1 --nbest 5 -o looped
 compare dev.nbest --select test.nbest --test test.nbest --systems decoder,base-PRO --search none --trials 50 --force -o run
 replicate ta13 dev.nbest --select test.nbest --test test.nbest --quick --force -o ta13
@@ -88,6 +92,14 @@ def test_every_command_is_tried():
 
     tried = {line.split()[0] for line in [*COMMANDS.split("\n")[1:-1], *EXTRAS]}
     assert tried == {name for name, command in get_command(app).commands.items() if not command.hidden}  # type: ignore[attr-defined]
+
+
+@pytest.mark.quick
+def test_every_target_of_export_is_tried():
+    from boostfeat.export import EXPORTERS
+
+    lines = [line.split() for line in [*COMMANDS.split("\n"), *EXTRAS] if line.startswith("export ")]
+    assert sorted(line[line.index("--to") + 1] for line in lines) == sorted(EXPORTERS)
 
 
 def run(*words: str | Path, cwd: Path, **more: str) -> subprocess.CompletedProcess[str]:

@@ -14,6 +14,7 @@ from test_mira import container, random_lists, random_stats
 
 from boostfeat.core.errors import InputError
 from boostfeat.lists.choices import Scorer, best_choice
+from boostfeat.lists.nbest import strings
 from boostfeat.model.model import Model
 from boostfeat.tuners import TUNERS, tuner_class
 from boostfeat.tuners.base import EpochLog, Features, Groups, Run, decoder_weights, feature_warnings, step_factors
@@ -200,9 +201,24 @@ def test_what_the_record_refuses():
     assert log.history == []
 
 
-def test_a_held_out_list_may_lack_features():
+@pytest.mark.parametrize("method", TUNERS)
+def test_every_tuner_looks_whether_its_lists_agree(method):
+    with pytest.raises(InputError, match="select: expected the features of the tuning list, found none of f2"):
+        tuner_class(method)().fit(random_lists(seed=1), random_lists(seed=2, n_dense=2, n_sparse=1))
+
+
+def test_another_number_of_references_is_said():
+    lists = synthetic_nbest(SyntheticOptions(sentences=12, hyps=5, features=3))
+    twice = replace(lists, refs=strings([text for text in lists.refs.to_pylist() for _ in range(2)]), ref_ptr=2 * lists.ref_ptr)
+    with pytest.warns(UserWarning, match="references a sentence: the tuning list has 1, select has 2"):
+        EpochLog(Features.of(lists), lists, twice, Run())
+
+
+def test_a_held_out_list_may_lack_features_where_that_is_wanted():
     nbest, held_out = random_lists(seed=1), random_lists(seed=2, n_dense=2, n_sparse=1)
-    log, features = log_of(nbest, held_out)
+    with pytest.raises(InputError, match="select: expected the features of the tuning list, found none of f2"):
+        log_of(nbest, held_out)
+    log, features = log_of(nbest, held_out, allow_missing=True)
     w = np.random.default_rng(1).normal(size=len(features))
     known = dict(zip(features.names, w, strict=True))
     scores = Features.of(held_out).scores(np.array([known[n] for n in ("f0", "f1", "s0")]))
