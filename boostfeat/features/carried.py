@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..core.digests import digest
-from ..core.errors import InputError
+from ..core.errors import InputError, counted
 from ..core.text import split_words
+from ..lists.agreement import sentence_digests
 from ..lists.nbest import NBest
 from ..lm.automaton import LanguageModel
 from ..model.model import Model
 from .clusters import read_clusters
-from .engine import featurize, featurize_runs, featurize_to, runs_of
-from .lexicon import Lexicon, read_lexicon
+from .engine import featurize, featurize_runs, featurize_to, pairs_of, runs_of
+from .lexicon import Bitext
 from .options import ResourceFiles
 from .phrase_table import read_phrase_counts
 from .products import Gradient
@@ -28,6 +29,7 @@ from .vocab import Entry, FeaturePlan
 if TYPE_CHECKING:
     Say = Callable[[str], None]
 
+MOST_TAUGHT = 0.5  # share of sentences that a template may know from its references without a word; boilerplate recurs
 MOST_UNKNOWN = 0.3  # share of words that a language model may not know without a word
 
 READ_BY = {  # the files that templates read, and what templates call them
@@ -71,8 +73,8 @@ class FeatureMaker:
         return {path: load_plugin(path) for path in self.files.plugin or ()}
 
     @cached_property
-    def _lexicon(self) -> Lexicon | None:
-        return read_lexicon(*self.files.bitext) if self.files.bitext else None
+    def _bitext(self) -> Bitext | None:
+        return Bitext.read(*self.files.bitext) if self.files.bitext else None
 
     @cached_property
     def _lm(self) -> LanguageModel | None:
@@ -92,7 +94,7 @@ class FeatureMaker:
     @property
     def shared(self) -> Resources:
         """What templates read beside any list."""
-        return Resources(self._clusters, None, self._lexicon, self._lm)
+        return Resources(self._clusters, None, self._bitext, self._lm)
 
     def resources(self, nbest: NBest, posterior: Posterior | None = None) -> Resources:
         """What templates read beside this list."""
@@ -102,7 +104,7 @@ class FeatureMaker:
 
     def plan(self, what: str, *, min_count: int | None = None, hash_bits: int = 0, products: int = 0) -> FeaturePlan:
         """What ``what`` names (sets, templates, or a TOML file), with those that read a file where it is given."""
-        given = Resources(phrase_counts={} if self.files.phrase_table else None, lexicon=self._lexicon)
+        given = Resources(phrase_counts={} if self.files.phrase_table else None, bitext=self._bitext)
         return FeaturePlan.of(what, self.registry, given, min_count=min_count, hash_bits=hash_bits, products=products)
 
     def learn(
@@ -116,7 +118,9 @@ class FeatureMaker:
         keep: Callable[[FeaturePlan], None] = lambda plan: None,
     ) -> tuple[NBest, FeaturePlan]:
         """The list with the plan's features, and the plan with what it taught; ``to`` names a store to write, which is mapped."""
-        plan = plan if plan.is_frozen else replace(plan, resources=self.digests)
+        if not plan.is_frozen:
+            plan = replace(plan, resources=self.digests)
+            self._say_own_lines(nbest, plan)
         return self._featurize(nbest, plan, posterior=posterior, gradient_of=gradient_of, to=to, keep=keep)
 
     def grow(self, nbest: NBest, plan: FeaturePlan) -> tuple[NBest, FeaturePlan]:
@@ -138,13 +142,38 @@ class FeatureMaker:
         names = (e.name for e in (plan.entries if plan else ()))
         return next((name for name in names if name in self.registry and self.registry[name].crossed), None)
 
+    def _say_own_lines(self, nbest: NBest, plan: FeaturePlan) -> None:
+        """Say how many lines of the bitext are sentences of the list that learns, and what comes of it."""
+        if self._bitext is None or not (n := len(self._bitext.pairs) - len(self._bitext.without(set(pairs_of(nbest))))):
+            return
+        lines = f"warning: --bitext: {counted(n, 'line')} of it {'is a sentence' if n == 1 else 'are sentences'} of the list"
+        if name := self.taught(plan):
+            self.say(f"{lines}: template {name!r} learns without them")
+        for entry in plan.entries:
+            if "bitext" in self.registry[entry.name].reads:
+                self.say(f"{lines}: by template {entry.name!r} they look too good; leave them out")
+
+    def _say_taught(self, nbest: NBest, plan: FeaturePlan, where: str) -> None:
+        """Say where most sentences of a list are those whose references taught a template."""
+        name, known = self.taught(plan), set(plan.taught_by)
+        if name is None or not known:
+            return
+        found = sentence_digests(nbest)
+        both = sum(sentence in known for sentence in found)
+        if both > MOST_TAUGHT * len(found):
+            share = f"the references of {both:,} of its {counted(len(found), 'sentence')} taught template {name!r}"
+            self.say(f"warning: {where}: {share}: the model's scores look too good there")
+
     def is_sparse(self, entry: Entry) -> bool:
         """Whether a learnt template gives sparse features; one that gives none yet does."""
         return all(name.startswith(f"{entry.name}:") for name in entry.features or ())
 
-    def apply(self, nbest: NBest, plan: FeaturePlan, *, present: bool = False, to: str | Path | None = None) -> NBest:
+    def apply(
+        self, nbest: NBest, plan: FeaturePlan, *, present: bool = False, to: str | Path | None = None, where: str = "list"
+    ) -> NBest:
         """The list with the features of a frozen plan; with ``present``, of the sparse ones those that occur (see featurize)."""
         self.check(plan)
+        self._say_taught(nbest, plan, where)
         return self._featurize(nbest, plan, present=present, to=to)[0]
 
     def check(self, plan: FeaturePlan) -> None:
@@ -185,6 +214,8 @@ class FeatureMaker:
         """Of the files that were given, those that no template of the plan reads: they change nothing."""
         names = {entry.name for entry in plan.entries}
         reads = {what for name in names & self.registry.keys() for what in self.registry[name].reads}
+        if not plan.is_frozen and self.taught(plan):
+            reads.add("bitext")  # it teaches with the references
         given = {flag: what for flag, what in READ_BY.items() if getattr(self.files, flag)}
         plugins = [f"--plugin {path}" for path, own in self._plugins.items() if names.isdisjoint(own)]
         return [f"--{flag.replace('_', '-')}" for flag, what in given.items() if what not in reads] + plugins
@@ -198,6 +229,7 @@ class FeatureMaker:
         if plan is None:
             return iter([nbest])
         self.check(plan)
+        self._say_taught(nbest, plan, where)
         how: dict[str, Any] = {"registry": self.registry, "resources": self.resources(nbest), "report": self.report}
         return self._with_unknown(featurize_runs(nbest, plan, run=run, **how))
 
@@ -218,7 +250,7 @@ class FeatureMaker:
     def for_model(self, nbest: NBest, model: Model, *, where: str = "list") -> NBest:
         """The list with the features that the model carries; a list that has them all already is as it was."""
         plan = self._lacking(nbest, model, where)
-        return nbest if plan is None else self.apply(nbest, plan)
+        return nbest if plan is None else self.apply(nbest, plan, where=where)
 
     def _lacking(self, nbest: NBest, model: Model, where: str) -> FeaturePlan | None:
         """The plan of the features that the model carries, unless the list has them all."""

@@ -279,8 +279,8 @@ def count_features(n: F64) -> Dense:
 @template("lexical_weight", kind="static", reads=("source phrase", "target phrase", "bitext"))
 def lexical_weight(rows: Rows) -> Dense:
     """Model 1 log-probability of each phrase given the other, from the given parallel text."""
-    lexicon = rows.resources.lexicon
-    assert lexicon is not None  # checked by Template.lacks
+    assert rows.resources.bitext is not None  # checked by Template.lacks
+    lexicon = rows.resources.bitext.lexicon
     return {
         "lex.tgt|src": phrase_weight(lexicon.tgt_given_src, rows.src, rows.tgt),
         "lex.src|tgt": phrase_weight(lexicon.src_given_tgt, rows.tgt, rows.src),

@@ -20,6 +20,7 @@ from ..core.arrays import F64, I32, I64
 from ..core.errors import InputError, unknown_name
 from ..core.memory import Pages, give_back
 from ..core.scratch import Scratch
+from ..lists.agreement import sentence_digests
 from ..lists.build import ordered_union
 from ..lists.nbest import NBest, SparseRows, take_strings
 from ..lists.numbering import UnitNumbers, in_several_runs
@@ -227,8 +228,10 @@ def _learn_and_compute(
     Every pass is over all runs. First templates count what they have to know before they compute anything. Then those whose names
     are to be learnt compute all features that there are; sparse ones are put aside. At last all give the features of the plan.
     """
-    crossings = _crossings(runs.nbest, plan, registry)
+    crossings = _crossings(runs, plan, registry)
     plan = _learn_options(runs, plan, registry)
+    if crossings:
+        plan = replace(plan, taught_by=tuple(sorted(set(sentence_digests(runs.nbest)))))
     columns = _Columns(runs, registry, scratch, crossings)
     plan = _learn_names(runs, plan, columns)
     engines = enumerate(runs.engines("writing"))
@@ -240,14 +243,14 @@ def _untaught(plan: FeaturePlan, registry: Mapping[str, Template]) -> list[Entry
     return [e for e in plan.entries if e.features is None and not registry[e.name].is_taught(e.options)]
 
 
-def _crossings(nbest: NBest, plan: FeaturePlan, registry: Mapping[str, Template]) -> dict[str, Crossing]:
+def _crossings(runs: Runs, plan: FeaturePlan, registry: Mapping[str, Template]) -> dict[str, Crossing]:
     """By template, what blocks of the list are computed with where the list itself teaches from its references."""
     crossed = [(e, learn) for e in _untaught(plan, registry) if isinstance(learn := registry[e.name].learn, Crossed)]
     if not crossed:
         return {}
-    blocks = nbest.blocks_of_sentences(max(1, min(CROSSED, len(nbest))))
+    blocks = runs.nbest.blocks_of_sentences(max(1, min(CROSSED, len(runs.nbest))))
     ends = np.cumsum([len(block) for _, block in blocks])
-    bitexts = [_bitext(nbest, others) for others, _ in blocks]
+    bitexts = [_lessons(runs, others) for others, _ in blocks]
     return {e.name: Crossing(ends, [_taught(registry[e.name], learn, e, bitext) for bitext in bitexts]) for e, learn in crossed}
 
 
@@ -256,10 +259,17 @@ def _taught(template: Template, learn: Crossed, entry: Entry, bitext: list[tuple
         return replace(entry, options={**entry.options, **learn.learn(bitext, **own_options(learn.learn, entry))})
 
 
-def _bitext(nbest: NBest, sentences: I64) -> list[tuple[str, str]]:
-    """(source, reference) of each reference of these sentences."""
+def _lessons(runs: Runs, sentences: I64 | None = None) -> list[tuple[str, str]]:
+    """What teaches from references: those of these sentences (None: of all), and a given bitext without the list's own."""
+    given = runs.resources.bitext
+    return pairs_of(runs.nbest, sentences) + ([] if given is None else given.without(set(pairs_of(runs.nbest))))
+
+
+def pairs_of(nbest: NBest, sentences: I64 | None = None) -> list[tuple[str, str]]:
+    """(source, reference) of each reference of these sentences, or of all."""
     sources, refs, ptr = nbest.source.to_pylist(), nbest.refs.to_pylist(), nbest.ref_ptr.tolist()
-    return [(sources[s], ref) for s in sentences.tolist() for ref in refs[ptr[s] : ptr[s + 1]]]
+    some = range(len(nbest)) if sentences is None else sentences.tolist()
+    return [(sources[s], ref) for s in some for ref in refs[ptr[s] : ptr[s + 1]]]
 
 
 def _learn_options(runs: Runs, plan: FeaturePlan, registry: Mapping[str, Template]) -> FeaturePlan:
@@ -276,7 +286,7 @@ def _learn_options(runs: Runs, plan: FeaturePlan, registry: Mapping[str, Templat
             lacking = [name for name in template.learnt if name not in entry.options]
             raise InputError(f"template {template.name!r}: expected option {lacking[0]!r}, found none; give it in a TOML file")
         if isinstance(template.learn, Crossed):
-            plan = plan.with_entry(_taught(template, template.learn, entry, _bitext(runs.nbest, np.arange(len(runs.nbest)))))
+            plan = plan.with_entry(_taught(template, template.learn, entry, _lessons(runs)))
             continue
         with blamed(template):
             if isinstance(template.learn, Counted):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -47,20 +48,32 @@ class Lexicon:
     src_given_tgt: Table
 
 
-def read_lexicon(source: str | Path, target: str | Path) -> Lexicon:
-    """Estimate both directions on two files of parallel sentences, one a line."""
-    lines = [[line for _, line in read_lines(path)] for path in (source, target)]
-    if len(lines[0]) != len(lines[1]):
-        raise InputError(
-            f"{source}, {target}: expected parallel text, found {len(lines[0])} and {counted(len(lines[1]), 'line')}; give "
-            "aligned files"
-        )
-    return learn_lexicon(*lines)
+@dataclass(frozen=True)
+class Bitext:
+    """Parallel sentences (source, target)."""
 
+    pairs: Sequence[tuple[str, str]]
 
-def learn_lexicon(source: Sequence[str], target: Sequence[str]) -> Lexicon:
-    src, tgt = (tokenise(strings([normal(line) for line in lines]))[0] for lines in (source, target))
-    return Lexicon(model1(src, tgt), model1(tgt, src))
+    @classmethod
+    def read(cls, source: str | Path, target: str | Path) -> Bitext:
+        """Two files, a sentence a line."""
+        lines = [[normal(line) for _, line in read_lines(path)] for path in (source, target)]
+        if len(lines[0]) != len(lines[1]):
+            raise InputError(
+                f"{source}, {target}: expected parallel text, found {len(lines[0])} and {counted(len(lines[1]), 'line')}; give "
+                "aligned files"
+            )
+        return cls(list(zip(*lines, strict=True)))
+
+    @cached_property
+    def lexicon(self) -> Lexicon:
+        """Both directions, estimated once."""
+        src, tgt = (tokenise(strings([pair[side] for pair in self.pairs]))[0] for side in (0, 1))
+        return Lexicon(model1(src, tgt), model1(tgt, src))
+
+    def without(self, own: Set[tuple[str, str]]) -> list[tuple[str, str]]:
+        """All pairs but those of a list: what teaches it must not know its references."""
+        return [pair for pair in self.pairs if pair not in own]
 
 
 def model1(f: Words, e: Words, iterations: int = ITERATIONS) -> Table:

@@ -14,7 +14,10 @@ class TemplateFiles:
     """Those that a decoder does not have itself. Paths; None where nothing is given."""
 
     bitext: tuple[str, str] | None = option(
-        None, "Parallel text (files SOURCE TARGET), for an alternative lexical weight", group=FEATURES, rare=True
+        None,
+        "Parallel text (files SOURCE TARGET): teaches Model 1 beside the references, and lexical weights",
+        group=FEATURES,
+        rare=True,
     )
     clusters_src: str | None = option(None, "Source word clusters (file) of mkcls or Brown", group=FEATURES, rare=True)
     clusters_tgt: str | None = option(None, "Target word clusters (file) of mkcls or Brown", group=FEATURES, rare=True)

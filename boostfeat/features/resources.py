@@ -1,4 +1,4 @@
-"""What templates read beside the list: word clusters, phrase counts, a lexicon, a language model, a model's probabilities."""
+"""What templates read beside the list: word clusters, phrase counts, a bitext, a language model, a model's probabilities."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ..lm.automaton import LanguageModel
-    from .lexicon import Lexicon
+    from .lexicon import Bitext
 
 UNKNOWN_CLUSTER = "0"  # of words that no cluster has: rare ones, and those first seen after learning
 
@@ -35,9 +35,9 @@ class Resources:
 
     clusters: Clusters = field(default_factory=Clusters)
     phrase_counts: Mapping[tuple[str, str], float] | None = None  # (source, target) -> joint count
-    lexicon: Lexicon | None = None
+    bitext: Bitext | None = None
     lm: LanguageModel | None = None
     posterior: Posterior = field(default_factory=Posterior)
 
     def has(self, what: str) -> bool:
-        return {"phrase table": self.phrase_counts, "bitext": self.lexicon, "language model": self.lm}[what] is not None
+        return {"phrase table": self.phrase_counts, "bitext": self.bitext, "language model": self.lm}[what] is not None

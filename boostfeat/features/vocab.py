@@ -52,6 +52,7 @@ class FeaturePlan:
     products: tuple[tuple[str, str], ...] | None = None
     posterior: Posterior | None = None  # of templates that read the list
     resources: Mapping[str, str] = field(default_factory=dict)  # digests of the files that it was learnt with
+    taught_by: tuple[str, ...] = ()  # digests of the sentences whose references taught a template
 
     @property
     def is_frozen(self) -> bool:
@@ -135,6 +136,7 @@ class FeaturePlan:
             "products": [list(pair) for pair in self.products or ()],
             **({"posterior": asdict(self.posterior)} if self.posterior else {}),
             **({"resources": dict(self.resources)} if self.resources else {}),
+            **({"taught_by": list(self.taught_by)} if self.taught_by else {}),
         }
 
     def save(self, path: str | Path) -> None:
@@ -170,6 +172,7 @@ class FeaturePlan:
                 products=tuple((str(a), str(b)) for a, b in obj["products"]),
                 posterior=Posterior(**obj["posterior"]) if "posterior" in obj else None,
                 resources={str(what): str(digest) for what, digest in obj.get("resources", {}).items()},
+                taught_by=tuple(map(str, obj.get("taught_by", ()))),
             )
         except InputError:
             raise

@@ -235,3 +235,43 @@ def test_files_that_no_template_reads_are_named(boostfeat, tmp_path):
         given = ["featurize", tmp_path / "dev.nbest", "--templates", templates, *files, "-o", tmp_path / "more.nbest"]
         code, _, err = boostfeat(*given)
         assert (code, [line for line in lines if line in err]) == (0, unused), err
+
+
+def test_a_list_that_taught_model_1_is_told_of(data_stores: Path) -> None:
+    """By name and number where most sentences are those whose references taught it; boilerplate is no cause."""
+    nbest = read_store(data_stores / "dev.nbest")
+    said: list[str] = []
+    maker = FeatureMaker(say=said.append)
+    learnt, plan = maker.learn(nbest[:12], maker.plan("model1"))
+    model = carrying(Model({"m1.tgt": 1.0}), plan)
+    assert plan == FeaturePlan.from_json(plan.to_json(), "plan")
+    assert said == []
+    assert maker.for_model(learnt, model) is learnt  # its features are of other blocks' references
+    for some, known in ((slice(0, 12), 12), (slice(5, 18), 7), (slice(6, 18), None), (slice(12, 30), None)):
+        said.clear()
+        maker.for_model(nbest[some], model, where="x.nbest")
+        list(maker.runs_for_model(nbest[some], model, where="x.nbest"))
+        n = some.stop - some.start
+        line = f"warning: x.nbest: the references of {known} of its {n} sentences taught template 'model1': the model's scores"
+        assert said == ([f"{line} look too good there"] * 2 if known else []), some
+    old = {key: value for key, value in plan.to_json().items() if key != "taught_by"}
+    said.clear()
+    maker.apply(nbest[:12], FeaturePlan.from_json(old, "plan"))  # a plan of 0.2.0 does not know
+    assert said == []
+
+
+def test_a_bitext_with_sentences_of_the_list_is_told_of(data_stores: Path, tmp_path: Path) -> None:
+    nbest = read_store(data_stores / "dev.nbest")[:12]
+    sides = tmp_path / "b.src", tmp_path / "b.ref"
+    for path, lines in zip(sides, (nbest.source.to_pylist(), nbest.refs.to_pylist()), strict=True):
+        path.write_text("".join(f"{line}\n" for line in ["more", *lines[:3]]), encoding="utf-8")
+    said: list[str] = []
+    maker = FeatureMaker(ResourceFiles(bitext=(str(sides[0]), str(sides[1]))), say=said.append)
+    plan = maker.plan("model1,lexical_weight")
+    maker.learn(nbest, plan)
+    lines = "warning: --bitext: 3 lines of it are sentences of the list"
+    without, too_good = "template 'model1' learns without them", "by template 'lexical_weight' they look too good; leave them out"
+    assert said == [f"{lines}: {without}", f"{lines}: {too_good}"]
+    assert maker.unused(maker.plan("model1")) == []
+    assert maker.unused(maker.plan("length")) == ["--bitext"]
+    assert maker.unused(maker.learn(nbest, maker.plan("model1"))[1]) == ["--bitext"]  # what it taught is in the model

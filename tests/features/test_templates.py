@@ -27,7 +27,7 @@ from boostfeat.features import (
     template,
 )
 from boostfeat.features.clusters import learn_clusters, read_clusters
-from boostfeat.features.lexicon import learn_lexicon, phrase_weight
+from boostfeat.features.lexicon import Bitext, phrase_weight
 from boostfeat.features.phrase_table import read_phrase_counts
 from boostfeat.features.products import add_products, choose_products
 from boostfeat.formats import read_all
@@ -394,7 +394,7 @@ def naive_model1(pairs, iterations=5):
 def test_lexical_weight_is_model_1():
     source = ["das haus", "das buch", "ein buch", "das das haus", ""]
     target = ["the house", "the book", "a book", "house the", "nothing"]
-    lexicon = learn_lexicon(source, target)
+    lexicon = Bitext(list(zip(source, target, strict=True))).lexicon
     t = naive_model1([(e.split(), f.split()) for f, e in zip(source, target, strict=True)])
     src, tgt = tokenise(strings(["das haus", "ein", "", "was"]))[0], tokenise(strings(["the house", "the book", "a", "the"]))[0]
 
@@ -405,7 +405,9 @@ def test_lexical_weight_is_model_1():
     np.testing.assert_allclose(phrase_weight(lexicon.tgt_given_src, src, tgt), [expected(*row) for row in rows], rtol=1e-12)
     nbest = build(HYPS)
     out, vocab = featurize(
-        nbest, FeaturePlan.of("lexical_weight", TEMPLATES), resources=Resources(lexicon=learn_lexicon(SOURCE, SOURCE))
+        nbest,
+        FeaturePlan.of("lexical_weight", TEMPLATES),
+        resources=Resources(bitext=Bitext(list(zip(SOURCE, SOURCE, strict=True)))),
     )
     assert out.unit_names[2:] == ("lex.tgt|src", "lex.src|tgt")
     with pytest.raises(InputError, match="--bitext"):
@@ -763,6 +765,27 @@ def test_a_sentence_is_not_scored_by_what_its_own_reference_taught() -> None:
         assert (x[:, 1] != y[:, 1]).any()
         assert (z > x)[:, 0].sum() > n / 2  # of references, by a table that has seen them
     assert featurize(taught_lists(1), plan)[0].n_hyps == 2  # nobody else teaches it
+
+
+def test_a_bitext_teaches_beside_the_references_and_its_copies_of_the_list_do_not() -> None:
+    """The table is the naive twin's of references and bitext; lines that are sentences of the list change nothing."""
+    raw, plan = taught_lists(12), FeaturePlan.of("model1")
+    own = list(zip(raw.source.to_pylist(), raw.refs.to_pylist(), strict=True))
+    more = [("sana0 sana7n", "word0 word7"), ("sana7", "word7")]
+    alone, with_more, with_copies = (
+        featurize(raw, plan, resources=Resources(bitext=text and Bitext(text))) for text in (None, more, more + own[:5])
+    )
+    assert with_more[1] == with_copies[1]
+    for name in ("m1.tgt",):
+        x, y, z = (out.global_column(name) for out, _ in (alone, with_more, with_copies))
+        assert np.array_equal(y, z)
+        assert (x != y).any()
+    t = naive_model1([(e.split(), [w[:5] for w in f.split()]) for f, e in own + more])
+    table = with_more[1].entries[0].options["table"]
+    found = {(word, given or None): p for given, row in table.items() for word, p in row.items()}
+    expected = {key: p for key, p in t.items() if p >= 0.001}
+    assert found.keys() == expected.keys()
+    np.testing.assert_allclose([found[key] for key in expected], list(expected.values()), rtol=1e-3)
 
 
 def test_without_references_there_is_nothing_to_teach() -> None:

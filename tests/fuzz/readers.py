@@ -45,7 +45,7 @@ from boostfeat.decoder.train.bitext import make_bitext, read_bitext
 from boostfeat.export.moses.writing import table_name
 from boostfeat.features.carried import FeatureMaker, carrying
 from boostfeat.features.clusters import read_clusters
-from boostfeat.features.lexicon import read_lexicon
+from boostfeat.features.lexicon import Bitext
 from boostfeat.features.phrase_table import read_phrase_counts
 from boostfeat.features.sets import TEMPLATES
 from boostfeat.features.vocab import Entry, FeaturePlan
@@ -694,7 +694,7 @@ READERS: dict[str, Reader] = {
         text(TABLE), lambda path: read_phrase_counts(path, COUNTED.units), good_numbers, real="fi-en/system/phrase*.xz"
     ),
     "clusters": Reader(text(MKCLS, BROWN), read_clusters),
-    "lexicon": Reader(text(LINES), beside("other", LINES, read_lexicon)),
+    "lexicon": Reader(text(LINES), beside("other", LINES, Bitext.read)),
     "bitext": Reader(text(LINES), beside("other", LINES, read_bitext)),
     "alignment": Reader(
         text("0-0 1-1 3-2\n\n0-0\n"), lambda path: make_bitext(LINES.split("\n")[:-1], LINES.split("\n")[:-1], [s for _, s in read_lines(path)])
