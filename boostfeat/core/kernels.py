@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import update_wrapper
 from time import perf_counter
 from types import FunctionType
@@ -41,7 +41,7 @@ class Kernel:
 
     def __init__(self, function: FunctionType, twin: Callable[..., Any] | None, options: dict[str, Any]) -> None:
         self.py_func, self.twin, self.options = function, twin, options
-        self._compiled: Callable[..., Any] | None = None
+        self._compiled: Any = None
         self._interpreted: Callable[..., Any] | None = None
         update_wrapper(self, function)
         KERNELS.append(self)
@@ -67,13 +67,14 @@ class Kernel:
             if self._compiled is None:
                 from numba import njit
 
+                from .machine_code import CodeCache
+
                 Twins.numba_is_loaded = True
                 found = {name: other.compiled() for name, other in self._called().items()}
                 function = self._with_globals(found)
-                try:
-                    self._compiled = njit(cache=True, nogil=True, **self.options)(function)
-                except RuntimeError:  # neither beside the module nor in the user's cache may anything be written
-                    self._compiled = njit(nogil=True, **self.options)(function)
+                self._compiled = njit(nogil=True, **self.options)(function)
+                with suppress(RuntimeError):  # neither beside the module nor in the user's cache may anything be written
+                    self._compiled._cache = CodeCache(function)
             return self._compiled
 
     @property

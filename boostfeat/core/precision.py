@@ -6,6 +6,7 @@ number has several copies in a list, and a rule that tells them apart would be a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import floor, inf, log10
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ import numpy as np
 
 from .arrays import F64
 
+FEW = 100  # numbers that are looked at before the others
 DIGITS = (5, 8)  # significant ones: fewer are numbers that happen to be short, more are all that single precision has
 SINGLE = float(np.finfo(np.float32).max)
 DECIMALS = (2, 7)  # the same of numbers with a fixed number of decimals; whole numbers are exact
@@ -76,8 +78,11 @@ class Precision(NamedTuple):
 EXACT = Precision()
 
 
-def printed_precision(values: F64, largest: float) -> Precision:
-    """What finite numbers look like that were printed; ``largest`` is the largest sum of which they are differences."""
+def printed_precision(values: F64, largest: Callable[[], float]) -> Precision:
+    """What finite numbers look like that were printed; ``largest`` gives the largest sum of which they are differences.
+
+    It is asked for only where numbers have so many significant digits, since sums take longer than all else.
+    """
     some = np.unique(values[values != 0])
     if not len(some):
         return EXACT
@@ -87,16 +92,22 @@ def printed_precision(values: F64, largest: float) -> Precision:
     # numbers of so many digits have more decimals the smaller they are
     if fixed >= DECIMALS[0] and fixed < digits - 1 - exponent.min():
         return Precision(10.0**-fixed) if fixed <= DECIMALS[1] else EXACT
-    if not DIGITS[0] <= digits <= DIGITS[1] or not largest < SINGLE:
+    if not DIGITS[0] <= digits <= DIGITS[1] or not (most := largest()) < SINGLE:
         return EXACT
-    return Precision(float(np.spacing(np.float32(largest))), int(digits))
+    return Precision(float(np.spacing(np.float32(most))), int(digits))
 
 
 def _fewest(x: F64, shift: F64, most: int) -> float:
     """The fewest decimals, beyond those that each number is shifted by, that all of x have; infinity if more than ``most``."""
     with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):  # of enormous and tiny numbers: no match
-        for n in range(most + 1):
-            scale = 10.0 ** (n + shift)
-            if (np.abs(np.rint(x * scale) / scale - x) <= 1e-12 * np.abs(x)).all():
-                return n
-    return inf
+        n = 0
+        for some in (slice(FEW), slice(None)):  # what a few of them need, all need
+            while n <= most and not _have_decimals(x[some], n + shift[some]):
+                n += 1
+    return n if n <= most else inf
+
+
+def _have_decimals(x: F64, n: F64) -> bool:
+    """Whether each number of x has no more than so many decimals, n of each."""
+    scale = 10.0**n
+    return bool((np.abs(np.rint(x * scale) / scale - x) <= 1e-12 * np.abs(x)).all())

@@ -18,3 +18,9 @@ def string_buffers(column: Strings) -> tuple[I64, U8]:
     text = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(1, np.uint8)
     starts.flags.writeable = text.flags.writeable = False
     return starts, text
+
+
+def has_text(column: Strings) -> bool:
+    """Whether any of the strings has a byte."""
+    ptr, _ = string_buffers(column)
+    return bool(ptr[-1] > ptr[0])

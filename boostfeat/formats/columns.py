@@ -447,10 +447,15 @@ def read_lines_twice(
 
 def _records(lines: bytes, path: str | Path, before: int, parse_line: Callable[[str, str], HypRecord]) -> Iterator[HypRecord]:
     """Hypotheses of lines, after so many others."""
+    return (parse_line(line, where) for where, line in plain_lines(lines, path, before))
+
+
+def plain_lines(lines: bytes, path: str | Path, before: int) -> Iterator[tuple[str, str]]:
+    """(``file:line``, line) of every line that is not blank, after so many others."""
     for number, raw in enumerate(lines[:-1].split(b"\n"), before + 1):
         line = decode_line(raw, path, number)
         if line and not line.isspace():
-            yield parse_line(line, f"{path}:{number}")
+            yield f"{path}:{number}", line
 
 
 def marks(block: Block, room: Room) -> tuple[Array, Array, Array]:

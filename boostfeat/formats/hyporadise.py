@@ -14,8 +14,8 @@ from typing import Any
 from ..core.text import normal
 from ..lists.build import ReadOptions, with_own_lines
 from ..lists.nbest import NBest
-from ..lists.tokens import TokenBuilder, TokenHyp
-from .json_objects import Keys, get, most_objects, numbers_of, objects, texts_of
+from ..lists.tokens import TokenBuilder, TokenList
+from .json_objects import Keys, are_numbers, get, most_objects, numbers_of, objects, texts_of
 
 SCORES = ("am_score", "score")  # the decoder's own, the first that is there
 
@@ -34,9 +34,8 @@ def read(path: str | Path, options: ReadOptions) -> NBest:
         keys.see({key: value for key, value in row.items() if key not in columns})
         scores = next((columns[name] for name in SCORES if name in columns), [nan] * len(texts))
         builder.sentence(sent, where)
-        for k, text in enumerate(texts):
-            features = {name: column[k] for name, column in columns.items()}
-            builder.add(TokenHyp(sent, normal(text), where, scores[k], features))
+        if texts:
+            builder.add_list(TokenList(sent, [where] * len(texts), [normal(text) for text in texts], scores, columns))
         refs.append([get(row, "output", str, where)] if "output" in row else [])
     keys.tell(path)
     nbest = builder.finish()
@@ -45,9 +44,4 @@ def read(path: str | Path, options: ReadOptions) -> NBest:
 
 def is_column(value: Any, n: int) -> bool:
     """Whether a value is a list of numbers, one for each of n texts."""
-    return (
-        isinstance(value, list)
-        and len(value) == n
-        and n > 0
-        and all(isinstance(v, int | float) and not isinstance(v, bool) for v in value)
-    )
+    return isinstance(value, list) and len(value) == n > 0 and are_numbers(value)

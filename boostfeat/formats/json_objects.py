@@ -16,6 +16,7 @@ from ..core.strict_json import no_constant, parse_json
 from ..core.text import BLANKS
 from ..lists.build import ReadOptions
 
+HUGE = 1e300  # numbers are below it
 _PIECE = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:]')
 
 
@@ -127,7 +128,7 @@ def as_number(value: Any, where: str, what: str) -> float:
             value = float(text) if "_" not in text else nan
         except ValueError:
             value = nan
-    good = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e300
+    good = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < HUGE
     if not good or not isfinite(value):
         raise FormatError(where, expected=f"a finite number for {what}", found=clip_json(value), fix="repair or remove it")
     return float(value)
@@ -136,7 +137,14 @@ def as_number(value: Any, where: str, what: str) -> float:
 def numbers_of(values: Any, where: str, what: str) -> list[float]:
     if not isinstance(values, list):
         raise FormatError(where, expected=f"a list of numbers for {what}", found=clip_json(values), fix="repair or remove it")
+    if are_numbers(values) and sum(map(abs, values)) < HUGE:
+        return list(map(float, values))
     return [as_number(value, where, what) for value in values]
+
+
+def are_numbers(values: list[Any]) -> bool:
+    """Whether all values are numbers of JSON, which truth values are not."""
+    return {*map(type, values)} <= {int, float}
 
 
 def texts_of(values: Any, where: str, what: str) -> list[str]:

@@ -15,7 +15,7 @@ source spans; see lists.tokens for the features of them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,7 +25,8 @@ from ..core.text import BLANKS, split_words
 from ..lists.build import ReadOptions
 from ..lists.nbest import NBest
 from ..lists.tokens import DECODER_SCORE, TokenBuilder, TokenHyp, attention, finite_numbers
-from .fields import FeatureParser, is_number, label_groups, list_lines, name_values, optional_score, sentence_id, split_fields
+from .fields import FeatureParser, is_number, label_groups, name_values, optional_score, sentence_id, split_fields
+from .marian_fast import FastReader, lines_left
 
 LAYOUT = "id ||| text ||| F0= v ||| score"
 WORD_SCORES = "WordScores"
@@ -71,14 +72,33 @@ class _Fields(NamedTuple):
 
 
 def read(path: str | Path, options: ReadOptions) -> NBest:
+    """Read a list by two readers of the same language; see columns.read_lines_twice."""
     builder = TokenBuilder(options)
-    builder.take(_hyps(path))
+    head = read_head(path).decode("utf-8", "replace")
+    ids = _has_ids(head)
+    builder.take(_hyps(lines_left(path, _fast_for(head, options) if ids else None, builder), ids=ids))
     return builder.finish()
 
 
-def _hyps(path: str | Path) -> Iterator[TokenHyp]:
-    ids, regular = _has_ids(read_head(path).decode("utf-8", "replace")), _Regular()
-    for n, (where, line) in enumerate(list_lines(path)):
+def _fast_for(head: str, options: ReadOptions) -> FastReader | None:
+    """A reader for lists like the first of these lines; None where it has other fields than a kernel knows."""
+    try:
+        first = next(line for line in head.split("\n") if line.strip())
+        _, _, *between, _ = split_fields(first, "", least=4, layout=LAYOUT)
+        found = _fields(between, "")
+        groups = [(name, len(values)) for name, values in label_groups(between[-1], "")]
+    except (FormatError, StopIteration, ValueError):
+        return None
+    are_scores = [field.startswith(_SCORES) for field in between]
+    plain = found.links is None and found.attention is None and DECODER_SCORE not in found.features
+    if not plain or are_scores not in ([False], [True, False]) or len(found.scores) != sum(are_scores):
+        return None
+    return FastReader(groups, next(iter(found.scores), None), options)
+
+
+def _hyps(lines: Iterable[tuple[str, str]], *, ids: bool) -> Iterator[TokenHyp]:
+    regular = _Regular()
+    for n, (where, line) in enumerate(lines):
         if ids:
             ident, text, *between, last = split_fields(line, where, least=4, layout=LAYOUT)
             sent, score = sentence_id(ident, where), optional_score(last, where)

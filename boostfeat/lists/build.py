@@ -10,6 +10,7 @@ import warnings
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain, islice
 from math import nan
 from typing import NamedTuple
 
@@ -18,7 +19,7 @@ import pyarrow as pa
 
 from ..core.arrays import F64, I32, I64, Array, first_use_order, offsets, unique_rows
 from ..core.errors import FormatError, InputError, counted
-from ..core.strings import Strings, string_buffers
+from ..core.strings import Strings, has_text, string_buffers
 from ..core.text import normal, split_words
 from ..metrics.bleu import bleu_stats
 from ..metrics.metric import tokenizer
@@ -245,7 +246,7 @@ class Builder:
             align=strings(self._unit_text[2]),
             src_len=np.array(self._unit_len[0], np.int32),
             tgt_len=np.array(self._unit_len[1], np.int32),
-            score=np.array(self._unit_score, np.float64),
+            score=np.array(self._unit_score, np.float64) + 0.0,  # -0.0 becomes 0.0, here and below
         )
         s = len(self._ids)
         return assemble(
@@ -256,7 +257,7 @@ class Builder:
                 refs=strings([]),
                 hyp_ptr=offsets(np.array(self._hyp_counts, np.int64)),
                 text=text,
-                score=np.array(self._score, np.float64),
+                score=np.array(self._score, np.float64) + 0.0,
                 stats=np.zeros((0, 6), np.int32),
                 unit_ptr=offsets(np.array(self._unit_counts, np.int64)),
                 unit_idx=np.array(self._unit_idx, np.int32),
@@ -318,6 +319,12 @@ class Triples:
         self.counts.append(len(idx))
         self.idx.extend(idx)
         self.val.extend(values)
+
+    def add_rows(self, n: int, idx: array[int], columns: Iterable[Iterable[float]]) -> None:
+        """So many rows that all give these names; ``columns`` may be longer than the rows."""
+        self.counts.extend([len(idx)] * n)
+        self.idx.extend(idx * n)
+        self.val.extend(islice(chain.from_iterable(zip(*columns, strict=False)), n * len(idx)))
 
     def often(self, n_names: int) -> I64:
         """The names that enough rows give to be stored densely, in order."""
@@ -411,9 +418,12 @@ def _unit_keys(units: Units) -> I64:
     bytes_of_rows = pa.LargeBinaryArray.from_buffers(
         pa.large_binary(), len(rows), [None, pa.py_buffer(rows.ptr * words.itemsize * 2), pa.py_buffer(words)]
     )
-    columns = (units.src, units.tgt, units.align, bytes_of_rows)
-    codes = [column.dictionary_encode().indices.to_numpy(zero_copy_only=False) for column in columns]
-    return np.stack([*codes, units.src_len, units.tgt_len], axis=1).astype(np.int64)
+    keys = np.zeros((len(units), 6), np.int64)
+    for k, column in enumerate((units.src, units.tgt, units.align, bytes_of_rows)):
+        if has_text(column):  # alignments often have none
+            keys[:, k] = column.dictionary_encode().indices.to_numpy(zero_copy_only=False)
+    keys[:, 4], keys[:, 5] = units.src_len, units.tgt_len
+    return keys
 
 
 def attach(nbest: NBest, *, source: Sequence[str] | None, refs: Sequence[Sequence[str]], name: str, threads: int = 1) -> NBest:

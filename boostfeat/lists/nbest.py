@@ -43,6 +43,11 @@ def strings(values: Sequence[str | None]) -> Strings:
     return pa.array(values, pa.large_string(), from_pandas=False)
 
 
+def empty_strings(n: int) -> Strings:
+    """A column of n empty strings, which take no memory until their offsets are looked at."""
+    return pa.LargeStringArray.from_buffers(n, pa.py_buffer(np.zeros(n + 1, np.int64)), pa.py_buffer(b""))
+
+
 def take_strings(column: Strings, idx: Array) -> Strings:
     places = np.ascontiguousarray(idx, np.int64)  # by its buffer: pa.array imports numpy.ma first
     return column.take(pa.Int64Array.from_buffers(pa.int64(), len(places), [None, pa.py_buffer(places)]))

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache, partial
 
 import numpy as np
 
-from ..core.arrays import I64
+from ..core.arrays import F64, I64
 from ..core.precision import EXACT, Precision, printed_precision
 from .nbest import NBest
 
@@ -40,17 +41,27 @@ def with_derived(nbest: NBest, derived: dict[str, Precision]) -> dict[str, str]:
 def _found(nbest: NBest) -> dict[str, tuple[float, int]]:
     """Of the unit features that no template made, where they are not exact."""
     made = {name for group in json.loads(nbest.meta.get("templates", "[]")) for name in group.get("features", ())}
-    units, hyps = _some(nbest.n_units), _some(nbest.n_hyps)
+    units = _some(nbest.n_units)
     if not len(units):
         return {}
+    sums = cache(lambda: _largest(nbest, _some(nbest.n_hyps)))
+
+    def largest(k: int) -> float:
+        return float(sums()[k])
+
+    x = nbest.units.x  # a column at a time: features may fill most of the memory
+    own = [(k, name) for k, name in enumerate(nbest.unit_names) if name not in made]
+    found = {name: printed_precision(x[units, k], partial(largest, k)) for k, name in own}
+    return {name: (p.step, p.digits) for name, p in found.items() if p != EXACT}
+
+
+def _largest(nbest: NBest, hyps: I64) -> F64:
+    """[len(global_names)] the largest sum, without its sign, of each feature over these hypotheses."""
     largest = np.zeros(len(nbest.global_names))
     with np.errstate(over="ignore", invalid="ignore"):  # enormous sums are no single precision
         for a in range(0, len(hyps), CHUNK):
             largest = np.maximum(largest, np.abs(nbest.global_rows(hyps[a : a + CHUNK])).max(axis=0))
-    x = nbest.units.x  # a column at a time: features may fill most of the memory
-    own = [(k, name) for k, name in enumerate(nbest.unit_names) if name not in made]
-    found = {name: printed_precision(x[units, k], float(largest[k])) for k, name in own}
-    return {name: (p.step, p.digits) for name, p in found.items() if p != EXACT}
+    return largest
 
 
 def _some(n: int) -> I64:

@@ -24,10 +24,10 @@ import pyarrow as pa
 
 from ..core.arrays import F64, HUGE, I64, Array, Bool, offsets, owners
 from ..core.errors import FormatError, clip, counted
-from ..core.strings import Strings
+from ..core.strings import Strings, has_text
 from ..core.text import ascii_words, split_words
 from .build import NameTable, ReadOptions, Triples, assemble, check_order
-from .nbest import NBest, SparseRows, Units, strings, take_strings
+from .nbest import NBest, SparseRows, Units, empty_strings, strings, take_strings
 from .pieces import MARKS, Joined, join_pieces, marked_rows, match_characters, scheme_of
 from .words import Words, tokenise
 
@@ -51,6 +51,17 @@ class TokenHyp(NamedTuple):
     signals: Mapping[str, Sequence[float]] = {}  # other numbers a token, of which a word has the mean
     links: Iterable[tuple[int, int]] | None = None  # (source, target) tokens
     text: str | None = None  # what the tool shows, if it is not the tokens joined
+
+
+class TokenList(NamedTuple):
+    """Hypotheses of one sentence in columns, at least one, for readers that find them so."""
+
+    sent: int
+    where: Sequence[str]  # [K]
+    tokens: Sequence[str]  # [K]
+    score: Sequence[float]  # [K]
+    features: Mapping[str, Sequence[float]] = {}  # [K] each
+    scores: Mapping[str, tuple[array[int], array[float]]] = {}  # by model: how many log-probabilities each has, and these
 
 
 def attention(rows: Sequence[Sequence[float]]) -> tuple[list[tuple[int, int]], dict[str, list[float]], dict[str, float]]:
@@ -81,6 +92,12 @@ class _Column:
         n = len(self.values)
         self.values.extend(values)
         self.counts.append(len(self.values) - n)
+
+    def extend(self, counts: array[int], values: array[float], before: int) -> None:
+        """The numbers of several hypotheses after ``before`` others."""
+        self.counts.extend([0] * (before - len(self.counts)))
+        self.counts.extend(counts)
+        self.values.extend(values)
 
     def arrays(self, n_hyps: int) -> tuple[I64, F64]:
         self.counts.extend([0] * (n_hyps - len(self.counts)))
@@ -128,10 +145,33 @@ class TokenBuilder:
         self._tokens.append(hyp.tokens)
         self._shown.append(hyp.text)
         self._score.append(hyp.score)
-        if (names := tuple(features)) != self._last_names:  # most have those of the one before
+        self._extra.add(self._indices(tuple(features)), features.values())
+
+    def add_list(self, hyps: TokenList) -> None:
+        """Append hypotheses of one sentence in columns: as ``add`` for each."""
+        self.sentence(hyps.sent, hyps.where[0])
+        before, rank, n = len(self._where), self._hyp_counts[-1], len(hyps.tokens)
+        if self.options.size is not None and rank + n > self.options.size:
+            n = max(0, self.options.size - rank)
+        features = dict(hyps.features)
+        if self.ranked:
+            features |= {RANK: range(rank, rank + n), FIRST: [float(k == 0) for k in range(rank, rank + n)]}
+        for name, (counts, values) in hyps.scores.items():
+            own = values if n == len(counts) else values[: sum(counts[:n])]
+            self._models.setdefault(name, _Column()).extend(counts[:n], own, before)
+        self._hyp_counts[-1] += n
+        self._where.extend(hyps.where[:n])
+        self._tokens.extend(hyps.tokens[:n])
+        self._shown.extend([None] * n)
+        self._score.extend(hyps.score[:n])
+        self._extra.add_rows(n, self._indices(tuple(features)), features.values())
+
+    def _indices(self, names: tuple[str, ...]) -> array[int]:
+        """Numbers of features; most hypotheses have the names of the one before."""
+        if names != self._last_names:
             known = self._names
             self._last_names, self._last_indices = names, array("i", [known.setdefault(name, len(known)) for name in names])
-        self._extra.add(self._last_indices, features.values())
+        return self._last_indices
 
     def take(self, hyps: Iterable[TokenHyp]) -> None:
         """Append hypotheses up to the first sentence that is not wanted: nothing after that is read."""
@@ -317,7 +357,7 @@ class TokenBuilder:
         unknown = np.full(n, -1, np.int32)
         places = _Places(offsets(counts), unknown, unknown)
         x = np.stack([values for _, values in models.values()], axis=1)
-        return places, _Draft(tuple(models), x, take_strings(strings([""]), np.zeros(n, np.int64)), unknown, unknown)
+        return places, _Draft(tuple(models), x, empty_strings(n), unknown, unknown)
 
     def _word_units(
         self,
@@ -367,8 +407,8 @@ class TokenBuilder:
     def _source_spans(self, tokens: Words, first: I64, n_pieces: I64) -> _Spans:
         """From the first to the last source token that pieces of each unit are linked to."""
         n = len(first)
-        low, high = np.full(n, _FAR), np.full(n, -1, np.int64)
         if self._links and self._links_fit(tokens):
+            low, high = np.full(n, _FAR), np.full(n, -1, np.int64)
             unit = np.repeat(np.arange(n), n_pieces)
             pairs = [(s, tokens.ptr[h] + t) for h, links in self._links for s, t in links if t < tokens.counts[h]]
             if pairs:
@@ -378,7 +418,8 @@ class TokenBuilder:
                 np.minimum.at(low, at, src)
                 np.maximum.at(high, at, src)
                 return _Spans(np.where(high < 0, -1, low), high + 1 - low, _alignments(at, src, low, n))
-        return _Spans(np.full(n, -1, np.int64), np.full(n, -1, np.int64), strings([""]).take(pa.array(np.zeros(n, np.int64))))
+        nowhere = np.full(n, -1, np.int64)
+        return _Spans(nowhere, nowhere, empty_strings(n))
 
     def _source_lengths(self, tokens: Words) -> I64:
         """[H] tokens of each source sentence; beyond them is its end. Enormous where no source was given."""
@@ -414,7 +455,7 @@ class TokenBuilder:
             sparse=SparseRows.empty(len(draft.x)),
             src=self._source_texts(place, draft),
             tgt=draft.text,
-            align=draft.align if draft.align is not None else take_strings(strings([""]), np.zeros(len(draft.x), np.int64)),
+            align=draft.align if draft.align is not None else empty_strings(len(draft.x)),
             src_len=draft.src_len.astype(np.int32),
             tgt_len=draft.tgt_len.astype(np.int32),
             score=np.full(len(draft.x), nan),
@@ -427,7 +468,7 @@ class TokenBuilder:
                 refs=strings([]),
                 hyp_ptr=offsets(np.array(self._hyp_counts, np.int64)),
                 text=text,
-                score=np.array(self._score, np.float64),
+                score=np.array(self._score, np.float64) + 0.0,  # -0.0 becomes 0.0
                 stats=np.zeros((0, 6), np.int32),
                 unit_ptr=place.ptr,
                 unit_idx=np.arange(len(draft.x), dtype=np.int32),
@@ -446,7 +487,7 @@ class TokenBuilder:
         """[R] the words of the source in each unit's span, where both are known."""
         source, some = self.options.source, np.flatnonzero(place.src_start >= 0)
         if source is None or not len(some):
-            return take_strings(strings([""]), np.zeros(len(draft.x), np.int64))
+            return empty_strings(len(draft.x))
         texts = [""] * len(draft.x)
         sent = owners(offsets(np.array(self._hyp_counts, np.int64)))[owners(place.ptr)]
         words = {s: split_words(source[s]) if s < len(source) else [] for s in self._ids}
@@ -539,10 +580,11 @@ def _with_ends(
 
     x = np.empty((total, len(columns)))
     for j, (words, at_end) in enumerate(columns.values()):
-        x[:, j] = spread(words, at_end[ends])
+        x[row_of_word, j], x[row_of_end, j] = words, at_end[ends]
     n_words = np.diff(offsets(length)[ptr])
-    texts = take_strings(pa.concat_arrays([text, strings([END_OF_SENTENCE])]), spread(np.arange(n), n))
-    aligned = take_strings(pa.concat_arrays([src.align, strings([""])]), spread(np.arange(n), n))
+    place = spread(np.arange(n), n)  # of each unit's text, that of ends after all others
+    texts = take_strings(pa.concat_arrays([text, strings([END_OF_SENTENCE])]), place)
+    aligned = take_strings(pa.concat_arrays([src.align, strings([""])]), place) if has_text(src.align) else empty_strings(total)
     places = _Places(unit_ptr, spread(src.start, -1), spread(start, n_words[ends]))
     draft = _Draft(tuple(columns), x, texts, spread(np.where(src.start < 0, -1, src.length), -1), spread(length, 0), aligned)
     return places, draft

@@ -151,6 +151,23 @@ def test_kernels_are_pickled_by_name() -> None:
     assert pickle.loads(pickle.dumps(arrays._count)) is arrays._count
 
 
+LOADED = """
+import sys, numpy as np
+from boostfeat.core.arrays import _unique_rows
+rows, first, inverse = np.array([[3], [4], [3]], np.uint64), np.zeros(3, np.int64), np.zeros(3, np.int64)
+found = _unique_rows.compiled()(rows, rows, first, inverse), first[:2].tolist(), inverse.tolist()
+print(found, _unique_rows.compiled().stats.cache_misses.total(), *sorted({"scipy.linalg", "numba.np.arraymath"} & {*sys.modules}))
+"""
+
+
+def test_machine_code_is_loaded_without_the_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first process compiles a kernel that makes an array of its own, the second one finds it and gives the same."""
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    first, second = (subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, check=True) for _ in range(2))
+    assert first.stdout == "(2, [0, 1], [0, 1, 0]) 1 numba.np.arraymath scipy.linalg\n"
+    assert second.stdout == "(2, [0, 1], [0, 1, 0]) 0\n"
+
+
 def test_without_jit_a_kernel_is_a_function(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
 

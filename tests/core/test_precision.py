@@ -32,7 +32,7 @@ def printed(x: np.ndarray, text: str) -> np.ndarray:
     ],
 )
 def test_what_was_printed_is_found(values: np.ndarray, expected: Precision) -> None:
-    found = printed_precision(values, 40.0)
+    found = printed_precision(values, lambda: 40.0)
     assert found.digits == expected.digits
     assert found.step == pytest.approx(expected.step, rel=1e-12)
 

@@ -19,7 +19,7 @@ from synthetic import SyntheticOptions, synthetic_nbest
 from boostfeat import formats
 from boostfeat.core import kernels
 from boostfeat.core.errors import FormatError, InputError
-from boostfeat.formats import columns, jsonl
+from boostfeat.formats import columns, jsonl, marian, marian_fast
 from boostfeat.formats.byte_kernels import find_marks, hash_bytes, put_bytes, same_bytes
 from boostfeat.formats.importing import Corpus, import_corpus
 from boostfeat.formats.moses import enriched, nbest
@@ -27,7 +27,8 @@ from boostfeat.lists.build import ReadOptions
 from boostfeat.lists.nbest import NBest
 from boostfeat.lists.store import write_store
 
-FORMATS = ("moses", "moses-enriched", "jsonl")
+WRITTEN = ("moses", "moses-enriched", "jsonl")  # by us
+FORMATS = (*WRITTEN, "marian", "marian without scores of tokens")
 COMPRESS = {
     "gz": gzip.compress,
     "xz": lzma.compress,
@@ -41,6 +42,7 @@ def small_blocks(monkeypatch):
     """Blocks of a few sentences."""
     monkeypatch.setattr(columns, "BLOCK_BYTES", 4000)
     monkeypatch.setattr(jsonl, "BLOCK_BYTES", 4000)
+    monkeypatch.setattr(marian_fast, "BLOCK_BYTES", 4000)
 
 
 def some_lists() -> NBest:
@@ -49,9 +51,25 @@ def some_lists() -> NBest:
 
 
 def text_of(nb: NBest, format: str) -> bytes:
+    if format.startswith("marian"):
+        return marian_text(nb, with_scores=format == "marian")
     out = io.BytesIO()
     formats.write(nb, out, format=format)
     return out.getvalue()
+
+
+def marian_text(nb: NBest, *, with_scores: bool) -> bytes:
+    """The texts as Marian prints them, with numbers that begin like those of ``CHANGES``."""
+    rng, lines = np.random.default_rng(1), []
+    for s, text, score in zip(nb.sent_of_hyp, nb.text.to_pylist(), nb.score, strict=True):
+        own = " ".join(f"{v:.5f}" for v in -rng.exponential(1.0, len(text.split()) + 1))
+        tokens = f"WordScores= {own} ||| " if with_scores else ""
+        lines.append(f"{nb.ids[s]} ||| {text} ||| {tokens}F0= {-1 - rng.random():.6g} LM= {rng.random():.6g} ||| {score:g}\n")
+    return "".join(lines).encode()
+
+
+def read(path: Path, format: str, **options: object) -> NBest:
+    return formats.read(path, ReadOptions(**options), format=format.split()[0])
 
 
 def read_plainly(path: Path, format: str, monkeypatch: pytest.MonkeyPatch, **options: object) -> NBest:
@@ -59,7 +77,8 @@ def read_plainly(path: Path, format: str, monkeypatch: pytest.MonkeyPatch, **opt
         for reader in (enriched.FastReader, nbest.FastReader):
             patch.setattr(reader, "for_list", lambda *_: None)
         patch.setattr(jsonl, "_read_fast", lambda *_: None)
-        return formats.read(path, ReadOptions(**options), format=format)
+        patch.setattr(marian, "_fast_for", lambda *_: None)
+        return read(path, format, **options)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -122,13 +141,26 @@ def test_what_the_plain_reader_makes_of_it(tmp_path, monkeypatch, change, format
     except FormatError as error:
         for threads in (1, 3):
             with pytest.raises(FormatError) as found:
-                formats.read(path, ReadOptions(size=size, threads=threads), format=format)
+                read(path, format, size=size, threads=threads)
             assert str(found.value) == str(error)
         return
     for threads in (1, 3):
-        found = formats.read(path, ReadOptions(size=size, threads=threads), format=format)
+        found = read(path, format, size=size, threads=threads)
         assert found.differences(expected) == []
         assert change != "as written" or found.n_hyps == 12 * (size or 8)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_minus_zero_is_zero_for_both(tmp_path, monkeypatch, format):
+    """Scores of hypotheses and of units: equal numbers are equal bytes of a store, whoever read them."""
+    nb, path = some_lists(), tmp_path / "list"
+    units = replace(nb.units, score=np.full(nb.n_units, -0.0))
+    path.write_bytes(text_of(replace(nb, score=np.full(nb.n_hyps, -0.0), units=units), format))
+    assert b"-0" in path.read_bytes()
+    for found in (read_plainly(path, format, monkeypatch), read(path, format)):
+        assert (found.score == 0).all()
+        assert not np.signbit(found.score).any()
+        assert not np.signbit(found.units.score[~np.isnan(found.units.score)]).any()
 
 
 @pytest.mark.parametrize("format", FORMATS)
@@ -136,7 +168,7 @@ def test_threads_give_the_same_bytes(tmp_path, format):
     path = tmp_path / "list"
     path.write_bytes(text_of(some_lists(), format))
     for threads in (1, 2, 5):
-        write_store(formats.read(path, ReadOptions(threads=threads), format=format), tmp_path / f"{threads}.nbest")
+        write_store(read(path, format, threads=threads), tmp_path / f"{threads}.nbest")
     stores = {(tmp_path / f"{threads}.nbest").read_bytes() for threads in (1, 2, 5)}
     assert len(stores) == 1
 
@@ -145,11 +177,11 @@ def test_threads_give_the_same_bytes(tmp_path, format):
 def test_small_lists_load_no_numba(tmp_path, monkeypatch, format):
     monkeypatch.setattr(kernels.Twins, "numba_is_loaded", False)
     monkeypatch.setattr(kernels.Kernel, "compiled", lambda self: pytest.fail(f"{self.__name__} was compiled"))
-    for module in (columns, jsonl):
+    for module in (columns, jsonl, marian_fast):
         monkeypatch.setattr(module, "BLOCK_BYTES", 1 << 20)
     path = tmp_path / "list"
     path.write_bytes(text_of(some_lists()[:2], format))
-    assert formats.read(path, ReadOptions(), format=format).n_hyps == 16
+    assert read(path, format).n_hyps == 16
 
 
 PLAIN = "{} ||| a b ||| lm= -1 tm= 2 3 ||| -4 ||| 0=0 1-2=1 ||| 0-0 2-1\n"
@@ -188,6 +220,71 @@ def test_plain_lines(tmp_path, monkeypatch, line):
         except FormatError as error:
             found = str(error)
         assert found == expected
+
+
+MARIAN = "{} ||| ▁a b ▁c ||| WordScores= -0.5 -1 -2.25 -0.125 ||| F0= -3.875 ||| -1.25\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("▁a b ▁c", "▁a b ▁c"),
+        ("▁a b ▁c", "  ▁a\tb  ▁c\t"),
+        (" -0.5 -1", "  -0.5   -1"),
+        (" -0.5 -1", " -0.5\t-1"),
+        (" -0.5 -1", " -0.5 x"),
+        (" -0.5 -1", " -0.5 1e999"),
+        (" -0.5 -1", " -0.5"),  # a score too few: of the end, none; of a word, an error
+        (" -0.5 -1 -2.25 -0.125", " -0.5 -1 -2.25"),
+        (" -0.5 -1 -2.25 -0.125", ""),
+        ("WordScores= -0.5", "WordScores=-0.5"),
+        ("WordScores= -0.5", "Words= 1 WordScores= -0.5"),
+        ("WordScores= -0.5 -1 -2.25 -0.125 ||| ", ""),
+        ("||| WordScores", "||| 0-0 1-1 ||| WordScores"),
+        ("F0= -3.875", "F0= -3.875 F1= 2"),
+        ("F0= -3.875", "F0= -3.875 -1"),
+        ("F0= -3.875", "F0=-3.875"),
+        ("F0= -3.875", "DecoderScore= -3.875"),
+        ("F0= -3.875", "F0= -3.875 Other= 1"),  # the scores of tokens are that model's
+        ("-1.25\n", "\n"),
+        ("-1.25\n", "-1.25 2\n"),
+        ("-1.25\n", "-1.25 |||\n"),
+        (" ||| ▁a", "||||▁a"),
+        ("{}", "x"),
+        ("{}", "{}\t"),
+        ("{}", "3"),
+    ],
+)
+def test_lines_of_marian(tmp_path, monkeypatch, old, new):
+    """A line in the middle of a list of regular ones, and before them: the same lists, warnings and errors."""
+    assert old in MARIAN
+    regular, line = "".join(MARIAN.format(k // 4) for k in range(200)), MARIAN.replace(old, new)
+
+    def attempt(read):
+        said: list[str] = []
+        try:
+            return read(tmp_path / "list", "marian", warn=said.append), said
+        except FormatError as error:
+            return str(error), said
+
+    for text in (regular + line.format(50) + MARIAN.format(51), line.format(0) + regular):
+        (tmp_path / "list").write_text(text)
+        expected = attempt(lambda path, format, **options: read_plainly(path, format, monkeypatch, **options))
+        assert attempt(read) == expected
+
+
+def test_regular_lines_of_marian_are_the_kernels(tmp_path, monkeypatch):
+    """The plain reader gets the one line that is not, and those after it."""
+    left: list[str] = []
+    plain = marian_fast.plain_lines
+    monkeypatch.setattr(marian_fast, "plain_lines", lambda *lines: (left.append(x[0]) or x for x in plain(*lines)))
+    text = "".join(MARIAN.format(k // 4) for k in range(200))
+    (tmp_path / "list").write_text(text + MARIAN.format(50).replace("F0= ", "F0=") + MARIAN.format(51))
+    assert read(tmp_path / "list", "marian").n_hyps == 202
+    assert left == [f"{tmp_path / 'list'}:201", f"{tmp_path / 'list'}:202"]
+    (tmp_path / "list").write_text(text + "what is this?\n")
+    assert read(tmp_path / "list", "marian", first=3).ids.tolist() == [0, 1, 2]
+    assert len(left) == 2
 
 
 UNIT = '{"src": [0, 1], "tgt": [1, 2], "x": [1, -2.5], "align": "0-0", "score": -1}'
@@ -267,7 +364,7 @@ def test_sentences_of_json(tmp_path, monkeypatch, old, new):
 
 
 @pytest.mark.parametrize("ending", ["", *COMPRESS])
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", WRITTEN)
 def test_first_stops_reading(tmp_path, format, ending):
     """What follows the first sentences is damaged, and not met."""
     whole = text_of(some_lists(), format)
@@ -277,10 +374,10 @@ def test_first_stops_reading(tmp_path, format, ending):
     (tmp_path / "list").write_bytes(COMPRESS[ending](text) if ending else text)
     if ending:
         with pytest.raises(FormatError, match="list:"):
-            formats.read(tmp_path / "list", ReadOptions(), format=format)
-    found = formats.read(tmp_path / "list", ReadOptions(first=3), format=format)
+            read(tmp_path / "list", format)
+    found = read(tmp_path / "list", format, first=3)
     (tmp_path / "whole").write_bytes(whole)
-    expected = formats.read(tmp_path / "whole", ReadOptions(), format=format)[:3]
+    expected = read(tmp_path / "whole", format)[:3]
     assert found.differences(replace(expected.compact(), meta=found.meta)) == []
 
 
@@ -336,9 +433,9 @@ def test_compressed_lists_that_were_cut_are_refused(tmp_path, format, ending):
     path = tmp_path / f"list.{ending}"
     data = COMPRESS[ending](text_of(some_lists(), format))
     path.write_bytes(data)
-    assert formats.read(path, ReadOptions(), format=format).n_hyps == 96
+    assert read(path, format).n_hyps == 96
     path.write_bytes(data[:-20])
     for threads in (1, 2):
         with pytest.raises(FormatError, match="expected intact compressed data") as found:
-            formats.read(path, ReadOptions(threads=threads), format=format)
+            read(path, format, threads=threads)
         assert "\n" not in str(found.value)

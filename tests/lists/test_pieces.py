@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from boostfeat.lists.nbest import strings
-from boostfeat.lists.pieces import join_pieces, match_characters, scheme_of_lines
+from boostfeat.lists.pieces import has_marks, join_pieces, match_characters, scheme_of_lines
 from boostfeat.lists.words import tokenise
 
 JOINED = {  # scheme: pieces, words, pieces of each
@@ -78,3 +78,14 @@ def test_characters() -> None:
     assert match_characters(["", "a", ""], ["a"]) == [0, 0, 0]
     assert match_characters([], []) == []
     assert match_characters(["a"], ["b"]) is None
+
+
+@pytest.mark.parametrize("mark", ["▁", "@@", "##", "Ġ"])
+def test_marks_of_any_line_are_found(mark: str) -> None:
+    """Not what one line ends and the next begins with, nor what is outside of a part of a column."""
+    half = len(mark) // 2
+    for lines in (["a", f"b{mark}"], [mark], [f"{mark} a", ""], ["", "", f"x {mark}y"]):
+        assert has_marks(strings(lines))
+    for lines in ([], [""], ["a", "b c"], ["é ▂ ġ # @"], [f"a{mark[:half]}", f"{mark[half:]}b"] if half else ["Ä"]):
+        assert not has_marks(strings(lines))
+    assert not has_marks(strings([mark, "a", "b", mark])[1:3])
