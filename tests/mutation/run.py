@@ -98,7 +98,9 @@ for _name in (
 ):
     GROUPS[f"{_name}-more" if _name in GROUPS else _name] = package(_name)
 GROUPS["lm"] = dict.fromkeys(package("lm"), "lm decoder/decoder_files")
-GROUPS["report"] = dict.fromkeys(package("report"), "report/report")  # not in a browser
+GROUPS["report"] = dict.fromkeys(package("report"), "report/report report/whole_page")  # not in a browser
+for _modules in GROUPS.values():  # what is declared is compared whole in one place
+    _modules |= {m: f"{names} cli/declared" for m, names in _modules.items() if m.endswith("/options") or m == "compare/systems"}
 MODULES = {module: group for group, modules in GROUPS.items() for module in modules}
 COLLECT = 15.0  # CPU seconds until the first test begins: files of tests make lists when they are imported
 BUDGET = 25.0  # CPU seconds of unmutated tests that a mutant meets at most: one that takes longer is ended and left out
