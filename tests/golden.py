@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 
-def check_golden(found: Any, path: Path) -> None:
-    """What a file of JSON holds is what was found: same keys in the same order, same texts, numbers to six digits."""
+def check_golden(found: Any, path: Path, *, rel: float = 1e-6) -> None:
+    """What a file of JSON holds is what was found: same keys in the same order, same texts, numbers up to ``rel``."""
     plain = _plain(found)
     if os.environ.get("BOOSTFEAT_GOLDEN") == "write":
         path.write_text(_written(plain), encoding="utf-8")
-    _compare(plain, json.loads(path.read_text(encoding="utf-8")), "")
+    _compare(plain, json.loads(path.read_text(encoding="utf-8")), "", rel)
 
 
 def _plain(value: Any) -> Any:
@@ -46,16 +46,16 @@ def _written(value: Any) -> str:
     return "{\n" + ",\n".join(parts) + "\n}\n"
 
 
-def _compare(found: Any, expected: Any, at: str) -> None:
+def _compare(found: Any, expected: Any, at: str, rel: float) -> None:
     if isinstance(expected, dict) and isinstance(found, dict):
         assert [*found] == [*expected], at
         for key in expected:
-            _compare(found[key], expected[key], f"{at}.{key}")
+            _compare(found[key], expected[key], f"{at}.{key}", rel)
     elif isinstance(expected, list) and isinstance(found, list):
         assert len(found) == len(expected), at
         for k, (a, b) in enumerate(zip(found, expected, strict=True)):
-            _compare(a, b, f"{at}[{k}]")
+            _compare(a, b, f"{at}[{k}]", rel)
     elif isinstance(expected, float) and isinstance(found, float | int):
-        assert found == pytest.approx(expected, rel=1e-6, abs=1e-9), at
+        assert found == pytest.approx(expected, rel=rel, abs=1e-9), at
     else:
         assert (type(found), found) == (type(expected), expected), at
