@@ -109,8 +109,8 @@ def mutants_in(source: str, module: str) -> list[Mutant]:
 
 def _is_no_name(clause: Any, start: tuple[int, int]) -> bool:
     """Whether an exception of an ``except`` is one like zlib.error or *KINDS."""
-    leaf = clause.get_leaf_for_position(start)
-    return leaf.type != "name" or leaf.parent.type not in ("except_clause", "testlist_comp", "atom")
+    nodes = [node for node in ast_nodes(clause) if node.start_pos == start and node.type != "operator"]
+    return not all(node.type in ("name", "testlist_comp") for node in nodes)
 
 
 def _annotations(tree: ast.AST) -> list[tuple[tuple[int, int], tuple[int, int]]]:
