@@ -113,6 +113,9 @@ ELSEWHERE = {
     "cli": "core/options model/show",
 }
 for _group, _modules in GROUPS.items():
+    for _module in _modules:
+        if "twin=" in (ROOT / f"boostfeat/{_module}.py").read_text() and _group != "core":  # twins are run there only
+            _modules[_module] += " core/kernels"
     _modules |= {m: f"{names} {ELSEWHERE.get(_group, '')}".rstrip() for m, names in _modules.items()}
     _modules |= {m: f"{names} cli/declared" for m, names in _modules.items() if m.endswith("/options") or m == "compare/systems"}
 MODULES = {module: group for group, modules in GROUPS.items() for module in modules}
