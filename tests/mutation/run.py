@@ -103,7 +103,8 @@ GROUPS["report"] = dict.fromkeys(package("report"), "report/report report/whole_
 # tests of other packages that look at results of these too: what is declared, a session of commands, and who calls them most
 ELSEWHERE = {
     **dict.fromkeys(
-        ("losses", "metrics", "trees", "tuners", "lists", "metrics-more", "boosting", "rerank", "compare"), "cli/transcript"
+        ("losses", "metrics", "trees", "tuners", "lists", "metrics-more", "boosting", "rerank", "compare", "loop", "decoder"),
+        "cli/transcript",
     ),
     "losses-more": "cli/transcript losses/pairwise",
     "formats": "cli/transcript lists/graphs",
