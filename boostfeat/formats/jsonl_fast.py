@@ -332,7 +332,7 @@ def _scan(buf, ends, limit, until, labels, scratch, seen, units, lines, sentence
             pos = end + 1
             continue
         ident, had, more = _UNKNOWN, 0, True
-        first_hyp, first_ref = n_hyps, n_refs
+        first_hyp, first_occ, first_seen, first_ref = n_hyps, n_occ, n_seen, n_refs
         n_source = 0
         sentences.source_ptr[n_sents + 1] = sentences.source_ptr[n_sents]
         i = _sign(buf, i, end, 123)
@@ -427,7 +427,7 @@ def _scan(buf, ends, limit, until, labels, scratch, seen, units, lines, sentence
         if i != end or ident <= last_id:
             return pos, n_hyps, n_occ, n_seen, n_sents, n_refs, False
         if ident >= until:
-            return pos, first_hyp, n_occ, n_seen, n_sents, first_ref, True
+            return pos, first_hyp, first_occ, first_seen, n_sents, first_ref, True
         lines.sent[first_hyp:n_hyps] = ident  # the id may come last
         sentences.id[n_sents], sentences.n_hyps[n_sents], sentences.n_refs[n_sents] = (
             ident,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from golden import check_golden
 from synthetic import SyntheticOptions, synthetic_nbest, write_lists
 
 from boostfeat.compare.options import PRESETS
@@ -150,6 +151,14 @@ def test_each_test_list_has_its_scores_and_p_values(lists, run):
     assert header[-6:] == ["test2", "test2 p (AR)", "mean", "seconds", "search", "MB"]
     assert rows[1][-6] == f"{found[1]['tests']['test2']['bleu']:.2f}"
     assert load_run(run).systems[0].row["name"] == "base-PRO"
+
+
+def test_whole_rows(run):
+    """All of results.json but times, memory and names of files; where its numbers come from is asked above and in test_compare.py."""
+    found = json.loads((run / "results.json").read_text())
+    measured = ("seconds", "search_seconds", "peak_mb", "model", "choice")
+    rows = {row["name"]: {k: v for k, v in row.items() if k not in measured} for row in found}
+    check_golden(rows, Path(__file__).parent / "rows.json", rel=1e-3)
 
 
 def test_rows_that_are_one_run_are_named(run):

@@ -77,3 +77,63 @@ def test_a_quantile_lies_below_all_copies_of_it() -> None:
     assert -12.3917 < precision.below(x, -10.0) < -10.0
     assert precision.below(x, -12.3917) < -12.3918 - precision.error(x[:1])[0]
     assert EXACT.below(x, -3.0) == -6.0
+
+
+def test_distances_by_hand() -> None:
+    """Six digits of 12.3918 end at 1e-4, of 10 and 99.9999 too, of 9.99999 at 1e-5, of 0.0233635 at 1e-7; 0 has no last digit."""
+    x = np.array([-12.3918, 10.0, 99.9999, 9.99999, 0.0233635, 0.0])
+    step = np.array([1e-4, 1e-4, 1e-4, 1e-5, 1e-7, 0.0])
+    digits, fixed = Precision(3e-5, 6), Precision(1e-4)
+    assert digits.near(x) == pytest.approx(1.01 * (step + 3e-5))
+    assert digits.error(x) == pytest.approx(step / 2 + 3e-5)
+    assert fixed.near(x) == pytest.approx([0.99e-4] * 6)
+    assert fixed.error(x) == pytest.approx([0.499e-4] * 6)
+    assert EXACT.near(x).tolist() == [0.0] * 6
+    assert digits.coarsest(x) == Precision(pytest.approx(1.313e-4))
+    assert digits.coarsest(x[:0]) == EXACT
+    assert fixed.coarsest(x) is fixed
+
+
+@pytest.mark.parametrize(
+    ("precision", "low", "high", "expected"),
+    [
+        (EXACT, 0.0, 10.0, 5.0),
+        (EXACT, 1.0, 2.0, 1.5),
+        (EXACT, 3.1, 3.3, 3.2),
+        (EXACT, 1.0, 1.7, 1.4),
+        (EXACT, -1.7, -1.0, -1.4),
+        (EXACT, -1.0, 1.0, 0.0),
+        (EXACT, 1.0, float(np.nextafter(1.0, 2.0)), 1.0),  # nothing is between
+        (Precision(1e-4), 1.0, 1.7, 1.40005),
+        (Precision(1e-4), 1.0, 1.0001, 1.00005),  # half a step on would be out of the middle half
+        (Precision(0.1), 1.2, 1.5, 1.35),  # 1.4 and half a step less
+        (Precision(4e-6, 6), 10.0, 20.0, 15.00005),
+        (Precision(4e-6, 6), 0.01, 0.02, 0.01500005),
+        (Precision(4e-6, 6), -1.0, 1.0, 0.0),  # 0 has no digits: the step of the sums says where, six decimals
+        (Precision(0.1, 6), 1e5, 3e5, 2e5),  # whole numbers
+        (Precision(1.0), 1e5, 3e5, 2e5),
+    ],
+)
+def test_thresholds_by_hand(precision: Precision, low: float, high: float, expected: float) -> None:
+    """The shortest decimal in the middle half, and half a printed step above it, else below, where that is in it too."""
+    found = precision.between(low, high)
+    assert found == pytest.approx(expected, abs=1e-5 if precision == Precision(4e-6, 6) and expected == 0 else 1e-13)
+
+
+def test_below_the_smallest_and_between_others() -> None:
+    x = np.array([5.0, 1.0, 3.0, 3.0])
+    assert [EXACT.below(x, at) for at in (3.0, 5.0)] == [2.0, 4.0]
+    assert EXACT.below(x, 1.0) == np.nextafter(1.0, -np.inf)
+    assert Precision(1.5).below(x, 5.0) == pytest.approx(4.0, abs=0.6)
+    assert Precision(3.0).below(x, 5.0) == pytest.approx(1 - 0.99 * 3.0)  # all are copies
+
+
+@pytest.mark.parametrize(
+    ("text", "digits", "step"),
+    [(".4g", 0, 0.0), (".5g", 5, 0.0), (".8g", 8, 0.0), (".9g", 0, 0.0), (".1f", 0, 0.0), (".2f", 0, 1e-2), (".7f", 0, 1e-7), (".8f", 0, 0.0)],
+)  # fmt: skip
+def test_from_how_many_digits_on_numbers_are_printed_ones(text: str, digits: int, step: float) -> None:
+    """Five to eight significant digits, two to seven decimals: fewer may be chance, more are all there are."""
+    found = printed_precision(printed(LOGS, text), 40.0)
+    assert found == (pytest.approx(step), 0) if not digits else (float(np.spacing(np.float32(40.0))), digits)
+    assert printed_precision(printed(LOGS, text), 1e39) == (pytest.approx(step), 0)  # sums beyond single precision

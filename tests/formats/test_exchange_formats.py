@@ -303,3 +303,15 @@ BAD_JSON = [
 def test_bad_json(tmp_path: Path, format: str, text: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         read(tmp_path, text, format=format)
+
+
+@pytest.mark.parametrize(("n", "more"), [(5, ""), (6, " and 1 more"), (8, " and 3 more")])
+def test_keys_of_json_lists_that_are_left_out_are_counted(tmp_path, n, more):
+    """Those of units, which have no place for them: five are named."""
+    keys = ", ".join(f'"k{k}": {k}' for k in range(n))
+    lines = ['{"boostfeat": "nbest/1"}', f'{{"id": 0, "hyps": [{{"text": "a", "units": [{{"tgt": [0, 1], {keys}}}]}}]}}']
+    (tmp_path / "list").write_text("\n".join(lines))
+    said: list[str] = []
+    formats.read(tmp_path / "list", ReadOptions(warn=said.append), format="jsonl")
+    names = ", ".join(f"'hyps.units.k{k}'" for k in range(5))
+    assert said == [f"{tmp_path / 'list'}: keys that a list has no place for are not kept: {names}{more}"]

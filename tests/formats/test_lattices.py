@@ -206,3 +206,12 @@ def test_real_plf_give_the_recognisers_choice(real: Path) -> None:
             break
         same += best(item)[0] == said[item.sent]
     assert same >= 295
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"), [("x=1", "is not known and left out"), ("x=1 y=2 z=3", "is not known and left out, and 2 others")]
+)
+def test_fields_of_slf_that_are_left_out_are_counted(graphs, tmp_path, fields, told) -> None:  # type: ignore[no-untyped-def]
+    said: list[str] = []
+    graphs(SLF.replace("J=3 S=2", f"J=3 {fields} S=2"), said.append)
+    assert said == [f"{tmp_path / 'lattice'}:12: x= {told}"]

@@ -242,3 +242,50 @@ def test_renumbered_pairs_name_the_same_hypotheses(n_pairs):
     np.testing.assert_array_equal(hyps, np.unique([better, worse]))
     np.testing.assert_array_equal(hyps[own_better], better)
     np.testing.assert_array_equal(hyps[own_worse], worse)
+
+
+def splitmix(key: int, t: int) -> int:
+    """Word t of SplitMix64 in whole numbers of Python."""
+    z = (key + (t + 1) * 0x9E3779B97F4A7C15) % 2**64
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB % 2**64
+    return z ^ (z >> 31)
+
+
+def exactly(lists, options: PairOptions, *, seed: int, first: int) -> list[tuple[int, int, float]]:
+    """The sampler as its docstring says it, on the same random stream: (better, worse, difference) of all sentences."""
+    key, out, start = int(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0]), [], 0
+    for s, gains in enumerate(lists):
+        accepted = []
+        own = splitmix(key, first + s)
+        for t in range(options.draws if len(gains) > 1 else 0):
+            word = splitmix(own, 2 * t)
+            i, j = (word >> 32) * len(gains) >> 32, (word % 2**32) * len(gains) >> 32
+            d = abs(gains[i] - gains[j])
+            chance = (splitmix(own, 2 * t + 1) >> 11) * 2.0**-53
+            is_in = d > options.threshold and chance < d if options.sampler == "ta13" else 0 < d >= options.threshold
+            if is_in:
+                pair = (i, j) if gains[i] > gains[j] else (j, i)
+                accepted.append((start + pair[0], start + pair[1], d))
+        accepted.sort(key=lambda pair: -pair[2])  # stable: of equal ones the first drawn comes first
+        out += (list(dict.fromkeys(accepted)) if options.distinct else accepted)[: options.keep]
+        start += len(gains)
+    return out
+
+
+@pytest.mark.parametrize("distinct", [False, True])
+@pytest.mark.parametrize("options", [TA13, HM11], ids=["ta13", "hm11"])
+@pytest.mark.parametrize(("draws", "keep"), [(1, 1), (60, 7), (60, 100), (0, 5)])
+def test_pairs_are_those_of_a_naive_twin_on_the_same_stream(options, distinct, draws, keep):
+    """To the last bit, whatever the number of threads; gains of few different values make ties."""
+    rng = np.random.default_rng(5)
+    lists = [rng.integers(0, 6, n).astype(float) / 5 for n in (7, 1, 0, 2, 12)] + [rng.random(n) for n in (3, 9)]
+    lists[0][0] = lists[0][1] + options.threshold  # a difference at the threshold, as far as floats have it
+    options = replace(options, draws=draws, keep=keep, distinct=distinct)
+    wanted = exactly(lists, options, seed=11, first=3)
+    gains, ptr = np.concatenate(lists), offsets(np.array([len(one) for one in lists]))
+    for threads in (1, 3):
+        found = sample_pairs(ptr, gains, options, seed=11, threads=threads, first=3)
+        assert list(zip(found.better.tolist(), found.worse.tolist(), found.delta.tolist(), strict=True)) == wanted
+        counts = np.bincount(owners(ptr)[[better for better, _, _ in wanted]].astype(np.int64), minlength=len(lists))
+        assert found.sent_ptr.tolist() == offsets(counts).tolist()

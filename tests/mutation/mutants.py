@@ -2,7 +2,9 @@
 
 Left out: arithmetic made bitwise and back (a TypeError on floats), orderings made ``is``, signs other than left out, decorators
 (numba's change speed, not results), annotations and ``if TYPE_CHECKING`` (never evaluated), the stars of parameters and arguments, numbers too
-large for 1 to matter, the default number of threads (results do not depend on it).
+large for 1 to matter, the default number of threads and how many a pool has (results do not depend on them, and tests say so),
+``strict`` of zip (an assertion: where lengths can differ, another line says so first), exceptions that are no plain names (cosmic-ray
+cannot replace them).
 Put in: ``x += y`` made ``x -= y``, which it lacks.
 """
 
@@ -81,7 +83,11 @@ class Mutant:
 
 def mutants_of(module: str, path: Path) -> list[Mutant]:
     """All mutants of a module, in the order of operators and places."""
-    source = path.read_text()
+    return mutants_in(path.read_text(), module)
+
+
+def mutants_in(source: str, module: str) -> list[Mutant]:
+    """The same of its text."""
     tree, dead = get_ast(source), _annotations(ast.parse(source))
     nodes = list(ast_nodes(tree))
     out = []
@@ -93,20 +99,32 @@ def mutants_of(module: str, path: Path) -> list[Mutant]:
                     node.parent is not None and node.parent.type in UNPACKING and getattr(node, "value", "") in ("*", "**")
                 )
                 huge = name == "NumberReplacer" and abs(ast.literal_eval(node.value)) > 2**53
+                no_name = name == "ExceptionReplacer" and _is_no_name(node, start)
                 mutant = Mutant(module, name, count, start[0])
-                if not bare_star and not huge and not any(a <= start < b for a, b in dead):
+                if not bare_star and not huge and not no_name and not any(a <= start < b for a, b in dead):
                     out.append(mutant)
                 count += 1
     return out
 
 
+def _is_no_name(clause: Any, start: tuple[int, int]) -> bool:
+    """Whether an exception of an ``except`` is one like zlib.error or *KINDS."""
+    nodes = [node for node in ast_nodes(clause) if node.start_pos == start and node.type != "operator"]
+    return not all(node.type in ("name", "testlist_comp") for node in nodes)
+
+
 def _annotations(tree: ast.AST) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """Spans ((line, column), (line, column)) of annotations, decorators, imports for type checkers and defaults of threads."""
+    """Spans ((line, column), (line, column)) of annotations, decorators, imports for type checkers, numbers of threads and zip's strict."""
     nodes: list[Any] = []
     for node in ast.walk(tree):
         nodes += [getattr(node, "annotation", None), getattr(node, "returns", None), *getattr(node, "decorator_list", [])]
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             nodes.append(node)
+        called = getattr(node.func, "id", "") if isinstance(node, ast.Call) else ""
+        if called == "ThreadPoolExecutor":
+            nodes += node.args
+        if called == "zip":
+            nodes += [keyword.value for keyword in node.keywords if keyword.arg == "strict"]
         if isinstance(node, ast.arguments):
             named = zip(reversed([*node.posonlyargs, *node.args]), reversed(node.defaults), strict=False)
             pairs = [*named, *zip(node.kwonlyargs, node.kw_defaults, strict=True)]

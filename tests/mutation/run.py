@@ -91,14 +91,34 @@ def package(name: str, *, without: str = "") -> dict[str, str]:
 
 # core/arrays is called by kernels everywhere: without numba hardly any test would be quick enough
 GROUPS["core"] = package("core", without="core/arrays")
-# distributed is left out: what its workers do is done in processes of their own, which no mutant reaches
+# distributed is left out: what its workers do is done in processes of their own, which no mutant reaches;
+# cli/self_test too: it is tests itself, and how many lists it draws changes no result
 for _name in (
     *("metrics", "losses", "lists", "formats", "features", "model", "boosting", "rerank", "export", "compare"),
     *("loop", "decoder", "cli"),
 ):
-    GROUPS[f"{_name}-more" if _name in GROUPS else _name] = package(_name)
+    GROUPS[f"{_name}-more" if _name in GROUPS else _name] = package(_name, without="cli/self_test")
 GROUPS["lm"] = dict.fromkeys(package("lm"), "lm decoder/decoder_files")
-GROUPS["report"] = dict.fromkeys(package("report"), "report/report")  # not in a browser
+GROUPS["report"] = dict.fromkeys(package("report"), "report/report report/whole_page")  # not in a browser
+# tests of other packages that look at results of these too: what is declared, a session of commands, and who calls them most
+ELSEWHERE = {
+    **dict.fromkeys(
+        ("losses", "metrics", "trees", "tuners", "lists", "metrics-more", "boosting", "rerank", "compare", "loop", "decoder"),
+        "cli/transcript",
+    ),
+    "losses-more": "cli/transcript losses/pairwise",
+    "formats": "cli/transcript lists/graphs",
+    "features": "cli/transcript rerank/reranker",
+    "model": "cli/transcript cli/described_text report/whole_page",
+    "lm": "features/word_units",
+    "cli": "core/options model/show",
+}
+for _group, _modules in GROUPS.items():
+    for _module in _modules:
+        if "twin=" in (ROOT / f"boostfeat/{_module}.py").read_text() and _group != "core":  # twins are run there only
+            _modules[_module] += " core/kernels"
+    _modules |= {m: f"{names} {ELSEWHERE.get(_group, '')}".rstrip() for m, names in _modules.items()}
+    _modules |= {m: f"{names} cli/declared" for m, names in _modules.items() if m.endswith("/options") or m == "compare/systems"}
 MODULES = {module: group for group, modules in GROUPS.items() for module in modules}
 COLLECT = 15.0  # CPU seconds until the first test begins: files of tests make lists when they are imported
 BUDGET = 25.0  # CPU seconds of unmutated tests that a mutant meets at most: one that takes longer is ended and left out
@@ -383,6 +403,8 @@ def run(mutants: Sequence[Mutant], *, jobs: int, folder: Path, report: Callable[
             del running[pid]
             out = log.with_suffix(".out")
             code = os.waitstatus_to_exitcode(status)
+            if code == 1:  # pytest did not even begin
+                raise SystemExit(f"{mutant.key} could not be tried:\n{log.read_text()[-3000:]}")
             by = json.loads(out.read_text()) if out.exists() else "time" if code in ENDED else f"exit code {code}"
             outcome = "survived" if by is None else "killed"
             report(mutant, {"outcome": outcome, "by": by, "seconds": round(time.monotonic() - began, 1)})

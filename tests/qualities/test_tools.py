@@ -34,6 +34,35 @@ def test_mutation_groups_name_modules_and_their_tests(groups):
                 assert (TESTS / folder / f"test_{of}.py").is_file(), name
 
 
+def test_tests_elsewhere_exist():
+    text = re.search(r"^ELSEWHERE = \{.*?^\}", (TESTS / "mutation" / "run.py").read_text(), re.DOTALL | re.MULTILINE)[0]
+    for name in re.findall(r"\w+/\w+", text):
+        folder, _, of = name.rpartition("/")
+        assert (TESTS / folder / f"test_{of}.py").is_file(), name
+
+
+@pytest.mark.parametrize(
+    ("source", "changed"),
+    [
+        ("for a, b in zip(x, y, strict=True): pass", ["for a, b in []: pass"]),  # a loop of nothing stays a mutant
+        ("flag = g(strict=True)", ["flag = g(strict=False)"]),
+        ("with ThreadPoolExecutor(max(1, n)) as pool: pass", []),
+        ("def f(*, threads=1, seed=1): pass", ["def f(*, threads=1, seed= 2): pass", "def f(*, threads=1, seed= 0): pass"]),
+        ("try:\n    f()\nexcept (OSError, zlib.error):\n    pass",
+         ["except (CosmicRayTestingException, zlib.error):"]),
+        ("try:\n    f()\nexcept zlib.error:\n    pass", []),
+        ("def f(x: int | None = None) -> int | None: pass", []),
+    ],
+)  # fmt: skip
+def test_what_is_no_mutant(monkeypatch, source, changed):
+    """Each rule of mutants.py, on a line."""
+    pytest.importorskip("cosmic_ray")
+    monkeypatch.syspath_prepend(str(TESTS / "mutation"))
+    from mutants import mutants_in
+
+    assert [mutant.change(source)[1] for mutant in mutants_in(source, "x")] == changed
+
+
 def test_equivalent_mutants_are_of_lines_that_exist(groups):
     in_groups = {module for modules in groups.values() for module in modules}
     packages = re.findall(

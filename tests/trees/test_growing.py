@@ -17,6 +17,7 @@ from boostfeat.core.errors import InputError
 from boostfeat.core.feature_table import FeatureTable
 from boostfeat.trees.binning import _merge_runs
 from boostfeat.trees.growing import Grower, TreeOptions
+from boostfeat.trees.slope_search import SlopeSearch, _coarse_bins, sample_size
 
 KINDS = ["constant", "linear", "affine"]
 
@@ -398,3 +399,77 @@ def test_equal_values_are_merged_with_all_their_mass():
     values, mass = np.array([1.0, 1.0, 1.0, 2.0, 3.0, 3.0, 9.0]), np.array([1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0])
     n = _merge_runs(values, mass)
     assert (values[:n].tolist(), mass[:n].tolist()) == ([1.0, 2.0, 3.0, 9.0], [7.0, 8.0, 48.0, 64.0])
+
+
+# -- the search for slopes, on few rows -----------------------------------------------------------------------------------
+
+
+def naive_gains(search: SlopeSearch, x, c, g) -> list[float]:
+    """Of the best split for leaves in each feature j, straight from the definition: least squares of g / c on (1,) z_j on both sides."""
+    at, weight = np.arange(len(g)), np.ones(len(g))
+    if search.sample < len(g):
+        share = np.abs(g) / np.abs(g).sum() / 2 + c / c.sum() / 2
+        drawn = [(k + search._offset) / search.sample * share.sum() for k in range(search.sample)]
+        at = np.array([next(i for i in range(len(g)) if share[: i + 1].sum() >= p or i == len(g) - 1) for p in drawn])
+        weight = np.array([1 / (search.sample * share[i]) for i in at])
+    best = []
+    for j in search.features.tolist():
+        scale, shift = search._bins.scales[j]
+        z, wc, wg = x[at, j] / scale - shift, weight * c[at], weight * g[at] / np.abs(g).max()
+        found = [0.0]
+        for codes in search._bins.codes:
+            for border in range(int(codes.max())):
+                sides = [side for side in (codes[at] <= border, codes[at] > border)]
+                found.append(sum(side_gain(z[s], wc[s], wg[s], (z * z * wc).sum(), search._affine) for s in sides))
+        best.append(max(found))
+    return best
+
+
+def side_gain(z, c, g, total: float, affine: bool) -> float:
+    if affine and c.sum() <= 0:
+        return 0.0
+    mean = (
+        (g.sum() ** 2 / c.sum(), (c * z).sum() * g.sum() / c.sum(), (c * z).sum() ** 2 / c.sum()) if affine else (0.0, 0.0, 0.0)
+    )
+    xg, xx = (z * g).sum() - mean[1], (c * z * z).sum() - mean[2]
+    return mean[0] + (xg**2 / xx if xx > 1e-6 * total else 0.0)
+
+
+@pytest.mark.parametrize("sample", [60, 25])
+@pytest.mark.parametrize("leaves", ["linear", "affine"])
+def test_gains_of_slopes_are_those_of_a_naive_twin(leaves, sample):
+    """With all rows and with a sample of them; sums are in single precision."""
+    rng = np.random.default_rng(4)
+    x, c = rng.integers(-3, 4, (60, 4)).astype(float), rng.integers(1, 5, 60).astype(float)
+    x[:, 3] = 2.0  # beside an intercept it carries no slope
+    g = c * (x[:, 0] * (x[:, 1] > 0) + rng.normal(size=60))
+    search = grower(x, c, leaves=leaves)._search
+    search.sample = sample
+    assert search.features.tolist() == ([0, 1, 2] if leaves == "affine" else [0, 1, 2, 3])
+    np.testing.assert_allclose(search.gains(g), naive_gains(search, x, c, g), rtol=1e-4)
+
+
+def test_features_are_ranked_and_copies_left_out():
+    rng = np.random.default_rng(6)
+    x, c = rng.normal(size=(80, 4)), np.ones(80)
+    x[:, 3] = -2 * x[:, 1]  # the same in another scale
+    g = x[:, 1] + 0.5 * x[:, 2]
+    search = grower(x, c, leaves="linear")._search
+    assert search.rank(g, 2).tolist() == [1, 2]
+    assert search.rank(g, 3).tolist() == [1, 2, 0]
+    assert search.rank(g, 4).tolist() == [0, 1, 2, 3]  # all: no need to look
+
+
+def test_sizes_of_the_search():
+    assert [sample_size(*shape) for shape in ((100, 5), (10**5, 10), (10**6, 10), (20_000, 0), (40_000, 20))] == [
+        2**14,
+        2**16,
+        2**16,
+        2**16,
+        2**14,
+    ]
+    assert _coarse_bins(3)[:5].tolist() == [0, 1, 2, 2, 2]
+    assert np.array_equal(_coarse_bins(64)[:64], np.arange(64))
+    coarse = _coarse_bins(255)
+    assert (coarse[0], coarse[254], coarse[255], len(coarse)) == (0, 63, 63, 256)
+    assert np.array_equal(np.unique(coarse), np.arange(64))

@@ -1,0 +1,95 @@
+"""Commands on a small list, whole: what they print, say and return. transcript.txt reads as a session in a terminal does;
+the lines that begin with ! are of standard error.
+
+Its numbers come from the list of small_list.py, whose counts are done by hand in tests/report; metrics, tuners and trees have tests of
+their own. A clock that stands at 2.0 s when a command begins, and 5.12345 s later whenever it is asked again, makes durations what they are.
+After a change that is meant: BOOSTFEAT_GOLDEN=write pytest tests/cli/test_transcript.py, and look at what it changes in the file.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pkgutil
+import re
+import shlex
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from small_list import REFS, SOURCE, stump, the_list
+from toy_graphs import OSGX
+from toy_systems import write_known_system
+
+import boostfeat.cli as commands
+from boostfeat.model.model import Model
+
+TRANSCRIPT = Path(__file__).parent / "transcript.txt"
+GOOD = "import list -s src -r ref -o good.nbest --quality good=scores.tsv:good --quality len=scores.tsv:len --lower-is-better len"
+SCORES = "sentence\tlen\tgood\n" + "".join(f"{k}\t{k % 4}\t{(k * 7) % 15 / 10}\n" for k in range(15))
+
+
+@pytest.fixture
+def session(boostfeat, tmp_path, monkeypatch):
+    """Runs a line as a terminal would show it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    the_list(tmp_path)
+    for name, lines in (("src", SOURCE), ("ref", REFS)):
+        Path(name).write_text("".join(f"{line}\n" for line in lines))
+    Path("graph").write_text(OSGX)
+    Path("scores.tsv").write_text(SCORES)
+    Path("ref2").write_text("that house\n" * 8)
+    Path("short.txt").write_text("1\n2\n")
+    Path("weights").write_text("LM0= 1\nTM0= 0.25 0\n")
+    prepared = "import list -s src -r ref -o list.nbest -q", f"{GOOD} -q"
+    assert [boostfeat(*line.split()) for line in prepared] == [(0, "", "")] * 2
+    trees = (stump("LM0", -1.5, 2.0, -1.0), stump("TM0_0", -1.0, 0.5, 1.5, "u", on="LM0"))
+    Model({"LM0": 0.5, "TM0_0": -0.25}, trees, config={"metric": "bleu"}).save("local.json")
+    Model({"LM0": 1.0, "Other": 2.0}, (stump("LM0", -4.0, -1.0, 2.0),), "global").save("global.json")
+    Model({"LM0": 0.0}).save("nothing.json")
+    Path("system").mkdir()
+    write_known_system(Path("system"))
+    Path("three").write_text("".join(Path("system/dev.src").read_text().splitlines(keepends=True)[:3]))
+    Path("three.ref").write_text("".join(Path("system/dev.ref").read_text().splitlines(keepends=True)[:3]))
+    clock = {"calls": 0}
+
+    def monotonic() -> float:
+        clock["calls"] += 1
+        return 2.0 + 5.12345 * (clock["calls"] - 1)
+
+    names = [f"boostfeat.cli.{module.name}" for module in pkgutil.iter_modules(commands.__path__)]
+    for here in map(importlib.import_module, [*names, "boostfeat.loop.driver"]):
+        if hasattr(here, "time"):
+            monkeypatch.setattr(here, "time", SimpleNamespace(monotonic=monotonic))
+
+    def run(line: str) -> str:
+        clock["calls"] = 0
+        code, out, err = boostfeat(*shlex.split(line)[1:])
+        said = "".join(f"! {line}\n" for line in err.splitlines())
+        out, said = (_short(text.replace(str(tmp_path), "")) for text in (out, said))
+        return f"$ {line}\n{out}{said}" + (f"exit code {code}\n" if code else "") + "\n"
+
+    return run
+
+
+def _short(text: str) -> str:
+    """Numbers in full precision to six digits: the last ones may differ on another machine. Hashes of models are not shown."""
+    text = re.sub(r"-?\d+\.\d{6,}(e-?\d+)?", lambda number: f"{float(number[0]):.6g}", text)
+    return re.sub(r"version:[\d.]+", "version:X", re.sub(r"[0-9a-f]{12,64}", "HASH", text))
+
+
+def sections() -> dict[str, str]:
+    """What stands under each heading."""
+    parts = re.split(r"^# (.*)\n", TRANSCRIPT.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+@pytest.mark.parametrize("command", sections())
+def test_transcript(session, command):
+    expected = sections()[command]
+    found = "\n" + "".join(session(line[2:]) for line in expected.splitlines() if line.startswith("$ "))
+    if os.environ.get("BOOSTFEAT_GOLDEN") == "write":
+        TRANSCRIPT.write_text("".join(f"# {k}\n{v}" for k, v in {**sections(), command: found}.items()), encoding="utf-8")
+        return
+    assert found.split("\n$ ") == expected.split("\n$ ")

@@ -1,0 +1,275 @@
+"""Lists that kernels read to their end: what they do not understand is read plainly, which would hide a fault of theirs.
+
+The plain readers are the oracle. First they read; then they are taken away.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from toy_graphs import OSGX
+
+from boostfeat import formats
+from boostfeat.core.errors import FormatError
+from boostfeat.formats import columns, jsonl
+from boostfeat.formats.byte_kernels import read_digits, read_number, skip_blanks, starts_with
+from boostfeat.formats.jsonl_fast import _hex, _number, _put_character, _whole
+from boostfeat.formats.moses import enriched, nbest, search_graph, search_graph_fast
+from boostfeat.lists.build import ReadOptions
+from boostfeat.lists.nbest import NBest
+
+MOSES = [
+    "0 ||| das haus ||| LM0= -1.5 TM0= -0.25 0 ||| -1.75 ||| 0=0 1=1 ||| 0-0 1-1",
+    "0 |||  a  b\tc  ||| LM0= 1e-3 TM0= +2 -3. ||| 2.5e+1  ||| 0-1=0 2=1-2 ||| 1-0 0-0 2-2 2-1",
+    "0 ||| x y z ||| LM0= .5 TM0= 123456789012345678 900719925474099 ||| -0.30000000000000004 ||| 0=0 1=1 2=1 3=2 ||| ",
+    "0 |||  ||| LM0= -0 TM0= 0 0 ||| 0 |||  ||| ",
+    "",
+    "7 ||| w0 w1 w2 w3 w4 w5 w6 w7 w8 w9 w10 w11 ||| LM0= 1 TM0= 2 3 ||| 4 ||| 0-9=0-9 10=10-11 ||| 0-9 9-0 10-11 10-10",
+    "7 ||| das haus ||| LM0= -1.5 TM0= -0.25 0 ||| -1.75 ||| 1=0 0=1 ||| 0-1 1-0\r",
+    "  12 ||| ä ö ||| LM0= 8.67e-18 TM0= 1.17E-05 -100 ||| -7 ||| 0=0 1=1",
+    "123456789012 ||| ä ö ||| LM0= 1 TM0= 1 1 ||| -7 ||| 0-0 1-1",
+    "123456789013 ||| a b ||| LM0= 1 TM0= 1 1 |||  ",
+]
+ENRICHED = [
+    "0 ||| the |0-0,wa=0-0 ,total=-0.5, LM0= -1.5 TM0= -0.5 -0.25| red  house |1-2,wa=0-0 1-1 ,total=-1, LM0= -2 TM0= -1 -0| "
+    " ||| LM0= -3.5 TM0= -1.5 -0.25 ||| -1.5 ||| 0=0 1-2=1-2 ||| 0-0 1-1 2-2",
+    "0 ||| the |0-0,wa=0-0 ,total=-9, LM0= -1.5 TM0= -0.5 -0.25| |1-1,total=2.5e0, LM0= 1 TM0= 1 1| b\tc |2-2, LM0= 0 TM0= 0 2| "
+    " ||| LM0= -0.5 TM0= 0.5 2.75 ||| 3e1 x |||",
+    "   ",
+    "12 ||| |0-11,wa= ,total=0, LM0= 1 TM0= 2 3| ä |12-12,wa=0-0,total=1, LM0= 1 TM0= 2 3|  ||| LM0= 2 TM0= 4 6 ||| -1 |||\r",
+    "12 ||| w |10-11,wa=1-0 0-0 ,total=.5, LM0= 12345.6789 TM0= 1e2 -7| ||| LM0= 12345.6789 TM0= 100 -7 ||| 0 ||| ",
+]
+UNIT = '{"src": [0, 1], "tgt": [1, 2], "x": [1, -2.5], "align": "0-0", "score": -1}'
+HEADER = '{"boostfeat": "nbest/1", "unit_features": ["tm", "lm"], "hyp_features": ["n", "m\\u00e4"]}'
+FEATURES = '"features": {"n": 1.5e1, "mä": -0}'
+JSONL = [
+    HEADER,
+    f'{{"id": 0, "source": "das  haus", "refs": ["a b", " a "], "hyps": [{{"text": "a b", "score": -1, {FEATURES}, "units": [{UNIT}]}}]}}',
+    f' {{ "id" : 1 ,\t"source":"" , "refs":["x"], "hyps":[{{"text":"\\u00e4\\u20ac \\ud83d\\ude00 \\"\\\\\\/", "score":null, {FEATURES}, "units":[]}}, {{"text": "", {FEATURES}}}] }} ',
+    "",
+    f'{{"source": "a b c d e f g h i j k", "refs": ["y z"], "hyps": [{{"text": "p q r", {FEATURES}, "units": [{UNIT}, '
+    '{"src": [9, 11], "tgt": [0, 0], "score": null, "x": [0.1, 12345678901234568]}, {"tgt": [2, 3], "src_text": "s  t", "x": [1, 1]}, '
+    '{"src": [1, 3], "tgt_text": "own words", "align": "0-1 1-0"}]}], "id": 999999999}\r',
+]  # fmt: skip
+LISTS = {"moses": MOSES, "moses-enriched": ENRICHED, "jsonl": JSONL}
+
+
+def attempt(path: Path, format: str, **options: object) -> NBest | str:
+    try:
+        return formats.read(path, ReadOptions(warn=lambda line: None, **options), format=format)
+    except FormatError as error:
+        return str(error)
+
+
+@pytest.fixture
+def plainly(monkeypatch):
+    """Reads without kernels."""
+
+    def read(path: Path, format: str, **options: object) -> NBest | str:
+        with monkeypatch.context() as patch:
+            for reader in (enriched.FastReader, nbest.FastReader):
+                patch.setattr(reader, "for_list", lambda *_: None)
+            patch.setattr(jsonl, "_read_fast", lambda *_: None)
+            return attempt(path, format, **options)
+
+    return read
+
+
+@pytest.fixture
+def alone(monkeypatch):
+    """Takes the plain readers away."""
+
+    def take() -> None:
+        for module in (enriched, nbest):
+            monkeypatch.setattr(module, "parse_line", lambda line, where, _: pytest.fail(f"{where} was left to the plain reader"))
+        monkeypatch.setattr(jsonl, "_read_plain", lambda path, options: pytest.fail("the list was left to the plain reader"))
+
+    return take
+
+
+def check_same(found: NBest | str, expected: NBest | str) -> None:
+    if isinstance(found, str) or isinstance(expected, str):
+        assert found == expected
+    else:
+        assert found.differences(expected) == []
+
+
+@pytest.mark.parametrize("block", [64, 1 << 20])
+@pytest.mark.parametrize("options", [{}, {"size": 1}, {"first": 8}, {"source": [" ".join("abcdefghijklmn")] * 13}])
+@pytest.mark.parametrize("format", LISTS)
+def test_regular_lists(tmp_path, monkeypatch, plainly, alone, format, options, block):
+    """Numbers, spans, links, blanks and escapes of every kind that kernels know, in blocks of a line and in one."""
+    if format == "jsonl" and ("source" in options or "size" in options):
+        pytest.skip("these are for the plain reader")
+    monkeypatch.setattr(columns, "BLOCK_BYTES", block)
+    monkeypatch.setattr(jsonl, "BLOCK_BYTES", max(block, 400))
+    (tmp_path / "list").write_text("\n".join(LISTS[format]) + "\n", newline="")
+    expected = plainly(tmp_path / "list", format, **options)
+    assert not isinstance(expected, str)
+    assert expected.n_hyps > 0
+    alone()
+    check_same(attempt(tmp_path / "list", format, **options), expected)
+
+
+@pytest.mark.parametrize("format", LISTS)
+def test_whatever_is_changed(tmp_path, plainly, format):
+    """A byte more, less or another, in a list of two lines: the same list, or the same error."""
+    rng = random.Random(7)
+    first = 2 if format == "jsonl" else 1
+    whole = "\n".join([*LISTS[format][:first], LISTS[format][-1].strip()]) + "\n"
+    start = whole.index("\n") + 1 if format == "jsonl" else 0
+    for _ in range(120):
+        at = rng.randrange(start, len(whole) - 1)
+        piece = rng.choice(['"', "|", " ", "-", "=", "0", "9", ",", ".", "e", "[", "]", "{", "}", ":", "\t", "||", "1", "\\", ""])
+        text = whole[:at] + piece + whole[at + rng.randrange(3) :]
+        (tmp_path / "list").write_text(text, newline="")
+        check_same(attempt(tmp_path / "list", format), plainly(tmp_path / "list", format))
+
+
+def graphs(path: Path) -> list[object] | str:
+    """All that graphs hold, as text; -0, which kernels read as 0, is 0."""
+    try:
+        found = search_graph.read_graphs(path, ReadOptions())
+        return [(line, sent, re.sub(r"-0\. ", " 0. ", str(vars(graph)))) for line, sent, graph in found]
+    except FormatError as error:
+        return str(error)
+
+
+def test_regular_graphs(tmp_path, monkeypatch):
+    """Two sentences, one of them in two chunks."""
+    path = tmp_path / "graph"
+    path.write_text(OSGX.replace(" d_a=1", "") + OSGX.replace(" d_a=1", "").replace("4 hyp", "12 hyp").replace("7 hyp", "13 hyp"))
+    with monkeypatch.context() as patch:
+        patch.setattr(search_graph, "fast_graph", lambda *_: None)
+        expected = graphs(path)
+    monkeypatch.setattr(search_graph, "read_plainly", lambda *_: pytest.fail("a graph was left to the plain reader"))
+    found = graphs(path)
+    assert len(found) == 4
+    assert found == expected
+
+
+def test_whatever_is_changed_in_a_graph(tmp_path, monkeypatch):
+    rng = random.Random(8)
+    path, whole = tmp_path / "graph", OSGX.replace(" d_a=1", "")
+    for _ in range(100):
+        at = rng.randrange(len(whole) - 1)
+        piece = rng.choice(['"', "|", " ", "-", "=", "0", "9", ",", ".", "(", ")", "\r", "1", "é", ""])
+        path.write_text(whole[:at] + piece + whole[at + rng.randrange(3) :], newline="")
+        with monkeypatch.context() as patch:
+            patch.setattr(search_graph, "fast_graph", lambda *_: None)
+            expected = graphs(path)
+        assert graphs(path) == expected
+
+
+# -- parts of lines --------------------------------------------------------------------------------------------------------
+
+
+def raw(text: str) -> np.ndarray:
+    return np.frombuffer(text.encode() or b" ", np.uint8)
+
+
+NUMBERS = ["0", "-0", "+0", "7", "-12", "+3.5", ".5", "5.", "-.25", "1e5", "1E+5", "1e-5", "12.5e-3",
+           "922337203685477579", "0.1", "123456789.123456789", "1e22", "1e-22", "1e-23",
+           "9007199254740992e22", "1e100", "1e-100", "8.41e21", "2.2250738585072014e-80", "179769313486231570e50"]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", NUMBERS)
+def test_numbers_that_kernels_know(text):
+    """Python's own float, to the last bit, also with something behind it; -0 is 0."""
+    for behind in ("", " ", "|", ",x", "x"):
+        found, end = read_number(raw(f"<{text}{behind}"), 1, 1 + len(text) + len(behind))
+        assert (found, end) == (float(text) + 0.0, 1 + len(text))
+
+
+@pytest.mark.parametrize("text", ["", "-", "+", ".", "-.", "e5", "1e", "1e+", "1e-x", "x", "nan", "inf", "92233720368547758070",
+                                  "1e101", "9007199254740993", "9223372036854775807", "1e23", "1e-101", "1e400", "1e-99999999999"])  # fmt: skip
+def test_numbers_that_are_left_to_python(text):
+    assert read_number(raw(text), 0, len(text))[1] == -1
+
+
+@pytest.mark.parametrize(
+    ("text", "is_json", "is_whole"),
+    [("0", 1, 1), ("7", 1, 1), ("-7", 2, -1), ("12", 2, 2), ("01", -1, -1), ("00", -1, -1), ("-01", -1, -1), ("1.5", 3, -1), ("1.", -1, -1),
+     ("1.e5", -1, -1), (".5", -1, -1), ("+1", -1, -1), ("1e5", 3, -1), ("1E5", 3, -1), ("-", -1, -1), ("", -1, -1), ("123456789", 9, 9),
+     ("1234567890", 10, -1), ("0]", 1, 1), ("10,", 2, 2), ("-0.5}", 4, -1), ("a", -1, -1)],
+)  # fmt: skip
+def test_numbers_of_json(text, is_json, is_whole):
+    """The grammar of RFC 8259, section 6; whole numbers have up to nine digits."""
+    value, stop = _number(raw(text), 0, len(text))
+    assert stop == is_json
+    assert stop < 0 or value == float(text[:stop])
+    value, stop = _whole(raw(text), 0, len(text))
+    assert stop == is_whole
+    assert stop < 0 or value == int(text[:stop])
+
+
+@pytest.mark.parametrize("code", [0x20, 0x7F, 0x80, 0x7FF, 0x800, 0xFFFF, 0x10000, 0x1F600, 0x10FFFF])
+def test_characters_in_utf8(code):
+    out = np.zeros(6, np.uint8)
+    end = _put_character(code, out, 1)
+    assert bytes(out[:end]) == b"\0" + chr(code).encode()
+
+
+def test_hexadecimal_digits():
+    for text, value in (("0000", 0), ("00fF", 255), ("AbCd", 0xABCD), ("9aA9", 0x9AA9), ("ffff", 65535), ("00g0", -1), ("00G0", -1),
+                        ("0@00", -1), ("0`00", -1), ("0/00", -1), ("0:00", -1), ("000", -1)):  # fmt: skip
+        assert _hex(raw(text), 0, len(text)) == value
+
+
+@pytest.mark.parametrize(("text", "value", "end"), [("0", 0, 1), ("12x", 12, 2), ("123456789", 123456789, 9), ("1234567890", 123456789, 9),
+                                                    ("x", 0, -1), ("/", 0, -1), (":", 0, -1), ("", 0, -1)])  # fmt: skip
+def test_digits(text, value, end):
+    assert read_digits(raw(text), 0, len(text)) == (value, end)
+    shifted = read_digits(raw("99" + text), 2, 2 + len(text))
+    assert shifted == (value, end + 2 if end >= 0 else -1)
+
+
+def test_blanks_and_words():
+    assert [skip_blanks(raw("  a "), i, 4) for i in range(5)] == [2, 2, 2, 4, 4]
+    word = raw("total=0123456789")
+    for n in range(17):
+        for text in ("total=0123456789", "total=012345678X", "Xotal=0123456789"):
+            found = starts_with(raw("ab" + text), 2, 18, word, 0, n)
+            assert bool(found) == (text[:n] == "total=0123456789"[:n])
+            assert not starts_with(raw("ab" + text), 2, 1 + n, word, 0, n)
+
+
+@pytest.mark.parametrize(
+    ("line", "is_read"),
+    [
+        ("4 hyp=0 stack=0 forward=1 fscore=-2.000", True),
+        ("4 hyp=0 stack=0 forward=-1 fscore=-2.000 ", True),
+        ("4 hyp=0 stack=0 forward=1 fscore=", False),
+        ("4 hyp=0 stack=0 forward=1 fscore=1 x", False),
+        ("4 hyp=0 stack= forward=1 fscore=1", False),
+        ("4  hyp=0 stack=0 forward=1 fscore=1", False),
+        ("x hyp=0 stack=0 forward=1 fscore=1", False),
+        ("", False),
+        (OSGX.splitlines()[2], True),
+        (OSGX.splitlines()[2] + " \r", True),
+        (OSGX.splitlines()[2].replace('|that"', 'that"'), False),
+        (OSGX.splitlines()[2].replace('|that"', '|th|at"'), False),
+        (OSGX.splitlines()[2].replace('that"', "that"), False),
+        (OSGX.splitlines()[2].replace("0-0", "0"), False),
+        (OSGX.splitlines()[2].replace("0-0", "1-0"), False),
+        (OSGX.splitlines()[2].replace(",2.500", ""), False),
+        (OSGX.splitlines()[2].replace("2.500)", "2.500,1)"), False),
+        (OSGX.splitlines()[2].replace("-1.500 rec", "x rec"), False),
+        (OSGX.splitlines()[2].replace("score=-7.0", "score=é"), False),
+        (OSGX.splitlines()[2].replace("das", "dä"), True),
+    ],
+)
+def test_which_lines_of_graphs_are_read(line, is_read):
+    _, lines = search_graph_fast.scanned((OSGX.splitlines()[1].replace(" d_a=1", "") + "\n" + line + "\n").encode())
+    assert lines.is_read.tolist() == [True, is_read]
+    if is_read and "back" in line:
+        row = {
+            name: getattr(lines, name)[1].tolist()
+            for name in ("hyp", "stack", "back", "recombined", "transition", "start", "end")
+        }
+        assert row == {"hyp": 2, "stack": 1, "back": 0, "recombined": 1, "transition": -1.5, "start": 0, "end": 1}
+        assert lines.core[1].tolist() == [-1.5, 2.5]
