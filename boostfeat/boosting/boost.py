@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import count
 from typing import Any, Protocol
 
-from ..core.arrays import F64
 from ..core.memory import give_back
 from ..lists.learnable import learnable
 from ..lists.nbest import NBest
@@ -17,12 +16,15 @@ from ..model.calibration import calibrated
 from ..model.deciding import KEY as DECISION
 from ..model.model import Model
 from ..trees.tree import Tree
+from ..tuners.linear import TOLERANCE
 from .local import Local
 from .options import BY_FOLDS, BoostOptions
-from .penalties import NO_REASONS, Fitted, Tell, Why, kept_reasons, with_penalties
+from .penalties import NO_REASONS, Tell, Why, kept_reasons, with_penalties
 from .record import Callback, Record
 from .stopping import kept_rounds, never_below_ranking
 from .tree_count import FOLDS, chosen_tree_count
+
+OF_FOLDS = 1e-5  # tolerance of first weights: on fi-en in three quarters of the steps, with the same choices for unseen sentences
 
 
 class Engine(Protocol):
@@ -69,7 +71,7 @@ def boost(
     so_far: Model | None = None,
     callback: Callback | None = None,
     tell: Tell | None = None,
-    near: F64 | None = None,
+    tolerance: float = TOLERANCE,
 ) -> Model:
     """Learn linear weights, then trees, on dev; keep the rounds up to the best gain on select.
 
@@ -77,20 +79,16 @@ def boost(
     margins are to be trusted. By others, without select, all rounds are kept.
     After each round ``callback`` gets the history row and the model with all trees so far; given back as ``so_far`` with the same
     lists, options and seed, it is continued to the very model an uninterrupted run gives: an interrupt loses nothing but the
-    round under way. ``tell`` hears of the fits that choose penalties and the number of trees. The search for first weights starts
-    ``near`` them [D + N], or at 0.
+    round under way. ``tell`` hears of the fits that choose penalties and the number of trees. First weights are fitted to this
+    ``tolerance``.
     """
     dev, select, options = learnable(dev), None if select is None else learnable(select), options or BoostOptions()
     if select is not None:
         choosing_metric(select, options.metric)
-    fitted: Fitted = {}
-    given: dict[str, Any] = {"seed": seed, "threads": threads, "init": init, "so_far": so_far, "tell": tell}
-    options, why = with_penalties(dev, options, **given, fitted=fitted)
-    of_folds = fitted.pop(options.sparse_l2, ())
-    fitted.clear()  # the weights under other penalties
-    options, more = with_tree_count(dev, select, options, **given, near=of_folds)
+    options, why = with_penalties(dev, options, seed=seed, threads=threads, init=init, so_far=so_far, tell=tell)
+    options, more = with_tree_count(dev, select, options, seed=seed, threads=threads, init=init, so_far=so_far, tell=tell)
     give_back(dev.unit_ptr)  # what folds held
-    engine = Local(dev, options, seed=seed, threads=threads, near=near)
+    engine = Local(dev, options, seed=seed, threads=threads, tolerance=tolerance)
     return run_rounds(engine, select, options, seed=seed, why={**why, **more}, init=init, so_far=so_far, callback=callback)
 
 
@@ -104,24 +102,20 @@ def with_tree_count(
     init: Model | None,
     so_far: Model | None,
     tell: Tell | None,
-    near: Sequence[F64] = (),
 ) -> tuple[BoostOptions, Why]:
-    """The options with the rounds that folds choose, and why. A run so far has its own; a model to start from saw all folds.
-
-    The same folds have chosen a penalty: where their weights were ``near`` [FOLDS][D + N], first weights are sought.
-    """
+    """The options with the rounds that folds choose, and why. A run so far has its own; a model to start from saw all folds."""
     if so_far is not None and "tree_count" in so_far.config:
         return replace(options, rounds=so_far.config["rounds"]), kept_reasons(so_far, "tree_count", DECISION, CALIBRATION)
     if options.rule != BY_FOLDS or so_far or init or not options.rounds or len(dev) < 2 * FOLDS:
         return options, NO_REASONS
-    done, starts = count(), iter(near)
+    done = count()
 
     def fit(part: NBest, own: BoostOptions) -> Model:
         def report(row: Mapping[str, Any], model: Model) -> None:
             if tell:
                 tell("number of trees", min(next(done), FOLDS * own.rounds), FOLDS * own.rounds)
 
-        return boost(part, None, own, seed=seed, threads=threads, callback=report, near=next(starts, None))
+        return boost(part, None, own, seed=seed, threads=threads, callback=report, tolerance=OF_FOLDS)
 
     return chosen_tree_count(dev, select, options, fit)
 

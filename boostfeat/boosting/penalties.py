@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.arrays import F64, I64, Array, Bool, offsets
+from ..core.arrays import I64, Array, Bool, offsets
 from ..core.memory import give_back
 from ..lists.choices import Scorer, best_choice
 from ..lists.nbest import NBest
@@ -32,7 +32,6 @@ TOLERANCE = 3e-4  # of the fits of folds: their rankings are near those of exact
 
 Tell = Callable[[str, int, int], None]  # what is chosen, the fits or rounds done, of how many
 Why = Mapping[str, Any]  # what a model's config says of choices
-Fitted = dict[Any, list[F64]]  # by penalty, the weights [D + N] of each fold: near those that the fold has with all its pairs
 
 
 def with_penalties(
@@ -44,29 +43,19 @@ def with_penalties(
     init: Model | None = None,
     so_far: Model | None = None,
     tell: Tell | None = None,
-    fitted: Fitted | None = None,
 ) -> tuple[BoostOptions, Why]:
-    """The options of a run without ``auto``, and why; a run so far has its own, and one from a model fits no first weights.
-
-    OUT ``fitted``: by penalty, the weights of each fold.
-    """
+    """The options of a run without ``auto``, and why; a run so far has its own, and one from a model fits no first weights."""
     if options.sparse_l2 != AUTO:
         return options, NO_REASONS
     if so_far is not None:
         return replace(options, sparse_l2=so_far.config.get("sparse_l2")), kept_reasons(so_far, "penalties")
     if init is not None or not len(dev.sparse_names) or len(dev) < 2 * FOLDS:
         return replace(options, sparse_l2=NOTHING_TO_CHOOSE), NO_REASONS
-    return chosen_penalty(dev, options, seed=seed, threads=threads, tell=tell, fitted=fitted)
+    return chosen_penalty(dev, options, seed=seed, threads=threads, tell=tell)
 
 
 def chosen_penalty(
-    dev: NBest,
-    options: BoostOptions,
-    *,
-    seed: int,
-    threads: int = 1,
-    tell: Tell | None = None,
-    fitted: Fitted | None = None,
+    dev: NBest, options: BoostOptions, *, seed: int, threads: int = 1, tell: Tell | None = None
 ) -> tuple[BoostOptions, Why]:
     """The options with that sparse_l2 of GRID whose first weights do best on held-out folds.
 
@@ -75,8 +64,7 @@ def chosen_penalty(
     one gives away more than chance does, since neighbours on the grid differ by little.
     """
     metric = metric_of(options.metric, dev)
-    rows = held_out_rows(dev, options, metric, seed=seed, threads=threads, tell=tell, fitted=fitted)
-    held_out = HeldOutRows(metric, rows)
+    held_out = HeldOutRows(metric, held_out_rows(dev, options, metric, seed=seed, threads=threads, tell=tell))
     gains, best = held_out.gains, int(np.argmax(held_out.gains))
     errors = [held_out.error(best, k) for k in range(len(GRID))]
     k = next((k for k in range(len(GRID)) if gains[k] >= gains[best] - errors[k] / 2), best)  # best: where scores are no numbers
@@ -91,14 +79,7 @@ def chosen_penalty(
 
 
 def held_out_rows(
-    dev: NBest,
-    options: BoostOptions,
-    metric: Metric,
-    *,
-    seed: int,
-    threads: int = 1,
-    tell: Tell | None = None,
-    fitted: Fitted | None = None,
+    dev: NBest, options: BoostOptions, metric: Metric, *, seed: int, threads: int = 1, tell: Tell | None = None
 ) -> list[Array]:
     """For each penalty of GRID the statistics [S, n] of what it chooses, every sentence in the fold that did not train on it.
 
@@ -111,11 +92,8 @@ def held_out_rows(
         pairs = weighed_by_size(pairs, dev, metric_of(options.context_metric, dev).fixed(options.pairs.alpha))
     found: list[list[Array]] = [[] for _ in GRID]  # folds are runs of neighbours: one after the other they are all sentences
     for fold, (train, held_out) in enumerate(dev.blocks_of_sentences(FOLDS)):
-        fits = _rows_of_fold(dev, thinned(pairs, train), held_out, options, metric, threads=threads)
-        for k, (rows, weights) in enumerate(fits):
+        for k, rows in enumerate(_rows_of_fold(dev, thinned(pairs, train), held_out, options, metric, threads=threads)):
             found[k].append(rows)
-            if fitted is not None:
-                fitted.setdefault(GRID[k], []).append(weights)
             if tell:
                 tell("penalty of sparse features", fold * len(GRID) + k + 1, FOLDS * len(GRID))
         give_back(dev.unit_ptr)
@@ -124,11 +102,8 @@ def held_out_rows(
 
 def _rows_of_fold(
     dev: NBest, pairs: Pairs, held_out: I64, options: BoostOptions, metric: Metric, *, threads: int
-) -> Iterator[tuple[Array, F64]]:
-    """For each penalty of GRID the statistics of what weights fitted to these pairs choose for the held-out sentences.
-
-    With them come these weights [D + N].
-    """
+) -> Iterator[Array]:
+    """For each penalty of GRID the statistics of what weights fitted to these pairs choose for the held-out sentences."""
     unseen, rows, near = dev.neighbours(held_out), list[Array](), np.zeros(len(dev.feature_names))
     if n_dense := len(dev.global_names):
         dense = linear_problem(dev.without_sparse(), pairs, threads=threads)
@@ -140,7 +115,7 @@ def _rows_of_fold(
             fit = problem.fit(init=near, l2_factors=penalty / THINNED, tol=TOLERANCE)
             rows.append(scorer.rows(best_choice(unseen, Model(fit.weights).decision_function(unseen)), metric))
             near = fit.raw
-        yield rows[-1], near
+        yield rows[-1]
 
 
 def are_worse(metric: Metric, rows: list[Array]) -> bool:

@@ -10,7 +10,6 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from boostfeat.boosting import tree_count
 from boostfeat.boosting.boost import boost
 from boostfeat.boosting.options import BoostOptions, recipe
 from boostfeat.boosting.penalties import (
@@ -31,7 +30,6 @@ from boostfeat.lists.store import write_store
 from boostfeat.losses.pairs import pairs_for
 from boostfeat.metrics.metric import metric_of
 from boostfeat.model.model import Model
-from boostfeat.tuners.linear import LinearProblem
 
 WORDS, SENTENCES, HYPS = 30, 72, 6
 OPTIONS = recipe("default", gain="wer", rule="best", rounds=2, min_occurrences=5, draws=200, keep=20)
@@ -134,28 +132,6 @@ def test_the_model_records_the_choice_and_is_that_of_the_number(told):
     heard: list[tuple[int, int]] = []
     assert boost(told, None, OPTIONS, so_far=rounds[1], tell=lambda *at: heard.append(at)) == model
     assert not heard
-
-
-def test_folds_of_trees_start_from_the_weights_of_their_penalty(told, monkeypatch):
-    """With the same folds and sentences: what they look for is near, and they find it in fewer steps than from 0."""
-    assert FOLDS == tree_count.FOLDS
-    starts: list[np.ndarray | None] = []
-    fit = LinearProblem.fit
-
-    def fitting(self, *, init=None, tol=1e-6, **how):
-        found = fit(self, init=init, tol=tol, **how)
-        if tol == 1e-6:  # not those that choose a penalty
-            starts.append(init)
-            assert init is None or found.n_iter < fit(self, tol=tol, **how).n_iter
-        return found
-
-    monkeypatch.setattr(LinearProblem, "fit", fitting)
-    fitted: dict[float, list[np.ndarray]] = {}
-    chosen, _ = chosen_penalty(told, OPTIONS, seed=0, fitted=fitted)
-    boost(told, None, replace(OPTIONS, rule="folds"))
-    *of_folds, whole = starts
-    assert whole is None
-    assert all((a == b).all() for a, b in zip(of_folds, fitted[chosen.sparse_l2], strict=True))
 
 
 def test_a_list_of_sparse_features_alone_has_its_penalty_chosen(told):
