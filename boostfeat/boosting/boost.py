@@ -16,15 +16,12 @@ from ..model.calibration import calibrated
 from ..model.deciding import KEY as DECISION
 from ..model.model import Model
 from ..trees.tree import Tree
-from ..tuners.linear import TOLERANCE
 from .local import Local
 from .options import BY_FOLDS, BoostOptions
 from .penalties import NO_REASONS, Tell, Why, kept_reasons, with_penalties
 from .record import Callback, Record
 from .stopping import kept_rounds, never_below_ranking
 from .tree_count import FOLDS, chosen_tree_count
-
-OF_FOLDS = 1e-5  # tolerance of first weights: on fi-en in three quarters of the steps, with the same choices for unseen sentences
 
 
 class Engine(Protocol):
@@ -71,7 +68,6 @@ def boost(
     so_far: Model | None = None,
     callback: Callback | None = None,
     tell: Tell | None = None,
-    tolerance: float = TOLERANCE,
 ) -> Model:
     """Learn linear weights, then trees, on dev; keep the rounds up to the best gain on select.
 
@@ -79,8 +75,7 @@ def boost(
     margins are to be trusted. By others, without select, all rounds are kept.
     After each round ``callback`` gets the history row and the model with all trees so far; given back as ``so_far`` with the same
     lists, options and seed, it is continued to the very model an uninterrupted run gives: an interrupt loses nothing but the
-    round under way. ``tell`` hears of the fits that choose penalties and the number of trees. First weights are fitted to this
-    ``tolerance``.
+    round under way. ``tell`` hears of the fits that choose penalties and the number of trees.
     """
     dev, select, options = learnable(dev), None if select is None else learnable(select), options or BoostOptions()
     if select is not None:
@@ -88,7 +83,7 @@ def boost(
     options, why = with_penalties(dev, options, seed=seed, threads=threads, init=init, so_far=so_far, tell=tell)
     options, more = with_tree_count(dev, select, options, seed=seed, threads=threads, init=init, so_far=so_far, tell=tell)
     give_back(dev.unit_ptr)  # what folds held
-    engine = Local(dev, options, seed=seed, threads=threads, tolerance=tolerance)
+    engine = Local(dev, options, seed=seed, threads=threads)
     return run_rounds(engine, select, options, seed=seed, why={**why, **more}, init=init, so_far=so_far, callback=callback)
 
 
@@ -115,7 +110,7 @@ def with_tree_count(
             if tell:
                 tell("number of trees", min(next(done), FOLDS * own.rounds), FOLDS * own.rounds)
 
-        return boost(part, None, own, seed=seed, threads=threads, callback=report, tolerance=OF_FOLDS)
+        return boost(part, None, own, seed=seed, threads=threads, callback=report)
 
     return chosen_tree_count(dev, select, options, fit)
 

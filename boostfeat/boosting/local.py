@@ -17,7 +17,7 @@ from ..model.model import Model
 from ..model.units import UnitSpace
 from ..trees.growing import Grower, Grown
 from ..trees.tree import Tree
-from ..tuners.linear import TOLERANCE, linear_problem
+from ..tuners.linear import linear_problem
 from .options import BoostOptions
 from .record import score_of
 from .round_loss import RoundLoss, Standing
@@ -32,8 +32,8 @@ class Local(Standing):
     _grown: Grown  # the tree of the round under way
     _direction: F64  # [H] A h: what it adds to each hypothesis
 
-    def __init__(self, dev: NBest, options: BoostOptions, *, seed: int, threads: int, tolerance: float = TOLERANCE) -> None:
-        self.dev, self.options, self.seed, self.threads, self.tolerance = dev, options, seed, threads, tolerance
+    def __init__(self, dev: NBest, options: BoostOptions, *, seed: int, threads: int) -> None:
+        self.dev, self.options, self.seed, self.threads = dev, options, seed, threads
         self.space = UnitSpace.of(dev, options.level, threads=threads)
         self.scorer = Scorer(dev)
         self.gains = metric_of(options.gain, dev).learnable_gain(dev, alpha=options.pairs.alpha)
@@ -45,7 +45,7 @@ class Local(Standing):
         penalty = self.options.penalties(len(self.dev.global_names), len(self.dev.sparse_names))
         pairs = weighed_by_size(self.pairs(0), self.dev, self.context_metric) if self.options.context else self.pairs(0)
         problem = linear_problem(self.dev, pairs, threads=self.threads)
-        weights = problem.fit(l2=1.0, l2_factors=np.array(penalty), tol=self.tolerance).weights
+        weights = problem.fit(l2=1.0, l2_factors=np.array(penalty)).weights
         del problem  # another form of the list's features
         give_back()
         return weights

@@ -24,7 +24,6 @@ from .sparse_sums import SparseSums
 P = ParamSpec("P")
 T = TypeVar("T")
 CHUNK = 1 << 16  # pairs whose feature differences are held at a time
-TOLERANCE = 1e-6  # of the largest slope of a pair's mean loss, where a fit ends
 
 
 @dataclass(frozen=True)
@@ -96,7 +95,7 @@ class LinearProblem:
         l2: float = 1.0,
         init: Mapping[str, float] | F64 | None = None,
         max_iter: int = 1000,
-        tol: float = TOLERANCE,
+        tol: float = 1e-6,
         l2_factors: F64 | None = None,
         frozen: Bool | None = None,
     ) -> LinearFit:
