@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..core.arrays import F64
+from ..core.arrays import F64, in_ranges
 from ..core.memory import give_back
 from ..lists.choices import Scorer
 from ..lists.nbest import NBest
@@ -98,12 +98,18 @@ class Local(Standing):
     def move(self, rho: float, m: int) -> tuple[float, list[int]]:
         fires, step = self._grown.fires, self._direction
         del self._grown, self._direction  # numbers for every unit and hypothesis: not beside those of the next round
-        step *= rho
-        self.scores += step
+        scores = self.scores
+
+        def add(some: slice) -> None:
+            step[some] *= rho
+            scores[some] += step[some]
+
+        in_ranges(add, len(step), self.threads)
+        self.scores = scores  # Ψ is to be computed anew
         return float(within_list_sd(self.dev.hyp_ptr, step, threads=self.threads)[0]), fires.astype(int).tolist()
 
     def row(self) -> tuple[float, float]:
-        return self.loss.mean(self.here), score_of(self.scorer, self.scores, self.options.metric)
+        return self.loss.mean(self.here), score_of(self.scorer, self.scores, self.options.metric, threads=self.threads)
 
     def effects(self, model: Model) -> dict[str, float]:
         return linear_effects(self.dev, model.weights, threads=self.threads)

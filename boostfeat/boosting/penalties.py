@@ -84,8 +84,8 @@ def held_out_rows(
     """For each penalty of GRID the statistics [S, n] of what it chooses, every sentence in the fold that did not train on it.
 
     Each fit starts from the last, the first from the weights of dense features alone: in a quarter of the steps from nothing.
-    Weak penalties take most of the time. Once a fold has two that are clearly worse than its best one, weaker ones are not
-    fitted there, and count as the last of them: they would be worse still.
+    Weak penalties take most of the time. Once a fold has two in succession that are worse than its best one, the second
+    clearly, weaker ones are not fitted there, and count as the last of them: they would be worse still.
     """
     pairs = pairs_for(dev, options.pairs, gain=options.gain, seed=seed, threads=threads)
     if options.context:
@@ -96,7 +96,7 @@ def held_out_rows(
             found[k].append(rows)
             if tell:
                 tell("penalty of sparse features", fold * len(GRID) + k + 1, FOLDS * len(GRID))
-        give_back()
+        give_back(dev.unit_ptr)
     return [np.concatenate(own) for own in found]
 
 
@@ -104,26 +104,28 @@ def _rows_of_fold(
     dev: NBest, pairs: Pairs, held_out: I64, options: BoostOptions, metric: Metric, *, threads: int
 ) -> Iterator[Array]:
     """For each penalty of GRID the statistics of what weights fitted to these pairs choose for the held-out sentences."""
-    unseen, rows, weights = dev.neighbours(held_out), list[Array](), None
-    if dev.global_names:
+    unseen, rows, near = dev.neighbours(held_out), list[Array](), np.zeros(len(dev.feature_names))
+    if n_dense := len(dev.global_names):
         dense = linear_problem(dev.without_sparse(), pairs, threads=threads)
-        weights = dense.fit(l2=options.l2 / THINNED, tol=TOLERANCE).weights
+        near[:n_dense] = dense.fit(l2=options.l2 / THINNED, tol=TOLERANCE).raw
     problem, scorer = linear_problem(dev, pairs, threads=threads), Scorer(unseen)
     for sparse_l2 in GRID:
-        if not are_clearly_worse(metric, rows):
-            penalty = np.array(replace(options, sparse_l2=sparse_l2).penalties(len(dev.global_names), len(dev.sparse_names)))
-            weights = problem.fit(init=weights, l2_factors=penalty / THINNED, tol=TOLERANCE).weights
-            rows.append(scorer.rows(best_choice(unseen, Model(weights).decision_function(unseen)), metric))
+        if not are_worse(metric, rows):
+            penalty = np.array(replace(options, sparse_l2=sparse_l2).penalties(n_dense, len(dev.sparse_names)))
+            fit = problem.fit(init=near, l2_factors=penalty / THINNED, tol=TOLERANCE)
+            rows.append(scorer.rows(best_choice(unseen, Model(fit.weights).decision_function(unseen)), metric))
+            near = fit.raw
         yield rows[-1]
 
 
-def are_clearly_worse(metric: Metric, rows: list[Array]) -> bool:
-    """Whether the last two of several candidates are both more than two standard errors below the best of them."""
+def are_worse(metric: Metric, rows: list[Array]) -> bool:
+    """Whether the last of several candidates is more than two standard errors below the best, and the one before below it."""
     if len(rows) < 3:
         return False
     held_out = HeldOutRows(metric, rows)
-    best = int(np.argmax(held_out.gains))
-    return all(held_out.gains[k] < held_out.gains[best] - 2 * held_out.error(best, k) for k in (len(rows) - 2, len(rows) - 1))
+    best, last = int(np.argmax(held_out.gains)), len(rows) - 1
+    clearly = held_out.gains[last] < held_out.gains[best] - 2 * held_out.error(best, last)
+    return bool(clearly and held_out.gains[last - 1] < held_out.gains[best])
 
 
 def kept_reasons(model: Model, *choices: str) -> Why:

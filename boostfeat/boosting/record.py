@@ -127,9 +127,9 @@ class HeldOut:
         return score_of(self.scorer, self.scores, self.metric)
 
 
-def score_of(scorer: Scorer, scores: F64, metric: str) -> float:
+def score_of(scorer: Scorer, scores: F64, metric: str, *, threads: int = 1) -> float:
     """Metric (0..100) of the best hypotheses under these scores [H]."""
-    return scorer.score(best_choice(scorer.nbest, scores), metric).score
+    return scorer.score(best_choice(scorer.nbest, scores, threads=threads), metric).score
 
 
 def check_level(init: Model, level: Level) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..core.arrays import F64, I64
+from ..core.arrays import F64, I64, gathered
 from ..core.blocks import block_ptr
 from ..losses.line_search import minimise_ray
 from ..losses.pairs import Pairs
@@ -40,7 +40,7 @@ class RoundLoss:
 
     def at(self, scores: F64) -> PairsAt:
         """Ψ at the scores [H] of all hypotheses."""
-        return self.loss.at(scores[self.hyps])
+        return self.loss.at(gathered(scores, self.hyps, threads=self.space.threads))
 
     def mean(self, here: PairsAt) -> float:
         """Ψ over the number of pairs."""
@@ -54,7 +54,7 @@ class RoundLoss:
 
     def along(self, here: PairsAt, direction: F64) -> PairsRay:
         """Ψ along the direction A h [H]: what a tree adds to every hypothesis."""
-        return here.along(direction[self.hyps])
+        return here.along(gathered(direction, self.hyps, threads=self.space.threads))
 
     def line_search(self, here: PairsAt, direction: F64, *, l2: float) -> float:
         """ρ = argmin Ψ(F + ρ h) + l2/2 (s ρ)², s the scale of h (losses.pairwise.step_penalty)   [TA13 Figure 3]"""

@@ -96,7 +96,7 @@ class Folds:
         alone, models, parts = replace(options, rule="best"), [], dev.blocks_of_sentences(FOLDS)
         for train, _ in parts:
             models.append(fit(dev.take(train), alone))
-            give_back()
+            give_back(dev.unit_ptr)
         return cls(models, [held_out for _, held_out in parts], dev, select)
 
     def each(self, of: Callable[[Model, NBest], Any]) -> list[Any]:

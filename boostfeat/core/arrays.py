@@ -162,10 +162,10 @@ def _segment_argmax(ptr, values, out):  # type: ignore[no-untyped-def]
         out[s] = best
 
 
-def segment_argmax(ptr: I64, values: F64) -> I64:
+def segment_argmax(ptr: I64, values: F64, *, threads: int = 1) -> I64:
     """Position of the largest value of each segment, the first among equals, -1 where it is empty."""
     out = np.empty(len(ptr) - 1, np.int64)
-    _segment_argmax(frozen(ptr), frozen(values), out)
+    in_ranges(lambda some: _segment_argmax(frozen(ptr[some.start : some.stop + 1]), frozen(values), out[some]), len(out), threads)
     return out
 
 
@@ -193,7 +193,7 @@ def _unique_rows(a, b, first, inverse):  # type: ignore[no-untyped-def]
     size = 16
     while size < 2 * n:
         size *= 2
-    table = np.full(size, -1, np.int64)
+    table = np.full(size, -1, np.int32)
     mask = np.uint64(size - 1)
     distinct = 0
     for r in range(n):
@@ -268,6 +268,13 @@ def _pool(threads: int) -> ThreadPoolExecutor:
 
 if hasattr(os, "register_at_fork"):  # a child has none of its parent's threads
     os.register_at_fork(after_in_child=_pool.cache_clear)
+
+
+def gathered(values: F64, at: I64, *, threads: int = 1) -> F64:
+    """values[at]"""
+    out = np.empty(len(at))
+    in_ranges(lambda some: np.take(values, at[some], out=out[some], mode="clip"), len(at), threads)  # to raise, it would copy
+    return out
 
 
 HUGE = 1e150  # scores and steps are cut here: far beyond where exp saturates, and squares of it still are numbers

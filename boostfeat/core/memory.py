@@ -10,11 +10,16 @@ from pathlib import Path
 from .arrays import Array
 
 
-def give_back() -> None:
-    """What was freed in pieces, the C library keeps: after templates, as much as the list itself. Only glibc can be asked."""
+def give_back(*mapped: Array) -> None:
+    """What was freed in pieces, the C library keeps: after templates, as much as the list itself. Only glibc can be asked.
+
+    With it go the pages of the files that these columns are views of.
+    """
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
     if trim is not None:
         trim(0)
+    for column in mapped:
+        Pages(column).let_go()
 
 
 class Pages:

@@ -72,6 +72,7 @@ def featurize(
     plan, lists = _learn_and_compute(runs, plan, registry, Scratch())
     [(_, parts)] = lists
     del runs, lists
+    give_back(nbest.unit_idx)
     out, _ = with_parts(nbest, parts, all_sparse_names(nbest, parts))
     if plan.products is None and plan.n_products:
         if gradient_of is None:
@@ -83,7 +84,7 @@ def featurize(
     plan = _with_products(plan, plan.products or ())
     out = replace(out, meta=_meta(nbest, plan, parts, registry))
     del parts
-    give_back()
+    give_back(nbest.unit_idx)
     return out, plan
 
 

@@ -116,9 +116,9 @@ def first_choice(nbest: NBest) -> I64:
     return np.where(np.diff(nbest.hyp_ptr) > 0, nbest.hyp_ptr[:-1], -1)
 
 
-def best_choice(nbest: NBest, scores: Array) -> I64:
+def best_choice(nbest: NBest, scores: Array, *, threads: int = 1) -> I64:
     """[S] the hypothesis of the highest score [H], the first among equals."""
-    return segment_argmax(nbest.hyp_ptr, np.ascontiguousarray(scores, np.float64))
+    return segment_argmax(nbest.hyp_ptr, np.ascontiguousarray(scores, np.float64), threads=threads)
 
 
 def oracle_choice(nbest: NBest, metric: str | Metric = "bleu") -> I64:

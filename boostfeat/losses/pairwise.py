@@ -27,28 +27,27 @@ def _cut(x):  # type: ignore[no-untyped-def]
 def _at(better, worse, weight, plain, scores, cuts, margin, e, still, losses):  # type: ignore[no-untyped-def]
     """OUT margin[K] = P scores, e[K] = exp(-|margin|), losses[B] = Σ_k w_k log(1 + exp(-margin_k)) of each block of pairs.
 
-    OUT still[K]: log(1 + e); of plain pairs e once more, to the last bit as models were learnt with it.
+    OUT still[K]: log(1 + e), unless pairs are plain: one logarithm does for many of them.
     """
     room = np.empty(_CHUNK)
     for b in range(len(cuts) - 1):
         value = 0.0
         for first in range(cuts[b], cuts[b + 1], _CHUNK):
             some = slice(first, min(first + _CHUNK, cuts[b + 1]))
-            i, j, w, m, x, s = better[some], worse[some], weight[some], margin[some], e[some], still[some]
+            i, j, w, m, x = better[some], worse[some], weight[some], margin[some], e[some]
             n = len(m)
             for k in range(n):
                 m[k] = _cut(scores[i[k]]) - _cut(scores[j[k]])
                 x[k] = -abs(m[k])
+            exp_nonpositive(x, room[:n])
             if plain:
-                for k in range(n):
-                    s[k] = np.exp(x[k])
                 product = 1.0
                 for k in range(n):
                     value += max(-m[k], 0.0)
-                    product *= 1.0 + s[k]
+                    product *= 1.0 + x[k]
                 value += np.log(product)
-            exp_nonpositive(x, room[:n])
-            if not plain:
+            else:
+                s = still[some]
                 log1p_unit(x, s)
                 for k in range(n):
                     value += w[k] * (max(-m[k], 0.0) + s[k])
@@ -183,7 +182,8 @@ class PairsAt:
 
     def __init__(self, loss: PairwiseLogLoss, scores: F64) -> None:
         self.loss, pairs = loss, loss.pairs
-        self.margin, self.e, self.still = np.empty((3, len(pairs)))
+        self.margin, self.e = np.empty((2, len(pairs)))
+        self.still = self.e if loss.plain else np.empty(len(pairs))  # what a pair at rest adds, beside its hinge (see _along)
         self.losses = np.empty(len(loss.cuts) - 1)  # [B] of each block
         loss.in_parts(
             lambda some, cuts: _at(

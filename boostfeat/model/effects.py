@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.arrays import F64, I64, in_ranges, in_threads
+from ..core.arrays import F64, I64, frozen, in_ranges, in_threads
 from ..core.blocks import block_ptr
 from ..core.kernels import kernel
 from ..lists.nbest import NBest
@@ -35,23 +35,22 @@ def within_list_sd(hyp_ptr: I64, values: F64, *, threads: int = 1) -> F64:
 
 def squares_within_lists(hyp_ptr: I64, values: F64) -> F64:
     """[D] the sum of squares of values [H, D] about their list's mean."""
-    squares = np.empty(values.shape)
-    _squares(hyp_ptr, values, squares)
-    return np.asarray(squares.sum(axis=0))
+    return np.array([_squares(frozen(hyp_ptr), frozen(np.ascontiguousarray(column))) for column in values.T])
 
 
-@kernel
-def _squares(hyp_ptr, values, out):  # type: ignore[no-untyped-def]
-    """OUT out[H, D]: the squared distance of values[H, D] from their list's mean."""
+@kernel(fastmath={"reassoc"})  # sums in the order of the machine's vectors: the same for any number of threads
+def _squares(hyp_ptr, values):  # type: ignore[no-untyped-def]
+    """Σ of the squared distances of values[H] from their list's mean."""
+    squares = 0.0
     for s in range(len(hyp_ptr) - 1):
-        start, end = hyp_ptr[s], hyp_ptr[s + 1]
-        for d in range(values.shape[1]):
-            total = 0.0
-            for h in range(start, end):
-                total += values[h, d]
-            mean = total / max(end - start, 1)
-            for h in range(start, end):
-                out[h, d] = (values[h, d] - mean) ** 2
+        own = values[hyp_ptr[s] : hyp_ptr[s + 1]]
+        total = 0.0
+        for h in range(len(own)):
+            total += own[h]
+        mean = total / max(len(own), 1)
+        for h in range(len(own)):
+            squares += (own[h] - mean) ** 2
+    return squares
 
 
 def sparse_within_list_sd(nbest: NBest) -> F64:

@@ -250,8 +250,29 @@ def unit_table(nbest: NBest) -> FeatureTable:
 
 def hypothesis_table(nbest: NBest) -> FeatureTable:
     """The hypotheses' features by name: what global trees see."""
-    sparse = (nbest.global_sparse, _sparse_names(nbest)) if len(nbest.sparse_names) else ()
+    sparse = (_SummedSparse(nbest), _sparse_names(nbest)) if len(nbest.sparse_names) else ()
     return FeatureTable(nbest.global_names, nbest.global_features, *sparse)
+
+
+class _SummedSparse:
+    """A X + E [H, N] of sparse features, for a FeatureTable: the columns that trees test are summed when they are asked for.
+
+    All of them at once are many times the entries of A and X: 18 million for 600 lists of fi-en.
+    """
+
+    def __init__(self, nbest: NBest) -> None:
+        self._nbest, self.shape = nbest, (nbest.n_hyps, len(nbest.sparse_names))
+
+    def tocsc(self) -> _SummedSparse:
+        return self
+
+    def __getitem__(self, at: tuple[slice, Any]) -> Any:
+        x, own = self._by_column
+        return (self._nbest.A @ x[at] + own[at]).tocsr()
+
+    @cached_property
+    def _by_column(self) -> tuple[Any, Any]:
+        return self._nbest.X_sparse.tocsc(), self._nbest.extra_sparse.matrix(self.shape[1]).tocsc()
 
 
 def _sparse_names(nbest: NBest) -> tuple[str, ...]:

@@ -55,9 +55,9 @@ class UnitSpace:
 
     def for_trees(self, names: Collection[str]) -> FeatureTable:
         """Of its features these; where none are named, the dense ones, or the sparse ones of a list without."""
-        table, wanted = self.table, set(names)
-        if not wanted:
-            return FeatureTable(table.names, table.x) if len(table.names) else table
+        table, wanted = self.table, set(names or self.table.sparse_names)
+        if not names and (len(table.names) or not wanted):
+            return FeatureTable(table.names, table.x)
         if unknown := sorted(wanted - set(table.all_names)):
             raise InputError(f"tree features: expected features of the list, found {unknown[0]!r}; see 'boostfeat info'")
         dense = [j for j, name in enumerate(table.names) if name in wanted]

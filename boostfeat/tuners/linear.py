@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import compress, repeat
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
@@ -31,6 +31,7 @@ class LinearFit:
     """Weights in raw units: all dense features, and the sparse ones that differ in some pair."""
 
     weights: dict[str, float]
+    raw: F64 = field(repr=False, compare=False)  # [D + N] of all features
     loss: float  # mean log-loss of a pair, without the penalty; 0 where there are no pairs
     n_pairs: int
     n_iter: int
@@ -92,7 +93,7 @@ class LinearProblem:
         self,
         *,
         l2: float = 1.0,
-        init: Mapping[str, float] | None = None,
+        init: Mapping[str, float] | F64 | None = None,
         max_iter: int = 1000,
         tol: float = 1e-6,
         l2_factors: F64 | None = None,
@@ -105,12 +106,12 @@ class LinearProblem:
         A feature's scale is the root mean square of its non-zero differences over the pairs. Over all pairs, it would multiply an
         indicator seen in one pair of 250,000 by 500 and so free it from the penalty; this way an indicator keeps its values, and
         dense or sparse storage of a feature makes no difference. A feature that no pair tells apart has weight 0.
-        ``init`` (raw weights by name) is where the search starts; the objective is convex, so only the time depends on it, except
-        for features that are ``frozen`` [D + N] there. ``l2_factors`` [D + N] multiply the penalty of single features.
+        ``init`` (raw weights by name, or [D + N]) is where the search starts; the objective is convex, so only the time depends
+        on it, except for features that are ``frozen`` [D + N] there. ``l2_factors`` [D + N] multiply the penalty of single ones.
         Sums are over blocks of sentences, one after the other, so that threads do not change them, nor does a cluster.
         """
         names, scale, n, slope = self._names, self._scale, self._weight or 1.0, np.zeros(len(self._names))
-        given = np.fromiter(map(init.get, names, repeat(0.0)), np.float64, len(names)) if init else np.zeros(len(names))
+        given = np.zeros(len(names)) if init is None else init if isinstance(init, np.ndarray) else _in_order(init, names)
         start = given * scale
         penalty = np.full(len(names), l2) if l2_factors is None else l2 * l2_factors
         penalty = penalty * (n / max(self.n_pairs, 1))
@@ -135,6 +136,7 @@ class LinearProblem:
         kept = (np.arange(len(names)) < self._n_dense) | (scale > 0) | (raw != 0)
         return LinearFit(
             weights=dict(zip(compress(names, kept.tolist()), raw[kept].tolist(), strict=True)),
+            raw=raw,
             loss=sum(value for value, _ in self._each(LinearPart.at, found.x)) / n,
             n_pairs=self.n_pairs,
             n_iter=int(found.get("nit", 0)),  # absent where all weights are frozen
@@ -190,6 +192,11 @@ class LinearPart:
     def at(self, w: F64) -> tuple[float, F64]:
         """Ψ at the weights w [D + N] of standardised features, and its gradient in those of its columns."""
         return objective(w[self._columns], self._dense, self._sparse, self._scale, self._loss)
+
+
+def _in_order(weights: Mapping[str, float], names: Sequence[str]) -> F64:
+    """[D + N] weights by name, 0 where there is none."""
+    return np.fromiter(map(weights.get, names, repeat(0.0)), np.float64, len(names))
 
 
 def _or_one(peak: F64) -> F64:

@@ -16,7 +16,7 @@ from boostfeat.boosting.penalties import (
     FOLDS,
     GRID,
     WITHOUT,
-    are_clearly_worse,
+    are_worse,
     chosen_penalty,
     held_out_rows,
     thinned,
@@ -89,16 +89,18 @@ def test_the_rule_is_the_strongest_within_half_an_error_of_the_best(told):
     assert why["error"][why["wer"].index(best)] == 0
 
 
-def test_two_that_are_clearly_worse_end_the_search_of_a_fold(told, noise):
+def test_two_that_are_worse_end_the_search_of_a_fold(told, noise):
     """Rows are errors and words of eight sentences: all wrong is two errors below none wrong, half wrong by chance is not."""
     metric = metric_of("wer", told)
     right, wrong = np.tile([0, 8], (8, 1)), np.tile([8, 8], (8, 1))
     one = np.where((np.arange(8) == 0)[:, None], wrong, right)
-    assert are_clearly_worse(metric, [right, wrong, wrong])
-    assert not are_clearly_worse(metric, [right, wrong])
-    assert not are_clearly_worse(metric, [right, wrong, right, wrong])
-    assert not are_clearly_worse(metric, [right, one, one])  # one sentence in eight: about one standard error
-    assert not are_clearly_worse(metric, [wrong, wrong, right])
+    assert are_worse(metric, [right, wrong, wrong])
+    assert not are_worse(metric, [right, wrong])
+    assert not are_worse(metric, [right, wrong, right, wrong])
+    assert not are_worse(metric, [right, one, one])  # one sentence in eight: about one standard error
+    assert are_worse(metric, [right, one, wrong])  # the last one clearly, the one before by less than an error
+    assert not are_worse(metric, [right, wrong, one])
+    assert not are_worse(metric, [wrong, wrong, right])
     rows = held_out_rows(noise, OPTIONS, metric, seed=0)
     assert any((a == b).all() for a, b in pairwise([r[: len(r) // FOLDS] for r in rows[-3:]]))  # some were not fitted
 

@@ -17,6 +17,7 @@ import pytest
 import boostfeat
 from boostfeat.core import arrays
 from boostfeat.core.kernels import KERNELS, SMALL, Kernel, Twins, is_compiled, kernel
+from boostfeat.features import parts
 from boostfeat.metrics import bleu
 from boostfeat.trees import tree
 
@@ -67,6 +68,19 @@ CASES: list[tuple[Kernel, tuple[Any, ...]]] = [
     (arrays._number_by_first_use, (IDX[:40].astype(np.int32), np.full(50, -1, np.int32), np.full(50, -1))),
     (bleu._fill_stats, (HYP_PTR, *texts(sentences(30)), REF_PTR, *texts(sentences(6)), 0, 3, np.full((30, 6), 9, np.int32))),
     (bleu._fill_stats, (HYP_PTR, *texts(sentences(30)), REF_PTR, *texts(sentences(6)), 1, 2, np.full((30, 6), 9, np.int32))),
+    (
+        parts._put_rows,
+        (
+            segments(20, 50),
+            IDX[:50].view(np.int32),
+            VALUES,
+            np.array([3, 3, 0, 19]),
+            7,
+            np.array([0, 60, 120, 180]),
+            np.full(240, -1, np.int32),
+            np.zeros(240),
+        ),
+    ),
     (tree._descend, (COLUMNS, *NODES, np.full(40, 9, np.int32))),
     (tree._descend, (COLUMNS, *(column[2:3] for column in NODES), np.full(40, 9, np.int32))),
     (tree._constant_outputs, (LEAVES, VALUES[:5], np.full(40, 9.0))),

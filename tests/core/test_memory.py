@@ -6,6 +6,7 @@ import ctypes
 
 import pytest
 
+from boostfeat.core import memory
 from boostfeat.core.memory import give_back
 
 pytestmark = pytest.mark.quick
@@ -21,3 +22,10 @@ def test_the_c_library_is_asked(monkeypatch):
 def test_another_c_library_is_left_alone(monkeypatch):
     monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
     give_back()
+
+
+def test_the_pages_of_mapped_columns_go_too(monkeypatch):
+    gone = []
+    monkeypatch.setattr(memory, "Pages", lambda column: type("Pages", (), {"let_go": lambda self: gone.append(column)})())
+    give_back("one", "other")
+    assert gone == ["one", "other"]

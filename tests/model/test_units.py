@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
 from scipy.sparse import csr_matrix
+from strategies import containers, quick
 
 from boostfeat.core.errors import InputError
 from boostfeat.core.feature_table import FeatureTable
+from boostfeat.model.model import hypothesis_table
 from boostfeat.model.units import UnitSpace
 
 pytestmark = pytest.mark.quick
@@ -44,7 +47,20 @@ def test_features_that_trees_see(names, dense, sparse):
 
 def test_sparse_features_are_seen_where_there_are_no_others():
     table = FeatureTable([], np.zeros((3, 0)), TABLE.sparse, TABLE.sparse_names)
-    assert UnitSpace(SPACE.unit_ptr, SPACE.unit_idx, table, 1).for_trees([]) is table
+    found = UnitSpace(SPACE.unit_ptr, SPACE.unit_idx, table, 1).for_trees([])
+    assert (list(found.names), found.sparse_names) == ([], list(TABLE.sparse_names))
+    assert (found.sparse != TABLE.sparse).nnz == 0
+
+
+@quick
+@given(containers())
+def test_sparse_features_of_hypotheses_are_summed_column_by_column(nbest):
+    """They are, to the last bit, those of A X + E multiplied out."""
+    table, whole = hypothesis_table(nbest), nbest.global_sparse.toarray()
+    for j, name in enumerate(table.sparse_names):
+        assert table.column(name).tolist() == whole[:, j].tolist()
+    if len(table.sparse_names):
+        assert table.sparse[:, [-1, 0]].toarray().tolist() == whole[:, [-1, 0]].tolist()
 
 
 def test_unknown_features_are_refused():
