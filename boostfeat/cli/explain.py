@@ -155,7 +155,7 @@ def _show_one(
         "features": [{"name": name, "part": part, "tree": name in found.trees} for name, part in features],
     }
     better = "" if gains is None else f"; by the metric {gains[0]:+.1f} points"
-    rows = [[u["in"], _cut(u["src"]), _cut(u["tgt"]), f"{u['linear']:+.4f}", f"{u['trees']:+.4f}"] for u in units]
+    rows = [[u["in"], _cut(u["src"]), _cut(u["tgt"] or ""), f"{u['linear']:+.4f}", f"{u['trees']:+.4f}"] for u in units]
     parts = [[name, f"{part:+.4f}"] for name, part in features[:top]]
     if rest := features[top:]:
         parts.append([f"{len(rest)} more", f"{sum(part for _, part in rest):+.4f}"])

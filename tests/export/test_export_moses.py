@@ -529,12 +529,13 @@ def test_what_a_dev_list_taught_is_asked_for_by_name(weights: dict[str, float], 
 def test_what_a_table_does_not_hold_is_said_by_name(tmp_path: Path) -> None:
     said: list[str] = []
     options = ExportOptions(phrase_table=str(write_lines(tmp_path / "pt.gz", [FITS])))
-    model = Model({"LM0": 1.0, "bi:a|b": 0.5}, STATIC[:1])
+    model = Model({"LM0": 1.0, "bi:a|b": np.float64(0.5)}, STATIC[:1])
     export(model, "moses", tmp_path / "out", Context(options=options, warn=said.append))
     assert said == [
         "1 weight (bi:a|b ...) of more than the phrase pair: Moses has to be built with the feature function (see README.txt); "
         "'induce --static-only' learns a model for a stock Moses"
     ]
+    assert "\n0.5 -1 bi:a|b\n" in (tmp_path / "out" / "boostfeat.model").read_text()
 
 
 def test_a_table_and_a_feature_function_share_a_model(tmp_path: Path) -> None:

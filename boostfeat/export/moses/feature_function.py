@@ -6,8 +6,8 @@ context, Model 1) when that is translated, so that future costs have both; what 
 is. Hypotheses are recombined only where what follows scores the same.
 
 A new sparse template of phrase pairs is a name in ``unit_text.PAIR_TEMPLATES`` and some lines of ``_pair_weights`` in C; one of
-context, a name in ``CONTEXT_TEMPLATES``, its stage in ``sparse_stage``, and a function of ``moses_model.h.in`` beside Around, Inside
-or Edges. A dense feature by a table of word translations is a name in ``TRANSLATED``.
+context, a name in ``CONTEXT_TEMPLATES``, its stage in ``sparse_stage``, and a function of ``moses_model.h.in`` beside Around,
+Inside or Edges. A dense feature by a table of word translations is a name in ``TRANSLATED``.
 """
 
 from __future__ import annotations
@@ -222,7 +222,7 @@ def _table_lines(numbers: Mapping[str, float], slots: Mapping[str, int] | None =
     HashTable.of(numbers, {})
     if bad := next((name for name in numbers if "\n" in name or "\r" in name), None):
         raise InputError(f"{bad!r}: expected a name on one line, found a line break; rename it")
-    return (f"{value!r} {(slots or {}).get(name, -1)} {name}" for name, value in numbers.items())
+    return (f"{float(value)!r} {(slots or {}).get(name, -1)} {name}" for name, value in numbers.items())
 
 
 def _class_lines(sparse: Mapping[str, float], known: Known) -> Iterator[str]:
