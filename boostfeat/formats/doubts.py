@@ -19,6 +19,8 @@ def warn_of_references(nbest: NBest, warn: Callable[[str], None]) -> None:
     if not len(nbest.refs):
         return
     refs, sources = nbest.refs.to_pylist(), nbest.source.to_pylist()
+    if without := sum(a == b for a, b in pairwise(nbest.ref_ptr.tolist())):
+        warn(f"warning: sentences without references: {without:,} of {len(nbest):,}; no metric is computed unless all have them")
     if empty := sum(not ref.strip(BLANKS) for ref in refs):
         warn(f"warning: references without words: {empty:,} of {len(refs):,}; nothing can be right there")
     if any(sources) and all(

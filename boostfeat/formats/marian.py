@@ -15,6 +15,7 @@ source spans; see lists.tokens for the features of them.
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -77,7 +78,7 @@ def read(path: str | Path, options: ReadOptions) -> NBest:
 
 
 def _hyps(path: str | Path) -> Iterator[TokenHyp]:
-    ids, regular = _has_ids(read_head(path).decode("utf-8", "replace")), _Regular()
+    ids, regular = _has_ids(read_head(path).removeprefix(BOM_UTF8).decode("utf-8", "replace")), _Regular()
     for n, (where, line) in enumerate(list_lines(path)):
         if ids:
             ident, text, *between, last = split_fields(line, where, least=4, layout=LAYOUT)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import unicodedata
 from pathlib import Path
 
@@ -64,6 +65,15 @@ def test_the_source_for_references(files: list[str], boostfeat) -> None:
     Path("ref").write_text("".join(f"{line}\n" for line in files))
     code, _, err = boostfeat("import", "list", "-r", "ref", "-s", "ref", "-o", "x.nbest")
     assert (code, SOURCE in err) == (0, True)
+
+
+def test_sentences_without_references_among_others(tmp_path: Path, boostfeat) -> None:
+    """One is enough for a list that no metric can score: import tells, not only the command after it."""
+    rows = [{"input": ["a b", "a"], "output": "a b"}, {"input": ["c"], "output": "c"}, {"input": ["d"]}]
+    (tmp_path / "list").write_text(json.dumps(rows))
+    code, _, err = boostfeat("import", tmp_path / "list", "-o", tmp_path / "x.nbest")
+    assert (code, err.count("warning: ")) == (0, 1)
+    assert "sentences without references: 1 of 3; " in err
 
 
 def test_no_sentence_among_the_first(files: list[str], boostfeat) -> None:
