@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from typer.core import TyperCommand
@@ -34,6 +34,8 @@ class Command(TyperCommand):
 
     def invoke(self, ctx: Any) -> Any:
         inputs, outputs = check_outputs(ctx.params)
+        if ctx.info_name in RUNS:
+            check_names([*inputs, *outputs])
         if not ctx.params.get("force"):
             check_kinds(str(ctx.info_name), ctx.params)
         with guarded(inputs, outputs):
@@ -56,6 +58,13 @@ def check_outputs(parameters: Mapping[str, Any]) -> tuple[list[str], list[str]]:
                     "choose another output"
                 )
     return inputs, outputs
+
+
+def check_names(paths: Iterable[str]) -> None:
+    """Raise for a name that is no text: a run keeps the names of its files in JSON."""
+    for path in paths:
+        if any("\ud800" <= c <= "\udfff" for c in os.path.abspath(path)):  # what Python has for bytes that are no UTF-8
+            raise InputError(f"{path}: expected a name in UTF-8, which a run can keep, found other bytes; rename it")
 
 
 def check_kinds(command: str, parameters: Mapping[str, Any]) -> None:

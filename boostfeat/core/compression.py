@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import io
 import lzma
 import os
 from collections.abc import Callable
 from typing import IO, Any, BinaryIO
 
 from .errors import FormatError, InputError, clip
+
+_PIECE = 1 << 16  # compressed bytes that are read at once
 
 
 class _ZstdReader:
@@ -33,11 +36,44 @@ class _ZstdReader:
         self.stream.close()
 
 
+class _Streams(io.RawIOBase):
+    """One compressed stream after another, and zero bytes that pad them; what follows and is no stream is an error.
+
+    Python's own files of xz and bzip2 take that for the end of the data.
+    """
+
+    def __init__(self, raw: BinaryIO, decompressor: Callable[[], Any]) -> None:
+        self.raw, self.decompressor, self.stream = raw, decompressor, decompressor()
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, room: Any) -> int:
+        data = more = b""
+        while not data:
+            if self.stream.eof:
+                if not (more := self._after_stream()):
+                    return 0
+                self.stream = self.decompressor()
+            elif self.stream.needs_input and not (more := self.raw.read(_PIECE)):
+                raise EOFError("the data ends inside a stream")
+            data, more = self.stream.decompress(more, len(room)), b""
+        room[: len(data)] = data
+        return len(data)
+
+    def _after_stream(self) -> bytes:
+        """What the next stream begins with, b"" at the end of the file."""
+        more: bytes = self.stream.unused_data or self.raw.read(_PIECE)
+        while more and not (begin := more.lstrip(b"\0")):
+            more = self.raw.read(_PIECE)
+        return begin if more else b""
+
+
 # The content decides, not the name: a renamed .gz is read as what it is.
 DECOMPRESSORS: dict[bytes, tuple[str, Callable[[Any], Any]]] = {
     b"\x1f\x8b": ("gzip", lambda raw: gzip.GzipFile(fileobj=raw)),
-    b"\xfd7zXZ\x00": ("xz", lambda raw: lzma.LZMAFile(raw)),
-    b"BZh": ("bzip2", lambda raw: bz2.BZ2File(raw)),
+    b"\xfd7zXZ\x00": ("xz", lambda raw: io.BufferedReader(_Streams(raw, lzma.LZMADecompressor), _PIECE)),
+    b"BZh": ("bzip2", lambda raw: io.BufferedReader(_Streams(raw, bz2.BZ2Decompressor), _PIECE)),
     b"\x28\xb5\x2f\xfd": ("zstd", _ZstdReader),
 }
 

@@ -13,6 +13,7 @@ import os
 import queue
 import shutil
 import socket
+import stat
 import sys
 import tempfile
 import threading
@@ -360,9 +361,7 @@ def atomic_path(path: str | Path) -> Iterator[str]:
         temporary, held = _make_temporary(target)
         yield temporary
         os.fsync(held)
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)
+        os.chmod(temporary, _mode(target))
         os.replace(temporary, target)
     except OSError as error:
         if error.errno in CANNOT_WRITE:
@@ -373,6 +372,15 @@ def atomic_path(path: str | Path) -> Iterator[str]:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(temporary)
             os.close(held)
+
+
+def _mode(target: Path) -> int:
+    """Who may read what is written: those who may read what it replaces, else as the umask has it."""
+    if target.exists():
+        return stat.S_IMODE(target.stat().st_mode)
+    umask = os.umask(0)
+    os.umask(umask)
+    return 0o666 & ~umask
 
 
 def _around(target: Path) -> tuple[str, str]:

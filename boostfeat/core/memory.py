@@ -29,10 +29,10 @@ class Pages:
         self._where: tuple[int, int] | None = None
         if sys.platform != "linux" or not column.size:  # others cannot be asked
             return
-        for line in Path("/proc/self/maps").read_text().splitlines():
+        for line in Path("/proc/self/maps").read_bytes().split(b"\n")[:-1]:  # bytes, as names of files are
             where, rights, _, _, file = line.split(maxsplit=5)[:5]
-            start, end = (int(address, 16) for address in where.split("-"))
-            if start <= column.ctypes.data < end and file != "0" and rights.startswith("r-"):  # of a file, and read only
+            start, end = (int(address, 16) for address in where.split(b"-"))
+            if start <= column.ctypes.data < end and file != b"0" and rights.startswith(b"r-"):  # of a file, and read only
                 self._where = start, end - start
 
     def let_go(self) -> None:

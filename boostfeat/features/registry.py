@@ -252,8 +252,9 @@ def missing(what: str, nbest: NBest, resources: Resources) -> str | None:
         return "source sentences; import with -s SOURCE" if _all_empty(nbest.source) else None
     if not nbest.n_occurrences:
         return "units (phrases); import a list that has them"
+    fix = "import with -s SOURCE" if _all_empty(nbest.source) else "have the decoder write which words a unit translates"
     texts = {
-        "source phrase": (units.src, "source phrases; import with -s SOURCE"),
+        "source phrase": (units.src, f"source phrases; {fix}"),
         "target phrase": (units.tgt, "target phrases; import a list that has them"),
         "alignment": (units.align, "word alignments; have the decoder write them"),
     }

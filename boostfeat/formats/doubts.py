@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
+from unicodedata import normalize
 
+from ..core.errors import counted
 from ..core.text import BLANKS, split_words
 from ..lists.nbest import NBest
 
@@ -17,13 +19,21 @@ def warn_of_references(nbest: NBest, warn: Callable[[str], None]) -> None:
     if not len(nbest.refs):
         return
     refs, sources = nbest.refs.to_pylist(), nbest.source.to_pylist()
+    if without := sum(a == b for a, b in pairwise(nbest.ref_ptr.tolist())):
+        warn(f"warning: sentences without references: {without:,} of {len(nbest):,}; no metric is computed unless all have them")
     if empty := sum(not ref.strip(BLANKS) for ref in refs):
         warn(f"warning: references without words: {empty:,} of {len(refs):,}; nothing can be right there")
     if any(sources) and all(
         source in refs[a:b] for source, (a, b) in zip(sources, pairwise(nbest.ref_ptr.tolist()), strict=True)
     ):
         warn("warning: the references are the source sentences; give the translations with -r")
-    shared = shared_words(nbest.take(slice(ENOUGH)))
+    few = nbest.take(slice(ENOUGH))
+    if lost := lost_by_form(few):
+        warn(
+            f"warning: {counted(lost, 'word')} of the first texts and their references are the same in print, and not in bytes: "
+            "one is in Unicode's form NFC, the other in NFD; bring both into one form (uconv -x any-nfc)"
+        )
+    shared = shared_words(few)
     if shared is not None and shared[0] <= NEARER * shared[1]:
         warn(
             f"warning: texts share {shared[0]:.0%} of their words with their references, and {shared[1]:.0%} with those of the "
@@ -31,14 +41,29 @@ def warn_of_references(nbest: NBest, warn: Callable[[str], None]) -> None:
         )
 
 
+def _words(nbest: NBest) -> tuple[list[list[str]], list[set[str]]]:
+    """Of each sentence the words of the first hypothesis, and those of all references."""
+    refs, text = nbest.refs.to_pylist(), nbest.text
+    first = [split_words(text[a].as_py()) if a < b else [] for a, b in pairwise(nbest.hyp_ptr.tolist())]
+    return first, [{word for ref in refs[a:b] for word in split_words(ref)} for a, b in pairwise(nbest.ref_ptr.tolist())]
+
+
+def lost_by_form(nbest: NBest) -> int:
+    """How many words of first hypotheses are in their references only where both have accents in the same way."""
+    pairs = zip(*_words(nbest), strict=True)
+    return sum(_nfc(word) in map(_nfc, known) for words, known in pairs for word in words if word not in known)
+
+
+def _nfc(word: str) -> str:
+    return normalize("NFC", word)
+
+
 def shared_words(nbest: NBest) -> tuple[float, float] | None:
     """The share of the words of first hypotheses that are in their references, and in those of the next sentence.
 
     None where that tells nothing: few sentences, mostly the same texts, or words that only a tokeniser finds.
     """
-    refs, text = nbest.refs.to_pylist(), nbest.text
-    first = [split_words(text[a].as_py()) if a < b else [] for a, b in pairwise(nbest.hyp_ptr.tolist())]
-    known = [{word for ref in refs[a:b] for word in split_words(ref)} for a, b in pairwise(nbest.ref_ptr.tolist())]
+    first, known = _words(nbest)
     n = sum(map(len, first))
     if len(first) < FEW or not n or nbest.tokenizer != "none" or 2 * len({*map(tuple, first)}) < len(first):
         return None

@@ -63,6 +63,9 @@ def import_corpus(corpus: Corpus, options: ReadOptions) -> NBest:
     nbest = read_systems(corpus.systems, options) if corpus.systems else read_all(corpus.files, options, format=corpus.format)
     if corpus.first is not None:
         nbest = nbest.take(nbest.ids < corpus.first)
+        if not len(nbest):
+            n = corpus.first
+            raise InputError(f"--first {n}: expected sentences with ids below {n}, found none; raise it, or sort the list")
     nbest = with_tokenizer(nbest, corpus.tokenize, threads=options.threads)
     nbest = attach(nbest, source=source, refs=refs, name=", ".join(corpus.files or ("--system",)), threads=options.threads)
     warn_of_pieces(nbest, options.warn)

@@ -15,6 +15,7 @@ source spans; see lists.tokens for the features of them.
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -74,7 +75,7 @@ class _Fields(NamedTuple):
 def read(path: str | Path, options: ReadOptions) -> NBest:
     """Read a list by two readers of the same language; see columns.read_lines_twice."""
     builder = TokenBuilder(options)
-    head = read_head(path).decode("utf-8", "replace")
+    head = read_head(path).removeprefix(BOM_UTF8).decode("utf-8", "replace")
     ids = _has_ids(head)
     builder.take(_hyps(lines_left(path, _fast_for(head, options) if ids else None, builder), ids=ids))
     return builder.finish()

@@ -136,7 +136,7 @@ def _sink(path: str | Path, files: Mapping[int, Path]) -> Iterator[Any]:
         with open_output(path) as stream:
             yield _Counted(stream, files)
     else:  # Arrow's own file does without a copy of each column
-        with atomic_path(path) as temporary, pa.OSFile(temporary, "wb") as stream:
+        with atomic_path(path) as temporary, pa.OSFile(os.fsencode(temporary), "wb") as stream:
             yield stream
 
 
@@ -169,7 +169,7 @@ def _source(where: str) -> Any:
     """The mapped file; what is compressed or comes through a pipe is read into memory."""
     on_read(where)
     try:
-        mapped = pa.memory_map(where) if where != "-" and os.path.isfile(where) else None
+        mapped = pa.memory_map(os.fsencode(where)) if where != "-" and os.path.isfile(where) else None
     except OSError as error:
         raise cannot_read(where, error) from None
     if mapped is not None and mapped.read(len(MAGIC)) == MAGIC:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -174,6 +175,39 @@ def test_a_run_of_another_kind_is_left_alone(folder: Path, boostfeat) -> None:
     Path("run/config.json").write_text('{"boostfeat": "loop/1"}')
     code, _, err = boostfeat("compare", "dev.nbest", "--select", "dev.nbest", "--test", "dev.nbest", "-o", "run")
     assert (code, "-o run: expected a new folder or one of compare, found a run of loop" in err) == (2, True)
+
+
+NO_TEXT = os.fsdecode(b"\xff")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        f"info {NO_TEXT}/dev.nbest --json",
+        f"tune {NO_TEXT}/dev.nbest --method pro -o {NO_TEXT}/pro.json",
+        f"featurize {NO_TEXT}/dev.nbest --templates orientation --json -o {NO_TEXT}/more.nbest",
+        f"import list.moses -r {NO_TEXT}/ref -o {NO_TEXT}/list.nbest",
+    ],
+)
+def test_names_need_not_be_text(folder: Path, boostfeat, command: str) -> None:
+    Path(NO_TEXT).mkdir()
+    for name in ("dev.nbest", "ref"):
+        Path(name).rename(f"{NO_TEXT}/{name}")
+    assert boostfeat(*command.split(), "-q")[::2] == (0, "")
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_run_keeps_names_that_are_text(folder: Path, boostfeat, monkeypatch, inside: bool) -> None:
+    """They go into its JSON; a folder above counts too."""
+    Path(NO_TEXT).mkdir()
+    Path("dev.nbest").rename(f"{NO_TEXT}/dev.nbest")
+    if inside:
+        monkeypatch.chdir(NO_TEXT)
+    dev = "dev.nbest" if inside else f"{NO_TEXT}/dev.nbest"
+    code, _, err = boostfeat("compare", dev, "--select", dev, "--test", dev, "--force", "-o", "new")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "expected a name in UTF-8, which a run can keep, found other bytes; rename it" in err
+    assert not Path("new").exists()
 
 
 def test_empty_and_compressed_files(folder: Path, boostfeat) -> None:

@@ -23,6 +23,7 @@ COMMANDS = [
     [*INDUCE, "--leaves", "linear", "-o", "linear.json"],
     [*INDUCE, "--leaves", "affine", "-o", "affine.json"],
     [*INDUCE, "--level", "global", "-o", "global.json"],
+    [*INDUCE, "--templates", "phrases", "-o", "carried.json"],
     ["tune", "list.nbest", "--method", "kbmira", "--epochs", 3, "-o", "tuned.json"],
     ["tune", "more.nbest", "--method", "adagrad", "--epochs", 2, "-o", "sparse.json"],
     ["compare", "list.nbest", "--select", "list.nbest", "--test", "list.nbest", "--systems", "decoder,kbmira", "--search", "none", "--force",
@@ -30,10 +31,11 @@ COMMANDS = [
     ["loop", "few.src", "-r", "few.ref", "--ini", DATA / "system" / "moses.ini", "--method", "kbmira", "--set", "epochs=2",
      "--nbest", 5, "--stack", 10, "--max-iterations", 1, "-o", "loop"],
 ]  # fmt: skip
-MODELS = ("constant", "linear", "affine", "global", "tuned", "sparse")
+MODELS = ("constant", "linear", "affine", "global", "carried", "tuned", "sparse")
 
 
 def main(target: Path) -> None:
+    from boostfeat.features.carried import FeatureMaker
     from boostfeat.formats import read
     from boostfeat.lists.build import ReadOptions, attach
     from boostfeat.lists.store import read_store, write_store
@@ -49,10 +51,14 @@ def main(target: Path) -> None:
         for words in COMMANDS:
             subprocess.run([sys.executable, "-m", "boostfeat", *map(str, words), "-q"], cwd=folder, check=True)
         lists = {name: read_store(folder / f"{name}.nbest") for name in ("list", "more")}
-        expected = {}
+        expected, maker = {}, FeatureMaker()
         for name in MODELS:
             model, on = Model.load(folder / f"{name}.json"), "more" if name == "sparse" else "list"
-            expected[name] = {"on": on, "signature": model.signature, "scores": model.decision_function(lists[on]).tolist()}
+            expected[name] = {
+                "on": on,
+                "signature": model.signature,
+                "scores": model.decision_function(maker.for_model(lists[on], model)).tolist(),
+            }
         (folder / "expected.json").write_text(json.dumps(expected) + "\n")
         for path in folder.rglob("*.json"):  # no places of the machine that this ran on
             path.write_text(path.read_text().replace(str(folder), "/somewhere").replace(str(DATA), "data"))

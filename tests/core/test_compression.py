@@ -1,10 +1,13 @@
-"""What decompresses to far more than it should is refused."""
+"""Compressed files are read to their end; what decompresses to far more than it should is refused."""
 
 from __future__ import annotations
 
+import bz2
 import gzip
+import lzma
 
 import pytest
+import zstandard
 
 from boostfeat.core import compression
 from boostfeat.core.errors import FormatError, InputError
@@ -57,3 +60,29 @@ def test_the_bound_is_a_number_from_1(monkeypatch, text):
     monkeypatch.setenv(compression.EXPANSION_VARIABLE, text)
     with pytest.raises(InputError, match="expected a number from 1, found"):
         compression._max_expansion()
+
+
+COMPRESS = {"gz": gzip.compress, "xz": lzma.compress, "bz2": bz2.compress, "zst": zstandard.ZstdCompressor().compress}
+TEXTS = b"x" * 300_000, b"", b"a b\n"  # more than a piece of decompressed data, none, a line
+
+
+@pytest.mark.parametrize("kind", COMPRESS)
+def test_streams_that_follow_each_other_are_one_file(tmp_path, kind):
+    path, one = tmp_path / "a", [COMPRESS[kind](text) for text in TEXTS]
+    path.write_bytes(b"".join(one))
+    assert read_bytes(path) == b"".join(TEXTS)
+    if kind != "zst":  # whose format has no padding
+        for zeros in (4, 1 << 17):
+            path.write_bytes(one[0] + bytes(zeros) + one[2] + bytes(zeros))
+            assert read_bytes(path) == TEXTS[0] + TEXTS[2]
+
+
+@pytest.mark.parametrize("rest", ["plain", "other", "cut"])
+@pytest.mark.parametrize("kind", COMPRESS)
+def test_what_follows_and_is_no_stream_is_not_dropped(tmp_path, kind, rest):
+    """Appended with ``cat``, say: text, the format of another tool, or a copy that broke off."""
+    compress, path = COMPRESS[kind], tmp_path / "a"
+    other = COMPRESS["xz" if kind == "gz" else "gz"]
+    path.write_bytes(compress(b"a\n") + {"plain": b"b\n" * 9, "other": other(b"b\n"), "cut": compress(b"b\n" * 99)[:-3]}[rest])
+    with pytest.raises(FormatError, match="expected intact compressed data"):
+        read_bytes(path)

@@ -326,6 +326,15 @@ def test_an_error_keeps_the_old_file_and_leaves_nothing(tmp_path: Path, ending: 
     assert leftovers(tmp_path) == {path.name}
 
 
+def test_a_private_file_stays_private(tmp_path: Path) -> None:
+    """What replaces it is for those who could read it, whatever the umask."""
+    path = tmp_path / "out"
+    path.touch(0o600)
+    with open_output(path) as stream:
+        stream.write(b"x")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
 def test_mode_follows_the_umask(tmp_path: Path) -> None:
     old = os.umask(0o027)
     try:

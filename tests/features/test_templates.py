@@ -533,7 +533,8 @@ def without(nbest: NBest, *columns: str) -> NBest:
     ("lacking", "name", "needs", "works"),
     [
         (("align",), "unaligned", "word alignments", "length"),
-        (("src",), "length", "source phrases; import with -s", "bi"),
+        (("src", "source"), "length", "source phrases; import with -s", "bi"),
+        (("src",), "length", "source phrases; have the decoder write which words", "bi"),
         (("span",), "jump", "source spans", "pt"),
         (("source",), "cx", "source sentences; import with -s", "position"),
         (("tgt",), "bi", "target phrases", "jump"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import unicodedata
 from pathlib import Path
 
 import numpy as np
@@ -48,10 +50,41 @@ def test_references_that_are_others(files: list[str], boostfeat, change, said: s
     assert said is None or said in err
 
 
+@pytest.mark.parametrize(("texts", "refs", "lost"), [("NFC", "NFD", 2), ("NFD", "NFC", 2), ("NFC", "NFC", 0), ("NFD", "NFD", 0)])
+def test_accents_in_letters_and_behind_them(tmp_path: Path, boostfeat, texts: str, refs: str, lost: int) -> None:
+    """Two words that look the same, whichever side has them how; one sentence is enough to tell."""
+    text, ref = unicodedata.normalize(texts, "un café très noir"), unicodedata.normalize(refs, "un café très fort")
+    (tmp_path / "list").write_text(f"0 ||| {text} ||| lm= 1 ||| 1\n")
+    (tmp_path / "ref").write_text(f"{ref}\n")
+    code, _, err = boostfeat("import", tmp_path / "list", "-r", tmp_path / "ref", "-o", tmp_path / "x.nbest")
+    assert (code, err.count("warning: ")) == (0, lost > 0)
+    assert not lost or f"{lost} words of the first texts and their references are the same in print" in err
+
+
 def test_the_source_for_references(files: list[str], boostfeat) -> None:
     Path("ref").write_text("".join(f"{line}\n" for line in files))
     code, _, err = boostfeat("import", "list", "-r", "ref", "-s", "ref", "-o", "x.nbest")
     assert (code, SOURCE in err) == (0, True)
+
+
+def test_sentences_without_references_among_others(tmp_path: Path, boostfeat) -> None:
+    """One is enough for a list that no metric can score: import tells, not only the command after it."""
+    rows = [{"input": ["a b", "a"], "output": "a b"}, {"input": ["c"], "output": "c"}, {"input": ["d"]}]
+    (tmp_path / "list").write_text(json.dumps(rows))
+    code, _, err = boostfeat("import", tmp_path / "list", "-o", tmp_path / "x.nbest")
+    assert (code, err.count("warning: ")) == (0, 1)
+    assert "sentences without references: 1 of 3; " in err
+
+
+def test_no_sentence_among_the_first(files: list[str], boostfeat) -> None:
+    """An empty store would look like a list that was read."""
+    Path("late").write_text("7 ||| a ||| lm= 1 ||| 1\n8 ||| b ||| lm= 1 ||| 1\n")
+    code, _, err = boostfeat("import", "late", "--first", 7, "-o", "x.nbest")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "--first 7: expected sentences with ids below 7, found none" in err
+    assert not Path("x.nbest").exists()
+    assert boostfeat("import", "late", "--first", 8, "-o", "x.nbest", "-q")[0] == 0
+    assert len(read_store("x.nbest")) == 1
 
 
 def test_few_sentences_tell_nothing(files: list[str], boostfeat) -> None:

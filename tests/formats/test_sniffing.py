@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+import samples
 from test_formats import LINES
 
 from boostfeat.core.errors import FormatError
@@ -32,6 +33,34 @@ def test_enriched_lists_whose_first_line_is_odd(tmp_path: Path, first: str) -> N
     nbest = read(path, ReadOptions())
     assert nbest.n_occurrences == 2 + (first != EMPTY)
     assert not any("|" in text for text in nbest.text.to_pylist())
+
+
+SAMPLES = [
+    *("PLAIN", "INLINE", "ENRICHED", "CDEC", "JOSHUA", "PHRASAL", "TRAVATAR", "MARIAN", "MARIAN_RESCORED", "MARIAN_PIECES", "MARIAN_PLAIN"),
+    *("FAIRSEQ", "HYPORADISE", "MLM_SCORING", "SOCKEYE", "VOSK", "OPENAI"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_marks_and_ends_of_lines_of_other_systems_change_nothing(tmp_path: Path, name: str) -> None:
+    """A byte order mark, CR before LF, no end of the last line, blank lines after it: what was read before is read."""
+    path, text = tmp_path / "list", getattr(samples, name)
+    silent = ReadOptions(warn=lambda message: None)
+
+    def found(text: str) -> tuple[object, ...]:
+        path.write_text(text, encoding="utf-8", newline="")
+        nbest = read(path, silent)
+        return (
+            nbest.ids.tolist(),
+            nbest.text.to_pylist(),
+            nbest.refs.to_pylist(),
+            nbest.global_names,
+            nbest.global_features.tolist(),
+        )
+
+    expected, crlf = found(text), text.replace("\n", "\r\n")
+    for other in ("\ufeff" + text, crlf, "\ufeff" + crlf, text.rstrip("\n"), text + "\n\n"):
+        assert found(other) == expected
 
 
 def test_a_plain_list_with_blocks_is_refused(tmp_path: Path) -> None:

@@ -100,6 +100,16 @@ def test_standard_input_and_output(path: Path, monkeypatch: pytest.MonkeyPatch, 
     assert read_store("-") == NB
 
 
+@pytest.mark.parametrize("name", [b"\xff.nbest", b"new\nline.nbest", b"-o.nbest"])
+def test_names_that_are_no_text(path: Path, tmp_path: Path, name: bytes) -> None:
+    """A file may be called what no UTF-8 text is: names are bytes."""
+    named = tmp_path / os.fsdecode(name)
+    write_store(read_store(path), named)
+    assert name in os.listdir(os.fsencode(tmp_path))
+    assert named.read_bytes() == path.read_bytes()
+    assert plain(read_store(named)) == plain(read_store(path))
+
+
 def test_a_pipe_with_a_name(path: Path, tmp_path: Path) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
