@@ -1,6 +1,7 @@
 """Default ``induce`` against PRO on random halves of lists, local trees against global ones: learnt on one half, scored on the other.
 
-    python tests/benchmarks/never_worse.py LIST.nbest [LIST.nbest ...] [--halves 10] [--gain bleu] [--levels local,global]
+    python tests/benchmarks/never_worse.py LIST.nbest [LIST.nbest ...] [--halves 10] [--after 0] [--gain bleu]
+        [--levels local,global]
 
 A half is made of runs of RUN neighbouring sentences: those of one document stand together, and new text is of other documents.
 PRO has the features that the list came with; ``induce`` takes templates by itself. Levels share features, penalties, pairs and
@@ -39,13 +40,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("lists", nargs="+")
     parser.add_argument("--halves", type=int, default=10)
+    parser.add_argument("--after", type=int, default=0, help="go on after so many halves")
     parser.add_argument("--gain", default="bleu")
     parser.add_argument("--levels", default="local,global")
     given = parser.parse_args()
     for path in given.lists:
         nbest = read_store(path)
         print(f"{path}: {len(nbest):,} sentences, gain {given.gain}", flush=True)
-        told = [compared(nbest, given.gain, given.levels.split(","), seed) for seed in range(given.halves)]
+        seeds = range(given.after, given.after + given.halves)
+        told = [compared(nbest, given.gain, given.levels.split(","), seed) for seed in seeds]
         for what in told[0]:
             points = [row[what] for row in told]
             print(f"  {what}: mean {np.mean(points):+.2f}, worst {min(points):+.2f}, of {len(told)} halves", flush=True)

@@ -260,6 +260,16 @@ def test_a_list_that_taught_model_1_is_told_of(data_stores: Path) -> None:
     assert said == []
 
 
+def test_score_says_that_the_list_taught_the_model(boostfeat, stores: Path, tmp_path: Path) -> None:
+    maker, path = FeatureMaker(), tmp_path / "m1.json"
+    _, plan = maker.learn(read_store(stores / "dev.nbest"), maker.plan("model1"))
+    carrying(Model({"m1.tgt": 1.0}), plan).save(path)
+    for name, told in (("dev", True), ("test", False)):
+        code, _, err = boostfeat("score", stores / f"{name}.nbest", "-m", path)
+        assert code == 0
+        assert ("the references of 40 of its 40 sentences taught template 'model1'" in err) is told
+
+
 def test_a_bitext_with_sentences_of_the_list_is_told_of(data_stores: Path, tmp_path: Path) -> None:
     nbest = read_store(data_stores / "dev.nbest")[:12]
     sides = tmp_path / "b.src", tmp_path / "b.ref"
