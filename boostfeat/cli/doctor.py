@@ -53,7 +53,8 @@ def doctor(
     if cache:
         where = cache["path"] + ("" if cache["writable"] else " (not writable: set NUMBA_CACHE_DIR to a folder that is)")
         now = f"{cache['kernels']} files; now {used['loaded']} loaded, {used['compiled']} compiled"
-        lines += [["numba cache", where], ["", now + ("" if not used["compiled"] else ": the next run starts faster")]]
+        kept = used["compiled"] and cache["writable"]
+        lines += [["numba cache", where], ["", now + (": the next run starts faster" if kept else "")]]
     for check in checks:
         lines.append([check["check"], f"{'ok' if check['ok'] else 'BROKEN'}: {check['found']} ({check['seconds']:.1f} s)"])
     emit(result, table([[name, "  " + found] for name, found in lines], right=()), as_json=as_json)

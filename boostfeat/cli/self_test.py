@@ -79,7 +79,9 @@ def numba_cache() -> dict[str, Any]:
     """Where compiled kernels are kept, whether they can be, and how many are there."""
     from ..core.arrays import _mix
 
-    here = Path(_mix.compiled().stats.cache_path or "nowhere")
+    if (path := _mix.compiled().stats.cache_path) is None:
+        return {"path": "nowhere", "writable": False, "kernels": 0}
+    here = Path(path)
     existing = next(place for place in (here, *here.parents) if place.exists())
     package = Path(__file__).parents[1]
     own = package if here.is_relative_to(package) else here.parent  # beside the modules, or where a user may write

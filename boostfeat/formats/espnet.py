@@ -38,11 +38,11 @@ def read(path: str | Path, options: ReadOptions) -> NBest:
     if unknown:
         options.warn(f"{path}: {len(unknown)} utterances that 1best_recog/text lacks are not read, {unknown[0]!r} the first")
     builder = TokenBuilder(options, ranked=True)
+    places = [(f"{folder / 'text'}: ", f"{folder / 'score'}: ") for _, folder in folders]  # paths take longer to join than lines
     for sent, utt in enumerate(texts[0]):
-        for (_, folder), own, score in zip(folders, texts, scores, strict=True):
+        for (in_text, in_score), own, score in zip(places, texts, scores, strict=True):
             if utt in own:
-                where = f"{folder / 'text'}: {utt}"
-                value = as_number(score[utt], f"{folder / 'score'}: {utt}", "the score") if utt in score else nan
+                value = as_number(score[utt], in_score + utt, "the score") if utt in score else nan
                 features = {"score": value} if value == value else {}
-                builder.add(TokenHyp(sent, normal(own[utt]), where, value, features))
+                builder.add(TokenHyp(sent, normal(own[utt]), in_text + utt, value, features))
     return builder.finish()

@@ -19,12 +19,12 @@ from math import log
 from pathlib import Path
 
 from ..core.errors import FormatError, clip
-from ..core.text import BLANKS, split_words
+from ..core.text import BLANKS
 from ..lists.build import ReadOptions
 from ..lists.nbest import NBest
 from ..lists.pieces import scheme_of_lines
 from ..lists.tokens import DECODER_SCORE, TokenBuilder, TokenHyp, attention
-from .fields import list_lines, number, sentence_id
+from .fields import list_lines, number, numbers, sentence_id
 from .marian import parse_alignment
 
 FEATURE = "P"
@@ -83,7 +83,7 @@ def _record(hyp: _Hyp, *, in_pieces: bool) -> TokenHyp:
     detokenised = _scored(hyp.lines["D"], hyp.places["D"])[1] if "D" in hyp.lines else None
     scores = {}
     if "P" in hyp.lines:
-        scores[FEATURE] = [number(v, hyp.places["P"], "a token's score") * LN2 for v in split_words(hyp.lines["P"])]
+        scores[FEATURE] = [v * LN2 for v in numbers(hyp.lines["P"], hyp.places["P"], "a token's score")]
     links, features = None, {DECODER_SCORE: hyp.score}
     signals: dict[str, list[float]] = {}
     if hyp.lines.get("A", "").strip(BLANKS):

@@ -33,6 +33,16 @@ def number(text: str, where: str, what: str) -> float:
     return value
 
 
+def numbers(text: str, where: str, what: str) -> list[float]:
+    """The finite numbers between blanks; ``number`` of each says what is wrong with one."""
+    words = split_words(text)
+    try:
+        values = [float(word) for word in words] if _is_plain("".join(words)) else [nan]
+    except ValueError:
+        values = [nan]
+    return values if isfinite(sum(values)) else [number(word, where, what) for word in words]
+
+
 def _is_plain(text: str) -> bool:
     """Whether nothing is in it that only Python takes for a part of numbers: 1_000, full-width digits, white space."""
     return text.isascii() and text.isprintable() and "_" not in text

@@ -7,7 +7,6 @@ decoder's score is the sum. ``Cut`` is 1 where the answer ended at the longest l
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from itertools import islice
 from math import exp, nan
@@ -19,9 +18,10 @@ from ..core.text import ascii_words
 from ..lists.build import ReadOptions
 from ..lists.nbest import NBest
 from ..lists.tokens import TokenBuilder, TokenHyp
-from .json_objects import as_number, get, most_objects, objects
+from .json_objects import as_number, get, most_objects, numbers_of, objects
 
 LOWEST = -100.0  # servers say -9999 where a token is not among those they keep
+_PIECE = dict.fromkeys(map(ord, " \t\n\r\v\f"), "▁")
 NAME, MARGIN, ENTROPY, CUT = "logprob", "logprob.margin", "logprob.entropy", "Cut"
 
 
@@ -72,7 +72,7 @@ def _hyp(sent: int, choice: dict[str, Any], where: str) -> tuple[TokenHyp, int]:
 
 def as_piece(token: str) -> str:
     """A token of plain text as SentencePiece would write it: blanks are ▁."""
-    return re.sub(r"\s", "▁", token, flags=re.ASCII)
+    return token.translate(_PIECE)
 
 
 def _tokens(found: Any, where: str) -> tuple[list[str], list[float], list[dict[str, float]]]:
@@ -81,9 +81,9 @@ def _tokens(found: Any, where: str) -> tuple[list[str], list[float], list[dict[s
     if not isinstance(found, dict):
         raise FormatError(where, expected="an object for 'logprobs'", found=clip_json(found), fix="repair or remove it")
     if isinstance(found.get("content"), list):
-        rows = [get({"token": row}, "token", dict, where) for row in found["content"]]
+        rows = [row if isinstance(row, dict) else get({"token": row}, "token", dict, where) for row in found["content"]]
         tokens = [_token(row, where) for row in rows]
-        values = [as_number(row.get("logprob"), where, "'logprob'") for row in rows]
+        values = numbers_of([row.get("logprob") for row in rows], where, "'logprob'")
         tops = [_top(row.get("top_logprobs"), where) for row in rows]
         kept = [k for k, token in enumerate(tokens) if token]  # an end of text has no bytes
         return [tokens[k] for k in kept], [values[k] for k in kept], [tops[k] for k in kept] if all(tops) else []

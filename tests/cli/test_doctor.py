@@ -106,3 +106,5 @@ def test_kernels_of_a_read_only_installation(tmp_path, monkeypatch, recwarn):
         assert str(fresh.compiled().stats.cache_path or "").startswith(str(tmp_path)) is can_write
     assert out.tolist() == [4.0, 2.0]
     assert not recwarn
+    monkeypatch.setattr(arrays, "_mix", fresh)
+    assert doctor.numba_cache() == {"path": "nowhere", "writable": False, "kernels": 0}

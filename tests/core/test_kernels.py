@@ -17,7 +17,7 @@ import pytest
 import boostfeat
 from boostfeat.core import arrays
 from boostfeat.core.kernels import KERNELS, SMALL, Kernel, Twins, is_compiled, kernel
-from boostfeat.features import parts
+from boostfeat.features import parts, references
 from boostfeat.metrics import bleu
 from boostfeat.trees import tree
 
@@ -50,6 +50,10 @@ IDX = RNG.integers(0, 50, 300).astype(np.uint32)
 NODES = np.array([0, 1, 0, 0, 0]), np.array([0.0, 0.5, 0, 0, 0]), np.array([1, 3, -1, -1, -1], np.int32), np.array([2, 4, -1, -1, -1], np.int32)  # fmt: skip
 COLUMNS = np.vstack([RNG.normal(size=(1, 40)), np.where(RNG.random(40) < 0.1, np.nan, RNG.normal(size=40))[None]])
 LEAVES = RNG.integers(2, 5, 40).astype(np.int32)
+# source words of five sentences (-1: unknown, the second has none), and t(e|f) of six f with rising e
+SRC_PTR, ROW_PTR = np.array([0, 4, 4, 9, 10, 12]), np.array([0, 12, 14, 14, 20, 26, 30])
+E = np.concatenate([np.sort(RNG.permutation(20)[:n]) for n in np.diff(ROW_PTR)])
+TABLE = (SRC_PTR, RNG.integers(-1, 6, 12), ROW_PTR, E, RNG.random(30))
 HYP_PTR, REF_PTR = np.array([0, 7, 7, 30]), np.array([0, 2, 3, 6])
 
 # arguments by kernel; those that it writes to are filled with what tells them apart from results
@@ -81,6 +85,11 @@ CASES: list[tuple[Kernel, tuple[Any, ...]]] = [
             np.zeros(240),
         ),
     ),
+    (
+        references._words_explained,
+        (segments(30, 80), RNG.integers(-1, 20, 80), RNG.integers(0, 5, 30), *TABLE, 1e-7, VALUES[:30].copy()),
+    ),
+    (references._words_explained, (np.array([0, 0, 2]), np.array([-1, 3]), np.array([1, 0]), *TABLE, 1e-7, np.zeros(2))),
     (tree._descend, (COLUMNS, *NODES, np.full(40, 9, np.int32))),
     (tree._descend, (COLUMNS, *(column[2:3] for column in NODES), np.full(40, 9, np.int32))),
     (tree._constant_outputs, (LEAVES, VALUES[:5], np.full(40, 9.0))),
