@@ -6,6 +6,8 @@ by hand beside them, and the other test files of this folder say where numbers o
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ import samples
 from golden import check_golden
 
 from boostfeat import formats
+from boostfeat.core.errors import InputError
 from boostfeat.lists.build import ReadOptions
 from boostfeat.lists.nbest import NBest, SparseRows
 
@@ -73,6 +76,10 @@ def plain(value: Any) -> Any:
     return value if isinstance(value, str | int | float | list | tuple | dict) else str(value)
 
 
+def file_name(name: str) -> str:
+    return name.replace(", ", "-").replace(" ", "_")
+
+
 @pytest.mark.parametrize("name", LISTS)
 def test_whole_lists(tmp_path, name):
     format, text, options = LISTS[name]
@@ -80,4 +87,33 @@ def test_whole_lists(tmp_path, name):
     said: list[str] = []
     nbest = formats.read(tmp_path / "list", ReadOptions(warn=said.append, **options), format=format)
     found = {"said": [line.replace(f"{tmp_path}/", "") for line in said], **columns(nbest)}
-    check_golden(found, Path(__file__).parent / "whole_lists" / f"{name.replace(', ', '-').replace(' ', '_')}.json")
+    check_golden(found, Path(__file__).parent / "whole_lists" / f"{file_name(name)}.json")
+
+
+def damages(text: str) -> Iterator[tuple[str, str]]:
+    """(what is done, the text then): lines twice, a character less, numbers that are none or others."""
+    lines = text.splitlines(keepends=True)
+    yield "the first line twice", lines[0] + text
+    yield "the last line twice", text + lines[-1]
+    yield "without the last character", text.rstrip("\n")[:-1]
+    found = list(re.finditer(r"-?\d+\.?\d*", text))
+    for k in dict.fromkeys((0, 1, len(found) // 2, len(found) - 1)):
+        for new in ("x", "nan", "1e999", "-7"):
+            yield f"number {k} made {new}", text[: found[k].start()] + new + text[found[k].end() :]
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_damaged_lists(tmp_path, name):
+    """The whole line of what is wrong, or what is read all the same: how many, and what is said of it."""
+    format, text, options = LISTS[name]
+    results = {}
+    for what, damaged in damages(text):
+        (tmp_path / "list").write_text(damaged)
+        said: list[str] = []
+        try:
+            nbest = formats.read(tmp_path / "list", ReadOptions(warn=said.append, **options), format=format)
+            found = [f"{len(nbest)} sentences, {nbest.n_hyps} hypotheses, {nbest.n_occurrences} units", *said]
+        except InputError as error:
+            found = [f"! {error}"]
+        results[what] = "; ".join(found).replace(f"{tmp_path}/", "")
+    check_golden(results, Path(__file__).parent / "whole_lists" / f"{file_name(name)}.damaged.json")
