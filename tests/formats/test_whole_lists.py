@@ -114,6 +114,8 @@ def test_damaged_lists(tmp_path, name):
             nbest = formats.read(tmp_path / "list", ReadOptions(warn=said.append, **options), format=format)
             found = [f"{len(nbest)} sentences, {nbest.n_hyps} hypotheses, {nbest.n_occurrences} units", *said]
         except InputError as error:
-            found = [f"! {error}"]
+            found = [
+                re.sub("JSON, found [^;]*", "JSON, found none", f"! {error}")
+            ]  # Python's own words are others in each release
         results[what] = "; ".join(found).replace(f"{tmp_path}/", "")
     check_golden(results, Path(__file__).parent / "whole_lists" / f"{file_name(name)}.damaged.json")
