@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import samples
+from fuzz import samples
 from golden import check_golden
 
 from boostfeat import formats
