@@ -350,3 +350,18 @@ def test_texts_with_tabs_here_and_there_are_texts(tmp_path):
         [1.0, 3.0],
         [[1.0, -2.0], [3.0, 4.0]],
     )
+
+
+@pytest.mark.parametrize(
+    ("scores", "said"),
+    [("u1 -1\nu2 -2\n", []), ("u1 -1\n", ["1 hypothesis without a score, which counts as 0, 'u2' the first"]), (None, [])],
+)
+def test_utterances_of_espnet_without_a_score_are_said(tmp_path, scores, said):
+    folder = tmp_path / "1best_recog"
+    folder.mkdir()
+    (folder / "text").write_text("u1 one two\nu2 yes\n")
+    if scores:
+        (folder / "score").write_text(scores)
+    found: list[str] = []
+    formats.read(tmp_path, ReadOptions(warn=found.append), format="espnet")
+    assert [line for line in found if "score" in line] == [f"{tmp_path}: {line}" for line in said]

@@ -109,7 +109,7 @@ ELSEWHERE = {
         "cli/transcript",
     ),
     "losses-more": "cli/transcript losses/pairwise",
-    "formats": "cli/transcript lists/graphs",
+    "formats": "cli/transcript lists/graphs qualities/damaged",
     "features": "cli/transcript rerank/reranker",
     "model": "cli/transcript cli/described_text report/whole_page",
     "lm": "features/word_units",
