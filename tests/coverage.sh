@@ -17,7 +17,7 @@ export PYTHONPATH=$PWD:$PWD/tests/mutation${PYTHONPATH:+:$PYTHONPATH} COVERAGE_F
 kernels=(decoder export/test_export_moses.py features formats/test_moses_enriched.py formats/test_search_graph.py lists losses
          loop/test_online.py metrics rerank trees tuners)
 
-run() { "$python" -m coverage run -m pytest -p no:cacheprovider -n "${JOBS:-0}" "$@"; }
+run() { "$python" -m coverage run -m pytest -p no:cacheprovider -p save_coverage -n "${JOBS:-0}" "$@"; }
 run --ignore tests/qualities/test_determinism.py \
     || echo "the suite has failures (see above): coverage may be better without them" >&2
 NUMBA_DISABLE_JIT=1 CPU_LIMIT=8 run -p cpu_limit -W 'ignore:overflow' --tb=no "${kernels[@]/#/tests/}" \

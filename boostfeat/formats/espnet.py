@@ -10,7 +10,7 @@ import re
 from math import nan
 from pathlib import Path
 
-from ..core.errors import FormatError
+from ..core.errors import FormatError, counted
 from ..core.text import normal
 from ..lists.build import ReadOptions
 from ..lists.nbest import NBest
@@ -37,6 +37,11 @@ def read(path: str | Path, options: ReadOptions) -> NBest:
     unknown = sorted({utt for own in texts for utt in own} - texts[0].keys())
     if unknown:
         options.warn(f"{path}: {len(unknown)} utterances that 1best_recog/text lacks are not read, {unknown[0]!r} the first")
+    unscored = [utt for own, score in zip(texts, scores, strict=True) for utt in own if utt in texts[0] and utt not in score]
+    if unscored and any(scores):
+        options.warn(
+            f"{path}: {counted(len(unscored), 'hypothesis')} without a score, which counts as 0, {unscored[0]!r} the first"
+        )
     builder = TokenBuilder(options, ranked=True)
     places = [(f"{folder / 'text'}: ", f"{folder / 'score'}: ") for _, folder in folders]  # paths take longer to join than lines
     for sent, utt in enumerate(texts[0]):

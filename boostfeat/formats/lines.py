@@ -9,6 +9,7 @@ hypothesis. Words are units.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from math import nan
 from pathlib import Path
@@ -98,16 +99,20 @@ def _counts(n: int, path: str, options: ReadOptions) -> list[int]:
 
 
 def _scores_of(lines: Sequence[str], places: Sequence[int], path: str) -> tuple[list[str], dict[str, list[float]]]:
-    """Texts, and the numbers beside them if every line has as many."""
+    """Texts, and the numbers beside them, if lines have some: where most do, one without would make them words of all texts."""
     parts = [line.split("\t") for line in lines]
-    width = len(parts[0]) - 1 if parts else 0
-    if width and all(len(p) == width + 1 for p in parts):
-        for text, own in ((0, slice(1, None)), (width, slice(0, width))):
-            if all(is_number(v) for p in parts for v in p[own]):
-                names = [SCORE, *(f"{SCORE}_{k}" for k in range(1, width))]
-                rows = [[number(v, f"{path}:{n}", "the score") for v in p[own]] for n, p in zip(places, parts, strict=True)]
-                columns = {name: [row[k] for row in rows] for k, name in enumerate(names)}
-                return [normal(p[text]) for p in parts], columns
+    width = Counter(map(len, parts)).most_common(1)[0][0] - 1 if parts else 0
+    for text, own in ((0, slice(1, None)), (width, slice(0, width))) if width else ():
+        fine = [len(p) == width + 1 and all(map(is_number, p[own])) for p in parts]
+        if 2 * sum(fine) <= len(fine):
+            continue
+        if not all(fine):
+            k = fine.index(False)
+            expected = f"{counted(width, 'number')} beside the text and a tab, as most lines have"
+            raise FormatError(f"{path}:{places[k]}", expected=expected, found=clip(lines[k]), fix="repair this line")
+        names = [SCORE, *(f"{SCORE}_{k}" for k in range(1, width))]
+        rows = [[number(v, f"{path}:{n}", "the score") for v in p[own]] for n, p in zip(places, parts, strict=True)]
+        return [normal(p[text]) for p in parts], {name: [row[k] for row in rows] for k, name in enumerate(names)}
     return [normal(line) for line in lines], {}
 
 

@@ -136,7 +136,7 @@ def _read_ngrams(lines: list[bytes], first: int, bad: Callable[..., FormatError]
     words = values.take(pa.array((ptr[:-1, None] + np.arange(1, n + 1)).ravel()))
     if n == 1:
         for i, word in enumerate(words.to_pylist()):
-            if vocab.setdefault(word, len(vocab)) != len(vocab) - 1:
+            if vocab.setdefault(word, number := len(vocab)) != number:
                 raise bad(first + at[i], "each unigram once", lines[at[i]])
     ids = pc.fill_null(pc.index_in(words, value_set=pa.array(list(vocab), pa.string())), -1).to_numpy(zero_copy_only=False)
     ids = ids.astype(np.int32).reshape(-1, n)

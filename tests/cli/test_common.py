@@ -10,9 +10,11 @@ import pytest
 
 from boostfeat.cli import common
 from boostfeat.cli.common import at_work, progress, say
+from boostfeat.cli.explain import _cut
 from boostfeat.cli.lists import _chosen, _interval
 from boostfeat.cli.rescore import _model
 from boostfeat.core.errors import InputError
+from boostfeat.core.files import on_progress
 from boostfeat.core.text_table import table
 from boostfeat.features.options import ResourceFiles
 from boostfeat.model.model import Model
@@ -102,3 +104,17 @@ def test_rescoring_takes_a_model_or_weights(tmp_path):
     assert [None if one is None else one.weights for one in found] == [{"b": 2.0}, {"a": 1.5}, None]
     with pytest.raises(InputError, match="--weights: expected -m or --weights, found both"):
         _model(model, weights)
+
+
+def test_phrases_are_cut_to_a_column():
+    assert [_cut("x" * n) for n in (0, 24, 25)] == ["", "x" * 24, "x" * 21 + "..."]
+    assert _cut(None) == "(hypothesis)"
+
+
+def test_progress_of_reading_is_told_in_megabytes(monkeypatch):
+    told: list[tuple[object, ...]] = []
+    monkeypatch.setattr(common.Bar, "update", lambda self, *what: told.append((self.what, *what)))
+    with common.reading("importing", quiet=False):
+        on_progress.get()("lists/dev\n.gz", 1_234_567_890, 99)
+    assert told == [("importing", 1_234_567_890, None, "dev\\n.gz: 1,235 MB of text")]
+    assert on_progress.get() is None

@@ -74,8 +74,9 @@ def session(boostfeat, tmp_path, monkeypatch):
 
 
 def _short(text: str) -> str:
-    """Numbers in full precision to six digits: the last ones may differ on another machine. Hashes of models are not shown."""
+    """Numbers in full precision to six digits: the last ones may differ on another machine. Hashes and random names are not shown."""
     text = re.sub(r"-?\d+\.\d{6,}(e-?\d+)?", lambda number: f"{float(number[0]):.6g}", text)
+    text = re.sub(r"\w+\.attempt", "X.attempt", text)
     return re.sub(r"version:[\d.]+", "version:X", re.sub(r"[0-9a-f]{12,64}", "HASH", text))
 
 

@@ -377,3 +377,50 @@ def test_pairs_is_one_name_for_one_number():
         assert flags["--pairs"] is flags["--keep"]
     for method in ("pro", "adagrad", "arow"):
         assert "pairs" in named(tuner_class(method))
+
+
+def test_whole_help_of_a_command(capsys, monkeypatch):
+    """What --help shows, then what --help-all shows besides: rare flags with all their names, and what the command adds."""
+    monkeypatch.setenv("COLUMNS", "80")
+    small = typer.Typer(rich_markup_mode=None, add_completion=False)
+
+    def whole(
+        store: Annotated[str, typer.Argument(metavar="LIST", help="A list.", show_default=False)],
+        output: Annotated[str, typer.Option("-o", "--output", help="To write.")] = "-",
+        top: Annotated[int, typer.Option("--top", min=1, help="Rows.")] = 20,
+        *,
+        toy: Toy,
+        threads: int,
+    ) -> None:
+        """Do it all."""
+
+    add(small, whole, more=lambda: [("Of whole", [("a", "What a is")])])
+    add(small, lambda *, seed: None, "other")
+    small(["whole", "--help"], standalone_mode=False)
+    shown = capsys.readouterr().out
+    options = """Options:
+  -o, --output FILE  To write [-]
+  --top N            Rows [20]
+  --bound X          Largest [inf]
+  --shift X          Any number
+  --kind NAME        Of what kind [plain]
+  --warm/--no-warm   Start warm
+  --loud             Say it
+  --names A,B,...    Of what
+  --size N           How large [4]
+"""
+    common = """Common:
+  --seed N     Seed of all random choices [0]
+  --threads N  At most all cores, the default; results do not depend on it
+  -q, --quiet  No progress, no messages
+  --json       Results for programs, on standard output
+  -h, --help   Show this; --help-all: rare options too
+"""
+    head = "  Do it all.\n\nFiles:\n  LIST  A list\n"
+    steps = "Steps:\n  --step X  Length of a step (η) [0.5]\n"
+    assert shown.partition("\n\n")[2] == "\n".join([head, options, steps, common])
+    small(["whole", "--help-all"], standalone_mode=False)
+    every = capsys.readouterr().out
+    head = "  Do it all.\n\nFiles:\n  LIST     A list\n  --force  Replace a file of another kind\n"
+    steps = f"Steps:\n  --step X                    Length of a step (η) [0.5]\n  --pairs, --keep, --old-pairs N\n{' ' * 30}So many [3]\n"
+    assert every.partition("\n\n")[2] == "\n".join([head, options, steps, "Of whole:\n  a  What a is\n", common])

@@ -315,3 +315,53 @@ def test_keys_of_json_lists_that_are_left_out_are_counted(tmp_path, n, more):
     formats.read(tmp_path / "list", ReadOptions(warn=said.append), format="jsonl")
     names = ", ".join(f"'hyps.units.k{k}'" for k in range(5))
     assert said == [f"{tmp_path / 'list'}: keys that a list has no place for are not kept: {names}{more}"]
+
+
+@pytest.mark.parametrize(
+    ("line", "is_said"),
+    [("the end\tx", True), ("the end\tnan", True), ("the end\t", True), ("the end", True), ("", True), ("the end\t1\t2", True), ("the end\t-3", False)],
+)  # fmt: skip
+def test_one_line_does_not_make_words_of_all_scores(tmp_path, line, is_said):
+    """Text and a number by a tab: where one line has none, it is named; the numbers of the others stay numbers."""
+    lines = [f"text {k}\t-{k}.5" for k in range(5)]
+    (tmp_path / "list").write_text("\n".join([*lines, line]) + "\n")
+    for text, place in ((lines, 6), ([line, *lines], 1)):
+        (tmp_path / "list").write_text("\n".join(text if place == 1 else [*text, line]) + "\n")
+        if not is_said:
+            assert sorted(formats.read(tmp_path / "list", ReadOptions(n=6), format="lines").score)[:2] == [-4.5, -3.5]
+            continue
+        with pytest.raises(InputError) as error:
+            formats.read(tmp_path / "list", ReadOptions(n=6), format="lines")
+        expected = (
+            f"{tmp_path / 'list'}:{place}: expected 1 number beside the text and a tab, as most lines have, found {line!r}; "
+        )
+        assert str(error.value) == f"{expected}repair this line"
+
+
+def test_texts_with_tabs_here_and_there_are_texts(tmp_path):
+    """In half of the lines or fewer they are blanks; also before the text numbers are scores."""
+    (tmp_path / "list").write_text("a\t1\nb\nc\t2\nd\n")
+    found = formats.read(tmp_path / "list", ReadOptions(n=2), format="lines")
+    assert (found.text.to_pylist(), found.has_scores) == (["a 1", "b", "c 2", "d"], False)
+    (tmp_path / "list").write_text("1\t-2\ta b\n3\t4\tc\n")
+    found = formats.read(tmp_path / "list", ReadOptions(n=1), format="lines")
+    assert (found.text.to_pylist(), found.score.tolist(), found.extra.tolist()) == (
+        ["a b", "c"],
+        [1.0, 3.0],
+        [[1.0, -2.0], [3.0, 4.0]],
+    )
+
+
+@pytest.mark.parametrize(
+    ("scores", "said"),
+    [("u1 -1\nu2 -2\n", []), ("u1 -1\n", ["1 hypothesis without a score, which counts as 0, 'u2' the first"]), (None, [])],
+)
+def test_utterances_of_espnet_without_a_score_are_said(tmp_path, scores, said):
+    folder = tmp_path / "1best_recog"
+    folder.mkdir()
+    (folder / "text").write_text("u1 one two\nu2 yes\n")
+    if scores:
+        (folder / "score").write_text(scores)
+    found: list[str] = []
+    formats.read(tmp_path, ReadOptions(warn=found.append), format="espnet")
+    assert [line for line in found if "score" in line] == [f"{tmp_path}: {line}" for line in said]

@@ -12,6 +12,8 @@ from toy_systems import TARGET, arpa, naive_lm, random_ngrams
 
 from boostfeat.core.arrays import offsets
 from boostfeat.core.errors import FormatError
+from boostfeat.core.files import read_chunks
+from boostfeat.lm.arpa import read_arpa
 from boostfeat.lm.automaton import LanguageModel, isolated_scores
 
 
@@ -94,3 +96,63 @@ def test_language_model_equals_kenlm(tmp_path: Path) -> None:
     for _ in range(100):
         sentence = " ".join(rng.choice([*TARGET, "new"], size=rng.integers(0, 9)).tolist())
         assert ours.score(sentence) == pytest.approx(theirs.score(sentence) * math.log(10), abs=1e-4)  # KenLM has floats
+
+
+ARPA = (
+    "\n\\data\\\nngram 1=4\nngram  2 = 2\n\n\\1-grams:\n-1.5\t<s>\t-0.5\n-2 </s>\n -0.25  a  -1e-1 \n\n-3 ü 0\n\n"
+    "\\2-grams:\n-0.5 <s> a -7\n-1 a ü\n\n\\end\\\nwhat follows\n"
+)
+
+
+@pytest.mark.parametrize("size", [1 << 20, 30, 7])
+def test_all_numbers_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    """In one piece and in pieces of a line or two."""
+    monkeypatch.setattr("boostfeat.lm.arpa.read_chunks", lambda path: read_chunks(path, size))
+    (tmp_path / "lm").write_text(ARPA, encoding="utf-8")
+    vocab: dict[str, int] = {}
+    ids, logp, backoff = read_arpa(str(tmp_path / "lm"), vocab)
+    assert vocab == {"<s>": 0, "</s>": 1, "a": 2, "ü": 3}
+    assert [part.tolist() for part in ids] == [[[0], [1], [2], [3]], [[0, 2], [2, 3]]]
+    assert [part.tolist() for part in logp] == [[-1.5, -2.0, -0.25, -3.0], [-0.5, -1.0]]
+    assert [part.tolist() for part in backoff] == [[-0.5, 0.0, -0.1, 0.0], [-7.0, 0.0]]
+
+
+DAMAGED = "the file is cut short or damaged: write or copy it again"
+
+
+@pytest.mark.parametrize("size", [1 << 20, 7])
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("\n\\data\\", "\nx\n\\data\\", "1: expected \\data\\ at the start, found 'x'; give an ARPA file: KenLM's binary ones cannot be read"),
+        ("\\data\\", "\\date\\", f"2: expected \\data\\, found '\\\\date\\\\'; {DAMAGED}"),
+        ("ngram  2", "ngram 3", f"4: expected ngram 2=COUNT, found 'ngram 3 = 2'; {DAMAGED}"),
+        ("1=4", "1=" + "4" * 20, f"3: expected ngram 1=COUNT, found 'ngram 1={'4' * 20}'; {DAMAGED}"),
+        ("\\1-grams:", "\\2-grams:", f"6: expected \\1-grams:, found '\\\\2-grams:'; {DAMAGED}"),
+        ("1=4", "1=5", f"13: expected 5 n-grams of order 1, as the head says, found 4; {DAMAGED}"),
+        ("2 = 2", "2 = 3", f"17: expected 3 n-grams of order 2, as the head says, found 2; {DAMAGED}"),
+        ("\\end\\", "\\3-grams:", f"17: expected \\end\\, found '\\\\3-grams:'; {DAMAGED}"),
+        ("-3 ü 0", "-3 ü 0 0", f"11: expected log10 of a probability, 1 word and perhaps a backoff, found '-3 ü 0 0'; {DAMAGED}"),
+        ("-3 ü 0", "-3", f"11: expected log10 of a probability, 1 word and perhaps a backoff, found '-3'; {DAMAGED}"),
+        ("-3 ü 0", "0.5 ü 0", f"11: expected log10 of a probability, 1 word and perhaps a backoff, found '0.5 ü 0'; {DAMAGED}"),
+        ("-3 ü 0", "nan ü 0", f"11: expected log10 of a probability, 1 word and perhaps a backoff, found 'nan ü 0'; {DAMAGED}"),
+        ("-3 ü 0", "-3 ü 1e30", f"11: expected log10 of a probability, 1 word and perhaps a backoff, found '-3 ü 1e30'; {DAMAGED}"),
+        ("-3 ü 0", "-1e30 ü 0", f"11: expected log10 of a probability, 1 word and perhaps a backoff, found '-1e30 ü 0'; {DAMAGED}"),
+        ("-3 ü 0", "-3 a 0", f"11: expected each unigram once, found '-3 a 0'; {DAMAGED}"),
+        ("-1 a ü", "-1 a u", f"15: expected words that are unigrams of the model, found '-1 a u'; {DAMAGED}"),
+        ("-1 a ü", "-1 u a", f"15: expected words that are unigrams of the model, found '-1 u a'; {DAMAGED}"),
+        ("-1 a ü", "-1 a", f"15: expected log10 of a probability, 2 words and perhaps a backoff, found '-1 a'; {DAMAGED}"),
+        ("ü 0", "\udcff 0", "11: expected UTF-8 text, found '-3 � 0'; convert the file with iconv"),
+        ("\\end\\\nwhat follows\n", "", f"17: expected \\end\\ after the last n-gram, found the end of the file; {DAMAGED}"),
+        (ARPA.strip(), "", f"3: expected \\data\\ at the start, found the end of the file; {DAMAGED}"),
+    ],
+)  # fmt: skip
+def test_whole_lines_of_what_is_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str, message: str, size: int
+) -> None:
+    assert old in ARPA
+    monkeypatch.setattr("boostfeat.lm.arpa.read_chunks", lambda path: read_chunks(path, size))
+    (tmp_path / "lm").write_bytes(ARPA.replace(old, new).encode("utf-8", "surrogateescape"))
+    with pytest.raises(FormatError) as error:
+        read_arpa(str(tmp_path / "lm"), {})
+    assert str(error.value) == f"{tmp_path / 'lm'}:{message}"

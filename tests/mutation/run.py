@@ -63,7 +63,9 @@ GROUPS: dict[str, dict[str, str]] = {  # group: its modules and the tests of eac
         "boosting/round_loss": "boosting/boost",
         "boosting/stopping": "boosting/stopping",
     },
-    "growing": dict.fromkeys(["trees/growing", "trees/growing_kernels", "trees/slope_search", "trees/binning"], "trees/growing"),
+    "growing": dict.fromkeys(
+        ["trees/growing", "trees/growing_kernels", "trees/slope_search", "trees/binning"], "trees/growing trees/binning"
+    ),
     "tuners": {
         "tuners/base": "tuners/tuner_base tuners/pro",
         "tuners/mert": "tuners/mert tuners/tuner_base",
@@ -107,7 +109,7 @@ ELSEWHERE = {
         "cli/transcript",
     ),
     "losses-more": "cli/transcript losses/pairwise",
-    "formats": "cli/transcript lists/graphs",
+    "formats": "cli/transcript lists/graphs qualities/damaged",
     "features": "cli/transcript rerank/reranker",
     "model": "cli/transcript cli/described_text report/whole_page",
     "lm": "features/word_units",

@@ -13,6 +13,7 @@ from synthetic import SyntheticOptions, synthetic_nbest
 from test_mira import container, random_lists, random_stats
 
 from boostfeat.core.errors import InputError
+from boostfeat.lists.build import Builder, HypRecord, ReadOptions
 from boostfeat.lists.choices import Scorer, best_choice
 from boostfeat.lists.nbest import strings
 from boostfeat.model.model import Model
@@ -278,3 +279,23 @@ def test_the_weights_of_a_decoder_are_found_in_its_scores() -> None:
     assert decoder_weights(replace(nbest, score=np.full(nbest.n_hyps, np.nan))) is None
     assert decoder_weights(replace(nbest, score=np.full(nbest.n_hyps, 2.0))) is None
     assert decoder_weights(replace(nbest, score=np.where(np.arange(nbest.n_hyps) % 2, 1e308, -1e308))) is None
+
+
+def test_whole_warnings_of_features():
+    """Small features are features: copies and dwarfs are found at any scale; the numbers are counted by hand."""
+    x = np.array(
+        [[0.0, 0.0, 5.0, 0.0, 0.0], [0.001, 0.002, 5.0, 1e3, 0.0], [0.0, 0.0, 7.0, 0.0, 0.0], [0.002, 0.004, 7.0, 0.0, 0.0]]
+    )
+    names = ("small", "twice", "same", "large", "none")
+    nbest = Builder(ReadOptions())
+    for h, row in enumerate(x):
+        nbest.add(HypRecord(h // 2, f"t{h}", "here", float("nan"), dict(zip(names, row.tolist(), strict=True))))
+    made = nbest.finish()
+    found = feature_warnings(Features.of(made), made, None)
+    assert [line for line in found if line.startswith("feature")] == [
+        "feature same is the same for all hypotheses of each list: it cannot change the ranking and its weight stays as it was",
+        "feature none is all zero: it cannot change the ranking and its weight stays as it was",
+        "features small and twice are multiples of each other within lists",
+        "feature large varies 4e+05 times as much as small: methods with one step size for all features will barely move the latter; "
+        "rescale it",  # 1000 beside sqrt(1 + 4) / 1000: 4.47e5
+    ]

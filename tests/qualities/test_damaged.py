@@ -1,0 +1,86 @@
+"""Files beside lists with a line twice, a character less or a number that is none: whole error lines, or that they are read.
+
+damaged.json was made by the program and looked through. After a change that is meant: see tests/golden.py.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fuzz.readers import READERS, samples_of
+from golden import check_golden
+
+from boostfeat.core.errors import InputError
+
+FILES = [
+    "numbers",
+    "numbers-column",
+    "numbers-of-tokens",
+    "quality",
+    "join-column",
+    "join-tokens",
+    "join-list",
+    "espnet",
+    "espnet-scores",
+    "lines-counts",
+    "lines-scores",
+    "templates-toml",
+    "groups-toml",
+    "start",
+    "weights",
+    "setup",
+    "ini",
+    "loop-ini",
+    "export-ini",
+    "graph-names",
+    "arpa",
+    "phrase-table",
+    "table-entries",
+    "reordering-table",
+    "phrase-counts",
+    "clusters",
+    "lexicon",
+    "bitext",
+    "alignment",
+    "links",
+    "references",
+    "model",
+    "plan",
+    "vocab",
+    "kept-fit",
+    "kept-system",
+    "run-results",
+    "run-config",
+]
+
+
+def damages(text: str) -> Iterator[tuple[str, str]]:
+    lines = text.splitlines(keepends=True)
+    yield "the first line twice", lines[0] + text
+    yield "the last line twice", text + lines[-1]
+    yield "without the last character", text.rstrip("\n")[:-1]
+    found = list(re.finditer(r"-?\d+\.?\d*", text))
+    for k in dict.fromkeys((0, len(found) // 3, 2 * len(found) // 3, len(found) - 1)) if found else ():
+        for new in ("x", "1e999", "-7"):
+            yield f"number {k} made {new}", text[: found[k].start()] + new + text[found[k].end() :]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_damaged_files(tmp_path, name):
+    reader, results = READERS[name], {}
+    for k, sample in enumerate(samples_of(name, real=False)):
+        for what, text in damages(sample.decode()):
+            path = tmp_path / reader.name
+            path.write_text(text)
+            try:
+                reader.check(reader.read(str(path)))
+                results[f"{k}: {what}"] = "read"
+            except InputError as error:
+                told = str(error).replace(f"{path}", "FILE").replace(f"{tmp_path}/", "")
+                results[f"{k}: {what}"] = re.sub("(JSON|TOML), found [^;]*", r"\1, found none", told)
+    golden = Path(__file__).parent / "damaged" / f"{name}.json"
+    check_golden(json.loads(json.dumps(results)), golden)

@@ -1,0 +1,107 @@
+"""Bins of features: against numpy, and by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from boostfeat.core.precision import EXACT, Precision
+from boostfeat.trees import binning
+from boostfeat.trees.binning import Bins, Borders, Scale, _cut, _encode, borders_of, columns_of, scale_of, value_masses
+
+
+@pytest.mark.parametrize("few", [2, 4, 8, 64])
+def test_masses_are_those_of_numpy(monkeypatch, few):
+    """Of five distinct values, by a table that holds so many (a power of two), or by sorting; -0 is 0."""
+    monkeypatch.setattr(binning, "_FEW", few)
+    column = np.array([3.0, -1.0, 0.0, 3.0, -0.0, 7.5, -1.0, 1e-300, 3.0])
+    counts = np.arange(1.0, 10.0)
+    values, inverse = np.unique(column, return_inverse=True)
+    found, mass = value_masses(column, counts)
+    assert found.tolist() == values.tolist()
+    assert mass.tolist() == np.bincount(inverse, counts).tolist()
+
+
+@pytest.mark.parametrize(
+    ("mass", "max_bin", "least", "cuts"),
+    [
+        ([1, 1, 1, 1], 4, 1, [0, 1, 2]),  # every value its own bin
+        ([1, 1, 1, 1], 4, 2, [1]),  # no side with less than two
+        ([1, 1, 1, 1], 4, 3, []),
+        ([1, 1, 1, 1], 2, 1, [1]),  # bins of equal mass
+        ([1, 1, 1, 1, 1, 1], 3, 1, [1, 3]),
+        (
+            [6, 1, 1, 1, 1, 1, 1],
+            3,
+            1,
+            [0, 3],
+        ),  # 6 of 12 counts for 4, a bin: the six others share two, by their middles 4.5 ... 9.5 of 10
+        ([5], 2, 1, []),
+        ([5, 5], 2, 5, [0]),
+        ([5, 5], 2, 5.5, []),
+    ],
+)
+def test_borders_by_hand(mass, max_bin, least, cuts):
+    assert _cut(np.array(mass, float), max_bin=max_bin, least=least).tolist() == cuts
+
+
+def test_copies_of_a_number_are_one_value():
+    """Of two decimals: 1.00 and 1.01 are different numbers; of a step of 0.05 they are one, and so is -1 with what is near it."""
+    values, mass = np.array([-1.01, -1.0, 1.0, 1.01, 2.0]), np.array([1.0, 2.0, 3.0, 4.0, 5.0])
+    exact = borders_of(values, mass, max_bin=9, least=1, precision=EXACT)
+    assert (exact.low.tolist(), exact.high.tolist()) == ([-1.01, -1.0, 1.0, 1.01], [-1.0, 1.0, 1.01, 2.0])
+    merged = borders_of(values, mass, max_bin=9, least=4, precision=Precision(0.05))
+    assert (merged.low.tolist(), merged.high.tolist()) == ([1.01], [2.0])  # the three of -1 are too few
+    merged = borders_of(values, mass, max_bin=9, least=3, precision=Precision(0.05))
+    assert (merged.low.tolist(), merged.high.tolist(), merged.precision) == ([-1.0, 1.01], [1.0, 2.0], Precision(0.05))
+
+
+def test_scales_by_hand():
+    values, mass = np.array([-2.0, 0.0, 4.0]), np.array([2.0, 1.0, 1.0])
+    assert scale_of(values, mass, centred=False) == (pytest.approx(np.sqrt((8 + 16) / 4)), 0.0)
+    spread = np.sqrt(6.0)  # about the mean, 0
+    assert scale_of(values, mass, centred=True) == (pytest.approx(spread), pytest.approx(0.0))
+    shifted = scale_of(values + 3, mass, centred=True)
+    assert shifted == (pytest.approx(spread), pytest.approx(3 / spread))
+    assert scale_of(np.zeros(1), np.ones(1), centred=False) == Scale()
+    assert scale_of(np.array([5.0]), np.ones(1), centred=True) == Scale()
+    assert scale_of(np.array([5.0]), np.ones(1), centred=False) == (5.0, 0.0)
+    assert scale_of(np.array([1.0, 2.0]), np.zeros(2), centred=False) == Scale()
+    assert scale_of(np.array([1e-295, -1e-295]), np.ones(2), centred=False) == Scale()
+    assert scale_of(np.array([1e300, -1e300]), np.ones(2), centred=False) == (1e300, 0.0)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 4, 7, 8, 9])
+def test_codes_are_the_borders_below(n):
+    low = np.arange(n, dtype=float)
+    column = np.concatenate([np.arange(-1.0, n + 1, 0.5), [np.inf, -np.inf]])
+    codes = np.zeros(len(column), np.uint8)
+    _encode(column, low, codes)
+    assert codes.tolist() == np.searchsorted(low, column, side="left").tolist()
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_columns_are_turned(threads):
+    x = np.arange(150.0 * 5).reshape(150, 5)
+    assert np.array_equal(columns_of(x, range(1, 4), threads), x[:, 1:4].T)
+
+
+def test_bins_of_dense_and_sparse_features():
+    """The sparse ones keep their sign around the bin of 0; what too few rows have is left out."""
+    x = np.array([[1.0, 0.0], [2.0, 0.0], [3.0, 0.0], [1.0, 0.0]])
+    s = sparse.csr_matrix(np.array([[0, -1, 5.0], [0, 2, 0], [1, 2, 0], [0, 0, 0]], float))
+    bins = Bins(x, np.array([1.0, 2.0, 3.0, 4.0]), max_bin=9, least=2, centred=False, sparse=s, threads=1)
+    assert bins.codes.tolist() == [[0, 1, 2, 0], [0, 0, 0, 0]]
+    assert [b.low.tolist() for b in bins.borders] == [[1.0, 2.0], [], [0.0], [0.0]]
+    assert bins.kept.tolist() == [0, 1]  # the last has one row of count 1; of the second, -1 is below 0 in one row only
+    assert bins.zero == [0, 0]
+    assert [(codes.tolist(), low) for codes, low in (bins.column(f) for f in range(4))] == [
+        ([0, 1, 2, 0], 0), ([0, 0, 0, 0], 0), ([0, 0, 1, 0], 0), ([0, 1, 1, 0], 0)]  # fmt: skip
+    assert (bins.size, bins.splittable) == (3 + 1 + 2 + 2, True)
+    none = Bins(x[:, 1:], np.ones(4), max_bin=9, least=1, centred=False, sparse=None, threads=1)
+    assert (none.size, none.splittable) == (1, False)
+    given = Bins(x, np.ones(4), max_bin=9, least=1, centred=False, sparse=None, threads=1,
+                 given=[(Borders(np.array([2.5]), np.array([3.0])), Scale(2.0, 1.0))] * 2)  # fmt: skip
+    assert given.codes.tolist() == [[0, 0, 1, 0], [0, 0, 0, 0]]
+    assert given.scales == [Scale(2.0, 1.0)] * 2
