@@ -53,7 +53,7 @@ def from_transformers(
     options = options or ReadOptions()
     rows = [row for batch in batches for row in _transformer_rows(batch, ends)]
     _warn_of_other_beams(rows, options)
-    n = n or (len(rows) // len(sources) if sources else len(rows))
+    n = n or (max(1, len(rows) // len(sources)) if sources else len(rows))
     if not rows or len(rows) % n:
         raise InputError(
             f"from_transformers: expected a multiple of {n} sequences, found {len(rows)}; give n=num_return_sequences"

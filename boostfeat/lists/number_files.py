@@ -161,7 +161,7 @@ def _json_table(raw: bytes, path: str) -> Table:
     columns: Table = {}
     for n, row in enumerate(rows):
         cells = _flat(row) if isinstance(row, dict) else {"": row}
-        for name in cells.keys() | columns.keys():
+        for name in {**columns, **cells}:  # in the order of the file
             column = columns.setdefault(name, [None] * n)
             column.append(cells.get(name))
     return columns

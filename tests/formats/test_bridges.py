@@ -61,6 +61,10 @@ def test_beams_of_recorded_arrays() -> None:
     np.testing.assert_allclose(nbest.global_column("logprob"), [sum(v) for v in values], atol=1e-12)
     assert nbest.score.tolist() == nbest.global_column("DecoderScore").tolist() == [sum(values[0]) / 4, sum(values[1]) / 2]
     assert (nbest.source.to_pylist(), nbest.has_stats) == (["x"], True)
+    sizes = [np.diff(from_transformers(output, Tokenizer(), sources=s).hyp_ptr).tolist() for s in (["x"], ["x", "y"], None)]
+    assert sizes == [[2], [1, 1], [2]]  # as many of each source as there are
+    with pytest.raises(InputError, match="sources: expected one for each of 2 lists, found 3; align them"):
+        from_transformers(output, Tokenizer(), sources=["x", "y", "z"])
 
 
 def test_samples_of_recorded_arrays() -> None:
