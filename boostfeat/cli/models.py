@@ -58,7 +58,7 @@ def augment(
     names = list(leaf_names(loaded)) if leaves else [tree.name for tree in loaded.trees]
     if as_json:
         emit({"output": output, "features": names}, "", as_json=True)
-    say_written(f"{counted(len(names), 'tree')} as features", output, started, quiet=quiet)
+    say_written(f"{counted(len(names), 'leaf' if leaves else 'tree')} as features", output, started, quiet=quiet)
 
 
 def show(

@@ -115,6 +115,6 @@ def test_progress_of_reading_is_told_in_megabytes(monkeypatch):
     told: list[tuple[object, ...]] = []
     monkeypatch.setattr(common.Bar, "update", lambda self, *what: told.append((self.what, *what)))
     with common.reading("importing", quiet=False):
-        on_progress.get()("lists/dev\n.gz", 1_234_567_890, 99)
-    assert told == [("importing", 1_234_567_890, None, "dev\\n.gz: 1,235 MB of text")]
+        on_progress.get()("lists/dev.gz", 1_234_567_890, 99)
+    assert told == [("importing", 1_234_567_890, None, "dev.gz: 1,235 MB of text")]
     assert on_progress.get() is None

@@ -134,6 +134,6 @@ def test_below_the_smallest_and_between_others() -> None:
 )  # fmt: skip
 def test_from_how_many_digits_on_numbers_are_printed_ones(text: str, digits: int, step: float) -> None:
     """Five to eight significant digits, two to seven decimals: fewer may be chance, more are all there are."""
-    found = printed_precision(printed(LOGS, text), 40.0)
+    found = printed_precision(printed(LOGS, text), lambda: 40.0)
     assert found == (pytest.approx(step), 0) if not digits else (float(np.spacing(np.float32(40.0))), digits)
-    assert printed_precision(printed(LOGS, text), 1e39) == (pytest.approx(step), 0)  # sums beyond single precision
+    assert printed_precision(printed(LOGS, text), lambda: 1e39) == (pytest.approx(step), 0)  # sums beyond single precision
