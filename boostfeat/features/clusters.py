@@ -36,7 +36,13 @@ def read_clusters(path: str | Path) -> dict[str, str]:
                 fix="give a file that mkcls or wcluster wrote",
             )
         word, cluster = (fields[1], fields[0]) if is_brown else (fields[0], fields[1])
-        out[word] = cluster
+        if out.setdefault(word, cluster) != cluster:
+            raise FormatError(
+                f"{path}:{number}",
+                expected=f"{clip(word)} in one cluster",
+                found=f"{clip(cluster)} after {clip(out[word])}",
+                fix="keep one of the lines",
+            )
     if not out:
         raise FormatError(
             str(path), expected="word clusters", found="an empty file", fix="give the file that mkcls or wcluster wrote"

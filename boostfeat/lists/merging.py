@@ -104,7 +104,9 @@ def _joined_quality(lists: Sequence[NBest]) -> Qualities:
     for nb in lists:
         if nb.quality.names != first.names or nb.quality.lower != first.lower:
             names = [", ".join(own.names) or "none" for own in (first, nb.quality)]
-            raise InputError(f"quality columns: expected {names[0]} in all lists, found {names[1]} in another")
+            raise InputError(
+                f"quality columns: expected {names[0]} in all lists, found {names[1]} in another; give --quality at import of all"
+            )
         if nb.tokenizer != lists[0].tokenizer:
             raise InputError(f"tokeniser: expected {lists[0].tokenizer} in all lists, found {nb.tokenizer}; import them alike")
     if not first.names:

@@ -462,6 +462,8 @@ def test_clusters_recover_planted_classes():
         ("talo\n", "clusters:1: expected 'word class'"),
         ("talo x\n", "clusters:1: expected 'word class'"),
         ("", "an empty file"),
+        ("talo 2\ntalo 2\n", {"talo": "2"}),
+        ("talo 2\n\ntalo 3\n", "clusters:3: expected 'talo' in one cluster, found '3' after '2'; keep one of the lines"),
     ],
 )
 def test_cluster_files(tmp_path, text, expected):
