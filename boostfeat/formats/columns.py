@@ -438,7 +438,9 @@ def read_lines_twice(
             break
         n_lines += block.data.count(b"\n", start, block.end) if slow is not None else 0
         spare.append(block.data)
-    parts = [part.finish() for part in (fast, slow) if part is not None]
+    parts = [fast.finish()] if fast else []
+    if slow is not None:
+        parts.append(slow.finish(*parts))
     if not has_more and not sum(part.n_hyps for part in parts):
         raise FormatError(str(path), expected="an n-best list", found="an empty file", fix="check what wrote it")
     both = regroup(stack(parts))

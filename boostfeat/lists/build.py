@@ -221,12 +221,15 @@ class Builder:
             self._last_indices = array("i", [known.setdefault(name, len(known)) for name in names])
         return self._last_indices
 
-    def finish(self) -> NBest:
+    def finish(self, after: NBest | None = None) -> NBest:
+        """The list; where it is the rest of one whose beginning has been read, what is stored densely depends on both."""
         names = list(self._names)
         sparse_names = NameTable(names)
         declared = [self._names[n] for n in self.declared_dense if n in self._names]
         # a name that is dense for units is dense for extras, and the other way round: it has one weight
-        dense = np.union1d(self._unit_rows.often(len(names)), self._extra_rows.often(len(names)))
+        before = [(after.unit_names, len(after.units)), (after.extra_names, after.n_hyps)] if after else [((), 0)] * 2
+        parts = zip((self._unit_rows, self._extra_rows), before, strict=True)
+        dense = np.union1d(*(rows.often(names, *given) for rows, given in parts))
         x, unit_names, unit_sparse = self._unit_rows.split(names, sparse_names, declared, dense)
         missing = [n for n in self.declared_dense if n not in self._names]
         if missing:  # declared in a header, given by no unit: a column of zeros
@@ -326,12 +329,14 @@ class Triples:
         self.idx.extend(idx * n)
         self.val.extend(islice(chain.from_iterable(zip(*columns, strict=False)), n * len(idx)))
 
-    def often(self, n_names: int) -> I64:
-        """The names that enough rows give to be stored densely, in order."""
+    def often(self, names: list[str], before: Sequence[str] = (), n_before: int = 0) -> I64:
+        """The names that enough rows give to be stored densely, in order; so many rows before them gave the names ``before``."""
         if not self.idx:
             return np.zeros(0, np.int64)
-        given = np.bincount(np.array(self.idx, np.int64), minlength=n_names)
-        often = np.flatnonzero(given >= max(1, DENSE_SHARE * len(self.counts)))
+        given = np.bincount(np.array(self.idx, np.int64), minlength=len(names))
+        if before:
+            given[[j for j in np.flatnonzero(given) if names[j] in before]] += n_before
+        often = np.flatnonzero(given >= max(1, DENSE_SHARE * (len(self.counts) + n_before)))
         return np.sort(often[np.argsort(-given[often], kind="stable")[:MAX_DENSE]])
 
     def split(

@@ -129,6 +129,16 @@ CHANGES = {
 }
 
 
+@pytest.mark.parametrize(("first", "n"), [(10, 1), (10, 2), (13, 1), (13, 2), (1, 1)])
+def test_what_is_dense_depends_on_the_whole_list(tmp_path, monkeypatch, first, n):
+    """The kernel stops where a line has other features than the first one; what is left must not decide by itself."""
+    path = tmp_path / "list"
+    lines = [f"0 ||| w{h} ||| A= {h}" + " B= 1" * (first <= h < first + n) for h in range(15)]
+    path.write_text("".join(f"{line} ||| -1\n" for line in lines))
+    monkeypatch.setattr(columns, "is_compiled", lambda: True)
+    assert read(path, "moses").differences(read_plainly(path, "moses", monkeypatch)) == []
+
+
 @pytest.mark.parametrize("size", [None, 3])
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("change", CHANGES)
