@@ -7,7 +7,6 @@ by hand beside them, and the other test files of this folder say where numbers o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fuzz import samples
-from golden import check_golden
+from golden import check_golden, damages
 
 from boostfeat import formats
 from boostfeat.core.errors import InputError
@@ -90,24 +89,12 @@ def test_whole_lists(tmp_path, name):
     check_golden(found, Path(__file__).parent / "whole_lists" / f"{file_name(name)}.json")
 
 
-def damages(text: str) -> Iterator[tuple[str, str]]:
-    """(what is done, the text then): lines twice, a character less, numbers that are none or others."""
-    lines = text.splitlines(keepends=True)
-    yield "the first line twice", lines[0] + text
-    yield "the last line twice", text + lines[-1]
-    yield "without the last character", text.rstrip("\n")[:-1]
-    found = list(re.finditer(r"-?\d+\.?\d*", text))
-    for k in dict.fromkeys((0, 1, len(found) // 2, len(found) - 1)):
-        for new in ("x", "nan", "1e999", "-7"):
-            yield f"number {k} made {new}", text[: found[k].start()] + new + text[found[k].end() :]
-
-
 @pytest.mark.parametrize("name", LISTS)
 def test_damaged_lists(tmp_path, name):
     """The whole line of what is wrong, or what is read all the same: how many, and what is said of it."""
     format, text, options = LISTS[name]
     results = {}
-    for what, damaged in damages(text):
+    for what, damaged in damages(text, lambda n: (0, 1, n // 2, n - 1), ("x", "nan", "1e999", "-7")):
         (tmp_path / "list").write_text(damaged)
         said: list[str] = []
         try:

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from fuzz.readers import READERS, samples_of
-from golden import check_golden
+from golden import check_golden, damages
 
 from boostfeat.core.errors import InputError
 
@@ -44,22 +43,11 @@ FILES = (
 )
 
 
-def damages(text: str) -> Iterator[tuple[str, str]]:
-    lines = text.splitlines(keepends=True)
-    yield "the first line twice", lines[0] + text
-    yield "the last line twice", text + lines[-1]
-    yield "without the last character", text.rstrip("\n")[:-1]
-    found = list(re.finditer(r"-?\d+\.?\d*", text))
-    for k in dict.fromkeys((0, len(found) // 3, 2 * len(found) // 3, len(found) - 1)) if found else ():
-        for new in ("x", "1e999", "-7"):
-            yield f"number {k} made {new}", text[: found[k].start()] + new + text[found[k].end() :]
-
-
 @pytest.mark.parametrize("name", FILES)
 def test_damaged_files(tmp_path, name):
     reader, results = READERS[name], {}
     for k, sample in enumerate(samples_of(name, real=False)):
-        for what, text in damages(sample.decode()):
+        for what, text in damages(sample.decode(), lambda n: (0, n // 3, 2 * n // 3, n - 1), ("x", "1e999", "-7")):
             path = tmp_path / reader.name
             path.write_text(text)
             try:
