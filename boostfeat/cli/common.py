@@ -63,6 +63,19 @@ Force = Annotated[
     typer.Option("--force", help="Replace a file of another kind.", rich_help_panel=FILES, hidden=True),
 ]
 
+Qualities = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--quality",
+        metavar="NAME=FILE",
+        help="Or NAME=FILE:COLUMN: how good each hypothesis is, a number each or numerator and denominator, for --gain and "
+        "--metric; no feature; repeatable.",
+    ),
+]
+LowerIsBetter = Annotated[
+    list[str] | None, typer.Option("--lower-is-better", help="A quality column that is better when lower; repeatable.")
+]
+
 ALL_CORES = usable_cores()
 PATIENCE = 2.0  # seconds after which a command shows that it is at work
 

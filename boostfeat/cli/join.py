@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..core.errors import counted
-from .common import Store, emit, reading, say
+from .common import LowerIsBetter, Qualities, Store, emit, reading, say
 from .flags import add
 
 if TYPE_CHECKING:
@@ -44,17 +44,8 @@ def join(
             "--nbest", metavar="NAME=LIST", help="Another list of the same texts, whose scores and features get the NAME."
         ),
     ] = None,
-    quality: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--quality",
-            metavar="NAME=FILE",
-            help="Or NAME=FILE:COLUMN: how good each hypothesis is, for --gain and --metric; no feature.",
-        ),
-    ] = None,
-    lower: Annotated[
-        list[str] | None, typer.Option("--lower-is-better", help="A quality column that is better when lower.")
-    ] = None,
+    quality: Qualities = None,
+    lower: LowerIsBetter = None,
     *,
     seed: int,
     threads: int,

@@ -11,7 +11,19 @@ from ..core.errors import counted
 from ..core.text_table import table
 from ..features.options import ResourceFiles
 from .carried import feature_maker, refuse_files, say_unused
-from .common import AllowMissing, ModelFile, Store, check_model, emit, progress, reading, say, say_written
+from .common import (
+    AllowMissing,
+    LowerIsBetter,
+    ModelFile,
+    Qualities,
+    Store,
+    check_model,
+    emit,
+    progress,
+    reading,
+    say,
+    say_written,
+)
 from .flags import add
 from .graphs import MANY, CoreNames, core_names
 
@@ -81,17 +93,8 @@ def import_(
             "--weights", help="Graphs: what ranks the paths; a model file, or files of 'Name= value' lines; repeatable."
         ),
     ] = None,
-    quality: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--quality",
-            metavar="NAME=FILE",
-            help="Or NAME=FILE:COLUMN: how good each hypothesis is, a number each or numerator and denominator; repeatable.",
-        ),
-    ] = None,
-    lower: Annotated[
-        list[str] | None, typer.Option("--lower-is-better", help="A quality column that is better when lower; repeatable.")
-    ] = None,
+    quality: Qualities = None,
+    lower: LowerIsBetter = None,
     tokenize: Annotated[
         str, typer.Option("--tokenize", help="For BLEU, as sacrebleu: none, 13a, intl, zh, char and others.")
     ] = "none",

@@ -7,10 +7,7 @@ The numbers are the same, bit by bit, where the compiler keeps IEEE arithmetic i
 from __future__ import annotations
 
 import ctypes
-import os
 import re
-import shutil
-import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -23,15 +20,13 @@ from ..core.files import open_output, read_bytes
 from ..lists.nbest import NBest
 from ..model.model import Model
 from ..trees.tree import Tree
-from . import Check, Context, Exporter
+from . import Check, Context, Exporter, compiling
 from .sparse_sum import checked, summed_beside, tell_of_sum
 from .unit_arrays import UnitArrays, pointers
 from .unit_text import NO_TEXTS, TEXT_NUMBER, HashTable, TextFeatures, c_text, text_features, text_names
 from .verify import compare_scores, inputs_of
 
 PREFIX = "boostfeat"
-# no -march: fused multiply-adds would round once where the library rounds twice
-FLAGS = ("-std=c99", "-O2", "-fPIC", "-shared", "-ffp-contract=off")
 
 
 def write(model: Model, out: Path, context: Context) -> list[Path]:
@@ -329,7 +324,6 @@ void units_$(const char *texts, const int64_t *at, const int64_t *ptr, const int
 
 def compiled(text: str, folder: Path, prefixes: Iterable[str], *, with_texts: bool = False) -> ctypes.CDLL:
     """A library with score_many, score and trees of headers (their text joined), built in ``folder`` by $CC, cc, gcc or clang."""
-    compiler = compiler_command()
     functions = [
         f"void many_{p}(const double *x, size_t n, size_t stride, double *out) {{ {p}_score_many(x, n, stride, out); }}\n"
         f"void trees_{p}(const double *x, size_t n, size_t stride, double *out) {{\n"
@@ -337,24 +331,7 @@ def compiled(text: str, folder: Path, prefixes: Iterable[str], *, with_texts: bo
         + (_UNITS.replace("$", p) if with_texts else "")
         for p in prefixes
     ]
-    (folder / "model.c").write_text(text + "".join(functions))
-    command = [*compiler, *FLAGS, str(folder / "model.c"), "-o", str(folder / "model.so")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise InputError(
-            f"{' '.join(compiler)}: expected it to compile the header, found: {clip(done.stderr, 300)}; try another CC"
-        )
-    return ctypes.CDLL(str(folder / "model.so"))
-
-
-def compiler_command() -> list[str]:
-    """The machine's C compiler: $CC, else the first of cc, gcc, clang."""
-    chosen = os.environ.get("CC", "").split()
-    found = [chosen] if chosen else [[name] for name in ("cc", "gcc", "clang") if shutil.which(name)]
-    if not found or not shutil.which(found[0][0]):
-        what = f"CC={chosen[0]}" if chosen else "none"
-        raise InputError(f"--to c: expected a C compiler to verify with, found {what}; set CC, or give --no-verify")
-    return found[0]
+    return compiling.compiled(text + "".join(functions), folder, compiling.C, target="c", what="header")
 
 
 def inputs_and_texts(model: Model, context: Context, target: str) -> tuple[Model, tuple[str, ...], TextFeatures]:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import os
-import shutil
-import subprocess
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,9 +11,10 @@ from string import Template
 import numpy as np
 
 from ...core.arrays import F64, I64, Array
-from ...core.errors import InputError, clip
+from ...core.errors import InputError
 from ...formats.moses.labels import component
 from ...lists.nbest import NBest
+from ..compiling import CXX, compiled
 from ..unit_arrays import UnitArrays, pointers
 
 _DRIVER = """
@@ -98,7 +96,8 @@ def run_model(folder: Path, prefix: str, nbest: NBest, weights: list[float], pla
     """
     model_file = folder / f"{prefix}.model"
     with tempfile.TemporaryDirectory() as build:
-        library = _compiled(Path(build), folder / f"{prefix}.h", prefix)
+        driver = Template(_DRIVER).substitute(header=f"{prefix}.h", prefix=prefix)
+        library = compiled(driver, Path(build), CXX, target="moses", what="feature function", flags=(f"-I{folder}",))
         out = np.zeros(nbest.n_occurrences)
         texts = UnitArrays.of(nbest.units, nbest.source)
         hyps = _long(nbest.unit_ptr), _long(nbest.sent_of_hyp)
@@ -137,26 +136,3 @@ def _scores(model_file: Path, nbest: NBest, places: Mapping[str, str]) -> F64:
         if (producer, int(number)) in columns:
             out[:, k] = nbest.X[:, columns[producer, int(number)]]
     return out
-
-
-def _compiled(folder: Path, header: Path, prefix: str) -> ctypes.CDLL:
-    compiler = cxx_command()
-    (folder / "driver.cpp").write_text(Template(_DRIVER).substitute(header=header.name, prefix=prefix))
-    flags = ["-std=c++11", "-O1", "-fPIC", "-shared", "-ffp-contract=off", f"-I{header.parent}"]
-    command = [*compiler, *flags, str(folder / "driver.cpp"), "-o", str(folder / "driver.so")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise InputError(
-            f"{' '.join(compiler)}: expected it to compile the feature function, found: {clip(done.stderr, 300)}; try another CXX"
-        )
-    return ctypes.CDLL(str(folder / "driver.so"))
-
-
-def cxx_command() -> list[str]:
-    """The machine's C++ compiler: $CXX, else the first of c++, g++, clang++."""
-    chosen = os.environ.get("CXX", "").split()
-    found = [chosen] if chosen else [[name] for name in ("c++", "g++", "clang++") if shutil.which(name)]
-    if not found or not shutil.which(found[0][0]):
-        what = f"CXX={chosen[0]}" if chosen else "none"
-        raise InputError(f"--to moses: expected a C++ compiler to verify with, found {what}; set CXX, or give --no-verify")
-    return found[0]
