@@ -19,7 +19,7 @@ BY_FOLDS = "folds"  # the number of trees, see boosting.tree_count
 RULES = (BY_FOLDS, "best", "last-se")
 AUTO = "auto"  # chosen by folds, see boosting.penalties
 NOTHING_TO_CHOOSE = 1000.0  # of lists without sparse features, and of a few sentences
-# Options of release 0.1 that no paper of ours describes and that did not help: examples/results.md has their figures.
+# Options of release 0.1 that no paper of ours describes and that did not help: examples/trials.md has their figures.
 GONE = (
     *("loss", "scale", "anneal", "subsample", "columns", "curvature", "leaf_l2", "min_sentences", "bags", "folds", "length"),
     *("refit", "refit_every", "refit_loss", "refit_scale", "refit_l2", "refit_leaves", "sparse_trees"),
@@ -93,7 +93,7 @@ _DEFAULT = BoostOptions(
 )
 
 RECIPES: dict[str, BoostOptions] = {
-    "default": _DEFAULT,  # the best all-round: chosen by cross-validation on two pairs, see examples/results.md
+    "default": _DEFAULT,  # the best all-round: chosen by cross-validation on two pairs, see examples/trials.md
     "fast": replace(_DEFAULT, rounds=40, patience=20, shrinkage=0.5, rule="last-se", decide="score"),
     # Figure 3 of [TA13], nothing else: rounds until select degrades, and no floor of leaves, of which the paper says nothing.
     # Kept for speed: thresholds between 255 bins, and linear leaves on the best 4 features of a search for the first split.

@@ -62,7 +62,7 @@ TEMPLATES: dict[str, Template] = {
     "cc": sparse.class_context,
 }
 
-# What induce takes by itself for lists of words: those that were measured (examples/results.md)
+# What induce takes by itself for lists of words: those that were measured (examples/trials.md)
 _BASIC = (
     *("word", "frequency", "place", "repeat", "slot", "source_words", "agreement", "mbr", "hypothesis"),
     *("model1", "model1_inverse", "un", "bi"),
