@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..core.arrays import F64, in_ranges
+from ..core.kernels import kernel
 from ..core.memory import give_back
 from ..lists.choices import Scorer
 from ..lists.nbest import NBest
@@ -22,6 +23,14 @@ from .options import BoostOptions
 from .record import score_of
 from .round_loss import RoundLoss, Standing
 from .stopping import scores_of, tree_scores
+
+
+@kernel
+def _add_step(rho, step, scores):  # type: ignore[no-untyped-def]
+    """INOUT step[n] times ρ; scores[n] += that."""
+    for h in range(len(step)):
+        step[h] *= rho
+        scores[h] += step[h]
 
 
 class Local(Standing):
@@ -100,11 +109,7 @@ class Local(Standing):
         del self._grown, self._direction  # numbers for every unit and hypothesis: not beside those of the next round
         scores = self.scores
 
-        def add(some: slice) -> None:
-            step[some] *= rho
-            scores[some] += step[some]
-
-        in_ranges(add, len(step), self.threads)
+        in_ranges(lambda some: _add_step(rho, step[some], scores[some]), len(step), self.threads)
         self.scores = scores  # Ψ is to be computed anew
         return float(within_list_sd(self.dev.hyp_ptr, step, threads=self.threads)[0]), fires.astype(int).tolist()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,7 +22,7 @@ class RoundLoss:
 
     loss: PairwiseLogLoss
     hyps: I64  # [L] the hypotheses that the loss compares, as it numbers them
-    space: UnitSpace  # of these
+    spread: Callable[[F64], F64]  # A' of these
     reach: float  # the most that the absolute gradients of all occurrences can sum to
 
     @classmethod
@@ -33,14 +34,13 @@ class RoundLoss:
         pairs = replace(pairs, better=better, worse=worse)
         cuts = pairs.sent_ptr[block_ptr(len(hyp_ptr) - 1) if blocks is None else blocks]
         loss = PairwiseLogLoss(pairs, len(used), weight, cuts=cuts, threads=space.threads)
-        part = space.part(used)
-        units = np.diff(part.unit_ptr)
-        reach = float(np.einsum("k,k->", loss.weight, units[pairs.better] + units[pairs.worse]))
-        return cls(loss, used, part, reach)
+        units = (space.unit_ptr[1:] - space.unit_ptr[:-1])[used]
+        reach = float(np.einsum("k,k->", loss.weight, units[better] + units[worse]))
+        return cls(loss, used, space.spread_of(used), reach)
 
     def at(self, scores: F64) -> PairsAt:
         """Ψ at the scores [H] of all hypotheses."""
-        return self.loss.at(gathered(scores, self.hyps, threads=self.space.threads))
+        return self.loss.at(gathered(scores, self.hyps, threads=self.loss.threads))
 
     def mean(self, here: PairsAt) -> float:
         """Ψ over the number of pairs."""
@@ -50,11 +50,11 @@ class RoundLoss:
         """y = -dΨ/dF = A' P' σ(-z) [V]   [TA13 appendix A]"""
         slope = here.gradient()  # on a grid: sums over units and leaves are exact, in any order and in any parts
         on_grid(slope, -1.0, grid_step(self.reach or 1.0), slope)
-        return self.space.spread(slope)
+        return self.spread(slope)
 
     def along(self, here: PairsAt, direction: F64) -> PairsRay:
         """Ψ along the direction A h [H]: what a tree adds to every hypothesis."""
-        return here.along(gathered(direction, self.hyps, threads=self.space.threads))
+        return here.along(gathered(direction, self.hyps, threads=self.loss.threads))
 
     def line_search(self, here: PairsAt, direction: F64, *, l2: float) -> float:
         """ρ = argmin Ψ(F + ρ h) + l2/2 (s ρ)², s the scale of h (losses.pairwise.step_penalty)   [TA13 Figure 3]"""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import lru_cache
 from threading import current_thread
 from typing import Any, TypeVar
@@ -70,13 +70,9 @@ def _segment_sum(ptr, idx, values, out):  # type: ignore[no-untyped-def]
         out[h] += total
 
 
-def add_segment_sums(ptr: I64, idx: I32, values: F64, out: F64, *, threads: int = 1) -> F64:
+def add_segment_sums(ptr: I64, idx: I32, values: F64, out: F64) -> F64:
     """out[h] += Σ values[idx[i]] over segment h (A F). Empty segments add 0, unlike ``np.add.reduceat``."""
-
-    def part(some: slice) -> None:
-        _segment_sum(frozen(ptr[some.start : some.stop + 1]), unsigned(idx), frozen(values), out[some])
-
-    in_ranges(part, len(out), threads)
+    _segment_sum(frozen(ptr), unsigned(idx), frozen(values), out)
     return out
 
 
@@ -89,21 +85,11 @@ def _segment_scatter(ptr, idx, values, out):  # type: ignore[no-untyped-def]
                 out[idx[i]] += v
 
 
-def scatter_segments(ptr: I64, idx: I32, values: F64, n: int, *, threads: int = 1) -> F64:
-    """Σ values[h] over the segments h that hold each of n elements (A' g): the transpose of add_segment_sums.
-
-    With several threads sums are of parts: only values whose sums are exact give the same bits for any number of them.
-    """
-
-    def part(some: slice) -> F64:
-        out = np.zeros(n)
-        _segment_scatter(frozen(ptr[some.start : some.stop + 1]), unsigned(idx), frozen(values[some]), out)
-        return out
-
-    first, *others = in_ranges(part, len(values), threads)
-    for other in others:
-        first += other
-    return first
+def scatter_segments(ptr: I64, idx: I32, values: F64, n: int) -> F64:
+    """Σ values[h] over the segments h that hold each of n elements (A' g): the transpose of add_segment_sums."""
+    out = np.zeros(n)
+    _segment_scatter(frozen(ptr), unsigned(idx), frozen(values), out)
+    return out
 
 
 def _segment_rows_twin(ptr: I64, idx: Array, matrix: F64, out: F64) -> None:
@@ -155,11 +141,23 @@ def _segment_argmax_twin(ptr: I64, values: F64, out: I64) -> None:
 @kernel(twin=_segment_argmax_twin)
 def _segment_argmax(ptr, values, out):  # type: ignore[no-untyped-def]
     for s in range(len(ptr) - 1):
-        best = -1
-        for i in range(ptr[s], ptr[s + 1]):
-            if best < 0 or values[i] > values[best]:
-                best = i
-        out[s] = best
+        own = values[ptr[s] : ptr[s + 1]]
+        if len(own) == 0:
+            out[s] = -1
+            continue
+        a = b = c = d = own[0]  # of every fourth: no comparison waits for the last
+        for k in range(0, len(own) - 3, 4):
+            a = own[k] if own[k] > a else a
+            b = own[k + 1] if own[k + 1] > b else b
+            c = own[k + 2] if own[k + 2] > c else c
+            d = own[k + 3] if own[k + 3] > d else d
+        for k in range(len(own) - len(own) % 4, len(own)):
+            a = own[k] if own[k] > a else a
+        a, c = b if b > a else a, d if d > c else c
+        top, best = c if c > a else a, 0
+        while own[best] != top and best < len(own) - 1:
+            best += 1
+        out[s] = ptr[s] + (best if own[best] == top else 0)  # it is not a number where the first is none
 
 
 def segment_argmax(ptr: I64, values: F64, *, threads: int = 1) -> I64:
@@ -252,9 +250,15 @@ def in_threads(task: Callable[[Any], Any], items: Sequence[Any], threads: int) -
 
 
 def in_ranges(task: Callable[[slice], T], n: int, threads: int) -> list[T]:
-    """Results of the task on 0:n cut into a range for each thread, in their order."""
-    cuts = [n * k // threads for k in range(threads + 1)]
-    return in_threads(task, [slice(a, b) for a, b in itertools.pairwise(cuts)], threads)
+    """Results of the task on 0:n cut into a range for each thread, in their order. Who asks does the first range itself."""
+    first, *others = (slice(n * k // threads, n * (k + 1) // threads) for k in range(threads))
+    if not others or current_thread().name.startswith(_POOL):
+        return in_threads(task, [first, *others], threads)
+    futures = [_pool(threads).submit(task, some) for some in others]
+    try:
+        return [task(first), *(future.result() for future in futures)]
+    finally:
+        wait(futures)
 
 
 _POOL = "boostfeat"

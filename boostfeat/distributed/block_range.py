@@ -168,8 +168,8 @@ class BlockRange(Standing):
         if mean is not None and self.weight is not None:
             weight = self.weight / mean if mean > 0 else np.ones(len(self.pairs))
         self.loss = RoundLoss.of(self.space, self.nbest.hyp_ptr, self.pairs, weight=weight, blocks=self.blocks)
-        units, loss = np.diff(self.loss.space.unit_ptr), self.loss.loss
-        reach = loss.weight * (units[loss.pairs.better] + units[loss.pairs.worse])
+        units = np.diff(self.space.unit_ptr)
+        reach = self.loss.loss.weight * (units[self.pairs.better] + units[self.pairs.worse])
         return [float(reach[block].sum()) for block in self._pair_slices()]
 
     def agree(self, reach: float) -> None:
@@ -255,8 +255,8 @@ class BlockRange(Standing):
         return [(self._squares(step), *self.row()[0])]
 
     def _squares(self, column: F64) -> list[float]:
-        ptr, cuts = self.nbest.hyp_ptr, self.blocks.tolist()
-        return [float(squares_within_lists(ptr[a : b + 1] - ptr[a], column[ptr[a] : ptr[b], None])[0]) for a, b in pairwise(cuts)]
+        found: list[float] = squares_within_lists(self.nbest.hyp_ptr, column, self.blocks).tolist()
+        return found
 
     def row(self) -> list[tuple[list[float], I64]]:
         """What a row of the history needs: the losses of its blocks, and the 1-best."""

@@ -39,16 +39,31 @@ class Pairs:
 
     def renumbered(self, n_hyps: int) -> tuple[I64, I64, I64]:
         """The hypotheses in some pair [U], rising, and better and worse [K] as numbers of these."""
-        used = np.zeros(n_hyps, np.bool_)
-        used[self.better] = used[self.worse] = True
-        number = np.cumsum(used) - 1
-        return np.flatnonzero(used), number[self.better], number[self.worse]
+        number, used = np.zeros(n_hyps, np.int32), np.empty(n_hyps, np.int64)
+        better, worse = np.empty((2, len(self)), np.int64)
+        n = _renumber(self.better, self.worse, number, used, better, worse)
+        return used[:n].copy(), better, worse
 
     def matrix(self, n_hyps: int) -> csr_matrix:
         """P [K, H]: +1 for the better, -1 for the worse hypothesis of each pair; margins are P @ scores."""
         k = len(self)
         columns = np.stack([self.better, self.worse], axis=1).ravel()
         return sparse.csr_matrix((np.tile([1.0, -1.0], k), columns, np.arange(0, 2 * k + 1, 2)), shape=(k, n_hyps))
+
+
+@kernel
+def _renumber(better, worse, number, used, new_better, new_worse):  # type: ignore[no-untyped-def]
+    """OUT number[H] (0 before), used[H] from the first place on, new_better, new_worse [K]. Returns how many are used."""
+    for k in range(len(better)):
+        number[better[k]] = number[worse[k]] = 1
+    n = np.uint64(0)
+    for h in range(len(number)):
+        is_used = number[h]
+        used[n], number[h] = h, n  # the next one takes the place, unless this one is in a pair
+        n += np.uint64(is_used)
+    for k in range(len(better)):
+        new_better[k], new_worse[k] = number[better[k]], number[worse[k]]
+    return n
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -63,20 +63,53 @@ def _gradient(better, worse, weight, margin, e, out):  # type: ignore[no-untyped
         out[worse[k]] += slope
 
 
+@kernel(error_model="numpy")
+def _add_pairs(margin, e, log, change, weight, plain, room, sums):  # type: ignore[no-untyped-def]
+    """INOUT sums[3] += (Ψ, Ψ', Ψ'') of Σ_k w_k log(1 + exp(-margin_k)), margins changing by change[k].
+
+    IN e = exp(-|margin|), and unless pairs are plain log = log(1 + e), which are written over, as is room.
+    """
+    value, first, second = sums[0], sums[1], sums[2]
+    if plain:
+        product = 1.0
+        for k in range(len(margin)):
+            value += max(-margin[k], 0.0)
+            product *= 1.0 + e[k]
+        value += np.log(product)
+    for k in range(len(margin)):
+        inverse = 1.0 / (1.0 + e[k])
+        sigma = e[k] * inverse if margin[k] > 0 else inverse
+        slope = weight[k] * change[k]
+        room[k], log[k] = slope * sigma, weight[k] * (max(-margin[k], 0.0) + log[k])
+        e[k] = slope * change[k] * (e[k] * inverse * inverse)
+    for k in range(len(margin)):  # one after the other
+        first -= room[k]
+        second += e[k]
+    if not plain:
+        for k in range(len(margin)):
+            value += log[k]
+    sums[0], sums[1], sums[2] = value, first, second
+
+
 @kernel
 def _along(  # type: ignore[no-untyped-def]
-    better, worse, weight, plain, direction, cuts, margin, still, z, dz, moving, ends, rest, told
+    better, worse, weight, plain, direction, cuts, margin, e, still, z, dz, moving, ends, rest, told, start
 ):
     """The pairs that a direction tells apart. Of each block, from its first place on:
 
     OUT z, dz, moving [K]: their margins, how these change, and their weights; ends[B]: where they end.
     OUT rest[B]: the loss of the other pairs.
     OUT told[B, 2]: Σ d² and the number of the differences d that are not the rounding of sums.
+    OUT start[B, 3] = (Ψ, Ψ', Ψ'') where the line begins: its exponentials are known.
     """
+    most = 0
+    for b in range(len(cuts) - 1):
+        most = max(most, cuts[b + 1] - cuts[b])
+    own_e, own_still, room = np.empty(most), np.empty(most), np.empty(_CHUNK)
     for b in range(len(cuts) - 1):
         some = slice(cuts[b], cuts[b + 1])
         i, j, w, m, s, change = better[some], worse[some], weight[some], margin[some], still[some], dz[some]
-        own_z, own_weight = z[some], moving[some]
+        own_z, own_weight, known = z[some], moving[some], e[some]
         peak = 0.0
         for k in range(len(m)):
             one, other = direction[i[k]], direction[j[k]]
@@ -98,7 +131,7 @@ def _along(  # type: ignore[no-untyped-def]
         n = np.uint64(0)
         for k in range(len(m)):
             d = change[k]
-            own_z[n], change[n], own_weight[n] = m[k], d, w[k]
+            own_z[n], change[n], own_weight[n], own_e[n], own_still[n] = m[k], d, w[k], known[k], s[k]
             n += np.uint64(d != 0.0)
         squares, apart = 0.0, 0
         for k in range(n):
@@ -107,14 +140,20 @@ def _along(  # type: ignore[no-untyped-def]
             apart += is_told
         ends[b], rest[b] = cuts[b] + np.int64(n), value + np.log(product)
         told[b, 0], told[b, 1] = squares, apart
+        start[b] = 0.0
+        for first in range(0, np.int64(n), _CHUNK):
+            part = slice(first, min(first + _CHUNK, np.int64(n)))
+            columns = own_z[part], own_e[part], own_still[part], change[part], own_weight[part]
+            _add_pairs(*columns, plain, room[: len(columns[0])], start[b])
+        start[b, 0] += rest[b]
 
 
-@kernel(error_model="numpy")
+@kernel
 def _moved(z, dz, weight, plain, rho, cuts, ends, rest, out):  # type: ignore[no-untyped-def]
     """OUT out[B, 3] = (Ψ, Ψ', Ψ'') of Σ_k w_k log(1 + exp(-(z + ρ dz)_k)) and of the pairs at rest, without overflow."""
     margin, e, log, room = np.empty(_CHUNK), np.empty(_CHUNK), np.empty(_CHUNK), np.empty(_CHUNK)
     for b in range(len(ends)):
-        value = first = second = 0.0
+        out[b] = 0.0
         for start in range(cuts[b], ends[b], _CHUNK):
             some = slice(start, min(start + _CHUNK, ends[b]))
             own, change, w = z[some], dz[some], weight[some]
@@ -123,27 +162,10 @@ def _moved(z, dz, weight, plain, rho, cuts, ends, rest, out):  # type: ignore[no
                 margin[k] = own[k] + rho * change[k]
                 e[k] = -abs(margin[k])
             exp_nonpositive(e[:n], room[:n])
-            if plain:
-                product = 1.0
-                for k in range(n):
-                    value += max(-margin[k], 0.0)
-                    product *= 1.0 + e[k]
-                value += np.log(product)
-            else:
-                log1p_unit(e[:n], log[:n])
-            for k in range(n):
-                inverse = 1.0 / (1.0 + e[k])
-                sigma = e[k] * inverse if margin[k] > 0 else inverse
-                slope = w[k] * change[k]
-                room[k], log[k] = slope * sigma, w[k] * (max(-margin[k], 0.0) + log[k])
-                e[k] = slope * change[k] * (e[k] * inverse * inverse)
-            for k in range(n):  # one after the other
-                first -= room[k]
-                second += e[k]
             if not plain:
-                for k in range(n):
-                    value += log[k]
-        out[b, 0], out[b, 1], out[b, 2] = rest[b] + value, first, second
+                log1p_unit(e[:n], log[:n])
+            _add_pairs(margin[:n], e[:n], log[:n], change, w, plain, room[:n], out[b])
+        out[b, 0] += rest[b]
 
 
 class PairwiseLogLoss:
@@ -215,23 +237,24 @@ class PairsRay:
         self.loss, loss = here.loss, here.loss
         n, pairs = len(loss.cuts) - 1, loss.pairs
         self.z, self.dz, self.weight = np.empty((3, len(pairs)))
-        self.ends, self.rest, told = np.empty(n, np.int64), np.empty(n), np.empty((n, 2))
+        self.ends, self.rest, told, self._start = np.empty(n, np.int64), np.empty(n), np.empty((n, 2)), np.empty((n, 3))
         loss.in_parts(
             lambda some, cuts: _along(
-                pairs.better, pairs.worse, loss.weight, loss.plain, direction, cuts, here.margin, here.still,
-                self.z, self.dz, self.weight, self.ends[some], self.rest[some], told[some],
+                pairs.better, pairs.worse, loss.weight, loss.plain, direction, cuts, here.margin, here.e, here.still,
+                self.z, self.dz, self.weight, self.ends[some], self.rest[some], told[some], self._start[some],
             )
         )  # fmt: skip
         self.told_apart = [(squares, int(count)) for squares, count in told.tolist()]  # [B] see step_penalty
 
     def blocks(self, rho: float) -> list[tuple[float, float, float]]:
         """(Ψ, Ψ', Ψ'') of each block."""
-        loss, out, rho = self.loss, np.empty((len(self.ends), 3)), min(max(rho, -HUGE), HUGE)
-        loss.in_parts(
-            lambda some, cuts: _moved(
-                self.z, self.dz, self.weight, loss.plain, rho, cuts, self.ends[some], self.rest[some], out[some]
+        loss, out, rho = self.loss, self._start if rho == 0 else np.empty((len(self.ends), 3)), min(max(rho, -HUGE), HUGE)
+        if rho != 0:
+            loss.in_parts(
+                lambda some, cuts: _moved(
+                    self.z, self.dz, self.weight, loss.plain, rho, cuts, self.ends[some], self.rest[some], out[some]
+                )
             )
-        )
         return [(value, first, second) for value, first, second in out.tolist()]
 
     def at(self, rho: float) -> tuple[float, float, float]:

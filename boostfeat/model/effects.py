@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from sys import float_info
 from typing import Any
 
 import numpy as np
 
 from ..core.arrays import F64, I64, frozen, in_ranges, in_threads
-from ..core.blocks import block_ptr
+from ..core.blocks import block_ptr, sum_in_order
 from ..core.kernels import kernel
 from ..lists.nbest import NBest
 from ..trees.tree import Tree
@@ -20,22 +19,29 @@ OfTrees = dict[str, tuple[float | None, list[int] | None]]  # by name: effect, h
 
 def within_list_sd(hyp_ptr: I64, values: F64, *, threads: int = 1) -> F64:
     """Standard deviation of values [H] or [H, D] about their list's mean: how much they can move the ranking."""
-    values = values[:, None] if values.ndim == 1 else values
+    columns = (values[:, None] if values.ndim == 1 else values).T
     if not len(values):
-        return np.zeros(values.shape[1])
-    ptr = block_ptr(len(hyp_ptr) - 1)
-
-    def squares(some: slice) -> list[F64]:
-        cuts = ptr[some.start : some.stop + 1]
-        return [squares_within_lists(hyp_ptr[a : b + 1] - hyp_ptr[a], values[hyp_ptr[a] : hyp_ptr[b]]) for a, b in pairwise(cuts)]
-
-    total = sum(square for squares in in_ranges(squares, len(ptr) - 1, threads) for square in squares)
-    return np.asarray(np.sqrt(total / len(values)))
+        return np.zeros(len(columns))
+    blocks = block_ptr(len(hyp_ptr) - 1)
+    totals = [sum_in_order(squares_within_lists(hyp_ptr, column, blocks, threads=threads).tolist()) for column in columns]
+    return np.asarray(np.sqrt(np.array(totals) / len(values)))
 
 
-def squares_within_lists(hyp_ptr: I64, values: F64) -> F64:
-    """[D] the sum of squares of values [H, D] about their list's mean."""
-    return np.array([_squares(frozen(hyp_ptr), frozen(np.ascontiguousarray(column))) for column in values.T])
+def squares_within_lists(hyp_ptr: I64, values: F64, blocks: I64, *, threads: int = 1) -> F64:
+    """[B] the sums of squares of values [H] about their list's mean, over the sentences of each block [B+1]."""
+    out, column = np.empty(len(blocks) - 1), np.ascontiguousarray(values)
+
+    def part(some: slice) -> None:
+        _block_squares(frozen(hyp_ptr), frozen(blocks[some.start : some.stop + 1]), frozen(column), out[some])
+
+    in_ranges(part, len(out), threads)
+    return out
+
+
+@kernel
+def _block_squares(hyp_ptr, blocks, values, out):  # type: ignore[no-untyped-def]
+    for b in range(len(out)):
+        out[b] = _squares(hyp_ptr[blocks[b] : blocks[b + 1] + 1], values)
 
 
 @kernel(fastmath={"reassoc"})  # sums in the order of the machine's vectors: the same for any number of threads

@@ -17,6 +17,7 @@ from synthetic import SyntheticOptions, synthetic_nbest
 from boostfeat.boosting.local import Local
 from boostfeat.boosting.options import BoostOptions
 from boostfeat.boosting.round_loss import RoundLoss
+from boostfeat.core.arrays import scatter_segments
 from boostfeat.lists.nbest import NBest
 from boostfeat.lists.store import read_store, write_store
 from boostfeat.losses.pairs import PairOptions, Pairs, pairs_for
@@ -112,7 +113,7 @@ def lightgbm_tree(nbest: NBest, pairs: Pairs, scores: Any, max_leaves: int) -> A
     space = UnitSpace.of(nbest, "local")
     params = {"objective": "none", "num_leaves": max_leaves, "verbosity": -1, "num_threads": 1, "min_data_in_leaf": 1}
     data = lgb.Dataset(space.table.x, params=params).construct()
-    grad, hess = -space.spread(-loss.gradient(scores)), space.counts()
+    grad, hess = scatter_segments(space.unit_ptr, space.unit_idx, loss.gradient(scores), len(space.table)), space.counts()
     booster = lgb.Booster(params, data)
     return lambda: booster.update(fobj=lambda *_: (grad, hess))
 
@@ -121,7 +122,8 @@ def lightgbm_part(nbest: NBest, pairs: Pairs, scores: Any, max_leaves: int) -> A
     """What LightGBM does in a round of ours, on our bins: below it no round can come."""
     space = UnitSpace.of(nbest, "local")
     grower = Grower(space.table.names, space.table.x, space.counts(), TreeOptions(max_leaves=max_leaves))
-    grower.grow(-space.spread(PairwiseLogLoss(pairs, nbest.n_hyps).gradient(scores)))
+    gradient = PairwiseLogLoss(pairs, nbest.n_hyps).gradient(scores)
+    grower.grow(-scatter_segments(space.unit_ptr, space.unit_idx, gradient, len(space.table)))
     (booster,) = grower._boosters.values()
     return lambda: _boosted(booster, grower._grad, grower._counts)
 

@@ -39,7 +39,9 @@ def test_spread_within_lists_is_the_naive_one():
     expected = [naive_sd(hyp_ptr, column) for column in values.T]
     assert within_list_sd(hyp_ptr, values) == pytest.approx(expected, rel=1e-9)
     assert within_list_sd(hyp_ptr, values[:, 1]) == pytest.approx(expected[1:], rel=1e-9)
-    assert squares_within_lists(np.array([0, 2, 3]), np.array([[1.0], [3.0], [9.0]])).tolist() == [2.0]  # 1 + 1 + 0
+    blocks = np.array([0, 1, 1, 3])  # 1 + 1, none, and 0 + 4 + 4
+    squares = squares_within_lists(np.array([0, 2, 3, 5]), np.array([1.0, 3.0, 9.0, 2.0, 6.0]), blocks)
+    assert squares.tolist() == [2.0, 0.0, 8.0]
     assert within_list_sd(np.array([0]), np.zeros((0, 3))).tolist() == [0, 0, 0]
 
 

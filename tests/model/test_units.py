@@ -1,4 +1,4 @@
-"""Units and what hypotheses have of them: A F, A' g, parts, and the features that trees may see."""
+"""Units and what hypotheses have of them: A F, A' g, and the features that trees may see."""
 
 from __future__ import annotations
 
@@ -18,20 +18,14 @@ pytestmark = pytest.mark.quick
 # three hypotheses: units 0 1 0, none, and 2
 DENSE = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
 TABLE = FeatureTable(["a", "b"], DENSE, csr_matrix(np.diag([7.0, 8.0, 9.0])), ["s", "t", "u"])
-SPACE = UnitSpace(np.array([0, 3, 3, 4]), np.array([0, 1, 0, 2], np.int32), TABLE, 1)
+SPACE = UnitSpace(np.array([0, 3]), np.array([0, 3, 3, 4]), np.array([0, 1, 0, 2], np.int32), TABLE, 1)
 
 
 def test_sums_and_their_transpose():
     assert SPACE.sum(np.array([1.0, 10.0, 100.0])).tolist() == [12.0, 0.0, 100.0]
-    assert SPACE.spread(np.array([1.0, 10.0, 100.0])).tolist() == [2.0, 1.0, 100.0]
+    assert SPACE.spread_of(np.arange(3))(np.array([1.0, 10.0, 100.0])).tolist() == [2.0, 1.0, 100.0]
+    assert SPACE.spread_of(np.array([1, 2]))(np.array([10.0, 100.0])).tolist() == [0.0, 0.0, 100.0]
     assert SPACE.counts().tolist() == [2, 1, 1]
-
-
-def test_a_part_has_the_same_units():
-    part = SPACE.part(np.array([2, 0]))
-    assert part.unit_ptr.tolist() == [0, 1, 4]
-    assert part.unit_idx.tolist() == [2, 0, 1, 0]
-    assert part.table is TABLE
 
 
 @pytest.mark.parametrize(
@@ -47,7 +41,7 @@ def test_features_that_trees_see(names, dense, sparse):
 
 def test_sparse_features_are_seen_where_there_are_no_others():
     table = FeatureTable([], np.zeros((3, 0)), TABLE.sparse, TABLE.sparse_names)
-    found = UnitSpace(SPACE.unit_ptr, SPACE.unit_idx, table, 1).for_trees([])
+    found = UnitSpace(SPACE.hyp_ptr, SPACE.unit_ptr, SPACE.unit_idx, table, 1).for_trees([])
     assert (list(found.names), found.sparse_names) == ([], list(TABLE.sparse_names))
     assert (found.sparse != TABLE.sparse).nnz == 0
 
@@ -74,5 +68,7 @@ def test_units_of_a_level(dev):
     assert whole.unit_ptr.tolist() == list(range(dev.n_hyps + 1))
     assert whole.unit_idx.tolist() == list(range(dev.n_hyps))
     assert np.array_equal(whole.table.column("LM0"), dev.global_column("LM0"))
+    assert whole.sum(np.arange(dev.n_hyps) / 3).tolist() == (np.arange(dev.n_hyps) / 3).tolist()
+    assert whole.spread_of(np.array([1, 4]))(np.array([-2.0, -0.0])).tolist() == [0.0, -2.0, *[0.0] * (dev.n_hyps - 2)]
     assert (len(units.table), len(units.unit_idx)) == (dev.n_units, dev.n_occurrences)
     assert units.sum(units.table.column("LM0")) == pytest.approx(whole.table.column("LM0"), abs=1e-9)
