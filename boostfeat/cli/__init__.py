@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import importlib
 import os
 import signal
@@ -121,6 +122,7 @@ def main() -> None:
     if code == 128 + signal.SIGPIPE:  # end quietly, as other tools do
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGPIPE)
+    gc.freeze()  # looking for circles at the end takes longer than many a command
     sys.exit(code)
 
 

@@ -136,7 +136,7 @@ def check_model(model: Model, nbest: NBest, path: str, *, made: Set[str] = froze
     """
     from ..lists.agreement import lacking
 
-    missing = [name for name in model.missing_features(nbest) if name not in made]
+    missing = model.missing_features(nbest, made)
     wrong = lacking(missing, nbest, seen=made)
     check_missing(os.path.basename(path), missing, wrong, allow_missing=allow_missing, quiet=quiet)
 

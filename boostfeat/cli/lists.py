@@ -330,7 +330,6 @@ def rerank(
 
     from ..core.errors import InputError, unknown_name
     from ..core.files import open_output
-    from ..formats import write
     from ..lists.choices import best_choice, texts
     from ..lists.store import read_store
 
@@ -361,6 +360,8 @@ def rerank(
         with open_output(output) as out:
             out.write("".join(line + "\n" for line in lines).encode())
     else:
+        from ..formats import write
+
         say_unwritten(nbest, format, quiet=quiet)
         order = np.lexsort((np.arange(len(scores)), -scores, nbest.sent_of_hyp))
         with open_output(output) as out:
@@ -478,14 +479,15 @@ def model_scores(nbest: NBest, model: str | None, store: str, files: ResourceFil
     import numpy as np
 
     from ..core.errors import InputError
-    from ..features.carried import carried
-    from ..model.deciding import ranks
-    from ..model.model import Model, on_trees
 
     if model is None:
         if not nbest.has_scores:
             raise InputError(f"{store}: expected hypotheses with a decoder score, found some without; give a model with -m")
         return nbest.score
+    from ..features.carried import carried
+    from ..model.deciding import ranks
+    from ..model.model import Model, on_trees
+
     loaded = Model.load(model)
     if not loaded.trees and not any(loaded.weights.values()):
         say(f"warning: {model}: it has no trees, and no weight but 0: the order of the list stays", quiet=quiet)

@@ -174,14 +174,12 @@ def _mix(h, word):  # type: ignore[no-untyped-def]
 
 
 def _unique_rows_twin(a: Array, b: Array, first: I64, inverse: I64) -> int:
-    data, width = np.concatenate([a, b], axis=1).tobytes(), 8 * (a.shape[1] + b.shape[1])
-    found: dict[bytes, int] = {}
-    for r in range(len(a)):
-        new = len(found)
-        inverse[r] = k = found.setdefault(data[r * width : (r + 1) * width], new)
-        if k == new:
-            first[k] = r
-    return len(found)
+    rows = np.concatenate([a, b], axis=1)
+    keys = rows.view(f"V{8 * rows.shape[1]}").ravel().tolist() if rows.shape[1] else [b""] * len(rows)
+    number = {key: k for k, key in enumerate(dict.fromkeys(keys))}
+    inverse[:] = [number[key] for key in keys]
+    first[: len(number)] = np.unique(inverse, return_index=True)[1]
+    return len(number)
 
 
 @kernel(twin=_unique_rows_twin)

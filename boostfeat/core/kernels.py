@@ -19,7 +19,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import update_wrapper
-from time import perf_counter
+from time import thread_time
 from types import FunctionType
 from typing import Any, overload
 
@@ -29,7 +29,7 @@ _LOCK = threading.RLock()
 
 
 class Twins:
-    """Whether twins still work in this process (BOOSTFEAT_TWINS=0: never), and for how many seconds: what loading numba takes."""
+    """Whether twins still work in this process (BOOSTFEAT_TWINS=0: never), and for how long: the CPU seconds of loading numba."""
 
     seconds = 0.0 if os.environ.get("BOOSTFEAT_TWINS") == "0" else 1.0
     numba_is_loaded = False
@@ -53,9 +53,9 @@ class Kernel:
             return self._compiled(*arguments)
         if self.twin is None or is_compiled(*arguments):
             return self.compiled()(*arguments)
-        began = perf_counter()
+        began = thread_time()
         found = self.twin(*arguments)
-        Twins.seconds -= perf_counter() - began
+        Twins.seconds -= thread_time() - began
         return found
 
     def __reduce__(self) -> str:

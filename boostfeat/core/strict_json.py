@@ -9,6 +9,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
+from .errors import clip, repeated
 from .files import open_output
 
 # escapes one after the other: a pair of surrogates is a character, one alone (the group) is not
@@ -43,6 +44,14 @@ def find_nul(text: str) -> int:
 def no_constant(name: str) -> float:
     """A hook for NaN and Infinity."""
     raise ValueError(f"{name} where a finite number is expected")
+
+
+def no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A hook for objects: one that has a key twice is none."""
+    out = dict(pairs)
+    if len(out) < len(pairs):
+        raise ValueError(f"key {clip(repeated(name for name, _ in pairs) or '')} twice in one object")
+    return out
 
 
 def finite(text: str) -> float:

@@ -255,9 +255,9 @@ class FeatureMaker:
     def _lacking(self, nbest: NBest, model: Model, where: str) -> FeaturePlan | None:
         """The plan of the features that the model carries, unless the list has them all."""
         plan = carried(model)
-        if plan is None or nbest.meta.get("vocab") == plan.signature or has_features(nbest, plan.features, where):
+        if plan is None or ("vocab" in nbest.meta and nbest.meta["vocab"] == plan.signature):
             return None
-        return plan
+        return None if has_features(nbest, plan.features, where) else plan
 
 
 def has_features(nbest: NBest, made: Set[str], where: str) -> bool:
@@ -279,5 +279,9 @@ def carrying(model: Model, plan: FeaturePlan | None) -> Model:
 
 
 def carried(model: Model) -> FeaturePlan | None:
-    """The plan that a model carries."""
-    return None if model.plan is None else FeaturePlan.from_json(model.plan, "features of the model")
+    """The plan that a model carries; it is read once."""
+    if model.plan is None:
+        return None
+    if "carried" not in vars(model):
+        vars(model)["carried"] = FeaturePlan.from_json(model.plan, "features of the model")
+    return vars(model)["carried"]

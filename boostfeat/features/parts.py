@@ -12,7 +12,6 @@ import pyarrow as pa
 from ..core.arrays import F64, I32, I64, frozen, offsets, owners, unique_rows
 from ..core.errors import InputError
 from ..core.kernels import kernel
-from ..core.lazy import sparse
 from ..core.scratch import Scratch
 from ..core.strings import Strings, string_buffers
 from ..lists.nbest import NBest, SparseRows, strings
@@ -63,9 +62,8 @@ class Met:
         """Of the names [n], those that have a place among the features; others have -1."""
         at, row = place[self.values.idx], owners(self.values.ptr)
         some = at >= 0
-        shape = len(self.values), len(features)
-        matrix = sparse.csr_matrix((self.values.val[some], (row[some], at[some])), shape=shape)
-        return Part.made(self.of, features, SparseRows.from_matrix(matrix), self.row_of)
+        rows = SparseRows.of_entries(row[some], at[some], self.values.val[some], (len(self.values), len(features)))
+        return Part.made(self.of, features, rows, self.row_of)
 
     def put_aside(self, scratch: Scratch) -> tuple[Callable[[], Tally], Callable[[], Met]]:
         """What gives the names again, and what gives all but them."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from math import log
 from typing import Any
 
@@ -157,11 +158,13 @@ class _Table:
     @classmethod
     def _made(cls, table: Translations) -> _Table:
         rows = {name: k for k, name in enumerate(dict.fromkeys(["", *table]))}
-        columns = {name: k for k, name in enumerate(dict.fromkeys(name for row in table.values() for name in row))}
-        entries = [sorted((columns[name], float(p)) for name, p in table.get(given, {}).items()) for given in rows]
-        flat = [entry for row in entries for entry in row]
-        ptr = offsets(np.array([len(row) for row in entries]))
-        return cls(rows, columns, (ptr, np.array([k for k, _ in flat], np.int64), np.array([p for _, p in flat], np.float64)))
+        names = [*chain.from_iterable(table.values())]
+        columns = {name: k for k, name in enumerate(dict.fromkeys(names))}
+        row = np.repeat([rows[given] for given in table], [len(own) for own in table.values()]).astype(np.int64)
+        column = np.fromiter(map(columns.__getitem__, names), np.int64, len(names))
+        prob = np.fromiter(map(float, chain.from_iterable(own.values() for own in table.values())), np.float64, len(names))
+        order = np.lexsort((column, row))
+        return cls(rows, columns, (offsets(np.bincount(row, minlength=len(rows))), column[order], prob[order]))
 
     def given(self, words: Words, names: Sequence[str]) -> I64:
         """[tokens] rows; names are those of the dictionary, as the table has them."""

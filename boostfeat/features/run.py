@@ -167,11 +167,10 @@ class Engine:
         names = full_names(template.name, result.names, entry.hash_bits).dictionary_encode()
         which, known = names.indices.to_numpy(zero_copy_only=False).astype(np.int64), names.dictionary
         shape = len(keys.rows), len(known)
-        counts = sparse.csr_matrix((np.ones(len(result.row)), (result.row, which[result.idx])), shape=shape)
+        rows = SparseRows.of_entries(result.row, which[result.idx], np.ones(len(result.row)), shape)
         sentences = np.zeros(0, np.int64)
         if entry.features is None:
-            sentences = np.bincount((keys.by_sentence @ counts).indices, minlength=len(known))
-        rows = SparseRows(counts.indptr.astype(np.int64), counts.indices.astype(np.int32), counts.data)
+            sentences = np.bincount((keys.by_sentence @ rows.matrix(len(known))).indices, minlength=len(known))
         return Met(_PART_OF[template.rows_are], (known, sentences), rows, keys.row_of.astype(np.int32))
 
     def _places(self, entry: Entry, names: Strings) -> tuple[tuple[str, ...], I64]:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from ..core.arrays import I64, Array, offsets, segment_positions
 from ..core.strings import Strings
-from ..lists.nbest import strings, take_strings
+from ..lists.nbest import numbers, strings, take_strings
 from ..lists.words import NONE, Words, concat, positions
 from .context import Corpus, Rows
 from .lexical import frequent, most_frequent, word_counts
@@ -66,7 +66,7 @@ def rule_id(rows: Rows) -> Sparse:
     order = np.lexsort((links.tgt, links.src, links.owner))  # tables and lists write the same links in different orders
     number = strings([str(k) for k in range(int(max(links.src.max(initial=0), links.tgt.max(initial=0))) + 1)])
     texts = concat(take_strings(number, links.src[order]), "-", take_strings(number, links.tgt[order]))
-    align = pc.binary_join(pa.LargeListArray.from_arrays(pa.array(links.ptr), texts), pa.scalar(" ", pa.large_string()))
+    align = pc.binary_join(pa.LargeListArray.from_arrays(numbers(links.ptr), texts), pa.scalar(" ", pa.large_string()))
     return indicators(np.arange(len(rows)), concat(rows.src.joined(), "|", rows.tgt.joined(), "|", align))
 
 

@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +39,7 @@ class Entry:
     @cached_property
     def places(self) -> dict[str, int]:
         """Where each feature stands."""
-        return {name: j for j, name in enumerate(self.features or ())}
+        return dict(zip(self.features or (), count(), strict=False))  # there may be a hundred thousand
 
 
 @dataclass(frozen=True)

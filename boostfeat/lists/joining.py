@@ -19,7 +19,7 @@ from ..core.arrays import F64, HUGE, I64, Array, first_use_order, offsets, owner
 from ..core.errors import InputError, clip, counted
 from ..core.strings import Strings
 from ..core.text import split_words
-from .nbest import NBest, strings, take_strings
+from .nbest import NBest, numbers, strings, take_strings
 from .number_files import Numbers
 from .pieces import join_pieces, scheme_of
 from .tokens import END_OF_SENTENCE, PIECES, WORDS
@@ -193,7 +193,7 @@ def _texts_of_units(nbest: NBest) -> Strings:
 
 
 def _joined(parts: Strings, ptr: I64) -> Strings:
-    return pc.binary_join(pa.LargeListArray.from_arrays(pa.array(ptr), parts), pa.scalar("", pa.large_string()))
+    return pc.binary_join(pa.LargeListArray.from_arrays(numbers(ptr), parts), pa.scalar("", pa.large_string()))
 
 
 def _refuse_other_texts(nbest: NBest, other: Strings, tokens: TokenNumbers, path: str) -> None:

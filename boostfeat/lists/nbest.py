@@ -32,6 +32,7 @@ from ..core.arrays import (
 from ..core.errors import counted
 from ..core.feature_table import linear_scores
 from ..core.html import cell, table, title
+from ..core.kernels import is_compiled
 from ..core.lazy import sparse
 from ..core.strings import Strings
 
@@ -48,9 +49,14 @@ def empty_strings(n: int) -> Strings:
     return pa.LargeStringArray.from_buffers(n, pa.py_buffer(np.zeros(n + 1, np.int64)), pa.py_buffer(b""))
 
 
+def numbers(values: Array) -> Any:
+    """A column of numbers, which it shares. By their buffer: pa.array would import numpy.ma first."""
+    own = np.ascontiguousarray(values)
+    return pa.Array.from_buffers(pa.from_numpy_dtype(own.dtype), len(own), [None, pa.py_buffer(own)])
+
+
 def take_strings(column: Strings, idx: Array) -> Strings:
-    places = np.ascontiguousarray(idx, np.int64)  # by its buffer: pa.array imports numpy.ma first
-    return column.take(pa.Int64Array.from_buffers(pa.int64(), len(places), [None, pa.py_buffer(places)]))
+    return column.take(numbers(np.asarray(idx, np.int64)))
 
 
 def _freeze(owner: Any) -> None:
@@ -60,6 +66,11 @@ def _freeze(owner: Any) -> None:
             column = column.view()
             column.flags.writeable = False
             object.__setattr__(owner, name, column)
+
+
+def _sums(which: I64, values: F64, n: int) -> F64:
+    """[n] sums of values, one after the other; np.bincount of none would be whole numbers."""
+    return np.asarray(np.bincount(which, values, n), np.float64)
 
 
 @dataclass(frozen=True)
@@ -79,6 +90,27 @@ class SparseRows:
 
     def __len__(self) -> int:
         return len(self.ptr) - 1
+
+    @classmethod
+    def of_entries(cls, row: Array, idx: Array, val: F64, shape: tuple[int, int]) -> SparseRows:
+        """Rows of entries in any order; those of the same place are added up. Few need no scipy."""
+        if is_compiled(row):
+            m = sparse.csr_matrix((val, (row, idx)), shape=shape)
+            return cls(m.indptr.astype(np.int64), m.indices.astype(np.int32), m.data)
+        n, width = shape
+        place, which = np.unique(np.asarray(row, np.int64) * width + idx, return_inverse=True)
+        ptr = offsets(np.bincount(place // max(1, width), minlength=n))
+        return cls(ptr, (place % max(1, width)).astype(np.int32), _sums(which.ravel(), val, len(place)))
+
+    @property
+    def nnz(self) -> int:
+        return len(self.idx)
+
+    def __matmul__(self, w: F64) -> F64:
+        """[n] Σ val w[idx] of each row, one entry after the other."""
+        if is_compiled(self.idx):
+            return np.asarray(self.matrix(len(w)) @ w)
+        return _sums(owners(self.ptr), self.val * w[self.idx], len(self))
 
     def matrix(self, n_names: int) -> csr_matrix:
         return sparse.csr_matrix((self.val, self.idx, self.ptr), shape=(len(self), n_names))
@@ -363,10 +395,9 @@ class NBest:
             np.fromiter(map(weights.get, some, repeat(0.0)), np.float64, len(some))
             for some in (self.unit_names, self.extra_names, names)
         )
-        units, extras = (rows.matrix(len(names)) if names else None for rows in (self.units.sparse, self.extra_sparse))
         return (
-            linear_scores(self.X, units, np.concatenate([dense, sparse])),
-            linear_scores(self.extra, extras, np.concatenate([own, sparse])),
+            linear_scores(self.X, self.units.sparse, np.concatenate([dense, sparse])),
+            linear_scores(self.extra, self.extra_sparse, np.concatenate([own, sparse])),
         )
 
     def sum_units(self, unit_scores: F64, hyp_scores: F64 | None = None) -> F64:

@@ -34,7 +34,7 @@ from ..core.guard import on_read
 from ..core.memory import Pages
 from ..core.strict_json import parse_json
 from ..core.strings import Strings
-from .nbest import NBest, Notes, Qualities, SparseRows, Units, strings
+from .nbest import NBest, Notes, Qualities, SparseRows, Units, numbers, strings
 
 MAGIC = b"ARROW1"
 VERSION = 1
@@ -286,7 +286,7 @@ def _columns(columns: dict[str, Any]) -> tuple[list[pa.Array], list[str]]:
         if column is None or (isinstance(column, np.ndarray) and column.ndim == 2 and column.shape[1] == 0):
             continue
         if isinstance(column, np.ndarray):
-            flat = pa.array(np.ascontiguousarray(column).reshape(-1))
+            flat = numbers(np.ascontiguousarray(column).reshape(-1))
             column = flat if column.ndim == 1 else pa.FixedSizeListArray.from_arrays(flat, column.shape[1])
         arrays.append(column)
         names.append(name)
@@ -298,7 +298,7 @@ def _struct(columns: dict[str, Any]) -> pa.StructArray:
 
 
 def _lists(ptr: Array, values: pa.Array) -> pa.LargeListArray:
-    return pa.LargeListArray.from_arrays(pa.array(ptr, pa.int64()), values)
+    return pa.LargeListArray.from_arrays(numbers(np.asarray(ptr, np.int64)), values)
 
 
 def _sparse(rows: SparseRows) -> pa.LargeListArray:

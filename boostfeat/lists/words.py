@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from ..core.arrays import F64, I64, Array, Bool, offsets, owners, segment_positions
 from ..core.errors import InputError, clip
 from ..core.strings import Strings
-from .nbest import strings, take_strings
+from .nbest import numbers, strings, take_strings
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Words:
     def joined(self, names: Strings | None = None) -> Strings:
         """[n] each row's words in one string, separated by blanks; with other names for the dictionary's words if given."""
         words = take_strings(self.names if names is None else names, self.ids)
-        return pc.binary_join(pa.LargeListArray.from_arrays(pa.array(self.ptr), words), pa.scalar(" ", pa.large_string()))
+        return pc.binary_join(pa.LargeListArray.from_arrays(numbers(self.ptr), words), pa.scalar(" ", pa.large_string()))
 
 
 def flags(column: Strings) -> Bool:
@@ -100,10 +100,10 @@ def tokenise(*columns: Strings) -> list[Words]:
     lists = pc.split_pattern(pa.chunked_array(columns, pa.large_string()).combine_chunks(), " ")
     tokens = lists.flatten()
     row = owners(offsets(lists.value_lengths().to_numpy(zero_copy_only=False)))
-    is_word = flags(pc.not_equal(tokens, EMPTY))  # an empty text is split into one empty word
-    encoded = tokens.filter(pa.array(is_word)).dictionary_encode()
+    is_word = pc.not_equal(tokens, EMPTY)  # an empty text is split into one empty word
+    encoded = tokens.filter(is_word).dictionary_encode()
     ids = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    ptr = offsets(np.bincount(row[is_word], minlength=len(lists)))
+    ptr = offsets(np.bincount(row[flags(is_word)], minlength=len(lists)))
     out, at = [], 0
     for column in columns:
         own = ptr[at : at + len(column) + 1]

@@ -6,7 +6,6 @@ What a plan holds is known to boostfeat.features; a model only carries it.
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import json
 import zlib
@@ -31,17 +30,25 @@ def unpack(text: Any, where: str) -> Plan:
     if not isinstance(text, str):
         raise FormatError(where, expected=expected, found=type(text).__name__, fix=fix)
     try:
-        data = base64.b64decode(text, validate=True)
-        reader = zlib.decompressobj()
-        found = reader.decompress(data, _EXPANSION * len(data) + _FREE)
-        if reader.unconsumed_tail or not reader.eof:
-            raise ValueError("it is cut off, or far too large")
-        plan = parse_json(found.decode(), parse_constant=no_constant, parse_float=finite)
-    except (ValueError, binascii.Error, zlib.error, UnicodeDecodeError) as error:
+        plan = parse_json(expanded(text).decode(), parse_constant=no_constant, parse_float=finite)
+    except ValueError as error:
         raise FormatError(where, expected=expected, found=clip(str(error)), fix=fix) from None
     if not isinstance(plan, dict):
         raise FormatError(where, expected=expected, found=type(plan).__name__, fix=fix)
     return plan
+
+
+def expanded(text: str | bytes) -> bytes:
+    """The JSON of a text that pack() made; ValueError for anything else."""
+    data = base64.b64decode(text, validate=True)
+    reader = zlib.decompressobj()
+    try:
+        found = reader.decompress(data, _EXPANSION * len(data) + _FREE)
+    except zlib.error as error:
+        raise ValueError(str(error)) from None
+    if reader.unconsumed_tail or not reader.eof:
+        raise ValueError("it is cut off, or far too large")
+    return found
 
 
 def plan_digest(plan: Plan) -> str:

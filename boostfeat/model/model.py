@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import filterfalse
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,10 +19,11 @@ from ..core.errors import FormatError, InputError, clip, clip_json, counted, rep
 from ..core.feature_table import FeatureTable
 from ..core.files import decode, open_output, read_chunks
 from ..core.html import cell, remark, table, title
-from ..core.strict_json import indented, no_constant, parse_json
+from ..core.strict_json import indented, no_constant, no_repeats, parse_json
 from ..trees.tree import Remembered, Table, Tree
 from .carried import Plan, pack, plan_digest, unpack
 from .levels import LEVELS, Level
+from .written import Written, read_written, signature
 
 if TYPE_CHECKING:  # lists are Arrow's: a program that gives candidates as dictionaries does without (rerank.reranker)
     from ..lists.nbest import NBest
@@ -67,11 +68,9 @@ class Model:
     @cached_property
     def signature(self) -> str:
         """A short hash of what the model computes, after the level and the sizes."""
-        computed: list[Any] = [self.level, sorted(self.weights.items()), [t.to_json() for t in self.trees]]
-        if self.plan is not None:
-            computed.append(plan_digest(self.plan))
-        digest = hashlib.sha256(json.dumps(computed).encode()).hexdigest()[:12]
-        return f"boostfeat|level:{self.level}|weights:{len(self.weights)}|trees:{len(self.trees)}|sha256:{digest}"
+        weights = json.dumps(sorted(self.weights.items()))[2:-2].encode()
+        plan = None if self.plan is None else plan_digest(self.plan)
+        return signature(self.level, len(self.weights), [weights], [tree.to_json() for tree in self.trees], plan)
 
     def __repr__(self) -> str:
         carried = "" if self.plan is None else ", carries its features"
@@ -107,7 +106,7 @@ class Model:
             raise InputError(
                 "expected a list with units (phrases) for a model of level local, found none; import one that has them"
             )
-        return nbest.sum_units(unit_scores + tree_scores(self.trees, unit_table(nbest)), own)
+        return nbest.sum_units(unit_scores + tree_scores(self.trees, unit_table(nbest, self._tested)), own)
 
     def predict(self, nbest: NBest) -> I64:
         """[S] what the model takes of each list: the highest score, or as its config says (see deciding); -1 of an empty one."""
@@ -116,11 +115,16 @@ class Model:
 
         return best_choice(nbest, ranks(self.config, nbest, self.decision_function(nbest)))
 
-    def missing_features(self, nbest: NBest) -> list[str]:
-        """Features the model weighs or tests that the list does not have (they count as 0)."""
+    @cached_property
+    def _tested(self) -> set[str]:
+        """The features that trees look at."""
+        return set().union(*(tree.features() for tree in self.trees))
+
+    def missing_features(self, nbest: NBest, made: Set[str] = frozenset()) -> list[str]:
+        """Features the model weighs or tests that neither the list has nor is made of it (they count as 0)."""
         known = set(nbest.global_names) | set(nbest.sparse_names.to_pylist())
-        tested = set().union(*(tree.features() for tree in self.trees))
-        return sorted(({n for n, w in self.weights.items() if w != 0} | tested) - known)
+        lacking = {name for name in filterfalse(made.__contains__, self.weights) if name not in known and self.weights[name]}
+        return sorted(lacking | (self._tested - known - made))
 
     def _repr_html_(self) -> str:
         """For notebooks: the features that matter most, on the list it was learnt on, and the first trees, drawn."""
@@ -162,6 +166,20 @@ class Model:
     @classmethod
     def from_json(cls, obj: Any, where: str, *, allow_edited: bool = False) -> Model:
         """The model of a parsed file. One whose signature is not that of its content is refused, unless ``allow_edited``."""
+        model = cls._of(obj, where)
+        told = obj.get("signature") if "signature" in obj else model.signature
+        if told != model.signature and not (allow_edited or accept_edited.get()):
+            raise FormatError(
+                where,
+                expected=f"the signature of its content, {model.signature.rpartition('|')[2]}",
+                found=clip(told.rpartition("|")[2] if isinstance(told, str) else clip_json(told)),
+                fix="it was edited or damaged: make it again, or accept it as it is with --allow-edited",
+            )
+        return model
+
+    @classmethod
+    def _of(cls, obj: Any, where: str, written: Written | None = None) -> Model:
+        """The same, whatever the signature; ``written`` has its weights and plan where they are looked at already."""
 
         def check(value: Any, kind: type | tuple[type, ...], what: str) -> Any:
             if not isinstance(value, kind) or isinstance(value, bool):
@@ -184,17 +202,17 @@ class Model:
         known = ("boostfeat", "signature", "level", "weights", "trees", "features", "config", "history")
         if unknown := sorted(set(obj) - set(known)):
             raise FormatError(where, expected=f"only the keys {', '.join(known)}", found=clip(unknown[0]), fix="remove it")
-        weights = check(obj.get("weights", {}), dict, "weights")
+        weights = written.weights if written else check(obj.get("weights", {}), dict, "weights")
         trees = check(obj.get("trees", []), list, "trees")
         try:
             json.dumps([obj.get("config"), obj.get("history")], allow_nan=False)  # 1e999 is read as an infinity
             model = cls(
-                weights={name: number(w, name) for name, w in weights.items()},
+                weights=weights if written else {name: number(w, name) for name, w in weights.items()},
                 trees=tuple(Tree.from_json(tree, f"{where}: trees[{m}]") for m, tree in enumerate(trees)),
                 level=check(obj.get("level", "local"), str, "level"),
                 config=check(obj.get("config", {}), dict, "config"),
                 history=tuple(check(row, dict, "history") for row in check(obj.get("history", []), list, "history")),
-                plan=unpack(obj["features"], f"{where}: features") if "features" in obj else None,
+                plan=written.plan if written else unpack(obj["features"], f"{where}: features") if "features" in obj else None,
             )
         except InputError:
             raise
@@ -204,22 +222,17 @@ class Model:
             raise FormatError(
                 f"{where}: trees", expected="distinct names", found=f"{clip(twice)} twice", fix="rename one of them"
             )
-        told = obj.get("signature") if "signature" in obj else model.signature
-        if told != model.signature and not (allow_edited or accept_edited.get()):
-            raise FormatError(
-                where,
-                expected=f"the signature of its content, {model.signature.rpartition('|')[2]}",
-                found=clip(told.rpartition("|")[2] if isinstance(told, str) else clip_json(told)),
-                fix="it was edited or damaged: make it again, or accept it as it is with --allow-edited",
-            )
         return model
 
     @classmethod
     def load(cls, path: str | Path, *, allow_edited: bool = False) -> Model:
         """Read a model file. One whose content is not what it was written with is refused, unless ``allow_edited``."""
-        text = decode(b"".join(read_chunks(path)), str(path))
+        data = b"".join(read_chunks(path))
+        if written := read_written(data):
+            return cls._of(written.obj, str(path), written)
+        text = decode(data, str(path))
         try:
-            obj = parse_json(text, parse_constant=no_constant, object_pairs_hook=_no_repeats)
+            obj = parse_json(text, parse_constant=no_constant, object_pairs_hook=no_repeats)
         except ValueError as error:
             raise FormatError(str(path), expected="a model file in JSON", found=str(error)[:200], fix="name a model") from None
         return cls.from_json(obj, str(path), allow_edited=allow_edited)
@@ -236,16 +249,12 @@ def _card(tree: Tree, effect: float | None, fires: list[int] | None) -> str:
     return tree.card(shares, "" if effect is None else f" · effect {effect:.3g}")
 
 
-def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    out = dict(pairs)
-    if len(out) < len(pairs):
-        raise ValueError(f"key {clip(repeated(name for name, _ in pairs) or '')} twice in one object")
-    return out
-
-
-def unit_table(nbest: NBest) -> FeatureTable:
-    """The units' features by name: what local trees see."""
-    return FeatureTable(nbest.unit_names, nbest.X, *((nbest.X_sparse, _sparse_names(nbest)) if len(nbest.sparse_names) else ()))
+def unit_table(nbest: NBest, tested: Set[str] | None = None) -> FeatureTable:
+    """The units' features by name: what local trees see. Without the sparse ones where none of them is tested."""
+    names = _sparse_names(nbest)
+    if not names or (tested is not None and tested.isdisjoint(names)):
+        return FeatureTable(nbest.unit_names, nbest.X)
+    return FeatureTable(nbest.unit_names, nbest.X, nbest.X_sparse, names)
 
 
 def hypothesis_table(nbest: NBest) -> FeatureTable:

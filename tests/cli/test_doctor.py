@@ -10,6 +10,7 @@ from numba import config
 from numba.core import caching
 
 from boostfeat.cli import self_test as doctor
+from boostfeat.cli.doctor import _laid_out
 from boostfeat.core import arrays, warming
 from boostfeat.core.kernels import Kernel
 from boostfeat.losses.pairwise import PairwiseLogLoss
@@ -56,6 +57,20 @@ def test_what_is_broken_is_shown(boostfeat, monkeypatch):
     assert code == 1
     assert ["trees", "BROKEN: none (0.0 s)"] in lines
     assert ["no-such-package", "not found; needed for: wishes"] in lines
+
+
+def test_words_stay_whole_on_a_terminal():
+    """80 columns; what is piped has a line each."""
+    told = "not found; needed for: " + "checks of the language model " * 3
+    path = "/" + "long-folder/" * 8  # it has no place to be broken at
+    lines = [["a store is read as it was written", "ok"], ["kenlm", told], ["numba cache", path]]
+    shown = _laid_out(lines, 80).splitlines()
+    assert [line.split() for line in _laid_out(lines, None).splitlines()] == [f"{name} {found}".split() for name, found in lines]
+    assert shown[0] == "a store is read as it was written    ok"
+    assert [line.strip() for line in shown[-1:]] == [f"numba cache{' ' * 26}{path}"]
+    assert len(shown) == 5
+    assert max(map(len, shown[:-1])) <= 80
+    assert " ".join(line[37:] for line in shown[1:-1]) == told.strip()
 
 
 def test_a_missing_requirement(boostfeat, monkeypatch):

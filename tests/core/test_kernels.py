@@ -18,8 +18,12 @@ import boostfeat
 from boostfeat.core import arrays
 from boostfeat.core.kernels import KERNELS, SMALL, Kernel, Twins, is_compiled, kernel
 from boostfeat.features import parts, references
+from boostfeat.features.carried import FeatureMaker, carrying
+from boostfeat.lists.store import read_store
 from boostfeat.metrics import bleu
+from boostfeat.model.model import Model
 from boostfeat.trees import tree
+from boostfeat.trees.tree import Tree
 
 RNG = np.random.default_rng(0)
 DATA = Path(__file__).parents[2] / "data"
@@ -234,6 +238,36 @@ def test_commands_on_short_lists_import_nothing_heavy(short_list: Path) -> None:
     assert not HEAVY & imported(short_list, "import", "list", "-s", "src", "-r", "ref", "-o", "list.nbest")
     for command in ("score", "rerank", "info"):
         assert not HEAVY & imported(short_list, command, "list.nbest")
+
+
+def test_a_model_that_carries_its_features_imports_nothing_heavy_either(
+    short_list: Path, boostfeat: Callable[..., tuple[int, str, str]]
+) -> None:
+    """Sparse and dense templates, trees, and minimum Bayes risk: what ``induce`` makes of raw lists of phrases."""
+    assert (
+        boostfeat(
+            "import", short_list / "list", "-s", short_list / "src", "-r", short_list / "ref", "-o", short_list / "m.nbest"
+        )[0]
+        == 0
+    )
+    nbest, maker = read_store(short_list / "m.nbest"), FeatureMaker()
+    made, plan = maker.learn(nbest, maker.plan("phrases"))
+    weights = dict(zip(made.feature_names, np.random.default_rng(0).normal(size=len(made.feature_names)).tolist(), strict=True))
+    on = made.unit_names[0]
+    stump = Tree("tree.000", 0.5, "constant", None, (on, "", ""), np.zeros(3), np.array([1, -1, -1]), np.array([2, -1, -1]), np.array([0, 1.0, -1]))  # fmt: skip
+    model = carrying(Model(weights, (stump,), config={"decision": {"by": "mbr", "scale": 1.0}}), plan)
+    model.save(short_list / "model.json")
+    for command in ("score", "rerank"):
+        assert not HEAVY & imported(short_list, command, "m.nbest", "-m", "model.json")
+    code, out, _ = boostfeat("rerank", short_list / "m.nbest", "-m", short_list / "model.json", "--format", "moses")  # by kernels
+    done = subprocess.run(
+        [sys.executable, "-m", "boostfeat", "rerank", "m.nbest", "-m", "model.json", "--format", "moses"],
+        cwd=short_list,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert (code, out) == (0, done.stdout)  # scores to the last bit
 
 
 def test_a_store_has_the_same_bytes_with_and_without_numba(
