@@ -284,7 +284,7 @@ class Templates:
 
     def _contexts(self, tokens: Sequence[str], row: I64, start: I64) -> SparseRows:
         """[O] features of cx. Few phrase pairs have a frequent pair of words: arrays of all would take ten times as long."""
-        entry, found = self.entries["cx"][0], by_unit.context
+        entry = self.entries["cx"][0]
         counts: list[dict[int, float]] = []
         with _learnt_options(entry):
             pairs = frozenset(entry.options["pairs"])
@@ -293,8 +293,8 @@ class Templates:
                 pair = self._frequent(r, tokens[i], pairs)
                 own: dict[int, float] = {}
                 if pair is not None:
-                    at = by_unit.Place.in_sentence(pair, i, source)
-                    names = (full_name("cx", text, entry.hash_bits) for text in found(at, pairs=pairs))
+                    found = by_unit.context_of(pair, i, source, pairs)
+                    names = (full_name("cx", text, entry.hash_bits) for text in found)
                     for k in (self.id_of(name) for name in names if self.wanted is None or name in self.wanted):
                         own[k] = own.get(k, 0.0) + 1.0
                 counts.append(own)

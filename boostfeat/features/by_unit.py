@@ -307,11 +307,10 @@ class Place(NamedTuple):
     source: Words
     n_src: int
 
-    @classmethod
-    def in_sentence(cls, pair: Pair, start: int, source: Words) -> Place:
-        """Of which only the sentence and the span are known."""
-        end = start + len(pair.s)
-        return cls(pair, {}, start, end, None, None, None, None, 0, 0, 0, 0, source, len(source))
+    @property
+    def says_where(self) -> bool:
+        """Whether it covers as many words as it has; a rule with gaps does not, and its words may be anywhere."""
+        return self.end - self.start == len(self.pair.s)
 
 
 def position(at: Place) -> Dense:
@@ -450,15 +449,19 @@ def phrase_reordering(at: Place) -> Names:
 
 
 def context(at: Place, *, pairs: Set[str]) -> Names:
-    return [
-        name for pair, before, after in _in_context(at) if pair in pairs for name in (f"{pair}|-{before}", f"{pair}|+{after}")
-    ]
+    return context_of(at.pair, at.start, at.source, pairs) if at.says_where else []
+
+
+def context_of(pair: Pair, start: int, source: Words, pairs: Set[str]) -> Names:
+    """``context`` of a phrase pair whose words stand in the sentence from ``start`` on."""
+    found = ((words, beside) for words, *beside in _in_context(pair, start, source) if words in pairs)
+    return [name for words, (before, after) in found for name in (f"{words}|-{before}", f"{words}|+{after}")]
 
 
 def context_with_unknown(at: Place, *, pairs: Set[str]) -> Names:
     known = _sources(frozenset(pairs)) | {START, END}
     out = []
-    for pair, *beside in _in_context(at):
+    for pair, *beside in _in_context(at.pair, at.start, at.source) if at.says_where else ():
         name = pair if pair in pairs else UNKNOWN
         before, after = (word if word in known else UNKNOWN for word in beside)
         out += [f"{name}|-{before}", f"{name}|+{after}"]
@@ -471,18 +474,17 @@ def _sources(pairs: frozenset[str]) -> Set[str]:
     return {pair.rpartition("|")[0] for pair in pairs}
 
 
-def _in_context(at: Place) -> Iterator[tuple[str, str, str]]:
-    """Linked word pairs, with the source words before and after; of a unit that covers as many words as it has."""
-    s, t, a = at.pair
-    if at.end - at.start == len(s):
-        source, n = at.source, len(at.source)
-        for i, j in a:
-            before, after = at.start + i - 1, at.start + i + 1
-            yield (
-                f"{s[i]}|{t[j]}",
-                source[before] if 0 <= before < n else START,
-                source[after] if 0 <= after < n else END,
-            )
+def _in_context(pair: Pair, start: int, source: Words) -> Iterator[tuple[str, str, str]]:
+    """Linked word pairs, with the source words before and after."""
+    s, t, a = pair
+    n = len(source)
+    for i, j in a:
+        before, after = start + i - 1, start + i + 1
+        yield (
+            f"{s[i]}|{t[j]}",
+            source[before] if 0 <= before < n else START,
+            source[after] if 0 <= after < n else END,
+        )
 
 
 def class_ngrams(at: Place, *, clusters: Clusters) -> Names:
@@ -503,7 +505,7 @@ def class_reordering(at: Place, *, clusters: Clusters) -> Names:
 
 def class_context(at: Place, *, clusters: Clusters) -> Names:
     s, t, a = at.pair
-    if at.end - at.start != len(s):
+    if not at.says_where:
         return []
     source, out = [START, *_classes(at.source, clusters.src), END], []
     for i, j in a:

@@ -35,8 +35,8 @@ KEPT = 4  # tables as arrays
 
 def _estimated(bitext: Sequence[tuple[str, str]], cut: int, *, inverse: bool) -> dict[str, dict[str, float]]:
     """t(word | stem of a source word), or the other way round, from (source, reference) of sentences."""
-    f = tokenise(strings([" ".join(stems(split_words(source), cut)) for source, _ in bitext]))[0]
-    e = tokenise(strings([ref for _, ref in bitext]))[0]
+    (f,) = tokenise(strings([" ".join(stems(split_words(source), cut)) for source, _ in bitext]))
+    (e,) = tokenise(strings([ref for _, ref in bitext]))
     table = estimate(e, f) if inverse else estimate(f, e)
     given, words, some = ["", *table.given.to_pylist()], table.words.to_pylist(), table.prob >= PROBABLE
     out: dict[str, dict[str, float]] = {}

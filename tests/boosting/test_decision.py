@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
+from golden import check_golden
 from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat.boosting.boost import boost
@@ -61,6 +63,7 @@ def test_lists_that_agree_are_decided_by_mbr_and_others_by_the_score(learnt):
     plain = boost(planted(agreement=False), None, OPTIONS).config["decision"]
     assert plain["by"] == "score"
     assert "scale" not in plain
+    check_golden({"agreeing": why, "others": plain}, Path(__file__).parent / "whole_choices" / "decision.json")
 
 
 def test_what_folds_promise_holds_on_unseen_lists(learnt):

@@ -6,9 +6,11 @@ import json
 import sys
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
+from golden import check_golden
 
 from boostfeat.boosting.boost import boost
 from boostfeat.boosting.options import BoostOptions, recipe
@@ -87,6 +89,7 @@ def test_the_rule_is_the_strongest_within_half_an_error_of_the_best(told):
     within = [l2 for l2, score, error in zip(GRID, why["wer"], why["error"], strict=True) if score <= best + error / 2]
     assert options.sparse_l2 == max(within)
     assert why["error"][why["wer"].index(best)] == 0
+    check_golden({"chosen": options.sparse_l2, **reasons}, Path(__file__).parent / "whole_choices" / "penalty.json")
 
 
 def test_two_that_are_worse_end_the_search_of_a_fold(told, noise):
@@ -110,14 +113,20 @@ def test_every_sentence_is_held_out_once_and_trained_on_otherwise(told):
     heard: list[tuple[int, int]] = []
     rows = held_out_rows(told, OPTIONS, metric, seed=0, tell=lambda what, done, n: heard.append((done, n)))
     assert [len(r) for r in rows] == [len(told)] * len(GRID)
-    assert heard[-1] == (FOLDS * len(GRID), FOLDS * len(GRID))
-    assert len(heard) == FOLDS * len(GRID)
+    assert heard == [(k, FOLDS * len(GRID)) for k in range(1, FOLDS * len(GRID) + 1)]
     assert (rows[0][:, -1] == 8).all()  # the words of each sentence's own reference
     pairs = pairs_for(told, OPTIONS.pairs, gain="wer", seed=0)
     some = thinned(pairs, np.arange(30, 60))
     assert not np.diff(some.sent_ptr)[:30].any()
     assert not np.diff(some.sent_ptr)[60:].any()
     assert np.diff(some.sent_ptr)[30:60].tolist() == (-(-np.diff(pairs.sent_ptr)[30:60] // 4)).tolist()
+    places = [k for s in range(30, 60) for k in range(pairs.sent_ptr[s], pairs.sent_ptr[s + 1], 4)]
+    for column in ("better", "worse", "delta"):
+        assert np.array_equal(getattr(some, column), getattr(pairs, column)[places])
+    assert some.weight is None
+    weighed = thinned(replace(pairs, weight=np.arange(float(len(pairs)))), np.arange(30, 60))
+    assert weighed.weight is not None
+    assert weighed.weight.tolist() == places
 
 
 def test_the_model_records_the_choice_and_is_that_of_the_number(told):

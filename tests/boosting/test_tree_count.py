@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
+from golden import check_golden
 from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat.boosting import tree_count
@@ -84,6 +86,7 @@ def test_the_rule_by_hand(steps, monkeypatch):
     assert (why["gain"], why["gain_error"]) == pytest.approx(
         (scores[kept] - scores[0], 100 * held_out[0].error(kept, 0)), abs=1e-3
     )
+    check_golden({"chosen": found.rounds, **reasons}, Path(__file__).parent / "whole_choices" / "tree_count.json")
 
 
 def test_every_sentence_is_chosen_by_a_model_that_has_not_seen_it(steps):

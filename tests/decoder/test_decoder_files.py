@@ -195,6 +195,21 @@ def test_models_that_cannot_be_searched_with(
     assert err.count("\n") == 1
 
 
+@pytest.mark.parametrize("spans", [[(0, 1)], [(0, 1), (0, 2)], [(0, 1), (0, 1)], [(0, 2), (1, 2)], []])
+def test_derivations_that_do_not_cover_each_word_once(small: Small, spans: list[tuple[int, int]]) -> None:
+    decoder, _, _ = small
+    table, words = decoder.system.table, ["a", "b"]
+    phrases = [(a, b, table.tgt[table.rows[" ".join(words[a:b])][0]]) for a, b in spans]
+    with pytest.raises(InputError) as error:
+        decoder.score("a b", phrases)
+    assert str(error.value) == "expected phrases that cover each of 2 words once, found others; check the spans"
+    whole = decoder.score("a b", [(0, 1, table.tgt[table.rows["a"][0]]), (1, 2, table.tgt[table.rows["b"][0]])])
+    assert [unit.src for unit in whole.units] == [(0, 1), (1, 2)]
+    with pytest.raises(InputError) as error:
+        decoder.score("a b", [(0, 2, "nothing")])
+    assert str(error.value) == "expected a phrase pair of the table, found 'a b' -> 'nothing'; check the derivation"
+
+
 def test_reordering_weights_need_the_table(small: Small) -> None:
     decoder, _, files = small
     system = System.load(phrase_table=files["phrase_table"], lm=files["lm"])

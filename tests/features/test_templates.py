@@ -615,6 +615,9 @@ def test_a_feature_that_came_with_the_list_is_there_once():
 
 def test_other_bad_input():
     nbest = build(HYPS)
+    own = replace(nbest, unit_names=("LM0", "jump.signed"))  # of a context, no unit has the values that a template gives
+    with pytest.raises(InputError, match=r"feature 'jump\.signed': expected a list without it, found it twice"):
+        made(own, "jump")
     with pytest.raises(InputError, match=r"feature 'len\.src': expected a list without it, found it twice"):
         made(made(nbest, "length"), "length")
     with pytest.raises(InputError, match="expected a language model among the list's features, found x"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter, defaultdict
+from dataclasses import replace
 from math import log
 from pathlib import Path
 
@@ -98,18 +99,35 @@ texts = st.lists(st.sampled_from("abc"), max_size=5).map(" ".join)
 
 
 @quick
-@given(st.lists(texts, min_size=1, max_size=5).filter(any))
-def test_posteriors_of_slots_by_a_naive_twin(hyps: list[str]) -> None:
-    nbest = words([hyps])
-    found = columns(nbest, "slot").get("slot.p", np.zeros(0))
+@given(st.lists(st.tuples(texts, st.integers(1, 3)), min_size=1, max_size=5).filter(lambda hyps: any(text for text, _ in hyps)))
+def test_slots_by_a_naive_twin(weighed: list[tuple[str, int]]) -> None:
+    """Hypotheses of probability w / Σ w, behind a list of others."""
+    hyps, p = [text for text, _ in weighed], np.array([w for _, w in weighed]) / sum(w for _, w in weighed)
+    nbest = words([["c a", "b"], hyps])
+    nbest = replace(nbest, score=np.array([0.0, 0.0, *(log(w) for _, w in weighed)]))
+    found = columns(nbest, "slot")
     slots: dict[tuple[int, int], dict[str, float]] = defaultdict(lambda: defaultdict(float))
     placed = []
-    for text in hyps:
+    for text, share in zip(hyps, p.tolist(), strict=True):
         for place, word in naive_alignment(hyps[0].split(), text.split()):
-            slots[place][word] += 1 / len(hyps)
+            slots[place][word] += share
             placed.append((place, word))
-    expected = [round(64 * min(1.0, slots[place][word])) / 64 for place, word in placed]
-    assert found.tolist() == pytest.approx(expected)
+    expected: dict[str, list[float]] = defaultdict(list)
+    for place, word in placed:
+        masses = [min(1.0, mass) for mass in slots[place].values()]
+        silent = max(0.0, 1.0 - sum(masses))
+        own, best = (round(64 * x) / 64 for x in (min(1.0, slots[place][word]), max(*masses, silent)))
+        expected["slot.p"].append(own)
+        expected["slot.entropy"].append(round(-64 * sum(x * log(x) for x in (*masses, silent) if x > 1e-12)) / 64)
+        expected["slot.behind"].append(best - own)
+        expected["slot.best"].append(own >= best)
+        expected["slot.alternatives"].append(len(masses))
+    assert {name: values[3:].tolist() for name, values in found.items()} == expected
+
+
+@pytest.mark.parametrize("n", [1, 9, 10, 11])
+def test_more_than_ten_alternatives_are_ten(n: int) -> None:
+    assert columns(words([[f"w{k}" for k in range(n)]]), "slot")["slot.alternatives"].tolist() == [min(n, 10)] * n
 
 
 def naive_alignment(a: list[str], b: list[str]) -> list[tuple[tuple[int, int], str]]:
@@ -258,19 +276,30 @@ def test_every_dense_column_by_a_plain_twin(
 
 
 def test_a_unit_of_several_words_has_sums_and_the_least_order(model: tuple[LanguageModel, Ngrams]) -> None:
+    """All columns, behind a hypothesis of one word; the last unit, without words, is the end that neural models score."""
     lm, ngrams = model
-    text = ["b", "a", "new", "a"]
-    units = [UnitRecord({"one": 1.0}, tgt=(0, 3), tgt_text="b a new"), UnitRecord({"one": 1.0}, tgt=(3, 4), tgt_text="a")]
-    end = UnitRecord({"one": 1.0}, tgt=(4, 4), tgt_text="")  # the end of a sentence, which neural models score
-    nbest = attach(
-        build([HypRecord(0, " ".join(text), "list:1", 0.0, units=[*units, end])]), source=None, refs=[["a"]], name="list"
-    )
-    found = columns(nbest, "lm", Resources(lm=lm))
+    text, spans = ["b", "a", "new", "a"], [(0, 3), (3, 4), (4, 4)]
+    units = [UnitRecord({"one": 1.0}, tgt=(a, b), tgt_text=" ".join(text[a:b])) for a, b in spans]
+    before = HypRecord(0, "a", "list:1", 0.0, units=[UnitRecord({"one": 1.0}, tgt=(0, 1), tgt_text="a")])
+    made = build([before, HypRecord(0, " ".join(text), "list:2", 0.0, units=units)])
+    found = columns(attach(made, source=None, refs=[["a"]], name="list"), "lm", Resources(lm=lm))
     each = [naive_lm(ngrams, ["<s>", *text[:i]], w) for i, w in enumerate(text)]
-    assert found["lm.logp"].tolist() == pytest.approx([sum(p for p, _ in each[:3]), each[3][0], 0.0])
-    assert found["lm.order"].tolist() == [min(n for _, n in each[:3]), each[3][1], 0]
-    assert found["lm.logp"].sum() + found["lm.end"].sum() == pytest.approx(lm.score(" ".join(text)))
-    assert found["lm.end"].tolist()[:2] == [0, 0]
+    p = [logp for logp, _ in each]
+    alone = [naive_lm(ngrams, [], w)[0] for w in text]
+    known = {g[0] for g in ngrams if len(g) == 1}
+    expected = {
+        "lm.logp": [sum(p[:3]), p[3], 0],
+        "lm.unigram": [sum(alone[:3]), alone[3], 0],
+        "lm.order": [min(n for _, n in each[:3]), each[3][1], 0],
+        "lm.unknown": [sum(w not in known for w in text[:3]), int(text[3] not in known), 0],
+        "lm.prev": [0, p[2], p[3]],
+        "lm.next": [p[3], 0, 0],
+        "lm.end": [0, 0, naive_lm(ngrams, ["<s>", *text], "</s>")[0]],
+    }
+    assert {name: values[1:].tolist() for name, values in found.items()} == {k: pytest.approx(v) for k, v in expected.items()}
+    assert found["lm.logp"][1:].sum() + found["lm.end"][1:].sum() == pytest.approx(lm.score(" ".join(text)))
+    assert found["lm.next"][0] == 0
+    assert found["lm.end"][0] == pytest.approx(naive_lm(ngrams, ["<s>", "a"], "</s>")[0])
 
 
 def test_words_of_a_language_model_equal_kenlm(tmp_path: Path) -> None:

@@ -353,14 +353,15 @@ def draw(modules: Sequence[str], sample: int, rng: random.Random) -> tuple[list[
     return chosen, Counter({m: len(mutants) for m, mutants in every.items()})
 
 
-def known_equivalents() -> dict[tuple[str, str, str], str]:
+def known_equivalents() -> dict[tuple[str, str, str | None], str]:
+    """Reasons by module, line and mutated line; None stands for whatever survives of a line."""
     table = tomllib.loads((HERE / "equivalent.toml").read_text())
     for row in table["mutant"]:
         if row["line"] not in map(str.strip, (ROOT / f"boostfeat/{row['module']}.py").read_text().splitlines()):
             raise SystemExit(
                 f"equivalent.toml: expected a line of {row['module']}, found {row['line']!r}; it has changed: look at it again"
             )
-    return {(row["module"], row["line"], row["mutated"]): row["reason"] for row in table["mutant"]}
+    return {(row["module"], row["line"], row.get("mutated")): row["reason"] for row in table["mutant"]}
 
 
 def run(mutants: Sequence[Mutant], *, jobs: int, folder: Path, report: Callable[[Mutant, dict[str, Any]], None]) -> None:
@@ -444,7 +445,7 @@ def main() -> None:
     def report(mutant: Mutant, result: dict[str, Any]) -> None:
         path = f"boostfeat/{mutant.module}.py"
         before, after = mutant.change((ROOT / path).read_text())
-        if result["outcome"] == "survived" and (mutant.module, before, after) in same:
+        if result["outcome"] == "survived" and any((mutant.module, before, changed) in same for changed in (after, None)):
             result["outcome"] = "equivalent"
         tally[mutant.module][result["outcome"]] += 1
         if result["outcome"] == "survived":

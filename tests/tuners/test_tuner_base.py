@@ -17,7 +17,7 @@ from boostfeat.lists.build import Builder, HypRecord, ReadOptions
 from boostfeat.lists.choices import Scorer, best_choice
 from boostfeat.lists.nbest import strings
 from boostfeat.model.model import Model
-from boostfeat.tuners import TUNERS, tuner_class
+from boostfeat.tuners import TUNERS, base, tuner_class
 from boostfeat.tuners.base import EpochLog, Features, Groups, Run, decoder_weights, feature_warnings, step_factors
 from boostfeat.tuners.mira import Mira
 
@@ -279,6 +279,21 @@ def test_the_weights_of_a_decoder_are_found_in_its_scores() -> None:
     assert decoder_weights(replace(nbest, score=np.full(nbest.n_hyps, np.nan))) is None
     assert decoder_weights(replace(nbest, score=np.full(nbest.n_hyps, 2.0))) is None
     assert decoder_weights(replace(nbest, score=np.where(np.arange(nbest.n_hyps) % 2, 1e308, -1e308))) is None
+
+
+def test_the_first_lists_tell_the_weights_of_a_decoder(monkeypatch) -> None:
+    """Those behind them have other scores; numbers that are next to nothing are none, others have six digits."""
+    monkeypatch.setattr(base, "FITTED", 20)
+    nbest = synthetic_nbest(SyntheticOptions(sentences=24, hyps=10, features=3), seed=3)
+    true = dict(zip(nbest.unit_names, (1 / 3, -2.0, 1e-13), strict=False))
+    scores = Model(true).decision_function(nbest)
+    weights, explained = decoder_weights(replace(nbest, score=np.where(nbest.sent_of_hyp < 20, scores, 5 * scores)))
+    assert weights == {nbest.unit_names[0]: 0.333333, nbest.unit_names[1]: -2.0}
+    assert explained == pytest.approx(1.0)
+    _, explained = decoder_weights(replace(nbest, score=np.where(nbest.sent_of_hyp < 19, scores, 5 * scores)))
+    assert 0.1 < explained < 0.99
+    assert decoder_weights(replace(nbest, score=scores, units=replace(nbest.units, x=nbest.X[:, :0]), unit_names=())) is None
+    assert decoder_weights(replace(nbest, score=scores)[:0]) is None
 
 
 def test_whole_warnings_of_features():
