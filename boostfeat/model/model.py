@@ -219,7 +219,7 @@ class Model:
         """Read a model file. One whose content is not what it was written with is refused, unless ``allow_edited``."""
         text = decode(b"".join(read_chunks(path)), str(path))
         try:
-            obj = parse_json(text, parse_constant=no_constant, object_pairs_hook=_no_repeats)
+            obj = parse_json(text, parse_constant=no_constant)
         except ValueError as error:
             raise FormatError(str(path), expected="a model file in JSON", found=str(error)[:200], fix="name a model") from None
         return cls.from_json(obj, str(path), allow_edited=allow_edited)
@@ -234,13 +234,6 @@ def _card(tree: Tree, effect: float | None, fires: list[int] | None) -> str:
     total = max(1, sum(fires or []))
     shares = {int(node): k / total for node, k in zip(tree.leaves, fires or [], strict=False)}
     return tree.card(shares, "" if effect is None else f" · effect {effect:.3g}")
-
-
-def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    out = dict(pairs)
-    if len(out) < len(pairs):
-        raise ValueError(f"key {clip(repeated(name for name, _ in pairs) or '')} twice in one object")
-    return out
 
 
 def unit_table(nbest: NBest) -> FeatureTable:

@@ -280,6 +280,13 @@ BAD_JSONL = {
     HEADER + '{"id": 0, "hyps": [{"score": 1}]}': r"list:2: hyps\[0\]: expected the key 'text'",
     HEADER
     + '{"id": 0, "hyps": [{"text": "a", "features": {"b": 1, "b": 2}}]}': r"hyps\[0\].features: expected distinct .* 'b' twice",
+    HEADER + '{"id": 0, "hyps": [], "id": 1}': r"list:2: expected each key once, found 'id' twice",
+    HEADER + r'{"id": 0, "source": "\"", "\u0069d": 1}': r"list:2: expected each key once, found 'id' twice",
+    HEADER + '{"id": 0, "hyps": [{"text": "a", "text": "b"}]}': r"list:2: hyps\[0\]: expected each key once, found 'text' twice",
+    HEADER + '{"id": 0, "hyps": [{"text": "a", "quality": {"q": 1, "q": 2}}]}': r"hyps\[0\].quality: expected each key once",
+    HEADER + '{"id": 0, "hyps": [{"text": "a", "units": [{"x": [1, 2], "x": [1, 2]}]}]}': r"units\[0\]: expected each key once",
+    HEADER + '{"id": 0, "mine": 1, "mine": 2}': r"list:2: expected each key once, found 'mine' twice",
+    '{"boostfeat": "nbest/1", "meta": {}, "meta": {}}': r"list:1: expected each key once, found 'meta' twice",
     HEADER + '{"id": 1}\n\n{"id": 1}': r"list:4: id: expected a whole number above that of the line before, found 1",
     HEADER + '{"id": -1}': r"list:2: id: expected a whole number above",
     HEADER + '{"id": 0': r"list:2: expected a JSON object, found Expecting ',' delimiter at column 9",
