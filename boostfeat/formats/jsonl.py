@@ -263,8 +263,8 @@ class _Lists:
         """Append a sentence; False for one that is not wanted, like those after it."""
         size = self.options.size
         try:
-            _check_keys(line, where)
             sentence = self.keys.sentence(line, size)
+            _check_keys(line, where)
             records = _hyp_records(sentence, size, self.header.unit_features, where, self.keys, line)
         except (msgspec.MsgspecError, RecursionError) as error:
             _explain(error, line, where, _SENTENCE)
@@ -357,8 +357,8 @@ class _Qualities:
 
 def _read_header(line: str, where: str, keys: _Keys) -> _Header:
     try:
-        _check_keys(line, where)
         header = keys.header(line)
+        _check_keys(line, where)
     except (msgspec.MsgspecError, RecursionError) as error:
         _explain(error, line, where, _HEADER)
     refuse_newer(where, header.boostfeat, "nbest", 1)
@@ -438,7 +438,7 @@ def _bad_span(where: str, span: Span, of: str = "") -> FormatError:
 
 
 def _check_keys(line: str, where: str) -> None:
-    """Refuse a header or a sentence with a key twice; units are looked at where they are read."""
+    """Refuse a header or a sentence, which the line is, with a key twice; units are looked at where they are read."""
     (parts,) = _distinct([line.encode()], line, where)
     hyps = _raw_list.decode(parts["hyps"]) if "hyps" in parts else []
     qualities = [hyp["quality"] for hyp in _distinct(hyps, line, where) if "quality" in hyp]

@@ -287,6 +287,7 @@ BAD_JSONL = {
     HEADER + '{"id": 0, "hyps": [{"text": "a", "units": [{"x": [1, 2], "x": [1, 2]}]}]}': r"units\[0\]: expected each key once",
     HEADER + '{"id": 0, "mine": 1, "mine": 2}': r"list:2: expected each key once, found 'mine' twice",
     '{"boostfeat": "nbest/1", "meta": {}, "meta": {}}': r"list:1: expected each key once, found 'meta' twice",
+    HEADER + '{"id": 0}, {"id": 1}': r"list:2: expected a JSON object, found Extra data at column 10",
     HEADER + '{"id": 1}\n\n{"id": 1}': r"list:4: id: expected a whole number above that of the line before, found 1",
     HEADER + '{"id": -1}': r"list:2: id: expected a whole number above",
     HEADER + '{"id": 0': r"list:2: expected a JSON object, found Expecting ',' delimiter at column 9",

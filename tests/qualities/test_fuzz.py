@@ -8,8 +8,10 @@ import os
 import signal
 import time
 import zipfile
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fuzz import readers, run, samples
@@ -41,20 +43,21 @@ def test_every_format_is_fuzzed() -> None:
     assert {*formats.READERS, *GRAPHS, *(suffix[1:] for suffix in COMPRESSORS)} <= set(READERS)
 
 
-def test_bins_whose_means_are_text_are_refused(tmp_path: Path) -> None:
-    plan = json.loads(readers.searched_plan()[2])
-    bins = next(iter(plan["templates"][0]["options"]["quantiles"].values()))
+def text_for_a_mean(bins: dict[str, list[Any]]) -> None:
     bins["means"][0] = str(bins["means"][0])
-    assert run.outcome("searched-plan", json.dumps(plan).encode(), str(tmp_path)) == "refused"
 
 
-@pytest.mark.parametrize("name", ["searched-plan", "reranked-plan"])
-def test_bins_that_go_back_are_refused(name: str, tmp_path: Path) -> None:
+def a_cut_that_goes_back(bins: dict[str, list[Any]]) -> None:
     """Whoever looks a value up would find another one's mean: searchsorted, bisect and a chain of trees differ."""
+    bins["cuts"][1] = bins["cuts"][0] - 1
+
+
+@pytest.mark.parametrize("damage", [text_for_a_mean, a_cut_that_goes_back])
+@pytest.mark.parametrize("name", ["searched-plan", "reranked-plan"])
+def test_damaged_bins_are_refused(name: str, damage: Callable[[dict[str, list[Any]]], None], tmp_path: Path) -> None:
     plans = (json.loads(data) for data in samples_of(name))
     plan, options = next((p, t["options"]) for p in plans for t in p["templates"] if "quantiles" in t["options"])
-    cuts = next(bins["cuts"] for bins in options["quantiles"].values() if len(bins["cuts"]) > 1)
-    cuts[1] = cuts[0]
+    damage(next(bins for bins in options["quantiles"].values() if len(bins["cuts"]) > 1))
     assert run.outcome(name, json.dumps(plan).encode(), str(tmp_path)) == "refused"
 
 
