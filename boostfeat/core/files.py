@@ -146,6 +146,8 @@ def _raw_blocks(path: str | Path, size: int, cut: Callable[[bytearray, int], int
     """Blocks that end where ``cut`` says (the last one where the file does; it gets its missing newline)."""
     at, rest = 0, memoryview(b"")  # what follows the end of the block before
     stream, file = _open(path)
+    if stream is file and os.path.isfile(path):
+        size = min(size, os.path.getsize(path) + (1 << 12))  # memory is set to 0: of a short file that took most of the time
     try:
         while True:
             data = spare.pop() if spare else bytearray(size + 1)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .arrays import F64
+from .arrays import F64, Array
 
 FEW = 100  # numbers that are looked at before the others
 DIGITS = (5, 8)  # significant ones: fewer are numbers that happen to be short, more are all that single precision has
@@ -100,14 +100,14 @@ def printed_precision(values: F64, largest: Callable[[], float]) -> Precision:
 def _fewest(x: F64, shift: F64, most: int) -> float:
     """The fewest decimals, beyond those that each number is shifted by, that all of x have; infinity if more than ``most``."""
     with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):  # of enormous and tiny numbers: no match
-        n = 0
-        for some in (slice(FEW), slice(None)):  # what a few of them need, all need
-            while n <= most and not _have_decimals(x[some], n + shift[some]):
-                n += 1
+        few = _have_decimals(x[:FEW], np.arange(most + 1)[:, None] + shift[:FEW])  # what a few of them need, all need
+        n = int(np.argmax(few)) if few.any() else most + 1
+        while n <= most and len(x) > FEW and not _have_decimals(x, n + shift):
+            n += 1
     return n if n <= most else inf
 
 
-def _have_decimals(x: F64, n: F64) -> bool:
-    """Whether each number of x has no more than so many decimals, n of each."""
+def _have_decimals(x: F64, n: F64) -> Array:
+    """[...] whether each number of x [m] has no more than so many decimals, n [..., m] of each."""
     scale = 10.0**n
-    return bool((np.abs(np.rint(x * scale) / scale - x) <= 1e-12 * np.abs(x)).all())
+    return np.asarray((np.abs(np.rint(x * scale) / scale - x) <= 1e-12 * np.abs(x)).all(axis=-1))

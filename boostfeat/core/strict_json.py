@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from .errors import clip, repeated
 from .files import open_output
@@ -18,11 +18,12 @@ _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")  # not the text of a backslash and
 
 
 def parse_json(text: str | bytes, **hooks: Any) -> Any:
-    """json.loads, which raises ValueError also for half characters (a \\ud800 alone), NUL and what is nested too deeply."""
+    """json.loads, which raises ValueError also for half characters (a \\ud800 alone), NUL, too many digits or levels, and a key
+    that an object has twice: of two values Python's reader keeps the last one."""
     if not text.strip():
         raise ValueError("no text")
     try:
-        value = json.loads(text, **hooks)
+        value = json.loads(text, **{"parse_int": whole, "object_pairs_hook": no_repeats, **hooks})
     except RecursionError:
         raise ValueError("lists or objects nested too deeply") from None
     plain = text if isinstance(text, str) else text.decode()
@@ -41,17 +42,22 @@ def find_nul(text: str) -> int:
     return found.end() - 6 if found else -1
 
 
-def no_constant(name: str) -> float:
+def no_constant(name: str) -> NoReturn:
     """A hook for NaN and Infinity."""
     raise ValueError(f"{name} where a finite number is expected")
 
 
 def no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A hook for objects: one that has a key twice is none."""
+    """A hook for objects: every key is there once."""
     out = dict(pairs)
     if len(out) < len(pairs):
         raise ValueError(f"key {clip(repeated(name for name, _ in pairs) or '')} twice in one object")
     return out
+
+
+def whole(text: str) -> int:
+    """A hook for whole numbers: what no float holds is none."""
+    return int(text) if len(text) < 300 else no_constant(f"a whole number of {len(text)} digits")
 
 
 def finite(text: str) -> float:

@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..core.arrays import F64, I32, I64, Array, offsets, owners
+from ..core.arrays import F64, I32, I64, offsets, owners
 from ..core.errors import InputError
 from ..core.kernels import kernel
 from ..core.strings import Strings
@@ -622,17 +622,9 @@ class Weighed:
             return {}
         with _learnt_options(entry):
             quantiles = entry.options["quantiles"]
-            for found in quantiles.values():
-                _check_bins(np.array(found["cuts"]), np.array(found["means"]))
+            by_unit.check_bins(quantiles)
             weighed = {str(name): self.weights.get(f"{side}.{name}", 0.0) for name in entry.options["features"]}
             return {name: (w, quantiles.get(name)) for name, w in weighed.items() if w}
-
-
-def _check_bins(cuts: Array, means: Array) -> None:
-    """Numbers, not texts of them: "1.5" would become a float here and stay a text where it is used."""
-    are_numbers = all(column.dtype.kind in "if" and np.isfinite(column).all() for column in (cuts, means))
-    if not are_numbers or cuts.ndim != 1 or means.shape != (len(cuts) + 1,) or not (np.diff(cuts) > 0).all():
-        raise ValueError("cuts and means that do not fit")
 
 
 def binned(x: F64, quantiles: Mapping[str, list[float]] | None) -> F64:

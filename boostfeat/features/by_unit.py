@@ -15,6 +15,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import cache, lru_cache, partial
+from itertools import pairwise
 from math import log
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -357,17 +358,30 @@ def lm_per_word(at: Place, *, features: Words, thresholds: Mapping[str, Mapping[
     return out
 
 
-def previous(at: Place, *, features: Words, quantiles: Mapping[str, Mapping[str, list[float]]]) -> Dense:
+Quantiles = Mapping[str, Mapping[str, list[float]]]  # by feature: "cuts" into bins, each bin's "means"
+
+
+def check_bins(quantiles: Quantiles) -> None:
+    """What is not as a list teaches it would be another bin for each of those that look it up, and "1.5" no number for some."""
+    for found in quantiles.values():
+        cuts, means = found["cuts"], found["means"]
+        are_numbers = all(type(x) in (int, float) and -_LARGEST < x < _LARGEST for x in (*cuts, *means))
+        if not are_numbers or len(means) != len(cuts) + 1 or not all(a < b for a, b in pairwise(cuts)):
+            raise ValueError("cuts and means that do not fit")
+
+
+_LARGEST = 1e300
+
+
+def previous(at: Place, *, features: Words, quantiles: Quantiles) -> Dense:
     return _neighbour("prev", at.prev_x, features, quantiles)
 
 
-def following(at: Place, *, features: Words, quantiles: Mapping[str, Mapping[str, list[float]]]) -> Dense:
+def following(at: Place, *, features: Words, quantiles: Quantiles) -> Dense:
     return _neighbour("next", at.next_x, features, quantiles)
 
 
-def _neighbour(
-    side: str, x: Mapping[str, float] | None, features: Words, quantiles: Mapping[str, Mapping[str, list[float]]]
-) -> Dense:
+def _neighbour(side: str, x: Mapping[str, float] | None, features: Words, quantiles: Quantiles) -> Dense:
     if x is None:
         return {f"{side}.none": 1.0}
     out: Dense = {}
@@ -588,7 +602,7 @@ _LIKE_SETS = ("words", "inserted", "deleted", "pairs", "signatures")  # options 
 
 
 def bound(name: str, learnt: Mapping[str, Any], clusters: Clusters | None) -> Callable[..., Any]:
-    """A template with what its plan holds of it; TypeError or KeyError where that is not what a list has taught."""
+    """A template with what its plan holds of it; TypeError, ValueError or KeyError where that is not what a list has taught."""
     compute = BY_UNIT[name].compute
     taken = [p.name for p in inspect.signature(compute).parameters.values() if p.kind is p.KEYWORD_ONLY]
     given = {**learnt, "clusters": clusters}
@@ -597,6 +611,8 @@ def bound(name: str, learnt: Mapping[str, Any], clusters: Clusters | None) -> Ca
             raise TypeError(f"template {name!r}: expected lists of distinct words")
     if "clusters" in taken and (clusters is None or set(map(type, (*clusters.src.values(), *clusters.tgt.values()))) - {str}):
         raise TypeError(f"template {name!r}: expected names of clusters")
+    if "quantiles" in taken:
+        check_bins(given["quantiles"])
     if "frequencies" in taken:
         given["frequencies"] = _ranked(given["frequencies"])
     options = {option: frozenset(given[option]) if option in _LIKE_SETS else given[option] for option in taken}

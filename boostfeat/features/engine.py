@@ -428,7 +428,9 @@ def _prepared(
         resources = replace(resources, posterior=vocab.posterior)
     vocab = _without_lacking(nbest, vocab, registry, resources, left_out)
     _check(nbest, vocab, registry, resources)
-    if vocab.posterior is None and any("list" in registry[e.name].reads for e in vocab.entries):
+    if vocab.posterior is None and (reading := [e.name for e in vocab.entries if "list" in registry[e.name].reads]):
+        if vocab.is_frozen:  # the list that is ranked must not teach it
+            raise InputError(f"template {reading[0]!r}: expected a plan with the scale of posteriors, found none; learn it again")
         vocab = replace(vocab, posterior=learn_posterior(nbest, resources.posterior, threads=threads))
         resources = replace(resources, posterior=vocab.posterior or resources.posterior)
     if any("clusters" in registry[e.name].reads for e in vocab.entries):

@@ -14,11 +14,10 @@ import numpy as np
 from ..core.arrays import F64, I64
 from ..core.errors import InputError
 from ..lists.words import NONE
+from .by_unit import Quantiles, check_bins
 from .context import Corpus, Rows
 from .groups import DECODER, feature_kinds
 from .registry import Counted, Dense, Tally, added_up, template
-
-Quantiles = dict[str, dict[str, list[float]]]
 
 
 def _learner(column: str) -> Counted:
@@ -64,6 +63,7 @@ def _features_of(rows: Rows, column: str, features: list[str], quantiles: Quanti
     """Columns of the units that stand there; 0, and marked, where there is none."""
     side, unit, nbest = column[:4], rows[column], rows.corpus.nbest
     some = unit != NONE
+    check_bins(quantiles)
     out: Dense = {f"{side}.none": (~some).astype(np.float64)}
     for name in features:
         if name not in nbest.unit_names:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from ..core.errors import FormatError, clip, clip_json
 from ..core.files import decode, read_chunks
-from ..core.strict_json import parse_json
+from ..core.strict_json import no_repeats, parse_json
 from ..core.text import BLANKS, normal, split_words
 from ..lists.build import ReadOptions
 from ..lists.graph import Graph, GraphBuilder, kbest_lists
@@ -94,12 +94,13 @@ def _graph(data: _Object, place: str) -> Graph:
             names = _list(value, str, f"{place}: features")
         elif key == "edges":
             for item in _list(value, _Object, f"{place}: edges after edge {len(drafts) - 1}"):
-                drafts.append(_edge(dict(item), rules, names, f"{place}: edge {len(drafts)}"))
+                where = f"{place}: edge {len(drafts)}"
+                drafts.append(_edge(_distinct(item, where), rules, names, where))
         elif key == "node":
             where = f"{place}: node {n_nodes}"
             if not isinstance(value, _Object):
                 raise FormatError(where, expected="an object", found=clip_json(value), fix=FIX)
-            for e in _list(dict(value).get("in_edges"), int, f"{where}: in_edges"):
+            for e in _list(_distinct(value, where).get("in_edges"), int, f"{where}: in_edges"):
                 if not 0 <= e < len(drafts) or e in heads:
                     raise FormatError(where, expected="in_edges that came before, each in one node", found=str(e), fix=FIX)
                 heads[e] = n_nodes
@@ -112,6 +113,14 @@ def _graph(data: _Object, place: str) -> Graph:
     edges = [Edge(heads[e], *drafts[e]) for e in numbers]
     builder = GraphBuilder(lambda e: f"{place}: edge {numbers[e]}" if numbers else place)
     return _build(builder, edges, n_nodes)
+
+
+def _distinct(pairs: _Object, where: str) -> dict[str, Any]:
+    """An object whose keys are there once: a forest itself has many nodes."""
+    try:
+        return no_repeats(pairs)
+    except ValueError as error:
+        raise FormatError(where, expected="each key once", found=str(error), fix=FIX) from None
 
 
 def _build(builder: GraphBuilder, edges: list[Edge], n_nodes: int) -> Graph:

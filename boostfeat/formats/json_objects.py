@@ -137,7 +137,7 @@ def as_number(value: Any, where: str, what: str) -> float:
 def numbers_of(values: Any, where: str, what: str) -> list[float]:
     if not isinstance(values, list):
         raise FormatError(where, expected=f"a list of numbers for {what}", found=clip_json(values), fix="repair or remove it")
-    if are_numbers(values) and sum(map(abs, values)) < HUGE:
+    if are_numbers(values) and max(map(abs, values), default=0) < HUGE:
         return list(map(float, values))
     return [as_number(value, where, what) for value in values]
 

@@ -33,7 +33,7 @@ import msgspec
 import numpy as np
 
 from ..core.arrays import F64, offsets
-from ..core.errors import FormatError, InputError, clip_json, counted, refuse_newer
+from ..core.errors import FormatError, InputError, clip, clip_json, counted, refuse_newer, repeated
 from ..core.files import Block, decode, read_blocks, read_lines
 from ..core.kernels import is_compiled
 from ..core.lazy import sparse
@@ -155,6 +155,7 @@ _header, _open_header = msgspec.json.Decoder(_Header), msgspec.json.Decoder(_Ope
 _sentence, _open_sentence = msgspec.json.Decoder(_Sentence), msgspec.json.Decoder(_OpenSentence)
 _unit, _open_unit = msgspec.json.Decoder(_Unit), msgspec.json.Decoder(_OpenUnit)
 _features = msgspec.json.Decoder(dict[str, float])
+_raw_list, _objects_of = msgspec.json.Decoder(list[msgspec.Raw]), msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
 
 
 def sniff(head: str) -> bool:
@@ -263,7 +264,8 @@ class _Lists:
         size = self.options.size
         try:
             sentence = self.keys.sentence(line, size)
-            records = _hyp_records(sentence, size, self.header.unit_features, where, self.keys)
+            _check_keys(line, where)
+            records = _hyp_records(sentence, size, self.header.unit_features, where, self.keys, line)
         except (msgspec.MsgspecError, RecursionError) as error:
             _explain(error, line, where, _SENTENCE)
         if not (self._ids[-1] if self._ids else -1) < sentence.id < 2**62:
@@ -356,6 +358,7 @@ class _Qualities:
 def _read_header(line: str, where: str, keys: _Keys) -> _Header:
     try:
         header = keys.header(line)
+        _check_keys(line, where)
     except (msgspec.MsgspecError, RecursionError) as error:
         _explain(error, line, where, _HEADER)
     refuse_newer(where, header.boostfeat, "nbest", 1)
@@ -378,7 +381,7 @@ def _read_header(line: str, where: str, keys: _Keys) -> _Header:
     return header
 
 
-def _hyp_records(sentence: _Sentence, size: int | None, names: list[str], where: str, keys: _Keys) -> list[HypRecord]:
+def _hyp_records(sentence: _Sentence, size: int | None, names: list[str], where: str, keys: _Keys, line: str) -> list[HypRecord]:
     source = split_words(normal(sentence.source))
     known: dict[bytes, UnitRecord] = {}  # hypotheses of a list share most of their units
     records = []
@@ -396,6 +399,7 @@ def _hyp_records(sentence: _Sentence, size: int | None, names: list[str], where:
             units.append(unit)
         features = _feature_map(hyp.features, f"{at}.features")
         records.append(HypRecord(sentence.id, hyp_text, where, nan if hyp.score is None else hyp.score, features, units))
+    _distinct(list(known), line, where)
     return records
 
 
@@ -431,6 +435,44 @@ def _unit_record(unit: _Unit, source: list[str], names: list[str], at: str) -> U
 
 def _bad_span(where: str, span: Span, of: str = "") -> FormatError:
     return FormatError(where, expected=f"a span [start, end){of}", found=str(list(span)), fix="repair or remove this line")
+
+
+def _check_keys(line: str, where: str) -> None:
+    """Refuse a header or a sentence, which the line is, with a key twice; units are looked at where they are read."""
+    (parts,) = _distinct([line.encode()], line, where)
+    hyps = _raw_list.decode(parts["hyps"]) if "hyps" in parts else []
+    qualities = [hyp["quality"] for hyp in _distinct(hyps, line, where) if "quality" in hyp]
+    _distinct(qualities, line, where)
+
+
+def _distinct(objects: Sequence[bytes | msgspec.Raw], line: str, where: str) -> list[dict[str, msgspec.Raw]]:
+    """The objects, whose keys are there once. Parsers keep the last of two, so count quotes: two a key, and those of values."""
+    raw = b"[%b]" % b",".join(objects)
+    found = _objects_of.decode(raw)
+    if _quotes(raw) != 2 * sum(map(len, found)) + _quotes(b"".join(value for parts in found for value in parts.values())):
+        _refuse_repeats(json.loads(line, object_pairs_hook=_Pairs), where, "")
+    return found
+
+
+def _quotes(raw: bytes) -> int:
+    return int(np.count_nonzero(np.frombuffer(raw, np.uint8) == ord('"')))  # bytes.count() is slow where there are many
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """Keys and values of an object, repeated ones and all."""
+
+
+def _refuse_repeats(value: Any, where: str, at: str) -> None:
+    """Name the first object that has a key twice, if one has."""
+    if isinstance(value, _Pairs):
+        if (twice := repeated(key for key, _ in value)) is not None:
+            place = f"{where}: {at}" if at else where
+            raise FormatError(place, expected="each key once", found=f"{clip(twice)} twice", fix="remove one of them")
+        for key, item in value:
+            _refuse_repeats(item, where, f"{at}.{key}" if at else key)
+    elif isinstance(value, list):
+        for i, item in enumerate(value):
+            _refuse_repeats(item, where, f"{at}[{i}]")
 
 
 def _feature_map(raw: msgspec.Raw, where: str) -> dict[str, float]:

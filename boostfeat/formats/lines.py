@@ -89,7 +89,7 @@ def _counts(n: int, path: str, options: ReadOptions) -> list[int]:
             )
         return [options.n] * (n // options.n)
     counts = read_numbers(str(options.counts)).values
-    if (counts < 0).any() or (counts != np.floor(counts)).any():
+    if (counts < 0).any() or (counts > 2**53).any() or (counts != np.floor(counts)).any():
         raise InputError(f"{options.counts}: expected whole numbers, found others; one count a source")
     if counts.sum() != n:
         raise InputError(

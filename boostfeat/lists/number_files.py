@@ -246,10 +246,7 @@ def _value(cell: Any) -> float | None:
         return float(cell) if _is_number(cell.encode("utf-8", "replace")) else None
     if isinstance(cell, bool) or not isinstance(cell, int | float):
         return None
-    try:
-        return float(cell) if isfinite(cell) else None
-    except OverflowError:
-        return None
+    return float(cell) if isfinite(cell) else None
 
 
 def _pair(numerators: F64, denominators: F64, path: str) -> Numbers:

@@ -19,7 +19,7 @@ from ..core.errors import FormatError, InputError, clip, clip_json, counted, rep
 from ..core.feature_table import FeatureTable
 from ..core.files import decode, open_output, read_chunks
 from ..core.html import cell, remark, table, title
-from ..core.strict_json import indented, no_constant, no_repeats, parse_json
+from ..core.strict_json import indented, no_constant, parse_json
 from ..trees.tree import Remembered, Table, Tree
 from .carried import Plan, pack, plan_digest, unpack
 from .levels import LEVELS, Level
@@ -232,7 +232,7 @@ class Model:
             return cls._of(written.obj, str(path), written)
         text = decode(data, str(path))
         try:
-            obj = parse_json(text, parse_constant=no_constant, object_pairs_hook=no_repeats)
+            obj = parse_json(text, parse_constant=no_constant)
         except ValueError as error:
             raise FormatError(str(path), expected="a model file in JSON", found=str(error)[:200], fix="name a model") from None
         return cls.from_json(obj, str(path), allow_edited=allow_edited)

@@ -123,11 +123,19 @@ class Few:
         theirs = plan.posterior is not None and plan.posterior.model is not None  # a model's probabilities
         if model.level != "local" or theirs or not all(e.name in BY_UNIT or e.name in BY_LIST for e in plan.entries):
             return None
+        if plan.posterior is None and any("list" in BY_LIST[e.name].reads for e in plan.entries if e.name in BY_LIST):
+            return None
         if len(plan.features) < sum(len(entry.features or ()) for entry in plan.entries) + len(plan.products or ()):
             return None  # a feature twice
         try:
             return cls(model, plan)
-        except (TypeError, ValueError, KeyError, AttributeError):  # a plan is from a file: anything may stand there
+        except (
+            TypeError,
+            ValueError,
+            KeyError,
+            AttributeError,
+            OverflowError,
+        ):  # a plan is from a file: anything may stand there
             return None
 
     def scores(self, few: FewLists) -> F64 | None:

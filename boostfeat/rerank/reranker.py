@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from math import isfinite, nan
 from pathlib import Path
+from sys import float_info
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -165,7 +166,12 @@ def _few_dictionaries(candidates: Sequence[Candidate], source: str) -> FewLists 
         if type(candidate) is not dict or not candidate.keys() <= _KEYS or type(text := candidate.get("text")) is not str:
             return None
         features = candidate.get("features") or {}
-        if type(candidate.get("score", 0.0)) not in (float, int, type(None)) or not _are_numbers(features):
+        score: Any = candidate.get("score")
+        if _is_unknown(score):
+            score = nan
+        elif not _are_numbers({"score": score}):
+            return None
+        if not _are_numbers(features):
             return None
         target: list[str] | None = None
         hyp: list[tuple[int, int]] = []
@@ -201,7 +207,7 @@ def _few_dictionaries(candidates: Sequence[Candidate], source: str) -> FewLists 
         hyps.append(hyp)
         own.append(features)
         texts.append(normal(text))
-        scores.append(nan if (score := candidate.get("score")) is None else float(score))
+        scores.append(float(score))
     shared = {name: sum(name in features for features in own) for name in names}
     given = [name for name, n in shared.items() if n]
     if len(names) > _MOST_NAMES or any(shared[name] < _DENSE_SHARE * len(own) for name in given if name not in unit_names):
@@ -226,7 +232,10 @@ def _are_numbers(features: Any) -> bool:
     if type(features) is not dict:
         return False
     values = features.values()
-    return set(map(type, values)) <= {float, int} and set(map(type, features)) <= {str} and isfinite(sum(values))
+    try:
+        return set(map(type, values)) <= {float, int} and set(map(type, features)) <= {str} and isfinite(sum(values))
+    except OverflowError:  # of a whole number
+        return False
 
 
 def few_of_list(nbest: NBest) -> FewLists | None:
@@ -263,16 +272,14 @@ def _hypothesis(candidate: Candidate, where: str) -> HypRecord:
     if not isinstance(text := candidate.get("text"), str):
         raise InputError(f"{where}: expected a text, found {clip(repr(text))}")
     units = [_unit(unit, f"{where}.units[{u}]") for u, unit in enumerate(candidate.get("units") or ())]
-    score = candidate.get("score")
     features = _numbers(candidate.get("features") or {}, where)
-    return HypRecord(0, normal(text), where, nan if score is None else float(score), features, units)
+    return HypRecord(0, normal(text), where, _score(candidate, where), features, units)
 
 
 def _unit(unit: Mapping[str, Any], where: str) -> UnitRecord:
     from ..lists.build import UnitRecord
 
     _check_keys(unit, _UNIT_KEYS, where)
-    score = unit.get("score")
     return UnitRecord(
         _numbers(unit.get("features") or {}, where),
         _span(unit.get("src"), f"{where}.src"),
@@ -280,8 +287,16 @@ def _unit(unit: Mapping[str, Any], where: str) -> UnitRecord:
         unit.get("src_text"),
         unit.get("tgt_text"),
         unit.get("align") or "",
-        nan if score is None else float(score),
+        _score(unit, where),
     )
+
+
+def _score(given: Mapping[str, Any], where: str) -> float:
+    return nan if _is_unknown(score := given.get("score")) else _number(score, f"{where}.score")
+
+
+def _is_unknown(score: Any) -> bool:
+    return score is None or score != score  # NaN
 
 
 def _span(span: Any, where: str) -> tuple[int, int] | None:
@@ -304,9 +319,10 @@ def _check_keys(given: Any, known: set[str], where: str) -> None:
 
 
 def _numbers(features: Mapping[str, Any], where: str) -> dict[str, float]:
-    out = {}
-    for name, value in features.items():
-        if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not isfinite(value):
-            raise InputError(f"{where}: feature {clip(str(name))}: expected a finite number, found {clip(repr(value))}")
-        out[str(name)] = float(value)
-    return out
+    return {str(name): _number(value, f"{where}: feature {clip(str(name))}") for name, value in features.items()}
+
+
+def _number(value: Any, where: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not abs(value) <= float_info.max:  # type: ignore[operator]
+        raise InputError(f"{where}: expected a finite number, found {clip(repr(value))}")
+    return float(value)

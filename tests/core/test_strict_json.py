@@ -21,6 +21,8 @@ pytestmark = pytest.mark.quick
         (r'"\ud83d\ude00 \ud83d"', r"half of a character, \\ud83d"),
         (r'"a\u0000"', r"\\u0000, which no text has"),
         ("[" * 200_000, "nested too deeply"),
+        ("[1, -" + "1" * 400 + "]", "a whole number of 401 digits where a finite number is expected"),
+        ('[{"a": 1, "b": {"a": 1}, "a": 2}]', "key 'a' twice in one object"),
         ("{", "Expecting"),
         (" \n", "no text"),
     ],
@@ -33,7 +35,13 @@ def test_refused(text, message, kind):
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [(r'"\ud83d\ude00"', "\U0001f600"), (r'"\\ud800"', r"\ud800"), (r'"\\u0000"', r"\u0000"), (b'{"a": 1}', {"a": 1})],
+    [
+        (r'"\ud83d\ude00"', "\U0001f600"),
+        (r'"\\ud800"', r"\ud800"),
+        (r'"\\u0000"', r"\u0000"),
+        ("1" * 299, int("1" * 299)),
+        (b'{"a": 1}', {"a": 1}),
+    ],
 )
 def test_taken(text, value):
     assert parse_json(text) == value

@@ -74,6 +74,11 @@ MARIAN = {
 JSON = {
     ("openai", OPENAI % "[1]"): ":1: choices[0]: expected an object for 'logprobs', found '[1]'",
     ("sockeye", '{"sentence_id": 0, "translations": ["x"], "scores": 3}'): ":1: expected",
+    ("sockeye", '{"translation": "x", "translation": "y"}'): ":1: expected JSON, found key 'translation' twice in one object",
+    (
+        "sockeye",
+        '{"translations": ["x"], "scores": [[0.5, %s]]}' % ("1" * 400),
+    ): ":1: expected JSON, found a whole number of 400 digits",
     ("hyporadise", '[{"input": 1, "output": "a"}]'): ": [0]: expected a list for 'input', found '1'",
     ("hyporadise", '[{"input": ["x", 1]}]'): """: [0]: expected a list of strings for 'input', found '["x", 1]'""",
     ("fairseq", "H-0\t-1\ta\nA-0\t0.5,0.5 x\n"): ":2: expected an alignment like 0-0 1-2, found '0.5,0.5 x'",

@@ -45,7 +45,7 @@ def nbest(tmp_path: Path) -> NBest:
         ('[{"a": 1}]', ":a,a,a", "numbers: expected a column, or a numerator and a denominator, found 3 names; name one or two"),
         ('[{"a": 1, "b": -1}]', ":a,b", "numbers: row 1: expected a denominator of 0 or more, found -1.0; repair the file"),
         ('[{"a": 1}, {"a": true}]', ":a", "numbers: row 2: expected a finite number for a, found 'true'; repair the file"),
-        ('[{"a": 1}, {"a": 1' + "0" * 400 + "}]", ":a", "numbers: row 2: expected a finite number for a, found "),
+        ('[{"a": 1}, {"a": 1' + "0" * 400 + "}]", ":a", "numbers:1: expected JSON, found a whole number of 401 digits where "),
         ('[{"a": 1}, {"b": 1}]', ":a", "numbers: row 2: expected a finite number for a, found 'null'; repair the file"),
     ],
 )

@@ -6,15 +6,19 @@ import io
 import json
 import os
 import signal
+import time
 import zipfile
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fuzz import readers, run, samples
 from fuzz.mutate import damaged
 from fuzz.readers import READERS, samples_of
 from fuzz.samples import ENRICHED, FOREST, JSONL, OSGX
+from numba.core import event
 
 from boostfeat import formats
 from boostfeat.core.compression import COMPRESSORS
@@ -39,11 +43,29 @@ def test_every_format_is_fuzzed() -> None:
     assert {*formats.READERS, *GRAPHS, *(suffix[1:] for suffix in COMPRESSORS)} <= set(READERS)
 
 
-def test_bins_whose_means_are_text_are_refused(tmp_path: Path) -> None:
-    plan = json.loads(readers.searched_plan()[2])
-    bins = next(iter(plan["templates"][0]["options"]["quantiles"].values()))
+def text_for_a_mean(bins: dict[str, list[Any]]) -> None:
     bins["means"][0] = str(bins["means"][0])
-    assert run.outcome("searched-plan", json.dumps(plan).encode(), str(tmp_path)) == "refused"
+
+
+def a_cut_that_goes_back(bins: dict[str, list[Any]]) -> None:
+    """Whoever looks a value up would find another one's mean: searchsorted, bisect and a chain of trees differ."""
+    bins["cuts"][1] = bins["cuts"][0] - 1
+
+
+@pytest.mark.parametrize("damage", [text_for_a_mean, a_cut_that_goes_back])
+@pytest.mark.parametrize("name", ["searched-plan", "reranked-plan"])
+def test_damaged_bins_are_refused(name: str, damage: Callable[[dict[str, list[Any]]], None], tmp_path: Path) -> None:
+    plans = (json.loads(data) for data in samples_of(name))
+    plan, options = next((p, t["options"]) for p in plans for t in p["templates"] if "quantiles" in t["options"])
+    damage(next(bins for bins in options["quantiles"].values() if len(bins["cuts"]) > 1))
+    assert run.outcome(name, json.dumps(plan).encode(), str(tmp_path)) == "refused"
+
+
+def test_a_plan_without_the_scale_of_posteriors_is_refused(tmp_path: Path) -> None:
+    """The list that is ranked would teach it, by its references."""
+    plan = next(p for p in map(json.loads, readers.reranked_plan()) if "posterior" in p)
+    del plan["posterior"]
+    assert run.outcome("reranked-plan", json.dumps(plan).encode(), str(tmp_path)) == "refused"
 
 
 def test_an_intact_fit_is_found(tmp_path: Path) -> None:
@@ -73,6 +95,9 @@ FOUND = {
     "not UTF-8 in what is skipped": ("moses-osgx", OSGX.encode().replace(b"fscore=-1.2", b"fscore=-1\xd0"), "refused"),
     "white space that bytes do not know": ("auto", "\u2028\u3000".encode(), "refused"),
     "a whole number beyond all floats": ("jsonl", JSONL.replace("-4.4", "1" * 400).encode(), "refused"),
+    "counts beyond all floats": ("lines-counts", b"1e308\n1e308\n", "refused"),
+    "scores beyond all floats": ("sockeye", samples.SOCKEYE.replace("0.5", "0.5, " + "1" * 400, 1).encode(), "refused"),
+    "scores whose sum is beyond": ("sockeye", samples.SOCKEYE.replace("0.5", f"{10**298}, " * 20 + "0.5", 1).encode(), "read"),
     "an escape sequence in a name": ("moses", b"0 ||| a ||| \x1b[31mlm= x\n", "refused"),
     "a name of many characters": ("travatar", b"0 ||| a ||| 1 ||| " + b"lm" * 5000 + b"=x", "refused"),
     "a version that is no decimal": ("model", b'{"boostfeat": "model/\xc2\xb2"}', "refused"),
@@ -131,6 +156,19 @@ def test_inputs_are_the_same_everywhere() -> None:
     sample = b"S-0\tdas haus\nH-0\t-0.5\tthe house\nD-0\t-0.5\tthe house\nP-0\t-1.0000 -2.0000 -0.5000\n"
     parts = [damaged("fairseq", n, [sample, b"H-0\t1\ta\n"], READERS["fairseq"].mutations) for n in (0, 255, 256, 10**6)]
     assert sha256(b"\xff".join(parts)).hexdigest()[:16] == "4ba0e95a45400159"
+
+
+def test_compiling_is_not_a_readers_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    def compile_slowly(path: str) -> None:
+        with event.trigger_event("numba:compile"), event.trigger_event("numba:compile"):
+            end = time.process_time() + 0.5
+            while time.process_time() < end:
+                pass
+
+    monkeypatch.setattr(run, "SECONDS", 0.2)
+    monkeypatch.setitem(READERS, "lines", readers.Reader(lambda: [b"a" * 5], compile_slowly))
+    counts, findings = run.fuzz("lines", 0, 2)
+    assert (findings, counts["read"]) == ([], 2)
 
 
 def test_a_reader_that_dies_or_hangs_is_found(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
