@@ -27,6 +27,7 @@ Templates = Annotated[
         rich_help_panel=LEARNING,
     ),
 ]
+CARRYING = "a model that carries templates"
 
 
 @contextlib.contextmanager
@@ -96,16 +97,16 @@ def learn_features(
         return dev, None if select is None else maker.apply(select, plan), plan
 
 
-def with_features(nbest: NBest, model: Model | None, files: ResourceFiles, *, where: str, quiet: bool) -> NBest:
+def with_features(nbest: NBest, model: Model, files: ResourceFiles, *, where: str, quiet: bool) -> NBest:
     """The list with the features that a model carries."""
-    if model is None or model.plan is None:
-        refuse_files(files, "a model that carries templates")
-        return nbest
     from ..features.carried import carried
 
+    plan = carried(model)
+    if plan is None:
+        refuse_files(files, CARRYING)
+        return nbest
     with feature_maker(files, quiet=quiet) as maker:
-        if (plan := carried(model)) is not None:
-            say_unused(maker, plan, quiet=quiet)
+        say_unused(maker, plan, quiet=quiet)
         return maker.for_model(nbest, model, where=where)
 
 
