@@ -120,7 +120,7 @@ class Model:
         """Features the model weighs or tests that the list does not have (they count as 0)."""
         known = set(nbest.global_names) | set(nbest.sparse_names.to_pylist())
         tested = set().union(*(tree.features() for tree in self.trees))
-        return sorted(({n for n, w in self.weights.items() if w != 0} | tested) - known)
+        return sorted(({n for n, w in self.weights.items() if w} | tested) - known)
 
     def _repr_html_(self) -> str:
         """For notebooks: the features that matter most, on the list it was learnt on, and the first trees, drawn."""
@@ -133,7 +133,7 @@ class Model:
             [name, f"{self.weights.get(name, 0.0):.6g}", *([f"{total[name]:.4g}"] if known else [])]
             for name in list(total)[:LARGEST]
         ]
-        more = f"the first {len(rows)} of {len(total):,} features" if len(total) > len(rows) else ""
+        more = f"the first {len(rows)} of {len(total):,} features" if len(total) > LARGEST else ""
         trees = [_card(tree, *of_trees[tree.name]) for tree in self.trees[:DRAWN]]
         rest = f"and {len(self.trees) - DRAWN:,} more trees" if len(self.trees) > DRAWN else ""
         header = ["feature", "weight", *(["total effect"] if known else [])]

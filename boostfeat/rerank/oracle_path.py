@@ -230,7 +230,7 @@ def find_oracles(shape, goal, longest, types, m, theta, beam):  # type: ignore[n
                 parts = item_ptr[tails] + ranks
                 n = _write_yield(shape, types, e, items, parts, text)
                 _matches(m, text[:n], counts, row)
-                gain, key = theta[ORDER] * n, np.uint64(n)
+                gain, key = theta[ORDER] * n, np.uint64(n + 1) * np.uint64(0x9E3779B97F4A7C15)  # far from words' numbers
                 for k in range(ORDER):
                     gain += theta[k] * row[k]
                 for i in range(n):
