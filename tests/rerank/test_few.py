@@ -5,7 +5,6 @@ That scores are the engine's to the bit is tested beside the templates (tests/fe
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import nan
 
 import numpy as np
