@@ -14,10 +14,13 @@ from toy_trees import stump
 from boostfeat.core.feature_table import FeatureTable
 from boostfeat.features import FeaturePlan, Posterior
 from boostfeat.features.by_unit import Pair, Place
+from boostfeat.features.carried import FeatureMaker
+from boostfeat.features.options import ResourceFiles
 from boostfeat.features.vocab import Entry
 from boostfeat.model.model import Model
 from boostfeat.rerank import few as module
 from boostfeat.rerank.few import Few, FewLists, Unit, _depth, _Forest, _place
+from boostfeat.rerank.reranker import Reranker
 from boostfeat.trees.tree import Tree
 
 pytestmark = pytest.mark.quick
@@ -186,3 +189,11 @@ def test_a_forest_is_its_trees():
         for tree in trees:
             expected += tree.weight * tree.predict(FeatureTable(["f", "g", "h"], rows))
         assert forest.scores(rows).tolist() == expected.tolist()
+
+
+def test_a_file_that_no_template_reads_is_said_by_the_engine():
+    """With a language model at hand, the engine says whether it is used; without one, nothing is to be said."""
+    model = Model({"f": 1.0})
+    assert Reranker(model)._few is not None
+    assert Reranker(model, FeatureMaker())._few is not None
+    assert Reranker(model, FeatureMaker(ResourceFiles(lm="lm.arpa")))._few is None
