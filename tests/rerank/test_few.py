@@ -108,6 +108,7 @@ def test_trees_need_units():
             False,
         ),
         (Model({"f": 1.0}), FeaturePlan((Entry("length", features=("a", "b")),), products=(("a", "b"),)), True),
+        (Model({"f": 1.0}), FeaturePlan((Entry("length", options=3, features=("a",)),), products=()), False),
         (Model({"f": 1.0}), FeaturePlan((Entry("length", features=("a", "b", "a*b")),), products=(("a", "b"),)), False),
     ],
 )
