@@ -27,32 +27,27 @@ Templates = Annotated[
         rich_help_panel=LEARNING,
     ),
 ]
+CARRYING = "a model that carries templates"
 
 
 @contextlib.contextmanager
-def feature_maker(files: ResourceFiles, *, seed: int = 0, threads: int = 1, quiet: bool) -> Iterator[FeatureMaker]:
-    """Computes templates with the files that were given, beside a progress bar."""
+def feature_maker(files: ResourceFiles, *, quiet: bool, **how: int) -> Iterator[FeatureMaker]:
+    """Computes templates with the files that were given, beside a progress bar; ``how`` are seed and threads."""
     from ..features.carried import FeatureMaker
 
     with progress("featurizing", quiet=quiet) as bar:
         yield FeatureMaker(
-            files,
-            seed=seed,
-            threads=threads,
-            report=lambda name, k, n: bar.update(k, n, name),
-            say=lambda line: say(line, quiet=quiet),
+            files, **how, report=lambda name, k, n: bar.update(k, n, name), say=lambda line: say(line, quiet=quiet)
         )
 
 
-def decoder_maker(
-    files: TemplateFiles, phrase_table: str | None, *, seed: int = 0, threads: int = 1, quiet: bool
-) -> FeatureMaker:
-    """Computes templates where a decoder's phrase table is at hand."""
+def decoder_maker(files: TemplateFiles, phrase_table: str | None, *, quiet: bool, **how: int) -> FeatureMaker:
+    """Computes templates where a decoder's phrase table is at hand; ``how`` are seed and threads."""
     from ..features.carried import FeatureMaker
 
     given = {f.name: getattr(files, f.name) for f in fields(files)}
     every = ResourceFiles(**given, phrase_table=phrase_table)
-    return FeatureMaker(every, seed=seed, threads=threads, say=lambda line: say(line, quiet=quiet))
+    return FeatureMaker(every, **how, say=lambda line: say(line, quiet=quiet))
 
 
 def learn_features(
@@ -96,16 +91,16 @@ def learn_features(
         return dev, None if select is None else maker.apply(select, plan), plan
 
 
-def with_features(nbest: NBest, model: Model | None, files: ResourceFiles, *, where: str, quiet: bool) -> NBest:
+def with_features(nbest: NBest, model: Model, files: ResourceFiles, *, where: str, quiet: bool) -> NBest:
     """The list with the features that a model carries."""
-    if model is None or model.plan is None:
-        refuse_files(files, "a model that carries templates")
-        return nbest
     from ..features.carried import carried
 
+    plan = carried(model)
+    if plan is None:
+        refuse_files(files, CARRYING)
+        return nbest
     with feature_maker(files, quiet=quiet) as maker:
-        if (plan := carried(model)) is not None:
-            say_unused(maker, plan, quiet=quiet)
+        say_unused(maker, plan, quiet=quiet)
         return maker.for_model(nbest, model, where=where)
 
 

@@ -10,7 +10,7 @@ import typer
 from ..core.errors import counted
 from ..core.text_table import table
 from ..features.options import ResourceFiles
-from .carried import feature_maker, refuse_files, say_unused
+from .carried import CARRYING, feature_maker, refuse_files, say_unused
 from .common import (
     AllowMissing,
     LowerIsBetter,
@@ -347,6 +347,8 @@ def rerank(
             )
         _answer(store, model, files, confidence=confidence, keep_first=keep_first, quiet=quiet)
         return
+    if model is None:
+        refuse_files(files, CARRYING)
     careful = confidence or keep_first != "never"
     if careful and (model is None or format != "text"):
         found = "no model" if model is None else f"--format {format}"
@@ -448,6 +450,8 @@ def score(
     from ..metrics.metric import metrics_of
     from ..metrics.significance import bootstrap_sums, confidence_interval, exact_sums
 
+    if model is None:
+        refuse_files(files, CARRYING)
     nbest = read_store(store)
     wanted = metrics_of(metrics if metrics is not None else default_metrics(nbest), nbest)
     chosen = _chosen(nbest, model, store, files, allow_missing=allow_missing, quiet=quiet)
@@ -497,7 +501,7 @@ def model_scores(nbest: NBest, model: str | None, store: str, files: ResourceFil
             lists = maker.runs_for_model(nbest, loaded, where=store)
             check_model(loaded, nbest, store, made=plan.features, allow_missing=allow_missing, quiet=quiet)
             return ranks(loaded.config, nbest, np.concatenate([loaded.decision_function(part) for part in lists]))
-    refuse_files(files, "a model that carries templates")
+    refuse_files(files, CARRYING)
     check_model(loaded, nbest, store, allow_missing=allow_missing, quiet=quiet)
     with progress("scoring", quiet=quiet) as bar:
         token = on_trees.set(lambda done, n: bar.update(done, n, counted(n, "tree")))

@@ -9,7 +9,7 @@ import typer
 
 from ..core.errors import counted
 from ..features.options import ResourceFiles
-from .carried import with_features
+from .carried import refuse_files, with_features
 from .common import AllowMissing, Store, check_model, emit, say_written
 from .flags import add
 
@@ -94,8 +94,11 @@ def show(
     from .text import described_text
 
     loaded = Model.load(model)
-    nbest = with_features(read_store(on), loaded, files, where=on, quiet=quiet) if on else None
-    if nbest is not None:
-        check_model(loaded, nbest, str(on), allow_missing=allow_missing, quiet=quiet)
+    nbest = None
+    if on:
+        nbest = with_features(read_store(on), loaded, files, where=on, quiet=quiet)
+        check_model(loaded, nbest, on, allow_missing=allow_missing, quiet=quiet)
+    else:
+        refuse_files(files, "--on LIST")
     what = describe(loaded, nbest)
     emit(what, described_text(what, top=top, most_trees=trees), as_json=as_json)

@@ -105,7 +105,7 @@ def linear_effects(nbest: NBest, weights: Mapping[str, float], *, threads: int =
         return float(within_list_sd(nbest.hyp_ptr, nbest.global_column(name))[0])
 
     sd = dict(zip(used, in_threads(spread, used, threads), strict=True))
-    return {name: abs(weights.get(name, 0.0)) * sd.get(name, 0.0) for name in nbest.global_names}
+    return {name: abs(weights[name]) * sd[name] if name in sd else 0.0 for name in nbest.global_names}
 
 
 def remembered_effects(trees: Sequence[Tree], history: Sequence[Mapping[str, Any]]) -> tuple[dict[str, float], OfTrees]:

@@ -137,7 +137,7 @@ class Model:
             [name, f"{self.weights.get(name, 0.0):.6g}", *([f"{total[name]:.4g}"] if known else [])]
             for name in list(total)[:LARGEST]
         ]
-        more = f"the first {len(rows)} of {len(total):,} features" if len(total) > len(rows) else ""
+        more = f"the first {len(rows)} of {len(total):,} features" if len(total) > LARGEST else ""
         trees = [_card(tree, *of_trees[tree.name]) for tree in self.trees[:DRAWN]]
         rest = f"and {len(self.trees) - DRAWN:,} more trees" if len(self.trees) > DRAWN else ""
         header = ["feature", "weight", *(["total effect"] if known else [])]

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.arrays import F64, I64
-from ..core.errors import InputError
 from ..core.text import split_words
 from ..features.by_list import BY_LIST, ByList, Candidates
 from ..features.by_list import bound as bound_of_lists
@@ -129,20 +128,14 @@ class Few:
             return None  # a feature twice
         try:
             return cls(model, plan)
-        except (
-            TypeError,
-            ValueError,
-            KeyError,
-            AttributeError,
-            OverflowError,
-        ):  # a plan is from a file: anything may stand there
+        except Exception:  # a plan is from a file: anything may stand there
             return None
 
     def scores(self, few: FewLists) -> F64 | None:
         """[H] the model's score of each candidate."""
         try:
-            return self._scores(few)  # what is wrong with a list or a plan, the engine says
-        except (ValueError, TypeError, AttributeError, KeyError, IndexError, OverflowError, InputError):
+            return self._scores(few)
+        except Exception:  # what is wrong with a list or a plan, the engine says
             return None
 
     def _scores(self, few: FewLists) -> F64 | None:

@@ -32,6 +32,7 @@ from .rescore import EdgeScorer, in_order
 
 BLEU = Bleu("bleu")  # what paths are near to the references by: other metrics are not sums over edges
 MAX_YIELDS = 50_000_000  # words of all partial translations kept: of a huge graph, fewer a node
+_MIX = np.uint64(0x9E3779B97F4A7C15)  # keys of texts begin with it, far from the numbers of words
 SWEEPS = 10  # over the corpus at most; two or three change nothing any more
 
 
@@ -230,11 +231,11 @@ def find_oracles(shape, goal, longest, types, m, theta, beam):  # type: ignore[n
                 parts = item_ptr[tails] + ranks
                 n = _write_yield(shape, types, e, items, parts, text)
                 _matches(m, text[:n], counts, row)
-                gain, key = theta[ORDER] * n, np.uint64(n)
+                gain, key = theta[ORDER] * n, _MIX
                 for k in range(ORDER):
                     gain += theta[k] * row[k]
                 for i in range(n):
-                    key = (key ^ np.uint64(text[i] + 2)) * np.uint64(0x9E3779B97F4A7C15)
+                    key = (key ^ np.uint64(text[i] + 2)) * _MIX
                     key ^= key >> np.uint64(29)
                 found = _with_item(found, n_found, gain, np.int64(key >> np.uint64(1)), e, parts, text[:0])
                 n_found += 1

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -118,3 +120,70 @@ def test_progress_of_reading_is_told_in_megabytes(monkeypatch):
         on_progress.get()("lists/dev.gz", 1_234_567_890, 99)
     assert told == [("importing", 1_234_567_890, None, "dev.gz: 1,235 MB of text")]
     assert on_progress.get() is None
+
+
+@pytest.mark.parametrize(("seconds", "is_shown"), [(0.499, False), (0.5, True)])
+def test_a_bar_has_what_it_was_told(capsys, monkeypatch, seconds, is_shown):
+    now = [100.0]
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    monkeypatch.setattr(common, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    with progress("reading [b]", quiet=False) as bar:
+        now[0] += seconds
+        bar.update(1, 4, "x\x1b")
+        assert (bar._progress is not None, common.Bar.shown) == (is_shown, int(is_shown))
+        if is_shown:
+            bar.update(2, 5, "y")
+            (task,) = bar._progress.tasks
+            assert (task.description, task.completed, task.total, task.fields) == ("reading [b]", 2, 5, {"note": "y"})
+            assert [column.markup for column in bar._progress.columns if hasattr(column, "markup")] == [False, False]
+            assert (bar._progress.console.stderr, bar._progress.live.transient) == (True, True)
+    assert (bar._progress, common.Bar.shown) == (None, 0)
+    assert capsys.readouterr().out == ""
+
+
+def test_the_sign_of_work_has_no_end_in_sight(monkeypatch):
+    """It stands until something else is shown, and tells the time since the command began."""
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    with at_work("scoring", quiet=False):
+        ticker = common._Ticker.now
+        assert ticker._timer.daemon
+        assert ticker._timer.interval == common.PATIENCE == 2.0
+        ticker._show()
+        (task,) = ticker._progress.tasks
+        assert (task.description, task.total, task.start_time) == ("scoring", None, ticker._began)
+        assert (ticker._progress.console.stderr, ticker._progress.live.transient) == (True, True)
+        first = ticker._timer
+        common.hide_ticker()
+        assert (ticker._progress, ticker._timer is first) == (None, False)
+        monkeypatch.setattr(common.Bar, "shown", 1)
+        ticker._show()
+        assert ticker._progress is None  # a bar is there
+    assert common._Ticker.now is None
+    assert ticker._timer.finished.is_set()
+
+
+@pytest.mark.parametrize(
+    ("missing", "wrong", "allow", "line"),
+    [
+        ([], [], False, ""),
+        (["a"], [], False, "boostfeat: list lacks features of the model, which count as 0: a\n"),
+        (["a", "b"], ["b"], True, "boostfeat: list lacks features of the model, which count as 0: a, b\n"),
+    ],
+)
+def test_features_that_are_missing_are_said(capsys, missing, wrong, allow, line):
+    common.check_missing("list", missing, wrong, allow_missing=allow, quiet=False)
+    assert capsys.readouterr().err == line
+
+
+@pytest.mark.parametrize(("fix", "told"), [("", common.FEATURIZE), ("name them", "name them")])
+def test_features_that_should_be_there_are_an_error(fix, told):
+    line = f"list: expected the features of the model, found none of b; {told}, or give --allow-missing: they count as 0 then"
+    with pytest.raises(InputError, match=re.escape(line)):
+        common.check_missing("list", ["a", "b"], ["b"], fix=fix, allow_missing=False, quiet=True)
+
+
+def test_results_are_lines_or_json(capsys):
+    common.emit({"ä": "\x1b\u2028"}, "a\x1b\nb\n\n", as_json=False)
+    common.emit({"ä": "\x1b\u2028"}, "", as_json=True)
+    common.say_written("it", "-", 0.0, quiet=False)
+    assert capsys.readouterr() == ('a\\x1b\nb\n{"ä": "\\u001b\\u2028"}\n', "")

@@ -27,3 +27,52 @@ def test_trees_beyond_the_largest_are_counted():
     text = described_text(describe(model, None), top=2, most_trees=1)
     assert [f"tree.{k:03d}" in text for k in range(3)] == [True, False, False]
     assert text.endswith("... and 2 trees of smaller effect (--trees 0 shows all)")
+
+
+def feature(name: str, weight: float | None, effect: float | None, *, sparse: bool = False) -> dict[str, object]:
+    return {"name": name, "weight": weight, "sparse": sparse, "effect": effect, "total_effect": effect and 2 * effect}
+
+
+def test_a_description_whole():
+    """Dense features with an effect come first, all of them; then those with a weight that are sparse or have no effect, ``top``."""
+    features = [
+        feature("dense", 0.5, 0.125),
+        feature("zero", 0.0, 0.0),
+        feature("of a tree", None, 0.25),
+        feature("sparse", 1.23456, 0.5, sparse=True),
+        feature("unseen", -2.0, None),
+        feature("lost", 0.0, 0.75, sparse=True),
+        feature("third", 3.0, None),
+    ]
+    trees = [{"name": name, "effect": effect, "rules": "if\nelse"} for name, effect in (("a", 0.5), ("b", None), ("c", 0.75))]
+    what = {"signature": "signed", "features": features, "trees": trees}
+    assert described_text(what, top=2, most_trees=2).split("\n") == [
+        "signed",
+        "",
+        "feature    weight  total effect",
+        "dense         0.5          0.25",
+        "zero            0             0",
+        "of a tree                   0.5",
+        "sparse      1.235             1",
+        "unseen         -2",
+        "... and 1 more (--top N)",
+        "",
+        "a  (effect 0.5)",
+        "  if",
+        "  else",
+        "",
+        "c  (effect 0.75)",
+        "  if",
+        "  else",
+        "",
+        "... and 1 trees of smaller effect (--trees 0 shows all)",
+    ]
+    whole = described_text(what, top=3, most_trees=0).split("\n")
+    assert whole[8:12] == ["third           3", "", "a  (effect 0.5)", "  if"]
+    assert whole[-7:] == ["b", "  if", "  else", "", "c  (effect 0.75)", "  if", "  else"]
+    assert "..." not in "".join(whole)
+
+
+def test_without_effects_there_is_no_column_of_them():
+    what = {"signature": "signed", "features": [feature("a", 1.0, None)], "trees": []}
+    assert described_text(what, top=1, most_trees=1) == "signed\n\nfeature  weight\na             1"

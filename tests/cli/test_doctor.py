@@ -9,6 +9,7 @@ import pytest
 from numba import config
 from numba.core import caching
 
+from boostfeat.cli import common
 from boostfeat.cli import self_test as doctor
 from boostfeat.cli.doctor import _laid_out
 from boostfeat.core import arrays, warming
@@ -123,3 +124,72 @@ def test_kernels_of_a_read_only_installation(tmp_path, monkeypatch, recwarn):
     assert not recwarn
     monkeypatch.setattr(arrays, "_mix", fresh)
     assert doctor.numba_cache() == {"path": "nowhere", "writable": False, "kernels": 0}
+
+
+MACHINE = {
+    "usable_cores": 2,
+    "cores": 8,
+    "limits": {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "2"},
+    "memory_mb": 16000,
+    "memory_free_mb": 8123,
+    "disk_free_mb": {"/tmp": 1234567},
+}
+SHOWN = """\
+python                  3.11.2
+numpy                   2.0
+onnx                    not found; needed for: {onnx}
+cc                      12.2
+threads                 2 of 8 cores, OMP_NUM_THREADS=1, NUMBA_NUM_THREADS=2
+memory                  8,123 of 16,000 MB free
+disk                    1,234,567 MB free in /tmp
+numba cache             /cache{not_writable}
+                        7 files; now 5 loaded, {compiled} compiled{faster}
+trees                   ok: 100 (1.2 s)
+losses                  {ok}: 3 (0.0 s)
+"""
+
+
+@pytest.mark.parametrize(("writable", "compiled", "ok"), [(True, 2, True), (True, 0, False), (False, 2, True)])
+def test_what_a_person_reads(boostfeat, monkeypatch, writable, compiled, ok):
+    checks = [{"check": "trees", "ok": True, "found": "100", "seconds": 1.24}]
+    checks.append({"check": "losses", "ok": ok, "found": "3", "seconds": 0.04})
+    cache, used = {"path": "/cache", "writable": writable, "kernels": 7}, {"loaded": 5, "compiled": compiled}
+    needed, parts = {"python": "3.11.2", "numpy": "2.0"}, {"onnx": None, "cc": "12.2"}
+    found = {"versions": needed, "optional_parts": parts, "machine": MACHINE, "numba_cache": cache, "kernels_used": used}
+    for name, value in {**found, "self_test": checks}.items():
+        monkeypatch.setattr(doctor, name, lambda value=value: value)
+    words = {
+        "onnx": doctor.OPTIONAL["onnx"],
+        "not_writable": "" if writable else " (not writable: set NUMBA_CACHE_DIR to a folder that is)",
+        "compiled": compiled,
+        "faster": ": the next run starts faster" if writable and compiled else "",
+        "ok": "ok" if ok else "BROKEN",
+    }
+    width = max(len(line.split("  ")[0]) for line in SHOWN.splitlines())
+    code, out, err = boostfeat("doctor")
+    lines = [line.format(**words) for line in SHOWN.splitlines()]
+    assert (code, err) == (0 if ok else 1, "")
+    assert out.splitlines() == [line[:24].rstrip().ljust(width) + "    " + line[24:] for line in lines]
+    result = {
+        "ok": ok,
+        "versions": needed,
+        "optional": parts,
+        "machine": MACHINE,
+        "numba_cache": {**cache, **used},
+        "checks": checks,
+    }
+    assert json.loads(boostfeat("doctor", "--json")[1]) == result
+
+
+def test_warming_is_told_kernel_by_kernel(boostfeat, monkeypatch):
+    told = []
+    monkeypatch.setattr(common.Bar, "update", lambda self, done, total, note="": told.append((self.what, done, total, note)))
+    monkeypatch.setattr(warming, "kernels_to_warm", lambda: [None] * 2)
+    monkeypatch.setattr(warming, "warm", lambda: iter([("a", 1), ("b", 2)]))
+    monkeypatch.setattr(doctor, "versions", lambda: {"python": None})
+    assert boostfeat("doctor", "--warm", "-q")[0] == 1  # what is missing has to come first
+    assert told == []
+    monkeypatch.setattr(doctor, "versions", lambda: {"python": "3"})
+    monkeypatch.setattr(doctor, "self_test", list)
+    assert boostfeat("doctor", "--warm", "-q")[0] == 0
+    assert told == [("compiling", 1, 2, "1 of 2: a"), ("compiling", 2, 2, "2 of 2: b")]

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict, replace
+from types import SimpleNamespace
 
 import pytest
+from toy_trees import stump
 
 from boostfeat.boosting.options import recipe
+from boostfeat.cli.induce import _tree_features
+from boostfeat.core.errors import InputError
 from boostfeat.features.sets import SETS, TEMPLATES
 from boostfeat.lists.nbest import strings
 from boostfeat.lists.store import read_store, write_store
@@ -120,3 +125,94 @@ def test_a_model_that_ranks_nothing_is_said(boostfeat, tmp_path):
     code, out, err = boostfeat("rerank", tmp_path / "l.nbest", "-m", tmp_path / "m.json")
     assert (code, out) == (0, "a b c d\n" * 4)
     assert "m.json: it has no trees, and no weight but 0: the order of the list stays" in err
+
+
+FOLDS = {"folds": 3, "trees": [0, 1, 2], "bleu-sbp": [20.0, 21.0, 22.5], "gain": 2.5, "gain_error": 0.126}
+RISK = {"by": "mbr", "scale": 0.5, "gain": -0.256, "gain_error": 0.5}
+
+
+NOTHING = "warning: nothing was learnt: hypotheses of the same list have the same features, or are equally good"
+WORSE = "warning: what was learnt is worse on {} than the list's own ranking: the model is LM0 alone"
+
+
+@pytest.mark.parametrize(
+    ("config", "trees", "held_out", "said"),
+    [
+        ({}, 1, False, []),
+        ({}, 0, False, [NOTHING]),
+        ({"kept": "LM0", "tree_count": FOLDS, "rounds": 1}, 1, False, [WORSE.format("held-out folds")]),
+        ({"kept": "LM0"}, 2, True, [WORSE.format("--select")]),
+        ({"penalties": {"rule": "best", "folds": 3}, "sparse_l2": 1000.0}, 1, False, ["sparse-l2 1000: best, by 3 folds"]),
+        ({"tree_count": FOLDS, "rounds": 2}, 2, False, ["2 trees, by 3 folds: +2.50 ± 0.13 bleu-sbp over the linear weights"]),
+        ({"tree_count": FOLDS, "rounds": 0}, 0, False, [NOTHING, "0 trees, by 3 folds: no gain"]),
+        ({"decision": RISK}, 1, False, ["minimum Bayes risk decides, by the same folds: -0.26 ± 0.50 bleu-sbp over the highest score "
+                                        "(--set decide=score: the score does)"]),
+    ],
+)  # fmt: skip
+def test_what_is_said_of_a_model(boostfeat, stores, tmp_path, monkeypatch, config, trees, held_out, said):
+    """Of a fit that is done: a model by hand takes the place of boosting."""
+    history = tuple({"round": k, "loss": 1.0 - k / 8, "dev": 20.0 + k, "select": 30.0 + k} for k in range(3))
+    made = tuple(replace(stump("constant", None, feature="LM0"), name=name) for name in "tu"[:trees])
+    model = Model({}, made, config={"best_round": trees, **config}, history=history)
+    monkeypatch.setattr("boostfeat.cli.induce._Fit.run", lambda fit: model)
+    monkeypatch.setattr("boostfeat.cli.induce.time", SimpleNamespace(monotonic=iter([2.0, 9.75]).__next__))
+    command = ["induce", stores / "dev", "--templates", "none", "--set", "rule=best", "-o", tmp_path / "m.json"]
+    code, out, err = boostfeat(*command, *(["--select", stores / "select"] if held_out else []))
+    trees_are = "1 tree" if trees == 1 else f"{trees} trees"
+    assert code == 0
+    assert err.splitlines()[-1 - len(said) :] == [
+        f"boostfeat: {line}" for line in (*said, f"{trees_are} -> {tmp_path / 'm.json'} in 7.8 s")
+    ]
+    assert err.count("\n") <= 2 + len(said)  # and before them that a ranking is lost
+    rows = [re.split("  +", line) for line in out.splitlines()]
+    assert rows[:2] == [["bleu-sbp, local", "linear", trees_are], ["loss", "1.0000", f"{1 - trees / 8:.4f}"]]
+    assert [row[:2] for row in rows[2:4]][: 1 + held_out] == [["dev", "20.00"], ["select", "30.00"]][: 1 + held_out]
+    of_folds = [["folds, held out", "20.00", f"{FOLDS['bleu-sbp'][config['rounds']]:.2f}"]] if "tree_count" in config else []
+    assert rows[3 + held_out :] == of_folds
+    assert Model.load(tmp_path / "m.json").signature == model.signature
+
+
+@pytest.mark.parametrize(
+    ("named", "static_only", "found"),
+    [
+        ((), False, ["TranslationModel0_0", "TranslationModel0_1", "c", "d"]),
+        (("c", "TranslationModel0_1"), False, ["TranslationModel0_1", "c"]),
+        ((), True, ["TranslationModel0_0", "TranslationModel0_1"]),
+        (("TranslationModel0_1",), True, ["TranslationModel0_1"]),
+    ],
+)
+def test_what_trees_may_test(dev, named, static_only, found):
+    names = ("TranslationModel0_0", "TranslationModel0_1", "c", "d", *dev.unit_names[4:])
+    nbest = replace(dev, unit_names=names)
+    assert [name for name in _tree_features(nbest, named, static_only=static_only) if name not in names[4:]] == found
+    with pytest.raises(InputError, match="--tree-features: expected features of the list that trees may test, found 'c1'"):
+        _tree_features(nbest, ("c1", "d1"), static_only=static_only)
+
+
+def test_a_list_without_static_features(dev):
+    nbest = replace(dev, unit_names=tuple(f"LM{k}" for k in range(len(dev.unit_names))))
+    with pytest.raises(InputError, match="--static-only: expected a list with static features, found none"):
+        _tree_features(nbest, (), static_only=True)
+
+
+@pytest.mark.parametrize("n_init", [0, 2])
+def test_an_interrupted_run_keeps_its_best_round(boostfeat, stores, tmp_path, monkeypatch, n_init):
+    """Of three rounds the second is the best on select: its tree stays, beside those of --init, and the partial file has all."""
+    trees = tuple(replace(stump("constant", None, feature="LM0"), name=f"t{k}") for k in range(n_init + 2))
+    Model({"LM0": 1.0}, trees[:n_init]).save(tmp_path / "init.json")
+    history = tuple({"round": k, "loss": 1.0, "dev": 1.0, "select": gain} for k, gain in enumerate((1.0, 3.0, 2.0)))
+
+    def interrupted(dev, select, options, *, callback, **how):
+        for k in range(3):
+            callback(history[k], Model({"LM0": 1.0}, trees[: n_init + k], config={"metric": "bleu"}, history=history[: k + 1]))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("boostfeat.boosting.boost.boost", interrupted)
+    init = ["--init", tmp_path / "init.json"] if n_init else []
+    model, partial = tmp_path / "m.json", tmp_path / "m.json.partial"
+    lists = ["induce", stores / "dev", "--select", stores / "select"]
+    command = [*lists, *init, "--recipe", "paper", "--templates", "none", "-o", model, "-q"]
+    kept = f"after round 2, {model} holds the best so far; go on with --resume"
+    assert boostfeat(*command) == (130, "", f"boostfeat: interrupted: {kept}\n")
+    assert [len(Model.load(path).trees) for path in (model, partial)] == [n_init + 1, n_init + 2]
+    assert Model.load(model).config["best_round"] == 1

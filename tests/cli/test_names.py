@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from typer.main import get_command
 
 from boostfeat.cli import app
+from boostfeat.cli.compare import test_lists as lists_named
 from boostfeat.cli.flags import in_short
-from boostfeat.cli.graphs import core_names
+from boostfeat.cli.graphs import core_names, metric_of
 from boostfeat.cli.tune import PICKS
 from boostfeat.compare.systems import parse_systems
 from boostfeat.core.errors import InputError
@@ -94,6 +96,20 @@ def test_names_of_values_come_from_a_list_or_an_ini():
     assert {"LM0", "Distortion0", "TranslationModel0_0"} <= {*found}
 
 
+@pytest.mark.parametrize(
+    ("formats", "given", "metric"),
+    [(["plf"], None, "wer"), (["htk-slf", "plf"], None, "wer"), (["moses-osgx", "plf"], None, "bleu"), ([], None, "bleu"),
+     (["plf"], "bleu", "bleu"), ([], "wer", "wer")],
+)  # fmt: skip
+def test_graphs_of_speech_are_measured_by_wer(formats, given, metric):
+    """By the format of the first; all of them come again."""
+    items = [SimpleNamespace(format=name) for name in formats]
+    by, again = metric_of(iter(items), given)
+    assert (by, list(again)) == (metric, items)
+    with pytest.raises(InputError, match="unknown metric of graphs 'ter': expected one of bleu, wer"):
+        metric_of(iter(items), "ter")
+
+
 def test_a_recipe_of_a_system_needs_no_feature_set():
     names = parse_systems("decoder,boost-local:fast,boost-global:linear,base/boost-local:fast")
     assert [s.name for s in names] == ["decoder", "boost-local:fast", "boost-global:linear", "base/boost-local:fast"]
@@ -102,6 +118,10 @@ def test_a_recipe_of_a_system_needs_no_feature_set():
     assert (leaves.level, leaves.leaves) == ("global", "linear")
     with pytest.raises(InputError, match="system 'kbmira:fast': expected one of paper"):
         parse_systems("kbmira:fast")
+
+
+def test_test_lists_are_numbered_from_the_second():
+    assert lists_named(["a", "b", "c"]) == {"test": "a", "test2": "b", "test3": "c"}
 
 
 def test_picks_of_tune_are_those_of_loop():

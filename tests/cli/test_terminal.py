@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import resource
 import subprocess
 import sys
@@ -172,3 +173,32 @@ def test_what_progress_shows_is_text_and_not_markup(monkeypatch, name: str) -> N
     shown = stream.getvalue().decode()
     assert shown.count(plain(name)) >= 3
     assert "\x1b[31m" not in shown
+
+
+def test_a_board_shows_systems_by_name_and_all_else_below(monkeypatch) -> None:
+    """Lines of a system go beside it; others, and those of names that it does not know, are one line at the end."""
+    stream = io.BytesIO()
+    monkeypatch.setattr(sys, "stderr", Terminal(stream, encoding="utf-8", write_through=True))
+    monkeypatch.setenv("COLUMNS", "60")
+    before = Bar.shown
+    with Board(quiet=False) as board:
+        board.report("reading: lists")
+        for name, done, total in (("boost", 0, 3), ("boost", 1, 3), ("decoder", 0, 0)):
+            board.watch(name, done, total, None)
+        board.report("boost: rounds: 3")
+        board.report("all are read")
+        assert Bar.shown == before + 1
+        assert board._rows == {"": ["", "all are read"], "boost": ["1 of 3", "rounds: 3"], "decoder": ["", ""]}
+    assert Bar.shown == before
+    lines = [re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", line).strip() for line in stream.getvalue().decode().split("\n")]
+    end = len(lines) - lines[::-1].index("boost    1 of 3  rounds: 3") - 1
+    assert lines[end - 1 : end + 3] == ["system   done", "boost    1 of 3  rounds: 3", "decoder", "all are read"]
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_elsewhere_a_board_is_lines(capsys, quiet: bool) -> None:
+    with Board(quiet=quiet) as board:
+        board.watch("boost", 1, 2, None)
+        board.report("boost: done")
+        board.warn("slow")
+    assert capsys.readouterr().err == ("" if quiet else "boostfeat: boost: done\nboostfeat: warning: slow\n")

@@ -1,5 +1,5 @@
 """Commands on a small list, whole: what they print, say and return. transcript.txt reads as a session in a terminal does;
-the lines that begin with ! are of standard error.
+the lines that begin with ! are of standard error, those with ~ what a progress bar is told first and last.
 
 Its numbers come from the list of small_list.py, whose counts are done by hand in tests/report; metrics, tuners and trees have tests of
 their own. A clock that stands at 2.0 s when a command begins, and 5.12345 s later whenever it is asked again, makes durations what they are.
@@ -13,6 +13,7 @@ import os
 import pkgutil
 import re
 import shlex
+from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -22,6 +23,8 @@ from toy_graphs import OSGX
 from toy_systems import write_known_system
 
 import boostfeat.cli as commands
+from boostfeat.cli.common import Bar
+from boostfeat.model.calibration import Calibration
 from boostfeat.model.model import Model
 
 TRANSCRIPT = Path(__file__).parent / "transcript.txt"
@@ -38,14 +41,19 @@ def session(boostfeat, tmp_path, monkeypatch):
     for name, lines in (("src", SOURCE), ("ref", REFS)):
         Path(name).write_text("".join(f"{line}\n" for line in lines))
     Path("graph").write_text(OSGX)
+    Path("some").write_text("".join(line for line in OSGX.replace("00)", "00,1)").splitlines(keepends=True) if line[0] == "4"))
     Path("scores.tsv").write_text(SCORES)
     Path("ref2").write_text("that house\n" * 8)
     Path("short.txt").write_text("1\n2\n")
+    Path("groups.toml").write_text("[[group]]\nmatch = 'L*'\nfreeze = true\n")
     Path("weights").write_text("LM0= 1\nTM0= 0.25 0\n")
     prepared = "import list -s src -r ref -o list.nbest -q", f"{GOOD} -q"
     assert [boostfeat(*line.split()) for line in prepared] == [(0, "", "")] * 2
     trees = (stump("LM0", -1.5, 2.0, -1.0), stump("TM0_0", -1.0, 0.5, 1.5, "u", on="LM0"))
     Model({"LM0": 0.5, "TM0_0": -0.25}, trees, config={"metric": "bleu"}).save("local.json")
+    sure = Calibration(intercept=0.25, slope=0.5, scale=1.5, keep_first=1.0, gain=0.5, error=0.25, lists=6, changed=4)
+    Model({"LM0": 0.5, "TM0_0": -0.25}, trees, config={"metric": "bleu", "calibration": asdict(sure)}).save("sure.json")
+    Model({"LM0": 0.5, "TM0_0": -0.25}, trees, config={"decision": {"by": "mbr", "scale": 0.75}}).save("risk.json")
     Model({"LM0": 1.0, "Other": 2.0}, (stump("LM0", -4.0, -1.0, 2.0),), "global").save("global.json")
     Model({"LM0": 0.0}).save("nothing.json")
     Path("system").mkdir()
@@ -53,6 +61,13 @@ def session(boostfeat, tmp_path, monkeypatch):
     Path("three").write_text("".join(Path("system/dev.src").read_text().splitlines(keepends=True)[:3]))
     Path("three.ref").write_text("".join(Path("system/dev.ref").read_text().splitlines(keepends=True)[:3]))
     clock = {"calls": 0}
+    bars: dict[str, list[str]] = {}
+
+    def update(bar: Bar, done: float, total: float | None, note: str = "") -> None:
+        of = "" if total is None else f" {done:g} of {total}"
+        bars.setdefault(bar.what, []).append(f"~ {bar.what}:{of} {note}".rstrip() + "\n")
+
+    monkeypatch.setattr(Bar, "update", update)
 
     def monotonic() -> float:
         clock["calls"] += 1
@@ -65,9 +80,12 @@ def session(boostfeat, tmp_path, monkeypatch):
 
     def run(line: str) -> str:
         clock["calls"] = 0
+        bars.clear()
         code, out, err = boostfeat(*shlex.split(line)[1:])
         said = "".join(f"! {line}\n" for line in err.splitlines())
+        said += "".join("".join(dict.fromkeys((told[0], told[-1]))) for told in bars.values())
         out, said = (_short(text.replace(str(tmp_path), "")) for text in (out, said))
+        out = re.sub(r"^Usage: .*\n( {10,}.*\n)*", "", out)  # which releases of typer write in different ways
         return f"$ {line}\n{out}{said}" + (f"exit code {code}\n" if code else "") + "\n"
 
     return run
@@ -77,7 +95,7 @@ def _short(text: str) -> str:
     """Numbers in full precision to six digits: the last ones may differ on another machine. Hashes and random names are not shown."""
     text = re.sub(r"-?\d+\.\d{6,}(e-?\d+)?", lambda number: f"{float(number[0]):.6g}", text)
     text = re.sub(r"\w+\.attempt", "X.attempt", text)
-    return re.sub(r"version:[\d.]+", "version:X", re.sub(r"[0-9a-f]{12,64}", "HASH", text))
+    return re.sub(r"version:(boostfeat-)?[\d.]+", "version:X", re.sub(r"[0-9a-f]{12,64}", "HASH", text))
 
 
 def sections() -> dict[str, str]:

@@ -17,6 +17,7 @@ from typer.main import get_command
 from boostfeat.boosting.boost import boost
 from boostfeat.boosting.options import BoostOptions
 from boostfeat.cli import app
+from boostfeat.cli.tune import _curve, _decoder_start, _gains, _summary, sparkline
 from boostfeat.core.errors import InputError
 from boostfeat.core.options import options_of
 from boostfeat.lists.nbest import NBest
@@ -227,3 +228,86 @@ def test_a_group_setting_that_the_method_has_no_use_for_is_an_error(method, know
     run = Run(groups=Groups((("L*", {"match": "L*", unused: 2.0}),)))
     with pytest.raises(InputError, match=f"expected only {known} for {method}, found {unused}"):
         tuner_class(method)().fit(synthetic_nbest(SMALL), None, run)
+
+
+def learnt(*rows: dict[str, object], epoch: int, **weights: float) -> Model:
+    return Model(weights, config={"method": "mert", "epoch": epoch}, history=rows)
+
+
+def test_a_curve_is_a_table_of_numbers():
+    """Below 1 three digits that count, else two after the point; what a row lacks is empty; the chosen epoch has a star."""
+    rows = [
+        {"epoch": 1, "dev": 20.126, "loss": 0.99999, "nonzero": 3, "note": "not shown"},
+        {"epoch": 2, "dev": -1.0, "select": -0.0004567, "loss": 1.0},
+    ]
+    assert _curve(learnt(*rows, epoch=2)).splitlines() == [
+        "epoch    dev     select  nonzero  loss",
+        "    1  20.13                   3     1",
+        "    2  -1.00  -0.000457           1.00  *",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("n", "chosen", "shown"),
+    [
+        (30, 29, [*range(30)]),
+        (31, 7, [*range(0, 31, 2), 7]),
+        (61, 7, [*range(0, 61, 3), 7]),
+        (62, 6, [*range(0, 62, 3), 61]),
+    ],
+)
+def test_a_long_curve_is_thinned(n, chosen, shown):
+    """To 30 lines, and the chosen and the last epoch."""
+    lines = _curve(learnt(*({"epoch": k, "dev": 2.0} for k in range(n)), epoch=chosen)).splitlines()[1:]
+    assert [int(line.split()[0]) for line in lines] == sorted(shown)
+    assert [int(line.split()[0]) for line in lines if line.endswith("*")] == [chosen]
+
+
+@pytest.mark.parametrize(("sign", "best"), [(1.0, 1), (-1.0, 2)])
+def test_the_best_of_several_runs_on_select_is_kept(sign, best):
+    """Standard deviations by hand: of 10, 11, 12 it is 1, of 5, 9, 1 it is 4."""
+    models = [
+        learnt({"epoch": 1, "dev": 0.0}, {"epoch": 2, "dev": d, "select": s}, epoch=2, a=s)
+        for d, s in ((10.0, 5.0), (11.0, 9.0), (12.0, 1.0))
+    ]
+    result, text, model = _summary(models, "ter", sign)
+    assert model is models[best]
+    assert result == {
+        "method": "mert", "metric": "ter", "epoch": 2, "gains": {"dev": [10.0, 11.0, 12.0], "select": [5.0, 9.0, 1.0]},
+        "mean": {"dev": 11.0, "select": 5.0}, "sd": {"dev": 1.0, "select": 4.0}, "history": list(model.history),
+    }  # fmt: skip
+    assert text.splitlines()[-2:] == ["ter, dev: 11.00 +- 1.00 over 3 runs", "ter, select: 5.00 +- 4.00 over 3 runs"]
+    assert text.splitlines()[:3] == _curve(model).splitlines()
+
+
+def test_one_run_of_one_epoch_is_a_line():
+    result, text, model = _summary([learnt({"epoch": 0, "dev": 12.345}, epoch=0)], "bleu", 1.0)
+    assert (text, result["sd"], result["gains"], model.weights) == ("bleu, dev: 12.35", {"dev": None}, {"dev": [12.345]}, {})
+
+
+@pytest.mark.parametrize(
+    ("values", "line"),
+    [([0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0], "▁▂▃▄▅▆▇█"), ([3.0, 3.0], "▁▁"), ([-1.0, 6.0, 2.4, 2.6], "▁█▄▄")],
+)
+def test_a_curve_in_one_line(values, line):
+    assert sparkline(values) == line
+
+
+@pytest.mark.parametrize(("row", "note"), [({"dev": 1.256}, "dev 1.26"), ({"dev": 1, "select": 2.0}, "dev 1.00  select 2.00")])
+def test_what_a_bar_says_of_an_epoch(row, note):
+    assert _gains(row) == note
+
+
+@pytest.mark.parametrize(
+    ("found", "start", "said"),
+    [
+        (({"a": 1.0}, 0.5), {"a": 1.0}, "starts from the decoder's weights, which explain 50% of its scores (--init zero: from 0)"),
+        (({"a": 1.0}, 0.98764), {"a": 1.0}, "starts from the decoder's weights, which explain 98.76% of its scores (--init zero: from 0)"),
+        (({"a": 1.0}, 0.49), None, ""),
+        (None, None, ""),
+    ],
+)  # fmt: skip
+def test_weights_that_explain_half_of_the_decoders_scores_are_its_own(capsys, monkeypatch, found, start, said):
+    monkeypatch.setattr("boostfeat.tuners.base.decoder_weights", lambda nbest: found)
+    assert _decoder_start(NBest, quiet=False) == start
+    assert capsys.readouterr().err == (f"boostfeat: {said}\n" if said else "")

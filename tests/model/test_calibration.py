@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 
 from boostfeat.boosting.boost import boost
 from boostfeat.boosting.options import recipe
@@ -17,7 +18,8 @@ from boostfeat.lists.build import Builder, HypRecord
 from boostfeat.lists.choices import Scorer, best_choice, first_choice
 from boostfeat.lists.nbest import NBest
 from boostfeat.lists.store import write_store
-from boostfeat.model.calibration import KEY, Calibration, calibrated, careful_choice, least_margin
+from boostfeat.metrics.metric import metric_of
+from boostfeat.model.calibration import KEY, Calibration, _curve, calibrated, calibration, careful_choice, least_margin
 from boostfeat.model.model import Model
 
 MODEL = Model({"f": 1.0}, config={"metric": "bleu"})
@@ -123,3 +125,80 @@ def test_induce_learns_it_and_rerank_uses_it(dev, select, tmp_path, capfd, monke
     code, _, told = rerank("-m", tmp_path / "plain.json", "--keep-first", "auto")
     assert (code, "'induce --select LIST' does it" in told) == (2, True)
     assert json.loads(path.read_text())["signature"] == model.signature  # what a model computes is as it was
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_curve_is_the_best_one(seed):
+    """Against scipy's minimiser of the same penalised loss, -log P(outcomes) + ridge / 2 |w|²."""
+    rng = np.random.default_rng(seed)
+    x = rng.exponential(size=40)
+    better = rng.random(40) < 1 / (1 + np.exp(1 - 2 * x))
+
+    def loss(w: np.ndarray) -> float:
+        z = w[0] + w[1] * x
+        return float(np.logaddexp(0, np.where(better, -z, z)).sum() + 0.5e-3 * (w @ w))
+
+    expected = minimize(loss, np.zeros(2), method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-12, "maxiter": 4000}).x
+    assert expected[1] > 0
+    assert _curve(x, better) == pytest.approx(expected, abs=1e-5)
+
+
+def test_curves_of_one_outcome_or_none():
+    """Where larger margins are worse, the share of better choices, (2 + 1/2) of (5 + 1): the log of 5/7. Without outcomes, a half."""
+    x, better = np.array([0.1, 0.2, 1.0, 2.0, 3.0]), np.array([True, True, False, False, False])
+    assert _curve(x, better) == (pytest.approx(np.log(5 / 7)), 0.0)
+    assert _curve(np.zeros(0), np.zeros(0, bool)) == (0.0, 0.0)
+    sure, slope = _curve(np.array([0.0, 0.0]), np.array([True, True]))  # the penalty alone keeps it finite
+    assert 2 / (1 + np.exp(sure)) == pytest.approx(1e-3 * sure, rel=1e-9)
+    assert slope == 0
+
+
+@pytest.mark.parametrize(("name", "seed", "pays"), [("bleu", 4, True), ("bleu", 0, False), ("ter", 0, True)])
+def test_a_calibration_whole(name, seed, pays):
+    """Against its definition, number by number: the margin is kept that the summed statistics of all lists are best at."""
+    nbest = pairs(risky, seed=2, n=60)
+    rng = np.random.default_rng(seed)
+    metric = metric_of(name, nbest)
+    margin = np.where(rng.random(60) < 0.2, 0.0, rng.exponential(size=60))
+    theirs, ours = rng.integers(5, 40, (2, 60, metric.width))
+    ours[margin == 0] = theirs[margin == 0]
+    for rows in (ours, theirs):
+        rows[:, 4 if name == "bleu" else 1 :] = 40  # totals and lengths
+    found = calibration(metric, ours=ours, theirs=theirs, margin=margin)
+    assert found is not None
+    changed = margin > 0
+    assert (found.lists, found.changed, found.scale) == (60, changed.sum(), pytest.approx(np.median(margin[changed])))
+
+    def gain(least: float) -> float:
+        rows = np.where((margin < least)[:, None], theirs, ours)
+        return float(metric.higher(metric.score(rows.sum(axis=0, dtype=float)[None]))[0])
+
+    tried = sorted({float(np.quantile(margin[changed], k / 20)) for k in range(1, 20)})
+    gains = {least: gain(least) for least in (0.0, *tried)}
+    best = max(gains, key=lambda least: gains[least])
+    apart = np.where((margin < best)[:, None], theirs, ours) - ours
+    slope = metric.slope(np.where((margin < best)[:, None], theirs, ours).sum(axis=0).astype(float))
+    error = float(np.sqrt(60) * np.std(apart @ slope))
+    kept = (best, 100 * (gains[best] - gains[0.0]), 100 * error) if pays else (0.0, 0.0, 0.0)
+    assert (gains[best] - gains[0.0] > error) == pays
+    assert (found.keep_first, found.gain, found.error) == pytest.approx(kept)
+    worth = metric.sign * ((ours - theirs) @ metric.slope(ours.sum(axis=0).astype(float)))
+    seen = changed & (worth != 0)
+    assert (found.intercept, found.slope) == pytest.approx(_curve(np.log1p(margin / found.scale)[seen], worth[seen] > 0))
+
+
+def test_the_decoder_is_kept_below_a_margin_not_at_it():
+    nbest = pairs(risky, n=3)
+    scores = np.array([0.0, 1.0, 0.0, 2.0, 0.0, -1.0])
+    chosen, margin = careful_choice(nbest, scores, 2.0)
+    assert (chosen.tolist(), margin.tolist()) == ([0, 3, 4], [0.0, 2.0, 0.0])
+    assert least_margin(Model({}, config={KEY: {**asdict(SURE), "keep_first": 0.75}}), "auto") == 0.75
+
+
+SURE = Calibration(intercept=0.25, slope=0.5, scale=2.0, keep_first=1.0, gain=0.5, error=0.25, lists=6, changed=4)
+
+
+def test_confidence_by_hand():
+    """σ(1/4 + 1/2 log(1 + margin / 2)); 1 where the choice is the decoder's."""
+    found = SURE.confidence(np.array([0.0, 2.0, 6.0]))
+    assert found == pytest.approx([1.0, 1 / (1 + np.exp(-0.25) / 2**0.5), 1 / (1 + np.exp(-0.25) / 2)])

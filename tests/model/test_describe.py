@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from strategies import containers, sparsely
@@ -55,3 +57,14 @@ def test_effects_of_trees_are_those_of_their_columns(dev):
     assert told["effect"] == pytest.approx(2.0 * within_list_sd(dev.hyp_ptr, column)[0])
     x = dev.units.x[dev.unit_idx][:, dev.unit_names.index("LM0")]
     assert told["fires"] == [int((x <= -1).sum()), int((x > -1).sum())]
+
+
+@pytest.mark.parametrize(("features", "trees"), [(20, 3), (21, 4), (1200, 1005), (1, 0)])
+def test_a_notebook_shows_twenty_features_and_three_trees(features, trees):
+    """By weight, where no effect is known; and says how many there are beside them."""
+    every = tuple(replace(stump("constant", None, feature="f0"), name=f"tree.{m:03d}") for m in range(trees))
+    html = Model({f"f{k}": float(features - k) for k in range(features)}, every)._repr_html_()
+    assert [f">f{k}<" in html for k in range(features)] == [k < 20 for k in range(features)]
+    assert [f"tree.{m:03d}" in html for m in range(trees)] == [m < 3 for m in range(trees)]
+    assert (f"the first 20 of {features:,} features" in html, "the first" in html) == (features > 20, features > 20)
+    assert (f"and {trees - 3:,} more trees" in html, "more trees" in html) == (trees > 3, trees > 3)

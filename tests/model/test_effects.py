@@ -90,13 +90,13 @@ def test_what_a_history_remembers():
     trees = [stump("t1", "a"), stump("t2", "a"), stump("t3", "a"), stump("t4", "a")]
     history = [
         {"round": 0, "effects": {"a": 0.5, "b": "much", "c": True}},
-        {"tree": "t1", "effect": 0.25, "fires": [3, 1]},
+        {"tree": "t1", "effect": 0.25, "fires": [3, 0]},
         {"tree": "t2", "effect": None, "fires": [3]},  # of other leaves than the tree has
         {"tree": "t3", "effect": float("inf"), "fires": [-1, 2]},
         {"tree": 4},
     ]
     effects, of_trees = remembered_effects(trees, history)
     assert effects == {"a": 0.5}
-    assert of_trees == {"t1": (0.25, [3, 1]), "t2": (None, None), "t3": (None, None), "t4": (None, None)}
+    assert of_trees == {"t1": (0.25, [3, 0]), "t2": (None, None), "t3": (None, None), "t4": (None, None)}
     assert remembered_effects([], []) == ({}, {})
     assert remembered_effects([], [{"effects": 3}]) == ({}, {})

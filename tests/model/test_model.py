@@ -138,7 +138,10 @@ def test_local_trees_need_units():
 
 
 def test_missing_features_are_named():
-    assert Model.from_json({**DESIGN, "weights": {"LM9": 1.0, "zero": 0.0}}, "m").missing_features(lists()) == ["LM9"]
+    assert Model.from_json({**DESIGN, "weights": {"LM9": 1.0, "zero": 0.0, "LM8": -1.0}}, "m").missing_features(lists()) == [
+        "LM8",
+        "LM9",
+    ]
 
 
 def test_a_model_whose_signature_is_not_that_of_its_content_is_refused(tmp_path):

@@ -105,15 +105,16 @@ GROUPS["report"] = dict.fromkeys(package("report"), "report/report report/whole_
 # tests of other packages that look at results of these too: what is declared, a session of commands, and who calls them most
 ELSEWHERE = {
     **dict.fromkeys(
-        ("losses", "metrics", "trees", "tuners", "lists", "metrics-more", "boosting", "rerank", "compare", "loop", "decoder"),
+        ("losses", "metrics", "trees", "tuners", "lists", "metrics-more", "boosting", "compare", "loop", "decoder", "export"),
         "cli/transcript",
     ),
+    "rerank": "cli/transcript features/by_unit model/deciding",
     "losses-more": "cli/transcript losses/pairwise",
     "formats": "cli/transcript lists/graphs qualities/damaged",
     "features": "cli/transcript rerank/reranker",
     "model": "cli/transcript cli/described_text report/whole_page",
     "lm": "features/word_units",
-    "cli": "core/options model/show",
+    "cli": "core/options model/show model/explain model/deciding compare/tables features/carried",
 }
 for _group, _modules in GROUPS.items():
     for _module in _modules:

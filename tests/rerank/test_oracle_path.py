@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable
-from itertools import islice, pairwise
+from itertools import islice, pairwise, product
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from toy_graphs import OSGX, build, enumerate_all, hypergraphs, write
+from toy_graphs import OSGX, Edges, build, enumerate_all, hypergraphs, write
 
 from boostfeat.formats.graphs import read_graphs
 from boostfeat.lists.build import Builder, HypRecord, attach
@@ -28,6 +28,7 @@ from boostfeat.rerank.oracle_path import (
     matcher,
     oracle_candidates,
     oracle_paths,
+    segment_heads,
 )
 from boostfeat.rerank.rescore import EdgeScorer
 
@@ -181,3 +182,57 @@ def test_real_graphs_hold_far_better_paths_than_the_list(real: Path) -> None:
     assert again.nbest == found.nbest
     units = found.nbest.sum_units(found.nbest.units.score)
     np.testing.assert_allclose(units, found.nbest.score, atol=1e-9)  # they are paths of the graph, with their scores
+
+
+def naive_beam(edges: Edges, refs: list[str], theta: list[float], beam: int) -> list[tuple[str, float]]:
+    """The twin of the search: of every node the best distinct texts; of an edge the combinations of ranks with Π (r + 1) <= beam."""
+    best: list[list[str]] = []
+    for head in range(max(e[0] for e in edges) + 1):
+        found: list[tuple[float, str]] = []
+        for _, tails, target, _ in [e for e in edges if e[0] == head]:
+            for ranks in product(*(range(len(best[t])) for t in reversed(tails))):  # the first tail's rank is the fastest
+                if np.prod([r + 1 for r in ranks], dtype=int) <= beam:
+                    of_tail = [best[t][r] for t, r in zip(tails, reversed(ranks), strict=True)]
+                    text = " ".join(part for w in target if (part := w if isinstance(w, str) else of_tail[w]))
+                    found.append((float(np.dot(theta, [*clipped(text, refs), len(text.split())])), text))
+        distinct = dict.fromkeys(text for _, text in sorted(found, key=lambda item: -item[0]))
+        best.append(list(distinct)[:beam])
+        gains = {text: gain for gain, text in found}
+    return [(text, gains[text]) for text in best[-1]]
+
+
+@given(
+    edges=hypergraphs(),
+    refs=references,
+    theta=st.lists(st.integers(-2, 8).map(float), min_size=5, max_size=5),
+    beam=st.integers(1, 6),
+)
+@settings(max_examples=100, deadline=None)
+def test_what_is_pruned_is_what_the_twin_prunes(edges, refs, theta, beam):
+    """All texts and gains in their order; words that no reference has are one word to the search, so texts are of reference words."""
+    refs = [*refs, "a b"]
+    assume(any(e[0] == max(e[0] for e in edges) for e in edges))
+    expected = naive_beam(edges, refs, theta, beam)
+    assume(expected)
+    graph, _ = build(edges)
+    m, numbers = matcher(refs)
+    types = np.array([numbers.get(w, -1) for w in graph.vocab] or [-1], np.int32)
+    pool, first, n = find_oracles(graph.shape, graph.goal, graph.longest, types, m, np.array(theta), beam)
+    score, *_, token_ptr, tokens = unfold(graph.shape, pool, first, n, graph.longest)
+    texts = [" ".join(graph.vocab[w] for w in tokens[a:b]) for a, b in pairwise(token_ptr)]
+    assert list(zip(texts, score.tolist(), strict=True)) == expected
+
+
+def test_a_trie_by_hand():
+    """'a b' and 'b a a': nodes in the order in which they are met; a is matched twice at most, b and all others once."""
+    m, numbers = matcher(["a b", "b a a"])
+    assert numbers == {"a": 0, "b": 1}
+    assert m.lengths.tolist() == [2, 3]
+    assert m.root.tolist() == [1, 3]  # a, a b, b, b a, b a a, a a
+    assert m.ptr.tolist() == [0, 2, 4, 4, 5, 6, 6, 6]
+    assert list(zip(m.word.tolist(), m.node.tolist(), strict=True)) == [(0, 1), (1, 3), (1, 2), (0, 6), (0, 4), (0, 5)]
+    assert m.most.tolist() == [0, 2, 1, 1, 1, 1, 1]
+
+
+def test_the_heads_of_segments():
+    assert segment_heads(np.array([0, 3, 3, 5]), np.array([2, 0, 1])).tolist() == [0, 1, 3]

@@ -1,0 +1,116 @@
+"""Scores both ways: rows in blocks, what a difference is, and rows near a threshold, by hand."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from test_export_moses import stump
+
+from boostfeat.core.errors import InputError
+from boostfeat.export import Context, verify
+from boostfeat.export.verify import compare_scores, difference, expected_scores, input_blocks, inputs_of, near_thresholds
+from boostfeat.lists.nbest import NBest, SparseRows, strings
+from boostfeat.lists.precision import precision_of
+from boostfeat.model.model import Model
+
+
+@pytest.mark.parametrize(
+    ("found", "expected", "apart"),
+    [
+        ([], [], 0.0),
+        ([0.5, 1.0], [0.25, 1.0], 0.25),
+        ([3.0], [2.0], 0.5),  # relative beyond 1
+        ([-3.0], [-2.0], 0.5),
+        ([1.5], [1.0], 0.5),
+        ([2.0, 0.0], [2.0, -0.75], 0.75),
+    ],
+)
+def test_differences_are_absolute_or_relative_beyond_1(found, expected, apart):
+    assert difference(np.array(found), np.array(expected)) == apart
+
+
+def test_differences_need_the_same_rows():
+    with pytest.raises(ValueError, match=r"scores: expected shape \(2,\), found \(1,\)"):
+        difference(np.zeros(1), np.zeros(2))
+    assert np.isnan(difference(np.array([np.nan, 1.0]), np.ones(2)))
+
+
+def test_inputs_are_what_a_model_looks_at(monkeypatch):
+    """Weights in the order of the file, without those of 0 and those computed; then the features of trees, in that of the alphabet."""
+    model = Model(
+        {"z": 1.0, "none": 0.0, "a": -1.0, "pt:x|y": 2.0}, (stump(0, "m", 0.0, 1.0, 2.0, on="b"), stump(1, "a", 0.0, 1.0, 2.0))
+    )
+    assert inputs_of(model, "c", computed={"pt:x|y"}) == ("z", "a", "b", "m")
+    monkeypatch.setattr(verify, "MAX_INPUTS", 5)
+    assert inputs_of(model, "c") == ("z", "a", "pt:x|y", "b", "m")
+    monkeypatch.setattr(verify, "MAX_INPUTS", 4)
+    with pytest.raises(
+        InputError, match=r"--to c: expected at most 4 input features, found 5, as 'pt:x\|y'; use --to moses or json"
+    ):
+        inputs_of(model, "c")
+    with pytest.raises(InputError, match="found 5, as 'e'"):
+        inputs_of(Model(dict.fromkeys("abcde", 1.0)), "c")
+
+
+def with_sparse(nbest: NBest) -> NBest:
+    rows = np.zeros((nbest.n_units, 2))
+    rows[::3, 0], rows[1::2, 1] = 2.0, -1.0
+    return replace(nbest, units=replace(nbest.units, sparse=SparseRows.from_matrix(rows)), sparse_names=strings(["s", "t"]))
+
+
+@pytest.mark.parametrize("block", [1, 7, 10**6])
+@pytest.mark.parametrize("of_units", [True, False])
+def test_rows_come_in_blocks(dev, monkeypatch, block, of_units):
+    """All of them once, each number in the column of its name; what a list does not have is 0."""
+    nbest = with_sparse(dev[:2])
+    monkeypatch.setattr(verify, "BLOCK", block)
+    first, second, *_ = nbest.unit_names
+    names = ["t", second, "absent", first, "s"]
+    blocks = list(input_blocks(nbest, names, of_units=of_units))
+    n = nbest.n_units if of_units else nbest.n_hyps
+    assert [start for start, _ in blocks] == list(range(0, n, block))
+    x = np.concatenate([rows for _, rows in blocks])
+    dense, sparse = (nbest.X, nbest.X_sparse) if of_units else (nbest.global_features, nbest.global_sparse)
+    expected = np.column_stack([sparse.toarray()[:, 1], dense[:, 1], np.zeros(n), dense[:, 0], sparse.toarray()[:, 0]])
+    assert x.tolist() == expected.tolist()
+    assert next(iter(input_blocks(dev[:2], names[1:4], of_units=of_units)))[1].shape[1] == 3
+
+
+@pytest.mark.parametrize(("level", "what"), [("local", "distinct units"), ("global", "hypotheses")])
+def test_every_row_is_compared(dev, monkeypatch, level, what):
+    nbest = dev[:2]
+    monkeypatch.setattr(verify, "BLOCK", 5)
+    name = nbest.unit_names[0]
+    model = Model({name: 2.0}, (stump(0, name, -1.0, 0.5, 1.5),), level)
+    expected, found = expected_scores(model, nbest)
+    n = len(expected)
+    assert (found, n) == (what, nbest.n_units if level == "local" else nbest.n_hyps)
+    told: list[tuple[int, int, str]] = []
+    context = Context(nbest, on_progress=lambda *what: told.append(what))
+
+    def scores(x: np.ndarray, start: int) -> np.ndarray:
+        out = 2.0 * x[:, 0] + 2.0 * np.where(x[:, 0] <= -1.0, 0.5, 1.5)
+        out[: max(0, n - start)][-1:] += 0.25 * (start + len(x) == n)  # the last row of all is wrong
+        return out
+
+    check = compare_scores(model, context, scores, [name], tolerance=1e-3)
+    assert (check.rows, check.what, check.tolerance) == (n, what, 1e-3)
+    assert check.difference == pytest.approx(0.25 / max(1.0, abs(expected[-1])))
+    assert told == [(min(k + 5, n), n, "verifying") for k in range(0, n, 5)]
+
+
+@pytest.mark.parametrize("step", [0.0, 0.25])
+def test_rows_near_a_threshold(dev, step):
+    """Those with a value that the list's rounding could put on the other side of a test, on either side of it, once each."""
+    name, other, *_ = dev.unit_names
+    nbest = replace(dev[:3], meta={**dev.meta, "precision": json.dumps({name: [step, 17]})})
+    cuts = np.unique(nbest.X[:, 0])[[3, 5]].tolist()
+    trees = (*(stump(k, name, cut, 1.0, 2.0) for k, cut in enumerate(cuts)), stump(2, other, 1e9, 1.0, 2.0))
+    for level, x in (("local", nbest.X[:, 0]), ("global", nbest.global_features[:, 0])):
+        near = [np.abs(x - cut) <= precision_of(nbest, [name])[0].error(x) for cut in cuts]
+        assert near_thresholds(Model({}, trees, level), nbest) == (near[0] | near[1]).sum()
+    assert near_thresholds(Model({}, trees), nbest) >= 2
+    assert near_thresholds(Model({}, (stump(0, "absent", 0.0, 1.0, 2.0),)), nbest) == 0
