@@ -14,8 +14,6 @@ from toy_trees import stump
 from boostfeat.boosting.first_gradient import first_gradient
 from boostfeat.core.errors import InputError
 from boostfeat.core.kernels import interpreted
-from boostfeat.core.memory import Pages
-from boostfeat.core.scratch import Scratch
 from boostfeat.features import SETS, TEMPLATES, FeaturePlan, Resources, Template, featurize
 from boostfeat.features.carried import FeatureMaker, carrying
 from boostfeat.features.context import Rows
@@ -231,25 +229,3 @@ def test_hashes_tell_rows_apart_and_do_not_depend_on_the_compiler() -> None:
     assert row_hashes(units_of(x[[0, 0]]), before[:2], np.arange(2))[1].tolist() != found[0].tolist()  # its sparse feature
     with interpreted():
         np.testing.assert_array_equal(row_hashes(units, before, np.arange(5)), found)
-
-
-# -- memory -----------------------------------------------------------------------------------------------------------
-
-
-def test_pages_that_were_let_go_come_back(nbest: NBest) -> None:
-    sums = nbest.X.sum(), int(nbest.unit_idx.sum())
-    own = np.ones(1 << 20)
-    for column in (nbest.unit_idx, own, own[:0]):
-        Pages(column).let_go()
-    assert (nbest.X.sum(), int(nbest.unit_idx.sum())) == sums
-    assert own.sum() == len(own)  # an array of the process itself is left alone
-
-
-def test_what_is_put_aside_comes_back(tmp_path: Path) -> None:
-    columns = [np.arange(5), np.zeros((0, 3)), np.array([[1.5, 2.5]]), np.zeros(0, np.int32)]
-    for path in (None, tmp_path / "scratch"):
-        with Scratch(path) as scratch:
-            later = [scratch.put(column) for column in columns]
-            for column, again in zip(columns, later, strict=True):
-                np.testing.assert_array_equal(again(), column)
-                assert again().dtype == column.dtype
