@@ -20,7 +20,7 @@ TEXT = bytes(random.Random(3).choices(range(256), k=40))
 
 
 def raw(text: bytes | str) -> np.ndarray:
-    return np.frombuffer((text.encode() if isinstance(text, str) else text) or b" ", np.uint8)
+    return np.frombuffer((text.encode() if isinstance(text, str) else text) or b" ", np.uint8).copy()
 
 
 def test_numbers_of_all_sizes():

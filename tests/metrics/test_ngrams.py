@@ -37,7 +37,7 @@ def naive_keys(hyp: list[int]) -> list[list[tuple[tuple[int, ...], int] | None]]
 def test_keys_are_ngrams_and_their_occurrences(first, last):
     """One number for a key, whichever hypothesis has it; numbers are counted from 0 without gaps."""
     token_ptr = np.cumsum([0, *map(len, HYPS)])
-    tokens = np.array([word for hyp in HYPS for word in hyp], np.int32)
+    tokens = np.array([word for hyp in HYPS for word in hyp], np.int64)
     keys, n_keys = list_keys(token_ptr, tokens, first, last)
     expected = [row for hyp in HYPS[first:last] for row in naive_keys(hyp)]
     assert keys.shape == (len(expected), 4)
