@@ -25,12 +25,9 @@ def _reduced(x, whole):  # type: ignore[no-untyped-def]
         n = s - _ROUND
         r = (v - n * _LN_2_HIGH) - n * _LN_2_LOW
         p = _C[13]
-        p = _C[11] + r * (_C[12] + r * p)
-        p = _C[9] + r * (_C[10] + r * p)
-        p = _C[7] + r * (_C[8] + r * p)
-        p = _C[5] + r * (_C[6] + r * p)
-        p = _C[3] + r * (_C[4] + r * p)
-        x[k] = 1.0 + r * (1.0 + r * (_C[2] + r * p))
+        for j in range(12, -1, -1):
+            p = _C[j] + r * p
+        x[k] = p
 
 
 @kernel
@@ -63,12 +60,7 @@ def log1p_unit(x, out):  # type: ignore[no-untyped-def]
     for k in range(len(x)):
         s = x[k] / (2.0 + x[k])
         t = s * s
-        p = _ODD[15] + t * _ODD[16]
-        p = _ODD[13] + t * (_ODD[14] + t * p)
-        p = _ODD[11] + t * (_ODD[12] + t * p)
-        p = _ODD[9] + t * (_ODD[10] + t * p)
-        p = _ODD[7] + t * (_ODD[8] + t * p)
-        p = _ODD[5] + t * (_ODD[6] + t * p)
-        p = _ODD[3] + t * (_ODD[4] + t * p)
-        p = _ODD[1] + t * (_ODD[2] + t * p)
+        p = 0.0
+        for j in range(15, 0, -2):  # two terms a step: LLVM unrolls no more steps than these
+            p = _ODD[j] + t * (_ODD[j + 1] + t * p)
         out[k] = s * (_ODD[0] + t * p)

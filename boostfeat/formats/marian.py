@@ -25,8 +25,8 @@ from ..core.files import read_head
 from ..core.text import BLANKS, split_words
 from ..lists.build import ReadOptions
 from ..lists.nbest import NBest
-from ..lists.tokens import DECODER_SCORE, TokenBuilder, TokenHyp, attention, finite_numbers
-from .fields import FeatureParser, is_number, label_groups, name_values, optional_score, sentence_id, split_fields
+from ..lists.tokens import DECODER_SCORE, TokenBuilder, TokenHyp, attention
+from .fields import FeatureParser, is_number, label_groups, name_values, numbers, optional_score, sentence_id, split_fields
 from .marian_fast import FastReader, lines_left
 
 LAYOUT = "id ||| text ||| F0= v ||| score"
@@ -139,7 +139,7 @@ class _Regular:
                     return None
                 features |= own
             elif field.startswith(_SCORES) and "=" not in field[len(_SCORES) :]:
-                scores[self._scores] = finite_numbers(field[len(_SCORES) :], where, WORD_SCORES)
+                scores[self._scores] = numbers(field[len(_SCORES) :], where, WORD_SCORES)
             else:
                 return None
         return _Fields(features, scores, None, None)
@@ -168,10 +168,10 @@ def _fields(fields: list[str], where: str) -> _Fields:
         if aligned and links is None and soft is None:  # the first is the latest model's
             links, soft = parse_alignment(aligned, where)
         if labelled.startswith(f"{WORD_SCORES}=") and "=" not in (rest := labelled[len(WORD_SCORES) + 1 :]):
-            columns.append((k, finite_numbers(rest, where, WORD_SCORES)))
+            columns.append((k, numbers(rest, where, WORD_SCORES)))
             continue
         groups = label_groups(labelled, where)
-        columns += [(k, finite_numbers(" ".join(v), where, WORD_SCORES)) for name, v in groups if name == WORD_SCORES]
+        columns += [(k, numbers(" ".join(v), where, WORD_SCORES)) for name, v in groups if name == WORD_SCORES]
         own = name_values([group for group in groups if group[0] != WORD_SCORES], where)
         if twice := next((name for name in own if name in features), None):
             raise FormatError(where, expected="distinct feature names", found=f"{twice!r} twice", fix="rename one of them")
@@ -219,7 +219,7 @@ def _split_alignment(field: str, where: str) -> tuple[str, str]:
 
 
 def _rows(aligned: str, where: str) -> list[list[float]]:
-    rows = [finite_numbers(row.replace(",", " "), where, "an alignment") for row in split_words(aligned)]
+    rows = [numbers(row.replace(",", " "), where, "an alignment") for row in split_words(aligned)]
     if odd := next((v for row in rows for v in row if not 0 <= v <= 1.01), None):
         raise FormatError(where, expected="weights from 0 to 1", found=str(odd), fix="repair or remove this line")
     if any(len(row) != len(rows[0]) for row in rows):

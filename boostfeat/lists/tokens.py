@@ -16,7 +16,7 @@ from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import unescape
-from math import isfinite, nan
+from math import nan
 from typing import NamedTuple
 
 import numpy as np
@@ -286,8 +286,8 @@ class TokenBuilder:
             )
             some, ptr = counts > 0, offsets(counts)
             total, least = np.zeros(len(counts)), np.zeros(len(counts))
-            total[some] = np.add.reduceat(values, ptr[:-1][some]) if some.any() else 0
-            least[some] = np.minimum.reduceat(values, ptr[:-1][some]) if some.any() else 0
+            total[some] = np.add.reduceat(values, ptr[:-1][some])
+            least[some] = np.minimum.reduceat(values, ptr[:-1][some])
             self._extra_columns({name: total, f"{name}.min": least, f"{name}.{PIECES}": counts.astype(np.float64)})
         return together
 
@@ -314,14 +314,9 @@ class TokenBuilder:
             own = range(ptr[h], ptr[h + 1])
             own_words = split_words(rows[h])
             words = own_words if shown is None else ascii_words(shown)
-            at = (
-                None
-                if shown is None or words == own_words
-                else match_characters([unescape(texts[w]).replace(" ", "") for w in own], words)
-            )
-            if shown is None or words == own_words:
+            if words == own_words:
                 new = [(texts[w], int(joined.n_words[w]), w) for w in own]
-            elif at is None:
+            elif (at := match_characters([unescape(texts[w]).replace(" ", "") for w in own], words)) is None:
                 unmatched.append(h)
                 new = [(" ".join(words), len(words), ptr[h])] if len(own) else []
             else:
@@ -558,7 +553,7 @@ def _token_values(counts: I64, values: F64, tokens: Words) -> tuple[F64, F64]:
 
 def _reduced(operation: np.ufunc, values: F64, first: I64) -> F64:
     """The operation over each word's pieces; every word has some."""
-    return operation.reduceat(values, first) if len(first) else np.zeros(0)
+    return np.asarray(operation.reduceat(values, first))
 
 
 def _with_ends(
@@ -588,24 +583,3 @@ def _with_ends(
     places = _Places(unit_ptr, spread(src.start, -1), spread(start, n_words[ends]))
     draft = _Draft(tuple(columns), x, texts, spread(np.where(src.start < 0, -1, src.length), -1), spread(length, 0), aligned)
     return places, draft
-
-
-def finite_numbers(text: str, where: str, what: str) -> list[float]:
-    """Numbers separated by blanks, all finite."""
-    try:
-        values = [float(v) for v in split_words(text)]
-    except ValueError:
-        values = [nan]
-    if "_" in text or not isfinite(sum(values)):
-        for token in split_words(text):
-            _refuse_word(token, where, what)
-    return values
-
-
-def _refuse_word(token: str, where: str, what: str) -> None:
-    try:
-        good = isfinite(float(token)) and "_" not in token
-    except ValueError:
-        good = False
-    if not good:
-        raise FormatError(where, expected=f"a finite number for {what}", found=clip(token), fix="repair or remove this line")

@@ -94,16 +94,6 @@ def test_warm_compiles_what_the_file_names(boostfeat, monkeypatch):
     assert all(kernel.compiled().signatures for kernel, _ in wanted)
 
 
-def test_the_file_names_kernels_and_types():
-    """Most kernels, with as many arguments as they have, of types that are read as they were written."""
-    found = warming.kernels_to_warm()
-    assert len(found) > 150
-    for kernel, signatures in found:
-        for signature in signatures:
-            assert len(signature) == kernel.py_func.__code__.co_argcount
-            assert [warming.encode(warming.decode(kind)) for kind in signature] == signature
-
-
 def test_kernels_of_a_read_only_installation(tmp_path, monkeypatch, recwarn):
     """Compiled code goes to the user's cache where the package's folder cannot be written, nowhere where that cannot be; no word."""
 

@@ -12,9 +12,6 @@ from toy_systems import random_ngrams, random_pairs, stump, write_system
 
 from boostfeat import read_store, write_store
 from boostfeat.cli.outputs import kind_of
-from boostfeat.core.errors import InputError
-from boostfeat.core.files import is_writable_target
-from boostfeat.core.guard import guarded, on_read
 from boostfeat.model.model import Model
 
 
@@ -223,18 +220,3 @@ def test_a_device_gets_no_vocab_beside_it(folder: Path, boostfeat) -> None:
     Path("null").symlink_to("/dev/null")
     code, _, err = boostfeat("featurize", "dev.nbest", "--templates", "base", "-o", "null")
     assert (code, err.rstrip().endswith(" s"), Path("null.vocab.json").exists()) == (0, True, False)
-
-
-def test_what_a_command_saves_to_resume_from_is_its_own(folder: Path) -> None:
-    """Read, and written again: in a run's folder, or beside the output; but not where a person named it as an input."""
-    Path("run/state").write_text("1")
-    Path("model.json.partial").write_text("2")
-    for inputs, fails in (([], False), (["run/state", "model.json.partial"], True)):
-        for output, own in (("run", "run/state"), ("model.json", "model.json.partial"), ("new.json", "ref")):
-            with guarded(inputs, [output]):
-                on_read(own)
-                if fails or own == "ref":
-                    with pytest.raises(InputError, match=f"-o {own}: expected another file than the inputs"):
-                        is_writable_target(own)
-                else:
-                    is_writable_target(own)

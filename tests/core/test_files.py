@@ -243,6 +243,51 @@ def test_head_is_whole_lines(tmp_path: Path, kind: str) -> None:
     assert read_head(path, 10) == DATA[:10]  # a line that is longer
 
 
+@pytest.mark.parametrize(
+    ("data", "size", "head"),
+    [
+        (b"x\ny", 4, 3),
+        (b"x" * 3 + b"\ny\n", 4, 4),
+        (b"x" * 4 + b"\ny\n", 4, 7),  # the line is longer: 16 bytes, and there are no more
+        (b"x" * 15 + b"\ny\n", 4, 16),
+        (b"x" * 16 + b"\ny\n", 4, 19),  # 64
+        (b"x" * 63 + b"\ny\n", 4, 64),
+        (b"x" * 64 + b"\ny\n", 4, 64),  # the longest: a line without end is cut
+        (b"x" * 8 + b"\0" + b"x" * 30, 4, 16),  # what is no text is not looked for the end of a line
+        (b"x" * 63 + b"\ny\n", 64, 64),
+        (b"x" * 70, 65, 65),
+    ],
+)
+def test_the_head_of_a_long_first_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: bytes, size: int, head: int
+) -> None:
+    """Four times as much, again and again, until the line ends or is the longest that is looked at, here 64 bytes."""
+    monkeypatch.setattr(files, "LONGEST_LINE", 64)
+    (tmp_path / "a").write_bytes(data)
+    assert read_head(tmp_path / "a", size, whole_line=True) == data[:head]
+    assert read_head(tmp_path / "a", size) == data[:size]
+
+
+def test_binary_files_are_not_read_for_the_end_of_a_line(tmp_path: Path) -> None:
+    """By their first 64 KB: a NUL there says so, one behind does not."""
+    for nul, found in ((0, 1 << 16), (65535, 1 << 16), (65536, 1 << 18)):
+        data = bytearray(b"x" * (1 << 18))
+        data[nul] = 0
+        (tmp_path / "a").write_bytes(data)
+        assert len(read_head(tmp_path / "a", whole_line=True)) == found
+
+
+def test_what_is_read_ahead_and_how_much_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread from 64 KB on, blocks of 4 MB: both are for speed, and told here."""
+    started: list[int] = []
+    monkeypatch.setattr(files, "_ahead", lambda blocks: started.append(1) or blocks)
+    path = tmp_path / "a"
+    for size, threads, blocks in ((65535, 0, 1), (65536, 1, 1), (4 << 20, 1, 1), ((4 << 20) + 1, 1, 2)):
+        started.clear()
+        path.write_bytes((b"1234567\n" * (size // 8 + 1))[:size])
+        assert (len(list(read_chunks(path))), len(started)) == (blocks, threads)
+
+
 READ_PIPE = """
 import sys
 from boostfeat.core.files import read_head, read_lines
@@ -452,6 +497,29 @@ def test_standard_output_is_flushed_not_closed(monkeypatch: pytest.MonkeyPatch) 
         stream.write(b"x")
     assert buffer.getvalue() == b"x"
     assert files.COMPRESSORS.keys() == {f".{kind}" for kind in COMPRESS}
+
+
+class _Screen(io.TextIOWrapper):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_gets_text_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What would steer it is spelt out, characters may come in halves; a pipe gets all bytes as they are."""
+    steering = "ä\x1b[31m\tb\n\x07".encode()
+    for kind, expected in ((_Screen, "ä\\x1b[31m\tb\n\\x07".encode()), (io.TextIOWrapper, steering)):
+        buffer = io.BytesIO()
+        monkeypatch.setattr(sys, "stdout", kind(buffer))
+        with open_output("-") as stream:
+            assert [stream.write(steering[:1]), stream.write(steering[1:])] == [1, len(steering) - 1]
+        assert buffer.getvalue() == expected
+    monkeypatch.setattr(sys, "stdout", _Screen(io.BytesIO()))
+    for data in (b"a\0b", b"\xff"):
+        with pytest.raises(InputError) as error, open_output("-") as stream:  # noqa: PT012
+            assert stream.writable()
+            stream.write(data)
+        expected = "-o -: expected a file or a pipe for what is no text, found a terminal; name a file"
+        assert str(error.value) == expected
 
 
 def test_saving_takes_a_tenth_of_the_time(monkeypatch):

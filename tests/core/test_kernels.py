@@ -174,6 +174,10 @@ def test_the_patience_with_twins_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     assert function(np.ones(1)) == 2.0
 
 
+def test_compiled_kernels_run_without_the_lock_of_the_interpreter() -> None:
+    assert arrays._count.compiled().targetoptions["nogil"] is True
+
+
 def test_kernels_are_pickled_by_name() -> None:
     assert pickle.loads(pickle.dumps(arrays._count)) is arrays._count
 

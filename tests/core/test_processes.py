@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 
@@ -122,6 +123,15 @@ def test_an_interrupted_caller_ends_its_children():
         run(Calls(square, (500,), (500,)), 2, interrupt)
     assert time.monotonic() - began < 4.9  # not the ten seconds that they would take
     assert not multiprocessing.active_children()
+
+
+@pytest.mark.parametrize(("platform", "unit"), [("darwin", 1), ("freebsd", 1 << 10)])
+def test_memory_where_there_is_no_proc(monkeypatch, platform, unit):
+    """getrusage(2): macOS counts bytes, others kilobytes."""
+    monkeypatch.setattr(processes, "open", lambda name: open("/no/such/file"), raising=False)
+    monkeypatch.setattr(processes.sys, "platform", platform)
+    monkeypatch.setattr(processes.resource, "getrusage", lambda who: SimpleNamespace(ru_maxrss=(96 << 20) // unit))
+    assert peak_mb() == 96
 
 
 def test_memory_is_in_megabytes():

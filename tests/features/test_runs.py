@@ -13,9 +13,6 @@ from toy_trees import stump
 
 from boostfeat.boosting.first_gradient import first_gradient
 from boostfeat.core.errors import InputError
-from boostfeat.core.kernels import interpreted
-from boostfeat.core.memory import Pages
-from boostfeat.core.scratch import Scratch
 from boostfeat.features import SETS, TEMPLATES, FeaturePlan, Resources, Template, featurize
 from boostfeat.features.carried import FeatureMaker, carrying
 from boostfeat.features.context import Rows
@@ -23,8 +20,7 @@ from boostfeat.features.engine import featurize_to
 from boostfeat.features.registry import GIVEN, Dense, load_plugin
 from boostfeat.features.resources import Posterior
 from boostfeat.lists.merging import concat
-from boostfeat.lists.nbest import NBest, SparseRows, Units, strings
-from boostfeat.lists.numbering import UnitNumbers, in_several_runs, row_hashes
+from boostfeat.lists.nbest import NBest
 from boostfeat.lists.store import read_store, write_store
 from boostfeat.model.model import Model
 
@@ -185,71 +181,3 @@ def test_scores_by_runs_are_those_of_the_whole_list(nbest: NBest) -> None:
         assert len(found) == n
         np.testing.assert_array_equal(np.concatenate(found), expected)
     assert list(maker.runs_for_model(made, model)) == [made]  # a list that has them
-
-
-# -- units over runs --------------------------------------------------------------------------------------------------
-
-
-def test_units_of_several_runs(nbest: NBest) -> None:
-    cuts = [(0, 3), (3, 4), (4, 10)]
-    runs = [set(nbest.run(*cut)[1].tolist()) for cut in cuts]
-    several = {v for v in range(nbest.n_units) if sum(v in run for run in runs) > 1}
-    assert several
-    assert set(np.flatnonzero(in_several_runs(nbest, cuts)).tolist()) == several
-
-
-def test_numbers_are_those_of_a_dictionary() -> None:
-    """Few distinct rows over many runs, so that the table grows; numbers by first use, in plain Python."""
-    rng = np.random.default_rng(3)
-    numbers, known = UnitNumbers(np.ones(4000, bool)), {}
-    for _ in range(6):
-        before, x = rng.permutation(4000)[:1500], rng.integers(0, 2, (1500, 3)).astype(np.float64)
-        fresh, number = numbers.number(units_of(x), before)
-        rows = [(b, k % 2, *row) for k, (b, row) in enumerate(zip(before.tolist(), x.tolist(), strict=True))]
-        assert fresh.tolist() == [k for k, row in enumerate(rows) if row not in known]
-        for row in rows:
-            known.setdefault(row, len(known))
-        assert number.tolist() == [known[row] for row in rows]
-    assert numbers.n == len(known) > 4000
-
-
-def units_of(x: np.ndarray) -> Units:
-    n = len(x)
-    text, lengths = strings([""] * n), np.ones(n, np.int32)
-    sparse = SparseRows(np.arange(n + 1), np.arange(n, dtype=np.int32) % 2, np.ones(n))  # rows have one or the other feature
-    return Units(x, sparse, text, text, text, lengths, lengths, np.zeros(n))
-
-
-def test_hashes_tell_rows_apart_and_do_not_depend_on_the_compiler() -> None:
-    """Rows that differ in one bit of a number, in a sparse feature, or in what they were."""
-    x = np.array([[1.0, 2.0], [1.0, np.nextafter(2.0, 3.0)], [1.0, 2.0], [2.0, 1.0], [1.0, 2.0]])
-    units, before = units_of(x), np.array([0, 0, 1, 0, 0])
-    found = row_hashes(units, before, np.arange(5))
-    assert len({tuple(row) for row in found.tolist()}) == 4
-    assert found[0].tolist() == found[4].tolist()
-    assert row_hashes(units_of(x[[0, 0]]), before[:2], np.arange(2))[0].tolist() == found[0].tolist()
-    assert row_hashes(units_of(x[[0, 0]]), before[:2], np.arange(2))[1].tolist() != found[0].tolist()  # its sparse feature
-    with interpreted():
-        np.testing.assert_array_equal(row_hashes(units, before, np.arange(5)), found)
-
-
-# -- memory -----------------------------------------------------------------------------------------------------------
-
-
-def test_pages_that_were_let_go_come_back(nbest: NBest) -> None:
-    sums = nbest.X.sum(), int(nbest.unit_idx.sum())
-    own = np.ones(1 << 20)
-    for column in (nbest.unit_idx, own, own[:0]):
-        Pages(column).let_go()
-    assert (nbest.X.sum(), int(nbest.unit_idx.sum())) == sums
-    assert own.sum() == len(own)  # an array of the process itself is left alone
-
-
-def test_what_is_put_aside_comes_back(tmp_path: Path) -> None:
-    columns = [np.arange(5), np.zeros((0, 3)), np.array([[1.5, 2.5]]), np.zeros(0, np.int32)]
-    for path in (None, tmp_path / "scratch"):
-        with Scratch(path) as scratch:
-            later = [scratch.put(column) for column in columns]
-            for column, again in zip(columns, later, strict=True):
-                np.testing.assert_array_equal(again(), column)
-                assert again().dtype == column.dtype

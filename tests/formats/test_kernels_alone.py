@@ -56,6 +56,11 @@ JSONL = [
     '{"src": [1, 3], "tgt_text": "own words", "align": "0-1 1-0"}]}], "id": 999999999}\r',
 ]  # fmt: skip
 LISTS = {"moses": MOSES, "moses-enriched": ENRICHED, "jsonl": JSONL}
+# totals that no block carries, before, between and behind the others
+MORE = [
+    re.sub(r"\|\|\| LM0= (\S+) (TM0= \S+ \S+) \|\|\|", r"||| A= 3 LM0= \1 Doc0= 7 -1 \2 Z= -0.5 |||", line) for line in ENRICHED
+]
+REGULAR = {**LISTS, "moses-enriched with more": MORE}
 
 
 def attempt(path: Path, format: str, **options: object) -> NBest | str:
@@ -100,14 +105,15 @@ def check_same(found: NBest | str, expected: NBest | str) -> None:
 
 @pytest.mark.parametrize("block", [64, 1 << 20])
 @pytest.mark.parametrize("options", [{}, {"size": 1}, {"first": 8}, {"source": [" ".join("abcdefghijklmn")] * 13}])
-@pytest.mark.parametrize("format", LISTS)
-def test_regular_lists(tmp_path, monkeypatch, plainly, alone, format, options, block):
+@pytest.mark.parametrize("name", REGULAR)
+def test_regular_lists(tmp_path, monkeypatch, plainly, alone, name, options, block):
     """Numbers, spans, links, blanks and escapes of every kind that kernels know, in blocks of a line and in one."""
+    format = name.split()[0]
     if format == "jsonl" and ("source" in options or "size" in options):
         pytest.skip("these are for the plain reader")
     monkeypatch.setattr(columns, "BLOCK_BYTES", block)
     monkeypatch.setattr(jsonl, "BLOCK_BYTES", max(block, 400))
-    (tmp_path / "list").write_text("\n".join(LISTS[format]) + "\n", newline="")
+    (tmp_path / "list").write_text("\n".join(REGULAR[name]) + "\n", newline="")
     expected = plainly(tmp_path / "list", format, **options)
     assert not isinstance(expected, str)
     assert expected.n_hyps > 0
@@ -248,6 +254,8 @@ def test_blanks_and_words():
         ("4 hyp=0 stack= forward=1 fscore=1", False),
         ("4  hyp=0 stack=0 forward=1 fscore=1", False),
         ("x hyp=0 stack=0 forward=1 fscore=1", False),
+        ("4x hyp=0 stack=0 forward=1 fscore=1", False),
+        ("4", False),
         ("", False),
         (OSGX.splitlines()[2], True),
         (OSGX.splitlines()[2] + " \r", True),
@@ -266,6 +274,8 @@ def test_blanks_and_words():
 def test_which_lines_of_graphs_are_read(line, is_read):
     _, lines = search_graph_fast.scanned((OSGX.splitlines()[1].replace(" d_a=1", "") + "\n" + line + "\n").encode())
     assert lines.is_read.tolist() == [True, is_read]
+    first, own = (int(found[0]) if (found := re.match(r"\d+(?= )", text)) else -1 for text in (OSGX.splitlines()[1], line))
+    assert lines.sent.tolist() == [first, own if own >= 0 else first]  # a line without a number is of the sentence before
     if is_read and "back" in line:
         row = {
             name: getattr(lines, name)[1].tolist()

@@ -96,6 +96,22 @@ def test_kernel_and_plain_reader_agree(tmp_path, change):
     assert same_order.differences(plain) == []
 
 
+@pytest.mark.parametrize(
+    ("span", "is_read"),
+    [("0-0", True), ("3-2", False), ("2-3", True), ("2147483646-2147483646", True), ("0-2147483647", False), ("0", False), ("0-", False),
+     ("-0", False), ("0-x", False), ("0:1", False)],
+)  # fmt: skip
+def test_source_spans(span, is_read):
+    """Whole numbers in order, whose ends fit into 32 bits."""
+    line = f"0 ||| a |{span},wa=,total=1, f= 1| ||| f= 1 ||| 1"
+    if not is_read:
+        with pytest.raises(FormatError, match="here: expected a source span like 0-1 in a block, found "):
+            parse_line(line, "here", {})
+        return
+    first, last = map(int, span.split("-"))
+    assert parse_line(line, "here", {}).units[0].src == (first, last + 1)
+
+
 @settings(max_examples=500, deadline=None)
 @given(st.floats(allow_nan=False, allow_infinity=False) | st.decimals(-1000, 1000, places=5).map(float), st.sampled_from("rgfe"))
 def test_kernel_numbers_equal_pythons(value, style):

@@ -6,6 +6,7 @@ import io
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from boostfeat.core.errors import FormatError
@@ -23,6 +24,7 @@ from boostfeat.formats.moses.phrase_table import (
     format_scores,
     log_scores,
     read_entries,
+    spliced,
     write_entry,
 )
 
@@ -55,6 +57,37 @@ def test_fields_of_lines(chunk: int, tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert scores.tolist() == [[0.5, 0.0], [1e-60, 0.25], [1.0, 0.1234567890123456789]]
     counts = np.concatenate([part.joint_counts(needed=False) for part in parts])
     np.testing.assert_array_equal(counts, [3, np.nan, np.nan])
+
+
+@pytest.mark.parametrize(("blank", "end"), [("\t", "\n"), ("  ", "\r\n"), (" ", "\r\n"), (" \t", "\n")])
+def test_blanks_and_ends_of_lines(tmp_path: Path, blank: str, end: str) -> None:
+    """Tabs, several blanks and the ends that Windows writes change nothing."""
+    text = TABLE.replace("the  house", "the house")
+    (plain,), (other,) = read(tmp_path / "a", text), read(tmp_path / "b", text.replace(" ", blank).replace("\n", end))
+    for name in ("number", "n_fields", "scores"):
+        np.testing.assert_array_equal(getattr(other, name), getattr(plain, name))
+    for field in (SOURCE, TARGET, ALIGNMENT):
+        assert other.texts(field).to_pylist() == [text.replace(" ", blank) for text in plain.texts(field).to_pylist()]
+        np.testing.assert_array_equal(other.words(field), plain.words(field))
+
+
+@pytest.mark.parametrize(
+    ("line", "field", "expected"),
+    [
+        ("a ||| x ||| 1", 2, "a ||| x ||| 1 +"),
+        ("a ||| x ||| 1 ||| 0-0", 2, "a ||| x ||| 1 + ||| 0-0"),
+        ("a ||| x ||| 1  ||| 0-0", 3, "a ||| x ||| 1  ||| 0-0 +"),
+        ("a ||| x ||| 1", 3, "a ||| x ||| 1 ||| + |||"),
+        ("a ||| x ||| 1", 5, "a ||| x ||| 1 ||| ||| ||| + |||"),
+        ("a ||| x ||| 1 ||| ||| 9", 3, "a ||| x ||| 1 ||| + ||| 9"),
+        ("a|||x|||1|||0-0|||9", 3, "a|||x|||1|||0-0 + |||9"),
+    ],
+)
+def test_texts_go_behind_a_field(tmp_path: Path, line: str, field: int, expected: str) -> None:
+    """By hand: what is there stays as it is, bars that are missing are made, and an added field is closed."""
+    (entries,) = read(tmp_path / "pt", f"{line}\n{line}\n")
+    added = pa.array(["x", "+", ""], pa.large_string())[1:]
+    assert spliced(entries, field, added).decode().split("\n")[0] == expected
 
 
 def test_logarithms_in_both_precisions() -> None:

@@ -94,7 +94,10 @@ LINES = {
     + QUALITY % 1: ": header: expected names of quality columns, found 'r'; no hypothesis has it",
     HEADER % "" + QUALITY % "[1e300, 1e-300]": ": quality.q: expected ratios that are finite, found an infinite one",
     HEADER % "" + QUALITY % "[1, -1]": ":2: hyps[0].quality.q: expected",
-    HEADER % "" + QUALITY % '"x"': ":2: hyps[0].quality.q: expected",
+    **{
+        HEADER % "" + QUALITY % value: ":2: hyps[0].quality.q: expected"
+        for value in ('"x"', "[]", "[1]", "[1, 2, 3]", "[1, null]", "true", '[1, "2"]')
+    },
     HEADER % "" + '{"id": 0, "hyps": [}\n': ":2: expected a JSON object, found",
     HEADER % "" + '{"id": "0", "hyps": []}\n': ":2: id: expected",
 }

@@ -18,6 +18,7 @@ from golden import check_golden, damages
 
 from boostfeat import formats
 from boostfeat.core.errors import InputError
+from boostfeat.formats.graphs import read_graphs
 from boostfeat.lists.build import ReadOptions
 from boostfeat.lists.nbest import NBest, SparseRows
 
@@ -87,6 +88,24 @@ def test_whole_lists(tmp_path, name):
     nbest = formats.read(tmp_path / "list", ReadOptions(warn=said.append, **options), format=format)
     found = {"said": [line.replace(f"{tmp_path}/", "") for line in said], **columns(nbest)}
     check_golden(found, Path(__file__).parent / "whole_lists" / f"{file_name(name)}.json")
+
+
+GRAPHS = [name for name in LISTS if name in ("moses-osgx", "moses-hypergraph", "cdec-forest", "plf", "htk-slf")]
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_whole_graphs(tmp_path, name):
+    """All that a graph holds; of hypergraphs also one whose last node, the goal, has words of its own."""
+    text = LISTS[name][1]
+    texts = [text, text.replace("[2] </s> |||", "[2] , [1] </s> ||| d=0.5")] if name == "moses-hypergraph" else [text]
+    found = []
+    for text in texts:
+        (tmp_path / "7.graph").write_text(text)
+        for sentence in read_graphs([tmp_path / "7.graph"], ReadOptions(warn=lambda line: None), format=name):
+            own = {k: str(v).replace(f"{tmp_path}/", "") for k, v in sentence._asdict().items() if isinstance(v, int | str)}
+            shape = {k: v.tolist() for k, v in sentence.graph.shape._asdict().items()}
+            found.append(own | shape | {k: plain(v) for k, v in vars(sentence.graph).items() if k != "shape"})
+    check_golden({str(k): graph for k, graph in enumerate(found)}, Path(__file__).parent / "whole_lists" / f"{name}.graph.json")
 
 
 @pytest.mark.parametrize("name", LISTS)

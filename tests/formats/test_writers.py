@@ -30,6 +30,7 @@ def unit(tgt: tuple[int, int], src: tuple[int, int] | None = (0, 1), align: str 
 REFUSED = {
     "no units": ("moses-enriched", a_list(), "sentence 0: expected units that spell the text 'x y' .* found no units"),
     "units of other words": ("moses-enriched", a_list(units=[unit((0, 1))]), "found units that spell something else"),
+    "units of later words": ("moses-enriched", a_list(units=[unit((1, 2))]), "found units that spell something else"),
     "units without source": ("moses-enriched", a_list("x", [unit((0, 1), None)]), "units with source and target spans"),
     "units of no source word": ("moses-enriched", a_list("x", [unit((0, 1), (1, 1))]), "units with source and target spans"),
     "a bar in a phrase": ("moses-enriched", a_list("x|y", [unit((0, 1))]), r"phrases without \| .* found 'x\|y'"),

@@ -16,10 +16,11 @@ from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat.compare.systems import SYSTEMS, FitOptions, choose, fit, search
 from boostfeat.core.errors import InputError
+from boostfeat.core.kernels import interpreted
 from boostfeat.formats import read
 from boostfeat.lists.build import HypRecord, ReadOptions, attach
 from boostfeat.lists.choices import Scorer, best_choice
-from boostfeat.lists.mbr import expected_gains, mbr_choice, mbr_gains
+from boostfeat.lists.mbr import _ones, expected_gains, mbr_choice, mbr_gains
 from boostfeat.lists.nbest import NBest, strings
 from boostfeat.lists.words import tokenise
 from boostfeat.metrics.bleu import sentence_bleu
@@ -40,6 +41,23 @@ def naive_gains(texts: list[str], p: np.ndarray) -> np.ndarray:
             length, ref_len, *rest = bleu._extract_corpus_statistics([hyp], [[ref]])[0]
             out[a] += p[b] * sentence_bleu(np.array([*rest[:4], length, ref_len]))
     return out
+
+
+def test_bits_are_counted():
+    rng = np.random.default_rng(0)
+    with interpreted():
+        for value in [0, 1, 1 << 63, 2**64 - 1, 0x5555555555555555, 0xF0F0F0F0F0F0F0F0, *rng.integers(0, 2**63, 50).tolist()]:
+            assert int(_ones(np.uint64(value))) == value.bit_count()
+
+
+def test_sentences_of_more_words_than_bits():
+    """Keys of an order fill several words of 64 bits; some n-grams all hypotheses have, some one alone."""
+    rng = np.random.default_rng(1)
+    shared = rng.choice(list("abcdefghij"), 90).tolist()
+    texts = [" ".join([*shared, *rng.choice(list("abcdefghijxy"), n).tolist()]) for n in (80, 100, 0, 70)]
+    p, words = np.array([0.1, 0.2, 0.3, 0.4]), tokenise(strings(texts))[0]
+    found = expected_gains(np.array([0, 4]), words, p[:, None])
+    np.testing.assert_allclose(found[:, 0], naive_gains(texts, p), rtol=1e-12)
 
 
 WORDS = st.lists(st.sampled_from(["a", "b", "c", "d"]), max_size=9).map(" ".join)

@@ -9,7 +9,7 @@ import pytest
 
 from boostfeat.core.errors import FormatError
 from boostfeat.lists.build import ReadOptions
-from boostfeat.lists.tokens import TokenBuilder, TokenHyp, attention, finite_numbers
+from boostfeat.lists.tokens import TokenBuilder, TokenHyp, attention
 
 pytestmark = pytest.mark.quick
 
@@ -191,11 +191,3 @@ def test_a_list_may_be_empty_and_ranks_are_kept():
     assert nbest.global_column("Rank").tolist() == [0.0, 1.0]
     assert nbest.global_column("First").tolist() == [1.0, 0.0]
     assert TokenBuilder(ReadOptions()).finish().n_hyps == 0
-
-
-def test_numbers_of_a_line():
-    assert finite_numbers(" 1\t-2.5  1e3 ", "list:1", "x") == [1.0, -2.5, 1000.0]
-    assert finite_numbers("1e308 1e308", "list:1", "x") == [1e308, 1e308]  # whose sum is none
-    for text, found in (("1 nan", "nan"), ("1 x 2", "x"), ("1_0 2", "1_0"), ("inf", "inf")):
-        with pytest.raises(FormatError, match=f"^list:1: expected a finite number for x, found '{found}'; repair"):
-            finite_numbers(text, "list:1", "x")

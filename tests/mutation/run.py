@@ -306,10 +306,14 @@ def baseline(files: list[str], modules: list[str]) -> dict[str, Any]:
 
 
 def tests_for(mutant: Mutant, known: dict[str, Any], functions: dict[int, tuple[int, int]]) -> list[Test]:
-    """Tests that reach the mutant's function (outside functions: any of its module), quickest first, within the budget."""
+    """Tests that reach the mutant's function, quickest first, within the budget.
+
+    Outside functions, and of a function that none seems to reach (coverage does not see into forks): all that reach its module.
+    """
     first, last = functions.get(mutant.line, (0, sys.maxsize))
     reach = known["reach"][mutant.module]
     nodes = {node for line, found in reach.items() if first <= int(line) <= last for node in found}
+    nodes = nodes or {node for found in reach.values() for node in found}
     out, total = [], 0.0
     for node in sorted(nodes - set(known["failed"]), key=lambda node: (known["seconds"][node], node)):
         total += known["seconds"][node]

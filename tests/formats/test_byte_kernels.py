@@ -1,0 +1,118 @@
+"""Kernels over bytes, each against a naive twin of plain Python: numbers, words, comparisons and hashes."""
+
+from __future__ import annotations
+
+import random
+from fractions import Fraction
+from itertools import pairwise
+from math import inf, nextafter
+
+import numpy as np
+import pytest
+
+from boostfeat.core.text import split_words
+from boostfeat.formats.byte_kernels import hash_bytes, put_tokens, read_number, same_bytes
+from boostfeat.formats.columns import are_links, put_words
+
+pytestmark = pytest.mark.quick
+
+TEXT = bytes(random.Random(3).choices(range(256), k=40))
+
+
+def raw(text: bytes | str) -> np.ndarray:
+    return np.frombuffer((text.encode() if isinstance(text, str) else text) or b" ", np.uint8).copy()
+
+
+def test_numbers_of_all_sizes():
+    """Python's float, to the last bit; it is certain but where a number lies exactly between two others."""
+    rng = random.Random(5)
+    for _ in range(1500):
+        digits = "".join(rng.choices("0123456789", k=rng.randrange(1, 18)))
+        point = rng.randrange(len(digits) + 1)
+        text = f"{rng.choice(['', '-'])}{digits[:point]}.{digits[point:]}"
+        if rng.random() < 0.6:
+            text += f"e{rng.randrange(-75, 80)}"
+        value, end = read_number(raw(text), 0, len(text))
+        assert (value, end) == (float(text) + 0.0, len(text)), text
+
+
+@pytest.mark.parametrize("scale", [22, 23, -22, -23, 99, 100, -99, -100, 101, -101])
+@pytest.mark.parametrize(
+    "mantissa", [1, 3, 7, (1 << 53) - 1, 1 << 53, (1 << 53) + 2, (1 << 60) + 12345, 9_223_372_036_854_775_789]
+)
+def test_numbers_at_the_ends_of_tables(mantissa, scale):
+    """Powers of ten up to 22 are exact, those up to 100 are kept in two numbers; 5^23 has 54 bits, so that 1e23 is midway."""
+    text = f"{mantissa}e{scale}"
+    exact, near = Fraction(mantissa) * Fraction(10) ** scale, float(text)
+    is_midway = any(2 * exact == Fraction(near) + Fraction(nextafter(near, to)) for to in (-inf, inf))
+    value, end = read_number(raw(text), 0, len(text))
+    is_exact = mantissa < 1 << 53 and abs(scale) <= 22  # one multiplication or division, which rounds to even as Python does
+    assert end == (len(text) if abs(scale) <= 100 and (is_exact or not is_midway) else -1)
+    assert end < 0 or value == near
+
+
+@pytest.mark.parametrize("n", range(20))
+def test_one_byte_decides(n):
+    """Texts of n bytes that begin at different places; a byte before or behind does not count."""
+    a, i, j = raw(TEXT), 3, 5
+    for k in range(-1, n + 1):
+        other = bytearray(b"12345" + TEXT[i : i + n] + b"tail")
+        other[j + k] ^= 1 << k % 8
+        assert same_bytes(a, i, raw(bytes(other)), j, n) == (not 0 <= k < n)
+
+
+def naive_hash(data: bytes, h1: int, h2: int) -> tuple[int, int]:
+    """As the kernel's: the length, then eight bytes a step (the first is the lowest), then the rest (the last is the lowest)."""
+
+    def mix(h: int, word: int, factor: int) -> int:
+        h = (h ^ word) * factor % 2**64
+        return h ^ (h >> 32)
+
+    one, two = 0xFF51AFD7ED558CCD, 0x9E3779B97F4A7C15
+    whole = len(data) // 8 * 8
+    words = [int.from_bytes(data[k : k + 8], "little") for k in range(0, whole, 8)] + [int.from_bytes(data[whole:], "big")]
+    h1 = mix(h1, len(data), one)
+    for word in words:
+        h1, h2 = mix(h1, word, one), mix(h2, word, two)
+    return h1, h2
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 7, 8, 9, 15, 16, 17, 31])
+def test_hashes(n):
+    found = hash_bytes(raw(TEXT), 4, 4 + n, np.uint64(11), np.uint64(2**63 + 5))
+    assert tuple(map(int, found)) == naive_hash(TEXT[4 : 4 + n], 11, 2**63 + 5)
+
+
+TEXTS = ["", " ", "a", " a", "a ", "a b", "\ta\t \tb  cd ", "a|b\nc", "\u00a0 \u00e4", "  x  "]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_words_with_single_blanks_between_them(text):
+    data, words = text.encode(), split_words(text)
+    words = [] if words == [""] else words
+    joined = " ".join(words).encode()
+    buf = raw(b" z" + data + b"z ")
+    out = np.full(40, 7, np.uint8)
+    end, n = put_tokens(buf, 2, 2 + len(data), out, 3)
+    assert (end, n, out[3:end].tobytes()) == (3 + len(joined), len(words), joined)
+    assert (out[:3] == 7).all()
+    assert (out[end:] == 7).all()
+    out[:], starts = 7, np.full(12, -1)
+    assert put_words(buf, 2, 2 + len(data), out, 3, starts) == len(words)
+    places = [out[a : b - 1].tobytes().decode() for a, b in pairwise(starts[: len(words) + 1])]
+    assert (places, out[3:end].tobytes(), starts[0]) == (words, joined, 3)
+    assert (out[end:] == 7).all()
+    assert (starts[len(words) + 1 :] == -1).all()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", True), (" \t ", True), ("0-0", True), ("2-1", True), ("3-1", False), ("2-2", False), ("0-0 2-1\t1-1 ", True), ("0", False),
+        ("0-", False), ("-0", False), ("0-0-0", False), ("0-x", False), ("0=0", False), ("0-0x", False), ("0-0 x", False), ("0 -0", False),
+        ("0-0\t", True), ("0-0 0-2", False), ("1234567890-0", False),
+    ],
+)  # fmt: skip
+def test_links(text, expected):
+    """Of three source and two target words."""
+    assert bool(are_links(raw(" " + text + "9"), 1, 1 + len(text), 3, 2)) == expected

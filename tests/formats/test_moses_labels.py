@@ -1,0 +1,88 @@
+"""Moses' labels, blocks and numbers, function by function."""
+
+from __future__ import annotations
+
+import pytest
+
+from boostfeat.core.errors import FormatError
+from boostfeat.formats.moses.labels import (
+    block_fields,
+    component,
+    feature_groups,
+    format_features,
+    format_number,
+    group_names,
+    score_names,
+)
+
+pytestmark = pytest.mark.quick
+
+
+@pytest.mark.parametrize(
+    ("text", "groups"),
+    [
+        ("", []),
+        ("LM0= -1.5  TM0= 1 2\t3", [("LM0", ["-1.5"]), ("TM0", ["1", "2", "3"])]),
+        ("lm: -1 d: 0", [("lm", ["-1"]), ("d", ["0"])]),
+        ("a= b=", [("a", []), ("b", [])]),
+        ("a= 1 = : 2", [("a", ["1", "=", ":", "2"])]),  # a sign alone is no label
+        ("a=1= 2", [("a=1", ["2"])]),
+    ],
+)
+def test_values_follow_their_label(text, groups):
+    assert feature_groups(text, "here") == groups
+
+
+@pytest.mark.parametrize("text", ["1", "= 1", "a 1", "a=1"])
+def test_values_without_a_label(text):
+    with pytest.raises(FormatError) as error:
+        feature_groups(text, "here")
+    assert str(error.value) == f"here: expected a feature label like LM0=, found {text.split()[0]!r}; is this Moses' format?"
+
+
+@pytest.mark.parametrize(
+    ("block", "fields"),
+    [
+        ("0-1,wa=0-0 1-1 ,total=-0.5, LM0= 1", ("0-1", "0-0 1-1 ", "-0.5", " LM0= 1")),
+        ("0-1, wa=, total=2,", ("0-1", "", "2", "")),
+        ("0-1,total=2,LM0= 1, 2", ("0-1", "", "2", "LM0= 1, 2")),
+        ("0-1,LM0= 1", ("0-1", "", "", "LM0= 1")),
+        ("0-1,wa=0-0,LM0= 1", ("0-1", "0-0", "", "LM0= 1")),
+        ("0-1", ("0-1", "", "", "")),
+        ("", ("", "", "", "")),
+    ],
+)
+def test_what_a_block_holds(block, fields):
+    assert block_fields(block) == fields
+
+
+@pytest.mark.parametrize(
+    ("names", "groups"),
+    [
+        ([], []),
+        (["a"], [("a", [0])]),
+        (["a_0"], [("a_0", [0])]),  # a run of one is a name of its own
+        (["a_0", "a_1"], [("a", [0, 1])]),
+        (["x", "a_0", "a_1", "a_2", "y"], [("x", [0]), ("a", [1, 2, 3]), ("y", [4])]),
+        (["a_1", "a_2"], [("a_1", [0]), ("a_2", [1])]),
+        (["a_0", "a_2"], [("a_0", [0]), ("a_2", [1])]),
+        (["a_0", "b_0", "b_1", "a_1"], [("a_0", [0]), ("b", [1, 2]), ("a_1", [3])]),
+        (["a_00", "a_01"], [("a_00", [0]), ("a_01", [1])]),
+        ([f"a_{k}" for k in range(11)], [("a", list(range(11)))]),
+        (["a_0_0", "a_0_1"], [("a_0", [0, 1])]),
+    ],
+)
+def test_runs_of_numbers_go_under_one_label(names, groups):
+    """And read back as the same names, see score_names."""
+    assert group_names(names) == groups
+    assert [name for label, at in groups for name in score_names(label, len(at))] == names
+
+
+def test_numbers_and_names():
+    numbers = {1.0: "1", -2.5: "-2.5", 1e22: "1e+22", 0.1: "0.1", 100.0: "100", 1e16: "1e+16"}
+    assert {value: format_number(value) for value in numbers} == numbers
+    assert format_features([("a", [2]), ("b", [0, 1])], [1.0, 0.5, -3.0]) == "a= -3 b= 1 0.5"
+    assert [component(name) for name in ("TM0_2", "LM0", "a_01", "a_10", "_3", "a_b_0")] == [
+        ("TM0", 2), ("LM0", 0), ("a_01", 0), ("a", 10), ("_3", 0), ("a_b", 0)
+    ]  # fmt: skip
+    assert [score_names("a", n) for n in (0, 1, 2)] == [(), ("a",), ("a_0", "a_1")]
