@@ -1,33 +1,49 @@
-"""How the model is to decide, by the highest score or by minimum Bayes risk: folds of the training list choose."""
+"""How the model is to decide: by the highest score or by minimum Bayes risk, with or without what references teach of lengths.
+
+Folds of the training list choose. Pairs ask which hypothesis of a sentence is better; a metric of the corpus also asks how long
+all choices are together.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..core.arrays import F64, Array
 from ..lists.choices import Scorer
-from ..lists.mbr import mbr_gains
+from ..lists.mbr import expected_under
 from ..lists.nbest import NBest
 from ..metrics.held_out import HeldOutRows
 from ..metrics.metric import Metric, metric_of
+from ..metrics.ngrams import posteriors
 from ..model.calibration import margins
 from ..model.deciding import KEY, MBR, SCORE
 from ..model.effects import within_list_sd
+from ..model.length import Length
 from ..model.model import Model
 from .options import AUTO, BoostOptions
 
-SCALES = (5.0, 3.0, 2.0)  # of posteriors, over the standard deviation of scores within lists
+
+class Way(NamedTuple):
+    """A way to decide, in units of the standard deviation of scores within lists."""
+
+    length: float = 0.0  # the weight of what another length costs, times it
+    scale: float = 0.0  # of the posterior, over it; 0: the highest score
+
+
+LENGTHS = (0.0, 0.25, 0.5, 1.0, 2.0)
+SCALES = (0.0, 5.0, 3.0, 2.0)
+WAYS = tuple(Way(length, scale) for length in LENGTHS for scale in SCALES)
 
 
 @dataclass(frozen=True)
 class Decisions:
-    """What MBR takes for S sentences that models were not trained on, at each of C scales."""
+    """What is taken for S sentences that models were not trained on, in each of C ways, the highest score first."""
 
     rows: list[Array]  # [C][S, n] statistics of the choices
-    margin: list[F64]  # [C][S] by how much their expected gains are ahead of those of the first hypotheses
+    margin: list[F64]  # [C][S] by how much they are ahead of the first hypotheses
     spread: float  # the standard deviation of scores within lists
 
 
@@ -36,33 +52,43 @@ def is_to_choose(options: BoostOptions) -> bool:
     return options.decide == AUTO and options.gain == "bleu"
 
 
-def mbr_decisions(model: Model, nbest: NBest, metric_name: str) -> Decisions:
-    """What a model takes from lists by MBR."""
+def decisions(model: Model, length: Length | None, nbest: NBest, metric_name: str) -> Decisions:
+    """What a model takes from lists in each way."""
     scorer, metric, scores = Scorer(nbest), metric_of(metric_name, nbest), model.decision_function(nbest)
     spread = float(within_list_sd(nbest.hyp_ptr, scores)[0])
-    found = [margins(nbest, gains) for gains in mbr_gains(nbest, scores, [c / (spread or 1.0) for c in SCALES]).T]
+    known = {0.0: scores}
+    if length:
+        costs = length.weighing(spread).costs_in(nbest)
+        known |= {weight: scores - weight * costs for weight in LENGTHS if weight}
+    ways = [way for way in WAYS if way.length in known]
+    by_risk = [way for way in ways if way.scale]
+    p = [posteriors(nbest.hyp_ptr, known[way.length], scale=way.scale / (spread or 1.0)) for way in by_risk]
+    expected = dict(zip(by_risk, expected_under(nbest, np.stack(p, axis=1)).T, strict=True))
+    found = [margins(nbest, expected[way] if way.scale else known[way.length]) for way in ways]
     return Decisions([scorer.rows(chosen, metric) for chosen, _, _ in found], [margin for _, _, margin in found], spread)
 
 
-def chosen_decision(metric: Metric, rows: Array, margin: F64, mbr: Decisions) -> tuple[Array, F64, dict[str, Any]]:
-    """Statistics and margins of the choices that the model is to make, and why; IN those of the highest scores.
+def chosen_decision(metric: Metric, found: Decisions, length: Length | None) -> tuple[Array, F64, dict[str, Any]]:
+    """Statistics and margins of the choices that the model is to make, and why; ``length`` is what all references teach.
 
-    It is MBR at the best scale where that gains more than a standard error over the highest score, else the score.
+    It is the best way where that gains more than a standard error over the highest score, else the score.
     """
-    held_out = HeldOutRows(metric, [rows, *mbr.rows])
-    best = 1 + int(np.argmax(held_out.gains[1:]))
-    pays = held_out.gains[best] > held_out.gains[0] + held_out.error(0, best) and mbr.spread > 0
-    why = {
-        "by": MBR if pays else SCORE,
-        "rule": "minimum Bayes risk at the best scale, where it gains more than a standard error over the highest score",
-        "scales": list(SCALES),
+    held_out, ways = HeldOutRows(metric, found.rows), WAYS[: len(found.rows)]
+    best = int(np.argmax(held_out.gains))
+    gain, error = float(held_out.gains[best] - held_out.gains[0]), held_out.error(0, best)
+    kept = best if gain > error and found.spread > 0 else 0
+    way = ways[kept]
+    why: dict[str, Any] = {
+        "by": MBR if way.scale else SCORE,
+        "rule": "the best way, where it gains more than a standard error over the highest score",
+        "ways": [list(way) for way in ways],
         metric.name: [round(100 * float(score), 4) for score in held_out.scores],
-        "error": [round(100 * held_out.error(0, k), 4) for k in range(len(held_out.rows))],
+        "error": [round(100 * held_out.error(0, k), 4) for k in range(len(ways))],
     }
-    if not pays:
-        return rows, margin, {KEY: why}
-    gain = {
-        "gain": round(100 * float(held_out.gains[best] - held_out.gains[0]), 4),
-        "gain_error": round(100 * held_out.error(0, best), 4),
-    }
-    return mbr.rows[best - 1], mbr.margin[best - 1], {KEY: {**why, **gain, "scale": SCALES[best - 1] / mbr.spread}}
+    if kept:
+        why |= {"gain": round(100 * gain, 4), "gain_error": round(100 * error, 4)}
+    if way.scale:
+        why["scale"] = way.scale / found.spread
+    if way.length and length:
+        why["length"] = length.weighing(way.length * found.spread).to_json()
+    return found.rows[kept], found.margin[kept], {KEY: why}

@@ -21,8 +21,9 @@ from ..metrics.held_out import HeldOutRows
 from ..metrics.metric import metric_of
 from ..model.calibration import KEY as CALIBRATION
 from ..model.calibration import calibration, margins
+from ..model.length import Length, learn_length
 from ..model.model import Model
-from .decision import Decisions, chosen_decision, is_to_choose, mbr_decisions
+from .decision import Decisions, chosen_decision, decisions, is_to_choose
 from .options import BoostOptions
 from .stopping import ranking_of, staged_scores
 
@@ -71,8 +72,8 @@ def chosen_tree_count(
     reasons: dict[str, Any] = {"tree_count": why}
     ours, margin = choices.rows[kept], choices.margin[kept]
     if is_to_choose(options):
-        mbr = held_out_decisions(folds, options.metric, counts[kept])
-        ours, margin, decision = chosen_decision(metric, ours, margin, mbr)
+        found = held_out_decisions(folds, options.metric, counts[kept])
+        ours, margin, decision = chosen_decision(metric, found, learn_length(dev))
         reasons |= decision
     gain = float(metric.higher(metric.score(ours.sum(axis=0))))
     if choices.ranked is not None and metric.higher(metric.score(choices.ranked.sum(axis=0))) > gain:
@@ -87,23 +88,28 @@ class Folds:
     """Models of dev's folds; each has not seen its own fold, and select, which no fold trains on."""
 
     models: list[Model]
+    lengths: list[Length | None]  # that references taught, those of each model's sentences
     held_out: list[I64]  # the sentences of dev that each model has not seen
     dev: NBest
     select: NBest | None
 
     @classmethod
     def of(cls, dev: NBest, select: NBest | None, options: BoostOptions, fit: Fit) -> Folds:
-        alone, models, parts = replace(options, rule="best"), [], dev.blocks_of_sentences(FOLDS)
+        alone, models, lengths, parts = replace(options, rule="best"), [], [], dev.blocks_of_sentences(FOLDS)
         for train, _ in parts:
-            models.append(fit(dev.take(train), alone))
+            part = dev.take(train)
+            models.append(fit(part, alone))
+            lengths.append(learn_length(part))
+            del part
             give_back(dev.unit_ptr)
-        return cls(models, [held_out for _, held_out in parts], dev, select)
+        return cls(models, lengths, [held_out for _, held_out in parts], dev, select)
 
-    def each(self, of: Callable[[Model, NBest], Any]) -> list[Any]:
-        """What a function gives for each model with each list that it has not seen."""
+    def each(self, of: Callable[[Model, Length | None, NBest], Any]) -> list[Any]:
+        """What a function gives for each model, and what its sentences teach of lengths, with each list that it has not seen."""
         more = [] if self.select is None else [self.select]
         unseen = ([self.dev.neighbours(held_out), *more] for held_out in self.held_out)
-        return [of(model, part) for model, parts in zip(self.models, unseen, strict=True) for part in parts]
+        known = zip(self.models, self.lengths, unseen, strict=True)
+        return [of(model, length, part) for model, length, parts in known for part in parts]
 
     def together(self, columns: Sequence[Array]) -> Array:
         """[S, ...] columns of each model's lists, sentence by sentence; of select, the means over the models."""
@@ -119,7 +125,7 @@ class Folds:
 
 def held_out_choices(folds: Folds, metric: str, counts: list[int]) -> HeldOutChoices:
     """For each number of trees what is chosen for every sentence."""
-    parts = folds.each(lambda model, part: staged_choices(model, part, metric, counts))
+    parts = folds.each(lambda model, _, part: staged_choices(model, part, metric, counts))
     ranked = [part.ranked for part in parts if part.ranked is not None]
     return HeldOutChoices(
         [folds.together([part.rows[k] for part in parts]) for k in range(len(counts))],
@@ -130,12 +136,12 @@ def held_out_choices(folds: Folds, metric: str, counts: list[int]) -> HeldOutCho
 
 
 def held_out_decisions(folds: Folds, metric: str, n_trees: int) -> Decisions:
-    """What minimum Bayes risk takes for every sentence, by models of so many trees."""
-    parts = folds.each(lambda model, part: mbr_decisions(model.truncated(n_trees), part, metric))
-    scales = range(len(parts[0].rows))
+    """What is taken for every sentence in each way to decide, by models of so many trees and what their sentences teach."""
+    parts = folds.each(lambda model, length, part: decisions(model.truncated(n_trees), length, part, metric))
+    ways = range(min(len(part.rows) for part in parts))
     return Decisions(
-        [folds.together([part.rows[c] for part in parts]) for c in scales],
-        [folds.together([part.margin[c] for part in parts]) for c in scales],
+        [folds.together([part.rows[c] for part in parts]) for c in ways],
+        [folds.together([part.margin[c] for part in parts]) for c in ways],
         float(np.mean([part.spread for part in parts])),
     )
 

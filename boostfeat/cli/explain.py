@@ -56,7 +56,7 @@ def explain(
     from ..core.errors import InputError
     from ..lists.choices import best_choice, decoder_choice
     from ..lists.store import read_store
-    from ..model.deciding import posterior_scale, ranks
+    from ..model.deciding import posterior_scale, ranks, with_length
     from ..model.explain import Differences
     from ..model.model import Model
 
@@ -75,6 +75,7 @@ def explain(
         if not nbest.n_hyps:
             raise InputError(f"--sentence {sentence}: expected a list with hypotheses, found an empty one; name another")
         chosen, other = (_given(nbest, k, flag, own) for k, flag, own in ((hyp, "--hyp", chosen), (against, "--against", other)))
+    loaded, nbest = with_length(loaded, nbest)
     found = Differences.of(loaded, nbest, chosen, other)
     gains = _gains(raw, metric, chosen, other)
     if sentence is not None:
@@ -181,10 +182,12 @@ def _show_list(found: Differences, nbest: NBest, gains: Any, top: int, *, by_ris
     import numpy as np
 
     from ..features.groups import feature_kinds
+    from ..model.deciding import LENGTH
 
     n = len(found.sentences)
     known = np.zeros(n) if gains is None else gains
-    groups = {**{name: of for name, (of, _) in feature_kinds(nbest).items()}, **dict.fromkeys(found.trees, "trees")}
+    groups = {name: of for name, (of, _) in feature_kinds(nbest).items()} | dict.fromkeys(found.trees, "trees")
+    groups |= {LENGTH: LENGTH} if LENGTH in groups else {}
     result: dict[str, Any] = {"sentences": len(nbest), "changed": n}
     if gains is not None:
         result |= {"better": int((gains > 0).sum()), "worse": int((gains < 0).sum())}

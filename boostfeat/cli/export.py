@@ -58,7 +58,7 @@ def export(
     from ..export import export as write
     from ..features.carried import carried
     from ..lists.store import read_store
-    from ..model.deciding import posterior_scale
+    from ..model.deciding import ways_to_decide
     from ..model.model import Model
 
     started = time.monotonic()
@@ -75,8 +75,8 @@ def export(
         nbest = with_features(nbest, loaded, ResourceFiles(phrase_table=table), where=name, quiet=quiet)
         check_model(loaded, nbest, name, allow_missing=allow_missing, quiet=quiet)
     warn = partial(_warn, quiet=quiet)
-    if scale := posterior_scale(loaded.config):
-        warn(f"minimum Bayes risk decides in this model (scale {scale:.4g}): --to {to} has its scores, and not that choice")
+    if ways := ways_to_decide(loaded.config):
+        warn(f"{ways} in this model: --to {to} has its scores, and not that choice")
     with progress(f"export to {to}", quiet=quiet) as bar:
         context = Context(nbest, options, carried(loaded), on_progress=bar.update, warn=warn)
         files, check = write(loaded, to, output, context, verify=not no_verify)

@@ -100,7 +100,7 @@ def induce(
     from ..lists.merging import concat
     from ..lists.quality import choosing_metric
     from ..lists.store import read_store
-    from ..model.deciding import posterior_scale
+    from ..model.deciding import ways_to_decide
     from ..model.model import Model
 
     started = time.monotonic()
@@ -159,10 +159,10 @@ def induce(
             f"{why['gain']:+.2f} ± {why['gain_error']:.2f} {options.metric} over the linear weights" if model.trees else "no gain"
         )
         say(f"{counted(len(model.trees), 'tree')}, by {why['folds']} folds: {gain}", quiet=quiet)
-    if posterior_scale(model.config):
+    if ways := ways_to_decide(model.config):
         why = model.config["decision"]
         gain = f"{why['gain']:+.2f} ± {why['gain_error']:.2f} {options.metric} over the highest score"
-        say(f"minimum Bayes risk decides, by the same folds: {gain} (--set decide=score: the score does)", quiet=quiet)
+        say(f"{ways}, by the same folds: {gain} (--set decide=score: the score does)", quiet=quiet)
     say(f"{counted(len(model.trees), 'tree')} -> {output} in {time.monotonic() - started:.1f} s", quiet=quiet)
 
 

@@ -146,8 +146,13 @@ def expected_gains(hyp_ptr: I64, words: Words, p: F64, *, threads: int = 1) -> F
 
 
 def mbr_gains(nbest: NBest, scores: F64, scales: Sequence[float] = (1.0,), *, gain: str = "bleu", threads: int = 1) -> F64:
-    """[H, C] expected gain under the softmax of the scores [H] at each of C scales; pairs are compared once for all."""
+    """[H, C] expected gain under the softmax of the scores [H] at each of C scales."""
     p = np.stack([posteriors(nbest.hyp_ptr, scores, scale=scale) for scale in scales], axis=1)
+    return expected_under(nbest, p, gain=gain, threads=threads)
+
+
+def expected_under(nbest: NBest, p: F64, *, gain: str = "bleu", threads: int = 1) -> F64:
+    """[H, C] expected gain under each of C posteriors p [H, C]; pairs are compared once for all."""
     metric = metric_of(gain, nbest)
     if isinstance(metric, Bleu | SentenceBleu):
         _check_longest(nbest.hyp_ptr)

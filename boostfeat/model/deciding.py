@@ -2,13 +2,15 @@
 
     p(h) = softmax(scale · score(h)) over the list;   E(h) = Σ_{h'} p(h') BLEU+1(h, h')
 
-The score says which hypothesis is likely to be the best; E, which of them has most in common with all that may be. Folds of the
-training list choose between the two (boosting.decision), and the model's config holds what they chose.
+The score says which hypothesis is likely to be the best; E, which of them has most in common with all that may be. What a length
+costs that references would not have (model.length) may come off the score first. Folds of the training list choose
+(boosting.decision), and the model's config holds what they chose.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -18,13 +20,16 @@ from ..core.arrays import F64, offsets
 from ..core.errors import InputError, clip
 from ..core.text import split_words
 from ..metrics.ngrams import expected_gains_of_few, posteriors
+from .length import Length, check_sources
 
 if TYPE_CHECKING:
     from ..lists.nbest import NBest
+    from .model import Model
 
 KEY = "decision"  # of a model's config
 Config = Mapping[str, Any]
 MBR, SCORE = "mbr", "score"
+LENGTH = "(length)"
 
 
 def posterior_scale(config: Config) -> float | None:
@@ -38,9 +43,23 @@ def posterior_scale(config: Config) -> float | None:
     return float(scale)
 
 
+def length_of(config: Config) -> Length | None:
+    """What a model of this config knows of lengths; None where it does not weigh them."""
+    told = config.get(KEY)
+    return Length.of(told["length"]) if isinstance(told, Mapping) and "length" in told else None
+
+
+def ways_to_decide(config: Config) -> str:
+    """What decides beside the highest score; empty where nothing does."""
+    ways = ["the length that references teach counts"] if length_of(config) is not None else []
+    return " and ".join(ways + ["minimum Bayes risk decides"] * (posterior_scale(config) is not None))
+
+
 def ranks(config: Config, nbest: NBest, scores: F64, *, threads: int = 1) -> F64:
-    """[H] what a model ranks hypotheses by: their scores [H], or their expected BLEU+1."""
-    scale = posterior_scale(config)
+    """[H] what a model ranks hypotheses by: their scores [H], less what their lengths cost, or their expected BLEU+1."""
+    scale, length = posterior_scale(config), length_of(config)
+    if length is not None:
+        scores = scores - length.costs_in(nbest)
     if scale is None:
         return scores
     from ..lists.mbr import mbr_gains
@@ -48,9 +67,22 @@ def ranks(config: Config, nbest: NBest, scores: F64, *, threads: int = 1) -> F64
     return mbr_gains(nbest, scores, (scale,), threads=threads)[:, 0]
 
 
-def ranks_of_few(config: Config, texts: Sequence[str], scores: F64) -> F64:
+def with_length(model: Model, nbest: NBest) -> tuple[Model, NBest]:
+    """The same with what lengths cost as a feature like any other, for those who ask what a choice is made of."""
+    from ..lists.joining import with_features
+
+    length = length_of(model.config)
+    if length is None:
+        return model, nbest
+    return replace(model, weights={**model.weights, LENGTH: -1.0}), with_features(nbest, {LENGTH: length.costs_in(nbest)})
+
+
+def ranks_of_few(config: Config, source: str, texts: Sequence[str], scores: F64) -> F64:
     """[K] the same for the texts of one list, without what compiled kernels need."""
-    scale = posterior_scale(config)
+    scale, length = posterior_scale(config), length_of(config)
+    if length is not None and len(texts):
+        check_sources([source])
+        scores = scores - length.costs(source, np.array([len(split_words(text)) for text in texts]))
     if scale is None or not len(texts):
         return scores
     number: dict[str, int] = {}

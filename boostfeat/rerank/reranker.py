@@ -118,12 +118,15 @@ class Reranker:
             raise InputError(f"candidates: expected one list, found {len(candidates)}; use scores() or Model.predict")
         if not (candidates.n_hyps if _is_list(candidates) else len(candidates)):
             raise InputError("candidates: expected at least one, found none")
-        return int(np.argmax(self.ranks(candidates, self.scores(candidates, source=source))))
+        return int(np.argmax(self.ranks(candidates, self.scores(candidates, source=source), source=source)))
 
-    def ranks(self, candidates: Sequence[Candidate] | NBest, scores: F64) -> F64:
-        """[K] what the model ranks one list by: its scores, or, where it decides by minimum Bayes risk, expected BLEU+1."""
-        texts = candidates.text.to_pylist() if _is_list(candidates) else [normal(each["text"]) for each in candidates]
-        return ranks_of_few(self.model.config, texts, scores)
+    def ranks(self, candidates: Sequence[Candidate] | NBest, scores: F64, *, source: str = "") -> F64:
+        """[K] what the model ranks one list by: its scores, less what lengths cost, or expected BLEU+1 (model.deciding)."""
+        if _is_list(candidates):
+            texts, source = candidates.text.to_pylist(), "".join(candidates.source.to_pylist())
+        else:
+            texts = [normal(each["text"]) for each in candidates]
+        return ranks_of_few(self.model.config, source, texts, scores)
 
 
 def _is_list(candidates: Sequence[Candidate] | NBest) -> TypeIs[NBest]:

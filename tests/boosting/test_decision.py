@@ -11,7 +11,7 @@ from golden import check_golden
 from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat.boosting.boost import boost
-from boostfeat.boosting.decision import SCALES, Decisions, chosen_decision, mbr_decisions
+from boostfeat.boosting.decision import LENGTHS, SCALES, WAYS, Decisions, chosen_decision, decisions
 from boostfeat.boosting.options import recipe
 from boostfeat.lists.build import with_stats
 from boostfeat.lists.choices import Scorer, best_choice
@@ -21,6 +21,7 @@ from boostfeat.lists.tokens import RANKINGS
 from boostfeat.metrics.metric import metric_of
 from boostfeat.model.deciding import posterior_scale, ranks
 from boostfeat.model.effects import within_list_sd
+from boostfeat.model.length import Length
 from boostfeat.model.model import Model
 
 OPTIONS = recipe("default", rounds=1, min_occurrences=5, draws=200, keep=30)
@@ -78,7 +79,7 @@ def test_what_folds_promise_holds_on_unseen_lists(learnt):
 def test_the_scale_is_that_of_the_folds(agreeing, learnt):
     """In units of the spread of their scores; the whole model's is much the same."""
     why = learnt.config["decision"]
-    best = SCALES[int(np.argmax(why["bleu-sbp"][1:]))]
+    best = WAYS[int(np.argmax(why["bleu-sbp"]))].scale
     spread = float(within_list_sd(agreeing.hyp_ptr, learnt.decision_function(agreeing))[0])
     assert why["scale"] * spread == pytest.approx(best, rel=0.5)
     assert posterior_scale(learnt.config) == why["scale"]
@@ -115,32 +116,87 @@ def test_a_ranking_that_is_better_than_what_was_learnt_decides_by_itself(agreein
 
 
 def test_the_rule_by_hand(agreeing):
-    """MBR must gain more than its error; among scales the best is taken, and the margins are its own."""
+    """A way must gain more than its error over the highest score; the best is taken, and the margins are its own."""
     metric, n = metric_of("bleu", agreeing), 8
     totals = [20, 19, 18, 17, 20, 20, 20]  # n-grams, then the lengths
     good, bad = np.tile([15, 12, 10, 8, *totals], (n, 1)), np.tile([10, 8, 6, 4, *totals], (n, 1))
     noisy = np.where((np.arange(n) < n // 2 + 1)[:, None], good, bad)
     other = np.where((np.arange(n) >= n // 2)[:, None], good, bad)
-    margins = [np.full(n, float(k)) for k in range(3)]
-    rows, margin, why = chosen_decision(metric, bad, np.zeros(n), Decisions([noisy, good, bad], margins, 2.0))
+    margins, length = [np.full(n, float(k)) for k in range(len(WAYS))], Length((0.5, 1.0, 0.0), {"a": 0.25})
+    rows, margin, why = chosen_decision(metric, Decisions([bad, noisy, good, bad], margins[:4], 2.0), None)
     assert (rows == good).all()
-    assert (margin == 1).all()
-    assert (why["decision"]["by"], why["decision"]["scale"]) == ("mbr", SCALES[1] / 2)
-    rows, margin, why = chosen_decision(metric, noisy, np.full(n, 9.0), Decisions([other, bad, bad], margins, 2.0))
+    assert (margin == 2).all()
+    assert (why["decision"]["by"], why["decision"]["scale"]) == ("mbr", SCALES[2] / 2)
+    assert "length" not in why["decision"]
+    rows, margin, why = chosen_decision(metric, Decisions([noisy, other, bad, bad], margins[:4], 2.0), None)
     assert why["decision"]["by"] == "score"  # as good, within the error
+    assert "gain" not in why["decision"]
     assert (rows == noisy).all()
-    assert (margin == 9).all()
+    assert (margin == 0).all()
+    ways = [bad] * len(WAYS)
+    ways[WAYS.index((LENGTHS[3], 0.0))] = good
+    rows, margin, why = chosen_decision(metric, Decisions(ways, margins, 2.0), length)
+    assert (why["decision"]["by"], "scale" in why["decision"]) == ("score", False)
+    assert why["decision"]["length"] == {"shared": (0.5, 1.0, 0.0), "stems": {"a": 0.25}, "weight": 2 * LENGTHS[3]}
+    assert why["decision"]["gain"] == pytest.approx(
+        100 * float(metric.score(good.sum(axis=0)) - metric.score(bad.sum(axis=0))), abs=1e-4
+    )
+    assert chosen_decision(metric, Decisions(ways, margins, 0.0), length)[2]["decision"]["by"] == "score"  # nothing is told apart
 
 
 def test_decisions_are_those_of_mbr(agreeing):
     model = Model({"Hint": 2.0})
-    found = mbr_decisions(model, agreeing, "bleu")
+    found = decisions(model, None, agreeing, "bleu")
     scores = model.decision_function(agreeing)
     assert found.spread == pytest.approx(2 * within_list_sd(agreeing.hyp_ptr, agreeing.extra[:, 0])[0])
-    for k, scale in enumerate(SCALES):
+    assert (found.rows[0] == Scorer(agreeing).rows(best_choice(agreeing, scores), "bleu")).all()
+    for k, scale in enumerate(SCALES[1:], 1):
         gains = mbr_gains(agreeing, scores, (scale / found.spread,))[:, 0]
         chosen = best_choice(agreeing, gains)
         assert (found.rows[k] == Scorer(agreeing).rows(chosen, "bleu")).all()
         np.testing.assert_array_equal(found.margin[k], gains[chosen] - gains[agreeing.hyp_ptr[:-1]])
         told = {"decision": {"by": "mbr", "scale": scale / found.spread}}
         np.testing.assert_array_equal(ranks(told, agreeing, scores), gains)
+
+
+def test_decisions_weigh_lengths_in_units_of_the_spread(agreeing):
+    """Texts of ten words each, some cut: what is chosen is the highest of score - weight · spread · (words - q)² / q."""
+    texts = [" ".join(text.split()[: 4 + k % 7]) for k, text in enumerate(agreeing.text.to_pylist())]
+    nbest = with_stats(replace(agreeing, text=strings(texts), source=strings(["x"] * len(agreeing))))
+    model, length = Model({"Hint": 2.0}), Length((5.0, 1.0, 0.0), {})  # q = 6
+    found, scores = decisions(model, length, nbest, "bleu"), model.decision_function(nbest)
+    assert len(found.rows) == len(WAYS)
+    words = np.array([len(text.split()) for text in texts])
+    for k, way in enumerate(WAYS):
+        own = scores - way.length * found.spread * (words - 6.0) ** 2 / 6
+        if way.scale:
+            own = mbr_gains(nbest, own, (way.scale / found.spread,))[:, 0]
+        assert (found.rows[k] == Scorer(nbest).rows(best_choice(nbest, own), "bleu")).all()
+
+
+def planted_lengths(seed: int = 0, sentences: int = 60) -> NBest:
+    """References have two words for each source word 'bb', one for others; hypotheses are their beginnings, of every length, and a
+    feature that prefers the wrong ones by chance: which length is right, only the source tells."""
+    rng = np.random.default_rng(seed)
+    nbest = synthetic_nbest(SyntheticOptions(sentences=sentences, hyps=HYPS, features=4, slots=3), seed=seed)
+    sources = [rng.choice(["aa", "bb"], rng.integers(2, 6)).tolist() for _ in range(sentences)]
+    lengths = [sum(1 + (word == "bb") for word in words) for words in sources]
+    refs = [[f"r{s}.{k}" for k in range(HYPS)] for s in range(sentences)]
+    nbest = replace(
+        nbest,
+        source=strings([" ".join(words) for words in sources]),
+        refs=strings([" ".join(words[:n]) for words, n in zip(refs, lengths, strict=True)]),
+        text=strings([" ".join(words[: k + 1]) for words in refs for k in range(HYPS)]),
+    )
+    return replace(with_stats(nbest), extra=rng.standard_normal((nbest.n_hyps, 1)), extra_names=("Noise",))
+
+
+def test_the_length_that_references_teach_is_found_and_holds_on_unseen_lists():
+    model = boost(planted_lengths(), None, OPTIONS)
+    why = model.config["decision"]
+    assert why["length"]["weight"] > 0
+    assert why["gain"] > 3 * why["gain_error"]
+    test = planted_lengths(seed=5)
+    scorer = Scorer(test)
+    chosen, scored = model.predict(test), best_choice(test, model.decision_function(test))
+    assert scorer.score(chosen, "bleu-sbp").score > scorer.score(scored, "bleu-sbp").score + 20

@@ -38,7 +38,7 @@ def test_numpy_counts_what_the_kernel_counts(seed, monkeypatch):
     of_scores = expected_gains(ptr, words, posteriors(ptr, np.log(p[:, 0]), scale=0.8)[:, None])[:, 0]
     monkeypatch.setattr(Twins, "numba_is_loaded", False)
     assert expected_gains(ptr, words, p).tobytes() == expected.tobytes()
-    assert ranks_of_few(MBR, lines, np.log(p[:, 0])).tobytes() == of_scores.tobytes()
+    assert ranks_of_few(MBR, "", lines, np.log(p[:, 0])).tobytes() == of_scores.tobytes()
 
 
 def test_expected_bleu_by_hand():
@@ -57,7 +57,7 @@ def test_scores_decide_unless_the_config_says_so():
     for config in ({}, {"decision": {"by": "score"}}, {"decision": None}):
         assert posterior_scale(config) is None
         assert ranks(config, nbest, scores) is scores
-        assert ranks_of_few(config, ["a"], scores) is scores
+        assert ranks_of_few(config, "", ["a"], scores) is scores
 
 
 @pytest.mark.parametrize("scale", [0, -1, "3", None, True, float("nan")])
@@ -67,7 +67,7 @@ def test_a_scale_that_is_none_is_said(scale):
 
 
 def test_a_list_of_none():
-    assert len(ranks_of_few(MBR, [], np.zeros(0))) == 0
+    assert len(ranks_of_few(MBR, "", [], np.zeros(0))) == 0
 
 
 def test_programs_and_commands_choose_what_the_model_chooses(tmp_path, boostfeat, monkeypatch):
