@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..core.arrays import F64, I32, Array
+from ..core.arrays import F64, I32, Array, in_ranges
 from ..core.errors import FormatError, clip, clip_json, counted
 from ..core.html import cell, shown, title
 from ..core.kernels import kernel
@@ -90,13 +90,17 @@ def _slope_outputs(leaf_of, value, intercept, x, out):  # type: ignore[no-untype
         out[r] = intercept[leaf_of[r]] + value[leaf_of[r]] * x[r]
 
 
-def leaf_outputs(leaf_of: I32, *, value: F64, intercept: F64, x: F64 | None) -> F64:
+def leaf_outputs(leaf_of: I32, *, value: F64, intercept: F64, x: F64 | None, threads: int = 1) -> F64:
     """h [n] of rows in these leaves [n]: b, or a + b x with the values x [n] of the tree's own feature."""
     out = np.empty(len(leaf_of))
-    if x is None:
-        _constant_outputs(leaf_of, value, out)
-    else:
-        _slope_outputs(leaf_of, value, intercept, x, out)
+
+    def fill(some: slice) -> None:
+        if x is None:
+            _constant_outputs(leaf_of[some], value, out[some])
+        else:
+            _slope_outputs(leaf_of[some], value, intercept, x[some], out[some])
+
+    in_ranges(fill, len(out), threads)
     return out
 
 
