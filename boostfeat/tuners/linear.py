@@ -148,7 +148,7 @@ class LinearPart:
     """What the pairs of some sentences add to the objective, over the features they have."""
 
     def __init__(self, nbest: NBest, pairs: Pairs) -> None:
-        hyps, self._better, self._worse = pairs.renumbered(nbest.n_hyps)
+        hyps, self._better, self._worse = pairs.renumbered()
         self._dense, self._sparse = nbest.global_rows(hyps), SparseSums(nbest, hyps)
         self._columns = np.concatenate([np.arange(self._dense.shape[1]), self._dense.shape[1] + self._sparse.columns])
         self._loss = PairwiseLogLoss(replace(pairs, better=self._better, worse=self._worse), len(hyps), pairs.weight)
