@@ -24,6 +24,7 @@ from .options import LEAF_KINDS, LeafKind
 
 DRAWN = 64  # leaves of a tree that is drawn, and lines of rules of a larger one
 DEEPEST = 40  # levels that are indented in rules; deeper ones are numbered, or a deep tree would be megabytes of blanks
+_SMALL, _ROWS = 31, 4096  # nodes of a small tree, and the rows that go down it at a time
 _ZERO = 1e-30  # LightGBM writes 1e-35 for a threshold at 0
 
 
@@ -62,8 +63,21 @@ def _descend_twin(columns: F64, slot: Array, threshold: F64, left: I32, right: I
 
 @kernel(twin=_descend_twin)
 def _descend(columns, slot, threshold, left, right, out):  # type: ignore[no-untyped-def]
-    """IN columns[k, n], slot[n_nodes] (a node's row of columns); OUT out[n]: the leaf of each row."""
-    for r in range(len(out)):
+    """IN columns[k, n], slot[n_nodes] (a node's row of columns); OUT out[n]: the leaf of each row.
+
+    Of a small tree split by split over some rows at a time: there is nothing to guess, as there is in walking down row by row.
+    """
+    small = len(left) <= _SMALL
+    for start in range(0, len(out) if small else 0, _ROWS):
+        part = out[start : start + _ROWS]
+        part[:] = 0
+        for n in range(len(left)):  # parents come before their children
+            if left[n] >= 0:
+                own, border, one, other = columns[slot[n], start : start + _ROWS], threshold[n], left[n], right[n]
+                for r in range(len(part)):
+                    below = one if own[r] <= border else other
+                    part[r] = below if part[r] == n else part[r]
+    for r in range(len(out) if small else 0, len(out)):
         node = 0
         while left[node] >= 0:
             node = left[node] if columns[slot[node], r] <= threshold[node] else right[node]

@@ -540,3 +540,11 @@ def test_without_sparse_features_the_dense_ones_stay(nb: NBest) -> None:
     dense = nb.without_sparse()
     assert dense.feature_names == tuple(nb.global_names)
     assert (dense.global_features == nb.global_features).all()
+
+
+@quick
+@given(containers())
+def test_weights_in_the_order_of_features_are_those_by_name(nbest):
+    weights = np.linspace(-1, 2, len(nbest.feature_names))
+    by_name = nbest.weigh(dict(zip(nbest.feature_names, weights.tolist(), strict=True)))
+    assert [x.tolist() for x in nbest.weigh(weights)] == [x.tolist() for x in by_name]
