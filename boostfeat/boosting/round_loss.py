@@ -30,7 +30,7 @@ class RoundLoss:
         cls, space: UnitSpace, hyp_ptr: I64, pairs: Pairs, *, weight: F64 | None = None, blocks: I64 | None = None
     ) -> RoundLoss:
         """IN pairs and their weights [K]; sums are over these blocks of sentences (default: those of the whole corpus)."""
-        used, better, worse = pairs.renumbered(len(space))
+        used, better, worse = pairs.renumbered()
         pairs = replace(pairs, better=better, worse=worse)
         cuts = pairs.sent_ptr[block_ptr(len(hyp_ptr) - 1) if blocks is None else blocks]
         loss = PairwiseLogLoss(pairs, len(used), weight, cuts=cuts, threads=space.threads)

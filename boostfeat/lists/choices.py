@@ -63,12 +63,13 @@ class Scorer:
             n, sample = h + len(self.nbest), found.rows(self.nbest, np.zeros(0, np.int64))
             self._rows[found.name] = np.zeros((n, found.width), sample.dtype), np.zeros(n, bool)
         rows, known = self._rows[found.name]
-        new = np.unique(at[~known[at]])
-        if len(some := new[new < h]):
-            rows[some] = found.rows(self.nbest, some)
-        for s in new[new >= h] - h:
-            rows[h + s] = found.empty_row(self.nbest, int(s))
-        known[new] = True
+        if len(new := at[~known[at]]):
+            new = np.unique(new)
+            if len(some := new[new < h]):
+                rows[some] = found.rows(self.nbest, some)
+            for s in new[new >= h] - h:
+                rows[h + s] = found.empty_row(self.nbest, int(s))
+            known[new] = True
         return rows[at]
 
     def stats(self, chosen: I64) -> I32:

@@ -388,13 +388,18 @@ class NBest:
         of_units = self.A @ self.X_sparse
         return sparse.csr_matrix(of_units + own if own.nnz else of_units)
 
-    def weigh(self, weights: Mapping[str, float]) -> tuple[F64, F64]:
-        """Linear scores under named weights: of units [V], and of hypotheses' own extras [H]. Unnamed features weigh 0."""
-        names = self.feature_names[len(self.global_names) :]
-        dense, own, sparse = (
-            np.fromiter(map(weights.get, some, repeat(0.0)), np.float64, len(some))
-            for some in (self.unit_names, self.extra_names, names)
-        )
+    def weigh(self, weights: Mapping[str, float] | F64) -> tuple[F64, F64]:
+        """Linear scores under weights: of units [V], and of hypotheses' own extras [H].
+
+        They are by name, and unnamed features weigh 0; or of all features, in the order of feature_names.
+        """
+        n_dense = len(self.global_names)
+        if isinstance(weights, np.ndarray):
+            named: Mapping[str, float] = dict(zip(self.global_names, weights[:n_dense].tolist(), strict=True))
+            sparse = weights[n_dense:]
+        else:
+            named, sparse = weights, by_name(weights, self.feature_names[n_dense:])
+        dense, own = (by_name(named, some) for some in (self.unit_names, self.extra_names))
         return (
             linear_scores(self.X, self.units.sparse, np.concatenate([dense, sparse])),
             linear_scores(self.extra, self.extra_sparse, np.concatenate([own, sparse])),
@@ -613,6 +618,11 @@ def _check_ptr(name: str, ptr: I64, n: int, end: int) -> None:
 def _check_range(name: str, idx: Array, low: int, high: int) -> None:
     if len(idx) and (idx.min() < low or idx.max() >= high):
         raise ValueError(f"{name}: expected values from {low} to {high - 1}, found {idx.min()} to {idx.max()}")
+
+
+def by_name(weights: Mapping[str, float], names: Sequence[str]) -> F64:
+    """Weights in the order of the names, 0 where there is none."""
+    return np.fromiter(map(weights.get, names, repeat(0.0)), np.float64, len(names))
 
 
 def _repeated(names: Sequence[str]) -> str:

@@ -47,7 +47,7 @@ def pair_weights(scorer: Scorer, pairs: Pairs, scores: F64, metric: Metric) -> F
 
     1 for all where no pair's order agrees with the context.
     """
-    hyps, better, worse = pairs.renumbered(scorer.nbest.n_hyps)
+    hyps, better, worse = pairs.renumbered()
     gains = context_gains(scorer, best_choice(scorer.nbest, scores), metric, hyps)
     weight = np.maximum(gains[better] - gains[worse], 0.0)
     mean = float(weight.mean()) if len(weight) else 0.0

@@ -37,11 +37,15 @@ class Pairs:
     def __len__(self) -> int:
         return len(self.better)
 
-    def renumbered(self, n_hyps: int) -> tuple[I64, I64, I64]:
+    def renumbered(self) -> tuple[I64, I64, I64]:
         """The hypotheses in some pair [U], rising, and better and worse [K] as numbers of these."""
-        number, used = np.zeros(n_hyps, np.int32), np.empty(n_hyps, np.int64)
+        if not len(self):
+            return np.zeros(0, np.int64), self.better, self.worse
+        first = min(int(self.better.min()), int(self.worse.min()))  # pairs of a block are of neighbours
+        last = max(int(self.better.max()), int(self.worse.max()))
+        number, used = np.zeros(last + 1 - first, np.int32), np.empty(last + 1 - first, np.int64)
         better, worse = np.empty((2, len(self)), np.int64)
-        n = _renumber(self.better, self.worse, number, used, better, worse)
+        n = _renumber(self.better, self.worse, first, number, used, better, worse)
         return used[:n].copy(), better, worse
 
     def matrix(self, n_hyps: int) -> csr_matrix:
@@ -52,17 +56,20 @@ class Pairs:
 
 
 @kernel
-def _renumber(better, worse, number, used, new_better, new_worse):  # type: ignore[no-untyped-def]
-    """OUT number[H] (0 before), used[H] from the first place on, new_better, new_worse [K]. Returns how many are used."""
+def _renumber(better, worse, first, number, used, new_better, new_worse):  # type: ignore[no-untyped-def]
+    """OUT number[n] (0 before), of hypotheses from ``first`` on; used[n], from its first place on; new_better, new_worse [K].
+
+    Returns how many are used.
+    """
     for k in range(len(better)):
-        number[better[k]] = number[worse[k]] = 1
+        number[better[k] - first] = number[worse[k] - first] = 1
     n = np.uint64(0)
     for h in range(len(number)):
         is_used = number[h]
-        used[n], number[h] = h, n  # the next one takes the place, unless this one is in a pair
+        used[n], number[h] = first + h, n  # the next one takes the place, unless this one is in a pair
         n += np.uint64(is_used)
     for k in range(len(better)):
-        new_better[k], new_worse[k] = number[better[k]], number[worse[k]]
+        new_better[k], new_worse[k] = number[better[k] - first], number[worse[k] - first]
     return n
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..core.arrays import F64, I32, I64, Array
+from ..core.arrays import F64, I32, I64, Array, in_ranges
 from ..core.precision import Precision
 from .binning import Bins
 from .growing_kernels import descend, divide, slope_sums, sums, to_grid
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 LEAST_ENERGY = 1e-3  # of a linear leaf, Σ c x_j² with x_j scaled to a mean square of 1: the slope is defined
 _CACHED_BINS = 16_384  # 16 bytes each
 _COPIED_CODES = 1 << 28  # bytes
+_PARTS = 12  # of rows: sums of each, then of all
 _TREES_A_BOOSTER = 256  # LightGBM keeps its trees; taking one back costs as much as a third of growing it
 
 
@@ -174,9 +175,8 @@ class Grower:
     def _fit(self, g: F64, structure: _Structure, j: int, z: F64) -> _Fit:
         """Least squares in each leaf: b = Σg / Σc, or b = Σxg / Σcx² (about the leaf's mean of x for affine leaves)."""
         n = len(structure.feature)
-        parts, slopes, centre = np.zeros((4, n, 2)), np.zeros((n, 3)), np.zeros(n)
-        sums(structure.leaf_of, self._c, g, parts)
-        c, sum_g = parts.sum(axis=0).T
+        slopes, centre = np.zeros((n, 3)), np.zeros(n)
+        c, sum_g = self._leaf_sums(g, structure.leaf_of, n)
         if j < 0:
             return _Fit(*fit_leaves(c, sum_g, None, centre, leaves=self.options.leaves), j, structure, c)
         slope_sums(structure.leaf_of, self._c, g, z, centre, slopes)
@@ -185,6 +185,19 @@ class Grower:
             slopes[:] = 0.0  # a second pass: differences of large sums would lose the spread of a narrow leaf
             slope_sums(structure.leaf_of, self._c, g, z, centre, slopes)
         return _Fit(*fit_leaves(c, sum_g, slopes, centre, leaves=self.options.leaves), j, structure, c)
+
+    def _leaf_sums(self, g: F64, leaf_of: I32, n: int) -> F64:
+        """[2, n] Σ (c, g) over the rows of each of n nodes: sums of the same parts in any number of threads."""
+        cuts = [len(g) * k // _PARTS for k in range(_PARTS + 1)]
+        out = np.zeros((_PARTS, 4, n, 2))
+
+        def add(some: slice) -> None:
+            for k in range(some.start, some.stop):
+                rows = slice(cuts[k], cuts[k + 1])
+                sums(leaf_of[rows], self._c[rows], g[rows], out[k])
+
+        in_ranges(add, _PARTS, self.threads)
+        return out.sum(axis=(0, 1)).T
 
     def _finish(self, fit: _Fit) -> Grown:
         """From codes and z to thresholds and x, from numbers to names."""
@@ -206,7 +219,7 @@ class Grower:
             value=value,
             intercept=intercept if self.options.leaves == "affine" else np.zeros(len(value)),
         )
-        h = leaf_outputs(s.leaf_of, value=tree.value, intercept=tree.intercept, x=x)
+        h = leaf_outputs(s.leaf_of, value=tree.value, intercept=tree.intercept, x=x, threads=self.threads)
         return Grown(tree, fit.gain, s.leaf_of, h, fit.counts[tree.leaves])
 
     # -- structure ---------------------------------------------------------------------------------------------------
@@ -294,7 +307,8 @@ class Grower:
             cuts[node], slots[node] = code, len(rows)
             rows.append(codes)
             node_of |= {left_split: n, right_split: n + 1}
-        descend(np.stack(rows), *(np.array(a) for a in (slots, cuts, tree.left, tree.right)), tree.leaf_of)
+        columns = np.stack(rows), *(np.array(a) for a in (slots, cuts, tree.left, tree.right))
+        in_ranges(lambda some: descend(*columns, some.start, some.stop, tree.leaf_of), len(self._c), self.threads)
         return tree
 
     def _replay(self, splits: list[tuple[int, int, int, int]]) -> tuple[_Structure, bool]:

@@ -55,17 +55,17 @@ def divide(leaf_of, node, codes, cut, left, right, c):  # type: ignore[no-untype
 
 
 @kernel
-def descend(codes, slot, cut, left, right, leaf_of):  # type: ignore[no-untyped-def]
-    """OUT leaf_of[V]: the leaf of each row by its codes[k, V]; node n tests row slot[n] of them.
+def descend(codes, slot, cut, left, right, first, last, leaf_of):  # type: ignore[no-untyped-def]
+    """OUT leaf_of[V]: the leaf of each of the rows first:last by its codes[k, V]; node n tests row slot[n] of them.
 
     Split by split over some rows at a time: there is nothing to guess, as there is in walking down row by row.
     """
-    for start in range(0, len(leaf_of), 4096):
-        part = leaf_of[start : start + 4096]
+    for start in range(first, last, 4096):
+        part = leaf_of[start : min(start + 4096, last)]
         part[:] = 0
         for n in range(len(left)):  # parents come before their children
             if left[n] >= 0:
-                own, border, one, other = codes[slot[n], start : start + 4096], cut[n], left[n], right[n]
+                own, border, one, other = codes[slot[n], start : start + len(part)], cut[n], left[n], right[n]
                 for v in range(len(part)):
                     below = one if own[v] <= border else other
                     part[v] = below if part[v] == n else part[v]

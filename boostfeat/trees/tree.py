@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..core.arrays import F64, I32, Array
+from ..core.arrays import F64, I32, Array, in_ranges
 from ..core.errors import FormatError, clip, clip_json, counted
 from ..core.html import cell, shown, title
 from ..core.kernels import kernel
@@ -24,6 +24,7 @@ from .options import LEAF_KINDS, LeafKind
 
 DRAWN = 64  # leaves of a tree that is drawn, and lines of rules of a larger one
 DEEPEST = 40  # levels that are indented in rules; deeper ones are numbered, or a deep tree would be megabytes of blanks
+_SMALL, _ROWS = 31, 4096  # nodes of a small tree, and the rows that go down it at a time
 _ZERO = 1e-30  # LightGBM writes 1e-35 for a threshold at 0
 
 
@@ -62,8 +63,21 @@ def _descend_twin(columns: F64, slot: Array, threshold: F64, left: I32, right: I
 
 @kernel(twin=_descend_twin)
 def _descend(columns, slot, threshold, left, right, out):  # type: ignore[no-untyped-def]
-    """IN columns[k, n], slot[n_nodes] (a node's row of columns); OUT out[n]: the leaf of each row."""
-    for r in range(len(out)):
+    """IN columns[k, n], slot[n_nodes] (a node's row of columns); OUT out[n]: the leaf of each row.
+
+    Of a small tree split by split over some rows at a time: there is nothing to guess, as there is in walking down row by row.
+    """
+    small = len(left) <= _SMALL
+    for start in range(0, len(out) if small else 0, _ROWS):
+        part = out[start : start + _ROWS]
+        part[:] = 0
+        for n in range(len(left)):  # parents come before their children
+            if left[n] >= 0:
+                own, border, one, other = columns[slot[n], start : start + _ROWS], threshold[n], left[n], right[n]
+                for r in range(len(part)):
+                    below = one if own[r] <= border else other
+                    part[r] = below if part[r] == n else part[r]
+    for r in range(len(out) if small else 0, len(out)):
         node = 0
         while left[node] >= 0:
             node = left[node] if columns[slot[node], r] <= threshold[node] else right[node]
@@ -90,13 +104,17 @@ def _slope_outputs(leaf_of, value, intercept, x, out):  # type: ignore[no-untype
         out[r] = intercept[leaf_of[r]] + value[leaf_of[r]] * x[r]
 
 
-def leaf_outputs(leaf_of: I32, *, value: F64, intercept: F64, x: F64 | None) -> F64:
+def leaf_outputs(leaf_of: I32, *, value: F64, intercept: F64, x: F64 | None, threads: int = 1) -> F64:
     """h [n] of rows in these leaves [n]: b, or a + b x with the values x [n] of the tree's own feature."""
     out = np.empty(len(leaf_of))
-    if x is None:
-        _constant_outputs(leaf_of, value, out)
-    else:
-        _slope_outputs(leaf_of, value, intercept, x, out)
+
+    def fill(some: slice) -> None:
+        if x is None:
+            _constant_outputs(leaf_of[some], value, out[some])
+        else:
+            _slope_outputs(leaf_of[some], value, intercept, x[some], out[some])
+
+    in_ranges(fill, len(out), threads)
     return out
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import compress, repeat
+from itertools import compress
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 import numpy as np
@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 from ..core.arrays import F64, I64, Bool, in_threads
 from ..core.blocks import block_ptr
 from ..core.feature_table import linear_scores
-from ..lists.nbest import NBest
+from ..lists.nbest import NBest, by_name
 from ..losses.loss import Loss
 from ..losses.pairs import Pairs, pairs_for, split_pairs
 from ..losses.pairwise import FLOOR, PairwiseLogLoss
@@ -111,7 +111,7 @@ class LinearProblem:
         Sums are over blocks of sentences, one after the other, so that threads do not change them, nor does a cluster.
         """
         names, scale, n, slope = self._names, self._scale, self._weight or 1.0, np.zeros(len(self._names))
-        given = np.zeros(len(names)) if init is None else init if isinstance(init, np.ndarray) else _in_order(init, names)
+        given = np.zeros(len(names)) if init is None else init if isinstance(init, np.ndarray) else by_name(init, names)
         start = given * scale
         penalty = np.full(len(names), l2) if l2_factors is None else l2 * l2_factors
         penalty = penalty * (n / max(self.n_pairs, 1))
@@ -148,7 +148,7 @@ class LinearPart:
     """What the pairs of some sentences add to the objective, over the features they have."""
 
     def __init__(self, nbest: NBest, pairs: Pairs) -> None:
-        hyps, self._better, self._worse = pairs.renumbered(nbest.n_hyps)
+        hyps, self._better, self._worse = pairs.renumbered()
         self._dense, self._sparse = nbest.global_rows(hyps), SparseSums(nbest, hyps)
         self._columns = np.concatenate([np.arange(self._dense.shape[1]), self._dense.shape[1] + self._sparse.columns])
         self._loss = PairwiseLogLoss(replace(pairs, better=self._better, worse=self._worse), len(hyps), pairs.weight)
@@ -192,11 +192,6 @@ class LinearPart:
     def at(self, w: F64) -> tuple[float, F64]:
         """Ψ at the weights w [D + N] of standardised features, and its gradient in those of its columns."""
         return objective(w[self._columns], self._dense, self._sparse, self._scale, self._loss)
-
-
-def _in_order(weights: Mapping[str, float], names: Sequence[str]) -> F64:
-    """[D + N] weights by name, 0 where there is none."""
-    return np.fromiter(map(weights.get, names, repeat(0.0)), np.float64, len(names))
 
 
 def _or_one(peak: F64) -> F64:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..core.arrays import F64, I32, I64, add_segment_sums, first_use_order, offsets, scatter_segments, segment_positions
+from ..core.arrays import F64, I32, I64, add_segment_sums, first_use_order, offsets, scatter_segments, segment_positions, unsigned
 from ..core.kernels import kernel
 from ..lists.nbest import NBest, SparseRows
 from ..losses.pairwise import FLOOR
@@ -56,14 +56,14 @@ class SparseSums:
     def add_scores(self, w: F64, scores: F64) -> F64:
         """scores [U] += A (X w), w [C]."""
         rows = np.empty(len(self._row_ptr) - 1)
-        _row_sums(self._row_ptr, self._column, self._value, w, rows)
+        _row_sums(self._row_ptr, unsigned(self._column), self._value, w, rows)
         return add_segment_sums(self._ptr, self._idx, rows, scores)
 
     def gradient(self, g: F64) -> F64:
         """X' (A' g) [C], g [U]."""
         rows = scatter_segments(self._ptr, self._idx, g, len(self._row_ptr) - 1)
         out = np.zeros(len(self.columns))
-        _spread_rows(self._row_ptr, self._column, self._value, rows, out)
+        _spread_rows(self._row_ptr, unsigned(self._column), self._value, rows, out)
         return out
 
 

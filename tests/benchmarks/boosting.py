@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # as the command does, before LightGBM is loaded
 import lightgbm as lgb
 import numpy as np
 from harness import REAL, cpu, fi_en, in_process, report

@@ -52,6 +52,7 @@ def rows(n: int, columns: int) -> np.ndarray:
 VALUES = RNG.normal(size=50) * 10.0 ** RNG.integers(-8, 8, 50)  # sums depend on their order
 IDX = RNG.integers(0, 50, 300).astype(np.uint32)
 NODES = np.array([0, 1, 0, 0, 0]), np.array([0.0, 0.5, 0, 0, 0]), np.array([1, 3, -1, -1, -1], np.int32), np.array([2, 4, -1, -1, -1], np.int32)  # fmt: skip
+DEEP = np.zeros(41, np.int64), np.linspace(2, -2, 41), *(np.array([k + side if k % 2 == 0 and k < 40 else -1 for k in range(41)], np.int32) for side in (2, 1))  # fmt: skip
 COLUMNS = np.vstack([RNG.normal(size=(1, 40)), np.where(RNG.random(40) < 0.1, np.nan, RNG.normal(size=40))[None]])
 LEAVES = RNG.integers(2, 5, 40).astype(np.int32)
 # source words of five sentences (-1: unknown, the second has none), and t(e|f) of six f with rising e
@@ -95,6 +96,7 @@ CASES: list[tuple[Kernel, tuple[Any, ...]]] = [
     ),
     (references._words_explained, (np.array([0, 0, 2]), np.array([-1, 3]), np.array([1, 0]), *TABLE, 1e-7, np.zeros(2))),
     (tree._descend, (COLUMNS, *NODES, np.full(40, 9, np.int32))),
+    (tree._descend, (COLUMNS, *DEEP, np.full(40, 9, np.int32))),  # row by row
     (tree._descend, (COLUMNS, *(column[2:3] for column in NODES), np.full(40, 9, np.int32))),
     (tree._constant_outputs, (LEAVES, VALUES[:5], np.full(40, 9.0))),
     (tree._slope_outputs, (LEAVES, VALUES[:5], VALUES[5:10], VALUES[:40], np.full(40, 9.0))),

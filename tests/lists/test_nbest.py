@@ -561,3 +561,11 @@ def test_few_sparse_rows_need_no_scipy(seed, monkeypatch):
             assert (a.dtype, a.tobytes()) == (b.dtype, b.tobytes())
     assert len(found[0][0]) == 10
     assert found[0][0].val.sum() == val.sum()
+
+
+@quick
+@given(containers())
+def test_weights_in_the_order_of_features_are_those_by_name(nbest):
+    weights = np.linspace(-1, 2, len(nbest.feature_names))
+    by_name = nbest.weigh(dict(zip(nbest.feature_names, weights.tolist(), strict=True)))
+    assert [x.tolist() for x in nbest.weigh(weights)] == [x.tolist() for x in by_name]

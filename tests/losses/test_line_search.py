@@ -112,6 +112,21 @@ def test_always_ends(name):
         assert rho == pytest.approx(ANSWERS[name], abs=1e-3 if "quartic" in name else 1e-6)
 
 
+@pytest.mark.parametrize("l2", [1e-3, 1.0, 100.0])
+def test_the_last_point_is_rarely_evaluated(l2):
+    """There the Newton step is as small as is asked, which most often is known beforehand."""
+    asked_for = 0
+    for seed in range(20):
+        scores, direction = np.random.default_rng(seed).normal(size=(2, N)) * 2
+        asked, ray = [], LOSS.ray(scores, direction)
+        rho = minimise_ray(lambda r, asked=asked, ray=ray: (asked.append(r), ray(r))[1], l2=l2)
+        value, slope, curve = ray(rho)
+        value, slope, curve = value + l2 / 2 * rho * rho, slope + l2 * rho, curve + l2
+        assert abs(slope / curve) <= 1e-9 * (value / curve) ** 0.5
+        asked_for += rho in asked
+    assert asked_for <= 8
+
+
 @pytest.mark.parametrize("size", [2.0**-40, 2.0**40])
 def test_a_multiple_of_the_loss_gives_the_same(size):
     """Bit by bit, and it ends as early: a power of two only shifts exponents."""

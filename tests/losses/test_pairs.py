@@ -238,7 +238,7 @@ def test_numbers_of_the_papers():
 def test_renumbered_pairs_name_the_same_hypotheses(n_pairs):
     rng = np.random.default_rng(n_pairs)
     better, worse = rng.integers(0, 90, (2, n_pairs))
-    hyps, own_better, own_worse = Pairs(better, worse, np.ones(n_pairs), np.array([0, n_pairs])).renumbered(100)
+    hyps, own_better, own_worse = Pairs(better, worse, np.ones(n_pairs), np.array([0, n_pairs])).renumbered()
     np.testing.assert_array_equal(hyps, np.unique([better, worse]))
     np.testing.assert_array_equal(hyps[own_better], better)
     np.testing.assert_array_equal(hyps[own_worse], worse)
