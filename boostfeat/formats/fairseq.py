@@ -86,8 +86,9 @@ def _in_columns(lines: Sequence[tuple[int, str]], path: str | Path, options: Rea
     if any({*map(len, own)} != {_FIELDS[tag] + 1} for tag, own in rows.items()):
         return None
     sents, *others = ([row[0][2:] for row in own] for own in rows.values())
-    values = {tag: all_numbers(" ".join([row[1] for row in own])) for tag, own in rows.items()}
-    if any(other != sents for other in others) or not are_ids(sents) or any(found is None for found in values.values()):
+    found = {tag: all_numbers(" ".join([row[1] for row in own])) for tag, own in rows.items()}
+    values = {tag: own for tag, own in found.items() if own is not None}
+    if any(other != sents for other in others) or not are_ids(sents) or len(values) < len(rows):
         return None
     tokens, score = [row[2] for row in rows["H"]], LN2 * values["H"]
     if any(len(values[tag]) != len(tokens) for tag in rows if tag != "P"):  # two numbers where one should be

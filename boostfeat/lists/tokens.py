@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import unescape
 from math import isfinite, nan
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -75,16 +75,18 @@ class TokenLists(NamedTuple):
     text: Sequence[str] | None = None  # [K] as in TokenHyp
 
     def take(self, rows: I64) -> TokenLists:
-        def some(column: Any) -> Any:
-            return column[rows] if isinstance(column, np.ndarray) else [column[k] for k in rows.tolist()]
+        def some(column: Sequence[str]) -> list[str]:
+            return [column[k] for k in rows.tolist()]
 
-        scores = {
-            name: (counts[rows], values[segment_positions(offsets(counts), rows)])
-            for name, (counts, values) in self.scores.items()
-        }
-        features = {name: column[rows] for name, column in self.features.items()}
-        columns = (some(column) for column in (self.sent, self.where, self.tokens, self.score))
-        return TokenLists(*columns, features, scores, None if self.text is None else some(self.text))
+        return TokenLists(
+            sent=self.sent[rows],
+            where=some(self.where),
+            tokens=some(self.tokens),
+            score=self.score[rows],
+            features={name: column[rows] for name, column in self.features.items()},
+            scores={name: (n[rows], values[segment_positions(offsets(n), rows)]) for name, (n, values) in self.scores.items()},
+            text=None if self.text is None else some(self.text),
+        )
 
 
 def attention(rows: Sequence[Sequence[float]]) -> tuple[list[tuple[int, int]], dict[str, list[float]], dict[str, float]]:
