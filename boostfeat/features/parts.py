@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..core.arrays import F64, I32, I64, frozen, offsets, owners, unique_rows
-from ..core.errors import InputError
+from ..core.errors import InputError, repeated
 from ..core.kernels import kernel
 from ..core.scratch import Scratch
 from ..core.strings import Strings, string_buffers
@@ -98,13 +98,14 @@ def all_sparse_names(nbest: NBest, parts: Sequence[Part]) -> Strings:
     """The list's own and those of the parts; no feature may be there twice."""
     known = set(nbest.feature_names)
     for part in parts:
-        for name in part.names:
-            if name in known:
-                raise InputError(
-                    f"feature {name!r}: expected a list without it, found it twice; "
-                    "featurize the imported list, and give plugins names of their own"
-                )
-            known.add(name)
+        before = len(known)
+        known.update(part.names)
+        if len(known) < before + len(part.names):
+            name = repeated([*nbest.feature_names, *(name for own in parts for name in own.names)])
+            raise InputError(
+                f"feature {name!r}: expected a list without it, found it twice; "
+                "featurize the imported list, and give plugins names of their own"
+            )
     new = [name for part in parts if part.is_sparse for name in part.names]
     return pa.concat_arrays([nbest.sparse_names, strings(new)]) if new else nbest.sparse_names
 

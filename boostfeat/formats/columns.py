@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ..core.arrays import I32, Array, offsets
+from ..core.arrays import I32, Array, in_threads, offsets
 from ..core.errors import FormatError
 from ..core.files import Block, decode_line, last_line, read_blocks
 from ..core.kernels import is_compiled, kernel
@@ -376,38 +376,46 @@ class ColumnReader:
 
     def finish(self) -> NBest:
         """The lists so far. Units are distinct and in order of first use already, as build.assemble would have them."""
-        sent = self._joined("sent", 0, np.int64)
+        joined = self._joined()
+        sent, text_ptr = joined["sent"], offsets(joined["text_ptr"])
         starts = np.flatnonzero(np.diff(sent, prepend=-1) != 0)
         s, h = len(starts), len(sent)
-        text_ptr = offsets(np.concatenate([np.zeros(0, np.int64), *(np.diff(part.text_ptr) for part in self._lines)]))
         return NBest(
             ids=sent[starts],
             source=strings([""] * s),
             ref_ptr=np.zeros(s + 1, np.int64),
             refs=strings([]),
             hyp_ptr=np.append(starts, h).astype(np.int64) if s else np.zeros(1, np.int64),
-            text=string_column(text_ptr, self._joined("text", 0, np.uint8)),
-            score=self._joined("score"),
+            text=string_column(text_ptr, joined["text"]),
+            score=joined["score"],
             stats=np.zeros((0, 6), np.int32),
-            unit_ptr=offsets(self._joined("n_units", 0, np.int64)),
-            unit_idx=self._joined("unit", 0, np.int32),
-            src_start=self._joined("src_start", 0, np.int32),
-            tgt_start=self._joined("tgt_start", 0, np.int32),
+            unit_ptr=offsets(joined["n_units"]),
+            unit_idx=joined["unit"],
+            src_start=joined["src_start"],
+            tgt_start=joined["tgt_start"],
             units=self._known.finish(),
             unit_names=self.unit_names,
-            extra=self._joined("extra", (0, len(self.extra_names))),
+            extra=joined["extra"],
             extra_names=self.extra_names,
             extra_sparse=SparseRows.empty(h),
             sparse_names=strings([]),
         )
 
-    def _joined(self, name: str, empty: int | tuple[int, int] = 0, dtype: type = np.float64) -> Array:
-        """One column of all parts; the parts' own are let go, so that the peak is one column."""
-        columns: list[Array] = [np.zeros(empty, dtype)]
-        for k, lines in enumerate(self._lines):
-            columns.append(getattr(lines, name))
-            self._lines[k] = lines._replace(**{name: None})
-        return np.concatenate(columns)
+    def _joined(self) -> dict[str, Array]:
+        """The columns of all parts, with lengths of texts in place of where they end, the largest first.
+
+        The parts' own are let go: beside what is made there is one column for each thread.
+        """
+        empty = Room().lines(0, len(self.extra_names), 0, 0)
+        columns = {name: [getattr(part, name) for part in self._lines] for name in Lines._fields}
+        self._lines.clear()
+        columns["text_ptr"] = [np.diff(ptr) for ptr in columns["text_ptr"]]
+
+        def join(name: str) -> Array:
+            return np.concatenate([getattr(empty, name)[:0], *columns.pop(name)])
+
+        names = sorted(columns, key=lambda name: -sum(column.nbytes for column in columns[name]))
+        return dict(zip(names, in_threads(join, names, self.threads), strict=True))
 
 
 def read_lines_twice(

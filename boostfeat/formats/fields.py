@@ -11,6 +11,11 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..core.arrays import F64
 from ..core.errors import FormatError, clip
 from ..core.files import read_lines
 from ..core.text import BLANKS, split_words
@@ -43,6 +48,18 @@ def numbers(text: str, where: str, what: str) -> list[float]:
     return values if isfinite(sum(values)) else [number(word, where, what) for word in words]
 
 
+def all_numbers(text: str) -> F64 | None:
+    """The finite numbers of a text with single blanks between them; None where ``number`` may have something to say of one."""
+    if not _is_plain(text):
+        return None
+    words = pc.split_pattern(pa.array([text], pa.large_string()), " ").flatten()
+    try:
+        values = words.cast(pa.float64()).to_numpy()
+    except pa.ArrowInvalid:
+        return None
+    return values if np.isfinite(values).all() else None
+
+
 def _is_plain(text: str) -> bool:
     """Whether nothing is in it that only Python takes for a part of numbers: 1_000, full-width digits, white space."""
     return text.isascii() and text.isprintable() and "_" not in text
@@ -59,6 +76,12 @@ def sentence_id(text: str, where: str) -> int:
     if not (text.isascii() and text.isdigit()) or len(text) > 18:
         raise FormatError(where, expected="a sentence id (0, 1, ...)", found=clip(text), fix="is this an n-best list?")
     return int(text)
+
+
+def are_ids(texts: list[str]) -> bool:
+    """Whether ``sentence_id`` takes all of these as they are."""
+    joined = "".join(texts)
+    return joined.isascii() and joined.isdigit() and all(texts) and max(map(len, texts)) <= 18
 
 
 def split_fields(line: str, where: str, *, least: int, layout: str, most: int | None = None) -> list[str]:

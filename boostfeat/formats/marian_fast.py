@@ -7,10 +7,9 @@ It stops at the first line it does not understand, which is then for the plain r
 
 from __future__ import annotations
 
-from array import array
 from collections import namedtuple
 from collections.abc import Iterator, Sequence
-from itertools import chain, islice, pairwise
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from ..core.errors import FormatError
 from ..core.files import Block, read_blocks
 from ..core.kernels import is_compiled, kernel
 from ..lists.build import ReadOptions
-from ..lists.tokens import DECODER_SCORE, TokenBuilder, TokenList
+from ..lists.tokens import DECODER_SCORE, TokenBuilder, TokenLists
 from .byte_kernels import put_bytes, read_number, skip_blanks, starts_with
 from .columns import BLOCK_BYTES, SMALL, ColumnReader, Part, Room, labels_of, marks, plain_lines, read_features, string_column
 
@@ -132,20 +131,13 @@ class FastReader(ColumnReader):
 
     def give(self, lines: Any, builder: TokenBuilder, path: str | Path, before: int) -> None:
         """Hypotheses of a block, after so many lines, to a builder."""
-        tokens, score = string_column(lines.text_ptr, lines.text).to_pylist(), lines.score.tolist()
-        columns = dict(zip(self.extra_names, lines.features.T.tolist(), strict=True)) | {DECODER_SCORE: score}
+        if not len(lines.sent):
+            return
+        features = dict(zip(self.extra_names, lines.features.T, strict=True)) | {DECODER_SCORE: lines.score}
         where = [f"{path}:{number}" for number in (lines.line + before + 1).tolist()]
-        at = np.append(0, np.cumsum(lines.n_scores)).tolist()
-        starts = np.flatnonzero(np.diff(lines.sent, prepend=-1)).tolist()
-        for a, b in pairwise([*starts, len(tokens)]):
-            own = {name: column[a:b] for name, column in columns.items()}
-            scores = _array("q", lines.n_scores[a:b]), _array("d", lines.scores[at[a] : at[b]])
-            by_model = {self.scores: scores} if self.scores is not None else {}
-            builder.add_list(TokenList(int(lines.sent[a]), where[a:b], tokens[a:b], score[a:b], own, by_model))
-
-
-def _array(kind: str, values: Any) -> array[Any]:
-    return array(kind, values.tobytes())
+        tokens = string_column(lines.text_ptr, lines.text).to_pylist()
+        scores = {} if self.scores is None else {self.scores: (lines.n_scores, lines.scores)}
+        builder.add_lists(TokenLists(lines.sent, where, tokens, lines.score, features, scores))
 
 
 def lines_left(path: str | Path, fast: FastReader | None, builder: TokenBuilder) -> Iterator[tuple[str, str]]:

@@ -8,6 +8,7 @@ decoder's score is the sum. ``Cut`` is 1 where the answer ended at the longest l
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from itertools import islice
 from math import exp, nan
 from pathlib import Path
@@ -60,8 +61,10 @@ def _hyp(sent: int, choice: dict[str, Any], where: str) -> tuple[TokenHyp, int]:
     message = choice.get("message")
     text = get(message, "content", str, where) if isinstance(message, dict) else get(choice, "text", str, where)
     tokens, values, tops = _tokens(choice.get("logprobs"), where)
-    low = sum(v < LOWEST for v in values)
-    values = [max(v, LOWEST) for v in values]
+    low = 0
+    if values and min(values) < LOWEST:
+        low = sum(v < LOWEST for v in values)
+        values = [max(v, LOWEST) for v in values]
     features = {CUT: float(choice.get("finish_reason") == "length")}
     if not tokens:
         return TokenHyp(sent, as_piece(" " + " ".join(ascii_words(text))), where, nan, features), low
@@ -70,6 +73,7 @@ def _hyp(sent: int, choice: dict[str, Any], where: str) -> tuple[TokenHyp, int]:
     return TokenHyp(sent, pieces, where, sum(values), features, {NAME: values}, signals, text=text), low
 
 
+@lru_cache(1 << 16)
 def as_piece(token: str) -> str:
     """A token of plain text as SentencePiece would write it: blanks are ▁."""
     return token.translate(_PIECE)
@@ -85,6 +89,8 @@ def _tokens(found: Any, where: str) -> tuple[list[str], list[float], list[dict[s
         tokens = [_token(row, where) for row in rows]
         values = numbers_of([row.get("logprob") for row in rows], where, "'logprob'")
         tops = [_top(row.get("top_logprobs"), where) for row in rows]
+        if all(tokens) and not any(tops):
+            return tokens, values, []
         kept = [k for k, token in enumerate(tokens) if token]  # an end of text has no bytes
         return [tokens[k] for k in kept], [values[k] for k in kept], [tops[k] for k in kept] if all(tops) else []
     tokens, raw = get(found, "tokens", list, where), get(found, "token_logprobs", list, where)
@@ -97,17 +103,22 @@ def _tokens(found: Any, where: str) -> tuple[list[str], list[float], list[dict[s
 
 def _token(row: dict[str, Any], where: str) -> str:
     """The text of a token; parts of characters as <0xE2>."""
-    token, raw = get(row, "token", str, where), row.get("bytes")
-    whole = isinstance(raw, list) and all(isinstance(b, int) and 0 <= b < 256 for b in raw)
-    if not whole or not raw:
+    token, raw = row.get("token"), row.get("bytes")
+    if not isinstance(token, str):
+        token = get(row, "token", str, where)
+    if not raw or not isinstance(raw, list):
         return token
     try:
         return bytes(raw).decode()
     except UnicodeDecodeError:
         return "".join(chr(b) if b < 128 else f"<0x{b:02X}>" for b in raw)
+    except (TypeError, ValueError):  # no bytes
+        return token
 
 
 def _top(found: Any, where: str) -> dict[str, float]:
+    if not found:
+        return {}
     rows = found if isinstance(found, list) else []
     return {
         str(row["token"]): as_number(row.get("logprob"), where, "'top_logprobs'")

@@ -329,6 +329,12 @@ class Triples:
         self.idx.extend(idx * n)
         self.val.extend(islice(chain.from_iterable(zip(*columns, strict=False)), n * len(idx)))
 
+    def add_columns(self, idx: array[int], values: F64) -> None:
+        """Rows [n, len(idx)] that all give these names."""
+        self.counts.extend([len(idx)] * len(values))
+        self.idx.extend(idx * len(values))
+        self.val.frombytes(np.asarray(values, np.float64).tobytes())
+
     def often(self, names: list[str], before: Sequence[str] = (), n_before: int = 0) -> I64:
         """The names that enough rows give to be stored densely, in order; so many rows before them gave the names ``before``."""
         if not self.idx:

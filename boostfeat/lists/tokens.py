@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from ..core.arrays import F64, HUGE, I64, Array, Bool, offsets, owners
+from ..core.arrays import F64, HUGE, I64, Array, Bool, offsets, owners, segment_positions
 from ..core.errors import FormatError, clip, counted
 from ..core.strings import Strings, has_text
 from ..core.text import ascii_words, split_words
@@ -61,7 +61,32 @@ class TokenList(NamedTuple):
     tokens: Sequence[str]  # [K]
     score: Sequence[float]  # [K]
     features: Mapping[str, Sequence[float]] = {}  # [K] each
-    scores: Mapping[str, tuple[array[int], array[float]]] = {}  # by model: how many log-probabilities each has, and these
+
+
+class TokenLists(NamedTuple):
+    """Hypotheses of many sentences in columns, at least one, for readers that find them so."""
+
+    sent: I64  # [K] never falling
+    where: Sequence[str]  # [K]
+    tokens: Sequence[str]  # [K]
+    score: F64  # [K]
+    features: Mapping[str, F64]  # [K] each
+    scores: Mapping[str, tuple[I64, F64]]  # by model: how many log-probabilities each has [K], and these
+    text: Sequence[str] | None = None  # [K] as in TokenHyp
+
+    def take(self, rows: I64) -> TokenLists:
+        def some(column: Sequence[str]) -> list[str]:
+            return [column[k] for k in rows.tolist()]
+
+        return TokenLists(
+            sent=self.sent[rows],
+            where=some(self.where),
+            tokens=some(self.tokens),
+            score=self.score[rows],
+            features={name: column[rows] for name, column in self.features.items()},
+            scores={name: (n[rows], values[segment_positions(offsets(n), rows)]) for name, (n, values) in self.scores.items()},
+            text=None if self.text is None else some(self.text),
+        )
 
 
 def attention(rows: Sequence[Sequence[float]]) -> tuple[list[tuple[int, int]], dict[str, list[float]], dict[str, float]]:
@@ -93,11 +118,11 @@ class _Column:
         self.values.extend(values)
         self.counts.append(len(self.values) - n)
 
-    def extend(self, counts: array[int], values: array[float], before: int) -> None:
+    def extend(self, counts: I64, values: F64, before: int) -> None:
         """The numbers of several hypotheses after ``before`` others."""
         self.counts.extend([0] * (before - len(self.counts)))
-        self.counts.extend(counts)
-        self.values.extend(values)
+        self.counts.frombytes(np.asarray(counts, np.int64).tobytes())
+        self.values.frombytes(np.asarray(values, np.float64).tobytes())
 
     def arrays(self, n_hyps: int) -> tuple[I64, F64]:
         self.counts.extend([0] * (n_hyps - len(self.counts)))
@@ -150,21 +175,40 @@ class TokenBuilder:
     def add_list(self, hyps: TokenList) -> None:
         """Append hypotheses of one sentence in columns: as ``add`` for each."""
         self.sentence(hyps.sent, hyps.where[0])
-        before, rank, n = len(self._where), self._hyp_counts[-1], len(hyps.tokens)
+        rank, n = self._hyp_counts[-1], len(hyps.tokens)
         if self.options.size is not None and rank + n > self.options.size:
             n = max(0, self.options.size - rank)
         features = dict(hyps.features)
         if self.ranked:
             features |= {RANK: range(rank, rank + n), FIRST: [float(k == 0) for k in range(rank, rank + n)]}
-        for name, (counts, values) in hyps.scores.items():
-            own = values if n == len(counts) else values[: sum(counts[:n])]
-            self._models.setdefault(name, _Column()).extend(counts[:n], own, before)
         self._hyp_counts[-1] += n
         self._where.extend(hyps.where[:n])
         self._tokens.extend(hyps.tokens[:n])
         self._shown.extend([None] * n)
         self._score.extend(hyps.score[:n])
         self._extra.add_rows(n, self._indices(tuple(features)), features.values())
+
+    def add_lists(self, hyps: TokenLists) -> None:
+        """Append hypotheses of many sentences in columns: as ``add`` for each. Not of tools whose best come first."""
+        assert not self.ranked
+        starts = np.flatnonzero(np.diff(hyps.sent, prepend=-1))
+        counts = np.diff(np.append(starts, len(hyps.sent)))
+        known = self._hyp_counts[-1] if self._ids and self._ids[-1] == hyps.sent[0] else 0
+        if self.options.size is not None and (counts + known > self.options.size).any():
+            rank = np.arange(len(hyps.sent)) - np.repeat(starts, counts)
+            rank[: counts[0]] += known
+            hyps = hyps.take(np.flatnonzero(rank < self.options.size))
+            return self.add_lists(hyps) if len(hyps.sent) else None
+        for a, sent, n in zip(starts.tolist(), hyps.sent[starts].tolist(), counts.tolist(), strict=True):
+            self.sentence(sent, hyps.where[a])
+            self._hyp_counts[-1] += n
+        for name, (own, values) in hyps.scores.items():
+            self._models.setdefault(name, _Column()).extend(own, values, len(self._where))
+        self._where.extend(hyps.where)
+        self._tokens.extend(hyps.tokens)
+        self._shown.extend([None] * len(hyps.tokens) if hyps.text is None else hyps.text)
+        self._score.frombytes(np.asarray(hyps.score, np.float64).tobytes())
+        self._extra.add_columns(self._indices(tuple(hyps.features)), np.stack([*hyps.features.values()], axis=1))
 
     def _indices(self, names: tuple[str, ...]) -> array[int]:
         """Numbers of features; most hypotheses have the names of the one before."""

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -48,7 +49,7 @@ class Differences:
     @cached_property
     def parts(self) -> sparse.csr_matrix:
         """[n, names] what each feature and tree adds to the first over the second; only what is not 0."""
-        of_all = np.array([self.weights.get(name, 0.0) for name in self.names])
+        of_all = np.fromiter(map(self.weights.get, self.names, repeat(0.0)), np.float64, len(self.names))
         n_dense = len(self.pairs.global_names)
         dense = self.pairs.global_features
         left = sparse.csr_matrix((dense[0::2] - dense[1::2]) * of_all[:n_dense])

@@ -75,7 +75,8 @@ class Few:
 
     def __init__(self, model: Model, plan: FeaturePlan) -> None:
         self.model, self.plan = model, plan
-        self._weights = {name: weight for name, weight in model.weights.items() if weight}
+        own = model.weights
+        self._weights = own if all(own.values()) else {name: weight for name, weight in own.items() if weight}
         self._tested = set().union(*(tree.features() for tree in model.trees))
         self._pairs: dict[tuple[str, str, str], _Known] = {}
         self._layouts: dict[tuple[str, ...], tuple[F64, I64]] = {}
@@ -84,7 +85,7 @@ class Few:
         self._sparse: list[tuple[str, _Made]] = []
         self._reads: set[str] = set()
         self._x: set[str] = set()
-        used = {*self._weights, *self._tested, *(name for pair in plan.products or () for name in pair)}
+        weighed, others = self._weights, {*self._tested, *(name for pair in plan.products or () for name in pair)}
         self._of_lists: list[tuple[ByList, Callable[[Candidates], Mapping[str, F64]], int, Mapping[str, int]]] = []
         self._own_names: list[str] = []
         for entry in plan.entries:
@@ -97,17 +98,17 @@ class Few:
                 continue
             how = BY_UNIT[entry.name]
             self._reads.update(how.reads)
-            looked_at = {name: k for k, name in enumerate(entry.features or ()) if name in used}
-            own = _Made(
+            looked_at = {name: k for k, name in enumerate(entry.features or ()) if name in weighed or name in others}
+            made = _Made(
                 entry.name, bound(entry.name, entry.options, plan.clusters), len(self.dense_names), looked_at, entry.hash_bits
             )
             self._x.update(entry.options.get("features", ()) if not how.is_sparse else ())
             if not how.is_sparse:
                 self.dense_names += entry.features or ()
             if looked_at and how.is_sparse:
-                self._sparse.append((how.of, own))
+                self._sparse.append((how.of, made))
             elif looked_at:
-                dense[how.of].append(own)
+                dense[how.of].append(made)
         self._of_pairs, self._of_places = dense["pair"], dense["place"]
         # sparse templates of pairs that stand before all others: their sum is one number a pair
         self._leading = next((k for k, (of, _) in enumerate(self._sparse) if of != "pair"), len(self._sparse))

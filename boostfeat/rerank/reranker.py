@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import filterfalse, pairwise
 from math import isfinite, nan
 from pathlib import Path
 from sys import float_info
@@ -84,7 +84,8 @@ class Reranker:
     @cached_property
     def _needed(self) -> set[str]:
         """What the model weighs or tests and does not compute."""
-        used = {name for name, weight in self.model.weights.items() if weight}
+        weights = self.model.weights
+        used = {name for name in filterfalse(self._made.__contains__, weights) if weights[name]}
         return used.union(*(tree.features() for tree in self.model.trees)) - self._made
 
     def scores(self, candidates: Sequence[Candidate] | NBest, *, source: str = "") -> F64:
@@ -254,7 +255,7 @@ def few_of_list(nbest: NBest) -> FewLists | None:
     ]
     at = list(zip(nbest.unit_idx.tolist(), nbest.src_start.tolist(), strict=True))
     ptr = nbest.unit_ptr.tolist()
-    hyps = [at[a:b] for a, b in itertools.pairwise(ptr)]
+    hyps = [at[a:b] for a, b in pairwise(ptr)]
     return FewLists(
         split_words(nbest.source[0].as_py()),
         nbest.unit_names,

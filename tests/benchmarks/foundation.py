@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import lzma
 import os
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import groupby
 from pathlib import Path
 
 from harness import REAL, cpu, in_process, report
@@ -20,6 +22,7 @@ from boostfeat.lists.nbest import NBest
 from boostfeat.lists.store import read_store, write_store
 
 FI_EN = REAL / "fi-en"
+NEURAL = REAL / "nmt-de-en" / "devtrain.12.marian.xz"  # with scores of pieces
 LIST = FI_EN / "devtrain.200.enriched.xz"
 
 
@@ -28,6 +31,8 @@ def main() -> None:
         store = Path(folder) / "dev.nbest"
         if FI_EN.is_dir():
             bench_import(store)
+        if NEURAL.exists():
+            bench_neural(Path(folder))
         bench_bleu(read_store(store) if store.exists() else synthetic_nbest(SyntheticOptions(sentences=500, hyps=200)))
         bench_open(Path(folder) / "million.nbest")
 
@@ -107,6 +112,40 @@ def bench_formats(nbest: NBest, store: Path) -> None:
             rates[1] >= 60_000,
         )
         report("  each further one", f"{more:,.0f} hyps/s/core", "-")
+
+
+def bench_neural(folder: Path) -> None:
+    """The same lists as Marian, fairseq and a server print them; a second run has what the first compiled."""
+    lines = [line.rstrip("\n").split(" ||| ") for line in lzma.open(NEURAL, "rt", encoding="utf-8")]
+    texts = {"marian": (" ||| ".join(line) for line in lines), "fairseq": _fairseq(lines), "openai": _openai(lines)}
+    for name, rows in texts.items():
+        path = folder / f"neural.{name}"
+        path.write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
+        import_run(path, folder / "neural.nbest", with_lines=False)
+        found = import_run(path, folder / "neural.nbest", with_lines=False)
+        rate = found["hyps"] / found["import_cpu"]
+        report(f"import of {found['hyps']:,.0f} hypotheses, {name}", f"{rate:,.0f} hyps/s/core", "60,000", rate >= 60_000)
+        path.unlink()
+
+
+def _fairseq(lines: list[list[str]]) -> Iterator[str]:
+    for sent, tokens, scores, _, total in lines:
+        yield f"H-{sent}\t{total}\t{tokens}"
+        yield f"P-{sent}\t{scores.removeprefix('WordScores= ')}"
+
+
+def _openai(lines: list[list[str]]) -> Iterator[str]:
+    for _, hyps in groupby(lines, key=lambda line: line[0]):
+        choices = []
+        for _, tokens, scores, _, _ in hyps:
+            names, numbers = (text.split(" ") for text in (tokens.replace("▁", "_"), scores.removeprefix("WordScores= ")))
+            texts = [name.replace("_", " ") for name in names]
+            content = [
+                {"token": text, "logprob": float(number), "bytes": list(text.encode()), "top_logprobs": []}
+                for text, number in zip(texts, numbers, strict=False)  # the last number is that of the end
+            ]
+            choices.append({"message": {"content": "".join(texts)}, "logprobs": {"content": content}, "finish_reason": "stop"})
+        yield json.dumps({"choices": choices})
 
 
 def sacrebleu_runs(nbest: NBest) -> tuple[Callable[[], object], Callable[[], object]]:

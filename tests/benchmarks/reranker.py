@@ -2,15 +2,19 @@
 
 Models of the sets ``sparse`` and ``large+sparse`` are learnt on fi-en's dev list where it is there,
 else on data/; candidates are of sentences that the models have not seen. The first pass meets every phrase pair for the first
-time, the second has met them all. Choices are compared with those of the engine, which the command line has.
+time, the second has met them all. Choices are compared with those of the engine, which the command line has. Last, CPU seconds of
+commands on ten lists of the same size as those of the dev list.
 """
 
 from __future__ import annotations
 
+import resource
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +24,12 @@ from harness import REAL, fi_en
 from boostfeat import Reranker
 from boostfeat.features.carried import FeatureMaker, carrying
 from boostfeat.lists.nbest import NBest
-from boostfeat.lists.store import read_store
+from boostfeat.lists.store import read_store, write_store
 from boostfeat.model.model import Model
 from boostfeat.tuners.linear import fit_pro
 
 GOAL, START = 5.0, 0.5  # milliseconds at the 95th percentile; CPU seconds of import and load
+SHORT = 0.7  # CPU seconds of a command on ten lists
 LEARNT, LISTS, SIZE, WORDS = 400, 100, 10, 30
 
 
@@ -40,6 +45,8 @@ def main() -> None:
             path = Path(folder) / "model.json"
             carrying(Model(fit_pro(made, seed=0).weights), plan).save(path)
             bench(what, path, lists)
+            write_store(whole[-10:], Path(folder) / "ten.nbest")
+            bench_commands(what, path, Path(folder) / "ten.nbest")
 
 
 def _data(folder: Path) -> Path:
@@ -91,6 +98,23 @@ def bench(what: str, path: Path, lists: list[tuple[list[dict[str, Any]], str]]) 
     seconds = min(float(subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout) for _ in range(3))
     weights = len(reranker.model.weights)
     print(f"{'':>14}  import and load of {weights:,} weights: {seconds:.2f} s{'' if seconds < START else f'  above {START:g}'}")
+
+
+def bench_commands(what: str, model: Path, store: Path) -> None:
+    """Choices by minimum Bayes risk, as models of ``induce`` make them."""
+    replace(Model.load(model), config={"decision": {"by": "mbr", "scale": 1.0}}).save(model)
+    for command in ("rerank", "score"):
+        words = [sys.executable, "-m", "boostfeat", command, store, "-m", model, "-q"]
+        seconds = min(_cpu(words) for _ in range(3))
+        print(f"{what:>14}, {command} of ten lists: {seconds:.2f} s{'' if seconds < SHORT else f'  above {SHORT:g}'}")
+
+
+def _cpu(words: Sequence[object]) -> float:
+    """CPU seconds of a command."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(list(map(str, words)), capture_output=True, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 if __name__ == "__main__":

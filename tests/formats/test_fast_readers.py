@@ -19,7 +19,7 @@ from synthetic import SyntheticOptions, synthetic_nbest
 from boostfeat import formats
 from boostfeat.core import kernels
 from boostfeat.core.errors import FormatError, InputError
-from boostfeat.formats import columns, jsonl, marian, marian_fast
+from boostfeat.formats import columns, fairseq, json_objects, jsonl, marian, marian_fast, openai
 from boostfeat.formats.byte_kernels import find_marks, hash_bytes, put_bytes, same_bytes
 from boostfeat.formats.importing import Corpus, import_corpus
 from boostfeat.formats.moses import enriched, nbest
@@ -449,3 +449,129 @@ def test_compressed_lists_that_were_cut_are_refused(tmp_path, format, ending):
         with pytest.raises(FormatError, match="expected intact compressed data") as found:
             read(path, format, threads=threads)
         assert "\n" not in str(found.value)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# fairseq: columns where hypotheses have the same lines, else line by line
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def fairseq_text(order: str, *, pieces: bool) -> str:
+    """Nine hypotheses of three sentences, which come in any order, with these lines each."""
+    rng, lines = np.random.default_rng(3), ["a line of a log"]
+    for sent in (4, 0, 2):
+        lines.append(f"S-{sent}\tquelle")
+        for k in range(3):
+            tokens = [*(f"▁w{w}" if pieces else f"w{w}" for w in rng.integers(0, 9, 1 + k)), "s"]
+            numbers = " ".join(f"{v:.4f}" for v in -rng.exponential(1.0, len(tokens) + 1))
+            joined = " ".join(tokens).replace(" s", "s").replace("▁", "") if pieces else " ".join(tokens)
+            own = {"H": f"{-k - 0.5:.3f}\t{' '.join(tokens)}", "D": f"{-k - 0.5:.3f}\t{joined}", "P": numbers}
+            lines += [f"{tag}-{sent}\t{own[tag]}" for tag in order]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def fairseq_both(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **options: object) -> list[NBest | str]:
+    """What is read with columns and without: a list, or a message."""
+    (tmp_path / "list").write_text(text, newline="")
+    columns_of, found = fairseq._in_columns, list[NBest | str]()
+    for reader in (columns_of, lambda *given: None):
+        monkeypatch.setattr(fairseq, "_in_columns", reader)
+        try:
+            found.append(fairseq.read(tmp_path / "list", ReadOptions(warn=lambda line: None, **options)))
+        except FormatError as error:
+            found.append(str(error))
+    monkeypatch.setattr(fairseq, "_in_columns", columns_of)
+    return found
+
+
+@pytest.mark.parametrize("size", [None, 1, 2])
+@pytest.mark.parametrize("pieces", [True, False])
+@pytest.mark.parametrize("order", ["H", "HP", "HD", "HDP", "HPD", "HPA"])
+def test_lines_of_fairseq_in_columns(tmp_path, monkeypatch, order, pieces, size):
+    text = fairseq_text(order.replace("A", ""), pieces=pieces)
+    if "A" in order:  # for the plain reader
+        text = text.replace("\nS-0", "\nA-4\t0-0\nS-0")
+    lines = [(n, line) for n, line in enumerate(text.split("\n"), 1) if line[1:2] == "-" and line[0] in "HDPA"]
+    assert (fairseq._in_columns(lines, "list", ReadOptions()) is None) is ("A" in order)
+    found, expected = fairseq_both(text, tmp_path, monkeypatch, size=size)
+    assert isinstance(found, NBest)
+    assert found == expected
+    assert found.ids.tolist() == [0, 2, 4]
+    assert found.n_hyps == 3 * (size or 3)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("P-4\t-", "P-4\t +"),  # what Python's float takes
+        ("P-4\t-", "P-4\t- "),
+        ("P-4\t-", "P-4\t1_0 -"),
+        ("P-4\t-", "P-4\tnan -"),
+        ("P-4\t-", "P-4\t1e999 -"),
+        ("P-4\t-", "P-4\t0x1p3 -"),
+        ("P-4\t-", "P-4\t\u00a01 -"),
+        ("P-4\t-", "P-4\t-1.5e-300 -"),
+        ("P-4\t", "P-4 "),
+        ("P-4\t", "P-5\t"),
+        ("P-4\t", "P-004\t"),
+        ("P-4\t", "P-\u0664\t"),  # a digit, and no ASCII
+        ("H-4\t-0.500\t", "H-4\t-0.0 00\t"),
+        ("H-4\t-0.500\t", "H-4\t\t"),
+        ("H-4\t-0.500\t", "H-4\t-0.500 "),
+        ("H-4\t-0.500\t", "H-4\t-0.500\t\t"),
+        ("H-4\t-0.500\t", "H-4\tinf\t"),
+        ("H-4\t", "H-9999999999999999999\t"),
+        ("D-0\t-0.500\t", "D-0\tx\t"),
+        ("D-0\t-0.500\t", "D-0\t-0.500 1\t"),
+        ("H-2\t", "D-day\n\nH-2\t"),
+        ("H-2\t-1.500", "P-2\t-1\nH-2\t-1.500"),
+        ("\n", "\r\n"),
+    ],
+)
+def test_odd_lines_of_fairseq_are_the_plain_readers(tmp_path, monkeypatch, old, new):
+    text = fairseq_text("HDP", pieces=True)
+    assert old in text
+    found, expected = fairseq_both(text.replace(old, new, 1 if old != "\n" else -1), tmp_path, monkeypatch)
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("raw", "text"),
+    [
+        *[([195, 164], "ä"), ([195], "<0xC3>"), ([65, 195], "A<0xC3>"), ([True], "\x01")],
+        *(([odd], "t") for odd in (256, -1, 1.5, "a", 10**30)),
+        *((odd, "t") for odd in (None, [], "ab", {"a": 1})),
+    ],
+)
+def test_bytes_of_openai_tokens(raw, text):
+    assert openai._token({"token": "t", "bytes": raw}, "w") == text
+
+
+NUMBERS = ["1e999", "123456789012345678901234567890", "-0", "0.1e-400", "4.9e-324", "2.2250738585072011e-308", "01", "1.", "NaN"]
+TEXTS = [
+    '"\\ud800"',
+    '"\\ud83d\\ude00"',
+    '"\x01"',
+    '"\x7f\u2028"',
+    '"\\u0000"',
+    '"a\\/b"',
+    '{"a": 1, "a": 2}',
+    "[1,]",
+    "[1] x",
+    "\ufeff1",
+]
+
+
+@pytest.mark.parametrize("text", [*NUMBERS, *TEXTS, "[" * 100_000])
+def test_values_of_json_are_pythons(monkeypatch, text):
+    """Also what it says of those that are none."""
+
+    def parsed() -> str:
+        try:
+            return repr(json_objects._parsed(text, "w"))
+        except FormatError as error:
+            return str(error)
+
+    found = parsed()
+    monkeypatch.setattr(json_objects, "find_nul", lambda text: 0)  # no use of the faster parser
+    assert found == parsed()
