@@ -126,9 +126,15 @@ def test_threads_change_nothing(small: Small) -> None:
     assert one == three
 
 
-def test_hypotheses_without_hope_are_not_missed(small: Small) -> None:
-    """Search skips language model and trees where even their best values could not help: the result is as without that."""
+@pytest.mark.parametrize("bonus", [0.0, 20.0])
+def test_hypotheses_without_hope_are_not_missed(small: Small, bonus: float) -> None:
+    """Search skips language model and trees where even their best values could not help: the result is as without that.
+
+    With a bonus for each phrase, scores of edges are above 0.
+    """
     decoder, sentences, _ = small
+    weights = decoder.model.weights
+    decoder = decoder.with_model(replace(decoder.model, weights={**weights, "PhrasePenalty0": weights["PhrasePenalty0"] + bonus}))
     hope = stump("LM0", 0.0, value=(0.0, 1e9))  # always 0, since LM0 is never above 0, but search does not see that
     hopeful = decoder.with_model(replace(decoder.model, trees=(*decoder.model.trees, hope)))
     for pruned in (SearchOptions(stack=5), SearchOptions(stack=0, beam=0.5)):
