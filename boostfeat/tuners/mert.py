@@ -72,8 +72,8 @@ def _envelopes(hyp_ptr, a, b, first, at, old, new):  # type: ignore[no-untyped-d
         first[s] = left
         if lb == rb:
             continue
-        x = (la - ta) / (tb - lb) if lb < tb else (ta - ra) / (rb - tb)
-        y = (ta - ra) / (rb - tb) if tb < rb else x
+        x = (la - ta) / (tb - lb) if lb < tb else np.nan  # where there is no crossing, nothing is above it
+        y = (ta - ra) / (rb - tb) if tb < rb else np.nan
         floor_x, floor_y = ta + x * tb, ta + y * tb
         m = 0
         for h in range(start, end):  # without a branch: it would be hard to predict

@@ -380,3 +380,26 @@ def test_where_no_axis_helps_random_directions_follow(monkeypatch):
     assert searches == len(asked) == 3 + 5
     assert sorted(d.tolist() for d in asked[:3]) == sorted(np.eye(3).tolist())
     assert all(np.count_nonzero(d) == 3 for d in asked[3:])
+
+
+@pytest.mark.parametrize(("tol", "counts"), [(0.5, True), (1.0, False), (2.0, False)])
+def test_a_step_that_gains_more_than_tol_points_starts_the_round_again(tol, counts):
+    """Three steps of half a weight each, of one point; then nothing helps. What lines are entered by is the length of the weights."""
+    steps, told = iter([0.5, 0.5, 0.5]), []
+    heights = iter(np.arange(1.0, 9.0) / 128)
+
+    def line_search(a, b, *, reach, narrow):
+        told.append((reach, narrow))
+        step = next(steps, None)
+        return (0.0, -1.0) if step is None else (step, 1.0)
+
+    hill = SimpleNamespace(
+        base=np.zeros(2), scores=lambda w: w, slopes=lambda d: d, line_search=line_search, gained=lambda new, old: 1.28 * (new - old)
+    )
+    hill.value = lambda moved: next(heights)
+    w, _, searches = Mert(directions=4, tol=tol)._climb(hill, np.array([3.0, 4.0]), np.random.default_rng(1))
+    assert searches == len(told) == (3 if counts else 0) + 2 + 4
+    first, second = sorted((w - [3.0, 4.0]).tolist())
+    assert (first, second) == (0.5, 1.0) if counts else w.sum() > 7.5
+    assert told[0] == pytest.approx((5.0, 5e-9))
+    assert told[-1] == pytest.approx((np.linalg.norm(w), 1e-9 * np.linalg.norm(w)))
