@@ -155,6 +155,28 @@ def test_no_derivation_is_lost_or_mistaken(what: str, has_reordering: bool, tmp_
     assert forced.score == pytest.approx(found[-1].score, abs=1e-9)
 
 
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_hypotheses_without_hope_are_not_missed(sign: float, tmp_path: Path) -> None:
+    """As without templates (test_decoder_files), also where scores per word and their quantiles have weights of either sign."""
+    rng = np.random.default_rng(5)
+    system = System.load(**write_system(tmp_path, random_pairs(rng, per_phrase=3), random_ngrams(rng, 3)))
+    plain = Decoder(system, random_model(rng, system.names), SearchOptions(stack=30))
+    sentences = ["a b e c", "d c new b a"]
+    raw = attach(collect(plain.decode_all(sentences), 30), source=sentences, refs=(), name="raw")
+    made, plan = featurized(raw, "lm_per_word,jump,orientation,bi,neighbour_sizes")
+    weights = {name: sign * abs(w) if "lm.word" in name else w for name, w in random_weights(rng, made, raw).items()}
+    model = carrying(Model({**plain.model.weights, **weights}), plan)
+    hope = stump("LM0", 0.0, value=(0.0, 1e9))  # always 0, since LM0 is never above 0, but search does not see that
+    for pruned in (SearchOptions(stack=4), SearchOptions(stack=0, beam=0.4)):
+        one, other = (replace(plain, model=m, options=pruned) for m in (model, replace(model, trees=(hope,))))
+        for sentence in sentences:
+            a, b = one.decode(sentence), other.decode(sentence)
+            assert [(d.text, d.score) for d in a.nbest(20)] == [(d.text, pytest.approx(d.score)) for d in b.nbest(20)]
+            assert a.found is not None
+            assert b.found is not None
+            assert len(a.found.arcs) == len(b.found.arcs)
+
+
 def test_future_scores_know_static_weights(decoder: Decoder, raw: NBest, data: Path) -> None:
     made, plan = featurized(raw, "pt")
     best = raw.text[0].as_py()
