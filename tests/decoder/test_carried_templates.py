@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -153,6 +154,30 @@ def test_no_derivation_is_lost_or_mistaken(what: str, has_reordering: bool, tmp_
     assert listed.score == pytest.approx(sorted((d.score for d in found), reverse=True), abs=1e-9)
     forced = decoder.score(sentence, [(*unit.src, unit.text) for unit in found[-1].units])
     assert forced.score == pytest.approx(found[-1].score, abs=1e-9)
+
+
+def test_joint_counts_come_from_the_systems_own_table(tmp_path: Path) -> None:
+    """The template's values in search are those of the list; a table without counts is refused, for the template and the extra."""
+    rng = np.random.default_rng(5)
+    files = write_system(tmp_path, random_pairs(rng, per_phrase=2), random_ngrams(rng, 2))
+    system = System.load(**files)
+    plain, sentences = Decoder(system, random_model(rng, system.names), NARROW), ["a b c", "d new"]
+    raw = attach(collect(plain.decode_all(sentences), 9), source=sentences, refs=(), name="raw")
+    maker = FeatureMaker(ResourceFiles(phrase_table=str(files["phrase_table"])))
+    _, plan = maker.learn(raw, maker.plan("phrase_count"))
+    model = carrying(Model({**plain.model.weights, "count.log": 0.5, "count.1": -0.25}), plan)
+    found = read_back(replace(plain, model=model), sentences, tmp_path / "nbest", size=9)
+    assert model.decision_function(maker.for_model(found, model)) == pytest.approx(found.score, abs=1e-9)
+    lines = gzip.decompress(files["phrase_table"].read_bytes()).decode().splitlines()
+    bare = tmp_path / "bare"
+    bare.write_text("".join(f"{' ||| '.join(line.split(' ||| ')[:4])}\n" for line in lines))
+    without = System.load(**{**files, "phrase_table": bare})
+    assert (system.has_counts, without.has_counts) == (True, False)
+    needs = "needs joint counts, and the phrase table has none in its fifth field"
+    for other, what in ((model, "template 'phrase_count'"), (Model({"count.1": 1.0}), "the feature 'count.1'")):
+        with pytest.raises(InputError) as error:
+            Decoder(without, other)
+        assert str(error.value) == f"{what} {needs}"
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
