@@ -180,6 +180,32 @@ def test_joint_counts_come_from_the_systems_own_table(tmp_path: Path) -> None:
         assert str(error.value) == f"{what} {needs}"
 
 
+def test_products_of_features(tmp_path: Path) -> None:
+    """Of templates' features, placed ones too, and of the decoder's; with weights, and tested by a tree."""
+    rng = np.random.default_rng(6)
+    system = System.load(**write_system(tmp_path, random_pairs(rng, per_phrase=3), random_ngrams(rng, 2)))
+    plain, sentences = Decoder(system, random_model(rng, system.names), NARROW), ["a b c", "d new b a"]
+    raw = attach(collect(plain.decode_all(sentences), 9), source=sentences, refs=(), name="raw")
+    _, plan = featurized(raw, "length,position,characters")
+    products = (
+        ("len.src", "len.tgt"),
+        ("pos.tenth", "TranslationModel0_1"),
+        ("chars.tgt", "chars.tgt"),
+        ("len.src", "chars.src"),
+    )
+    plan = replace(plan, products=products, n_products=len(products))
+    weights = {"len.src*len.tgt": 0.3, "pos.tenth*TranslationModel0_1": -0.7, "len.diff": 0.1, "pos.first": -0.2}
+    trees = (
+        stump("chars.tgt*chars.tgt", 1.5, value=(0.3, -0.2)),
+        stump("len.ratio", 0.9, value=(0.4, 0.1), on="len.src*len.tgt"),
+    )
+    model = carrying(Model({**plain.model.weights, **weights}, trees), plan)
+    found = read_back(plain.with_model(model), sentences, tmp_path / "nbest", size=20)
+    again = FeatureMaker().for_model(found, model)
+    assert np.abs(model.decision_function(again) - found.score).max() < 1e-9
+    assert found.text.to_pylist() != raw.text.to_pylist()
+
+
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_hypotheses_without_hope_are_not_missed(sign: float, tmp_path: Path) -> None:
     """As without templates (test_decoder_files), also where scores per word and their quantiles have weights of either sign."""
