@@ -125,8 +125,8 @@ def _sample(  # type: ignore[no-untyped-def]
 
     ``weighted`` is the sampler of [TA13]: strictly above the threshold, accepted with probability |Δ|; else [HM11]'s.
     """
-    drawn_i, drawn_j = np.empty(draws + 1, np.int64), np.empty(draws + 1, np.int64)
-    falling, heap = np.empty(draws + 1), np.empty(draws + 1, np.int64)
+    drawn_i, drawn_j = np.empty(draws, np.int64), np.empty(draws, np.int64)
+    falling, heap = np.empty(draws), np.empty(draws, np.int64)
     for s in range(first, last):
         start, n = hyp_ptr[s], np.uint64(hyp_ptr[s + 1] - hyp_ptr[s])
         counts[s] = 0

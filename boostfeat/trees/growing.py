@@ -143,10 +143,12 @@ class Grower:
     def _grow(self, g: F64, choose: Callable[[F64], I64]) -> Grown | None:
         if len(g) != len(self._c):
             raise ValueError(f"gradient: expected {len(self._c)} numbers, found {len(g)}")
-        largest = float(max(g.max(), -g.min())) if len(g) else 0.0
+        if self._dataset is None:  # no rows, or none that a split could part
+            return None
+        largest = float(max(g.max(), -g.min()))
         if not np.isfinite(largest):
             raise ValueError(f"gradient: expected finite numbers, found {largest}")
-        if largest == 0 or self._dataset is None:
+        if largest == 0:
             return None
         g = np.ascontiguousarray(g, np.float64)
         constant = self.options.leaves == "constant"

@@ -72,8 +72,8 @@ def _envelopes(hyp_ptr, a, b, first, at, old, new):  # type: ignore[no-untyped-d
         first[s] = left
         if lb == rb:
             continue
-        x = (la - ta) / (tb - lb) if lb < tb else (ta - ra) / (rb - tb)
-        y = (ta - ra) / (rb - tb) if tb < rb else x
+        x = (la - ta) / (tb - lb) if lb < tb else np.nan  # where there is no crossing, nothing is above it
+        y = (ta - ra) / (rb - tb) if tb < rb else np.nan
         floor_x, floor_y = ta + x * tb, ta + y * tb
         m = 0
         for h in range(start, end):  # without a branch: it would be hard to predict
@@ -120,7 +120,7 @@ def _add_columns(x, d, out):  # type: ignore[no-untyped-def]
 def log_bleu(sums, strict):  # type: ignore[no-untyped-def]
     """ln ``corpus_bleu`` of integer statistics [11]: the same definition, with a single logarithm."""
     length = sums[10] if strict else sums[8]
-    if sums[0] + sums[1] + sums[2] + sums[3] == 0 or sums[7] == 0 or length == 0:
+    if sums[0] == 0 or sums[7] == 0 or length == 0:  # without a word that matches no longer n-gram does
         return -np.inf
     product, part = 1.0, 1.0
     for n in range(4):

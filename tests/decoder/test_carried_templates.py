@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -153,6 +154,78 @@ def test_no_derivation_is_lost_or_mistaken(what: str, has_reordering: bool, tmp_
     assert listed.score == pytest.approx(sorted((d.score for d in found), reverse=True), abs=1e-9)
     forced = decoder.score(sentence, [(*unit.src, unit.text) for unit in found[-1].units])
     assert forced.score == pytest.approx(found[-1].score, abs=1e-9)
+
+
+def test_joint_counts_come_from_the_systems_own_table(tmp_path: Path) -> None:
+    """The template's values in search are those of the list; a table without counts is refused, for the template and the extra."""
+    rng = np.random.default_rng(5)
+    files = write_system(tmp_path, random_pairs(rng, per_phrase=2), random_ngrams(rng, 2))
+    system = System.load(**files)
+    plain, sentences = Decoder(system, random_model(rng, system.names), NARROW), ["a b c", "d new"]
+    raw = attach(collect(plain.decode_all(sentences), 9), source=sentences, refs=(), name="raw")
+    maker = FeatureMaker(ResourceFiles(phrase_table=str(files["phrase_table"])))
+    _, plan = maker.learn(raw, maker.plan("phrase_count"))
+    model = carrying(Model({**plain.model.weights, "count.log": 0.5, "count.1": -0.25}), plan)
+    found = read_back(replace(plain, model=model), sentences, tmp_path / "nbest", size=9)
+    assert model.decision_function(maker.for_model(found, model)) == pytest.approx(found.score, abs=1e-9)
+    lines = gzip.decompress(files["phrase_table"].read_bytes()).decode().splitlines()
+    bare = tmp_path / "bare"
+    bare.write_text("".join(f"{' ||| '.join(line.split(' ||| ')[:4])}\n" for line in lines))
+    without = System.load(**{**files, "phrase_table": bare})
+    assert (system.has_counts, without.has_counts) == (True, False)
+    needs = "needs joint counts, and the phrase table has none in its fifth field"
+    for other, what in ((model, "template 'phrase_count'"), (Model({"count.1": 1.0}), "the feature 'count.1'")):
+        with pytest.raises(InputError) as error:
+            Decoder(without, other)
+        assert str(error.value) == f"{what} {needs}"
+
+
+def test_products_of_features(tmp_path: Path) -> None:
+    """Of templates' features, placed ones too, and of the decoder's; with weights, and tested by a tree."""
+    rng = np.random.default_rng(6)
+    system = System.load(**write_system(tmp_path, random_pairs(rng, per_phrase=3), random_ngrams(rng, 2)))
+    plain, sentences = Decoder(system, random_model(rng, system.names), NARROW), ["a b c", "d new b a"]
+    raw = attach(collect(plain.decode_all(sentences), 9), source=sentences, refs=(), name="raw")
+    _, plan = featurized(raw, "length,position,characters")
+    products = (
+        ("len.src", "len.tgt"),
+        ("pos.tenth", "TranslationModel0_1"),
+        ("chars.tgt", "chars.tgt"),
+        ("len.src", "chars.src"),
+    )
+    plan = replace(plan, products=products, n_products=len(products))
+    weights = {"len.src*len.tgt": 0.3, "pos.tenth*TranslationModel0_1": -0.7, "len.diff": 0.1, "pos.first": -0.2}
+    trees = (
+        stump("chars.tgt*chars.tgt", 1.5, value=(0.3, -0.2)),
+        stump("len.ratio", 0.9, value=(0.4, 0.1), on="len.src*len.tgt"),
+    )
+    model = carrying(Model({**plain.model.weights, **weights}, trees), plan)
+    found = read_back(plain.with_model(model), sentences, tmp_path / "nbest", size=20)
+    again = FeatureMaker().for_model(found, model)
+    assert np.abs(model.decision_function(again) - found.score).max() < 1e-9
+    assert found.text.to_pylist() != raw.text.to_pylist()
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_hypotheses_without_hope_are_not_missed(sign: float, tmp_path: Path) -> None:
+    """As without templates (test_decoder_files), also where scores per word and their quantiles have weights of either sign."""
+    rng = np.random.default_rng(5)
+    system = System.load(**write_system(tmp_path, random_pairs(rng, per_phrase=3), random_ngrams(rng, 3)))
+    plain = Decoder(system, random_model(rng, system.names), SearchOptions(stack=30))
+    sentences = ["a b e c", "d c new b a"]
+    raw = attach(collect(plain.decode_all(sentences), 30), source=sentences, refs=(), name="raw")
+    made, plan = featurized(raw, "lm_per_word,jump,orientation,bi,neighbour_sizes")
+    weights = {name: sign * abs(w) if "lm.word" in name else w for name, w in random_weights(rng, made, raw).items()}
+    model = carrying(Model({**plain.model.weights, **weights}), plan)
+    hope = stump("LM0", 0.0, value=(0.0, 1e9))  # always 0, since LM0 is never above 0, but search does not see that
+    for pruned in (SearchOptions(stack=4), SearchOptions(stack=0, beam=0.4)):
+        one, other = (replace(plain, model=m, options=pruned) for m in (model, replace(model, trees=(hope,))))
+        for sentence in sentences:
+            a, b = one.decode(sentence), other.decode(sentence)
+            assert [(d.text, d.score) for d in a.nbest(20)] == [(d.text, pytest.approx(d.score)) for d in b.nbest(20)]
+            assert a.found is not None
+            assert b.found is not None
+            assert len(a.found.arcs) == len(b.found.arcs)
 
 
 def test_future_scores_know_static_weights(decoder: Decoder, raw: NBest, data: Path) -> None:

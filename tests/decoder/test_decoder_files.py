@@ -126,9 +126,17 @@ def test_threads_change_nothing(small: Small) -> None:
     assert one == three
 
 
-def test_hypotheses_without_hope_are_not_missed(small: Small) -> None:
-    """Search skips language model and trees where even their best values could not help: the result is as without that."""
+@pytest.mark.parametrize(("bonus", "slope"), [(0.0, 0.0), (20.0, 0.0), (0.0, -1.5), (0.0, 1.5)])
+def test_hypotheses_without_hope_are_not_missed(small: Small, bonus: float, slope: float) -> None:
+    """Search skips language model and trees where even their best values could not help: the result is as without that.
+
+    With a bonus for each phrase, scores of edges are above 0; with a slope below 0, a poor language-model score adds to them.
+    """
     decoder, sentences, _ = small
+    weights = decoder.model.weights
+    weights = {**weights, "PhrasePenalty0": weights["PhrasePenalty0"] + bonus}
+    trees = (*decoder.model.trees, stump("WordPenalty0", -1.5, value=(slope, slope / 3), on="LM0"))
+    decoder = decoder.with_model(replace(decoder.model, weights=weights, trees=trees if slope else decoder.model.trees))
     hope = stump("LM0", 0.0, value=(0.0, 1e9))  # always 0, since LM0 is never above 0, but search does not see that
     hopeful = decoder.with_model(replace(decoder.model, trees=(*decoder.model.trees, hope)))
     for pruned in (SearchOptions(stack=5), SearchOptions(stack=0, beam=0.5)):

@@ -1,15 +1,18 @@
-"""Weights of neighbouring target words inside search, against dictionaries: every pair and triple, within phrases and between them."""
+"""Weights of neighbouring target words inside search, against dictionaries: every pair and triple, within phrases and between
+them; and rows of sparse features.
+"""
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
 
 from boostfeat.core.arrays import offsets
 from boostfeat.core.errors import InputError
-from boostfeat.decoder.templates import Ngrams, binned, joined
+from boostfeat.decoder.templates import Ngrams, _beside, _stacked, binned, joined, row_sums
+from boostfeat.lists.nbest import SparseRows
 from boostfeat.lists.words import NONE
 
 pytestmark = pytest.mark.quick
@@ -123,3 +126,27 @@ def test_bins_of_neighbours() -> None:
     x = np.array([-1.0, 0.0, 0.5, 1.0, 9.0])
     assert binned(x, None) is x
     assert binned(x, {"cuts": [0.0, 1.0], "means": [-5.0, 0.25, 7.0]}).tolist() == [-5.0, -5.0, 0.25, 0.25, 7.0]
+
+
+def rows_of(*rows: dict[int, float]) -> SparseRows:
+    entries = [entry for row in rows for entry in row.items()]
+    idx, val = np.array([k for k, _ in entries], np.int32), np.array([x for _, x in entries], np.float64)
+    return SparseRows(offsets(np.array(list(map(len, rows)))), idx, val)
+
+
+def as_dicts(rows: SparseRows) -> list[dict[int, float]]:
+    ends = rows.ptr.tolist()
+    return [dict(zip(rows.idx[a:b].tolist(), rows.val[a:b].tolist(), strict=True)) for a, b in pairwise(ends)]
+
+
+def test_rows_beside_and_behind_each_other() -> None:
+    a, b = [{0: 1.0}, {}, {1: 2.0, 4: 3.0}], [{2: 5.0}, {3: 6.0}, {5: 7.0}]
+    assert as_dicts(_beside(rows_of(*a), rows_of(*b))) == [one | other for one, other in zip(a, b, strict=True)]
+    for one, other in ((a, [{}, {}, {}]), ([{}, {}, {}], a)):
+        assert as_dicts(_beside(rows_of(*one), rows_of(*other))) == a
+    assert as_dicts(_stacked([rows_of(*a), rows_of(), rows_of(*b)])) == a + b
+
+
+def test_sums_of_rows_know_no_weight_of_new_names() -> None:
+    rows = rows_of({0: 1.0, 2: 2.0}, {}, {3: 5.0, 1: -1.0}, {9: 1.0})
+    assert row_sums(rows, np.array([10.0, 20.0, 30.0])).tolist() == [70.0, 0.0, -20.0, 0.0]

@@ -289,3 +289,21 @@ def test_pairs_are_those_of_a_naive_twin_on_the_same_stream(options, distinct, d
         assert list(zip(found.better.tolist(), found.worse.tolist(), found.delta.tolist(), strict=True)) == wanted
         counts = np.bincount(owners(ptr)[[better for better, _, _ in wanted]].astype(np.int64), minlength=len(lists))
         assert found.sent_ptr.tolist() == offsets(counts).tolist()
+
+
+def test_a_corpus_begins_with_its_first_sentence():
+    """Without a word on where a part begins, it is the whole: also for pairs of a container."""
+    lists = [np.arange(n) / n for n in (4, 7)]
+    options = replace(HM11, draws=9, keep=5)
+    found = sample(lists, options, seed=2)
+    wanted = exactly(lists, options, seed=2, first=0)
+    assert list(zip(found.better.tolist(), found.worse.tolist(), found.delta.tolist(), strict=True)) == wanted
+    builder = Builder()
+    for s, texts in enumerate((["a b c d", "a b", "c"], ["a", "b c d e", "x y"])):
+        for text in texts:
+            builder.add(HypRecord(s, text, "here"))
+    nbest = attach(builder.finish(), source=None, refs=[["a b c d", "b c d e"]], name="test")
+    gains = sentence_bleu(nbest.stats)
+    for first in ({}, {"first": 0}, {"first": 5}):
+        assert same(pairs_for(nbest, options, seed=2, **first), sample_pairs(nbest.hyp_ptr, gains, options, seed=2, **first))
+    assert not same(pairs_for(nbest, options, seed=2), pairs_for(nbest, options, seed=2, first=5))

@@ -380,3 +380,52 @@ def test_where_no_axis_helps_random_directions_follow(monkeypatch):
     assert searches == len(asked) == 3 + 5
     assert sorted(d.tolist() for d in asked[:3]) == sorted(np.eye(3).tolist())
     assert all(np.count_nonzero(d) == 3 for d in asked[3:])
+
+
+@pytest.mark.parametrize(("tol", "counts"), [(0.5, True), (1.0, False), (2.0, False)])
+def test_a_step_that_gains_more_than_tol_points_starts_the_round_again(tol, counts):
+    """Three steps of half a weight each, of one point; then nothing helps. What lines are entered by is the length of the weights."""
+    steps, told = iter([0.5, 0.5, 0.5]), []
+    heights = iter(np.arange(1.0, 9.0) / 128)
+
+    def line_search(a, b, *, reach, narrow):
+        told.append((reach, narrow))
+        step = next(steps, None)
+        return (0.0, -1.0) if step is None else (step, 1.0)
+
+    hill = SimpleNamespace(
+        base=np.zeros(2),
+        scores=lambda w: w,
+        slopes=lambda d: d,
+        line_search=line_search,
+        gained=lambda new, old: 1.28 * (new - old),
+    )
+    hill.value = lambda moved: next(heights)
+    w, _, searches = Mert(directions=4, tol=tol)._climb(hill, np.array([3.0, 4.0]), np.random.default_rng(1))
+    assert searches == len(told) == (3 if counts else 0) + 2 + 4
+    first, second = sorted((w - [3.0, 4.0]).tolist())
+    assert (first, second) == (0.5, 1.0) if counts else w.sum() > 7.5
+    assert told[0] == pytest.approx((5.0, 5e-9))
+    assert told[-1] == pytest.approx((np.linalg.norm(w), 1e-9 * np.linalg.norm(w)))
+
+
+@pytest.mark.parametrize(
+    ("slopes", "best", "where"),
+    [
+        ([-2, -1, 0, 1, 2], [-1, 1], -1.0),  # of equals the first
+        ([-2, -1, 0, 1], [-1, 1], 10.5),  # the last one is wider: entered by reach
+        ([-2, -1, 0, 1, 2], [-2], -11.5),
+        ([-2, -1, 0, 1, 2], [-2, 2], -11.5),
+        ([-2, -1, 0, 1, 2], [0, 1, 2], 9.5),  # one interval, as their statistics are the same: from -0.5 on
+        ([-2, -1, 0, 1, 2], [-1, 0, 1], 0.0),
+        ([-2, 0, 2], [0], 0.0),  # between -1 and 1
+        ([-4, -1, 2], [-1], -1.0),  # between -2.5 and 0.5
+    ],
+)
+def test_of_equal_intervals_the_widest_is_entered_then_the_first(slopes, best, where):
+    """Tangents γ k - k² / 2 of a parabola: neighbours k and l cross at (k + l) / 2."""
+    b = np.array(slopes, float)
+    stats = np.array([[5, 4, 3, 2, 5, 5] if k in best else [2, 1, 1, 1, 5, 5] for k in slopes])
+    for order in (np.arange(len(b)), np.arange(len(b))[::-1]):
+        found = corpus_of([len(b)], stats[order]).line_search(-(b[order] ** 2) / 2, b[order], reach=10.0)
+        assert found == (where, 0.0)

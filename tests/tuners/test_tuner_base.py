@@ -296,6 +296,17 @@ def test_the_first_lists_tell_the_weights_of_a_decoder(monkeypatch) -> None:
     assert decoder_weights(replace(nbest, score=scores)[:0]) is None
 
 
+def test_features_that_are_next_to_copies_share_a_weight() -> None:
+    """What tells them apart is rounding: weights of either sign, as large as one likes, would fit it."""
+    nbest = synthetic_nbest(SyntheticOptions(sentences=24, hyps=10, features=2), seed=3)
+    x = nbest.X[:, :1] + 1e-6 * np.random.default_rng(0).normal(size=(nbest.n_units, 2))
+    near = replace(nbest, units=replace(nbest.units, x=x), unit_names=("one", "other"))
+    scored = replace(near, score=near.sum_units(2.0 * x[:, 0]))
+    weights, explained = decoder_weights(scored)
+    assert weights == {"one": pytest.approx(1.0, abs=1e-3), "other": pytest.approx(1.0, abs=1e-3)}
+    assert explained == pytest.approx(1.0)
+
+
 def test_whole_warnings_of_features():
     """Small features are features: copies and dwarfs are found at any scale; the numbers are counted by hand."""
     x = np.array(
