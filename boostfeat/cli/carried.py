@@ -41,13 +41,13 @@ def feature_maker(files: ResourceFiles, *, quiet: bool, **how: int) -> Iterator[
         )
 
 
-def decoder_maker(files: TemplateFiles, phrase_table: str | None, *, quiet: bool, **how: int) -> FeatureMaker:
-    """Computes templates where a decoder's phrase table is at hand; ``how`` are seed and threads."""
+def decoder_maker(files: TemplateFiles, phrase_table: str | None, *, seed: int, threads: int, quiet: bool) -> FeatureMaker:
+    """Computes templates where a decoder's phrase table is at hand."""
     from ..features.carried import FeatureMaker
 
     given = {f.name: getattr(files, f.name) for f in fields(files)}
     every = ResourceFiles(**given, phrase_table=phrase_table)
-    return FeatureMaker(every, **how, say=lambda line: say(line, quiet=quiet))
+    return FeatureMaker(every, seed=seed, threads=threads, say=lambda line: say(line, quiet=quiet))
 
 
 def learn_features(
