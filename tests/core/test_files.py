@@ -144,6 +144,8 @@ def test_no_damage_passes_for_data(tmp_path: Path, kind: str) -> None:
         (b"a\r\r\n", ["a\r"]),  # one carriage return belongs to the line end, not more
         (b"a\rb\n", ["a\rb"]),
         (b"\n\n a \n", ["", "", " a "]),
+        (b"\xef\xbb\xbfa\n\xef\xbb\xbfb\n", ["a", "\ufeffb"]),  # a byte order mark begins a file, not a line
+        (b"\xef\xbb\xbf", [""]),
         ("\u2028\u0085\x0b\x0c\n".encode(), ["\u2028\u0085\x0b\x0c"]),  # str.splitlines would split at each of them
     ],
 )
