@@ -88,6 +88,8 @@ def test_texts_go_behind_a_field(tmp_path: Path, line: str, field: int, expected
     (entries,) = read(tmp_path / "pt", f"{line}\n{line}\n")
     added = pa.array(["x", "+", ""], pa.large_string())[1:]
     assert spliced(entries, field, added).decode().split("\n")[0] == expected
+    long = pa.array(["+", "x" * 99], pa.large_string())
+    assert spliced(entries, field, long).decode() == f"{expected}\n{expected.replace('+', 'x' * 99)}\n"
 
 
 def test_logarithms_in_both_precisions() -> None:
