@@ -540,3 +540,14 @@ def test_without_sparse_features_the_dense_ones_stay(nb: NBest) -> None:
     dense = nb.without_sparse()
     assert dense.feature_names == tuple(nb.global_names)
     assert (dense.global_features == nb.global_features).all()
+
+
+def test_minus_zero_is_zero():
+    """Equal numbers are equal bytes of a store: scores, features of units and of hypotheses, dense and sparse."""
+    often = [HypRecord(0, "a", f"h{k}", -0.0, {"f": -0.0}, [UnitRecord({"u": -0.0})]) for k in range(20)]
+    rare = HypRecord(
+        0, "b", "h", -0.0, {"f": -0.0, "rare": -0.0, "seen": 1.0}, [UnitRecord({"u": -0.0, "odd": -0.0, "even": 2.0})]
+    )
+    nbest = build([*often, rare])
+    for column in (nbest.score, nbest.X, nbest.extra, nbest.extra_sparse.val, nbest.units.sparse.val):
+        assert not np.signbit(column).any()
