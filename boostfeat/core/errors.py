@@ -103,4 +103,4 @@ def refuse_newer(where: str, tag: object, kind: str, version: int) -> None:
     """Raise for the tag KIND/N of a later format than this version of boostfeat knows: it may mean something else."""
     found, _, number = str(tag).partition("/")
     if found == kind and number.isdecimal() and (len(number) > 9 or int(number) > version):
-        raise FormatError(where, expected=f"format version {version} or lower", found=clip(number), fix="upgrade boostfeat")
+        raise FormatError(where, expected=f"format version {version} or lower", found=number, fix="upgrade boostfeat")

@@ -48,9 +48,9 @@ class Precision(NamedTuple):
 
     def _printed(self, x: F64) -> F64:
         """The step of the last printed digit."""
-        size = np.abs(x)
-        exponent = np.floor(np.log10(np.where(size > 0, size, 1.0)))
-        return np.where(size > 0, 10.0 ** (exponent + 1 - self.digits), 0.0)
+        some = x != 0
+        exponent = np.floor(np.log10(np.where(some, np.abs(x), 1.0)))
+        return np.where(some, 10.0 ** (exponent + 1 - self.digits), 0.0)
 
     def between(self, low: float, high: float) -> float:
         """A number about midway: the shortest decimal in the middle half, and half a printed step above where that fits.

@@ -59,9 +59,9 @@ def read_number(buf, begin, end):  # type: ignore[no-untyped-def]
 
 @kernel
 def _more_digits(buf, i, stop, value):  # type: ignore[no-untyped-def]
-    """(whole number that continues ``value``, position after its digits); -1 where it does not fit into 63 bits."""
+    """(whole number that continues ``value``, position after its digits); -1 where it, or the nearest float, has over 63 bits."""
     while i < stop and 48 <= buf[i] <= 57:
-        if value > 922_337_203_685_477_579:
+        if value > 922_337_203_685_477_528:
             return np.int64(-1), i
         value = value * 10 + np.int64(buf[i]) - 48
         i += _1

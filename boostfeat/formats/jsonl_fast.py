@@ -239,15 +239,13 @@ def _unit(buf, i, end, text, starts, n_words, source, source_starts, n_source, s
     src = src_end = tgt = tgt_end = _UNKNOWN
     x = x_end = np.int64(0)
     score = np.nan
-    src_a = src_b = tgt_a = tgt_b = align_b = at = np.int64(0)  # own texts are in scratch
-    align_a, had = np.int64(0), 0
+    src_a = src_b = tgt_a = tgt_b = align_a = align_b = at = np.int64(0)  # own texts are in scratch
     own_src = own_tgt = False
     i, more = _sign(buf, i, end, 123), True
-    while more:
+    while more:  # of a key that comes twice, the last counts
         key, i = _key(buf, i, end)
-        if i < 0 or (had >> key) & 1:
+        if i < 0:
             return 0, src, tgt, _UNKNOWN
-        had |= 1 << key
         if key == _SRC:
             src, src_end, i = _span(buf, i, end)
         elif key == _TGT:
@@ -272,7 +270,7 @@ def _unit(buf, i, end, text, starts, n_words, source, source_starts, n_source, s
             align_b = at
         elif key == _SCORE:
             if _is_null(buf, i, end):
-                i += 4
+                score, i = np.nan, i + 4
             else:
                 score, i = _number(buf, i, end)
         else:

@@ -167,9 +167,6 @@ def _fields(fields: list[str], where: str) -> _Fields:
         aligned, labelled = _split_alignment(field, where)
         if aligned and links is None and soft is None:  # the first is the latest model's
             links, soft = parse_alignment(aligned, where)
-        if labelled.startswith(f"{WORD_SCORES}=") and "=" not in (rest := labelled[len(WORD_SCORES) + 1 :]):
-            columns.append((k, numbers(rest, where, WORD_SCORES)))
-            continue
         groups = label_groups(labelled, where)
         columns += [(k, numbers(" ".join(v), where, WORD_SCORES)) for name, v in groups if name == WORD_SCORES]
         own = name_values([group for group in groups if group[0] != WORD_SCORES], where)

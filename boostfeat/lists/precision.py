@@ -66,4 +66,4 @@ def _largest(nbest: NBest, hyps: I64) -> F64:
 
 def _some(n: int) -> I64:
     """Positions, evenly over all n; all of them if they are few."""
-    return np.unique(np.linspace(0, n - 1, min(n, SAMPLE)).astype(np.int64)) if n else np.zeros(0, np.int64)
+    return np.unique(np.linspace(0, n - 1, min(n, SAMPLE)).astype(np.int64))

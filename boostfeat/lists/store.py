@@ -28,7 +28,7 @@ import pyarrow as pa
 
 from ..core.arrays import Array
 from ..core.compression import COMPRESSORS
-from ..core.errors import FormatError, InputError
+from ..core.errors import FormatError, InputError, refuse_newer
 from ..core.files import atomic_path, cannot_read, is_special, open_output, read_bytes, read_head
 from ..core.guard import on_read
 from ..core.memory import Pages
@@ -182,13 +182,12 @@ def _source(where: str) -> Any:
 
 
 def _check_version(where: str, tag: str) -> None:
+    refuse_newer(where, tag, _KIND, VERSION)
     kind, _, version = tag.partition("/")
-    if kind != _KIND or not version.isdecimal() or len(version) > 9:
+    if kind != _KIND or not version.isdecimal():
         raise FormatError(
             where, expected=f"a boostfeat {_KIND}", found="an Arrow file of another kind", fix="import the list first"
         )
-    if int(version) > VERSION:
-        raise FormatError(where, expected=f"format version {VERSION} or lower", found=version, fix="upgrade boostfeat")
 
 
 def _nbest(batch: pa.RecordBatch, metadata: dict[str, str]) -> NBest:

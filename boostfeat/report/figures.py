@@ -85,14 +85,12 @@ def curve(row: dict[str, Any], colour: dict[str, str]) -> Figure:
                                   "zeroline": panel == ["rho"]}  # fmt: skip
         top = low - gap
         for name in panel:
-            look = {"dev": (GREY, "solid"), "select": (colour[row["system"]], "solid")}.get(
-                name, (colour[row["system"]], "solid")
-            )
+            shade = GREY if name == "dev" else colour[row["system"]]
             traces.append({
                 "type": "bar" if name == "rho" else "scatter", "x": row["at"], "y": row[name], "yaxis": f"y{suffix}",
-                "name": {"rho": "ρ"}.get(name, name), "showlegend": name in gains,
-                **({"marker": {"color": look[0]}} if name == "rho" else
-                   {"mode": "lines+markers", "line": {"color": look[0], "width": 2}, "marker": {"size": 5}}),
+                "name": "ρ" if name == "rho" else name, "showlegend": name in gains,
+                **({"marker": {"color": shade}} if name == "rho" else
+                   {"mode": "lines+markers", "line": {"color": shade, "width": 2}, "marker": {"size": 5}}),
                 "hovertemplate": "%{y:.4~f}" if name in ("loss", "rho") else "%{y:.2f}",
             })  # fmt: skip
     shapes, notes = [], []

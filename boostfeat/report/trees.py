@@ -73,10 +73,9 @@ def _card(
     tree: Tree, told: dict[str, Any], table: Table, counts: F64, nbest: NBest, level: str, rng: np.random.Generator
 ) -> dict[str, Any]:
     leaf_of = tree.leaf_of(table)
-    total = max(1, sum(told["fires"]))
-    shares = {int(node): fires / total for node, fires in zip(tree.leaves, told["fires"], strict=True)}
-    names = sorted(tree.features())
     fires = dict(zip(tree.leaves.tolist(), told["fires"], strict=True))
+    shares = {node: n / max(1, sum(fires.values())) for node, n in fires.items()}
+    names = sorted(tree.features())
     leaves = [
         {
             "node": node,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
+from pathlib import Path
 
 import pytest
 import zstandard
@@ -41,6 +42,13 @@ def test_growth_is_bounded(tmp_path, monkeypatch, factor, free, size, refused):
             read_bytes(path)
     else:
         assert read_bytes(path) == b"x" * size
+
+
+def test_bounds_are_those_of_the_page():
+    page = (Path(__file__).parents[2] / "examples" / "troubles.md").read_text(encoding="utf-8")
+    bounds = f"may become {compression.MAX_EXPANSION} times its size, and {compression.FREE_BYTES >> 20} MB in any case"
+    assert bounds in page.replace("\n", " ")
+    assert f"`{compression.EXPANSION_VARIABLE}=N` raises that" in page
 
 
 def test_incompressible_data_of_any_size_is_read(tmp_path, monkeypatch):

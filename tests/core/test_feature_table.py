@@ -28,6 +28,9 @@ def test_columns_by_name():
     }.items():
         assert table.column(name).tolist() == column
         assert table.column(name).flags.c_contiguous
+    for names, dense in (([], DENSE[:, :0]), (["a"], DENSE[:, :1])):  # the first sparse column is the first of all, or the second
+        table = FeatureTable(names, dense, SPARSE, ["s", "t", "u"])
+        assert [table.column(name).tolist() for name in "stu"] == SPARSE.toarray().T.tolist()
     plain = FeatureTable(["a", "b"], DENSE)
     assert plain.column("b").tolist() == [2, 4, 6]
     assert plain.column("s").tolist() == [0, 0, 0]

@@ -104,6 +104,20 @@ def test_truncated_data_is_an_error(tmp_path: Path, kind: str, share: float) -> 
         assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(("size", "at"), [(7, 98), (50, 100), (1 << 22, 0)])
+def test_where_damage_was_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, at: int) -> None:
+    """All 100 bytes are there, and then the checksum is wrong: what was read before counts, not the piece that it is read with."""
+    monkeypatch.setattr(files, "CHUNK_BYTES", size)
+    path, data = tmp_path / "list", bytearray(gzip.compress(b"x" * 99 + b"\n"))
+    data[-8] ^= 1
+    path.write_bytes(data)
+    for read in (files.read_bytes, *((whole, read_head) if not at else ())):
+        with pytest.raises(FormatError) as error:
+            read(path)
+        expected = f"{path}: after {at} bytes of decompressed data: expected intact compressed data, found "
+        assert str(error.value).startswith(expected)
+
+
 @pytest.mark.parametrize("kind", COMPRESS)
 def test_no_damage_passes_for_data(tmp_path: Path, kind: str) -> None:
     """Every format carries a checksum: a flipped bit is an error, or (in a header's idle bits) changes nothing."""
@@ -130,6 +144,8 @@ def test_no_damage_passes_for_data(tmp_path: Path, kind: str) -> None:
         (b"a\r\r\n", ["a\r"]),  # one carriage return belongs to the line end, not more
         (b"a\rb\n", ["a\rb"]),
         (b"\n\n a \n", ["", "", " a "]),
+        (b"\xef\xbb\xbfa\n\xef\xbb\xbfb\n", ["a", "\ufeffb"]),  # a byte order mark begins a file, not a line
+        (b"\xef\xbb\xbf", [""]),
         ("\u2028\u0085\x0b\x0c\n".encode(), ["\u2028\u0085\x0b\x0c"]),  # str.splitlines would split at each of them
     ],
 )

@@ -120,6 +120,21 @@ def test_thresholds_by_hand(precision: Precision, low: float, high: float, expec
     assert found == pytest.approx(expected, abs=1e-5 if precision == Precision(4e-6, 6) and expected == 0 else 1e-13)
 
 
+@pytest.mark.parametrize(
+    "low", [1.0, float(np.nextafter(1.0, 2.0)), float(np.nextafter(2.0, 0.0)), -1.0, float(np.nextafter(-2.0, -3.0))]
+)
+def test_between_neighbours_there_is_nothing(low: float) -> None:
+    """The lower one is then the threshold: it is on its own side, and the higher one on the other."""
+    assert EXACT.between(low, float(np.nextafter(low, np.inf))) == low
+
+
+def test_half_a_step_where_it_has_a_decimal() -> None:
+    """Of 15 decimals and more, half a step is beyond what a number near 1 tells; of whole numbers there is none."""
+    found = [Precision(step).between(0.125, 0.375) for step in (1e-13, 1e-14, 1e-15, 1e-16)]
+    assert found == [0.20000000000005, 0.200000000000005, 0.2, 0.2]
+    assert [Precision(step).between(100.0, 500.0) for step in (10.0, 1.0, 0.1)] == [300.0, 300.0, 300.05]
+
+
 def test_below_the_smallest_and_between_others() -> None:
     x = np.array([5.0, 1.0, 3.0, 3.0])
     assert [EXACT.below(x, at) for at in (3.0, 5.0)] == [2.0, 4.0]

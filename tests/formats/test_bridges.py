@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from math import inf
 from types import SimpleNamespace as Object
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 import boostfeat
 from boostfeat import from_ctranslate2, from_transformers, from_vllm
 from boostfeat.core.errors import InputError
+from boostfeat.formats.bridges import _warn_of_other_beams
 from boostfeat.lists.build import ReadOptions
 from boostfeat.lists.nbest import NBest
 
@@ -83,6 +85,14 @@ def test_samples_of_recorded_arrays() -> None:
     assert first["logprob.margin"] == pytest.approx(logs[0][0, 4] - np.delete(logs[0][0], 4).max())
     with pytest.raises(InputError, match="expected a multiple of 3 sequences, found 2"):
         from_transformers(Object(sequences=sequences, scores=logits), Tokenizer(), n=3)
+
+
+def test_sequences_that_sources_do_not_divide() -> None:
+    """Three of two sources: one of each, and one source too few."""
+    logits = [np.random.default_rng(k).normal(size=(3, 8)) for k in range(2)]
+    output = Object(sequences=np.array([[4, END], [5, END], [6, END]]), scores=logits)
+    with pytest.raises(InputError, match="sources: expected one for each of 3 lists, found 2; align them"):
+        from_transformers(output, Tokenizer(), sources=["x", "y"])
 
 
 SEARCHES = {
@@ -228,3 +238,34 @@ def test_bridges_import_none_of_these_packages() -> None:
         env={"PYTHONPATH": str(next(iter(boostfeat.__path__))) + "/..", "PATH": ""},
     )
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("penalties", "said"),
+    [
+        ((0.6, 0.6), None),
+        ((0.6, 0.64), None),
+        ((0.6, 0.66, 0.62), "from 0.60 to 0.66"),
+        ((-0.2, 0.2), "from -0.20 to 0.20"),
+        ((1.0,), None),
+        ((), None),
+    ],
+)
+def test_sums_that_are_no_scores(penalties, said):
+    """Σ log p = score · length^penalty with one penalty; sequences without scores, of one token, or of no finite sum tell nothing."""
+    rows = [([], [-0.5 * n**p] * 2 + [0.0] * (n - 2), {}, -1.0) for n, p in zip((3, 5, 9), penalties, strict=False)]
+    rows += [
+        ([], [-9.0], {}, -1.0),
+        ([], [-9.0, 0.0], {}, 0.0),
+        ([], [-9.0, 0.0], {}, float("nan")),
+        ([], [0.0, 0.0], {}, -1.0),
+        ([], [-inf, 0.0], {}, -1.0),
+    ]
+    warned: list[str] = []
+    _warn_of_other_beams(rows, ReadOptions(warn=warned.append))
+    if said is None:
+        assert warned == []
+    else:
+        n = len(penalties) + 2  # the last two of those above have a score and two tokens
+        expected = f"{n} sequences: Σ log p is length^penalty times sequences_scores for penalties {said}, which should be one: scores of tokens may be of other beams"
+        assert warned == [expected]

@@ -14,7 +14,7 @@ from boostfeat.core.text import split_words
 from boostfeat.formats.byte_kernels import hash_bytes, put_tokens, read_number, same_bytes
 from boostfeat.formats.columns import are_links, put_words
 
-pytestmark = pytest.mark.quick
+pytestmark = [pytest.mark.quick, pytest.mark.filterwarnings("ignore:overflow encountered")]  # of hashes, run as Python
 
 TEXT = bytes(random.Random(3).choices(range(256), k=40))
 
@@ -38,7 +38,7 @@ def test_numbers_of_all_sizes():
 
 @pytest.mark.parametrize("scale", [22, 23, -22, -23, 99, 100, -99, -100, 101, -101])
 @pytest.mark.parametrize(
-    "mantissa", [1, 3, 7, (1 << 53) - 1, 1 << 53, (1 << 53) + 2, (1 << 60) + 12345, 9_223_372_036_854_775_789]
+    "mantissa", [1, 3, 7, (1 << 53) - 1, 1 << 53, (1 << 53) + 2, (1 << 60) + 12345, 9_223_372_036_854_775_289]
 )
 def test_numbers_at_the_ends_of_tables(mantissa, scale):
     """Powers of ten up to 22 are exact, those up to 100 are kept in two numbers; 5^23 has 54 bits, so that 1e23 is midway."""
@@ -49,6 +49,15 @@ def test_numbers_at_the_ends_of_tables(mantissa, scale):
     is_exact = mantissa < 1 << 53 and abs(scale) <= 22  # one multiplication or division, which rounds to even as Python does
     assert end == (len(text) if abs(scale) <= 100 and (is_exact or not is_midway) else -1)
     assert end < 0 or value == near
+
+
+@pytest.mark.parametrize(
+    ("mantissa", "is_read"), [(9_223_372_036_854_775_289, True), (9_223_372_036_854_775_290, False), (2**63 - 1, False)]
+)
+def test_the_largest_mantissa(mantissa, is_read):
+    """From 2^63 - 512 on the nearest float is 2^63, which is no 64-bit number: machines differ in what they make of it."""
+    for text in (f"{mantissa}", f"{mantissa // 10}.{mantissa % 10}e1"):
+        assert read_number(raw(text), 0, len(text)) == ((float(text), len(text)) if is_read else (0.0, -1))
 
 
 @pytest.mark.parametrize("n", range(20))

@@ -293,7 +293,7 @@ BAD_JSONL = {
     HEADER + '{"id": 0': r"list:2: expected a JSON object, found Expecting ',' delimiter at column 9",
     HEADER + "[1]": r"list:2: expected an object, found '\[1\]'",
     '{"id": 0, "hyps": []}': r"list:1: expected the key 'boostfeat'",
-    '{"boostfeat": "nbest/2"}': r"list:1: expected format version 1 or lower, found '2'",
+    '{"boostfeat": "nbest/2"}': r"list:1: expected format version 1 or lower, found 2; upgrade boostfeat",
     '{"boostfeat": "nbest/1", "unit_features": ["a", "a"]}': r"list:1: unit_features: expected distinct .* 'a' twice",
     "\n": r"list: expected JSON lines, found an empty file",
 }

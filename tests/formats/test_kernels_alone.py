@@ -5,6 +5,7 @@ The plain readers are the oracle. First they read; then they are taken away.
 
 from __future__ import annotations
 
+import json
 import random
 import re
 from pathlib import Path
@@ -15,7 +16,7 @@ from toy_graphs import OSGX
 
 from boostfeat import formats
 from boostfeat.core.errors import FormatError
-from boostfeat.formats import columns, jsonl
+from boostfeat.formats import columns, jsonl, marian, marian_fast
 from boostfeat.formats.byte_kernels import read_digits, read_number, skip_blanks, starts_with
 from boostfeat.formats.jsonl_fast import _hex, _number, _put_character, _whole
 from boostfeat.formats.moses import enriched, nbest, search_graph, search_graph_fast
@@ -63,6 +64,13 @@ MORE = [
 REGULAR = {**LISTS, "moses-enriched with more": MORE}
 
 
+@pytest.fixture(autouse=True)
+def _small_lists_too(monkeypatch):
+    """Kernels read lists of any size, whether numba is loaded or not."""
+    for module in (columns, jsonl, marian_fast):
+        monkeypatch.setattr(module, "is_compiled", lambda: True)
+
+
 def attempt(path: Path, format: str, **options: object) -> NBest | str:
     try:
         return formats.read(path, ReadOptions(warn=lambda line: None, **options), format=format)
@@ -79,6 +87,7 @@ def plainly(monkeypatch):
             for reader in (enriched.FastReader, nbest.FastReader):
                 patch.setattr(reader, "for_list", lambda *_: None)
             patch.setattr(jsonl, "_read_fast", lambda *_: None)
+            patch.setattr(marian, "_fast_for", lambda *_: None)
             return attempt(path, format, **options)
 
     return read
@@ -121,6 +130,23 @@ def test_regular_lists(tmp_path, monkeypatch, plainly, alone, name, options, blo
     check_same(attempt(tmp_path / "list", format, **options), expected)
 
 
+TWICE = {"src": "[1, 2]", "tgt": "[0, 1]", "x": "[3, 4]", "align": '""', "score": "null", "src_text": '"b c"', "tgt_text": '""'}
+
+
+@pytest.mark.parametrize("key", TWICE)
+def test_of_a_key_twice_the_last_counts(tmp_path, monkeypatch, plainly, alone, key):
+    """In a unit; the kernel reads it as the plain reader does."""
+    first = {**json.loads(UNIT), "src_text": "first", "tgt_text": "first"}
+    unit = f'{json.dumps(first)[:-1]}, "{key}": {TWICE[key]}}}'
+    lines = [JSONL[1].replace(UNIT, unit).replace('"id": 0', f'"id": {k}') for k in range(9)]
+    (tmp_path / "list").write_text("\n".join([HEADER, *lines]) + "\n")
+    monkeypatch.setattr(jsonl, "BLOCK_BYTES", 400)
+    expected = plainly(tmp_path / "list", "jsonl")
+    assert not isinstance(expected, str)
+    alone()
+    check_same(attempt(tmp_path / "list", "jsonl"), expected)
+
+
 @pytest.mark.parametrize("format", LISTS)
 def test_whatever_is_changed(tmp_path, plainly, format):
     """A byte more, less or another, in a list of two lines: the same list, or the same error."""
@@ -134,6 +160,21 @@ def test_whatever_is_changed(tmp_path, plainly, format):
         text = whole[:at] + piece + whole[at + rng.randrange(3) :]
         (tmp_path / "list").write_text(text, newline="")
         check_same(attempt(tmp_path / "list", format), plainly(tmp_path / "list", format))
+
+
+MARIAN = "0 ||| ▁a b ▁c ||| WordScores= -0.5 -1 -2.25 -0.125 ||| F0= -3.875 L= 2 1 ||| -1.25"
+
+
+@pytest.mark.parametrize(
+    ("format", "line"), [*((f, lines[1 if f == "jsonl" else 0]) for f, lines in LISTS.items()), ("marian", MARIAN)]
+)
+def test_lines_that_end_too_soon(tmp_path, plainly, format, line):
+    """Cut at every place, alone and with bars behind it: the same list, or the same error."""
+    before = HEADER + "\n" if format == "jsonl" else line + "\n"
+    for end in range(len(line)):
+        for behind in ("", "|", "||", "|||") if line[end - 1] == " " and format != "jsonl" else ("",):
+            (tmp_path / "list").write_text(before + line[:end] + behind + "\n")
+            check_same(attempt(tmp_path / "list", format), plainly(tmp_path / "list", format))
 
 
 def graphs(path: Path) -> list[object] | str:

@@ -59,6 +59,13 @@ def test_fields_of_lines(chunk: int, tmp_path: Path, monkeypatch: pytest.MonkeyP
     np.testing.assert_array_equal(counts, [3, np.nan, np.nan])
 
 
+def test_numbers_that_are_left_to_python(tmp_path: Path) -> None:
+    """1e23 lies midway between two floats, 23 digits are too many: those rows, one behind the other and the last, are Python's."""
+    scores = ["1 2", "1e23 0.5", "0.12345678901234567890123 1", "3 4", "5 1e23"]
+    (entries,) = read(tmp_path / "pt", "".join(f"a ||| x ||| {text}\n" for text in scores))
+    assert entries.scores.tolist() == [[float(word) for word in text.split()] for text in scores]
+
+
 @pytest.mark.parametrize(("blank", "end"), [("\t", "\n"), ("  ", "\r\n"), (" ", "\r\n"), (" \t", "\n")])
 def test_blanks_and_ends_of_lines(tmp_path: Path, blank: str, end: str) -> None:
     """Tabs, several blanks and the ends that Windows writes change nothing."""
@@ -88,6 +95,8 @@ def test_texts_go_behind_a_field(tmp_path: Path, line: str, field: int, expected
     (entries,) = read(tmp_path / "pt", f"{line}\n{line}\n")
     added = pa.array(["x", "+", ""], pa.large_string())[1:]
     assert spliced(entries, field, added).decode().split("\n")[0] == expected
+    long = pa.array(["+", "x" * 99], pa.large_string())
+    assert spliced(entries, field, long).decode() == f"{expected}\n{expected.replace('+', 'x' * 99)}\n"
 
 
 def test_logarithms_in_both_precisions() -> None:

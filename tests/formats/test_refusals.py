@@ -62,6 +62,10 @@ SLF = {
     "# nothing\n": ": expected a lattice, found none",
     LATTICE.replace("I=1 t=1", "I=1 L=sub"): ":5: expected a node of a word, found a sub-lattice",
     LATTICE.replace("a=0.5", "a=-1"): ":6: expected a probability a=, as base=0 says, found '-1'",
+    **{
+        LATTICE.replace("E=1", f"E={name}"): f":6: expected the number of a node, found {name!r}"
+        for name in ("x", "1" * 19, "1" * 20, "-1", "\u0661")
+    },
     "VERSION=1.0\nN=0 L=0\n": ":1: expected nodes (I=) and links (J=), found none",
 }
 MARIAN = {

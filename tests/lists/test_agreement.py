@@ -81,8 +81,12 @@ def test_names_with_blanks_and_commas_can_be_told_apart() -> None:
 
 
 def test_other_tokenisation_is_refused_and_other_references_are_named() -> None:
-    with pytest.raises(InputError, match="test: expected BLEU statistics by --tokenize none, as dev has them, found 13a"):
-        check_agreement({"dev": LISTS, "test": replace(LISTS, meta={"tokenize": "13a"})})
+    by_13a = replace(LISTS, meta={"tokenize": "13a"})
+    for dev, test, names in ((LISTS, by_13a, ("none", "13a")), (by_13a, LISTS, ("13a", "none"))):
+        with pytest.raises(
+            InputError, match="test: expected BLEU statistics by --tokenize {}, as dev has them, found {}".format(*names)
+        ):
+            check_agreement({"dev": dev, "test": test})
     n = len(LISTS)
     two = replace(LISTS, ref_ptr=2 * np.arange(n + 1), refs=strings(["a", "b"] * n))
     assert check_agreement({"dev": LISTS, "test": two}) == ["references a sentence: dev has 1, test has 2"]

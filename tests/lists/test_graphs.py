@@ -9,6 +9,7 @@ import math
 import re
 import tarfile
 from collections import Counter
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from unittest.mock import patch
@@ -474,3 +475,25 @@ def test_compressed_input(tmp_path: Path) -> None:
         out.write(OSGX)
     path.write_bytes(stream.getvalue())
     assert moses_osgx.read(path, ReadOptions()) == plain
+
+
+def test_graphs_are_summed_up() -> None:
+    """By hand: two graphs of three edges, two of which are units; a feature of 0 is there and does not count."""
+    builder = graph_module.GraphBuilder(lambda edge: f"edge {edge}")
+    builder.edge(0, [], ["a"], idx=[builder.name("f"), builder.name("g")], val=[-1.0, 0.0], tgt="a", is_unit=True)
+    builder.edge(1, [0], [0, "b"], idx=[builder.name("f")], val=[3.0], tgt="b", is_unit=True)
+    builder.edge(1, [0], [0], idx=[], val=[], tgt="", is_unit=False)
+    graph = builder.finish(2, 1)
+    expected = {
+        "sentences": 2,
+        "nodes": 4,
+        "edges": 6,
+        "edges_per_sentence": {"mean": 3.0, "max": 3},
+        "log10_paths": {"mean": pytest.approx(np.log10(2)), "max": pytest.approx(np.log10(2))},
+        "scores": False,
+        "features": [{"name": "f", "mean": 1.0, "nonzero": 1.0}, {"name": "g", "mean": 0.0, "nonzero": 0.0}],
+    }
+    assert graph_module.summarise([graph, graph]) == expected
+    assert graph_module.summarise([replace(graph, score=np.zeros(3))])["scores"] is True
+    no_units = replace(graph, is_unit=np.zeros(3, bool))
+    assert graph_module.summarise([no_units])["features"][0] == {"name": "f", "mean": 2.0, "nonzero": 2.0}

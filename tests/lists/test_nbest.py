@@ -569,3 +569,14 @@ def test_weights_in_the_order_of_features_are_those_by_name(nbest):
     weights = np.linspace(-1, 2, len(nbest.feature_names))
     by_name = nbest.weigh(dict(zip(nbest.feature_names, weights.tolist(), strict=True)))
     assert [x.tolist() for x in nbest.weigh(weights)] == [x.tolist() for x in by_name]
+
+
+def test_minus_zero_is_zero():
+    """Equal numbers are equal bytes of a store: scores, features of units and of hypotheses, dense and sparse."""
+    often = [HypRecord(0, "a", f"h{k}", -0.0, {"f": -0.0}, [UnitRecord({"u": -0.0})]) for k in range(20)]
+    rare = HypRecord(
+        0, "b", "h", -0.0, {"f": -0.0, "rare": -0.0, "seen": 1.0}, [UnitRecord({"u": -0.0, "odd": -0.0, "even": 2.0})]
+    )
+    nbest = build([*often, rare])
+    for column in (nbest.score, nbest.X, nbest.extra, nbest.extra_sparse.val, nbest.units.sparse.val):
+        assert not np.signbit(column).any()

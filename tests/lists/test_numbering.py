@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 from synthetic import SyntheticOptions, synthetic_nbest
@@ -11,7 +13,14 @@ from boostfeat.lists.merging import concat
 from boostfeat.lists.nbest import SparseRows, Units, strings
 from boostfeat.lists.numbering import SEEDS, UnitNumbers, _visit, in_several_runs, row_hashes
 
-pytestmark = pytest.mark.quick
+pytestmark = [pytest.mark.quick, pytest.mark.filterwarnings("ignore:overflow encountered")]  # of hashes, run as Python
+
+
+@pytest.fixture(params=[True, False], ids=["compiled", "as Python"])
+def _either_way(request):
+    """A mutant's kernels are Python, and those that they call have to be as well."""
+    with nullcontext() if request.param else interpreted():
+        yield
 
 
 def test_units_of_several_runs() -> None:
@@ -25,6 +34,7 @@ def test_units_of_several_runs() -> None:
         assert set(np.flatnonzero(in_several_runs(nbest, cuts)).tolist()) == several
 
 
+@pytest.mark.usefixtures("_either_way")
 def test_numbers_are_those_of_a_dictionary() -> None:
     """Few distinct rows over many runs, so that the table grows; numbers by first use, in plain Python."""
     rng = np.random.default_rng(3)
@@ -44,6 +54,7 @@ def test_numbers_are_those_of_a_dictionary() -> None:
     assert numbers.n == len(known) > 4000
 
 
+@pytest.mark.usefixtures("_either_way")
 def test_units_of_one_run_are_not_kept() -> None:
     """They get numbers, by first use, and no place in the table."""
     numbers = UnitNumbers(np.array([True, False, True]))
@@ -88,6 +99,7 @@ def test_hashes_tell_rows_apart_and_do_not_depend_on_the_compiler() -> None:
         np.testing.assert_array_equal(row_hashes(units, before, np.arange(5)), found)
 
 
+@pytest.mark.usefixtures("_either_way")
 def test_hashes_by_hand() -> None:
     """Of what a unit was, its numbers, and its sparse features with theirs; twice, from two seeds."""
 

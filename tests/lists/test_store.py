@@ -25,7 +25,7 @@ from strategies import build, containers, plain, quick
 from boostfeat.core.errors import FormatError, InputError
 from boostfeat.lists.build import HypRecord, UnitRecord, attach
 from boostfeat.lists.nbest import NBest
-from boostfeat.lists.store import VERSION, read_store, write_store
+from boostfeat.lists.store import VERSION, _source, read_store, write_store
 
 
 def example() -> NBest:
@@ -326,3 +326,14 @@ def test_a_store_from_a_pipe_is_the_store(tmp_path):
     subprocess.run([*command, str(tmp_path / "list.nbest")], check=True, timeout=120)
     piped = subprocess.run([*command, "-"], check=True, stdout=subprocess.PIPE, timeout=120).stdout
     assert piped == (tmp_path / "list.nbest").read_bytes()
+
+
+def test_a_store_is_mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever its name; what is compressed is read into memory."""
+    monkeypatch.chdir(tmp_path)
+    write_store(build([HypRecord(0, "a", "h")]), "a.nbest")
+    for name in ("a.nbest", "+", "~"):
+        Path(name).write_bytes(Path("a.nbest").read_bytes())
+        assert isinstance(_source(name), pa.MemoryMappedFile)
+    Path("a.gz").write_bytes(gzip.compress(Path("a.nbest").read_bytes()))
+    assert isinstance(_source("a.gz"), pa.BufferReader)

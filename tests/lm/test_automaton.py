@@ -57,7 +57,7 @@ def test_all_nodes_of_a_model(tmp_path: Path, order: int) -> None:
     something to leave. Scores would be the same with longer states; the decoder would keep more hypotheses than it needs.
     """
     rng = np.random.default_rng(order)
-    ngrams = {gram: (p, b if rng.random() < 0.5 else 0.0) for gram, (p, b) in random_ngrams(rng, order).items()}
+    ngrams = {gram: (p, float(rng.choice([b, 0.0, -b]))) for gram, (p, b) in random_ngrams(rng, order).items()}
     (tmp_path / "lm").write_text(arpa(ngrams))
     lm = LanguageModel.load(tmp_path / "lm")
     vocab: dict[str, int] = {}
@@ -103,6 +103,17 @@ def test_language_model_without_unk(tmp_path: Path) -> None:
     """KenLM's value for unknown words of a model that has none: log10 p = -100."""
     (tmp_path / "lm").write_text("\\data\\\nngram 1=3\n\n\\1-grams:\n-1 a\n-99 <s>\n-0.5 </s>\n\n\\end\\\n")
     assert LanguageModel.load(tmp_path / "lm").score("new") == pytest.approx(-100.5 * math.log(10))
+
+
+def test_unknown_words_of_a_model_without_unk(tmp_path: Path) -> None:
+    """The word comes behind all others, and the numbers of longer n-grams stay theirs."""
+    (tmp_path / "lm").write_text(ARPA, encoding="utf-8")
+    lm = LanguageModel.load(tmp_path / "lm")
+    assert lm.vocab == {"<s>": 0, "</s>": 1, "a": 2, "ü": 3, "<unk>": 4}
+    assert lm.automaton.logp == pytest.approx(np.array([0, -1.5, -2, -0.25, -3, -100, -0.5, -1]) * math.log(10))
+    assert lm.automaton.backoff == pytest.approx(np.array([0, -0.5, 0, -0.1, 0, 0, 0, 0]) * math.log(10))
+    assert lm.first.tolist() == [1, 6]
+    assert lm.score("a new ü") == pytest.approx((-0.5 - 0.1 - 100 - 3 - 2) * math.log(10))
 
 
 @pytest.mark.parametrize(
@@ -158,6 +169,12 @@ def test_all_numbers_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
     assert [part.tolist() for part in ids] == [[[0], [1], [2], [3]], [[0, 2], [2, 3]]]
     assert [part.tolist() for part in logp] == [[-1.5, -2.0, -0.25, -3.0], [-0.5, -1.0]]
     assert [part.tolist() for part in backoff] == [[-0.5, 0.0, -0.1, 0.0], [-7.0, 0.0]]
+
+
+@pytest.mark.parametrize("number", ["0", "-0.0", "-99", "-9.9e29"])
+def test_probabilities_up_to_1(tmp_path: Path, number: str) -> None:
+    (tmp_path / "lm").write_text(ARPA.replace("-2 </s>", f"{number} </s>"), encoding="utf-8")
+    assert read_arpa(str(tmp_path / "lm"), {})[1][0].tolist() == [-1.5, float(number), -0.25, -3.0]
 
 
 DAMAGED = "the file is cut short or damaged: write or copy it again"

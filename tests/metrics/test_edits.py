@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import lzma
+from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 
@@ -13,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from metric_lists import List, columns, each, four_refs, lists_of, quick, texts
 
-from boostfeat.metrics.edits import edit_stats, error_rate
+from boostfeat.core.kernels import interpreted
+from boostfeat.metrics.edits import edit_distance, edit_stats, error_rate, symbol_places
 
 # WER of the first and of the best of each list: shared/real/README.md
 PUBLISHED = {"train_atis": (7.66, 5.06), "test_ls_other": (3.67, 2.27), "test_swbd": (15.86, 12.57)}
@@ -28,7 +30,7 @@ def symbols(text: str, characters: bool) -> list[str]:
     return list(text.strip()) if characters else text.split()
 
 
-def naive_distance(a: list[str], b: list[str]) -> int:
+def naive_distance(a: Sequence[object], b: Sequence[object]) -> int:
     row = list(range(len(b) + 1))
     for i, x in enumerate(a, start=1):
         diagonal, row[0] = row[0], i
@@ -128,3 +130,16 @@ def test_threads_do_not_matter(characters: bool) -> None:
 def test_no_reference_at_all() -> None:
     with pytest.raises(ValueError, match="sentence 1: expected at least one reference, found none"):
         edit_stats(**columns([(["a"], ["a"]), (["a"], [])]))
+
+
+@pytest.mark.parametrize("m", [1, 2, 63, 64, 65, 127, 128, 129])
+def test_distances_over_words_of_bits(m):
+    """Against the textbook's table, where references fill one to three words of 64 bits; -1 is a symbol that they lack."""
+    rng = np.random.default_rng(m)
+    ref = rng.integers(0, 3, m).astype(np.int32)
+    with interpreted():
+        equal, work = symbol_places(np.append(9, ref).astype(np.int32), 1, m, 3), np.empty((2, 4), np.uint64)
+        for n in (0, 1, m - 1, m, m + 5):
+            hyp = np.where(rng.random(n) < 0.8, np.resize(ref, n), rng.integers(-1, 3, n)).astype(np.int32)
+            found = edit_distance(np.concatenate([[1], hyp, [1]]).astype(np.int32), 1, 1 + n, m, equal, *work)
+            assert found == naive_distance(hyp.tolist(), ref.tolist())

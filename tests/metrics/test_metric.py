@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import sacrebleu
+from sacrebleu.metrics.bleu import BLEU as BLEU_CLASS
 from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat import __version__
@@ -16,7 +17,7 @@ from boostfeat.core.errors import InputError
 from boostfeat.lists.nbest import NBest, Qualities
 from boostfeat.metrics.bleu import sentence_bleu
 from boostfeat.metrics.held_out import HeldOutRows
-from boostfeat.metrics.metric import METRICS, Bleu, Combination, SentenceBleu, _ratio, metric_of, metrics_of, shown
+from boostfeat.metrics.metric import METRICS, Bleu, Combination, SentenceBleu, _ratio, metric_of, metrics_of, shown, tokenizer
 from boostfeat.metrics.sums import BLEU, CHRF, EDITS, RATIO, STRICT, TER
 
 pytestmark = pytest.mark.quick
@@ -229,6 +230,24 @@ def test_lists_that_lack_what_a_metric_needs(lists):
     comet.check_learnable(empty)  # nothing is wrong with a list of nothing
 
 
+@pytest.mark.parametrize("kind", [ImportError, OSError, RuntimeError])
+@pytest.mark.parametrize(("said", "fix"), [("no MeCab\n\npip install it \n", "pip install it"), ("", "install it")])
+def test_tokenisers_that_lack_something(monkeypatch, kind, said, fix):
+    """The last line of what sacrebleu says is what to do."""
+
+    class Missing:
+        TOKENIZERS = BLEU_CLASS.TOKENIZERS
+
+        def __init__(self, **_: object) -> None:
+            raise kind(said)
+
+    monkeypatch.setattr("sacrebleu.metrics.bleu.BLEU", Missing)
+    with pytest.raises(InputError) as error:
+        tokenizer("ja-mecab")
+    assert str(error.value) == f"--tokenize ja-mecab: expected what this tokenizer needs, found it missing; {fix}"
+    assert tokenizer("none")("a,b") == "a,b"
+
+
 def test_ratios_of_nothing_are_0():
     assert _ratio(np.array([[3, 4], [5, 0], [0, 0]])).tolist() == [0.75, 0.0, 0.0]
 
@@ -277,3 +296,5 @@ def test_the_last_candidate_within_the_error_of_the_best(best, last):
     words, edits = np.full(4, 5), ([1, 1, 1, 1], [1, 1, 0, 3], [2, 2, 2, 2])
     held = HeldOutRows(METRICS["wer"], [np.stack([own, words], axis=1) for own in edits])
     assert held.last_within_error(best) == last
+    alike = replace(held, rows=[held.rows[0]] * 3)
+    assert alike.last_within_error(0) == 2  # of equal ones the last

@@ -9,7 +9,7 @@ import pytest
 
 from boostfeat.metrics.ngrams import key_masses, list_keys, posteriors
 
-pytestmark = pytest.mark.quick
+pytestmark = [pytest.mark.quick, pytest.mark.filterwarnings("ignore:overflow encountered")]  # of hashes, run as Python
 
 RNG = np.random.default_rng(0)
 HYPS = [

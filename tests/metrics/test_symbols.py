@@ -22,7 +22,7 @@ from boostfeat.metrics.symbols import (
     number_symbols,
 )
 
-pytestmark = pytest.mark.quick
+pytestmark = [pytest.mark.quick, pytest.mark.filterwarnings("ignore:overflow encountered")]  # of hashes, run as Python
 
 LISTS = [
     (["a b  a", " Hello, (world)! ", ""], ["a b c", "b d."]),

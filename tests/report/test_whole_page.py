@@ -7,6 +7,9 @@ with naive twins, and in ``test_counts_by_hand``.
 from __future__ import annotations
 
 import json
+import shutil
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -14,11 +17,14 @@ import pytest
 from golden import check_golden
 from small_list import REFS, stump, the_list
 
+from boostfeat.core.errors import InputError
+from boostfeat.lists.choices import best_choice, first_choice
 from boostfeat.lists.store import write_store
 from boostfeat.model.model import Model
 from boostfeat.report import gather, load_run
 from boostfeat.report.figures import figures, sizes
 from boostfeat.report.page import _count, _fixed, _p, _share, _signed, _value
+from boostfeat.report.run import _optional, sha256
 
 HERE = Path(__file__).parent
 HISTORY = tuple(
@@ -116,3 +122,123 @@ def test_the_figure_of_a_papers_table():
 )  # fmt: skip
 def test_numbers_as_the_page_shows_them(shows, value, text):
     assert shows(value) == text
+
+
+# -- the folder of a run -------------------------------------------------------------------------------------------------
+
+AGAIN = "make the run again with 'boostfeat compare'"
+
+
+def choices(*at: int) -> str:
+    return json.dumps({"test": list(at)})
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("results.json", "{}", "results.json: expected a list of systems, found '{}'"),
+        ("results.json", "[1]", "results.json: expected a list of systems, each with a name, found int where object belongs, at [0]"),
+        ("results.json", "[{}]", "results.json: expected a list of systems, each with a name, found object missing required field name, at [0]"),
+        ("results.json", '[{"name": "x"}]', "results.json: expected names of files in the folder, found 'null'"),
+        ("results.json", '[{"name": "x", "choice": "../x"}]', "results.json: expected names of files in the folder, found '\"../x\"'"),
+        ("results.json", '[{"name": "x", "choice": "a\\u0000"}]', "results.json: expected JSON, found \\u0000, which no text has"),
+        ("decoder.choice", "[]", "decoder.choice: expected an object, found '[]'"),
+        ("decoder.choice", "{}", "decoder.choice: expected test: 6 hypothesis numbers, found 'null'"),
+        ("decoder.choice", choices(-1, 0, 0, 0, 0), "decoder.choice: expected test: 6 hypothesis numbers, found 5"),
+        ("decoder.choice", '{"test": [-1, 0, 0, 0, 0, true]}', "decoder.choice: expected test: 6 hypothesis numbers, found 6"),
+        ("decoder.choice", choices(-1, 0, 0, 0, 0, 1 << 62), "decoder.choice: expected test: 6 hypothesis numbers, found 6"),
+        ("decoder.choice", choices(-1, 1, 0, 0, 0, 0), "decoder.choice: expected test[1]: a hypothesis of its 1, found 1"),
+        ("decoder.choice", choices(-1, 0, 0, 0, 0, 5), "decoder.choice: expected test[5]: a hypothesis of its 5, found 5"),
+        ("decoder.choice", choices(-1, 0, -1, 0, 0, 0), "decoder.choice: expected test[2]: a hypothesis of its 2, found -1"),
+        ("decoder.choice", choices(-2, 0, 0, 0, 0, 0), "decoder.choice: expected test[0]: a hypothesis of its 0, found -2"),
+        ("decoder.choice", choices(0, 0, 0, 0, 0, 0), "decoder.choice: expected test[0]: a hypothesis of its 0, found 0"),
+        ("config.json", '{"inputs": {"test": {"path": 1}}}', "config.json: expected inputs.test.path, found '{\"path\": 1}'"),
+        ("spread.json", '{"systems": 1}', "spread.json: expected systems: a list of objects with a history, found int where array belongs"),
+        ("paper.json", "[]", "paper.json: expected an object, found '[]'"),
+        ("paper.json", "{}", "paper.json: expected the tables of a paper, found object missing required field title"),
+    ],
+)  # fmt: skip
+def test_folders_that_are_no_run(run, tmp_path, file, content, message):
+    folder = tmp_path / "run"
+    shutil.copytree(run.folder, folder)
+    (folder / file).write_text(content)
+    with pytest.raises(InputError) as error:
+        load_run(folder)
+    assert str(error.value) == f"{folder}/{message}; {AGAIN}"
+
+
+def test_the_test_list_of_a_run(run, tmp_path):
+    """Named by the run or given; a list of other bytes than the run's is refused, and so is one that is gone."""
+    folder, config = tmp_path / "run", dict(run.config)
+    shutil.copytree(run.folder, folder)
+    (tmp_path / "moved").write_bytes((folder / "test.nbest").read_bytes())
+    (folder / "test.nbest").unlink()
+    for told, given, message in (
+        ({"path": "test.nbest"}, None, f"test.nbest: expected the test list of {folder}, found no file; say where it is now with --test"),
+        ({"path": "test.nbest"}, tmp_path / "moved", None),
+        ({"path": str(tmp_path / "moved")}, None, None),
+        ({"path": "test.nbest", "sha256": sha256(tmp_path / "moved")}, tmp_path / "moved", None),
+        ({"sha256": "0" * 64}, tmp_path / "moved",
+         f"{tmp_path / 'moved'}: expected the test list of {folder} (sha256 000000000000...), found another ({sha256(tmp_path / 'moved')[:12]}...); "
+         "give the very list that was compared, or compare again"),
+        (None, None, f"{folder}: expected a comparison on a test list, found an ablation without one; compare with --test"),
+    ):  # fmt: skip
+        (folder / "config.json").write_text(json.dumps({**config, "inputs": {"dev": {}} if told is None else {"test": told}}))
+        if message is None:
+            assert len(load_run(folder, test=given).test) == 6
+            continue
+        with pytest.raises(InputError) as error:
+            load_run(folder, test=given)
+        assert str(error.value) == message
+
+
+def test_which_systems_are_set_against_each_other(run):
+    """The row that is named, else base-PRO, else the first of weights alone, else the first; what people come for, else the last."""
+    decoder, pro, whole, _ = run.systems
+
+    def roles(*systems, **options):
+        other = replace(run, systems=tuple(systems), config={"options": options})
+        return [s and s.name for s in (other.linear, other.ours, other.rival)]
+
+    named = [replace(s, row={**s.row, "name": name}) for s, name in zip(run.systems, "dpgl", strict=True)]
+    assert roles(*run.systems) == ["base-PRO", "boost-local", "boost-global"]
+    assert roles(*run.systems, baseline="decoder") == ["decoder", "boost-local", "boost-global"]
+    assert roles(*run.systems, baseline="gone") == ["base-PRO", "boost-local", "boost-global"]
+    assert roles(*named) == ["p", "l", "g"]
+    assert roles(*named[::-1]) == ["p", "l", "g"]
+    assert roles(named[0], named[2]) == ["d", "g", "g"]
+    assert roles(named[3], named[0]) == ["l", "l", None]
+    assert roles(named[0]) == ["d", "d", None]
+    assert roles(decoder, pro, whole, named[3]) == ["base-PRO", "l", "boost-global"]
+    assert replace(run, systems=(named[1],)).decoder.tolist() == best_choice(run.test, run.test.score).tolist()
+    bare = replace(run, systems=(named[1],), test=replace(run.test, score=np.full(run.test.n_hyps, np.nan)))
+    assert bare.decoder.tolist() == first_choice(run.test).tolist()
+    assert bare.rank.tolist() == [k + 1 for a, b in pairwise(run.test.hyp_ptr.tolist()) for k in range(b - a)]
+
+
+@pytest.mark.parametrize(
+    ("name", "shown", "sign"),
+    [("bleu-sbp", "BLEU+1", 1), ("bleu", "BLEU+1", 1), ("ter", "−TER", -1), ("chrf", "chrF", 1), (None, "BLEU+1", 1)],
+)
+def test_gains_of_sentences(run, name, shown, sign):
+    """Better when higher, of 100; an empty list has that of an empty line: 0 of BLEU, and of TER all words of the reference, of which there are none."""
+    first, *others = run.systems
+    other = replace(run, systems=(replace(first, row={**first.row, "metric": name}), *others))
+    assert (other.gain_name, other.metric.name) == (shown, name or "bleu-sbp")
+    gains = other.gains(first.chosen)
+    assert gains[0] == 0
+    of_all = 100 * other.metric.gain(run.test)
+    assert gains[1:] == pytest.approx(of_all[first.chosen[1:]])
+    assert (sign * gains >= 0).all()
+
+
+def test_curves_of_three_shapes(tmp_path):
+    """A list, an object of a list, histories by name, or one history, as tune prints it."""
+    rows = [{"name": "a", "history": [{"epoch": 1}]}]
+    path = tmp_path / "curves.json"
+    assert _optional(path, "systems") == ()
+    for content, expected in (
+        (rows, rows), ({"systems": rows}, rows), ({"a": [{"epoch": 1}]}, rows), ({"history": [], "x": 1}, [{"history": [], "x": 1}]),
+    ):  # fmt: skip
+        path.write_text(json.dumps(content))
+        assert _optional(path, "systems") == tuple(expected)
