@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -109,6 +110,10 @@ def test_two_iterations_through_the_feature_function(
     assert features["TranslationModel0"].arguments["num-features"] == "4"
 
 
+TREE = Tree("t", 1.0, "constant", None, ("T0_0", "", ""), np.array([0.5, 0, 0]), np.array([1, -1, -1], np.int32),
+            np.array([2, -1, -1], np.int32), np.array([0, 1.0, 2.0]), np.zeros(0))  # fmt: skip
+
+
 def test_a_models_own_trees_are_not_learnt_again() -> None:
     """As a decoder lists them: more values of its table, a feature function of their own, or by their names."""
     first = synthetic_nbest(SyntheticOptions(sentences=4, hyps=6, features=4), seed=1)
@@ -120,3 +125,24 @@ def test_a_models_own_trees_are_not_learnt_again() -> None:
         assert name in shown.unit_names
         assert without_trees(shown, model, first) == first
     assert without_trees(first, model, first) is first
+
+
+def test_values_that_the_first_lists_have_stay() -> None:
+    """Of a function of two values the third is the model's; one that the first lists lack is the decoder's."""
+    first = synthetic_nbest(SyntheticOptions(sentences=2, hyps=3, features=3), seed=1)
+    first = replace(first, unit_names=("T0_0", "T0_1", "LM0", "P0"))
+    more = {
+        "T0_2": False,
+        "LM0_1": False,
+        "New0": True,
+        "New1_0": True,
+        "New1_5": True,
+        "x_tree.000": True,
+        "x_tree.000.0": False,
+    }
+    made = Model({}, tuple(replace(TREE, name=name) for name in more))
+    own = Model({}, (replace(TREE, name="tree.000"),))
+    found = without_trees(augment(first, made), own, first)
+    assert found.unit_names == (*first.unit_names, *(name for name, stays in more.items() if stays))
+    for name in found.unit_names:
+        assert found.global_column(name).tolist() == augment(first, made).global_column(name).tolist()
