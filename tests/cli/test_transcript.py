@@ -97,6 +97,7 @@ def _short(text: str) -> str:
     """Numbers in full precision to six digits: the last ones may differ on another machine. Hashes and random names are not shown."""
     text = re.sub(r"-?\d+\.\d{6,}(e-?\d+)?", lambda number: f"{float(number[0]):.6g}", text)
     text = re.sub(r"\w+\.attempt", "X.attempt", text)
+    text = re.sub(r"a page of \d+\.\d MB", "a page of X MB", text)  # most of it is of plotly
     return re.sub(r"version:(boostfeat-)?[\d.]+", "version:X", re.sub(r"[0-9a-f]{12,64}", "HASH", text))
 
 
