@@ -15,6 +15,7 @@ from boostfeat.cli.graphs import core_names, metric_of
 from boostfeat.cli.tune import PICKS
 from boostfeat.compare.systems import parse_systems
 from boostfeat.core.errors import InputError
+from boostfeat.model.model import Model
 
 DATA = Path(__file__).parents[2] / "data"
 SAME = {  # what is one thing, and the commands that have it
@@ -162,3 +163,36 @@ def test_help_fits_a_terminal_and_begins_with_files(boostfeat, monkeypatch, comm
     assert (code, err, [line for line in out.split("\n") if len(line) > 80]) == (0, "", [])
     assert "Files:" not in headings[1:]
     assert headings[-1] == "Common:"
+
+
+@pytest.mark.parametrize(
+    ("flags", "alone"),
+    [(["--method", "induce"], False), (["--method", "induce", "--static-only"], True), (["--method", "kbmira"], True), (["--method", "pro"], True)],
+)  # fmt: skip
+def test_trees_in_moses_may_look_at_more_than_phrase_pairs(boostfeat, monkeypatch, tmp_path, flags, alone):
+    """Unless it is said; a tuner has no trees that would."""
+
+    def of(*args: object, **how: object) -> None:
+        raise InputError(f"asked for {how}")
+
+    monkeypatch.setattr("boostfeat.loop.moses.MosesDecoder.of", of)
+    (tmp_path / "text").write_text("a\n")
+    Model({"LM0": 1.0}).save(tmp_path / "m.json")
+    text = tmp_path / "text"
+    command = [
+        "loop",
+        text,
+        "-r",
+        text,
+        "--init",
+        tmp_path / "m.json",
+        "--decoder",
+        "moses",
+        "-o",
+        tmp_path / "run",
+        "--threads",
+        1,
+    ]
+    code, _, err = boostfeat(*command, "--nbest", 7, *flags)
+    asked = {"size": 7, "threads": 1, "timeout": None, "static_only": alone}
+    assert (code, err) == (2, f"boostfeat: asked for {asked}\n")
