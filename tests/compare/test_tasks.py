@@ -9,16 +9,19 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from toy_trees import stump
 
 from boostfeat.compare import systems
 from boostfeat.compare.decoded import LoopTask, StartTask
 from boostfeat.compare.fits import KeptFits
 from boostfeat.compare.options import CompareOptions
 from boostfeat.compare.paper_page import KINDS
-from boostfeat.compare.runner import Folder, _choice_rows, settings
+from boostfeat.compare.runner import Folder, _choice_rows, active_features, settings
 from boostfeat.compare.systems import Fit, Fitted, System, parse_systems
 from boostfeat.compare.table import Rows, tabulate
 from boostfeat.compare.tasks import FitTask, ScoreTask, fit_options, reported, scores_of
+from boostfeat.features import TEMPLATES, FeaturePlan, featurize
+from boostfeat.lists.build import Builder, HypRecord, UnitRecord, attach
 from boostfeat.lists.choices import Scorer, decoder_choice, oracle_choice
 from boostfeat.lists.nbest import NBest, Qualities
 from boostfeat.lists.store import write_store
@@ -213,3 +216,34 @@ def test_curves_of_few_epochs(tmp_path):
             *([str(k), f"{d:.1f} ({d - 1:.1f} to {d + 1:.1f})"] for k, d in enumerate(devs, 1)),
             ["mean change", change],
         ]
+
+
+def test_mbr_alone_has_a_linear_model_beside_it():
+    fits = {name: Fit(system(name), {"alpha": 0.5, "scale": 2.0}, 3) for name in ("mbr", "base-PRO", "base-MERT", "kbmira")}
+    found = {name: fit.linear for name, fit in fits.items()}
+    assert [name for name, linear in found.items() if linear] == ["mbr"]
+    assert (found["mbr"].system.method, found["mbr"].params, found["mbr"].seed) == ("pro", {"alpha": 0.5}, 3)
+
+
+def test_weights_that_are_not_0_by_template(dev):
+    listed, _ = featurize(dev[:3], FeaturePlan.of("length", TEMPLATES))
+    weights = {"LM0": 1.0, dev.unit_names[0]: -1.0, dev.unit_names[1]: 0.0, "unknown": 2.0, "len.src": 1.0, "len.tgt": 0.5}
+    assert active_features(Model(weights), listed) == {"decoder": 3, "length": 2}
+
+
+def test_units_of_a_hypothesis_that_fits_a_page():
+    """Two to eight; of those, the shortest where trees say as much. One of nine would show more, one of one less."""
+    sizes = (0, 1, 9, 8, 2)
+    builder = Builder()
+    for s, n in enumerate(sizes):
+        units = [UnitRecord({"f": float(k % 2 and n == 9), "g": 1.0}, (k, k + 1), (k, k + 1)) for k in range(n)]
+        builder.add(HypRecord(s, " ".join(f"w{s}{k}" for k in range(n)), f"list:{s}", 0.0, units=units))
+    nbest = attach(builder.finish(), source=None, refs=[], name="list")
+    trees = (stump("constant", None, feature="f", threshold=0.5, values=(1.0, 3.0)),)
+    page = SimpleNamespace(model=lambda label: Model({}, trees), list_of=lambda label, which: nbest)
+    header, rows = KINDS["units"](page, SimpleNamespace(rows=["boost"]))
+    assert (header[0], len(header), header[-1]) == ("value", 4, "global")
+    assert [part.split(" → ")[1] for part in header[1:-1]] == ["w40", "w41"]
+    assert rows == [["f", "0", "0", "0"], ["tree.000", "1", "1", "2"]]
+    none = SimpleNamespace(model=lambda label: Model({"f": 1.0}), list_of=lambda label, which: nbest)
+    assert KINDS["units"](none, SimpleNamespace(rows=["boost"])) == (["value"], [])
