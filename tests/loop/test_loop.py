@@ -31,6 +31,7 @@ from boostfeat.lists.store import read_store
 from boostfeat.loop.decoders import CommandDecoder, Corpus
 from boostfeat.loop.driver import decoded_gains, pick, run_loop, stop_reason, table_rows
 from boostfeat.loop.driver import test_lines as lines_of_tests
+from boostfeat.loop.folder import Folder
 from boostfeat.loop.learners import TreeLearner, TunerLearner, tune
 from boostfeat.loop.options import LoopOptions
 from boostfeat.loop.scale import rescaled, scale_to, share_change
@@ -586,3 +587,28 @@ def test_a_folder_at_work_is_left_alone(pools, tmp_path):
     learner = TunerLearner("pro", make_tuner("pro", {}))
     with only_writer(tmp_path / "run"), pytest.raises(InputError, match="at work"):
         run_loop(corpora_of(pools), PoolDecoder(pools), learner, START, tmp_path / "run")
+
+
+def test_what_an_earlier_run_left_goes_with_force(tmp_path):
+    """Its iterations, results and model, and nothing that others put there; the folder of another command is left alone."""
+    folder = Folder(tmp_path / "run")
+    (tmp_path / "run").mkdir()
+    folder.open({"a": 1}, resume=False, force=False)
+    for k in (0, 12):
+        folder.iteration(k).mkdir()
+        folder.finish(k, {"iteration": k})
+    for name in ("results.json", "model.json", "notes.txt"):
+        (tmp_path / "run" / name).touch()
+    assert folder.state(12) == {"iteration": 12}
+    with pytest.raises(InputError, match="expected a new folder, found an earlier run; --resume goes on, --force replaces it"):
+        folder.open({"a": 1}, resume=False, force=False)
+    with pytest.raises(InputError, match="expected the run's own a '1', found '2'; give the same, or choose another -o"):
+        folder.open({"a": 2}, resume=True, force=False)
+    folder.open({"a": 1}, resume=True, force=False)
+    assert folder.state(12) is not None
+    folder.open({"a": 2}, resume=False, force=True)
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["config.json", "notes.txt"]
+    folder.iteration(0).mkdir()
+    (tmp_path / "run" / "config.json").write_text('{"boostfeat": "compare/1"}')
+    with pytest.raises(InputError, match="expected an earlier run of 'boostfeat loop' to replace, found another folder"):
+        Folder(tmp_path / "run")._clear({"boostfeat": "compare/1"})
