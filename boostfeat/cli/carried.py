@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import fields
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -31,7 +31,7 @@ CARRYING = "a model that carries templates"
 
 
 @contextlib.contextmanager
-def feature_maker(files: ResourceFiles, *, quiet: bool, **how: int) -> Iterator[FeatureMaker]:
+def feature_maker(files: ResourceFiles, *, quiet: bool, **how: Any) -> Iterator[FeatureMaker]:
     """Computes templates with the files that were given, beside a progress bar; ``how`` are seed and threads."""
     from ..features.carried import FeatureMaker
 

@@ -101,8 +101,8 @@ def decode(
         system = System.load(
             phrase_table=phrase_table, lm=lm, reordering_table=reordering_table or said.reordering_table, only=sentences
         )
-    if ini and not model:
-        said.check(system.names, ini)
+    if not model:
+        said.check(system.names, str(ini))
     extras = comma_list(extra)
     unknown_weight = 0.0 if model else 1.0  # an ini means what Moses makes of it
     maker = decoder_maker(files, phrase_table, threads=threads, quiet=quiet)

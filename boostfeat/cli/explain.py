@@ -79,7 +79,7 @@ def explain(
     found = Differences.of(loaded, nbest, chosen, other)
     gains = _gains(raw, metric, chosen, other)
     if sentence is not None:
-        expected = [100 * float(ranked[k[0]]) for k in (chosen, other)] if by_risk else None
+        expected = [100 * ranked[k].item() for k in (chosen, other)] if by_risk else None
         rival = "decoder" if against is None else "other"
         _show_one(found, nbest, chosen, other, gains, top, expected=expected, rival=rival, as_json=as_json)
     else:

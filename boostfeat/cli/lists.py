@@ -408,14 +408,15 @@ def _answer(store: str, model: str | None, files: ResourceFiles, *, confidence: 
     least = least_margin(reranker.model, keep_first)
     calibration = Calibration.of(reranker.model) if confidence else None
     for nbest in sentences(iter(sys.stdin.buffer.readline, b""), options):
+        (sent,) = nbest.ids.tolist()
         try:
             scores = reranker.scores(nbest)
         except InputError as error:
-            raise InputError(f"stdin: sentence {nbest.ids[0]}: {error}") from None
+            raise InputError(f"stdin: sentence {sent}: {error}") from None
         chosen, margin = careful_choice(nbest, reranker.ranks(nbest, scores), least)
         best = int(chosen[0]) if len(scores) else None
         text = None if best is None else nbest.text[best].as_py()
-        answer: dict[str, Any] = {"id": int(nbest.ids[0]), "choice": best, "text": text, "scores": scores.tolist()}
+        answer: dict[str, Any] = {"id": sent, "choice": best, "text": text, "scores": scores.tolist()}
         if calibration is not None:
             answer["confidence"] = float(calibration.confidence(margin)[0])
         emit(answer, "", as_json=True)

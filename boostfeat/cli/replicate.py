@@ -73,7 +73,8 @@ def replicate(
     results = compared(paths, output, options, **how)
     more = {}
     for k, path in enumerate(tune_on or (), 1):
-        name, own = f"bitext{k if k > 1 else ''}", f"{output}/bitext{k if k > 1 else ''}"
+        name = f"bitext{k if k > 1 else ''}"
+        own = f"{output}/{name}"
         more[name] = Folder(Path(own)), compared({**paths, "dev": path}, own, bitext_options(job, options), **how)
     page = write_page(Folder(Path(output)), job, results, more)
     text = "\n\n".join(f"{t['title']}\n{table(t['rows'], header=t['header'])}" for t in page["tables"])

@@ -302,7 +302,7 @@ def _summary(models: list[Model], metric: str, sign: float) -> tuple[dict[str, A
         "sd": sd,
         "history": list(model.history),
     }
-    text = _curve(model) if len(model.history) > 1 else ""
+    text = _curve(model) if model.history[1:] else ""
     for name, values in gains.items():
         text += f"\n{metric}, {name}: {np.mean(values):.2f}" + (
             f" +- {sd[name]:.2f} over {counted(len(values), 'run')}" if sd[name] is not None else ""

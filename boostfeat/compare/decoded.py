@@ -10,6 +10,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -347,9 +348,7 @@ def _best(nbest: NBest) -> NBest:
 def choice_of(together: NBest, one: NBest) -> I64:
     """[S] where the only hypothesis of each list is in lists of many: the first of the same text, -1 of an empty list."""
     texts, own = together.text.to_pylist(), one.text.to_pylist()
-    wanted = np.array([-1] * len(one), dtype=object)
-    for s in range(len(one)):
-        wanted[s] = own[one.hyp_ptr[s]] if one.hyp_ptr[s + 1] > one.hyp_ptr[s] else None
+    wanted = [own[a] if b > a else None for a, b in pairwise(one.hyp_ptr.tolist())]
     same = np.array([float(text == wanted[s]) for text, s in zip(texts, together.sent_of_hyp.tolist(), strict=True)])
     found = best_choice(together, same)
     return np.where([text is not None for text in wanted], found, -1)

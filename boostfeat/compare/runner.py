@@ -12,6 +12,7 @@ import json
 import os
 import platform
 import shlex
+from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from importlib.metadata import version
@@ -370,12 +371,7 @@ def _featurized(
 def active_features(model: Model, nbest: NBest) -> dict[str, int]:
     """How many weights that are not 0 each template has; decoder: of the features that came with the list [EMR13 Table 2]."""
     kinds = feature_kinds(nbest)
-    out: dict[str, int] = {}
-    for name, weight in model.weights.items():
-        if weight:
-            template = kinds[name][0] if name in kinds else "decoder"
-            out[template] = out.get(template, 0) + 1
-    return out
+    return dict(Counter(kinds[name][0] if name in kinds else "decoder" for name, weight in model.weights.items() if weight))
 
 
 # ---------------------------------------------------------------------------------------------------------------------

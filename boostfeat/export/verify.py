@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
 MAX_INPUTS = 4096  # a program with more named inputs than this is no use to a decoder
-BLOCK = 1 << 15  # rows at a time
+BLOCK = 32_768  # rows at a time
 UNITS, HYPS = "distinct units", "hypotheses"  # what the rows are
 
 

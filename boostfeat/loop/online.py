@@ -186,8 +186,7 @@ class State:
         return list(json.loads(self.names.tobytes())) if len(self.names) else []
 
     def keep_names(self, names: Iterable[str]) -> None:
-        text = json.dumps(list(names), ensure_ascii=False).encode()
-        self.names = np.frombuffer(text if len(text) > 2 else b"", np.uint8)
+        self.names = np.frombuffer(json.dumps(list(names), ensure_ascii=False).encode(), np.uint8)
 
     def grow(self, n: int) -> None:
         """Make room for features that are new."""

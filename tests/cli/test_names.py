@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,11 +11,13 @@ from typer.main import get_command
 
 from boostfeat.cli import app
 from boostfeat.cli.compare import test_lists as lists_named
-from boostfeat.cli.flags import in_short
+from boostfeat.cli.flags import Given, in_short
 from boostfeat.cli.graphs import core_names, metric_of
 from boostfeat.cli.tune import PICKS
 from boostfeat.compare.systems import parse_systems
 from boostfeat.core.errors import InputError
+from boostfeat.core.options import option
+from boostfeat.model.model import Model
 
 DATA = Path(__file__).parents[2] / "data"
 SAME = {  # what is one thing, and the commands that have it
@@ -162,3 +165,63 @@ def test_help_fits_a_terminal_and_begins_with_files(boostfeat, monkeypatch, comm
     assert (code, err, [line for line in out.split("\n") if len(line) > 80]) == (0, "", [])
     assert "Files:" not in headings[1:]
     assert headings[-1] == "Common:"
+
+
+@pytest.mark.parametrize(
+    ("flags", "alone"),
+    [(["--method", "induce"], False), (["--method", "induce", "--static-only"], True), (["--method", "kbmira"], True), (["--method", "pro"], True)],
+)  # fmt: skip
+def test_trees_in_moses_may_look_at_more_than_phrase_pairs(boostfeat, monkeypatch, tmp_path, flags, alone):
+    """Unless it is said; a tuner has no trees that would."""
+
+    def of(*args: object, **how: object) -> None:
+        raise InputError(f"asked for {how}")
+
+    monkeypatch.setattr("boostfeat.loop.moses.MosesDecoder.of", of)
+    (tmp_path / "text").write_text("a\n")
+    Model({"LM0": 1.0}).save(tmp_path / "m.json")
+    text = tmp_path / "text"
+    command = [
+        "loop",
+        text,
+        "-r",
+        text,
+        "--init",
+        tmp_path / "m.json",
+        "--decoder",
+        "moses",
+        "-o",
+        tmp_path / "run",
+        "--threads",
+        1,
+    ]
+    code, _, err = boostfeat(*command, "--nbest", 7, *flags)
+    asked = {"size": 7, "threads": 1, "timeout": None, "static_only": alone}
+    assert (code, err) == (2, f"boostfeat: asked for {asked}\n")
+
+
+@dataclass(frozen=True)
+class One:
+    size: int = option(3, "How many", least=1, symbol="K")
+    shuffle: bool = option(False, "In any order", rare=True)
+
+
+@dataclass(frozen=True)
+class Two:
+    size: int = option(4, "How many", rare=True)
+    plain: bool = option(True, "Without more")
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        (Given(One), [("size", "How many", "K", 3, False), ("shuffle", "In any order", "", False, True)]),
+        (Given(One, rare=True), [("size", "How many", "K", 3, True), ("shuffle", "In any order", "", False, True)]),
+        (Given(One, defaults=False), [("size", "How many", "K", None, False), ("shuffle", "In any order", "", False, True)]),
+        (Given({"one": One, "two": Two}), [("size", "How many (K)", "", None, False), ("shuffle", "In any order: one", "", False, True), ("plain", "Without more: two", "", True, False)]),
+        (Given({"two": Two, "one": One}), [("size", "How many (K)", "", None, False), ("plain", "Without more: two", "", True, False), ("shuffle", "In any order: one", "", False, True)]),
+    ],
+)  # fmt: skip
+def test_options_as_flags(given, found):
+    """Of several methods, one flag a name, as the method that shows it has it; its default is the method's, and not told."""
+    assert [(o.name, o.help, o.symbol, o.default, o.rare) for o in given.options()] == found

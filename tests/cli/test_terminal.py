@@ -187,7 +187,7 @@ def test_a_board_shows_systems_by_name_and_all_else_below(monkeypatch) -> None:
             board.watch(name, done, total, None)
         board.report("boost: rounds: 3")
         board.report("all are read")
-        assert Bar.shown == before + 1
+        assert (Bar.shown, board._live.transient) == (before + 1, True)
         assert board._rows == {"": ["", "all are read"], "boost": ["1 of 3", "rounds: 3"], "decoder": ["", ""]}
     assert Bar.shown == before
     lines = [re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", line).strip() for line in stream.getvalue().decode().split("\n")]

@@ -14,12 +14,27 @@ from toy_systems import START, write_known_system
 from workers_here import WorkersHere
 
 from boostfeat.compare import decoded
-from boostfeat.compare.decoded import Decoding, choice_of, compare_decoded, loop_comparison
+from boostfeat.compare.decoded import (
+    Decoding,
+    _best,
+    _finished,
+    choice_of,
+    compare_decoded,
+    curve_labels,
+    decoded_systems,
+    first_of_grid,
+    loop_comparison,
+    loop_folder,
+)
 from boostfeat.compare.options import CompareOptions, DecodedFiles
+from boostfeat.compare.runner import Folder
+from boostfeat.compare.systems import parse_systems
 from boostfeat.core.errors import InputError
 from boostfeat.decoder.options import SearchOptions
 from boostfeat.features.carried import FeatureMaker
+from boostfeat.lists.build import Builder, HypRecord, attach
 from boostfeat.lists.choices import Scorer, decoder_choice, texts
+from boostfeat.lists.nbest import NBest
 from boostfeat.lists.store import read_store
 from boostfeat.loop.decoders import CommandDecoder, Corpus
 from boostfeat.loop.folder import Folder as LoopFolder
@@ -199,3 +214,68 @@ def test_the_command(boostfeat, tmp_path):
 def test_flags_say_what_was_given():
     assert DecodedFiles(ref=["a", "b"], nbest=5).flags() == ["--ref", "a", "--ref", "b", "--nbest", "5"]
     assert DecodedFiles().flags() == []
+
+
+def lists_of(*texts: str) -> NBest:
+    """A list for each text: its words are hypotheses of one word, with scores that rise."""
+    builder = Builder()
+    for s, text in enumerate(texts):
+        for k, word in enumerate(text.split()):
+            builder.add(HypRecord(s, word, f"list:{s}.{k}", score=float(k)))
+    return attach(builder.finish(), source=None, refs=[["x"] * len(texts)], name="list")
+
+
+def test_a_choice_is_the_first_of_the_same_text():
+    """Of the decoder's best, the last word of each list here; an empty list has none."""
+    one = _best(lists_of("a b", "", "c", "a"))
+    assert (one.text.to_pylist(), one.hyp_ptr.tolist()) == (["b", "c", "a"], [0, 1, 1, 2, 3])
+    together = lists_of("a b b", "a", "b c", "b a a")
+    assert choice_of(together, one).tolist() == [1, -1, 5, 7]
+
+
+@pytest.mark.parametrize(
+    ("picked", "rows", "is_fine"), [(0, 1, True), (1, 2, True), (1, 1, False), (-1, 1, False), (0, 0, False)]
+)
+def test_the_iteration_picked_is_one_of_them(tmp_path, picked, rows, is_fine):
+    found = {"picked": picked, "rows": [{"seconds": {"learn": 1.0}}] * rows}
+    (tmp_path / "results.json").write_text(json.dumps(found))
+    if is_fine:
+        assert _finished(LoopFolder(tmp_path)).picked == picked
+        return
+    with pytest.raises(InputError, match=f"expected the iteration picked among {rows}, found {picked}"):
+        _finished(LoopFolder(tmp_path))
+
+
+def test_a_loop_that_is_not_finished(tmp_path):
+    with pytest.raises(InputError, match="expected a finished loop, found none; finish it with 'boostfeat loop --resume'"):
+        _finished(LoopFolder(tmp_path))
+
+
+def test_what_curves_are_called():
+    assert curve_labels(Model({})) == {"oracle": "best gain", "prediction": "model's best"}
+    assert curve_labels(Model({}, config={"oracle": "lu", "prediction": "pb"})) == {"oracle": "lu", "prediction": "pb"}
+
+
+def test_names_of_sets_and_first_settings():
+    """dev and select as they are called, test sets in their order; of grids the first value of each."""
+    corpora = tuple(Corpus(name, ("a",), (("b",),)) for name in ("dev", "select"))
+    tests = tuple(Corpus(f"test-{k}", (f"{k}",), (("b",),)) for k in range(3))
+    made = Decoding(corpora, tests, None, Model({}), LoopOptions(), FeatureMaker())
+    assert {name: corpus.name for name, corpus in made.sets.items()} == {
+        "dev": "dev", "select": "select", "test": "test-0", "test2": "test-1", "test3": "test-2",
+    }  # fmt: skip
+    names = {s.name: first_of_grid(s) for s in parse_systems("decoder,kbmira,base/rm,base/rm:b=2")}
+    assert names == {
+        "decoder": {},
+        "kbmira": {"c": 0.01},
+        "base/rm": {"c": 0.01, "b": 1.0, "d": 0.01},
+        "base/rm:b=2": {"c": 0.01, "d": 0.01},
+    }
+    folders = [loop_folder(Folder(Path("run")), parse_systems("decoder,base/rm")[1], k) for k in (0, 2)]
+    assert folders == [Path("run/loops/base_rm"), Path("run/loops/base_rm.run2")]
+
+
+@pytest.mark.parametrize(("systems", "names"), [("kbmira", ["kbmira"]), ("base/rm", ["decoder", "base/rm"]), ("decoder,base/rm", ["decoder", "base/rm"])])  # fmt: skip
+def test_rows_with_features_stand_beside_the_decoder(systems, names):
+    assert [s.name for s in decoded_systems(CompareOptions(systems), FeatureMaker())] == names
+    assert [s.name for s in decoded_systems(CompareOptions(), FeatureMaker())] == ["decoder", "base-MERT", "base-PRO", "kbmira"]

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from toy_trees import stump
 
+from boostfeat.compare import systems
 from boostfeat.compare.decoded import LoopTask, StartTask
 from boostfeat.compare.fits import KeptFits
 from boostfeat.compare.options import CompareOptions
+from boostfeat.compare.paper_page import KINDS
+from boostfeat.compare.runner import Folder, _choice_rows, active_features, settings
 from boostfeat.compare.systems import Fit, Fitted, System, parse_systems
+from boostfeat.compare.table import Rows, tabulate
 from boostfeat.compare.tasks import FitTask, ScoreTask, fit_options, reported, scores_of
+from boostfeat.features import TEMPLATES, FeaturePlan, featurize
+from boostfeat.lists.build import Builder, HypRecord, UnitRecord, attach
 from boostfeat.lists.choices import Scorer, decoder_choice, oracle_choice
-from boostfeat.lists.nbest import Qualities
+from boostfeat.lists.nbest import NBest, Qualities
+from boostfeat.lists.store import write_store
+from boostfeat.metrics.significance import exact_sums
 from boostfeat.model.model import Model
 
 NOWHERE = KeptFits(Path("nowhere"))
@@ -114,3 +125,125 @@ def test_fits_are_kept_once_and_taken_over(tmp_path):
     assert own.find(made) is None
     copy.write_bytes(copy.read_bytes()[:40])
     assert other.find(made) is None
+
+
+def test_what_workers_give_is_rounded(tmp_path):
+    """Seconds to milliseconds, megabytes to tenths."""
+    loop = LoopTask(system("kbmira"), 0, Path("x"), Path("y"), None, CompareOptions())
+    assert loop.finish({"picked": 1}, 12.3456) == {"picked": 1, "peak_mb": 12.3}
+    task = FitTask(Fit(system("kbmira"), {}, 0), {}, {}, fit_options(CompareOptions()), KeptFits.of(tmp_path))
+    found = task.finish((Model({"a": 1.0}).to_json(), 12.3456, 1.23456), 12.3456)
+    assert (found.select, found.seconds, found.peak_mb) == (12.3456, 1.235, 12.3)
+    assert task.known() == found
+
+
+@pytest.mark.parametrize(
+    ("share", "fold", "sizes"),
+    [(1.0, -1, (40, 40)), (0.25, -1, (10, 40)), (0.01, -1, (1, 40)), (1.0, 0, (27, 13)), (1.0, 2, (27, 13))],
+)
+def test_a_fit_on_part_of_dev(dev, select, monkeypatch, share, fold, sizes):
+    """So many sentences, in their order; of three folds one is held out, and scored in place of select."""
+    seen: list[NBest] = []
+
+    def fit(system, part, held_out, params, options, *, linear):
+        seen.append(part)
+        assert (options.seed, params, linear, held_out is select) == (7, {"c": 1}, None, True)
+        return Model({"LM0": 1.0})
+
+    monkeypatch.setattr(systems, "fit", fit)
+    options = fit_options(CompareOptions(metric="bleu", seed=3))
+    found = systems.fitted_here(Fit(system("kbmira"), {"c": 1}, 7, share, fold), dev, Scorer(select), options)
+    (part,) = seen
+    assert abs(len(part) - sizes[0]) <= 1
+    assert part.ids.tolist() == sorted(set(part.ids.tolist()))
+    scored = select if fold < 0 else dev.take(np.setdiff1d(np.arange(len(dev)), part.ids))
+    assert abs(len(scored) - sizes[1]) <= 1
+    assert found.select == Scorer(scored).score(Model({"LM0": 1.0}).predict(scored), "bleu").score
+
+
+def test_rows_of_choices_have_nothing_of_empty_lists(tmp_path, dev):
+    empty = dev.take_hyps(np.arange(dev.hyp_ptr[1], dev.n_hyps), dev.hyp_ptr - np.minimum(dev.hyp_ptr, dev.hyp_ptr[1]))
+    write_store(empty, tmp_path / "test.nbest")
+    within = [-1, *[2] * (len(dev) - 1)]
+    (tmp_path / "c.json").write_text(json.dumps({"test": within}))
+    inputs, states = {"test": {"path": str(tmp_path / "test.nbest")}}, {"kbmira": {"choices": ["c.json", "c.json"]}}
+    rows = _choice_rows(
+        Folder(tmp_path), [system("kbmira")], states, "test", inputs, CompareOptions(metrics="bleu", metric="bleu")
+    )
+    (found,) = rows.of.values()
+    assert found.shape[:2] == (2, len(dev))
+    metric = Scorer(empty).metric("bleu")
+    assert np.flatnonzero(found[0, 0, : metric.width]).tolist() == [9]  # the reference's length counts
+    assert found[0, 1:, : metric.width].tolist() == metric.rows(empty, empty.hyp_ptr[1:-1] + 2).tolist()
+
+
+def test_a_row_of_two_runs(dev):
+    """Scores are means over runs, whose seeds follow each other; sd is that of the two, the difference over √2."""
+    scorer = Scorer(dev)
+    metric = scorer.metric("bleu")
+    chosen = [dev.hyp_ptr[:-1], dev.hyp_ptr[:-1] + 1]
+    rows = {"test": Rows((metric,), {"kbmira": np.stack([exact_sums(scorer.rows(c, metric)) for c in chosen])})}
+    runs = [{which: {"bleu": 10.0 * k + d, "oracle_gap": None} for which in ("dev", "test")} for k, d in ((1, 0.0), (2, 1.0))]
+    state = {"scores": runs, "features": 5, "trees": 0, "seconds": 1.5, "search_seconds": 2.5, "peak_mb": 7.0, "chosen": {}, "tried": [], "models": [], "choices": ["c"]}  # fmt: skip
+    (row,) = tabulate([system("kbmira")], {"kbmira": state}, rows, metric="bleu", baseline="decoder", trials=20, seed=5)
+    assert [run["seed"] for run in row["runs"]] == [5, 6]
+    assert (row["test"], row["dev"]["bleu"], row["select"]) == ({"bleu": 15.5, "oracle_gap": None}, 15.5, None)
+    assert row["sd"] == {"bleu": pytest.approx(11 / 2**0.5)}
+    assert (row["p_value"], row["model"], row["choice"], row["seconds"], row["search_seconds"]) == (None, None, "c", 1.5, 2.5)
+    old = {key: value for key, value in state.items() if key != "search_seconds"}
+    (row,) = tabulate([system("kbmira")], {"kbmira": old}, rows, metric="bleu", baseline="decoder", trials=20, seed=5)
+    assert (row["seconds"], row["search_seconds"]) == (None, 1.5)
+
+
+@pytest.mark.parametrize(("gain", "told"), [("bleu", {}), ("adequacy", {"gain": "adequacy"}), ("chrf", {"gain": "chrf"})])
+def test_settings_of_a_system(gain, told):
+    found = settings(system("kbmira"), CompareOptions(gain=gain, runs=2, seed=3), {"dev": "x"})
+    assert {name: found[name] for name in found if name == "gain"} == told
+    assert (found["dev"], found["runs"], found["seed"], found["boosting"], "min_count" in found) == ("x", 2, 3, None, False)
+    assert settings(system("kbmira"), CompareOptions(min_count=2), {})["min_count"] == 2
+
+
+def test_curves_of_few_epochs(tmp_path):
+    """The mean change of dev from epoch to epoch: of one epoch 0, of 10 and 13 it is 3."""
+    for devs, change in (((10.0,), "0.00"), ((10.0, 13.0), "3.00"), ((10.0, 13.0, 12.0), "2.00")):
+        history = [{"dev": d, "prediction": d - 1, "oracle": d + 1} for d in devs]
+        model = SimpleNamespace(history=history, config={"oracle": "lu", "prediction": "pb"})
+        paper = SimpleNamespace(rows={"LU/PB": "", "MERT": "", "LU/PB extended": ""})
+        page = SimpleNamespace(paper=paper, model=lambda label, model=model: model, folder=SimpleNamespace(path=tmp_path))
+        header, rows = KINDS["curves"](page, None)
+        assert header == ["epoch", "LU/PB"]
+        assert rows == [
+            *([str(k), f"{d:.1f} ({d - 1:.1f} to {d + 1:.1f})"] for k, d in enumerate(devs, 1)),
+            ["mean change", change],
+        ]
+
+
+def test_mbr_alone_has_a_linear_model_beside_it():
+    fits = {name: Fit(system(name), {"alpha": 0.5, "scale": 2.0}, 3) for name in ("mbr", "base-PRO", "base-MERT", "kbmira")}
+    found = {name: fit.linear for name, fit in fits.items()}
+    assert [name for name, linear in found.items() if linear] == ["mbr"]
+    assert (found["mbr"].system.method, found["mbr"].params, found["mbr"].seed) == ("pro", {"alpha": 0.5}, 3)
+
+
+def test_weights_that_are_not_0_by_template(dev):
+    listed, _ = featurize(dev[:3], FeaturePlan.of("length", TEMPLATES))
+    weights = {"LM0": 1.0, dev.unit_names[0]: -1.0, dev.unit_names[1]: 0.0, "unknown": 2.0, "len.src": 1.0, "len.tgt": 0.5}
+    assert active_features(Model(weights), listed) == {"decoder": 3, "length": 2}
+
+
+def test_units_of_a_hypothesis_that_fits_a_page():
+    """Two to eight; of those, the shortest where trees say as much. One of nine would show more, one of one less."""
+    sizes = (0, 1, 9, 8, 2)
+    builder = Builder()
+    for s, n in enumerate(sizes):
+        units = [UnitRecord({"f": float(k % 2 and n == 9), "g": 1.0}, (k, k + 1), (k, k + 1)) for k in range(n)]
+        builder.add(HypRecord(s, " ".join(f"w{s}{k}" for k in range(n)), f"list:{s}", 0.0, units=units))
+    nbest = attach(builder.finish(), source=None, refs=[], name="list")
+    trees = (stump("constant", None, feature="f", threshold=0.5, values=(1.0, 3.0)),)
+    page = SimpleNamespace(model=lambda label: Model({}, trees), list_of=lambda label, which: nbest)
+    header, rows = KINDS["units"](page, SimpleNamespace(rows=["boost"]))
+    assert (header[0], len(header), header[-1]) == ("value", 4, "global")
+    assert [part.split(" → ")[1] for part in header[1:-1]] == ["w40", "w41"]
+    assert rows == [["f", "0", "0", "0"], ["tree.000", "1", "1", "2"]]
+    none = SimpleNamespace(model=lambda label: Model({"f": 1.0}), list_of=lambda label, which: nbest)
+    assert KINDS["units"](none, SimpleNamespace(rows=["boost"])) == (["value"], [])

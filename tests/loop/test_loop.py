@@ -29,7 +29,9 @@ from boostfeat.lists.merging import merge
 from boostfeat.lists.nbest import NBest
 from boostfeat.lists.store import read_store
 from boostfeat.loop.decoders import CommandDecoder, Corpus
-from boostfeat.loop.driver import decoded_gains, pick, run_loop, stop_reason
+from boostfeat.loop.driver import decoded_gains, pick, run_loop, stop_reason, table_rows
+from boostfeat.loop.driver import test_lines as lines_of_tests
+from boostfeat.loop.folder import Folder
 from boostfeat.loop.learners import TreeLearner, TunerLearner, tune
 from boostfeat.loop.options import LoopOptions
 from boostfeat.loop.scale import rescaled, scale_to, share_change
@@ -211,18 +213,53 @@ def row(k: int, select: float, change: float = 1.0, new: int = 1) -> dict[str, A
 
 STOPS = [
     ([row(0, 1, new=0)], None),  # the start never ends it
-    ([row(0, 1), row(1, 2, change=1e-9)], "weight"),
-    ([row(0, 1), row(1, 2, new=0)], "no new"),
+    ([row(0, 1), row(1, 2, change=0.0009)], "no weight's share changes by 0.001"),
+    ([row(0, 1), row(1, 2, change=0.001)], None),
+    ([row(0, 1), row(1, 2, new=0)], "decoding finds no new hypotheses"),
     ([row(0, 9), row(1, 2)], None),
-    ([row(0, 9), row(1, 2), row(2, 9)], "without a better"),  # the first of equals is the best
+    ([row(0, 9), row(1, 2), row(2, 9)], "2 iterations without a better bleu on select"),  # the first of equals is the best
+    ([row(0, 1), row(1, 9), row(2, 2)], None),
+    ([row(0, 1), row(1, 2), row(2, 3)], None),
     ([row(0, 1), row(1, 2), row(2, 3), row(3, 4)], "3 iterations"),
 ]
 
 
 @pytest.mark.parametrize(("rows", "reason"), STOPS)
 def test_when_it_ends(rows, reason):
-    found = stop_reason(rows, LoopOptions(max_iterations=3, patience=2, metric="bleu"))
-    assert found is None if reason is None else reason in found
+    options = LoopOptions(max_iterations=3, patience=2, metric="bleu", min_weight_change=0.001)
+    assert stop_reason(rows, options) == reason
+    without = [{name: value for name, value in row.items() if name != "select"} for row in rows]
+    assert stop_reason(without, options) == (None if reason and "better" in reason else reason)
+
+
+def test_lower_is_better_of_an_error_rate():
+    rows = [{**row(k, 0), "select": {"ter": ter}, "dev": {"ter": ter}} for k, ter in enumerate((50.0, 40.0, 40.0, 60.0))]
+    assert pick(rows, LoopOptions(metric="ter")) == 1
+    assert (
+        stop_reason(rows, LoopOptions(metric="ter", patience=2, max_iterations=9))
+        == "2 iterations without a better ter on select"
+    )
+    assert stop_reason(rows, LoopOptions(metric="ter", patience=3, max_iterations=9)) is None
+
+
+def test_the_table_that_people_read():
+    rows = [
+        {**row(0, 1.0), "dev": {"bleu": 12.345, "ter": 50.0}, "select": {"bleu": 1.0, "ter": 60.0}},
+        row(1, 2.0, change=0.0123456),
+    ]
+    rows[1] |= {"dev": {"bleu": 13.0, "ter": 49.0}, "select": {"bleu": 2.0, "ter": 59.0}}
+    for found in rows:
+        found |= {"new": 1234, "hypotheses": 12345, "trees": 0, "seconds": {"learn": 0.06, "decode": 12.34}}
+    header, cells = table_rows(rows, 1)
+    assert header == ["iteration", "dev BLEU", "dev TER", "select BLEU", "select TER", "change", "new", "hypotheses", "trees", "learn s", "decode s", ""]  # fmt: skip
+    assert cells == [
+        ["0", "12.35", "50.00", "1.00", "60.00", "", "1,234", "12,345", "0", "0.1", "12.3", ""],
+        ["1", "13.00", "49.00", "2.00", "59.00", "0.01235", "1,234", "12,345", "0", "0.1", "12.3", "*"],
+    ]
+    del rows[0]["select"], rows[1]["select"]
+    assert table_rows(rows, 0)[0][:4] == ["iteration", "dev BLEU", "dev TER", "change"]
+    tests = [{"name": "test-1", "start": {"ter": 50.126}, "picked": {"ter": 49.0}, "p_value": 0.01236}]
+    assert lines_of_tests(tests, "ter") == ["test-1 TER: 50.13 at the start, 49.00 now, p 0.0124"]
 
 
 @pytest.mark.parametrize(("how", "expected"), [("auto", 1), ("select", 1), ("dev", 0), ("last", 2)])
@@ -246,6 +283,9 @@ def test_rescaling_is_exact_and_near_the_start():
     assert 2**-0.5 <= total <= 2**0.5
     assert rescaled(rescaled(model, factor), 1 / factor) == model
     assert scale_to(Model({}), model) == 1
+    assert scale_to(model, Model({})) == 1
+    assert scale_to(Model({"a": -3.0}), Model({"a": 1.0})) == 0.25  # log2 of 1/3 is -1.58
+    assert scale_to(Model({"a": 1.0}), Model({"a": 3.0, "b": 3.0})) == 8  # 6 is nearer to 8 than to 4, by its logarithm
     assert scale_to(Model({"a": 1, "UnknownWordPenalty0": 64}), Model({"a": 4, "UnknownWordPenalty0": 1})) == 4
 
 
@@ -547,3 +587,28 @@ def test_a_folder_at_work_is_left_alone(pools, tmp_path):
     learner = TunerLearner("pro", make_tuner("pro", {}))
     with only_writer(tmp_path / "run"), pytest.raises(InputError, match="at work"):
         run_loop(corpora_of(pools), PoolDecoder(pools), learner, START, tmp_path / "run")
+
+
+def test_what_an_earlier_run_left_goes_with_force(tmp_path):
+    """Its iterations, results and model, and nothing that others put there; the folder of another command is left alone."""
+    folder = Folder(tmp_path / "run")
+    (tmp_path / "run").mkdir()
+    folder.open({"a": 1}, resume=False, force=False)
+    for k in (0, 12):
+        folder.iteration(k).mkdir()
+        folder.finish(k, {"iteration": k})
+    for name in ("results.json", "model.json", "notes.txt"):
+        (tmp_path / "run" / name).touch()
+    assert folder.state(12) == {"iteration": 12}
+    with pytest.raises(InputError, match="expected a new folder, found an earlier run; --resume goes on, --force replaces it"):
+        folder.open({"a": 1}, resume=False, force=False)
+    with pytest.raises(InputError, match="expected the run's own a '1', found '2'; give the same, or choose another -o"):
+        folder.open({"a": 2}, resume=True, force=False)
+    folder.open({"a": 1}, resume=True, force=False)
+    assert folder.state(12) is not None
+    folder.open({"a": 2}, resume=False, force=True)
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["config.json", "notes.txt"]
+    folder.iteration(0).mkdir()
+    (tmp_path / "run" / "config.json").write_text('{"boostfeat": "compare/1"}')
+    with pytest.raises(InputError, match="expected an earlier run of 'boostfeat loop' to replace, found another folder"):
+        Folder(tmp_path / "run")._clear({"boostfeat": "compare/1"})

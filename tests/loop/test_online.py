@@ -19,6 +19,7 @@ from boostfeat.core.errors import FormatError, InputError
 from boostfeat.decoder import SearchOptions
 from boostfeat.lists.choices import first_choice
 from boostfeat.lists.store import read_store
+from boostfeat.loop import online
 from boostfeat.loop.decoders import Corpus, Place
 from boostfeat.loop.driver import run_loop
 from boostfeat.loop.online import Fresh, OnlineLearner, State, There, adagrad_epoch, batch_gradient, seen_in
@@ -405,3 +406,22 @@ def test_what_is_out_of_range_is_left_out_and_named_once(decoder, corpora, tmp_p
     assert told == ["feature t has values up to 1e+70, outside 1e-60 to 1e+60: it is left out, its weight is 0"]
     assert model.trees[0].weight == 0
     assert 0 < abs(model.weights["TranslationModel0_0"] - START.weights["TranslationModel0_0"]) < 10
+
+
+@pytest.mark.parametrize(("n", "kinds"), [(1, ["Here"]), (2, ["There", "There"]), (3, ["There"] * 3)])
+def test_a_single_worker_is_this_process(decoder, corpora, monkeypatch, n, kinds):
+    class Other(online.Here):
+        pass
+
+    monkeypatch.setattr(online, "There", Other)
+    learner = OnlineLearner(Adagrad(workers=n), decoder, corpora[0], START)
+    assert [{Other: "There"}.get(type(worker), type(worker).__name__) for worker in learner.workers] == kinds
+    learner.close()
+
+
+def test_names_of_sparse_features_are_kept():
+    state = State.new(np.zeros(3), 2)
+    assert state.sparse_names() == []  # as release 0.1 has it
+    for names in ([], ["bi:a|ä"], ["x", "y"]):
+        state.keep_names(names)
+        assert state.sparse_names() == names

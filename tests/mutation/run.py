@@ -128,6 +128,7 @@ BUDGET = 25.0  # CPU seconds of unmutated tests that a mutant meets at most: one
 LATE = 75  # exit code of a child whose time was up
 ENDED = (LATE, -signal.SIGXCPU, -signal.SIGKILL)
 WALL = 40  # times the CPU limit: nothing but a deadlock takes so long
+WHOLE = re.compile("test_declared|test_transcript|whole")
 LEAST = 4  # mutants of a module, where the sample is of several and large enough
 
 Test = tuple[str, float]  # node id, seconds
@@ -309,17 +310,18 @@ def tests_for(mutant: Mutant, known: dict[str, Any], functions: dict[int, tuple[
     """Tests that reach the mutant's function, quickest first, within the budget.
 
     Outside functions, and of a function that none seems to reach (coverage does not see into forks): all that reach its module.
+    Those that compare whole results have their place in the budget before others, of which all commands reach hundreds.
     """
     first, last = functions.get(mutant.line, (0, sys.maxsize))
-    reach = known["reach"][mutant.module]
+    reach, seconds = known["reach"][mutant.module], known["seconds"]
     nodes = {node for line, found in reach.items() if first <= int(line) <= last for node in found}
-    nodes = nodes or {node for found in reach.values() for node in found}
+    nodes = (nodes or {node for found in reach.values() for node in found}) - set(known["failed"])
     out, total = [], 0.0
-    for node in sorted(nodes - set(known["failed"]), key=lambda node: (known["seconds"][node], node)):
-        total += known["seconds"][node]
+    for node in sorted(nodes, key=lambda node: (WHOLE.search(node) is None, seconds[node], node)):
+        total += seconds[node]
         if total <= BUDGET:
-            out.append((node, known["seconds"][node]))
-    return out
+            out.append((node, seconds[node]))
+    return sorted(out, key=lambda test: (test[1], test[0]))
 
 
 def cpu_limit(tests: list[Test]) -> int:
