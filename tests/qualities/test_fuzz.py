@@ -47,12 +47,16 @@ def text_for_a_mean(bins: dict[str, list[Any]]) -> None:
     bins["means"][0] = str(bins["means"][0])
 
 
+def a_mean_beyond_64_bits(bins: dict[str, list[Any]]) -> None:
+    bins["means"][0] = 10**30
+
+
 def a_cut_that_goes_back(bins: dict[str, list[Any]]) -> None:
     """Whoever looks a value up would find another one's mean: searchsorted, bisect and a chain of trees differ."""
     bins["cuts"][1] = bins["cuts"][0] - 1
 
 
-@pytest.mark.parametrize("damage", [text_for_a_mean, a_cut_that_goes_back])
+@pytest.mark.parametrize("damage", [text_for_a_mean, a_mean_beyond_64_bits, a_cut_that_goes_back])
 @pytest.mark.parametrize("name", ["searched-plan", "reranked-plan"])
 def test_damaged_bins_are_refused(name: str, damage: Callable[[dict[str, list[Any]]], None], tmp_path: Path) -> None:
     plans = (json.loads(data) for data in samples_of(name))
