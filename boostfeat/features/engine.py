@@ -105,15 +105,14 @@ def featurize_to(
 ) -> tuple[NBest, FeaturePlan]:
     """The same, written to a store, and mapped. ``run`` sentences (None: about RUN occurrences) are in memory at a time.
 
-    ``keep`` gets the vocab before the store is there. A list of one run, an output that cannot be mapped, and products that are
-    to be chosen, by all features at once, are done in memory.
+    ``keep`` gets the vocab when the store is written and about to appear. A list of one run, an output that cannot be mapped, and
+    products that are to be chosen, by all features at once, are done in memory.
     """
     every = run or _well_used(nbest)
     if every >= len(nbest) or not is_mappable(path) or (vocab.n_products and not vocab.is_frozen):
         how = {"seed": seed, "threads": threads, "report": report, "gradient_of": gradient_of, "left_out": left_out}
         out, plan = featurize(nbest, vocab, registry=registry, resources=resources, **how)  # type: ignore[arg-type]
-        keep(plan)
-        write_store(out, path)
+        write_store(out, path, beside=lambda: keep(plan))
         return out, plan
     Pages(nbest.unit_idx).let_go()  # those that were looked at when the store was opened
     plan, resources = _prepared(nbest, vocab, registry, resources, left_out, seed=seed, threads=threads)
@@ -142,7 +141,7 @@ def _write(
             out = replace(add_products(out, plan.products or ()), meta=meta)
             fresh, number = numbers.number(out.units, engine.of_list(old))
             writer.append(out, number[out.unit_idx], fresh)
-        keep(plan)
+        writer.beside = lambda: keep(plan)
     return plan
 
 
