@@ -76,6 +76,7 @@ def decode(
     from ..decoder.setup import Setup, read_setup
     from ..decoder.system import System
     from ..features.carried import carried
+    from ..features.known_words import doubts_about
     from ..model.model import Model
 
     if model is None and ini is None:
@@ -110,6 +111,8 @@ def decode(
         refuse_files(files, "a model that carries templates")
     else:
         maker.check(plan)
+        for doubt in doubts_about(plan, source=sentences):
+            say(f"warning: {source}: {doubt}", quiet=quiet)
     decoder = Decoder(system, weights, options, extras, unknown_weight, maker)
     translations: list[str] = []  # where they go into the JSON
     started, n_words = time.monotonic(), sum(len(split_words(sentence)) for sentence in sentences)
