@@ -17,7 +17,7 @@ from ..lists.nbest import NBest
 from ..lm.automaton import LanguageModel
 from ..model.model import Model
 from .clusters import read_clusters
-from .engine import featurize, featurize_runs, featurize_to, pairs_of, runs_of
+from .engine import MOST_LINES, featurize, featurize_runs, featurize_to, pairs_of, runs_of
 from .known_words import MOST, doubts_about
 from .lexicon import Bitext
 from .options import ResourceFiles
@@ -146,6 +146,10 @@ class FeatureMaker:
 
     def _say_own_lines(self, nbest: NBest, plan: FeaturePlan) -> None:
         """Say how many lines of the bitext are sentences of the list that learns, and what comes of it."""
+        if self._bitext is not None and self.taught(plan) and len(self._bitext.pairs) > MOST_LINES:
+            self.say(
+                f"--bitext: the model cannot tell test sentences that are in it: of over {MOST_LINES:,} lines it keeps no trace"
+            )
         if self._bitext is None or not (n := len(self._bitext.pairs) - len(self._bitext.without(set(pairs_of(nbest))))):
             return
         lines = f"warning: --bitext: {counted(n, 'line')} of it {'is a sentence' if n == 1 else 'are sentences'} of the list"

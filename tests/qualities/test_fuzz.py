@@ -65,6 +65,12 @@ def test_damaged_bins_are_refused(name: str, damage: Callable[[dict[str, list[An
     assert run.outcome(name, json.dumps(plan).encode(), str(tmp_path)) == "refused"
 
 
+def test_classes_that_no_text_has_are_searched_without(tmp_path: Path) -> None:
+    plan = next(p for p in map(json.loads, samples_of("searched-plan")) if any(t["name"] == "cb" for t in p["templates"]))
+    next(t for t in plan["templates"] if t["name"] == "cb")["features"][:2] = ["cb:<s>|0|1|2", "cb:0"]
+    assert run.outcome("searched-plan", json.dumps(plan).encode(), str(tmp_path)) == "read"
+
+
 def test_a_plan_without_the_scale_of_posteriors_is_refused(tmp_path: Path) -> None:
     """The list that is ranked would teach it, by its references."""
     plan = next(p for p in map(json.loads, readers.reranked_plan()) if "posterior" in p)
