@@ -76,6 +76,7 @@ def decode(
     from ..decoder.setup import Setup, read_setup
     from ..decoder.system import System
     from ..features.carried import carried
+    from ..features.known_words import doubts_about
     from ..model.model import Model
 
     if model is None and ini is None:
@@ -105,11 +106,13 @@ def decode(
         said.check(system.names, str(ini))
     extras = comma_list(extra)
     unknown_weight = 0.0 if model else 1.0  # an ini means what Moses makes of it
-    maker = decoder_maker(files, phrase_table, threads=threads, quiet=quiet)
+    maker = decoder_maker(files, phrase_table, seed=0, threads=threads, quiet=quiet)
     if (plan := carried(weights)) is None:
         refuse_files(files, "a model that carries templates")
     else:
         maker.check(plan)
+        for doubt in doubts_about(plan, source=sentences):
+            say(f"warning: {source}: {doubt}", quiet=quiet)
     decoder = Decoder(system, weights, options, extras, unknown_weight, maker)
     translations: list[str] = []  # where they go into the JSON
     started, n_words = time.monotonic(), sum(len(split_words(sentence)) for sentence in sentences)

@@ -137,7 +137,7 @@ def featurize(
             say_unused(maker, plan, quiet=quiet)
             gradient = partial(first_gradient, seed=seed, threads=threads)
 
-            def keep(learnt: FeaturePlan) -> None:  # before the store: where it is, the vocab is too
+            def keep(learnt: FeaturePlan) -> None:  # as the store appears: both are there, or none
                 if vocab_out:
                     learnt.save(vocab_out)
 

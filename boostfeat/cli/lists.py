@@ -393,7 +393,9 @@ def _answer(store: str, model: str | None, files: ResourceFiles, *, confidence: 
     import sys
 
     from ..core.errors import InputError
-    from ..features.carried import FeatureMaker
+    from ..features.carried import FeatureMaker, carried
+    from ..features.known_words import KnownWords
+    from ..features.vocab import FeaturePlan
     from ..formats.jsonl import stream as sentences
     from ..lists.build import ReadOptions
     from ..model.calibration import Calibration, careful_choice, least_margin
@@ -407,12 +409,16 @@ def _answer(store: str, model: str | None, files: ResourceFiles, *, confidence: 
     options = ReadOptions(warn=lambda line: say(line, quiet=quiet))
     least = least_margin(reranker.model, keep_first)
     calibration = Calibration.of(reranker.model) if confidence else None
+    words = KnownWords(carried(reranker.model) or FeaturePlan())
     for nbest in sentences(iter(sys.stdin.buffer.readline, b""), options):
         (sent,) = nbest.ids.tolist()
         try:
             scores = reranker.scores(nbest)
         except InputError as error:
             raise InputError(f"stdin: sentence {sent}: {error}") from None
+        words.meet(source=nbest.source.to_pylist(), target=nbest.text[:1].to_pylist())
+        for doubt in words.doubts():
+            say(f"warning: stdin: {doubt}", quiet=quiet)
         chosen, margin = careful_choice(nbest, reranker.ranks(nbest, scores), least)
         best = int(chosen[0]) if len(scores) else None
         text = None if best is None else nbest.text[best].as_py()

@@ -87,6 +87,7 @@ def rescore(
     from ..core.files import is_writable_target, open_output, read_lines
     from ..features import FeaturePlan
     from ..features.carried import carried
+    from ..features.known_words import doubts_about
     from ..formats import write
     from ..formats.graphs import read_graphs
     from ..formats.importing import expand
@@ -114,6 +115,8 @@ def rescore(
     references = [[line for _, line in read_lines(path)] for path in expand(ref or [])]
     loaded = _model(model, weights)
     plan = FeaturePlan.load(vocab) if vocab else carried(loaded) if loaded else None
+    for doubt in doubts_about(plan, source=sentences or ()):
+        say(f"warning: {source}: {doubt}", quiet=quiet)
     scorer = EdgeScorer(loaded, vocab=plan, source=sentences)
     read = ReadOptions(names=core_names(names), warn=lambda message: say(message, quiet=quiet))
     scores: dict[str, Score] = {}

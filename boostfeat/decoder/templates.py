@@ -444,8 +444,8 @@ class Ngrams:
         """Those of ``cb``."""
         if strange := next((name for name in classes.values() if "|" in name), None):
             raise InputError(f"word classes of the model: expected names without '|' in search, found {strange!r}; rename it")
-        names = ((name.removeprefix("cb:"), w) for name, w in weights.items() if w and name.startswith("cb:"))
-        return cls._of([(tuple(text.split("|")), w) for text, w in names], vocab, classes)
+        grams = [(tuple(name.removeprefix("cb:").split("|")), w) for name, w in weights.items() if w and name.startswith("cb:")]
+        return cls._of([(gram, w) for gram, w in grams if len(gram) in (2, 3)], vocab, classes)  # no text has others
 
     @classmethod
     def _of(

@@ -365,12 +365,12 @@ def check_bins(quantiles: Quantiles) -> None:
     """What is not as a list teaches it would be another bin for each of those that look it up, and "1.5" no number for some."""
     for found in quantiles.values():
         cuts, means = found["cuts"], found["means"]
-        are_numbers = all(type(x) in (int, float) and -_LARGEST < x < _LARGEST for x in (*cuts, *means))
+        are_numbers = all(type(x) in _LARGEST and abs(x) < _LARGEST[type(x)] for x in (*cuts, *means))
         if not are_numbers or len(means) != len(cuts) + 1 or not all(a < b for a, b in pairwise(cuts)):
             raise ValueError("cuts and means that do not fit")
 
 
-_LARGEST = 1e300
+_LARGEST = {float: 1e300, int: 2**53}  # arrays of larger whole numbers are none of floats
 
 
 def previous(at: Place, *, features: Words, quantiles: Quantiles) -> Dense:

@@ -12,11 +12,13 @@ from ..core.digests import digest
 from ..core.errors import InputError, counted
 from ..core.text import split_words
 from ..lists.agreement import sentence_digests
+from ..lists.choices import first_choice, texts
 from ..lists.nbest import NBest
 from ..lm.automaton import LanguageModel
 from ..model.model import Model
 from .clusters import read_clusters
-from .engine import featurize, featurize_runs, featurize_to, pairs_of, runs_of
+from .engine import MOST_LINES, featurize, featurize_runs, featurize_to, pairs_of, runs_of
+from .known_words import MOST, doubts_about
 from .lexicon import Bitext
 from .options import ResourceFiles
 from .phrase_table import read_phrase_counts
@@ -144,6 +146,10 @@ class FeatureMaker:
 
     def _say_own_lines(self, nbest: NBest, plan: FeaturePlan) -> None:
         """Say how many lines of the bitext are sentences of the list that learns, and what comes of it."""
+        if self._bitext is not None and self.taught(plan) and len(self._bitext.pairs) > MOST_LINES:
+            self.say(
+                f"--bitext: the model cannot tell test sentences that are in it: of over {MOST_LINES:,} lines it keeps no trace"
+            )
         if self._bitext is None or not (n := len(self._bitext.pairs) - len(self._bitext.without(set(pairs_of(nbest))))):
             return
         lines = f"warning: --bitext: {counted(n, 'line')} of it {'is a sentence' if n == 1 else 'are sentences'} of the list"
@@ -163,6 +169,12 @@ class FeatureMaker:
         if both > MOST_TAUGHT * len(found):
             share = f"the references of {both:,} of its {counted(len(found), 'sentence')} taught template {name!r}"
             self.say(f"warning: {where}: {share}: the model's scores look too good there")
+
+    def _say_strange(self, nbest: NBest, plan: FeaturePlan, where: str) -> None:
+        """Say where a list has hardly any words of the lists that taught the plan; its beginning tells."""
+        source, target = nbest.source[:MOST].to_pylist(), texts(nbest, first_choice(nbest)[:MOST])
+        for doubt in doubts_about(plan, source=source, target=target):
+            self.say(f"warning: {where}: {doubt}")
 
     def is_sparse(self, entry: Entry) -> bool:
         """Whether a learnt template gives sparse features; one that gives none yet does."""
@@ -255,6 +267,8 @@ class FeatureMaker:
     def _lacking(self, nbest: NBest, model: Model, where: str) -> FeaturePlan | None:
         """The plan of the features that the model carries, unless the list has them all."""
         plan = carried(model)
+        if plan is not None:
+            self._say_strange(nbest, plan, where)
         if plan is None or ("vocab" in nbest.meta and nbest.meta["vocab"] == plan.signature):
             return None
         return None if has_features(nbest, plan.features, where) else plan

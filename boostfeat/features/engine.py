@@ -20,7 +20,7 @@ from ..core.arrays import F64, I32, I64
 from ..core.errors import InputError, unknown_name
 from ..core.memory import Pages, give_back
 from ..core.scratch import Scratch
-from ..lists.agreement import sentence_digests
+from ..lists.agreement import sentence_digest, sentence_digests
 from ..lists.build import ordered_union
 from ..lists.nbest import NBest, SparseRows, take_strings
 from ..lists.numbering import UnitNumbers, in_several_runs
@@ -42,6 +42,7 @@ from .vocab import Entry, FeaturePlan, product_name
 
 ROUNDED = 1e-4  # lists have four decimals
 CROSSED = 6  # blocks of sentences, of which five teach the sixth
+MOST_LINES = 50_000  # of a bitext that a plan remembers to know lists of them again, in 0.3 MB of a model
 RUN = 1 << 18  # occurrences of units in a run: more take more memory and no less time
 
 Report = Callable[[str, int, int], None]  # template or pass, done, of how many
@@ -105,15 +106,14 @@ def featurize_to(
 ) -> tuple[NBest, FeaturePlan]:
     """The same, written to a store, and mapped. ``run`` sentences (None: about RUN occurrences) are in memory at a time.
 
-    ``keep`` gets the vocab before the store is there. A list of one run, an output that cannot be mapped, and products that are
-    to be chosen, by all features at once, are done in memory.
+    ``keep`` gets the vocab when the store is written and about to appear. A list of one run, an output that cannot be mapped, and
+    products that are to be chosen, by all features at once, are done in memory.
     """
     every = run or _well_used(nbest)
     if every >= len(nbest) or not is_mappable(path) or (vocab.n_products and not vocab.is_frozen):
         how = {"seed": seed, "threads": threads, "report": report, "gradient_of": gradient_of, "left_out": left_out}
         out, plan = featurize(nbest, vocab, registry=registry, resources=resources, **how)  # type: ignore[arg-type]
-        keep(plan)
-        write_store(out, path)
+        write_store(out, path, beside=lambda: keep(plan))
         return out, plan
     Pages(nbest.unit_idx).let_go()  # those that were looked at when the store was opened
     plan, resources = _prepared(nbest, vocab, registry, resources, left_out, seed=seed, threads=threads)
@@ -142,7 +142,7 @@ def _write(
             out = replace(add_products(out, plan.products or ()), meta=meta)
             fresh, number = numbers.number(out.units, engine.of_list(old))
             writer.append(out, number[out.unit_idx], fresh)
-        keep(plan)
+        writer.beside = lambda: keep(plan)
     return plan
 
 
@@ -232,7 +232,9 @@ def _learn_and_compute(
     crossings = _crossings(runs, plan, registry)
     plan = _learn_options(runs, plan, registry)
     if crossings:
-        plan = replace(plan, taught_by=tuple(sorted(set(sentence_digests(runs.nbest)))))
+        bitext = runs.resources.bitext.pairs if runs.resources.bitext else ()
+        lines = map(sentence_digest, bitext if len(bitext) <= MOST_LINES else ())
+        plan = replace(plan, taught_by=tuple(sorted({*sentence_digests(runs.nbest), *lines})))
     columns = _Columns(runs, registry, scratch, crossings)
     plan = _learn_names(runs, plan, columns)
     engines = enumerate(runs.engines("writing"))

@@ -102,7 +102,10 @@ def read(path: str | Path, options: ReadOptions, *, format: str = "auto") -> NBe
         if name == plain and format != "auto" and reader_module(richer).sniff(_text(read_head(path, whole_line=True))):
             name = richer
     reader: Callable[[str | Path, ReadOptions], NBest] = reader_module(name).read
-    return with_precision(reader(path, options))
+    nbest = reader(path, options)
+    if not len(nbest) and options.first is None:
+        raise FormatError(str(path), expected="an n-best list", found="no sentences", fix="check what wrote it")
+    return with_precision(nbest)
 
 
 def read_all(paths: Sequence[str | Path], options: ReadOptions, *, format: str = "auto") -> NBest:

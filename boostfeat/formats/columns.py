@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ..core.arrays import I32, Array, in_threads, offsets
+from ..core.arrays import I32, I64, Array, in_threads, offsets
 from ..core.errors import FormatError
 from ..core.files import Block, decode_line, last_line, read_blocks
 from ..core.kernels import is_compiled, kernel
@@ -311,13 +311,14 @@ def _cut(columns: Any, sizes: dict[str, int], n: int) -> Any:
     return columns._replace(**{name: c[: sizes.get(name, n)].copy() for name, c in columns._asdict().items()})
 
 
-def filled_part(lines: Lines, units: ChunkUnits, n: int, r: int, v: int, **rest: Any) -> Part:
-    """The first n hypotheses with r units, v of them distinct, as columns of their own."""
+def filled_part(lines: Lines, units: ChunkUnits, ends: I64, end: int, n: int, r: int, v: int, is_last: bool) -> Part:
+    """The first n hypotheses with r units, v of them distinct, as columns of their own; lines end at ``ends``, all at end."""
     sizes = {"text": int(lines.text_ptr[n]), "text_ptr": n + 1, "unit": r, "src_start": r, "tgt_start": r}
     unit_sizes = {name: int(getattr(units, name + "_ptr")[v]) for name in TEXTS} | {name + "_ptr": v + 1 for name in TEXTS}
     own, hashes = _cut(units, unit_sizes, v), np.empty(v, np.uint64)
     _hash_units(own, v, hashes)
-    return Part(_cut(lines, sizes, n), own, hashes, **rest)
+    n_lines = int(np.searchsorted(ends, end))
+    return Part(_cut(lines, sizes, n), own, hashes, end=int(end), n_lines=n_lines, is_last=bool(is_last))
 
 
 class ColumnReader:

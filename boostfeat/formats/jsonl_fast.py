@@ -458,7 +458,7 @@ class FastReader(ColumnReader):
         sentences = room.sentences(Sentences, len(ends), block.end)
         given = (self.limit, self.first, self.labels, room.array("scratch", block.end, np.uint8))
         end, n, r, v, s, n_refs, is_last = _scan(buf, ends, *given, room.seen(most), units, lines, sentences)
-        part = filled_part(lines, units, n, r, v, end=int(end), n_lines=int(np.searchsorted(ends, end)), is_last=bool(is_last))
+        part = filled_part(lines, units, ends, end, n, r, v, is_last)
         sizes = {"source": sentences.source_ptr[s], "source_ptr": s + 1, "ref": sentences.ref_ptr[n_refs], "ref_ptr": n_refs + 1}
         part.sentences = Sentences(**{k: c[: sizes.get(k, s)].copy() for k, c in sentences._asdict().items()})
         return part

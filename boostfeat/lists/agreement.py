@@ -116,7 +116,12 @@ def _sentences(nbest: NBest) -> list[tuple[str, ...]]:
 
 def sentence_digests(nbest: NBest) -> list[str]:
     """Of each sentence with a source or references eight hexadecimal digits: enough to know a list again, not to read it."""
-    return [f"{zlib.crc32(chr(10).join(key).encode()):08x}" for key in _sentences(nbest)]
+    return list(map(sentence_digest, _sentences(nbest)))
+
+
+def sentence_digest(sentence: tuple[str, ...]) -> str:
+    """Of a source and its references."""
+    return f"{zlib.crc32(chr(10).join(sentence).encode()):08x}"
 
 
 def shown(names: Sequence[str], most: int = 5) -> str:

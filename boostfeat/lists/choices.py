@@ -140,8 +140,11 @@ def mean_score(nbest: NBest, metric: str | Metric = "bleu") -> float:
 
 
 def decoder_choice(nbest: NBest) -> I64:
-    """[S] what the decoder ranks highest; the first of each list where it gave no scores."""
-    return best_choice(nbest, nbest.score) if nbest.has_scores else first_choice(nbest)
+    """[S] what the decoder scores highest; the first of a list in which it left out scores."""
+    if nbest.has_scores:
+        return best_choice(nbest, nbest.score)
+    is_unscored = np.isin(nbest.sent_of_hyp, nbest.sent_of_hyp[np.isnan(nbest.score)])
+    return best_choice(nbest, np.where(is_unscored, 0.0, nbest.score))
 
 
 def texts(nbest: NBest, chosen: I64) -> list[str]:

@@ -18,7 +18,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from math import inf
 from pathlib import Path
 from typing import IO, Any
@@ -42,8 +42,10 @@ BIG = 1 << 28  # bytes of a store whose pages matter
 _KIND = "nbest-store"
 
 
-def write_store(nbest: NBest, path: str | Path, *, files: Mapping[int, Path] | None = None) -> None:
-    """Write atomically: ``path`` is the whole store or what it was before.
+def write_store(
+    nbest: NBest, path: str | Path, *, files: Mapping[int, Path] | None = None, beside: Callable[[], None] = lambda: None
+) -> None:
+    """Write atomically: ``path`` is the whole store or what it was before. ``beside`` writes what belongs to it, as it appears.
 
     Columns that are mapped files are copied from ``files`` (by address): written from memory, all their pages would be in use.
     """
@@ -88,8 +90,10 @@ def write_store(nbest: NBest, path: str | Path, *, files: Mapping[int, Path] | N
     if nbest.quality.names:
         metadata["quality"] = json.dumps({k: getattr(nbest.quality, k) for k in ("names", "lower", "unit")})
     batch = pa.record_batch(row).replace_schema_metadata(metadata)
-    with _sink(path, files or {}) as sink, pa.ipc.new_file(sink, batch.schema) as writer:
-        writer.write_batch(batch)
+    with _sink(path, files or {}) as sink:
+        with pa.ipc.new_file(sink, batch.schema) as writer:
+            writer.write_batch(batch)
+        beside()
 
 
 class _Counted(io.RawIOBase):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import fields, replace
 from pathlib import Path
@@ -39,6 +40,7 @@ class StoreWriter:
         self._end: defaultdict[str, int] = defaultdict(int)  # of the offsets so far: where the next part's start
         self._last: NBest | None = None
         self.n_units = 0
+        self.beside: Callable[[], None] = lambda: None  # writes what belongs to the store, as it appears
 
     def __enter__(self) -> StoreWriter:
         return self
@@ -53,7 +55,7 @@ class StoreWriter:
             if self._last is None:
                 raise ValueError("a store of parts: expected at least one, found none")
             at: dict[int, Path] = {}
-            write_store(self._whole(self._last, at), self.path, files=at)
+            write_store(self._whole(self._last, at), self.path, files=at, beside=self.beside)
 
     def append(self, part: NBest, unit_idx: I32 | None = None, fresh: I64 | None = None) -> None:
         """Add the next sentences; ``unit_idx`` takes the place of the part's own, which count from its first unit.

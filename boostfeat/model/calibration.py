@@ -1,7 +1,7 @@
 """How far a model is to be trusted where it disagrees with the decoder: learnt on a held-out list, kept in the model's config.
 
-The margin of a list is the score of the model's choice above that of the first hypothesis, the decoder's choice; of a model that
-decides by minimum Bayes risk, that of their expected gains.
+The margin of a list is the score of the model's choice above that of the decoder's (``decoder_choice``); of a model that decides
+by minimum Bayes risk, that of their expected gains.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from ..core.arrays import F64, I64, Array, Bool
 from ..core.errors import InputError
-from ..lists.choices import Scorer, best_choice, first_choice
+from ..lists.choices import Scorer, best_choice, decoder_choice
 from ..lists.nbest import NBest
 from ..metrics.held_out import HeldOutRows
 from ..metrics.metric import Metric
@@ -59,7 +59,7 @@ class Calibration:
 
 def margins(nbest: NBest, scores: F64) -> tuple[I64, I64, F64]:
     """[S] each: the model's choice, the decoder's, and the margin between them; 0 for an empty list."""
-    chosen, first = best_choice(nbest, scores), first_choice(nbest)
+    chosen, first = best_choice(nbest, scores), decoder_choice(nbest)
     some = chosen >= 0
     margin = np.zeros(len(chosen))
     margin[some] = scores[chosen[some]] - scores[first[some]]
@@ -83,7 +83,7 @@ def calibrated(model: Model, select: NBest) -> Model:
 
 
 def calibration(metric: Metric, *, ours: Array, theirs: Array, margin: F64) -> Calibration | None:
-    """What held-out lists say of margins [S]: statistics [S, n] of a model's choices and of first ones; None if they agree."""
+    """What held-out lists say of margins [S]: statistics [S, n] of a model's choices and the decoder's; None if they agree."""
     changed = margin > 0
     if not changed.any():
         return None

@@ -19,7 +19,7 @@ from ..core.errors import FormatError, InputError, clip_json, refuse_newer
 from ..core.files import decode, read_bytes
 from ..core.strict_json import parse_json
 from ..features.carried import FeatureMaker
-from ..lists.choices import Scorer, best_choice, first_choice, oracle_choice
+from ..lists.choices import Scorer, decoder_choice, oracle_choice
 from ..lists.nbest import NBest
 from ..lists.store import read_store
 from ..metrics.metric import Bleu, Metric, shown
@@ -162,7 +162,7 @@ class Run:
         """[S] what the decoder chose: its row, else its best score, else the first of each list."""
         if system := self.system("decoder"):
             return system.chosen
-        return best_choice(self.test, self.test.score) if self.test.has_scores else first_choice(self.test)
+        return decoder_choice(self.test)
 
     @cached_property
     def metric(self) -> Metric:

@@ -13,7 +13,8 @@ from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat import BoostReranker
 from boostfeat.core.errors import FormatError, InputError
-from boostfeat.features import FeaturePlan
+from boostfeat.features import FeaturePlan, engine
+from boostfeat.features import carried as features_carried
 from boostfeat.features.carried import FeatureMaker, carried, carrying
 from boostfeat.features.options import ResourceFiles
 from boostfeat.lists.choices import Scorer, best_choice
@@ -270,7 +271,9 @@ def test_score_says_that_the_list_taught_the_model(boostfeat, stores: Path, tmp_
         assert ("the references of 40 of its 40 sentences taught template 'model1'" in err) is told
 
 
-def test_a_bitext_with_sentences_of_the_list_is_told_of(data_stores: Path, tmp_path: Path) -> None:
+def test_a_bitext_with_sentences_of_the_list_is_told_of(
+    data_stores: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     nbest = read_store(data_stores / "dev.nbest")[:12]
     sides = tmp_path / "b.src", tmp_path / "b.ref"
     for path, lines in zip(sides, (nbest.source.to_pylist(), nbest.refs.to_pylist()), strict=True):
@@ -282,6 +285,19 @@ def test_a_bitext_with_sentences_of_the_list_is_told_of(data_stores: Path, tmp_p
     lines = "warning: --bitext: 3 lines of it are sentences of the list"
     without, too_good = "template 'model1' learns without them", "by template 'lexical_weight' they look too good; leave them out"
     assert said == [f"{lines}: {without}", f"{lines}: {too_good}"]
+    test = read_store(data_stores / "dev.nbest")[3:40]
+    for path, lines_of in zip(sides, (test.source.to_pylist(), test.refs.to_pylist()), strict=True):
+        path.write_text("".join(f"{line}\n" for line in lines_of[9:]), encoding="utf-8")
+    for most in (50_000, 27):
+        said.clear()
+        monkeypatch.setattr(engine, "MOST_LINES", most)
+        monkeypatch.setattr(features_carried, "MOST_LINES", most)
+        maker = FeatureMaker(maker.files, say=said.append)
+        _, learnt = maker.learn(nbest, maker.plan("model1"))
+        maker.for_model(test[9:], carrying(Model({"m1.tgt": 1.0}), learnt), where="x.nbest")
+        told = "warning: x.nbest: the references of 28 of its 28 sentences taught template 'model1': the model's scores look too good there"
+        short = "--bitext: the model cannot tell test sentences that are in it: of over 27 lines it keeps no trace"
+        assert said == [told if most > 28 else short]
     assert maker.unused(maker.plan("model1")) == []
     assert maker.unused(maker.plan("length")) == ["--bitext"]
     assert maker.unused(maker.learn(nbest, maker.plan("model1"))[1]) == ["--bitext"]  # what it taught is in the model

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 import time
@@ -11,7 +12,8 @@ import numpy as np
 import pytest
 
 from boostfeat.core.files import read_bytes
-from boostfeat.features import FeaturePlan
+from boostfeat.features import FeaturePlan, engine
+from boostfeat.lists import store
 from boostfeat.lists.store import read_store, write_store
 
 DATA = Path(__file__).parents[2] / "data"
@@ -104,6 +106,22 @@ def test_toml_and_plugin(boostfeat, stores, tmp_path):
     assert "--plugin" in err
     assert boostfeat(*arguments, "--plugin", tmp_path / "own.py")[0] == 0
     assert read_store(tmp_path / "t.nbest").unit_names == dev.unit_names
+
+
+@pytest.mark.parametrize("run", [100, 10_000_000], ids=["many runs", "one run"])
+def test_a_store_that_cannot_be_written_leaves_no_vocab(boostfeat, stores, tmp_path, monkeypatch, run):
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(engine, "RUN", run)
+    arguments = ("featurize", stores / "dev.nbest", "--templates", "length", "-o", tmp_path / "d.nbest", "-q")
+    with monkeypatch.context() as patch:
+        patch.setattr(store.pa.ipc, "new_file", full)
+        code, _, err = boostfeat(*arguments)
+    assert (code, "No space left on device" in err) == (2, True)
+    assert not list(tmp_path.iterdir())
+    assert boostfeat(*arguments)[0] == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["d.nbest", "d.vocab.json"]
 
 
 def test_phrase_table_bitext_and_clusters(boostfeat, tmp_path):

@@ -92,6 +92,7 @@ HEADER = '{"boostfeat": "nbest/1", "unit_features": ["a"]%s}\n'
 QUALITY = '{"id": 0, "hyps": [{"text": "x", "quality": {"q": %s}}]}\n'
 LINES = {
     '{"boostfeat": "model/1", "unit_features": []}\n': ":1: boostfeat: expected 'nbest/1', found 'model/1'; is this an n-best list?",
+    HEADER % "": ": expected an n-best list, found no sentences; check what wrote it",
     HEADER % ', "hyp_features": ["b", "b"]': ":1: hyp_features: expected distinct feature names, found 'b' twice",
     HEADER % ', "sparse_features": ["s", "a"]': ":1: sparse_features: expected names that are not dense as well, found 'a'",
     HEADER % ', "lower_is_better": ["r"]'
@@ -112,6 +113,7 @@ TEXTS = {
     ): ": expected an n-best list or a graph, found a tar archive; unpack it and name its files",
     ("auto", "0 ||| a\0b\n"): ": expected an n-best list, found a binary file; name the list the decoder wrote",
     ("auto", " \n"): ": expected an n-best list, found an empty file; check what wrote it",
+    ("plf", ""): ": expected an n-best list, found no sentences; check what wrote it",
     ("lines", ""): ": expected a hypothesis a line, found an empty file",
 }
 CASES = [

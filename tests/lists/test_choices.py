@@ -16,7 +16,7 @@ from strategies import build, containers, plain, quick
 from boostfeat import __version__
 from boostfeat.core.errors import InputError
 from boostfeat.lists.build import HypRecord, attach
-from boostfeat.lists.choices import Scorer, best_choice, chosen_stats, first_choice, mean_score, oracle_choice
+from boostfeat.lists.choices import Scorer, best_choice, chosen_stats, decoder_choice, first_choice, mean_score, oracle_choice
 from boostfeat.lists.merging import concat
 from boostfeat.lists.nbest import NBest
 from boostfeat.metrics.bleu import sentence_bleu
@@ -177,6 +177,14 @@ def test_mean_bleu_is_bleu_of_mean_counts(nb: NBest) -> None:
 def test_chosen_statistics_of_an_empty_list() -> None:
     """sacrebleu's closest reference to an empty line is the shortest."""
     assert chosen_stats(NB, np.array([0, -1, 3]))[1].tolist() == [0, 0, 0, 0, 0, 1]
+
+
+def test_the_decoders_choice_is_what_it_scores_highest() -> None:
+    """In a list of which some scores are missing, the first one; other lists do not matter to it."""
+    scores = {0: (1.0, 3.0), 1: (1.0, np.nan), 2: (2.0, 1.0)}
+    nbest = build([HypRecord(s, "a", "here", score) for s, own in scores.items() for score in own])
+    assert decoder_choice(nbest).tolist() == [1, 2, 4]
+    assert decoder_choice(nbest.take(np.array([0, 2]))).tolist() == [1, 2]
 
 
 def test_oracle_prefers_the_better_translation() -> None:

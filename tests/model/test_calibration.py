@@ -19,7 +19,7 @@ from boostfeat.lists.choices import Scorer, best_choice, first_choice
 from boostfeat.lists.nbest import NBest
 from boostfeat.lists.store import write_store
 from boostfeat.metrics.metric import metric_of
-from boostfeat.model.calibration import KEY, Calibration, _curve, calibrated, calibration, careful_choice, least_margin
+from boostfeat.model.calibration import KEY, Calibration, _curve, calibrated, calibration, careful_choice, least_margin, margins
 from boostfeat.model.model import Model
 
 MODEL = Model({"f": 1.0}, config={"metric": "bleu"})
@@ -81,6 +81,16 @@ def test_a_model_that_changes_nothing_is_as_it_was():
         Calibration.of(same)
     with pytest.raises(InputError, match="calibrated"):
         Calibration.of(replace(same, config={KEY: {"slope": "steep"}}))
+
+
+def test_the_decoders_choice_is_its_best_scored_one():
+    """As explain has it: the same lists with hypotheses in another order have the same margins and the same curve."""
+    lists = pairs(risky)
+    order = np.arange(lists.n_hyps).reshape(-1, 2)[:, ::-1].ravel()
+    turned = lists.take_hyps(order, lists.hyp_ptr)
+    for found in (margins(one, MODEL.decision_function(one)) for one in (lists, turned)):
+        assert found[2].tolist() == lists.extra[1::2, 0].tolist()  # feature f of the second, which the decoder likes less
+    assert calibrated(MODEL, turned).config == calibrated(MODEL, lists).config
 
 
 @pytest.mark.parametrize(("text", "margin"), [("never", 0.0), ("0.5", 0.5), ("0", 0.0)])

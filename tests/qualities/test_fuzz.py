@@ -47,18 +47,28 @@ def text_for_a_mean(bins: dict[str, list[Any]]) -> None:
     bins["means"][0] = str(bins["means"][0])
 
 
+def a_mean_beyond_64_bits(bins: dict[str, list[Any]]) -> None:
+    bins["means"][0] = 10**30
+
+
 def a_cut_that_goes_back(bins: dict[str, list[Any]]) -> None:
     """Whoever looks a value up would find another one's mean: searchsorted, bisect and a chain of trees differ."""
     bins["cuts"][1] = bins["cuts"][0] - 1
 
 
-@pytest.mark.parametrize("damage", [text_for_a_mean, a_cut_that_goes_back])
+@pytest.mark.parametrize("damage", [text_for_a_mean, a_mean_beyond_64_bits, a_cut_that_goes_back])
 @pytest.mark.parametrize("name", ["searched-plan", "reranked-plan"])
 def test_damaged_bins_are_refused(name: str, damage: Callable[[dict[str, list[Any]]], None], tmp_path: Path) -> None:
     plans = (json.loads(data) for data in samples_of(name))
     plan, options = next((p, t["options"]) for p in plans for t in p["templates"] if "quantiles" in t["options"])
     damage(next(bins for bins in options["quantiles"].values() if len(bins["cuts"]) > 1))
     assert run.outcome(name, json.dumps(plan).encode(), str(tmp_path)) == "refused"
+
+
+def test_classes_that_no_text_has_are_searched_without(tmp_path: Path) -> None:
+    plan = next(p for p in map(json.loads, samples_of("searched-plan")) if any(t["name"] == "cb" for t in p["templates"]))
+    next(t for t in plan["templates"] if t["name"] == "cb")["features"][:2] = ["cb:<s>|0|1|2", "cb:0"]
+    assert run.outcome("searched-plan", json.dumps(plan).encode(), str(tmp_path)) == "read"
 
 
 def test_a_plan_without_the_scale_of_posteriors_is_refused(tmp_path: Path) -> None:

@@ -224,10 +224,7 @@ class FastReader(ColumnReader):
     def parse_block(self, block: Block, room: Room) -> Part:
         buf, ends, bars = marks(block, room)
         most = len(bars) // 2 + 1
-        seen = room.seen(most)
         units = room.units(most, len(self.unit_names), block.end, most * min(self.longest_source, 4096))
         lines = room.lines(len(ends), len(self.extra_names), most, block.end)
-        labels = (self.block_labels, self.total_labels, self.to_column)
-        end, n, r, v, is_last = _scan(buf, ends, bars, self.limit, self.first, *labels, self.source, seen, units, lines)
-        n_lines = int(np.searchsorted(ends, end))
-        return filled_part(lines, units, n, r, v, end=int(end), n_lines=n_lines, is_last=bool(is_last))
+        given = (self.limit, self.first, self.block_labels, self.total_labels, self.to_column, self.source)
+        return filled_part(lines, units, ends, *_scan(buf, ends, bars, *given, room.seen(most), units, lines))

@@ -261,6 +261,4 @@ class FastReader(ColumnReader):
         longest = most * min(self.longest_source, 4096)
         units, lines = room.units(most, 0, 2 * block.end, longest), room.lines(len(ends), len(self.extra_names), most, block.end)
         given = (self.limit, self.first, self.labels, self.source)
-        end, n, r, v, is_last = _scan(buf, ends, bars, *given, room.seen(most), units, lines)
-        n_lines = int(np.searchsorted(ends, end))
-        return filled_part(lines, units, n, r, v, end=int(end), n_lines=n_lines, is_last=bool(is_last))
+        return filled_part(lines, units, ends, *_scan(buf, ends, bars, *given, room.seen(most), units, lines))
