@@ -56,8 +56,8 @@ def explain(
     from ..core.errors import InputError
     from ..lists.choices import best_choice, decoder_choice
     from ..lists.store import read_store
-    from ..model.deciding import posterior_scale, ranks, with_length
-    from ..model.explain import Differences
+    from ..model.deciding import posterior_scale, ranks
+    from ..model.explain import Differences, with_length
     from ..model.model import Model
 
     if sentence is None and not (hyp is None and against is None):
@@ -182,7 +182,7 @@ def _show_list(found: Differences, nbest: NBest, gains: Any, top: int, *, by_ris
     import numpy as np
 
     from ..features.groups import feature_kinds
-    from ..model.deciding import LENGTH
+    from ..model.explain import LENGTH
 
     n = len(found.sentences)
     known = np.zeros(n) if gains is None else gains

@@ -6,16 +6,13 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from math import isfinite, nan
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from ..core.errors import FormatError, clip_json
 from ..core.files import decode, read_bytes, read_head, read_lines
-from ..core.strict_json import find_nul, no_constant, parse_json
+from ..core.strict_json import no_constant, parse_json
 from ..core.text import BLANKS
 from ..lists.build import ReadOptions
 
@@ -88,10 +85,7 @@ def _one_after_another(text: str, path: str) -> Iterator[tuple[str, Any]]:
 
 
 def _parsed(text: str, where: str) -> Any:
-    """A value of JSON. What the faster parser takes is what Python's would give; it leaves the rest, and all errors, to that."""
-    with suppress(msgspec.MsgspecError, RecursionError):
-        if find_nul(text) < 0:
-            return msgspec.json.decode(text)
+    """A value of JSON, by Python's parser: faster ones do not see a key that comes twice."""
     try:
         return parse_json(text, parse_constant=no_constant)
     except ValueError as error:

@@ -242,10 +242,12 @@ def _unit(buf, i, end, text, starts, n_words, source, source_starts, n_source, s
     src_a = src_b = tgt_a = tgt_b = align_a = align_b = at = np.int64(0)  # own texts are in scratch
     own_src = own_tgt = False
     i, more = _sign(buf, i, end, 123), True
-    while more:  # of a key that comes twice, the last counts
+    had = 0
+    while more:
         key, i = _key(buf, i, end)
-        if i < 0:
+        if i < 0 or (had >> key) & 1:
             return 0, src, tgt, _UNKNOWN
+        had |= 1 << key
         if key == _SRC:
             src, src_end, i = _span(buf, i, end)
         elif key == _TGT:

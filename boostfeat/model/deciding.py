@@ -10,7 +10,6 @@ costs that references would not have (model.length) may come off the score first
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -24,12 +23,10 @@ from .length import Length, check_sources
 
 if TYPE_CHECKING:
     from ..lists.nbest import NBest
-    from .model import Model
 
 KEY = "decision"  # of a model's config
 Config = Mapping[str, Any]
 MBR, SCORE = "mbr", "score"
-LENGTH = "(length)"
 
 
 def posterior_scale(config: Config) -> float | None:
@@ -65,16 +62,6 @@ def ranks(config: Config, nbest: NBest, scores: F64, *, threads: int = 1) -> F64
     from ..lists.mbr import mbr_gains
 
     return mbr_gains(nbest, scores, (scale,), threads=threads)[:, 0]
-
-
-def with_length(model: Model, nbest: NBest) -> tuple[Model, NBest]:
-    """The same with what lengths cost as a feature like any other, for those who ask what a choice is made of."""
-    from ..lists.joining import with_features
-
-    length = length_of(model.config)
-    if length is None:
-        return model, nbest
-    return replace(model, weights={**model.weights, LENGTH: -1.0}), with_features(nbest, {LENGTH: length.costs_in(nbest)})
 
 
 def ranks_of_few(config: Config, source: str, texts: Sequence[str], scores: F64) -> F64:

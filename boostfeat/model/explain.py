@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import repeat
 from typing import Any
@@ -17,11 +17,22 @@ import numpy as np
 
 from ..core.arrays import F64, I64
 from ..core.lazy import sparse
+from ..lists.joining import with_features
 from ..lists.nbest import NBest
+from .deciding import length_of
 from .model import Model
 from .tree_columns import augment, augmented_weights
 
 _SIDES = ("chosen", "other", "both")
+LENGTH = "(length)"  # what it costs, as a feature
+
+
+def with_length(model: Model, nbest: NBest) -> tuple[Model, NBest]:
+    """The same with what lengths cost as a feature like any other, for those who ask what a choice is made of."""
+    length = length_of(model.config)
+    if length is None:
+        return model, nbest
+    return replace(model, weights={**model.weights, LENGTH: -1.0}), with_features(nbest, {LENGTH: length.costs_in(nbest)})
 
 
 @dataclass(frozen=True)

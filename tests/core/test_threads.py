@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from boostfeat.core.arrays import add_segment_sums, in_ranges, in_threads, scatter_segments
+from boostfeat.core.prefixes import Prefixes
 from boostfeat.core.threads import usable_cores
 
 pytestmark = pytest.mark.quick
@@ -48,8 +49,22 @@ def test_ranges_are_consecutive_and_as_many_as_threads():
     assert in_ranges(lambda some: some.stop - some.start, 1, 3) == [0, 0, 1]
 
 
-def test_sums_over_segments_and_their_transpose():
-    """Against the matrix; whole numbers have exact sums."""
+def test_an_error_of_a_range_is_raised_when_all_have_ended():
+    ended = []
+
+    def task(some):
+        if some.start == 0:
+            raise ValueError("the first")
+        ended.append(some.stop)
+
+    with pytest.raises(ValueError, match="the first"):
+        in_ranges(task, 6, 3)
+    assert sorted(ended) == [4, 6]
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_sums_over_segments_and_their_transpose(threads):
+    """Against the matrix; whole numbers have exact sums, in any parts. By common beginnings, the segments being one group, too."""
     rng = np.random.default_rng(0)
     ptr = np.array([0, 3, 3, 4, 9, 10])
     idx = rng.integers(4, size=10).astype(np.int32)
@@ -57,3 +72,6 @@ def test_sums_over_segments_and_their_transpose():
     x, y = rng.integers(-9, 9, 4).astype(float), rng.integers(-9, 9, 5).astype(float)
     np.testing.assert_array_equal(add_segment_sums(ptr, idx, x, np.ones(5)), 1 + matrix @ x)
     np.testing.assert_array_equal(scatter_segments(ptr, idx, y, 4), matrix.T @ y)
+    tree = Prefixes.of(np.array([0, 5]), ptr, idx, threads=threads)
+    np.testing.assert_array_equal(tree.sum(x, threads=threads), matrix @ x)
+    np.testing.assert_array_equal(tree.some(np.arange(5), threads=threads).spread(y, 4, threads=threads), matrix.T @ y)

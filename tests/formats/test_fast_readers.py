@@ -19,7 +19,7 @@ from synthetic import SyntheticOptions, synthetic_nbest
 from boostfeat import formats
 from boostfeat.core import kernels
 from boostfeat.core.errors import FormatError, InputError
-from boostfeat.formats import columns, fairseq, json_objects, jsonl, marian, marian_fast, openai
+from boostfeat.formats import columns, fairseq, jsonl, marian, marian_fast, openai
 from boostfeat.formats.byte_kernels import find_marks, hash_bytes, put_bytes, same_bytes
 from boostfeat.formats.importing import Corpus, import_corpus
 from boostfeat.formats.moses import enriched, nbest
@@ -545,33 +545,3 @@ def test_odd_lines_of_fairseq_are_the_plain_readers(tmp_path, monkeypatch, old, 
 )
 def test_bytes_of_openai_tokens(raw, text):
     assert openai._token({"token": "t", "bytes": raw}, "w") == text
-
-
-NUMBERS = ["1e999", "123456789012345678901234567890", "-0", "0.1e-400", "4.9e-324", "2.2250738585072011e-308", "01", "1.", "NaN"]
-TEXTS = [
-    '"\\ud800"',
-    '"\\ud83d\\ude00"',
-    '"\x01"',
-    '"\x7f\u2028"',
-    '"\\u0000"',
-    '"a\\/b"',
-    '{"a": 1, "a": 2}',
-    "[1,]",
-    "[1] x",
-    "\ufeff1",
-]
-
-
-@pytest.mark.parametrize("text", [*NUMBERS, *TEXTS, "[" * 100_000])
-def test_values_of_json_are_pythons(monkeypatch, text):
-    """Also what it says of those that are none."""
-
-    def parsed() -> str:
-        try:
-            return repr(json_objects._parsed(text, "w"))
-        except FormatError as error:
-            return str(error)
-
-    found = parsed()
-    monkeypatch.setattr(json_objects, "find_nul", lambda text: 0)  # no use of the faster parser
-    assert found == parsed()

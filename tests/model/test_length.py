@@ -11,7 +11,8 @@ from synthetic import SyntheticOptions, synthetic_nbest
 from boostfeat import Reranker
 from boostfeat.core.errors import InputError
 from boostfeat.lists.nbest import NBest, strings
-from boostfeat.model.deciding import LENGTH, length_of, ranks, ranks_of_few, ways_to_decide, with_length
+from boostfeat.model.deciding import length_of, ranks, ranks_of_few, ways_to_decide
+from boostfeat.model.explain import LENGTH, with_length
 from boostfeat.model.length import Length, fitted, learn_length, word_counts
 from boostfeat.model.model import Model
 
