@@ -414,12 +414,13 @@ def _answer(store: str, model: str | None, files: ResourceFiles, *, confidence: 
         (sent,) = nbest.ids.tolist()
         try:
             scores = reranker.scores(nbest)
+            ranked = reranker.ranks(nbest, scores)
         except InputError as error:
             raise InputError(f"stdin: sentence {sent}: {error}") from None
         words.meet(source=nbest.source.to_pylist(), target=nbest.text[:1].to_pylist())
         for doubt in words.doubts():
             say(f"warning: stdin: {doubt}", quiet=quiet)
-        chosen, margin = careful_choice(nbest, reranker.ranks(nbest, scores), least)
+        chosen, margin = careful_choice(nbest, ranked, least)
         best = int(chosen[0]) if len(scores) else None
         text = None if best is None else nbest.text[best].as_py()
         answer: dict[str, Any] = {"id": sent, "choice": best, "text": text, "scores": scores.tolist()}
