@@ -13,7 +13,7 @@ from ..core.options import comma_list
 from ..decoder.options import SearchOptions
 from ..features.options import TemplateFiles
 from .carried import decoder_maker, refuse_files
-from .common import emit, progress, reading, say
+from .common import emit, progress, reading, say, say_scores_alone
 from .flags import Given, add
 
 if TYPE_CHECKING:
@@ -113,6 +113,7 @@ def decode(
         maker.check(plan)
         for doubt in doubts_about(plan, source=sentences):
             say(f"warning: {source}: {doubt}", quiet=quiet)
+    say_scores_alone(weights, "search", quiet=quiet)
     decoder = Decoder(system, weights, options, extras, unknown_weight, maker)
     translations: list[str] = []  # where they go into the JSON
     started, n_words = time.monotonic(), sum(len(split_words(sentence)) for sentence in sentences)

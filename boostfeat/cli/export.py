@@ -11,7 +11,7 @@ import typer
 from ..export import ExportOptions
 from ..features.options import ResourceFiles
 from .carried import with_features
-from .common import AllowMissing, check_model, emit, progress, say, say_written
+from .common import AllowMissing, check_model, emit, progress, say, say_scores_alone, say_written
 from .flags import add
 
 if TYPE_CHECKING:
@@ -58,7 +58,6 @@ def export(
     from ..export import export as write
     from ..features.carried import carried
     from ..lists.store import read_store
-    from ..model.deciding import ways_to_decide
     from ..model.model import Model
 
     started = time.monotonic()
@@ -75,8 +74,7 @@ def export(
         nbest = with_features(nbest, loaded, ResourceFiles(phrase_table=table), where=name, quiet=quiet)
         check_model(loaded, nbest, name, allow_missing=allow_missing, quiet=quiet)
     warn = partial(_warn, quiet=quiet)
-    if ways := ways_to_decide(loaded.config):
-        warn(f"{ways} in this model: --to {to} has its scores, and not that choice")
+    say_scores_alone(loaded, f"--to {to}", quiet=quiet)
     with progress(f"export to {to}", quiet=quiet) as bar:
         context = Context(nbest, options, carried(loaded), on_progress=bar.update, warn=warn)
         files, check = write(loaded, to, output, context, verify=not no_verify)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..core.errors import counted
-from .common import AllowMissing, check_missing, emit, reading, say, say_written
+from .common import AllowMissing, check_missing, emit, reading, say, say_scores_alone, say_written
 from .flags import add
 from .graphs import CoreNames, GraphMetric, core_names, metric_of
 from .lists import say_unwritten
@@ -117,6 +117,8 @@ def rescore(
     plan = FeaturePlan.load(vocab) if vocab else carried(loaded) if loaded else None
     for doubt in doubts_about(plan, source=sentences or ()):
         say(f"warning: {source}: {doubt}", quiet=quiet)
+    if loaded:
+        say_scores_alone(loaded, "a path", quiet=quiet)
     scorer = EdgeScorer(loaded, vocab=plan, source=sentences)
     read = ReadOptions(names=core_names(names), warn=lambda message: say(message, quiet=quiet))
     scores: dict[str, Score] = {}

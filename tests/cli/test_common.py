@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from boostfeat.cli import common
-from boostfeat.cli.common import at_work, progress, say
+from boostfeat.cli.common import at_work, progress, say, say_scores_alone
 from boostfeat.cli.explain import _cut
 from boostfeat.cli.lists import _chosen, _interval
 from boostfeat.cli.rescore import _model
@@ -187,3 +187,17 @@ def test_results_are_lines_or_json(capsys):
     common.emit({"ä": "\x1b\u2028"}, "", as_json=True)
     common.say_written("it", "-", 0.0, quiet=False)
     assert capsys.readouterr() == ('a\\x1b\nb\n{"ä": "\\u001b\\u2028"}\n', "")
+
+
+@pytest.mark.parametrize(
+    ("decision", "said"),
+    [
+        ({"by": "score"}, ""),
+        ({"by": "mbr", "scale": 2.0}, "minimum Bayes risk decides"),
+        ({"by": "score", "length": {"shared": [0, 1, 0], "stems": {}, "weight": 1}}, "the length that references teach counts"),
+    ],
+)
+def test_what_has_scores_alone_says_so(capsys, decision, said):
+    say_scores_alone(Model({"a": 1.0}, config={"decision": decision}), "search", quiet=False)
+    told = f"boostfeat: warning: {said} in this model: search has its scores, and not that choice\n" if said else ""
+    assert capsys.readouterr().err == told
