@@ -20,8 +20,9 @@ from ..features.vocab import product_name
 from ..model.model import Model
 from ..trees.tree import Tree
 from .names import CONTEXT, EDGE, ENDS, LM_WORD, MOVE, REORDERING, TRANSLATION, UNKNOWN, UNKNOWN_VALUE
+from .searchable import Searchable
 from .system import System
-from .templates import NEXT, PREV, Searchable, Templates, Weighed, binned
+from .templates import NEXT, PREV, Templates, Weighed, binned
 from .trees import N_CONTEXT, Trees, pack, tree_scores
 
 LARGEST = 1e100  # weight

@@ -12,8 +12,9 @@ from ..lm.automaton import isolated_scores
 from . import search as kernel
 from .features import EXTRAS, Scorer
 from .names import PHRASE_PENALTY, UNKNOWN, UNKNOWN_VALUE, WORD_PENALTY
+from .ngrams import Ngrams
 from .system import System
-from .templates import NEXT, PREV, Ngrams, OptionSums, no_moves
+from .templates import NEXT, PREV, OptionSums, no_moves
 from .trees import INVERSE, LM, N_CONTEXT, ORIENTATION, PER_WORD, tree_scores
 
 

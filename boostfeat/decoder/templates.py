@@ -14,7 +14,7 @@ search goes on: features that need it are refused by name.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from threading import RLock
@@ -32,23 +32,22 @@ from ..features import by_unit
 from ..features.carried import FeatureMaker
 from ..features.context import Corpus, Rows
 from ..features.engine import occurrence_features
-from ..features.registry import GIVEN, STATES, STATIC, Sparse, Template
-from ..features.resources import UNKNOWN_CLUSTER, Clusters, Resources
+from ..features.registry import Sparse, Template
+from ..features.resources import Clusters, Resources
 from ..features.run import full_names
-from ..features.vocab import Entry, FeaturePlan, full_name, product_name
+from ..features.vocab import Entry, FeaturePlan, full_name
 from ..lists.nbest import NBest, SparseRows, Units, strings, take_strings
 from ..lists.words import NONE, flags, positions
-from .names import EDGE, ENDS, LM, LM_WORD, MOVE, PER_WORD, QUANTILES
+from .names import LM, QUANTILES
+from .ngrams import START, Ngrams, joined
 from .search import Moves
+from .searchable import BETWEEN, is_placed
 from .system import System
 
 BLOCK = 1 << 16  # phrase pairs whose features are computed at a time
-EDGES = {"jump": MOVE[:4], "orientation": MOVE[4:], "lm_per_word": LM_WORD, "previous": ENDS[:1], "following": ENDS[1:]}
-BETWEEN = ("orientation", "lo", "co", "bi", "cb", "neighbour_sizes", "around", "previous", "following")
 PREV, NEXT, BACK, AHEAD = "prev", "next", ("<0", "<1", "<2"), (">0", ">1", ">2")
 PARTS = ("static", PREV, NEXT, *BACK, *AHEAD)
 ORIENTATIONS = ((0, 1), (1, 0), (1, 1))  # (words between, words to a swap) of monotone, swap, discontinuous
-START, END = "<s>", "</s>"
 
 Parts = dict[str, SparseRows]
 
@@ -339,10 +338,6 @@ def _links(align: str) -> list[list[str]]:
     return [link.split("-") for link in align.split()]
 
 
-def is_placed(template: Template) -> bool:
-    return template.kind == "contextual" and set(template.reads) <= {*STATIC, "span", "source sentence"}
-
-
 @dataclass(frozen=True)
 class Texts:
     """Phrase pairs [n] with their alignments and target words."""
@@ -420,133 +415,6 @@ def _beside(a: SparseRows, b: SparseRows) -> SparseRows:
 
 
 # -- under a model ----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Ngrams:
-    """Weights of pairs and triples of neighbouring target symbols, words or their classes, as numbers. M symbols."""
-
-    numbers: Mapping[str, int]  # of symbols
-    grams: I64  # [n, 3] (earlier, before, symbol); NONE stands before a pair
-    weight: F64  # [n]
-    of_vocab: I64  # [target words of the table] their symbols, NONE where no weight knows one
-    classes: Mapping[str, str] | None = None  # of words; None: a word is its own symbol
-
-    @classmethod
-    def of_words(cls, weights: Mapping[str, float], vocab: Iterable[str]) -> Ngrams:
-        """Those of ``bi``. A name that can be cut in several places stands for all these pairs, as it does in a list."""
-        names = [(name.removeprefix("bi:"), w) for name, w in weights.items() if w and name.startswith("bi:")]
-        cuts = [((text[:k], text[k + 1 :]), w) for text, w in names for k, c in enumerate(text) if c == "|"]
-        return cls._of(cuts, vocab, None)
-
-    @classmethod
-    def of_classes(cls, weights: Mapping[str, float], vocab: Iterable[str], classes: Mapping[str, str]) -> Ngrams:
-        """Those of ``cb``."""
-        if strange := next((name for name in classes.values() if "|" in name), None):
-            raise InputError(f"word classes of the model: expected names without '|' in search, found {strange!r}; rename it")
-        grams = [(tuple(name.removeprefix("cb:").split("|")), w) for name, w in weights.items() if w and name.startswith("cb:")]
-        return cls._of([(gram, w) for gram, w in grams if len(gram) in (2, 3)], vocab, classes)  # no text has others
-
-    @classmethod
-    def _of(
-        cls, grams: Sequence[tuple[tuple[str, ...], float]], vocab: Iterable[str], classes: Mapping[str, str] | None
-    ) -> Ngrams:
-        numbers: dict[str, int] = {}
-        rows = [[NONE] * (3 - len(gram)) + [numbers.setdefault(text, len(numbers)) for text in gram] for gram, _ in grams]
-        table = np.array(rows, np.int64).reshape(-1, 3)
-        out = cls(numbers, table, np.array([w for _, w in grams], np.float64), np.zeros(0, np.int64), classes)
-        return replace(out, of_vocab=np.array([out.symbol(word) for word in vocab], np.int64))
-
-    def symbol(self, word: str) -> int:
-        """The symbol of a word, NONE where no weight knows it."""
-        return self.numbers.get(word if self.classes is None else self.classes.get(word, UNKNOWN_CLUSTER), NONE)
-
-    @cached_property
-    def has_triples(self) -> bool:
-        return bool((self.grams[:, 0] >= 0).any())
-
-    @cached_property
-    def _sorted(self) -> tuple[I64, F64]:
-        keys = self._keys(*self.grams.T)
-        order = np.argsort(keys, kind="stable")
-        return keys[order], self.weight[order]
-
-    def _keys(self, earlier: I64, before: I64, symbol: I64) -> I64:
-        m = len(self.numbers)
-        return ((earlier + 1) * m + before) * m + symbol
-
-    def lookup(self, before: I64, symbol: I64, earlier: I64 | None = None) -> F64:
-        """[n] the weights of pairs, or of triples if there is an earlier one; NONE weighs nothing."""
-        keys, weight = self._sorted
-        if not len(keys) or (earlier is not None and not self.has_triples):
-            return np.zeros(len(before))
-        wanted = self._keys(np.full(len(before), NONE) if earlier is None else earlier, before, symbol)
-        at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-        known = (before >= 0) & (symbol >= 0) & (earlier is None or np.asarray(earlier) >= 0)
-        return np.where((keys[at] == wanted) & known, weight[at], 0.0)
-
-    def inside(self, ptr: I64, symbols: I64) -> F64:
-        """[n] what lies within phrases with these symbols."""
-        owner = owners(ptr)
-        out = np.zeros(len(ptr) - 1)
-        for length in (2, 3) if self.has_triples else (2,):
-            at = np.flatnonzero(owner[length - 1 :] == owner[: len(owner) - length + 1]) + length - 1
-            found = self.lookup(symbols[at - 1], symbols[at], None if length == 2 else symbols[at - 2])
-            out += np.bincount(owner[at], found, minlength=len(out))
-        return out
-
-    def edges(self, ptr: I64, symbols: I64) -> tuple[I64, I64]:
-        """[n, 2] the last but one symbol and the last of phrases, and the first and the second; NONE where it cannot matter."""
-        n = np.diff(ptr)
-        last, first = np.full((2, len(n), 2), NONE)
-        some, more = n > 0, (n > 1) & self.has_triples
-        last[some, 1], first[some, 0] = symbols[ptr[1:][some] - 1], symbols[ptr[:-1][some]]
-        last[more, 0], first[more, 1] = symbols[ptr[1:][more] - 2], symbols[ptr[:-1][more] + 1]
-        return last, first
-
-    def ending(self, last: I64) -> F64:
-        """[n] what the end of the sentence adds after phrases with these last symbols [n, 2]."""
-        end = np.full(len(last), self.numbers.get(END, NONE))
-        return self.lookup(last[:, 1], end) + self.lookup(last[:, 1], end, last[:, 0])
-
-    def matrix(self, last: I64, first: I64) -> tuple[F64, I64, I64]:
-        """(weights [A, B], the row of each ``last`` [n, 2], the column of each ``first`` [m, 2]); equal edges share them."""
-        rows, row_of = np.unique(last, axis=0, return_inverse=True)
-        columns, column_of = np.unique(first, axis=0, return_inverse=True)
-        out = self._scattered(NONE, rows[:, 1], NONE, columns[:, 0])
-        if self.has_triples:
-            out += self._scattered(rows[:, 0], rows[:, 1], NONE, columns[:, 0])
-            out += self._scattered(NONE, rows[:, 1], columns[:, 0], columns[:, 1])
-        return out, row_of.ravel(), column_of.ravel()
-
-    def _scattered(self, a: I64 | int, b: I64, c: I64 | int, d: I64) -> F64:
-        """[rows, columns] weights of pairs (b, d), or of triples (a, b, d) or (b, c, d), of rows (a, b) and columns (c, d)."""
-        x, y, z = self.grams.T
-        is_pair, m = x < 0, len(self.numbers) + 1
-        if isinstance(a, int) and isinstance(c, int):
-            of, left, right = is_pair, y, z
-        elif isinstance(c, int):
-            of, left, right = ~is_pair, (x + 1) * m + y, z
-        else:
-            of, left, right = ~is_pair, x, (y + 1) * m + z
-        rows = b if isinstance(a, int) else np.where((a < 0) | (b < 0), NONE, (a + 1) * m + b)
-        columns = d if isinstance(c, int) else np.where((c < 0) | (d < 0), NONE, (c + 1) * m + d)
-        (row_keys, row_of), (column_keys, column_of) = (np.unique(keys, return_inverse=True) for keys in (rows, columns))
-        i, j = np.searchsorted(row_keys, left[of]), np.searchsorted(column_keys, right[of])
-        known = (np.append(row_keys, NONE)[i] == left[of]) & (np.append(column_keys, NONE)[j] == right[of])
-        table = np.zeros((len(row_keys), len(column_keys)))
-        np.add.at(table, (i[known], j[known]), self.weight[of][known])
-        return table[np.ix_(row_of, column_of)]
-
-
-def joined(parts: Sequence[tuple[F64, I64, I64]]) -> tuple[F64, I32, I32]:
-    """The sum of one or more matrices as one: (weights [A, B], rows [n], columns [m])."""
-    rows, row_of = np.unique(np.stack([row for _, row, _ in parts], axis=1), axis=0, return_inverse=True)
-    columns, column_of = np.unique(np.stack([column for _, _, column in parts], axis=1), axis=0, return_inverse=True)
-    out = np.zeros((len(rows), len(columns)))
-    for k, (matrix, _, _) in enumerate(parts):
-        out += matrix[np.ix_(rows[:, k], columns[:, k])]
-    return out, row_of.ravel().astype(np.int32), column_of.ravel().astype(np.int32)
 
 
 @dataclass(frozen=True)
@@ -703,87 +571,3 @@ def no_moves() -> Moves:
 
 
 # -- what search can have ---------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Searchable:
-    """What search can have of a plan's features."""
-
-    plan: FeaturePlan
-    registry: Mapping[str, Template]
-
-    @cached_property
-    def _owner(self) -> dict[str, str]:
-        return {name: entry.name for entry in self.plan.entries for name in entry.features or ()}
-
-    @cached_property
-    def _products(self) -> dict[str, tuple[str, str]]:
-        return {product_name(pair): pair for pair in self.plan.products or ()}
-
-    def problem(self, name: str, *, in_tree: bool) -> str | None:
-        """Why it cannot have a feature, or test it in a tree."""
-        template = self.registry.get(self._owner.get(name, ""))
-        if name in self._products:
-            beside = [f for f in self._products[name] if f in EDGE or (f in self._owner and not self._is_of_option(f))]
-            return f"{beside[0]!r} depends on what stands beside a phrase" if beside else None
-        if template is None or _is_option_level(template):
-            return None
-        if template.name not in BETWEEN and template.name not in EDGES:
-            return f"it needs {_needs(template)}"
-        if in_tree and name not in EDGES.get(template.name, ()):
-            return "a tree would need the phrases beside it"
-        if template.name == "lm_per_word" and not name.startswith(PER_WORD):
-            return f"{LM} is the only language model"
-        return None
-
-    def _is_of_option(self, name: str) -> bool:
-        return _is_option_level(self.registry.get(self._owner[name]))
-
-    def refuse(self, used: Iterable[str], tested: Mapping[str, str]) -> None:
-        """Raise for a feature that search cannot have: one of ``used``, or one that a tree tests ({feature: tree})."""
-        used = set(used)
-        few = {*tested, *used.intersection(self._products)}
-        for entry in self.plan.entries:  # features of one template are alike, but for those of language models
-            mine = used.intersection(entry.features or ())
-            few |= mine if entry.name == "lm_per_word" else ({min(mine)} if mine else set())
-        for name in sorted(few):
-            if why := self.problem(name, in_tree=name in tested):
-                tree = f"tree {tested[name]!r}: " if name in tested else ""
-                owner = f" (template {self._owner[name]!r})" if name in self._owner else ""
-                raise _refusal(f"{tree}the feature {name!r}{owner}", why)
-
-
-def searchable(plan: FeaturePlan, registry: Mapping[str, Template], say: Callable[[str], None]) -> FeaturePlan:
-    """A plan that a loop can learn with, which decodes dev again and again: members of sets that search cannot have are left out
-    with a line, others are refused by name. So are those that dev's references teach, since they know the next lists too well.
-    """
-    entries = []
-    for entry in plan.entries:
-        template = registry[entry.name]
-        why = "" if _is_option_level(template) or entry.name in BETWEEN or entry.name in EDGES else f"it needs {_needs(template)}"
-        if template.crossed:
-            why = "the references that teach it would be those of the next lists"
-        if not why:
-            entries.append(entry)
-        elif entry.optional:
-            say(f"template {entry.name!r} is left out of the loop: {why}")
-        else:
-            raise _refusal(f"template {entry.name!r}", why)
-    return replace(plan, entries=tuple(entries))
-
-
-def _needs(template: Template) -> str:
-    """What of it search does not have."""
-    state = next((STATES[what] for what in reversed(STATES) if what in template.reads), "")
-    return state or next((f"a {what}" for what in template.reads if what in GIVEN), "more than its phrase")
-
-
-def _is_option_level(template: Template | None) -> bool:
-    return template is not None and (template.kind == "static" or is_placed(template))
-
-
-def _refusal(what: str, why: str) -> InputError:
-    return InputError(
-        f"{what}: expected one that search can compute, found that {why}; decode without it and rerank the list with this model, "
-        "or learn a model without it"
-    )

@@ -43,7 +43,7 @@ class LoopFeatures:
     @property
     def first(self) -> FeaturePlan:
         """The plan before any list has taught it; members of sets that search cannot have are left out."""
-        from ..decoder.templates import searchable
+        from ..decoder.searchable import searchable
 
         return searchable(self.maker.plan(str(self.what)), self.maker.registry, self.maker.say)
 
@@ -68,7 +68,7 @@ class LoopFeatures:
 
     def tree_features(self, made: NBest, plan: FeaturePlan) -> tuple[str, ...]:
         """The dense features that trees may look at in search."""
-        from ..decoder.templates import Searchable
+        from ..decoder.searchable import Searchable
 
         known = Searchable(plan, self.maker.registry)
         return tuple(name for name in made.unit_names if known.problem(name, in_tree=True) is None)

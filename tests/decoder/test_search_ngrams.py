@@ -11,7 +11,8 @@ import pytest
 
 from boostfeat.core.arrays import offsets
 from boostfeat.core.errors import InputError
-from boostfeat.decoder.templates import Ngrams, _beside, _stacked, binned, joined, row_sums
+from boostfeat.decoder.ngrams import Ngrams, joined
+from boostfeat.decoder.templates import _beside, _stacked, binned, row_sums
 from boostfeat.lists.nbest import SparseRows
 from boostfeat.lists.words import NONE
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from boostfeat.core.errors import InputError
-from boostfeat.decoder.templates import Searchable, searchable
+from boostfeat.decoder.searchable import Searchable, searchable
 from boostfeat.features import TEMPLATES, FeaturePlan
 from boostfeat.features.vocab import Entry
 
