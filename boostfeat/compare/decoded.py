@@ -66,7 +66,8 @@ class Decoding:
 
     def made_from(self) -> dict[str, Any]:
         texts = {name: [digest_lines(lines) for lines in (c.source, *c.refs)] for name, c in self.sets.items()}
-        return {**texts, "decoder": self.decoder.made_from(), "start": self.start.signature, "loop": asdict(self.limits)}
+        start = replace(self.start, config={}).signature  # search goes by scores
+        return {**texts, "decoder": self.decoder.made_from(), "start": start, "loop": asdict(self.limits)}
 
 
 def compare_decoded(

@@ -85,7 +85,7 @@ def run_loop(
         if features is not None:
             parts["features"] = features.made_from()
         made_from = {f"{part} {name}": value for part, values in parts.items() for name, value in values.items()}
-        folder.open({**made_from, "start": start.signature}, resume=resume, force=force)
+        folder.open({**made_from, "start": replace(start, config={}).signature}, resume=resume, force=force)
         loop = _Loop(corpora, decoder, learner, start, folder, options, threads, report, warn, tick, allow_missing, features)
         rows: list[Mapping[str, Any]] = []
         reason = None

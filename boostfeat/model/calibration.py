@@ -18,10 +18,10 @@ from ..lists.choices import Scorer, best_choice, decoder_choice
 from ..lists.nbest import NBest
 from ..metrics.held_out import HeldOutRows
 from ..metrics.metric import Metric
-from .deciding import ranks
+from .deciding import CALIBRATION, ranks
 from .model import Model
 
-KEY = "calibration"  # of the config
+KEY = CALIBRATION
 MARGINS = 20  # that are tried as the least one to change the decoder's choice at
 _RIDGE = 1e-3  # on the curve: there may be one kind of outcome only
 

@@ -24,7 +24,7 @@ from .length import Length, check_sources
 if TYPE_CHECKING:
     from ..lists.nbest import NBest
 
-KEY = "decision"  # of a model's config
+KEY, CALIBRATION = "decision", "calibration"  # of a model's config
 Config = Mapping[str, Any]
 MBR, SCORE = "mbr", "score"
 
@@ -50,6 +50,16 @@ def ways_to_decide(config: Config) -> str:
     """What decides beside the highest score; empty where nothing does."""
     ways = ["the length that references teach counts"] if length_of(config) is not None else []
     return " and ".join(ways + ["minimum Bayes risk decides"] * (posterior_scale(config) is not None))
+
+
+def decisive(config: Config) -> dict[str, Any]:
+    """What of a config decides which hypothesis is taken: a model's signature is of it. Empty where the highest score does."""
+    told = config.get(KEY)
+    told = told if isinstance(told, Mapping) else {}
+    kept = {"scale": told.get("scale")} if told.get("by") == MBR else {}
+    kept |= {"length": told["length"]} if "length" in told else {}
+    kept |= {CALIBRATION: config[CALIBRATION]} if CALIBRATION in config else {}  # rerank --keep-first auto
+    return kept | ({"gain": config.get("gain")} if config.get("method") == MBR else {})  # compare's system of that name
 
 
 def ranks(config: Config, nbest: NBest, scores: F64, *, threads: int = 1) -> F64:

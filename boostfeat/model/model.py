@@ -23,12 +23,12 @@ from ..core.strict_json import indented, no_constant, parse_json
 from ..trees.tree import Remembered, Table, Tree
 from .carried import Plan, pack, plan_digest, unpack
 from .levels import LEVELS, Level
-from .written import Written, read_written, signature
+from .written import Written, decided, read_written, signature
 
 if TYPE_CHECKING:  # lists are Arrow's: a program that gives candidates as dictionaries does without (rerank.reranker)
     from ..lists.nbest import NBest
 
-VERSION = 2  # of models that carry the plan of their features; others are written as version 1
+VERSION = 3  # 2: models that carry the plan of their features; 3: the signature is of what decides beside the score, too
 LARGEST, DRAWN = 20, 3  # features and trees that a notebook shows
 ENORMOUS = 1e100  # numbers that no training gives
 _KINDS = {str(dict): "an object", str(list): "a list", str(str): "a string"}  # as JSON calls them
@@ -67,10 +67,15 @@ class Model:
 
     @cached_property
     def signature(self) -> str:
-        """A short hash of what the model computes, after the level and the sizes."""
+        """A short hash of what the model computes and takes, after the level and the sizes."""
+        return self._signature(f"model/{VERSION}")
+
+    def _signature(self, kind: str) -> str:
+        """That of a file of this kind."""
         weights = json.dumps(sorted(self.weights.items()))[2:-2].encode()
         plan = None if self.plan is None else plan_digest(self.plan)
-        return signature(self.level, len(self.weights), [weights], [tree.to_json() for tree in self.trees], plan)
+        trees, decides = [tree.to_json() for tree in self.trees], decided(kind, self.config)
+        return signature(self.level, len(self.weights), [weights], trees, plan, decides)
 
     def __repr__(self) -> str:
         carried = "" if self.plan is None else ", carries its features"
@@ -148,7 +153,7 @@ class Model:
     def to_json(self) -> dict[str, Any]:
         """What a model file holds."""
         return {
-            "boostfeat": "model/1" if self.plan is None else f"model/{VERSION}",
+            "boostfeat": f"model/{VERSION}",
             "signature": self.signature,
             "level": self.level,
             "weights": dict(self.weights),
@@ -167,11 +172,12 @@ class Model:
     def from_json(cls, obj: Any, where: str, *, allow_edited: bool = False) -> Model:
         """The model of a parsed file. One whose signature is not that of its content is refused, unless ``allow_edited``."""
         model = cls._of(obj, where)
-        told = obj.get("signature") if "signature" in obj else model.signature
-        if told != model.signature and not (allow_edited or accept_edited.get()):
+        expected = model._signature(str(obj["boostfeat"]))
+        told = obj.get("signature", expected)
+        if told != expected and not (allow_edited or accept_edited.get()):
             raise FormatError(
                 where,
-                expected=f"the signature of its content, {model.signature.rpartition('|')[2]}",
+                expected=f"the signature of its content, {expected.rpartition('|')[2]}",
                 found=clip(told.rpartition("|")[2] if isinstance(told, str) else clip_json(told)),
                 fix="it was edited or damaged: make it again, or accept it as it is with --allow-edited",
             )

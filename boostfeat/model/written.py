@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from ..core.strict_json import no_constant, no_repeats, parse_json
 from .carried import Plan, expanded
+from .deciding import decisive
 
 _BEGIN = b'{\n "boostfeat": '
 _WEIGHTS = b'\n "weights": {\n  ', b"\n },\n"
@@ -19,6 +20,7 @@ _PLAN = b'\n "features": "', b'",\n'
 _BETWEEN = b",\n  "  # two weights
 _AT_A_TIME = 1 << 13  # weights whose text is made
 _NUL = b"\\u0000"  # which no text has
+_EARLIER = {"model/1", "model/2"}  # their signature is not of what decides beside the score
 
 
 class Written(NamedTuple):
@@ -43,11 +45,12 @@ def read_written(data: bytes) -> Written | None:
         weights = Decoder(dict[str, float]).decode(b"{" + weights_text + b"}")
         plan_bytes = None if plan_text is None else expanded(plan_text)
         digest = None if plan_bytes is None else hashlib.sha256(plan_bytes).hexdigest()[:12]
-        told = signature(obj["level"], len(weights), _signed(weights, weights_text), obj["trees"], digest)
+        decides = decided(obj["boostfeat"], obj["config"])
+        told = signature(obj["level"], len(weights), _signed(weights, weights_text), obj["trees"], digest, decides)
         if obj["signature"] != told or obj["weights"] != {} or _NUL in weights_text or _NUL in (plan_bytes or b""):
             return None
         return Written(obj, weights, None if plan_bytes is None else decode(plan_bytes))
-    except (ValueError, KeyError, TypeError, MsgspecError, RecursionError):  # the plain reader says what is wrong
+    except (ValueError, KeyError, TypeError, AttributeError, MsgspecError, RecursionError):  # the plain reader says what is wrong
         return None
 
 
@@ -71,14 +74,23 @@ def _signed(weights: Mapping[str, float], text: bytes) -> Iterator[bytes]:
         yield part if part.isascii() else part.decode().encode("ascii", "backslashreplace").replace(b"\\x", b"\\u00")
 
 
-def signature(level: str, n_weights: int, weights: Iterable[bytes], trees: list[Any], plan: str | None) -> str:
-    """A short hash of what a model computes, after the level and the sizes.
+def decided(kind: str, config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What decides beside the score, as the signature of a file of this kind has it."""
+    return {} if kind in _EARLIER else decisive(config)
 
-    IN the weights as text, in parts, and the digest of the plan. The hash is of the JSON of all four.
+
+def signature(
+    level: str, n_weights: int, weights: Iterable[bytes], trees: list[Any], plan: str | None, decides: Mapping[str, Any]
+) -> str:
+    """A short hash of what a model computes and takes, after the level and the sizes.
+
+    IN the weights as text, in parts, the digest of the plan, and what decides beside the score. The hash is of the JSON of all,
+    without a plan and without what decides where there is none.
     """
     digest = hashlib.sha256(f"[{json.dumps(level)}, [".encode())
     for k, part in enumerate(weights if n_weights else ()):
         digest.update((b"], [" if k else b"[") + part)
     rest = [json.dumps(trees), *(() if plan is None else (json.dumps(plan),))]
+    rest += [json.dumps(decides, sort_keys=True)] if decides else []
     digest.update(f"{']' if n_weights else ''}], {', '.join(rest)}]".encode())
     return f"boostfeat|level:{level}|weights:{n_weights}|trees:{len(trees)}|sha256:{digest.hexdigest()[:12]}"

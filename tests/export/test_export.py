@@ -342,7 +342,7 @@ def _broken(**change: object) -> dict[str, object]:
     [
         [],
         {},
-        {"boostfeat": "model/3"},
+        {"boostfeat": "model/4"},
         {"boostfeat": "model/2", "features": 3},
         {"boostfeat": "nbest/1"},
         {"boostfeat": "model/1", "colour": 1},

@@ -581,6 +581,18 @@ def test_interrupted_at_every_stage_it_resumes_to_the_same_bytes(tmp_path, monke
     assert attempt > 2
 
 
+def test_a_run_goes_on_whatever_its_start_decides_beside_the_score(pools, tmp_path):
+    """Search goes by scores. Folders of 0.2.0 name the start by what it computes alone."""
+
+    def go(start: Model, n_iterations: int) -> int:
+        learner, options = TunerLearner("mira", make_tuner("mira", {"epochs": 1})), LoopOptions(max_iterations=n_iterations)
+        run_loop(corpora_of(pools), PoolDecoder(pools), learner, start, tmp_path / "run", options, resume=True)
+        return len(json.loads((tmp_path / "run" / "results.json").read_text())["rows"])
+
+    assert go(START, 1) == 2
+    assert go(replace(START, config={"calibration": {"keep_first": 0.5}}), 2) == 3
+
+
 def test_a_folder_at_work_is_left_alone(pools, tmp_path):
     from boostfeat.core.files import only_writer
 

@@ -134,7 +134,11 @@ def test_induce_learns_it_and_rerank_uses_it(dev, select, tmp_path, capfd, monke
     Model(model.weights).save(tmp_path / "plain.json")
     code, _, told = rerank("-m", tmp_path / "plain.json", "--keep-first", "auto")
     assert (code, "'induce --select LIST' does it" in told) == (2, True)
-    assert json.loads(path.read_text())["signature"] == model.signature  # what a model computes is as it was
+    text = path.read_text()
+    assert json.loads(text)["signature"] != model.signature  # the other margin takes other hypotheses
+    path.write_text(text.replace('"keep_first": 0.5', '"keep_first": 0.6'))
+    code, _, told = rerank("-m", path, "--keep-first", "auto")
+    assert (code, "expected the signature of its content" in told) == (2, True)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from boostfeat.core.errors import InputError
+from boostfeat.core.strict_json import indented
 from boostfeat.model import model as plain
 from boostfeat.model.carried import pack
 from boostfeat.model.model import Model
@@ -20,6 +22,7 @@ pytestmark = pytest.mark.quick
 TREE = Tree("tree.000", 0.5, "constant", None, ("LM0", "", ""), np.array([1e-7, 0, 0]), np.array([1, -1, -1]), np.array([2, -1, -1]), np.array([0, 1.0, -2.5]))  # fmt: skip
 PLAN = {"boostfeat": "vocab/1", "templates": [{"name": "pt", "features": ["pt:ä|b", 'pt:"|"']}], "numbers": [1, 2.5, 1e-300]}
 WEIGHTS = {"LM0": 0.1, "pt:zz": -1e-05, "pt:ä|b": 3e22, "a b": 1.0, "a": 2.0, "a!": -0.0, "日本|…": 5e-324, 'pt:"|\\': 0.25}
+DECISION = {"by": "mbr", "scale": 0.8, "length": {"shared": [0.5, 1.0, 0.1], "stems": {"ä": 1.0}, "weight": 2.0}, "rule": "x"}
 MODELS = {
     "weights": Model(WEIGHTS),
     "trees": Model(WEIGHTS, (TREE,), config={"note": "ü"}, history=({"loss": 0.5},)),
@@ -27,6 +30,7 @@ MODELS = {
     "control": Model({"\x01": 1.0}),
     "one weight": Model({"LM0": 1.0}, plan=PLAN),
     "global": Model(WEIGHTS, (TREE,), level="global"),
+    "decision": Model(WEIGHTS, plan=PLAN, config={"decision": DECISION, "calibration": {"keep_first": 0.5}}),
 }
 NOT_WRITTEN = {  # for the plain reader
     "no weights": Model({}, (TREE,)),
@@ -85,7 +89,7 @@ OTHER_PLAN = pack({**PLAN, "numbers": [1, 2.5, 2e-300]})
         (pack(PLAN), OTHER_PLAN, "expected the signature of its content"),
         (pack(PLAN), pack(PLAN)[:-4], "features: expected the plan of its features"),
         ('"config"', '"note": 1,\n "config"', "expected only the keys"),
-        ("model/2", "model/3", "expected format version 2 or lower"),
+        ("model/3", "model/4", "expected format version 3 or lower"),
         ("{\n", "\ufeff{\n", "Unexpected UTF-8 BOM"),
     ],
 )
@@ -101,6 +105,52 @@ def test_what_somebody_has_edited(before, after, message, tmp_path, monkeypatch)
     else:
         with pytest.raises(InputError, match=message):
             Model.load(tmp_path / "m.json")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "refused"),
+    [
+        ('"scale": 0.8', '"scale": 0.9', True),
+        ('"by": "mbr"', '"by": "score"', True),
+        ('"decision": {', '"undecided": {', True),
+        ('"weight": 2.0', '"weight": 0.0', True),
+        ('"ä": 1.0', '"ö": 1.0', True),
+        ('"keep_first": 0.5', '"keep_first": 0', True),
+        ('"rule": "x"', '"rule": "y"', False),  # why it decides so
+        ("model/3", "model/2", True),  # it does not pass for one of an earlier version
+    ],
+)
+def test_what_decides_is_signed(before, after, refused, tmp_path, monkeypatch):
+    MODELS["decision"].save(tmp_path / "m.json")
+    text = (tmp_path / "m.json").read_text(encoding="utf-8")
+    assert before in text
+    (tmp_path / "m.json").write_text(text.replace(before, after, 1), encoding="utf-8")
+    found, expected = both(tmp_path / "m.json", monkeypatch)
+    assert found == expected
+    assert ("expected the signature of its content" in found) is refused
+
+
+def test_what_decides_is_signed_where_it_was_not_there(tmp_path, monkeypatch):
+    MODELS["plan"].save(tmp_path / "m.json")
+    text = (tmp_path / "m.json").read_text(encoding="utf-8")
+    (tmp_path / "m.json").write_text(text.replace('"config": {', '"config": {"decision": ' + json.dumps(DECISION), 1))
+    found, expected = both(tmp_path / "m.json", monkeypatch)
+    assert found == expected
+    assert "expected the signature of its content" in found
+
+
+@pytest.mark.parametrize("kind", ["model/1", "model/2"])
+@pytest.mark.parametrize("name", ["decision", "plan"])
+def test_files_of_earlier_versions_are_read(kind, name, tmp_path, monkeypatch):
+    """Those of 0.2.0 and before, whose signature is that of the same model without a config."""
+    model = MODELS[name]
+    earlier = {**model.to_json(), "boostfeat": kind, "signature": replace(model, config={}).signature}
+    (tmp_path / "m.json").write_text(indented(earlier) + "\n")
+    found, expected = both(tmp_path / "m.json", monkeypatch)
+    assert found == expected == json.dumps(model.to_json())
+    assert read_written((tmp_path / "m.json").read_bytes()) is not None
+    (tmp_path / "m.json").write_text(indented({**earlier, "weights": {"LM0": 0.2}}) + "\n")
+    assert "expected the signature of its content" in both(tmp_path / "m.json", monkeypatch)[0]
 
 
 @pytest.mark.parametrize("seed", range(3))
