@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -243,11 +244,8 @@ def curves(page: Page, table: Table) -> Cells:
         strategy = {name: config[name] for name in ("oracle", "prediction")}
         cells.append({"name": label, **strategy, "history": list(histories[label])})
     write_json(page.folder.path / "strategy-grid.json", {"strategies": cells})
-    epochs = max(len(history) for history in histories.values())
-    rows = [
-        [str(k + 1), *(f"{h[k]['dev']:.1f} ({h[k]['prediction']:.1f} to {h[k]['oracle']:.1f})" for h in histories.values())]
-        for k in range(epochs)
-    ]
+    drawn = ([f"{row['dev']:.1f} ({row['prediction']:.1f} to {row['oracle']:.1f})" for row in h] for h in histories.values())
+    rows = [[str(k), *cells] for k, cells in enumerate(zip_longest(*drawn, fillvalue=""), 1)]  # some may stop before others
     changes = [float(np.abs(np.diff([row["dev"] for row in h])).mean()) if len(h) > 1 else 0.0 for h in histories.values()]
     return ["epoch", *labels], [*rows, ["mean change", *(number(change) for change in changes)]]
 

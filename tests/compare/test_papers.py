@@ -118,6 +118,24 @@ def test_strategies_stand_where_the_paper_has_them(tmp_path):
     assert rows[-1] == ["MERT", "30.00", "", "32.00", ""]
 
 
+@pytest.mark.quick
+def test_curves_may_be_of_different_lengths(tmp_path):
+    labels = ("LU/PB", "LU/C")
+    paper = Paper("", dict(zip(labels, ("pb", "c"), strict=True)), {"metric": "bleu"}, (), ())
+    for name, dev in (("pb", [30.0]), ("c", [31.0, 29.0, 30.0])):
+        history = tuple({"dev": score, "prediction": score - 1, "oracle": score + 5} for score in dev)
+        Model({}, config={"oracle": "lu", "prediction": name}, history=history).save(tmp_path / f"{name}.json")
+    rows = [result(name, 30, 60, model=f"{name}.json") for name in ("pb", "c")]
+    header, cells = KINDS["curves"](Page(Folder(tmp_path), paper, rows, {"inputs": {}}), Table("", ""))
+    assert header == ["epoch", *labels]
+    assert cells == [
+        ["1", "30.0 (29.0 to 35.0)", "31.0 (30.0 to 36.0)"],
+        ["2", "", "29.0 (28.0 to 34.0)"],
+        ["3", "", "30.0 (29.0 to 35.0)"],
+        ["mean change", "0.00", "1.50"],  # (2 + 1) / 2
+    ]
+
+
 # -- tables of real runs ------------------------------------------------------------------------------------------------
 
 
