@@ -224,6 +224,7 @@ def _read_plain(path: str | Path, options: ReadOptions) -> NBest:
 def stream(lines: Iterable[bytes], options: ReadOptions, *, name: str = "stdin") -> Iterator[NBest]:
     """A container of one sentence for every line after the header, as soon as the line is there."""
     header: str | None = None
+    answered = False
     for number, raw in enumerate(lines, 1):
         where = f"{name}:{number}"
         line = _checked(decode(raw, where), where).strip()
@@ -237,6 +238,10 @@ def stream(lines: Iterable[bytes], options: ReadOptions, *, name: str = "stdin")
         one.add(line, where)
         one.keys.tell(where, options.warn)
         yield one.finish(where)
+        answered = True
+    if not answered:
+        found = "no lines" if header is None else "no sentences"
+        raise FormatError(name, expected="a header and a list a line", found=found, fix="check what wrote it")
 
 
 def _checked(line: str, where: str) -> str:

@@ -86,6 +86,15 @@ def test_streams_are_answered_line_by_line(setup, boostfeat, monkeypatch):
     assert order[:6] == ["read", "read", "answered", "read", "answered", "read"]
 
 
+@pytest.mark.parametrize(("n_lines", "found"), [(0, "no lines"), (1, "no sentences")])
+def test_a_stream_without_lists_says_so(setup, boostfeat, monkeypatch, n_lines, found):
+    path, _, data = setup
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"".join(data.splitlines(keepends=True)[:n_lines]))))
+    code, out, err = boostfeat("rerank", "-", "--stream", "-m", path)
+    assert (code, out) == (2, "")
+    assert err == f"boostfeat: stdin: expected a header and a list a line, found {found}; check what wrote it\n"
+
+
 def test_a_bad_line_ends_the_stream_after_the_answers_before_it(setup, boostfeat, monkeypatch):
     path, _, text = setup
     head = b"".join(text.splitlines(keepends=True)[:3])
