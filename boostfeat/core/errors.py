@@ -102,5 +102,5 @@ def unknown_name(kind: str, name: str, known: object) -> InputError:
 def refuse_newer(where: str, tag: object, kind: str, version: int) -> None:
     """Raise for the tag KIND/N of a later format than this version of boostfeat knows: it may mean something else."""
     found, _, number = str(tag).partition("/")
-    if found == kind and number.isdecimal() and (len(number) > 9 or int(number) > version):
+    if found == kind and number.isascii() and number.isdecimal() and (len(number) > 9 or int(number) > version):
         raise FormatError(where, expected=f"format version {version} or lower", found=number, fix="upgrade boostfeat")

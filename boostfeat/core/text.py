@@ -1,4 +1,4 @@
-"""Words of a line as decoders count them."""
+"""Words of a line as decoders count them, and what of them may be numbers."""
 
 from __future__ import annotations
 
@@ -21,6 +21,16 @@ def normal(text: str) -> str:
     if "\n" in text:
         text = text.replace("\r\n", " ").replace("\n", " ")
     return " ".join(split_words(text))
+
+
+def is_whole(text: str, *, digits: int = 18) -> bool:
+    """Whether this is a whole number in so many ASCII digits at most. str.isdigit also takes ² and Arabic digits."""
+    return text.isascii() and text.isdigit() and len(text) <= digits
+
+
+def may_be_number(text: str) -> bool:
+    """Whether nothing is in it that only Python takes for a part of numbers: 1_000, full-width digits, white space."""
+    return text.isascii() and text.isprintable() and "_" not in text
 
 
 def ascii_words(text: str) -> list[str]:

@@ -11,7 +11,7 @@ from ..core.arrays import I64, offsets
 from ..core.errors import FormatError, clip
 from ..core.files import read_lines
 from ..core.lazy import sparse
-from ..core.text import split_words
+from ..core.text import is_whole, split_words
 from ..lists.words import Words
 from .resources import UNKNOWN_CLUSTER
 
@@ -27,8 +27,8 @@ def read_clusters(path: str | Path) -> dict[str, str]:
         fields = split_words(line)
         if not fields:
             continue
-        is_brown = len(fields) == 3 and not fields[0].strip("01") and fields[2].isdigit()
-        if not is_brown and not (len(fields) == 2 and fields[1].isdigit()):
+        is_brown = len(fields) == 3 and not fields[0].strip("01") and is_whole(fields[2])
+        if not is_brown and not (len(fields) == 2 and is_whole(fields[1])):
             raise FormatError(
                 f"{path}:{number}",
                 expected="'word class' (mkcls) or 'bits word count' (Brown)",

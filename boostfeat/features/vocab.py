@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ..core.errors import FormatError, InputError, clip, clip_json, unknown_name
 from ..core.files import decode, open_output, read_chunks
 from ..core.strict_json import finite, no_constant, parse_json
+from ..core.text import is_whole
 from .resources import Clusters, Posterior, Resources
 
 if TYPE_CHECKING:
@@ -162,7 +163,7 @@ class FeaturePlan:
             if not isinstance(obj, dict):
                 raise ValueError("another kind of JSON")
             kind, _, version = str(obj.get("boostfeat", "")).partition("/")
-            if kind != "vocab" or not version.isdecimal():
+            if kind != "vocab" or not is_whole(version):
                 raise ValueError("another kind of JSON")
             if int(version) > VERSION:
                 raise FormatError(where, expected=f"format version {VERSION} or lower", found=version, fix="upgrade boostfeat")
@@ -251,7 +252,7 @@ def _integer(value: Any, least: int, where: str) -> int:
 def parse_products(text: str) -> int:
     """K of 'top:K'."""
     kind, _, number = str(text).partition(":")
-    if kind != "top" or not number.isdecimal() or len(number) > 9:
+    if kind != "top" or not is_whole(number, digits=9):
         raise InputError(f"products: expected top:K, such as top:20, found {clip_json(text)}")
     return int(number)
 

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from ..core.arrays import F64
 from ..core.errors import FormatError, clip
 from ..core.files import read_lines
-from ..core.text import BLANKS, split_words
+from ..core.text import BLANKS, is_whole, may_be_number, split_words
 from ..lists.build import Builder, HypRecord, ReadOptions
 from ..lists.nbest import NBest
 
@@ -30,7 +30,7 @@ SNIFFED = 20  # lines that are not blank, by which a format is recognised
 def number(text: str, where: str, what: str) -> float:
     """A finite number."""
     try:
-        value = float(text) if _is_plain(text) else nan
+        value = float(text) if may_be_number(text) else nan
     except ValueError:
         value = nan
     if not isfinite(value):
@@ -42,7 +42,7 @@ def numbers(text: str, where: str, what: str) -> list[float]:
     """The finite numbers between blanks; ``number`` of each says what is wrong with one."""
     words = split_words(text)
     try:
-        values = [float(word) for word in words] if _is_plain("".join(words)) else [nan]
+        values = [float(word) for word in words] if may_be_number("".join(words)) else [nan]
     except ValueError:
         values = [nan]
     return values if isfinite(sum(values)) else [number(word, where, what) for word in words]
@@ -50,7 +50,7 @@ def numbers(text: str, where: str, what: str) -> list[float]:
 
 def all_numbers(text: str) -> F64 | None:
     """The finite numbers of a text with single blanks between them; None where ``number`` may have something to say of one."""
-    if not _is_plain(text):
+    if not may_be_number(text):
         return None
     words = pc.split_pattern(pa.array([text], pa.large_string()), " ").flatten()
     try:
@@ -58,11 +58,6 @@ def all_numbers(text: str) -> F64 | None:
     except pa.ArrowInvalid:
         return None
     return values if np.isfinite(values).all() else None
-
-
-def _is_plain(text: str) -> bool:
-    """Whether nothing is in it that only Python takes for a part of numbers: 1_000, full-width digits, white space."""
-    return text.isascii() and text.isprintable() and "_" not in text
 
 
 def optional_score(text: str, where: str) -> float:
@@ -73,7 +68,7 @@ def optional_score(text: str, where: str) -> float:
 def sentence_id(text: str, where: str) -> int:
     """A sentence number from 0."""
     text = text.strip(BLANKS)
-    if not (text.isascii() and text.isdigit()) or len(text) > 18:
+    if not is_whole(text):
         raise FormatError(where, expected="a sentence id (0, 1, ...)", found=clip(text), fix="is this an n-best list?")
     return int(text)
 
@@ -160,7 +155,7 @@ class FeatureParser:
             values = [float(text) for text in texts]
         except ValueError:
             return None
-        return dict(zip(self._names, values, strict=True)) if isfinite(sum(values)) and _is_plain("".join(texts)) else None
+        return dict(zip(self._names, values, strict=True)) if isfinite(sum(values)) and may_be_number("".join(texts)) else None
 
     def _learn(self, tokens: list[str], names: tuple[str, ...]) -> None:
         """Remember where labels and values stand."""

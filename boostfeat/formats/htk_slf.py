@@ -29,7 +29,7 @@ from typing import NamedTuple
 
 from ..core.errors import FormatError, clip
 from ..core.files import read_lines
-from ..core.text import split_words
+from ..core.text import is_whole, split_words
 from ..lists.build import ReadOptions
 from ..lists.graph import Graph, GraphBuilder, kbest_lists
 from ..lists.nbest import NBest
@@ -73,7 +73,7 @@ class Lattice:
     links: list[Link] = field(default_factory=list)
 
     def node(self, name: str, where: str) -> int:
-        if not (name.isascii() and name.isdigit() and len(name) < 19):
+        if not is_whole(name):
             raise FormatError(where, expected="the number of a node", found=clip(name), fix=FIX)
         return self.nodes.setdefault(str(int(name)), len(self.nodes))
 

@@ -13,7 +13,7 @@ from typing import Any
 from ..core.errors import FormatError, clip_json
 from ..core.files import decode, read_bytes, read_head, read_lines
 from ..core.strict_json import no_constant, parse_json
-from ..core.text import BLANKS
+from ..core.text import BLANKS, may_be_number
 from ..lists.build import ReadOptions
 
 HUGE = 1e300  # numbers are below it
@@ -126,7 +126,7 @@ def as_number(value: Any, where: str, what: str) -> float:
     if isinstance(value, str):
         text = value.strip().removeprefix("tensor(").split(",")[0].rstrip(")")
         try:
-            value = float(text) if "_" not in text else nan
+            value = float(text) if may_be_number(text) else nan
         except ValueError:
             value = nan
     good = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < HUGE

@@ -35,7 +35,7 @@ _SCORES = f"{WORD_SCORES}= "
 _SIGNS = re.compile(rf"(?:^|\s){WORD_SCORES}=|^(?:\S+\s+)*?F0=\s*\S+(?:\s+[^\s=]+=\s*\S+)*$")
 _HARD = re.compile(r"(?:[0-9]{1,9}-[0-9]{1,9}(?:[ \t]+|$))+")
 _SOFT = re.compile(r"(?:[0-9.eE+-]+(?:,[0-9.eE+-]+)*(?:[ \t]+|$))+")
-_OF_SCORER = re.compile(r"F\d+")
+_OF_SCORER = re.compile(r"F[0-9]+")
 
 
 def sniff(head: str) -> bool:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from ..core.errors import FormatError, clip
 from ..core.files import read_lines
-from ..core.text import split_words
+from ..core.text import is_whole, split_words
 from ..lists.build import ReadOptions
 from ..lists.graph import Graph, GraphBuilder, kbest_lists
 from ..lists.nbest import NBest
@@ -95,7 +95,7 @@ def _nodes(line: str, where: str) -> list[list[Arc]]:
 def _arc(found: re.Match[str], where: str) -> Arc:
     word = found[1] if found[1] is not None else found[2]
     *scores, ahead = [value.strip() for value in found[3].split(",")]
-    if not (ahead.isascii() and ahead.isdigit() and 0 < int(ahead[:10]) < MAX_AHEAD) or len(ahead) > 9:
+    if not (is_whole(ahead, digits=9) and 0 < int(ahead) < MAX_AHEAD):
         raise _damaged(where, "a number of nodes ahead (1, 2, ...) at the end of an arc", found[0])
     text = re.sub(r"\\(.)", r"\1", word) if "\\" in word else word
     return text, [number(value, where, "the score of an arc") for value in scores], int(ahead)

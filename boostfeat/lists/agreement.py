@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from ..core.errors import InputError, counted
+from ..core.text import is_whole
 from .nbest import NBest
 
 _REMEDY = "featurize it as the other was (--vocab), or give --allow-missing: they count as 0 then"
@@ -77,7 +78,7 @@ def _kind(name: str) -> str:
     if colon:
         return head + colon
     head, bar, number = name.partition("_")
-    return head + bar if bar and not number.isdecimal() else ""
+    return head + bar if bar and not is_whole(number) else ""
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ from ..core.guard import on_read
 from ..core.memory import Pages
 from ..core.strict_json import parse_json
 from ..core.strings import Strings
+from ..core.text import is_whole
 from .nbest import NBest, Notes, Qualities, SparseRows, Units, numbers, strings
 
 MAGIC = b"ARROW1"
@@ -188,7 +189,7 @@ def _source(where: str) -> Any:
 def _check_version(where: str, tag: str) -> None:
     refuse_newer(where, tag, _KIND, VERSION)
     kind, _, version = tag.partition("/")
-    if kind != _KIND or not version.isdecimal():
+    if kind != _KIND or not is_whole(version):
         raise FormatError(
             where, expected=f"a boostfeat {_KIND}", found="an Arrow file of another kind", fix="import the list first"
         )

@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 from ..core.arrays import F64, I32, offsets
 from ..core.errors import FormatError, clip, counted
 from ..core.files import read_chunks
+from ..core.text import may_be_number
 
 MAX_LOG10 = 1e30  # sums over a sentence stay finite
 
@@ -165,6 +166,6 @@ def _numbers(text: Any) -> F64:
 
 def _number(text: str) -> float:
     try:
-        return float(text)
+        return float(text) if may_be_number(text) else nan
     except ValueError:
         return nan

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ..core.errors import InputError, clip
 from ..core.files import read_head
+from ..core.text import is_whole
 from ..formats.moses.ini import Ini, looks_like_ini, weight_line
 from ..formats.moses.labels import score_names
 from ..formats.moses.weights import read_weights, weight_lines, write_lines
@@ -54,7 +55,7 @@ def _check_sparse(names: Mapping[str, float], functions: Sequence[str], base: st
     """Sparse features are named Function_anything; a number would be a dense one that the ini lacks."""
     for name in names:
         rest = next((name[len(f) + 1 :] for f in functions if name.startswith(f + "_")), "")
-        if not rest or rest.isdigit():
+        if not rest or is_whole(rest):
             raise InputError(
                 f"{base}: expected a weight for the model's feature {clip(name)}, found none; add it to [weight] and [feature]"
             )

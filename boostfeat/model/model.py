@@ -20,6 +20,7 @@ from ..core.feature_table import FeatureTable
 from ..core.files import decode, open_output, read_chunks
 from ..core.html import cell, remark, table, title
 from ..core.strict_json import indented, no_constant, parse_json
+from ..core.text import is_whole
 from ..trees.tree import Remembered, Table, Tree
 from .carried import Plan, pack, plan_digest, unpack
 from .levels import LEVELS, Level
@@ -199,7 +200,7 @@ class Model:
 
         check(obj, dict, "model")
         kind, _, version = str(obj.get("boostfeat", "")).partition("/")
-        if kind != "model" or not version.isdecimal() or len(version) > 9:
+        if kind != "model" or not is_whole(version, digits=9):
             raise FormatError(
                 where, expected='a model file ("boostfeat": "model/1")', found="another kind of JSON", fix="name a model"
             )

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from boostfeat.core.errors import plain, plain_lines
-from boostfeat.core.text import normal, split_words
+from boostfeat.core.text import is_whole, may_be_number, normal, split_words
 from boostfeat.core.text_table import table
 from boostfeat.formats.byte_kernels import put_tokens
 
@@ -43,6 +43,26 @@ def test_no_other_blank_splits_and_kernel_and_python_agree(blank: str) -> None:
 
 def test_ends_of_lines_are_blanks_in_texts_from_json() -> None:
     assert normal("a\r\nb\nc\rd") == "a b c\rd"
+
+
+@pytest.mark.parametrize("text", ["0", "007", "9" * 18])
+def test_whole_numbers(text: str) -> None:
+    assert is_whole(text)
+    assert may_be_number(text)
+
+
+@pytest.mark.parametrize("text", ["", "-1", "+1", "1.0", " 1", "1_0", "²", "\u0663", "\uff13", "9" * 19])
+def test_what_python_may_take_for_a_whole_number(text: str) -> None:
+    """Superscript, Arabic and full-width digits among them."""
+    assert not is_whole(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "may_be"),
+    [("-1.5e-3", True), ("x", True), ("1_0", False), ("\u0663", False), ("\uff13", False), ("1\t", False), ("1\n", False)],
+)
+def test_what_may_be_a_number(text: str, may_be: bool) -> None:
+    assert may_be_number(text) is may_be
 
 
 def test_what_is_shown_is_plain() -> None:

@@ -461,6 +461,8 @@ def test_clusters_recover_planted_classes():
         ("0110\ttalo\t5\n111\thouse\t2\n", {"talo": "0110", "house": "111"}),
         ("talo\n", "clusters:1: expected 'word class'"),
         ("talo x\n", "clusters:1: expected 'word class'"),
+        ("talo ²\n", "clusters:1: expected 'word class'"),
+        ("0110 talo ٣\n", "clusters:1: expected 'word class'"),
         ("", "an empty file"),
         ("talo 2\ntalo 2\n", {"talo": "2"}),
         ("talo 2\n\ntalo 3\n", "clusters:3: expected 'talo' in one cluster, found '3' after '2'; keep one of the lines"),

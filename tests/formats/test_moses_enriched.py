@@ -99,7 +99,7 @@ def test_kernel_and_plain_reader_agree(tmp_path, change):
 @pytest.mark.parametrize(
     ("span", "is_read"),
     [("0-0", True), ("3-2", False), ("2-3", True), ("2147483646-2147483646", True), ("0-2147483647", False), ("0", False), ("0-", False),
-     ("-0", False), ("0-x", False), ("0:1", False)],
+     ("-0", False), ("0-x", False), ("0:1", False), ("٣-٤", False), ("0-²", False), ("0-" + "1" * 5000, False)],
 )  # fmt: skip
 def test_source_spans(span, is_read):
     """Whole numbers in order, whose ends fit into 32 bits."""

@@ -86,6 +86,7 @@ JSON = {
     ("hyporadise", '[{"input": 1, "output": "a"}]'): ": [0]: expected a list for 'input', found '1'",
     ("hyporadise", '[{"input": ["x", 1]}]'): """: [0]: expected a list of strings for 'input', found '["x", 1]'""",
     ("fairseq", "H-0\t-1\ta\nA-0\t0.5,0.5 x\n"): ":2: expected an alignment like 0-0 1-2, found '0.5,0.5 x'",
+    ("sockeye", '{"translations": ["x"], "scores": ["\u0663"]}'): ":1: expected a finite number for 'scores', found",
     ("fairseq", "H-0\t-1\ta\nA-0\t0:0\n"): ":2: expected an alignment like 0-0 1-2, found '0:0'",
 }
 HEADER = '{"boostfeat": "nbest/1", "unit_features": ["a"]%s}\n'

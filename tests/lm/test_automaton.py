@@ -122,6 +122,8 @@ def test_unknown_words_of_a_model_without_unk(tmp_path: Path) -> None:
         ("ngram 1=3", "ngram 2=3", 2, "ngram 1=COUNT, found 'ngram 2=3'"),
         ("ngram 1=3", "ngram 1=x", 2, "ngram 1=COUNT, found 'ngram 1=x'"),
         ("</s>", "</s> 0 0", 7, "log10 of a probability, 1 word and perhaps a backoff, found '-0.5 </s> 0 0'"),
+        ("-0.5", "-0_5", 7, "log10 of a probability, 1 word and perhaps a backoff, found '-0_5 </s>'"),
+        ("-0.5", "-\u0663", 7, "log10 of a probability, 1 word and perhaps a backoff, found '-\u0663 </s>'"),
         ("-0.5", "-0,5", 7, "log10 of a probability, 1 word and perhaps a backoff, found '-0,5 </s>'"),
     ],
 )

@@ -91,6 +91,7 @@ def test_round_trip_is_exact(tmp_path):
     ("change", "message"),
     [
         ({"boostfeat": "nbest/1"}, "expected a model file"),
+        ({"boostfeat": "model/\u0661"}, "expected a model file"),
         ({"boostfeat": "model/4"}, "expected format version 3 or lower, found 4; upgrade boostfeat"),
         ({"level": "universal"}, "universal"),
         ({"weights": {"a": "b"}}, "weights['a']: expected a number"),

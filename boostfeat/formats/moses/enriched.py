@@ -16,7 +16,7 @@ from typing import IO
 import numpy as np
 
 from ...core.errors import FormatError, InputError, clip
-from ...core.text import BLANKS, split_words
+from ...core.text import BLANKS, is_whole, split_words
 from ...lists.build import HypRecord, ReadOptions, UnitRecord
 from ...lists.nbest import NBest
 from ..columns import read_lines_twice
@@ -81,7 +81,7 @@ def _placed(unit: UnitRecord, start: int, n_words: int, where: str) -> UnitRecor
 def _parse_block(block: str, where: str) -> UnitRecord:
     span, align, total, rest = block_fields(block)
     first, dash, last = span.partition("-")
-    if not (dash and first.isdecimal() and last.isdecimal() and int(first) <= int(last) < 2**31 - 1):
+    if not (dash and is_whole(first) and is_whole(last) and int(first) <= int(last) < 2**31 - 1):
         raise FormatError(where, expected="a source span like 0-1 in a block", found=clip(span), fix="repair or remove this line")
     return UnitRecord(
         features=name_values(feature_groups(rest, where), where),

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from ...core.errors import FormatError, clip
 from ...core.files import read_head, read_lines
-from ...core.text import split_words
+from ...core.text import is_whole, split_words
 from ...lists.build import ReadOptions
 from ...lists.graph import Graph, GraphBuilder, kbest_lists
 from ...lists.nbest import NBest
@@ -85,11 +85,7 @@ def _next(lines: Iterator[tuple[int, str]], path: str, n: int, what: str) -> tup
 
 def _counts(text: str, where: str, size: int) -> list[int]:
     counts = split_words(text)
-    if (
-        len(counts) != size
-        or not all(c.isascii() and c.isdigit() and len(c) <= 9 for c in counts)
-        or (size == 2 and counts[0] == "0")
-    ):
+    if len(counts) != size or not all(is_whole(c, digits=9) for c in counts) or (size == 2 and counts[0] == "0"):
         expected = "the numbers of nodes and edges" if size == 2 else "the number of edges into the node"
         raise FormatError(where, expected=expected, found=clip(text), fix="is this a hypergraph that Moses wrote?")
     return [int(c) for c in counts]
