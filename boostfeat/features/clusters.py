@@ -69,7 +69,8 @@ def learn_clusters(texts: Words, *, size: int, seed: int) -> dict[str, str]:
     if len(kept) < 2 or size < 2:
         return {str(word): "1" for word in names[kept]}
     x = _neighbours(texts, kept, counts)
-    with threadpool_limits(1):  # sums of threads come in any order
+    # Sums of threads come in any order. The SVD also divides by the variance of all vectors, 0 where words share neighbours.
+    with threadpool_limits(1), np.errstate(invalid="ignore"):
         width = min(DIMENSIONS, min(x.shape) - 1)
         vectors = normalize(TruncatedSVD(width, random_state=seed).fit_transform(x)) if width >= 1 else x.toarray()
         k = min(size - 1, len(np.unique(vectors.round(12), axis=0)))

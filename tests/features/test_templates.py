@@ -454,6 +454,11 @@ def test_clusters_recover_planted_classes():
     assert shuffled == found
 
 
+def test_words_with_the_same_neighbours_are_one_cluster():
+    """Each is a text alone. Warnings are errors here (pyproject.toml)."""
+    assert learn_clusters(tokenise(strings(["a", "b", "c"] * 3))[0], size=4, seed=0) == dict.fromkeys("abc", "1")
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
