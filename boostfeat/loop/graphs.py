@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..core.errors import InputError
+from ..core.errors import InputError, counted
 from ..lists.build import assemble
 from ..lists.graph import Graph
 from ..lists.merging import merge
@@ -40,9 +40,11 @@ def grown(
         )
     dev, model = merge([dev]), fit(dev, None, 0)  # without duplicates, so that what is new can be counted
     for i in range(1, options.iterations + 1):
-        merged = merge([dev, fresh_list(dev, model, options, threads=threads)])
+        fresh = fresh_list(dev, model, options, threads=threads)
+        merged = merge([dev, fresh])
         new, dev = merged.n_hyps - dev.n_hyps, merged
-        report(f"graphs, iteration {i}: {new:,} new hypotheses, {dev.n_hyps:,} together")
+        some = "" if len(fresh) == len(dev) else f"; {len(fresh):,} of {counted(len(dev), 'sentence')} have a graph"
+        report(f"graphs, iteration {i}: {new:,} new hypotheses, {dev.n_hyps:,} together{some}")
         if not new or i == options.iterations:
             break
         model = fit(dev, model, i)
@@ -54,15 +56,19 @@ def fresh_list(dev: NBest, model: Model, options: GraphOptions, *, threads: int 
     from ..rerank.rescore import kbest_nbest
 
     vocab = _plan(options)
+    texts = dict(zip(dev.ids.tolist(), dev.source.to_pylist(), strict=True))
     fresh = kbest_nbest(
         options.paths,
         model,
         size=options.size,
         names=options.names,
         vocab=vocab,
-        source=dev.source.to_pylist() if vocab else None,  # templates look at its words
+        source=[texts.get(s, "") for s in range(max(texts) + 1)] if vocab else None,  # templates look at its words
+        whole=False,
         threads=threads,
     )
+    if not (has_graph := np.diff(fresh.hyp_ptr) > 0).all():
+        fresh = fresh.take(has_graph)
     where = f"{options.paths[0]}{', ...' if len(options.paths) > 1 else ''}"
     if strange := set(fresh.ids.tolist()) - set(dev.ids.tolist()):
         raise InputError(

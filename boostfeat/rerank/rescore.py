@@ -224,15 +224,22 @@ def rescored_lists(
     source: Sequence[str] | None = None,
     refs: Sequence[Sequence[str]] = (),
     name: str = "graphs",
+    whole: bool = True,
     report: Callable[[int], None] | None = None,
 ) -> NBest:
-    """The k best of graphs as lists, with source, references and statistics where given; see rescore and build.attach."""
+    """The k best of graphs as lists, with source, references and statistics where given; see rescore and build.attach.
+
+    Unless they are ``whole``, the last lines of the source may be without a graph.
+    """
     builder = Builder(ReadOptions(source=source))
     for n, record in enumerate(rescore(graphs, scorer, options), 1):
         builder.add_list(record)
         if report:
             report(n)
-    return attach(builder.finish(), source=source, refs=refs, name=name, threads=options.threads)
+    nbest = builder.finish()
+    if source is not None and not whole:
+        source = source[: int(nbest.ids.max(initial=-1)) + 1]
+    return attach(nbest, source=source, refs=refs, name=name, threads=options.threads)
 
 
 def kbest_nbest(
@@ -245,13 +252,14 @@ def kbest_nbest(
     refs: Sequence[Sequence[str]] = (),
     names: Sequence[str] | None = None,
     vocab: FeaturePlan | None = None,
+    whole: bool = True,
     threads: int = 1,
     report: Callable[[int], None] | None = None,
 ) -> NBest:
     """Fresh lists: the exact k-best of search graphs under a model.
 
     With a frozen ``vocab`` the lists get all its features, as ``featurize`` gives them. ``names`` are those of the values of
-    an osgx. ``report`` is called with the number of sentences done.
+    an osgx. ``report`` is called with the number of sentences done; for ``whole`` see rescored_lists.
     """
     scorer = EdgeScorer(model, vocab=vocab, source=source)
     nbest = rescored_lists(
@@ -261,6 +269,7 @@ def kbest_nbest(
         source=source,
         refs=refs,
         name=", ".join(map(str, paths)),
+        whole=whole,
         report=report,
     )
     if vocab is None:

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from boostfeat.core.errors import InputError
+from boostfeat.features import FeaturePlan, featurize
 from boostfeat.lists.build import Builder, HypRecord, ReadOptions, UnitRecord, attach
 from boostfeat.lists.choices import Scorer
 from boostfeat.lists.merging import merge
-from boostfeat.lists.nbest import NBest
+from boostfeat.lists.nbest import NBest, strings
 from boostfeat.lists.store import read_store, write_store
 from boostfeat.loop.graphs import GraphOptions, fresh_list, grown, only_features
 from boostfeat.model.model import Model
@@ -99,6 +100,10 @@ def test_it_ends_when_the_graphs_have_nothing_new(world):
     assert len(notes) == 2
     assert " 0 new" in notes[1]
     assert grew.n_hyps >= 81 * SENTENCES
+    few = options_of(world, iterations=1, size=81)
+    grown(dev, lambda *_: model, replace(few, paths=few.paths[:2]), report=notes.append)
+    assert notes[2].endswith(" together; 2 of 6 sentences have a graph")
+    assert "have a graph" not in "".join(notes[:2])
 
 
 def test_what_does_not_fit_together_is_refused(world):
@@ -108,6 +113,24 @@ def test_what_does_not_fit_together_is_refused(world):
     renamed = replace(dev, unit_names=("Good", "Other"))
     with pytest.raises(InputError, match="feature 'Other'"):
         fresh_list(renamed, model, options_of(world))
+
+
+@pytest.mark.parametrize("sentences", [[0, 1, 2, 3, 4, 5], [1, 2, 4, 5]], ids=["all", "some"])
+@pytest.mark.parametrize("graphs", [[1, 2, 4, 5], [1, 2], [4]], ids=str)
+def test_sentences_without_a_graph(world, sentences, graphs):
+    """With templates, which look at source sentences: these are found by id, whatever the list and the graphs have."""
+    sources = [" ".join(f"w{p}.{s % CHOICES}" for p in range(SLOTS)) for s in range(SENTENCES)]
+    dev = replace(read_store(world / "dev.nbest"), source=strings(sources)).take(sentences)
+    more, plan = featurize(dev, FeaturePlan.of("source_words"))
+    options = options_of(world, size=3, plan=plan)
+    fresh = fresh_list(more, Model({"Good": 1.0}), replace(options, paths=tuple(options.paths[s] for s in graphs)))
+    assert fresh.ids.tolist() == graphs
+    assert fresh.source.to_pylist() == [sources[s] for s in graphs]
+    of_hyp = [sources[fresh.ids[s]].split() for s in fresh.sent_of_hyp]
+    copied = [sum(word in words for word in text.split()) for text, words in zip(fresh.text.to_pylist(), of_hyp, strict=True)]
+    assert fresh.global_column("source.copy").tolist() == copied
+    assert any(copied)
+    assert merge([more, fresh]).ids.tolist() == sentences
 
 
 def test_only_features_merges_units_that_are_now_equal(world):
