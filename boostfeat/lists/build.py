@@ -228,8 +228,9 @@ class Builder:
         declared = [self._names[n] for n in self.declared_dense if n in self._names]
         # a name that is dense for units is dense for extras, and the other way round: it has one weight
         before = [(after.unit_names, len(after.units)), (after.extra_names, after.n_hyps)] if after else [((), 0)] * 2
-        parts = zip((self._unit_rows, self._extra_rows), before, strict=True)
-        dense = np.union1d(*(rows.often(names, *given) for rows, given in parts))
+        known = [([self._names[n] for n in given if n in self._names], n_rows) for given, n_rows in before]
+        parts = zip((self._unit_rows, self._extra_rows), known, strict=True)
+        dense = np.union1d(*(rows.often(len(names), *given) for rows, given in parts))
         x, unit_names, unit_sparse = self._unit_rows.split(names, sparse_names, declared, dense)
         missing = [n for n in self.declared_dense if n not in self._names]
         if missing:  # declared in a header, given by no unit: a column of zeros
@@ -335,26 +336,28 @@ class Triples:
         self.idx.extend(idx * len(values))
         self.val.frombytes(np.asarray(values, np.float64).tobytes())
 
-    def often(self, names: list[str], before: Sequence[str] = (), n_before: int = 0) -> I64:
+    def often(self, n_names: int, before: Sequence[int] = (), n_before: int = 0) -> I64:
         """The names that enough rows give to be stored densely, in order; so many rows before them gave the names ``before``."""
-        if not self.idx:
-            return np.zeros(0, np.int64)
-        given = np.bincount(np.array(self.idx, np.int64), minlength=len(names))
-        if before:
-            given[[j for j in np.flatnonzero(given) if names[j] in before]] += n_before
+        given = np.bincount(np.array(self.idx, np.int64), minlength=n_names)
+        given[list(before)] += n_before
         often = np.flatnonzero(given >= max(1, DENSE_SHARE * (len(self.counts) + n_before)))
         return np.sort(often[np.argsort(-given[often], kind="stable")[:MAX_DENSE]])
 
     def split(
         self, names: list[str], table: NameTable, declared: list[int], dense: I64
     ) -> tuple[np.ndarray, tuple[str, ...], SparseRows]:
-        """Columns of the declared names, then of the dense ones that these rows give; the others as sparse rows."""
+        """Columns of the declared names, then of the dense ones in the order in which these rows give them; the others as
+        sparse rows.
+        """
         n = len(self.counts)
         if not self.idx and not declared:
             return np.zeros((n, 0)), (), SparseRows.empty(n)
         idx, val = np.array(self.idx, np.int64), np.array(self.val, np.float64) + 0.0  # -0.0 becomes 0.0
-        given = np.bincount(idx, minlength=len(names))
-        order = [*declared, *(int(j) for j in np.setdiff1d(dense, np.array(declared, np.int64)) if given[j])]
+        met = np.full(len(names), -1)
+        met[idx[::-1]] = np.arange(len(idx))[::-1]  # where a name is met first: of several values the last one stays
+        others = np.setdiff1d(dense, np.array(declared, np.int64))
+        others = others[met[others] >= 0]
+        order = [*declared, *others[np.argsort(met[others])].tolist()]
         column = np.full(len(names), -1)
         column[order] = np.arange(len(order))
         row = np.repeat(np.arange(n), np.array(self.counts, np.int64))

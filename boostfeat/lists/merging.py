@@ -27,10 +27,10 @@ def stack(lists: Sequence[NBest]) -> NBest:
     extra_names = _dense_names([(nb.extra_names, nb.n_hyps) for nb in lists])
     units_give = [n for n in extra_names if any(_gives(nb, nb.unit_names, nb.units.sparse, n) for nb in lists)]
     extras_give = [n for n in unit_names if any(_gives(nb, nb.extra_names, nb.extra_sparse, n) for nb in lists)]
-    unit_names, extra_names = (
-        ordered_union([unit_names, units_give]),
-        ordered_union([extra_names, extras_give]),
-    )  # one way for units and extras
+    unit_names, extra_names = (  # one way for units and extras
+        _as_met([nb.unit_names for nb in lists], [*unit_names, *units_give]),
+        _as_met([nb.extra_names for nb in lists], [*extra_names, *extras_give]),
+    )
     sparse_names = pa.concat_arrays([_sparse_names(nb, unit_names, extra_names) for nb in lists]).unique()
     spread = [_spread(nb, unit_names, extra_names, sparse_names) for nb in lists]
     shift = np.cumsum([0, *(len(nb.units) for nb in spread)])
@@ -127,6 +127,12 @@ def _dense_names(parts: Sequence[tuple[tuple[str, ...], int]]) -> tuple[str, ...
             rows[name] = rows.get(name, 0) + n
     least = DENSE_SHARE * sum(n for _, n in parts)
     return tuple(name for name, n in rows.items() if n >= least)
+
+
+def _as_met(lists: Sequence[tuple[str, ...]], names: Sequence[str]) -> tuple[str, ...]:
+    """The names in the order in which the lists have them, those that none has behind the others."""
+    wanted = set(names)
+    return ordered_union([*([n for n in own if n in wanted] for own in lists), names])
 
 
 def _gives(nb: NBest, dense: tuple[str, ...], rows: SparseRows, name: str) -> bool:

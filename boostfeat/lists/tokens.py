@@ -486,7 +486,7 @@ class TokenBuilder:
         names, s = list(self._names), len(self._ids)
         table = NameTable(names)
         dense = np.union1d(
-            self._extra.often(names), np.array([self._names[n] for n in draft.names if n in self._names], np.int64)
+            self._extra.often(len(names)), np.array([self._names[n] for n in draft.names if n in self._names], np.int64)
         )
         extra, extra_names, extra_sparse = self._extra.split(names, table, [], dense)
         units = Units(
