@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..core.digests import digest
 from ..core.errors import InputError, counted
 from ..core.text import split_words
-from ..lists.agreement import sentence_digests
+from ..lists.agreement import known_sentences
 from ..lists.choices import first_choice, texts
 from ..lists.nbest import NBest
 from ..lm.automaton import LanguageModel
@@ -150,24 +150,36 @@ class FeatureMaker:
             self.say(
                 f"--bitext: the model cannot tell test sentences that are in it: of over {MOST_LINES:,} lines it keeps no trace"
             )
-        if self._bitext is None or not (n := len(self._bitext.pairs) - len(self._bitext.without(set(pairs_of(nbest))))):
-            return
-        lines = f"warning: --bitext: {counted(n, 'line')} of it {'is a sentence' if n == 1 else 'are sentences'} of the list"
-        if name := self.taught(plan):
+        name, lines = self.taught(plan), self._own_lines(nbest, "the list")
+        if name and lines:
             self.say(f"{lines}: template {name!r} learns without them")
-        for entry in plan.entries:
-            if "bitext" in self.registry[entry.name].reads:
-                self.say(f"{lines}: by template {entry.name!r} they look too good; leave them out")
+        for reader in self._bitext_readers(plan) if lines else ():
+            self.say(f"{lines}: by template {reader!r} they look too good; leave them out")
+
+    def _own_lines(self, nbest: NBest, where: str) -> str:
+        """How many lines of the bitext are sentences of a list; "" where none is."""
+        n = len(self._bitext.pairs) - len(self._bitext.without(set(pairs_of(nbest)))) if self._bitext else 0
+        of_it = f"{counted(n, 'line')} of it {'is a sentence' if n == 1 else 'are sentences'} of {where}"
+        return f"warning: --bitext: {of_it}" if n else ""
+
+    def _bitext_readers(self, plan: FeaturePlan) -> list[str]:
+        """The templates of the plan that read the bitext whenever they compute features."""
+        return [e.name for e in plan.entries if e.name in self.registry and "bitext" in self.registry[e.name].reads]
+
+    def _say_too_good(self, nbest: NBest, plan: FeaturePlan, where: str) -> None:
+        """Say where the references of a list have taught a template, or are in the bitext that one reads."""
+        self._say_taught(nbest, plan, where)
+        if (readers := self._bitext_readers(plan)) and (lines := self._own_lines(nbest, where)):
+            self.say(f"{lines}: by template {readers[0]!r} the model's scores look too good there")
 
     def _say_taught(self, nbest: NBest, plan: FeaturePlan, where: str) -> None:
         """Say where most sentences of a list are those whose references taught a template."""
         name, known = self.taught(plan), set(plan.taught_by)
         if name is None or not known:
             return
-        found = sentence_digests(nbest)
-        both = sum(sentence in known for sentence in found)
-        if both > MOST_TAUGHT * len(found):
-            share = f"the references of {both:,} of its {counted(len(found), 'sentence')} taught template {name!r}"
+        found = known_sentences(nbest, known)
+        if sum(found) > MOST_TAUGHT * len(found):
+            share = f"the references of {sum(found):,} of its {counted(len(found), 'sentence')} taught template {name!r}"
             self.say(f"warning: {where}: {share}: the model's scores look too good there")
 
     def _say_strange(self, nbest: NBest, plan: FeaturePlan, where: str) -> None:
@@ -185,7 +197,7 @@ class FeatureMaker:
     ) -> NBest:
         """The list with the features of a frozen plan; with ``present``, of the sparse ones those that occur (see featurize)."""
         self.check(plan)
-        self._say_taught(nbest, plan, where)
+        self._say_too_good(nbest, plan, where)
         return self._featurize(nbest, plan, present=present, to=to)[0]
 
     def check(self, plan: FeaturePlan) -> None:
@@ -241,7 +253,7 @@ class FeatureMaker:
         if plan is None:
             return iter([nbest])
         self.check(plan)
-        self._say_taught(nbest, plan, where)
+        self._say_too_good(nbest, plan, where)
         how: dict[str, Any] = {"registry": self.registry, "resources": self.resources(nbest), "report": self.report}
         return self._with_unknown(featurize_runs(nbest, plan, run=run, **how))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -123,6 +123,17 @@ def sentence_digests(nbest: NBest) -> list[str]:
 def sentence_digest(sentence: tuple[str, ...]) -> str:
     """Of a source and its references."""
     return f"{zlib.crc32(chr(10).join(sentence).encode()):08x}"
+
+
+def known_sentences(nbest: NBest, digests: Set[str]) -> list[bool]:
+    """Of each sentence with a source or references, whether a digest is its own, or of its source with one of its references:
+    so a line of a bitext has it.
+    """
+
+    def is_known(source: str, *refs: str) -> bool:
+        return any(sentence_digest(own) in digests for own in ((source, *refs), *((source, ref) for ref in refs)))
+
+    return [is_known(*sentence) for sentence in _sentences(nbest)]
 
 
 def shown(names: Sequence[str], most: int = 5) -> str:

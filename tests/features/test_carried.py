@@ -17,6 +17,7 @@ from boostfeat.features import FeaturePlan, engine
 from boostfeat.features import carried as features_carried
 from boostfeat.features.carried import FeatureMaker, carried, carrying
 from boostfeat.features.options import ResourceFiles
+from boostfeat.lists.build import with_own_lines
 from boostfeat.lists.choices import Scorer, best_choice
 from boostfeat.lists.store import read_store, write_store
 from boostfeat.model.carried import pack, unpack
@@ -282,6 +283,15 @@ def test_a_bitext_with_sentences_of_the_list_is_told_of(
     lines = "warning: --bitext: 3 lines of it are sentences of the list"
     without, too_good = "template 'model1' learns without them", "by template 'lexical_weight' they look too good; leave them out"
     assert said == [f"{lines}: {without}", f"{lines}: {too_good}"]
+    said.clear()
+    model = carrying(Model({"m1.tgt": 1.0}), maker.learn(nbest[6:], maker.plan("lexical_weight"))[1])
+    for some, told in ((slice(0, 6), 3), (slice(2, 4), 1), (slice(3, 6), 0)):
+        maker.for_model(nbest[some], model, where="x.nbest")
+        list(maker.runs_for_model(nbest[some], model, where="x.nbest"))
+        one = "1 line of it is a sentence" if told == 1 else f"{told} lines of it are sentences"
+        line = f"warning: --bitext: {one} of x.nbest: by template 'lexical_weight' the model's scores look too good there"
+        assert said == [line] * 2 * bool(told)
+        said.clear()
     test = read_store(data_stores / "dev.nbest")[3:40]
     for path, lines_of in zip(sides, (test.source.to_pylist(), test.refs.to_pylist()), strict=True):
         path.write_text("".join(f"{line}\n" for line in lines_of[9:]), encoding="utf-8")
@@ -295,6 +305,11 @@ def test_a_bitext_with_sentences_of_the_list_is_told_of(
         told = "warning: x.nbest: the references of 28 of its 28 sentences taught template 'model1': the model's scores look too good there"
         short = "--bitext: the model cannot tell test sentences that are in it: of over 27 lines it keeps no trace"
         assert said == [told if most > 28 else short]
+        said.clear()
+        sources, refs = test.source.to_pylist(), test.refs.to_pylist()
+        several = with_own_lines(test, source=sources, refs=[[ref, f"another {ref}"] for ref in refs])
+        maker.for_model(several[9:], carrying(Model({"m1.tgt": 1.0}), learnt), where="x.nbest")
+        assert said == [told] * (most > 28)
     assert maker.unused(maker.plan("model1")) == []
     assert maker.unused(maker.plan("length")) == ["--bitext"]
     assert maker.unused(maker.learn(nbest, maker.plan("model1"))[1]) == ["--bitext"]  # what it taught is in the model
