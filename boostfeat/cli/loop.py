@@ -184,7 +184,8 @@ def loop(
       boostfeat loop dev.fi -r dev.en --ini moses.ini --decoder moses -o run
     """
     from ..core.errors import InputError
-    from ..loop.weights import read_start
+    from ..lists.agreement import shown
+    from ..loop.weights import kept_weights, read_start
 
     started = time.monotonic()
     if (select_input is None) != (not select_ref):
@@ -198,6 +199,8 @@ def loop(
         raise InputError("expected one of --decoder, --graphs and --phrase-table with --lm, found more; choose one")
     corpora, tests = text_sets(source, ref, select_input, select_ref or (), test_input or (), test_ref or ())
     start = read_start(start_file)
+    if init and ini and (decoder == "moses" or (decoder and weights_format == "moses")) and (kept := kept_weights(start, ini)):
+        say(f"{init} has no weights of {shown(kept)}: those of {ini} stay", quiet=quiet)
     maker = decoder_maker(files, phrase_table, seed=seed, threads=threads, quiet=quiet)
     used: Decoder
     if decoder == "moses":

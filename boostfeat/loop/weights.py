@@ -25,6 +25,11 @@ def read_start(path: str | Path) -> Model:
     return Model(weights)
 
 
+def kept_weights(start: Model, ini: str | Path) -> list[str]:
+    """Features of an ini that a start has no weight for: theirs stay as the ini has them until a list shows the features."""
+    return [name for name, w in Ini.read(ini).require("weight").named_weights().items() if w and name not in start.weights]
+
+
 def write_ini(weights: Mapping[str, float], path: Path, base: str | Path | None) -> None:
     """The ini ``base`` with these weights in [weight]; those of sparse features go to a file that [weight-file] names.
 

@@ -6,6 +6,7 @@ import json
 import os
 import random
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -35,6 +36,7 @@ from boostfeat.loop.folder import Folder
 from boostfeat.loop.learners import TreeLearner, TunerLearner, tune
 from boostfeat.loop.options import LoopOptions
 from boostfeat.loop.scale import rescaled, scale_to, share_change
+from boostfeat.loop.weights import read_start
 from boostfeat.losses.pairs import PairOptions
 from boostfeat.metrics.significance import approximate_randomisation
 from boostfeat.model.model import Model
@@ -579,6 +581,24 @@ def test_interrupted_at_every_stage_it_resumes_to_the_same_bytes(tmp_path, monke
             visits, limit = 0, 10**9
             assert go(f"run{attempt}", resume=True) == whole
     assert attempt > 2
+
+
+def test_weights_that_the_start_lacks_stay_and_are_named(boostfeat, tmp_path):
+    """Moses needs the penalty of unknown words, which no list has."""
+    ini = tmp_path / "base.ini"
+    ini.write_text("[feature]\nWordPenalty\n\n[weight]\nWordPenalty0= -1\nTM0= 0.25 0.5\nUnknownWordPenalty0= 1\n")
+    for name, lines in (("src", "a\n"), ("ref", "b\n"), ("start", "WordPenalty0 0.5\nTM0_0 1\n")):
+        (tmp_path / name).write_text(lines)
+    words = ["loop", tmp_path / "src", "-r", tmp_path / "ref", "--decoder", "false {weights}", "-o", tmp_path / "run"]
+    for more, told in ((["--init", tmp_path / "start"], True), ([], False)):
+        code, _, err = boostfeat(*words, "--ini", ini, *more)
+        assert code == 2
+        line = f"boostfeat: {tmp_path / 'start'} has no weights of TM0_1, UnknownWordPenalty0: those of {ini} stay"
+        assert (err.splitlines()[0] == line) is told
+        (written,) = tmp_path.glob("run/iteration-00/moses.ini")
+        weights = read_start(written).weights
+        assert (weights["TM0_1"], weights["UnknownWordPenalty0"]) == (0.5, 1)
+        shutil.rmtree(tmp_path / "run")
 
 
 def test_a_run_goes_on_whatever_its_start_decides_beside_the_score(pools, tmp_path):
