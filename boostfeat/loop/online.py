@@ -8,15 +8,13 @@ tuners. Sparse features of templates are learnt as they appear in fresh lists.
 from __future__ import annotations
 
 import json
-import multiprocessing
-import signal
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property, partial
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -45,6 +43,7 @@ from .decoders import Corpus
 from .features import LoopFeatures, with_names, without_names
 from .learners import Task, Tick, learnt, no_tick
 from .reference import ReferenceDecoder
+from .workers import Here, There, Worker
 
 if TYPE_CHECKING:
     from ..decoder.templates import Templates
@@ -571,86 +570,3 @@ def _units(tuner: Adagrad, fresh: Fresh, gain: str, w: F64, sentences: I64, seed
     nbest, features = fresh.lists(w, sentences)
     rng = np.random.default_rng([seed, 0])
     return tuner.differences(features, nbest, metric_of(gain).gain(nbest), rng, Run()).unit
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Worker processes
-# ---------------------------------------------------------------------------------------------------------------------
-
-
-class Worker(Protocol):
-    """Does one job at a time: ``start`` it, later take its ``result``."""
-
-    def start(self, *args: Any) -> None: ...
-    def result(self) -> Any: ...
-    def close(self) -> None: ...
-
-
-class Here:
-    """A worker that is this process."""
-
-    def __init__(self, job: Any) -> None:
-        self.job, self.value = job, None
-
-    def start(self, *args: Any) -> None:
-        self.value = self.job(*args)
-
-    def result(self) -> Any:
-        return self.value
-
-    def close(self) -> None:
-        pass
-
-
-class There:
-    """A worker in a process of its own, which ends with ours, however that ends."""
-
-    def __init__(self, job: Any) -> None:
-        context = multiprocessing.get_context("spawn")
-        self.pipe, other = context.Pipe()
-        self.process = context.Process(target=_serve, args=(other, job), daemon=True)
-        self.process.start()
-        other.close()
-
-    def start(self, *args: Any) -> None:
-        try:
-            self.pipe.send(args)
-        except BrokenPipeError:
-            raise self._gone() from None
-
-    def result(self) -> Any:
-        try:
-            kind, value = self.pipe.recv()
-        except EOFError:
-            raise self._gone() from None
-        if kind != "done":
-            raise InputError(value) if kind == "input error" else RuntimeError(value)
-        return value
-
-    def _gone(self) -> InputError:
-        self.process.join()
-        return InputError(
-            f"worker: expected a gradient, found its end (exit code {self.process.exitcode}); is there enough memory?"
-        )
-
-    def close(self) -> None:
-        self.pipe.close()
-        self.process.terminate()
-        self.process.join()
-
-
-def _serve(pipe: Any, job: Any) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the whole group: the caller ends us
-    while True:
-        try:
-            args = pipe.recv()
-        except EOFError:
-            return
-        try:
-            pipe.send(("done", job(*args)))
-        except InputError as error:
-            pipe.send(("input error", str(error)))
-        except Exception:
-            import traceback
-
-            pipe.send(("error", traceback.format_exc()))

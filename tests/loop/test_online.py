@@ -22,9 +22,10 @@ from boostfeat.lists.store import read_store
 from boostfeat.loop import online
 from boostfeat.loop.decoders import Corpus, Place
 from boostfeat.loop.driver import run_loop
-from boostfeat.loop.online import Fresh, OnlineLearner, State, There, adagrad_epoch, batch_gradient, seen_in
+from boostfeat.loop.online import Fresh, OnlineLearner, State, adagrad_epoch, batch_gradient, seen_in
 from boostfeat.loop.options import LoopOptions
 from boostfeat.loop.reference import ReferenceDecoder
+from boostfeat.loop.workers import There
 from boostfeat.metrics.metric import metric_of
 from boostfeat.model.model import Model
 from boostfeat.trees.tree import Tree
