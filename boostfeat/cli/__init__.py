@@ -129,9 +129,9 @@ def main() -> None:
 def run() -> int:
     """Run the command of sys.argv and return its exit code."""
     try:
-        name = sys.argv[1] if len(sys.argv) > 1 else ""
-        alone = name in COMMANDS and name != "demo"  # which runs the others
-        result = make_app(name if alone else None)(standalone_mode=False)
+        words = sys.argv[1:] or ["--help"]
+        alone = words[0] in COMMANDS and words[0] != "demo"  # which runs the others
+        result = make_app(words[0] if alone else None)(words, standalone_mode=False)
         sys.stdout.flush()
         if result == 128 + signal.SIGINT and _signals:  # while typer was at its own work, and without a line
             return _fail(*_interruption(KeyboardInterrupt()))

@@ -494,7 +494,11 @@ def model_scores(nbest: NBest, model: str | None, store: str, files: ResourceFil
 
     if model is None:
         if not nbest.has_scores:
-            raise InputError(f"{store}: expected hypotheses with a decoder score, found some without; give a model with -m")
+            found = "none" if np.isnan(nbest.score).all() else "some without"
+            raise InputError(
+                f"{store}: expected hypotheses with a decoder score, found {found}; give a model with -m ('boostfeat info' "
+                "scores the first of each list)"
+            )
         return nbest.score
     from ..features.carried import carried
     from ..model.deciding import ranks

@@ -82,10 +82,17 @@ def _open(path: str | Path) -> tuple[BinaryIO, BinaryIO]:
 
 def cannot_read(name: str, error: OSError) -> InputError:
     if error.errno == errno.ENOENT:
-        return InputError(f"{name}: expected a file, found none; check the path")
+        near = next((path for path in _other_names(name) if os.path.isfile(path)), None)
+        return InputError(f"{name}: expected a file, found none; {f'there is {near}' if near else 'check the path'}")
     if error.errno == errno.EISDIR:
         return InputError(f"{name}: expected a file, found a folder; name the files in it")
     return InputError(f"{name}: expected a readable file, found: {_why(error)}; check its permissions")
+
+
+def _other_names(name: str) -> Iterator[str]:
+    """The same file compressed, or not."""
+    stem, suffix = os.path.splitext(name)
+    yield from [name + other for other in COMPRESSORS] + [stem] * (suffix in COMPRESSORS)
 
 
 def _decompression_error(name: str, at: int, error: Exception) -> FormatError:

@@ -9,6 +9,7 @@ import io
 import lzma
 import os
 import random
+import re
 import socket
 import stat
 import subprocess
@@ -197,14 +198,18 @@ def test_a_store_is_no_text(tmp_path: Path) -> None:
     ("name", "message"),
     [
         ("absent", "expected a file, found none; check the path"),
+        ("list", "expected a file, found none; there is {tmp}/list.xz"),
+        ("file.gz", "expected a file, found none; there is {tmp}/file"),
+        ("file.txt", "expected a file, found none; check the path"),
         (".", "expected a file, found a folder; name the files in it"),
         ("file/below", "expected a readable file, found: Not a directory"),
         ("n" * 300, "expected a readable file, found: File name too long"),
     ],
 )
 def test_paths_that_cannot_be_read(tmp_path: Path, name: str, message: str, read) -> None:  # type: ignore[no-untyped-def]
-    (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(InputError, match=message):
+    for there in ("file", "list.xz"):
+        (tmp_path / there).write_bytes(b"")
+    with pytest.raises(InputError, match=re.escape(message.format(tmp=tmp_path))):
         read(tmp_path / name)
 
 

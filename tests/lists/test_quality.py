@@ -263,7 +263,7 @@ def test_the_output_of_one_system_needs_no_model(boostfeat, tmp_path: Path) -> N
     assert boostfeat("import", "--system", systems[0], "--system", systems[1], *made)[0] == 0
     code, _, err = boostfeat("score", tmp_path / "a.nbest")
     assert (code, err.count("\n")) == (2, 1)
-    assert "expected hypotheses with a decoder score, found some without; give a model with -m" in err
+    assert "expected hypotheses with a decoder score, found none; give a model with -m ('boostfeat info' scores the first" in err
 
 
 def test_stores_of_before_have_words_as_they_stand() -> None:
