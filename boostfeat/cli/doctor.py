@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from shutil import get_terminal_size
-from textwrap import wrap
 from typing import Annotated
 
 import typer
 
-from ..core.text_table import table
+from ..core.text_table import laid_out, terminal_width
 from .common import emit, progress
 from .flags import add
 
@@ -60,20 +57,8 @@ def doctor(
         lines += [["numba cache", where], ["", now + (": the next run starts faster" if kept else "")]]
     for check in checks:
         lines.append([check["check"], f"{'ok' if check['ok'] else 'BROKEN'}: {check['found']} ({check['seconds']:.1f} s)"])
-    width = get_terminal_size().columns if sys.stdout.isatty() else None
-    emit(result, _laid_out(lines, width), as_json=as_json)
+    emit(result, laid_out(lines, terminal_width()), as_json=as_json)
     return 0 if ok else 1
-
-
-def _laid_out(lines: list[list[str]], width: int | None) -> str:
-    """Names and what was found, which goes on in further lines, whole words each, where a terminal is not wide enough."""
-    names = max(len(name) for name, _ in lines)
-    room = max(1, width - names - 4) if width else sys.maxsize
-    rows = []
-    for name, found in lines:
-        parts = wrap(found, room, break_long_words=False, break_on_hyphens=False)
-        rows += [[first, "  " + part] for first, part in zip([name, *[""] * len(parts)], parts, strict=False)]
-    return table(rows, right=())
 
 
 def _warm(*, quiet: bool) -> None:

@@ -12,7 +12,7 @@ import typer
 
 from ..core.errors import counted
 from ..core.options import same
-from ..core.text_table import table
+from ..core.text_table import laid_out, table, terminal_width
 from ..features.options import ResourceFiles
 from .carried import feature_maker, say_unused
 from .common import AllowMissing, Force, Store, check_model, emit, say
@@ -228,7 +228,8 @@ def templates(*, as_json: bool) -> None:
     ]
     rows = [[t["template"], ", ".join(t["sets"]), t["kind"], ", ".join(t["state"]), t["summary"]] for t in found]
     text = table(rows, header=["template", "set", "kind", "state", "what"], right=())
-    text += "\n\n" + table(
-        [[what, meaning] for what, meaning in STATES.items()], header=["state", "a decoder must keep"], right=()
-    )
+    if (width := terminal_width()) and width < max(map(len, text.split("\n"))):
+        kinds = ["; ".join(filter(None, (kind, sets, f"state: {state}" * bool(state)))) for _, sets, kind, state, _ in rows]
+        text = laid_out([[row[0], f"{row[-1]} ({of})"] for row, of in zip(rows, kinds, strict=True)], width)
+    text += "\n\n" + laid_out([["state", "a decoder must keep"], *([what, meaning] for what, meaning in STATES.items())], width)
     emit({"templates": found, "states": STATES}, text, as_json=as_json)

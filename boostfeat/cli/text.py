@@ -9,7 +9,7 @@ def described_text(what: dict[str, Any], *, top: int, most_trees: int) -> str:
     """The description for a terminal: sparse weights up to ``top``, and so many trees, those of the largest effect (0: all)."""
     from ..core.text_table import table
 
-    lines = [what["signature"], ""]
+    lines = [what["signature"], *([what["decides"]] if what["decides"] else []), ""]
     many = [f for f in what["features"] if f["weight"] and (f["sparse"] or f["effect"] is None)]
     few = [f for f in what["features"] if (f["effect"] is not None and not f["sparse"]) or f["weight"] is None]
     rows = [[f["name"], _short(f["weight"]), _short(f["total_effect"])] for f in few]

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+from shutil import get_terminal_size
+from textwrap import wrap
+
 from .errors import plain
 
 
@@ -18,3 +22,19 @@ def table(rows: list[list[str]], *, header: list[str] | None = None, right: tupl
         return "  ".join(cells).rstrip()
 
     return "\n".join(line(row) for row in lines)
+
+
+def terminal_width() -> int | None:
+    """Of the terminal that output goes to; None where it goes elsewhere."""
+    return get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def laid_out(lines: list[list[str]], width: int | None) -> str:
+    """Names and what was found, which goes on in further lines, whole words each, where a terminal is not wide enough."""
+    names = max(len(name) for name, _ in lines)
+    room = max(1, width - names - 4) if width else sys.maxsize
+    rows = []
+    for name, found in lines:
+        parts = wrap(found, room, break_long_words=False, break_on_hyphens=False)
+        rows += [[first, "  " + part] for first, part in zip([name, *[""] * len(parts)], parts, strict=False)]
+    return table(rows, right=())

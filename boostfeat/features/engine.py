@@ -65,8 +65,8 @@ def featurize(
 
     A frozen vocab teaches nothing: lists featurized with it have the same columns in the same order. Products of features are
     chosen by the gradient that ``gradient_of`` gives (boosting.first_gradient). Of a set, templates that read what the list does
-    not carry are left out, and ``left_out`` gets a line for each. With ``present``, the list is to be scored and forgotten: it
-    has those sparse features of a frozen vocab that occur, in their order, and no record of how they were made.
+    not carry are left out, and ``left_out`` gets a line for each thing that it lacks. With ``present``, the list is to be scored
+    and forgotten: it has those sparse features of a frozen vocab that occur, in their order, and no record of how they were made.
     """
     plan, resources = _prepared(nbest, vocab, registry, resources, left_out, seed=seed, threads=threads)
     runs = Runs(nbest, resources, max(1, len(nbest)), report=report, present=present)
@@ -458,8 +458,10 @@ def _without_lacking(
     }
     if len(lacking) == len(vocab.entries):
         return vocab
-    for name, what in lacking.items():
-        left_out(f"template {name!r} is left out: it needs {what}")
+    for what in dict.fromkeys(lacking.values()):
+        names = [name for name in lacking if lacking[name] == what]
+        several = f"templates {', '.join(names)} are left out: they need {what}"
+        left_out(several if len(names) > 1 else f"template {names[0]!r} is left out: it needs {what}")
     return replace(vocab, entries=tuple(e for e in vocab.entries if e.name not in lacking))
 
 

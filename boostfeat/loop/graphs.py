@@ -43,7 +43,8 @@ def grown(
         fresh = fresh_list(dev, model, options, threads=threads)
         merged = merge([dev, fresh])
         new, dev = merged.n_hyps - dev.n_hyps, merged
-        some = "" if len(fresh) == len(dev) else f"; {len(fresh):,} of {counted(len(dev), 'sentence')} have a graph"
+        has = f"{len(fresh):,} of {counted(len(dev), 'sentence')} {'has' if len(fresh) == 1 else 'have'} a graph"
+        some = "" if len(fresh) == len(dev) else f"; {has}"
         report(f"graphs, iteration {i}: {new:,} new hypotheses, {dev.n_hyps:,} together{some}")
         if not new or i == options.iterations:
             break

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..lists.nbest import NBest
 from ..trees.tree import Remembered, Tree
+from .deciding import ways_to_decide
 from .effects import linear_effects, remembered_effects, sparse_within_list_sd, total_effects, within_list_sd
 from .model import Model
 from .units import UnitSpace
@@ -42,6 +43,7 @@ def describe(model: Model, nbest: NBest | None = None) -> dict[str, Any]:
     return {
         "signature": model.signature,
         "level": model.level,
+        "decides": ways_to_decide(model.config) or None,  # beside the highest score
         "features": features,
         "trees": [_tree(tree, *per_tree[tree.name]) for tree in model.trees],
     }

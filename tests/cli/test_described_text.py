@@ -45,7 +45,10 @@ def test_a_description_whole():
         feature("third", 3.0, None),
     ]
     trees = [{"name": name, "effect": effect, "rules": "if\nelse"} for name, effect in (("a", 0.5), ("b", None), ("c", 0.75))]
-    what = {"signature": "signed", "features": features, "trees": trees}
+    what = {"signature": "signed", "decides": None, "features": features, "trees": trees}
+    assert described_text({**what, "decides": "chance decides"}, top=2, most_trees=2).startswith(
+        "signed\nchance decides\n\nfeature"
+    )
     assert described_text(what, top=2, most_trees=2).split("\n") == [
         "signed",
         "",
@@ -74,5 +77,5 @@ def test_a_description_whole():
 
 
 def test_without_effects_there_is_no_column_of_them():
-    what = {"signature": "signed", "features": [feature("a", 1.0, None)], "trees": []}
+    what = {"signature": "signed", "decides": None, "features": [feature("a", 1.0, None)], "trees": []}
     assert described_text(what, top=1, most_trees=1) == "signed\n\nfeature  weight\na             1"

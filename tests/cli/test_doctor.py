@@ -11,9 +11,9 @@ from numba.core import caching
 
 from boostfeat.cli import common
 from boostfeat.cli import self_test as doctor
-from boostfeat.cli.doctor import _laid_out
 from boostfeat.core import arrays, warming
 from boostfeat.core.kernels import Kernel
+from boostfeat.core.text_table import laid_out
 from boostfeat.losses.pairwise import PairwiseLogLoss
 from boostfeat.trees.tree import Tree
 
@@ -65,8 +65,8 @@ def test_words_stay_whole_on_a_terminal():
     told = "not found; needed for: " + "checks of the language model " * 3
     path = "/" + "long-folder/" * 8  # it has no place to be broken at
     lines = [["a store is read as it was written", "ok"], ["kenlm", told], ["numba cache", path]]
-    shown = _laid_out(lines, 80).splitlines()
-    assert [line.split() for line in _laid_out(lines, None).splitlines()] == [f"{name} {found}".split() for name, found in lines]
+    shown = laid_out(lines, 80).splitlines()
+    assert [line.split() for line in laid_out(lines, None).splitlines()] == [f"{name} {found}".split() for name, found in lines]
     assert shown[0] == "a store is read as it was written    ok"
     assert [line.strip() for line in shown[-1:]] == [f"numba cache{' ' * 26}{path}"]
     assert len(shown) == 5

@@ -112,6 +112,26 @@ class Terminal(io.TextIOWrapper):
         return True
 
 
+@pytest.mark.parametrize("columns", [80, 400])
+def test_templates_fit_into_a_terminal(boostfeat, monkeypatch, columns: int) -> None:
+    """What a pipe gets in one line goes on in further ones; a terminal that is wide enough shows the same."""
+    piped = boostfeat("templates")[1]
+    stream = io.BytesIO()
+    terminal = Terminal(stream, encoding="utf-8")
+    monkeypatch.setenv("COLUMNS", str(columns))
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", terminal)
+        assert boostfeat("templates")[0] == 0
+    shown = stream.getvalue().decode()
+    assert (shown == piped) is (columns == 400)
+    assert max(map(len, shown.split("\n"))) <= columns
+    assert [line.split()[0] for line in shown.split("\n") if line[:1].strip()] == [
+        line.split()[0] for line in piped.split("\n")[columns == 80 :] if line
+    ]
+    of_jump = "Distance to the previous unit in the source, in words. (contextual; large; state: previous span)"
+    assert (of_jump in " ".join(shown.split())) is (columns == 80)
+
+
 @pytest.mark.parametrize(
     ("arguments", "shown"),
     [

@@ -247,7 +247,8 @@ def test_a_list_that_lacks_alignments(boostfeat, tmp_path):
     assert boostfeat("import", tmp_path / "list.jsonl", "-o", tmp_path / "list.nbest", "-q")[0] == 0
     code, _, err = boostfeat("featurize", tmp_path / "list.nbest", "--templates", "large", "-o", tmp_path / "out.nbest")
     assert code == 0
-    assert "template 'unaligned' is left out: it needs word alignments; have the decoder write them" in err
+    lacking = "unaligned, links, deleted_words, inserted_words, deleted_clusters, inserted_clusters"
+    assert f"templates {lacking} are left out: they need word alignments; have the decoder write them" in err
     code, _, err = boostfeat("featurize", tmp_path / "list.nbest", "--templates", "unaligned", "-o", tmp_path / "out.nbest")
     assert code == 2
     assert "template 'unaligned' needs word alignments" in err

@@ -352,8 +352,11 @@ def test_a_set_uses_what_the_list_allows_and_says_what_it_left_out() -> None:
     kept = [entry.name for entry in vocab.entries]
     assert "slot" in kept
     assert "source_words" not in kept
-    assert any("'source_words' is left out: it needs source sentences; import with -s SOURCE" in line for line in said)
-    assert any("'lm' is left out: it needs a language model, and none is given; add --lm FILE.arpa" in line for line in said)
+    lacking = "templates source_words, hypothesis, model1, model1_inverse are left out: they need source sentences"
+    assert any(line.startswith(f"{lacking}; import with -s SOURCE") for line in said)
+    assert any(
+        "template 'lm' is left out: it needs a language model, and none is given; add --lm FILE.arpa" in line for line in said
+    )
     assert len(out.unit_names) >= 40
     with pytest.raises(InputError, match="'source_words' needs source sentences"):  # asked for by name
         featurize(words([["a b"]]), FeaturePlan.of("source_words", TEMPLATES))
@@ -368,7 +371,7 @@ def test_the_command_with_a_language_model(boostfeat, tmp_path: Path) -> None:  
     featurize = ("featurize", tmp_path / "dev.nbest", "--scale", 1, "-o", tmp_path / "out.nbest")
     code, _, err = boostfeat(*featurize, "--templates", "words", "--lm", tmp_path / "lm.arpa")
     assert code == 0
-    assert "template 'source_words' is left out: it needs source sentences" in err
+    assert "templates source_words, hypothesis, model1, model1_inverse are left out: they need source sentences" in err
     out = read_store(tmp_path / "out.nbest")
     assert out.X[out.unit_idx[1], out.unit_names.index("lm.logp")] == pytest.approx(-0.25 * log(10))
     frozen = ("featurize", tmp_path / "test.nbest", "--vocab", tmp_path / "out.vocab.json", "-o", tmp_path / "test.out")
