@@ -88,7 +88,8 @@ def decode(
         is_writable_target(path)
     said = read_setup(ini) if ini else Setup({})
     weights = Model.load(model) if model else Model(said.weights)
-    phrase_table, lm = phrase_table or said.phrase_table, lm or said.lm
+    tables = said.tables(phrase_table=phrase_table, lm=lm, reordering_table=reordering_table)
+    phrase_table, lm = tables["phrase_table"], tables["lm"]
     if phrase_table is None or lm is None:
         missing = "--phrase-table" if phrase_table is None else "--lm"
         raise InputError(f"{missing}: expected a file, here or in the --ini, found none; give it")
@@ -99,9 +100,7 @@ def decode(
         for number, sentence in enumerate(sentences, 1):
             check_bars(split_words(sentence), f"{source}:{number}")
     with reading("loading", quiet=quiet):
-        system = System.load(
-            phrase_table=phrase_table, lm=lm, reordering_table=reordering_table or said.reordering_table, only=sentences
-        )
+        system = System.load(phrase_table=phrase_table, lm=lm, reordering_table=tables["reordering_table"], only=sentences)
     if not model:
         said.check(system.names, str(ini))
     extras = comma_list(extra)

@@ -380,7 +380,7 @@ def _reference(
 
     if ini is not None:
         said = read_setup(ini)
-        tables = {name: path or getattr(said, name) for name, path in tables.items()}
+        tables = said.tables(**tables)
         if said.distortion_limit is not None:
             search = {"distortion_limit": said.distortion_limit, **search}
     if tables["phrase_table"] is None or tables["lm"] is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,6 +27,18 @@ class Setup:
     reordering_table: str | None = None
     lm: str | None = None
     distortion_limit: int | None = None
+    where: str = ""
+
+    def tables(self, **given: str | None) -> dict[str, str | None]:
+        """Files by their names here: those given, else those of the ini, which have to be there."""
+        return {name: path or self._own(name) for name, path in given.items()}
+
+    def _own(self, name: str) -> str | None:
+        path: str | None = getattr(self, name)
+        if path and not os.path.exists(path):
+            flag = f"--{name.replace('_', '-')}"
+            raise FormatError(self.where, expected=f"a file at {path}", found="none", fix=f"say where it is with {flag}")
+        return path
 
     def check(self, names: Sequence[str], path: str | Path) -> None:
         """Raise unless there are as many weights of each feature as the system has values."""
@@ -43,8 +56,8 @@ def read_setup(path: str | Path) -> Setup:
     features = ini.features()
     for name, feature in features.items():
         _check_known(name, ini.place(feature.line))
-        if feature.arguments.get("path"):
-            files[name] = ini.locate(feature.arguments["path"])
+        if file := feature.arguments.get("path"):  # Moses, too, takes it without its .gz
+            files[name] = next((at for at in map(ini.locate, (file, f"{file}.gz")) if os.path.exists(at)), file)
     entries = ini.require("weight").weights()
     for name, values in entries.items():
         _check_known(name, ini.where)
@@ -58,7 +71,7 @@ def read_setup(path: str | Path) -> Setup:
     weights = ini.named_weights()
     if weights.get(UNKNOWN) == 1:
         del weights[UNKNOWN]
-    return Setup(weights, files.get(TRANSLATION), files.get(REORDERING), files.get(LM), _limit(ini))
+    return Setup(weights, files.get(TRANSLATION), files.get(REORDERING), files.get(LM), _limit(ini), ini.where)
 
 
 def _check_known(name: str, where: str) -> None:

@@ -215,8 +215,9 @@ def load_run(folder: str | Path, *, test: str | Path | None = None, maker: Featu
     Where the folder no longer holds the list with a model's features, ``maker`` computes those that the model carries.
     """
     folder, maker = Path(folder), maker or FeatureMaker()
-    if not folder.is_dir():
-        raise InputError(f"{folder}: expected the folder of a comparison, found none; make it with 'boostfeat compare'")
+    if not (folder / "config.json").is_file():
+        found = "another folder" if folder.is_dir() else "none"
+        raise InputError(f"{folder}: expected the folder of a comparison, found {found}; make it with 'boostfeat compare'")
     config = _object(_json(folder / "config.json"), folder / "config.json")
     refuse_newer(str(folder), config.get("boostfeat"), "compare", VERSION)
     _shaped(config, _Config, folder / "config.json", "the settings of a comparison")

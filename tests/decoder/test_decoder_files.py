@@ -326,6 +326,15 @@ def test_command(small: Small, tmp_path: Path, boostfeat: Run) -> None:
     code, out, err = boostfeat("decode", tmp_path / "in", "--ini", tmp_path / "moses.ini", "--threads", 2)
     assert code == 0, err
     assert out.splitlines() == [expected.decode(s).best.text for s in sentences]
+    other = (tmp_path / "moses.ini").read_text()
+    (tmp_path / "short.ini").write_text(other.replace("path=pt.gz", "path=pt"))  # as Moses takes it
+    assert boostfeat("decode", tmp_path / "in", "--ini", tmp_path / "short.ini", "--threads", 2)[1] == out
+    (tmp_path / "gone.ini").write_text(other.replace("path=pt.gz", "path=model/pt.gz"))
+    code, _, err = boostfeat("decode", tmp_path / "in", "--ini", tmp_path / "gone.ini")
+    told = "expected a file at model/pt.gz, found none; say where it is with --phrase-table"
+    assert (code, err) == (2, f"boostfeat: {tmp_path / 'gone.ini'}: {told}\n")
+    found = ("--ini", tmp_path / "gone.ini", "--phrase-table", tmp_path / "pt.gz")
+    assert boostfeat("decode", tmp_path / "in", *found, "--threads", 2)[1] == out
     outputs = (
         "--nbest",
         7,

@@ -606,6 +606,9 @@ def test_moved_or_other_test_list(boostfeat, run_folder, tmp_path):
     assert code == 2
     assert "found another" in err
     assert not (tmp_path / "other.html").exists()
+    code, _, err = boostfeat("report", tmp_path, "-o", tmp_path / "other.html")
+    told = "expected the folder of a comparison, found another folder; make it with 'boostfeat compare'"
+    assert (code, err) == (2, f"boostfeat: {tmp_path}: {told}\n")
 
 
 @pytest.mark.parametrize(
