@@ -185,7 +185,8 @@ def _check_repeated(templates: str, frozen: FeaturePlan, vocab: str, maker: Feat
 
     def names(plan: FeaturePlan) -> set[str]:
         known = [e for e in plan.entries if e.name in registry and not set(registry[e.name].reads) & set(GIVEN)]
-        return {e.name for e in known if not (e.optional and registry[e.name].lacks(nbest, resources))}
+        taught = {e.name: None if registry[e.name].crossed else e.options for e in known}  # references are not needed again
+        return {e.name for e in known if not (e.optional and registry[e.name].lacks(nbest, resources, taught[e.name]))}
 
     if names(FeaturePlan.of(templates, registry)) != names(frozen):
         has = ", ".join(e.name for e in frozen.entries) or "none"

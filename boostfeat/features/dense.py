@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..core.arrays import F64, I64, Array, Bool
-from ..core.errors import InputError
 from ..core.kernels import kernel
 from ..core.precision import Precision
 from ..lists.nbest import NBest
@@ -73,15 +72,21 @@ def _characters(words: Words) -> F64:
 # -- decoder features -------------------------------------------------------------------------------------------------
 
 
+def _lm_names(names: Sequence[str], features: list[str] | None) -> list[str]:
+    return [name for name in names if LANGUAGE_MODEL.search(name)] if features is None else features
+
+
+def _lacks_lm(names: Sequence[str], options: Mapping[str, Any]) -> str | None:
+    found = _lm_names(names, options.get("features"))
+    if found and set(found) <= set(names):
+        return None
+    return (
+        f"a language model among the list's features ({', '.join(names) or 'none'}); name it with features = [...] in a TOML file"
+    )
+
+
 def _count_lm(rows: Rows, counts: I64, *, features: list[str] | None = None) -> dict[str, Tally]:
-    names = rows.corpus.nbest.unit_names
-    found = [name for name in names if LANGUAGE_MODEL.search(name)] if features is None else features
-    if not found or not set(found) <= set(names):
-        raise InputError(
-            f"template 'lm_per_word': expected a language model among the list's features, found {', '.join(names) or 'none'}; "
-            "name it with features = [...] in a TOML file, or leave the template out"
-        )
-    return {name: (_per_word(rows, name), counts) for name in found}
+    return {name: (_per_word(rows, name), counts) for name in _lm_names(rows.corpus.nbest.unit_names, features)}
 
 
 def _choose_lm(corpus: Corpus, tallies: dict[str, Tally]) -> dict[str, Any]:
@@ -110,7 +115,7 @@ def _per_word(rows: Rows, name: str) -> F64:
     return _ratio(rows.feature(name), _number(rows.tgt.counts))
 
 
-@template("lm_per_word", kind="contextual", reads=("target phrase", "features"), learn=Counted(_count_lm, _choose_lm))
+@template("lm_per_word", kind="contextual", reads=("target phrase", "features"), learn=Counted(_count_lm, _choose_lm, _lacks_lm))
 def lm_per_word(rows: Rows, *, features: list[str], thresholds: dict[str, dict[str, float]]) -> Dense:
     """Language-model score per target word, and whether it is below quantiles of the dev list's."""
     out: Dense = {}

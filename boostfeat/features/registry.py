@@ -89,10 +89,12 @@ class Counted:
 
     ``count(rows, counts, **options)`` gives tallies by name of a run; ``choose(corpus, tallies, **options)``, from those of all
     runs, the options of the template. Rows are phrase pairs, or what the template sees if it reads features.
+    ``lacks(names, options)`` says what it needs beside the list's features, which have these names, or None.
     """
 
     count: Callable[..., dict[str, Tally]]
     choose: Learn
+    lacks: Callable[[Sequence[str], Mapping[str, Any]], str | None] = lambda names, options: None
 
 
 @dataclass(frozen=True)
@@ -210,10 +212,15 @@ class Template:
         return set(self.learnt) <= set(options)
 
     def lacks(self, nbest: NBest, resources: Resources, options: Mapping[str, Any] | None = None) -> str | None:
-        """What the template reads and the list does not carry, or None. With options that are not taught yet, references too."""
-        if self.crossed and options is not None and not self.is_taught(options) and not len(nbest.refs):
+        """What the template reads and the list does not carry, or None; with options not taught yet, what teaches, too."""
+        if options is None or self.is_taught(options):
+            options = None
+        elif self.crossed and not len(nbest.refs):
             return "references to learn from; import with -r REFERENCES"
-        return next((found for what in self.reads if (found := missing(what, nbest, resources))), None)
+        found = next((found for what in self.reads if (found := missing(what, nbest, resources))), None)
+        if found or options is None or not isinstance(self.learn, Counted) or not nbest.n_hyps:
+            return found
+        return self.learn.lacks(nbest.unit_names, options)
 
 
 def keywords(function: Callable[..., Any]) -> dict[str, Any]:

@@ -627,7 +627,7 @@ def test_other_bad_input():
         made(own, "jump")
     with pytest.raises(InputError, match=r"feature 'len\.src': expected a list without it, found it twice"):
         made(made(nbest, "length"), "length")
-    with pytest.raises(InputError, match="expected a language model among the list's features, found x"):
+    with pytest.raises(InputError, match=r"'lm_per_word' needs a language model among the list's features \(x, y\); name it"):
         made(replace(nbest, unit_names=("x", "y")), "lm_per_word")
     outside = replace(nbest, units=replace(nbest.units, align=strings(["7-0"] * nbest.n_units)))
     with pytest.raises(InputError, match=r"alignment '7-0' of 'se' and 'it': expected links inside the phrases"):

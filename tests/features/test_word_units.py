@@ -358,6 +358,10 @@ def test_a_set_uses_what_the_list_allows_and_says_what_it_left_out() -> None:
         "template 'lm' is left out: it needs a language model, and none is given; add --lm FILE.arpa" in line for line in said
     )
     assert len(out.unit_names) >= 40
+    said.clear()
+    _, large = featurize(words([["a b", "a c"]]), FeaturePlan.of("large+word", TEMPLATES), resources=ALIKE, left_out=said.append)
+    assert [entry.name for entry in large.entries] == ["word"]
+    assert any("'lm_per_word' is left out: it needs a language model among the list's features" in line for line in said)
     with pytest.raises(InputError, match="'source_words' needs source sentences"):  # asked for by name
         featurize(words([["a b"]]), FeaturePlan.of("source_words", TEMPLATES))
 
