@@ -304,6 +304,14 @@ def test_what_is_read_ahead_and_how_much_at_once(tmp_path: Path, monkeypatch: py
         assert (len(list(read_chunks(path))), len(started)) == (blocks, threads)
 
 
+def test_what_reads_ahead_keeps_no_command_from_ending(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"1234567\n" * (3 << 20))
+    chunks = read_chunks(tmp_path / "a")
+    next(chunks)
+    assert [thread.daemon for thread in threading.enumerate() if thread.name == "boostfeat-read"] == [True]
+    chunks.close()
+
+
 READ_PIPE = """
 import sys
 from boostfeat.core.files import read_head, read_lines

@@ -75,6 +75,14 @@ class Mutant:
         assert changed is not None, self
         return changed
 
+    def compiles(self, original: str) -> bool:
+        """Whether it is Python at all: cosmic-ray writes ``if not x := y``."""
+        try:
+            ast.parse(self.source(original))
+        except SyntaxError:
+            return False
+        return True
+
     def change(self, original: str) -> tuple[str, str]:
         """The line before and after."""
         lines = zip(original.splitlines(), self.source(original).splitlines(), strict=True)

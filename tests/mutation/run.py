@@ -342,6 +342,7 @@ def main() -> None:
         parts.append(single)
     for part in parts:
         mutants, counts = draw(part, args.sample, rng)
+        mutants = [m for m in mutants if m.compiles((ROOT / f"boostfeat/{m.module}.py").read_text())]
         rng.shuffle(mutants)  # a run that is stopped has tried a sample of all modules
         chosen, total = [*chosen, *mutants], total + counts
 
