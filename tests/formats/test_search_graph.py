@@ -126,7 +126,24 @@ def test_the_same_graphs_and_errors(
     for _ in range(data.draw(st.integers(0, 2))):
         a = data.draw(st.integers(0, len(raw)))
         b = min(len(raw), a + data.draw(st.integers(0, 9)))
-        tokens = [b"9", b"-", b" ", b"\n", b"|", b"=", b'"', b"(", b",", b"1e9", b"nan", b"\xff", b"\xc3\xa4", b"4 hyp=0", b"\r", b"\0"]
+        tokens = [
+            b"9",
+            b"-",
+            b" ",
+            b"\n",
+            b"|",
+            b"=",
+            b'"',
+            b"(",
+            b",",
+            b"1e9",
+            b"nan",
+            b"\xff",
+            b"\xc3\xa4",
+            b"4 hyp=0",
+            b"\r",
+            b"\0",
+        ]
         raw[a:b] = data.draw(st.one_of(st.just(b""), st.just(bytes(raw[a:b] * 2)), st.sampled_from(tokens)))
     path = tmp_path_factory.getbasetemp() / "changed.osgx"
     path.write_bytes(bytes(raw))
