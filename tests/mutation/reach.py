@@ -46,8 +46,13 @@ class Reach:
         Outside functions, and of a function that none seems to reach (coverage does not see into forks): all that reach the
         module. Tests of whole results have their place in the budget first, then those of the module's own package.
         """
-        nodes = self.tests.get((module, function_at(module, line)), set())
+        name = function_at(module, line)
+        nodes = self.tests.get((module, name), set())
         nodes = nodes or {node for (other, _), found in self.tests.items() if other == module for node in found}
+        if not name:
+            nodes = nodes | {
+                node for node in self.seconds if "test_declared" in node
+            }  # names, defaults and bounds of all options
         own, out, total = f"tests/{module.split('/')[0]}/", list[Test](), 0.0
         rank = {n: (not any(w in n for w in WHOLE), not n.startswith(own), self.seconds[n], n) for n in nodes}
         for node in sorted(nodes, key=rank.__getitem__):
