@@ -72,7 +72,7 @@ class Prefixes:
         def part(some: slice) -> tuple[Array, ...]:
             own = slice(some.start, some.stop + 1)
             groups, nodes, mine = frozen(self.group_ptr[own]), frozen(self.node_ptr[own]), frozen(group_ptr[own])
-            room = np.empty(nodes[-1] - nodes[0] + 1, np.int32)
+            room = np.empty(nodes[-1] - nodes[0], np.int32)
             bounds = np.empty((2, len(room)), self.first.dtype)
             n = _keep(
                 groups, nodes, unsigned(self.idx), frozen(self.first), frozen(self.last), frozen(self.place),

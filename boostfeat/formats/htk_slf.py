@@ -141,7 +141,7 @@ def _fields(text: str, where: str) -> list[tuple[str, str]]:
 
 def _value(text: str, where: str) -> str:
     """Without quotes around it, and with what backslashes stand for: a character, or a byte by its octal number."""
-    if len(text) > 1 and text[0] in "\"'" and text[-1] == text[0]:
+    if len(text) > 1 and text[0] == text[-1] in "\"'":
         text = text[1:-1]
     if "\\" not in text:
         return text

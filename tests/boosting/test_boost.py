@@ -25,6 +25,7 @@ from boostfeat.losses.pairwise import PairwiseLogLoss
 from boostfeat.model.model import Model
 from boostfeat.model.units import UnitSpace
 from boostfeat.trees.growing import TreeOptions
+from boostfeat.trees.growing_kernels import grid_step
 from boostfeat.tuners.linear import linear_problem
 
 FAST = BoostOptions(rounds=4, tree=TreeOptions(min_occurrences=20), pairs=PairOptions(draws=500, keep=50))
@@ -88,6 +89,17 @@ def test_first_round_by_the_formulas(dev):
     assert model.history[1]["loss"] * len(pairs) == pytest.approx(
         objective(tree.weight) - FAST.l2 / 2 * (scale * tree.weight) ** 2, rel=1e-9
     )
+
+
+def test_the_target_is_on_the_grid_of_all_that_it_can_sum_to(dev):
+    """Sums over any units are then exact: multiples of one step, less than 2^53 of them."""
+    pairs = pairs_for(dev, FAST.pairs, seed=3)
+    space = UnitSpace.of(dev, "local")
+    loss = RoundLoss.of(space, dev.hyp_ptr, pairs)
+    y, step = loss.target(loss.at(np.random.default_rng(0).normal(size=dev.n_hyps))), grid_step(loss.reach)
+    assert np.array_equal(y / step, np.round(y / step))
+    assert np.any(y / (2 * step) != np.round(y / (2 * step)))  # no coarser one
+    assert 1 < np.abs(y).sum() <= loss.reach < 2.0**53 * step
 
 
 def test_a_step_is_penalised_as_a_weight_is(dev):

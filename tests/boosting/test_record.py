@@ -10,6 +10,7 @@ from engines import Spoken, one_leaf
 
 from boostfeat.boosting.boost import boost, run_rounds
 from boostfeat.boosting.options import BoostOptions
+from boostfeat.boosting.record import STEPS, check_same
 from boostfeat.boosting.stopping import best_round
 from boostfeat.core.errors import InputError
 from boostfeat.losses.pairs import PairOptions
@@ -100,3 +101,18 @@ def test_resuming_with_other_options_is_refused(dev):
     half = boost(dev, None, replace(FAST, rounds=1))
     with pytest.raises(InputError, match="shrinkage"):
         boost(dev, None, replace(FAST, shrinkage=0.5), so_far=half)
+
+
+def test_options_of_a_run_that_is_continued():
+    """Release 0.1 did not say what it learnt, and that was BLEU; all else that it does not say is another option."""
+    found = {"steps": STEPS, "l2": 1.0, "rounds": 3}
+    check_same(found, {"gain": "bleu", "l2": 1.0, "rounds": 5})
+    for expected, line in (
+        ({"gain": "ter"}, "the run's own option gain = None, found ter; give the same options"),
+        ({"l2": 2.0}, "the run's own option l2 = 1.0, found 2.0; give the same options"),
+        ({"metric": "bleu"}, "the run's own option metric = None, found bleu; give the same options"),
+    ):
+        with pytest.raises(InputError, match=f"^resume: expected {line}$"):
+            check_same(found, expected)
+    with pytest.raises(InputError, match=r"found one of release 0\.1 "):
+        check_same({"l2": 1.0}, {})

@@ -309,6 +309,26 @@ def test_what_is_read_ahead_and_how_much_at_once(tmp_path: Path, monkeypatch: py
         assert (len(list(read_chunks(path))), len(started)) == (blocks, threads)
 
 
+def test_pipes_are_known_by_their_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of /dev/fd/3 and /dev/fd/4 each has its own head; standard input is the stream itself, which tests replace."""
+    stdin = io.TextIOWrapper(io.BytesIO())
+    monkeypatch.setattr(sys, "stdin", stdin)
+    assert [files._key(path) for path in ("-", Path("/dev/fd/3"), "/dev/fd/4", "+")] == [
+        stdin.buffer,
+        "/dev/fd/3",
+        "/dev/fd/4",
+        "+",
+    ]
+
+
+def test_what_reads_ahead_keeps_no_command_from_ending(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"1234567\n" * (3 << 20))
+    chunks = read_chunks(tmp_path / "a")
+    next(chunks)
+    assert [thread.daemon for thread in threading.enumerate() if thread.name == "boostfeat-read"] == [True]
+    chunks.close()
+
+
 READ_PIPE = """
 import sys
 from boostfeat.core.files import read_head, read_lines

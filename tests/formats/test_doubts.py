@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import unicodedata
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from boostfeat.formats.doubts import shared_words
+from boostfeat.formats.doubts import FEW, shared_words
+from boostfeat.lists.build import Builder, HypRecord, ReadOptions, attach
+from boostfeat.lists.nbest import NBest
 from boostfeat.lists.store import read_store
 
 WORDS = [f"w{k}" for k in range(400)]
@@ -102,3 +105,25 @@ def test_a_feature_with_one_value_here_and_two_there(files: list[str], boostfeat
 def test_data_is_far_from_doubtful(data_stores: Path) -> None:
     own, other = shared_words(read_store(data_stores / "dev.nbest")) or (0.0, 0.0)
     assert own > 2 * other
+
+
+def list_of(first: list[str], refs: list[str], **more: object) -> NBest:
+    """Two hypotheses a sentence, the second always the same."""
+    builder = Builder(ReadOptions())
+    for s, text in enumerate(first):
+        for k, own in enumerate((text, "z")):
+            builder.add(HypRecord(sent=s, text=own, where=f"list:{2 * s + k + 1}"))
+    return replace(attach(builder.finish(), source=[""] * len(first), refs=[refs], name="list"), **more)
+
+
+def test_what_tells_nothing_of_references() -> None:
+    """By hand: of 2 n words n are in the own reference, none in the next one's. Empty texts, few, alike, or of a tokeniser: None."""
+    words = [f"w{k}" for k in range(FEW)]
+    texts = [f"{word} x" for word in words]
+    assert shared_words(list_of(texts, words)) == (0.5, 0.0)
+    assert shared_words(list_of(texts[1:], words[1:])) is None
+    assert shared_words(list_of([""] * FEW, words)) is None
+    assert shared_words(list_of(texts, words, meta={"tokenize": "13a"})) is None
+    half = (FEW + 1) // 2  # so many different texts are enough
+    assert shared_words(list_of([*texts[:half], *texts[: FEW - half]], words)) is not None
+    assert shared_words(list_of([*texts[: half - 1], *texts[:1] * (FEW - half + 1)], words)) is None

@@ -270,6 +270,11 @@ def test_systems(tmp_path: Path) -> None:
     assert nbest.global_column("same").tolist() == [1, 1, 0, 0, 0, 0]
     assert nbest.global_column("agree:A")[:2].tolist() == [0, 1]
     np.testing.assert_allclose(nbest.global_column("agreement"), sum(nbest.global_column(f"agree:{n}") for n in "Abc") / 2)
+    (tmp_path / "a=b").write_text("yes\nno\n")  # a file of that name, and no file b of a system a
+    nbest = import_corpus(Corpus([], systems=[str(tmp_path / "a=b"), str(tmp_path / "A")]), ReadOptions(warn=refuse))
+    assert [name for name in nbest.global_names if name.startswith("sys:")] == ["sys:a=b", "sys:A"]
+    with pytest.raises(InputError, match=f"^{tmp_path / 'none'}: "):
+        import_corpus(Corpus([], systems=[str(tmp_path / "none")]), ReadOptions())
     with pytest.raises(InputError, match="expected distinct names, found 'A' twice"):
         import_corpus(Corpus([], systems=[f"A={tmp_path / 'A'}"] * 2), ReadOptions())
     (tmp_path / "C").write_text("a house\n")

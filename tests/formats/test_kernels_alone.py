@@ -41,6 +41,7 @@ ENRICHED = [
     "0 ||| the |0-0,wa=0-0 ,total=-9, LM0= -1.5 TM0= -0.5 -0.25| |1-1,total=2.5e0, LM0= 1 TM0= 1 1| b\tc |2-2, LM0= 0 TM0= 0 2| "
     " ||| LM0= -0.5 TM0= 0.5 2.75 ||| 3e1 x |||",
     "   ",
+    "9 ||| u |9-9,wa=0-0 ,total=9, LM0= 0 TM0= 99.99 -9e-9|  ||| LM0= 9e-7 TM0= 99.99 -9e-9 ||| 9 ||| 9=0 ||| 9-0",
     "12 ||| |0-11,wa= ,total=0, LM0= 1 TM0= 2 3| ä |12-12,wa=0-0,total=1, LM0= 1 TM0= 2 3|  ||| LM0= 2 TM0= 4 6 ||| -1 |||\r",
     "12 ||| w |10-11,wa=1-0 0-0 ,total=.5, LM0= 12345.6789 TM0= 1e2 -7| ||| LM0= 12345.6789 TM0= 100 -7 ||| 0 ||| ",
 ]
@@ -52,6 +53,7 @@ JSONL = [
     f'{{"id": 0, "source": "das  haus", "refs": ["a b", " a "], "hyps": [{{"text": "a b", "score": -1, {FEATURES}, "units": [{UNIT}]}}]}}',
     f' {{ "id" : 1 ,\t"source":"" , "refs":["x"], "hyps":[{{"text":"\\u00e4\\u20ac \\ud83d\\ude00 \\"\\\\\\/", "score":null, {FEATURES}, "units":[]}}, {{"text": "", {FEATURES}}}] }} ',
     "",
+    '{"id": 5, "source": "z", "refs": ["r"], "hyps": []}',
     f'{{"source": "a b c d e f g h i j k", "refs": ["y z"], "hyps": [{{"text": "p q r", {FEATURES}, "units": [{UNIT}, '
     '{"src": [9, 11], "tgt": [0, 0], "score": null, "x": [0.1, 12345678901234568]}, {"tgt": [2, 3], "src_text": "s  t", "x": [1, 1]}, '
     '{"src": [1, 3], "tgt_text": "own words", "align": "0-1 1-0"}]}], "id": 999999999}\r',

@@ -239,6 +239,10 @@ def test_graphs(tmp_path: Path) -> None:
     for name in ("10.json", "9.json"):  # cdec's files are of the sentence of their name
         (tmp_path / name).write_text(forest())
     assert [found.sent for found in read_graphs([tmp_path / "10.json", tmp_path / "9.json"])] == [9, 10]
+    (tmp_path / "1.plf").write_text(
+        "((('a',0.5,1),),)\n"
+    )  # a lattice has no number: files stay in the order in which they were given
+    assert [found.sent for found in read_graphs([tmp_path / "10.json", tmp_path / "1.plf"])] == [10, 11]
     with pytest.raises(
         FormatError, match=r"9.json:1: expected sentence id 10 or higher, found 9; give each sentence once, in order"
     ):

@@ -109,6 +109,13 @@ def test_a_return_inside_a_number_that_is_not_kept(tmp_path: Path) -> None:
     assert "expected an arc" in both(write(tmp_path, "g.osgx", line.replace(" fscore=-", " fscore=-\r")))[1]
 
 
+def test_nul_is_refused_wherever_it_stands(tmp_path: Path) -> None:
+    line = OSGX.replace(" d_a=1", "")
+    for place in (0, line.index("fscore=") + 8, line.index("house"), len(line) - 2):
+        with_nul = both(write(tmp_path, "g.osgx", line[:place] + "\0" + line[place:]))
+        assert with_nul[1].startswith(f"{tmp_path / 'g.osgx'}:{line[:place].count(chr(10)) + 1}: "), with_nul
+
+
 @settings(max_examples=200, deadline=None)
 @given(data=st.data(), sparse=st.booleans(), size=st.sampled_from([40, 300, 1 << 22]))
 def test_the_same_graphs_and_errors(
@@ -119,7 +126,24 @@ def test_the_same_graphs_and_errors(
     for _ in range(data.draw(st.integers(0, 2))):
         a = data.draw(st.integers(0, len(raw)))
         b = min(len(raw), a + data.draw(st.integers(0, 9)))
-        tokens = [b"9", b"-", b" ", b"\n", b"|", b"=", b'"', b"(", b",", b"1e9", b"nan", b"\xff", b"\xc3\xa4", b"4 hyp=0", b"\r"]
+        tokens = [
+            b"9",
+            b"-",
+            b" ",
+            b"\n",
+            b"|",
+            b"=",
+            b'"',
+            b"(",
+            b",",
+            b"1e9",
+            b"nan",
+            b"\xff",
+            b"\xc3\xa4",
+            b"4 hyp=0",
+            b"\r",
+            b"\0",
+        ]
         raw[a:b] = data.draw(st.one_of(st.just(b""), st.just(bytes(raw[a:b] * 2)), st.sampled_from(tokens)))
     path = tmp_path_factory.getbasetemp() / "changed.osgx"
     path.write_bytes(bytes(raw))

@@ -10,7 +10,8 @@ import samples
 from test_formats import LINES
 
 from boostfeat.core.errors import FormatError
-from boostfeat.formats import detect, read
+from boostfeat.formats import detect, marian, read
+from boostfeat.formats.hyporadise import sniff as is_hyporadise
 from boostfeat.lists.build import ReadOptions
 
 ENRICHED = "{} ||| {} |0-0,wa=0-0 ,total=-0.5, LM0= -0.5| ||| LM0= -0.5 ||| -0.5\n"
@@ -33,6 +34,25 @@ def test_enriched_lists_whose_first_line_is_odd(tmp_path: Path, first: str) -> N
     nbest = read(path, ReadOptions())
     assert nbest.n_occurrences == 2 + (first != EMPTY)
     assert not any("|" in text for text in nbest.text.to_pylist())
+
+
+def test_half_of_the_lines_make_a_list_of_marian() -> None:
+    line = "0 ||| a ||| F0= -1 ||| -1\n"
+    assert [marian.sniff(text) for text in ("", "x\n", line, line + "x\n", line + "\nx\n  \n", line + "x\ny\n")] == [
+        *(False, False, True, True, True, False)
+    ]
+
+
+def test_keys_of_hyporadise() -> None:
+    rows = {
+        '{"input": ["a"], "output": "b"}': True,
+        '{"input": ["a"], "output": "b", "am_score": [1], "id": 3}': True,
+        '{"input": ["a"]}': False,
+        '{"output": "b"}': False,
+        '{"input": ["a"], "output": "b", "choices": []}': False,
+        '{"input": ["a"], "output": "b", "translation": ""}': False,
+    }
+    assert {row: is_hyporadise(f"[{row}]") for row in rows} == rows
 
 
 SAMPLES = [

@@ -14,6 +14,7 @@ import pytest
 from boostfeat import formats
 from boostfeat.core.errors import InputError
 from boostfeat.core.precision import EXACT, Precision
+from boostfeat.formats.join_files import read_other
 from boostfeat.lists.build import ReadOptions
 from boostfeat.lists.choices import decoder_choice, texts
 from boostfeat.lists.joining import join_column
@@ -21,6 +22,7 @@ from boostfeat.lists.nbest import NBest, Qualities, strings
 from boostfeat.lists.number_files import Numbers, read_numbers
 from boostfeat.lists.precision import KEY, precision_of, with_derived
 from boostfeat.lists.quality import choosing_metric, default_metric, join_qualities, join_quality
+from boostfeat.lists.store import write_store
 
 pytestmark = pytest.mark.quick
 
@@ -108,6 +110,26 @@ def test_choices_by_hand(nbest: NBest) -> None:
     assert decoder_choice(replace(nbest, score=np.full(2, np.nan))).tolist() == [0]
     assert texts(nbest, np.array([1])) == ["b"]
     assert texts(nbest, np.array([-1])) == [""]
+
+
+def test_another_list_may_be_a_store(nbest: NBest, tmp_path: Path) -> None:
+    write_store(nbest, tmp_path / "list.nbest")
+    for name in ("list", "list.nbest"):
+        assert read_other(str(tmp_path / name), threads=1, warn=pytest.fail) == nbest
+
+
+def test_numbers_beside_texts_are_those_of_most_lines(tmp_path: Path) -> None:
+    """Of 6 lines 3 have a number behind a tab: they are words. Of 5 lines 3: the others are wrong."""
+    lines = ["a\t1", "b\t2", "c\t3", "d\tx", "e\ty", "f\tz"]
+    options = ReadOptions(n=1)
+    (tmp_path / "lines").write_text("\n".join(lines) + "\n")
+    assert formats.read(tmp_path / "lines", options, format="lines").text.to_pylist() == [x.replace("\t", " ") for x in lines]
+    (tmp_path / "lines").write_text("\n".join(lines[:5]) + "\n")
+    with pytest.raises(InputError, match="lines:4: expected 1 number beside the text and a tab, as most lines have, found"):
+        formats.read(tmp_path / "lines", options, format="lines")
+    (tmp_path / "lines").write_text("\n".join(lines[:3]) + "\n")
+    found = formats.read(tmp_path / "lines", options, format="lines")
+    assert (found.text.to_pylist(), found.score.tolist()) == (["a", "b", "c"], [1.0, 2.0, 3.0])
 
 
 def test_features_that_were_derived_keep_their_precision(nbest: NBest) -> None:

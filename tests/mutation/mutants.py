@@ -4,7 +4,8 @@ Left out: arithmetic made bitwise and back (a TypeError on floats), orderings ma
 (numba's change speed, not results), annotations and ``if TYPE_CHECKING`` (never evaluated), the stars of parameters and arguments, numbers too
 large for 1 to matter, the default number of threads and how many a pool has (results do not depend on them, and tests say so),
 ``strict`` of zip (an assertion: where lengths can differ, another line says so first), exceptions that are no plain names (cosmic-ray
-cannot replace them).
+cannot replace them), equality with a name in quotes made an order of the alphabet (``how < "auto"`` is nobody's fault, and whether
+a test sees it hangs on the other names), lengths compared as if they could be below 0, or a set's above its list's.
 Put in: ``x += y`` made ``x -= y``, which it lacks.
 """
 
@@ -13,6 +14,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +77,14 @@ class Mutant:
         assert changed is not None, self
         return changed
 
+    def compiles(self, original: str) -> bool:
+        """Whether it is Python at all: cosmic-ray writes ``if not x := y``."""
+        try:
+            ast.parse(self.source(original))
+        except SyntaxError:
+            return False
+        return True
+
     def change(self, original: str) -> tuple[str, str]:
         """The line before and after."""
         lines = zip(original.splitlines(), self.source(original).splitlines(), strict=True)
@@ -88,7 +98,8 @@ def mutants_of(module: str, path: Path) -> list[Mutant]:
 
 def mutants_in(source: str, module: str) -> list[Mutant]:
     """The same of its text."""
-    tree, dead = get_ast(source), _annotations(ast.parse(source))
+    plain = ast.parse(source)
+    tree, dead, same = get_ast(source), _annotations(plain), _same_comparisons(plain)
     nodes = list(ast_nodes(tree))
     out = []
     for name, operator in OPERATORS.items():
@@ -100,8 +111,9 @@ def mutants_in(source: str, module: str) -> list[Mutant]:
                 )
                 huge = name == "NumberReplacer" and abs(ast.literal_eval(node.value)) > 2**53
                 no_name = name == "ExceptionReplacer" and _is_no_name(node, start)
+                idle = any(a <= start < b and name.endswith(pairs) for a, b, pairs in same)
                 mutant = Mutant(module, name, count, start[0])
-                if not bare_star and not huge and not no_name and not any(a <= start < b for a, b in dead):
+                if not idle and not bare_star and not huge and not no_name and not any(a <= start < b for a, b in dead):
                     out.append(mutant)
                 count += 1
     return out
@@ -132,11 +144,20 @@ def _annotations(tree: ast.AST) -> list[tuple[tuple[int, int], tuple[int, int]]]
     return [((n.lineno, n.col_offset), (n.end_lineno, n.end_col_offset)) for n in nodes if n is not None]
 
 
-def functions_of(path: Path) -> dict[int, tuple[int, int]]:
-    """Line -> (first, last) line of the outermost function or method around it."""
-    out: dict[int, tuple[int, int]] = {}
-    for node in ast.walk(ast.parse(path.read_text())):  # outer ones come first
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            for line in range(node.lineno, (node.end_lineno or node.lineno) + 1):
-                out.setdefault(line, (node.body[0].lineno, node.end_lineno or node.lineno))
-    return out
+def _same_comparisons(tree: ast.AST) -> list[tuple[tuple[int, int], tuple[int, int], tuple[str, ...]]]:
+    """Places of comparisons, and the replacements there that are no faults, as cosmic-ray names them."""
+    out = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare):
+            for left, right in pairwise([node.left, *node.comparators]):
+                a, b = ast.unparse(left), ast.unparse(right)
+                found: list[str] = []
+                if any(isinstance(side, ast.Constant) and isinstance(side.value, str) for side in (left, right)):
+                    found = [f"{old}_{new}" for old in ("Eq", "NotEq") for new in ("Lt", "LtE", "Gt", "GtE")]
+                elif (b == "0" and (a.startswith("len(") or a.endswith((".size", ".ndim")))) or b == f"len(set({a[4:-1]}))":
+                    found = ["Eq_LtE", "NotEq_Gt", "Gt_NotEq", "LtE_Eq"]
+                elif a == f"len(set({b[4:-1]}))":
+                    found = ["Eq_GtE", "NotEq_Lt", "Lt_NotEq", "GtE_Eq"]
+                place = (left.end_lineno or 0, left.end_col_offset or 0), (right.lineno, right.col_offset)
+                out.append((*place, tuple(f"ReplaceComparisonOperator_{pair}" for pair in found)))
+    return [row for row in out if row[2]]

@@ -1,18 +1,18 @@
 """Mutation testing: how many small faults the tests notice.
 
     pip install -e '.[test,mutation]'
-    python tests/mutation/run.py                         # 80 mutants of each group, drawn with seed 0
-    python tests/mutation/run.py --sample 16 --seed 25 core lists formats   # 16 of each of these packages
+    python tests/mutation/run.py                         # 80 mutants of each package, drawn with seed 0
+    python tests/mutation/run.py --sample 40 --seed 25 core lists formats   # 40 of each of these packages
     python tests/mutation/run.py --sample 0 losses/pairwise     # all mutants of boostfeat/losses/pairwise.py
     python tests/mutation/run.py --out rows.jsonl        # goes on from the rows of an earlier run: what was killed is not tried again
 
-Mutants are cosmic-ray's (see mutants.py), drawn at random within each group, of every module in proportion. A group's modules are
-imported without numba, so that a mutated kernel needs no compilation and coverage sees into it; the others stay compiled. The tests
-of a group run once unmutated, which tells which tests reach which function and how long they take; a mutant then meets the tests
-that reach its function, quickest first, until one fails or takes far longer than it did (killed) or all pass (survived). Tests that
-fail or are slow without numba are left out, and named.
+Mutants are cosmic-ray's (see mutants.py), drawn at random within each package, of every module in proportion. The suite runs once
+traced (reach.py; what it found is kept in --reach), which tells which tests reach which function and how long they take. A mutant
+then meets the tests that reach its function, quickest first, until one fails or takes far longer than it did (killed) or all pass
+(survived). A test that fails where the code is not mutated kills nothing.
 
-Nothing is written into the tree: each mutant is a forked process that imports the mutated module in place of the file.
+Nothing is written into the tree: each mutant is a fork of a process that has collected the tests, and exchanges the code of its
+function (exchange.py), or a fork that imports the mutated module in place of the file, where more than a function changes.
 Mutants that change no result are listed in equivalent.toml, each with its reason, and count in neither part of the score.
 """
 
@@ -25,18 +25,17 @@ import json
 import os
 import random
 import re
-import resource
-import signal
 import sys
 import tempfile
 import time
 import tomllib
-import traceback
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from math import inf
 from pathlib import Path
-from types import FrameType, ModuleType
+from types import ModuleType
 from typing import Any
 
 os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
@@ -44,98 +43,131 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 sys.path[:0] = [str(HERE), str(ROOT), str(ROOT / "tests")]
 
-from cpu_limit import late as skip_test  # noqa: E402
-from mutants import Mutant, functions_of, mutants_of  # noqa: E402
+from exchange import Exchange, module_name  # noqa: E402
+from mutants import Mutant, mutants_of  # noqa: E402
+from reach import Reach, function_at, known_reach  # noqa: E402
+from session import Session, Tell, Test, child, prepare, run_pytest  # noqa: E402
 
-GROUPS: dict[str, dict[str, str]] = {  # group: its modules and the tests of each
-    "losses": {
-        "losses/pairwise": "losses/pairwise losses/line_search",
-        "losses/line_search": "losses/line_search",
-        "losses/corpus_weights": "losses/corpus_weights",
-    },
-    "metrics": {"lists/choices": "lists/choices", "metrics/bleu": "metrics/bleu", "metrics/significance": "metrics/significance"},
-    "trees": {
-        "trees/tree": "trees/tree",
-        "boosting/boost": "boosting/boost boosting/record boosting/tree_count",
-        "boosting/local": "boosting/boost boosting/record",
-        "boosting/record": "boosting/record boosting/boost",
-        "boosting/options": "boosting/boost_options",
-        "boosting/round_loss": "boosting/boost",
-        "boosting/stopping": "boosting/stopping",
-    },
-    "growing": dict.fromkeys(
-        ["trees/growing", "trees/growing_kernels", "trees/slope_search", "trees/binning"], "trees/growing trees/binning"
-    ),
-    "tuners": {
-        "tuners/base": "tuners/tuner_base tuners/pro",
-        "tuners/mert": "tuners/mert tuners/tuner_base",
-        "tuners/mira": "tuners/mira tuners/relative_margin tuners/tuner_base",
-        "tuners/margin": "tuners/mira tuners/relative_margin tuners/kbmira tuners/rampion",
-        "tuners/kbmira": "tuners/kbmira tuners/tuner_base",
-        "tuners/relative_margin": "tuners/relative_margin tuners/tuner_base",
-        "tuners/rampion": "tuners/rampion tuners/tuner_base",
-        "tuners/pro": "tuners/pro tuners/tuner_base",
-        "tuners/adagrad": "tuners/adagrad",
-        "tuners/adaptive": "tuners/adagrad tuners/arow tuners/tuner_base",
-        "tuners/arow": "tuners/arow tuners/tuner_base",
-    },
-}
-
-
-def package(name: str, *, without: str = "") -> dict[str, str]:
-    """The modules of a package that are in no group yet, each with all tests of the package."""
-    grouped = {module for modules in GROUPS.values() for module in modules}
-    modules = (
-        path.relative_to(ROOT / "boostfeat").with_suffix("").as_posix() for path in (ROOT / "boostfeat" / name).rglob("*.py")
-    )
-    return {m: name for m in sorted(modules) if m not in {*grouped, *without.split()} and not m.endswith("__init__")}
-
-
-# core/arrays is called by kernels everywhere: without numba hardly any test would be quick enough
-GROUPS["core"] = package("core", without="core/arrays")
 # distributed is left out: what its workers do is done in processes of their own, which no mutant reaches;
-# cli/self_test too: it is tests itself, and how many lists it draws changes no result
-for _name in (
-    *("metrics", "losses", "lists", "formats", "features", "model", "boosting", "rerank", "export", "compare"),
-    *("loop", "decoder", "cli"),
-):
-    GROUPS[f"{_name}-more" if _name in GROUPS else _name] = package(_name, without="cli/self_test")
-GROUPS["lm"] = dict.fromkeys(package("lm"), "lm decoder/decoder_files")
-GROUPS["report"] = dict.fromkeys(package("report"), "report/report report/whole_page")  # not in a browser
-# tests of other packages that look at results of these too: what is declared, a session of commands, and who calls them most
-ELSEWHERE = {
-    **dict.fromkeys(
-        ("losses", "metrics", "trees", "tuners", "lists", "metrics-more", "boosting", "compare", "loop", "decoder", "export"),
-        "cli/transcript",
-    ),
-    "rerank": "cli/transcript features/by_unit model/deciding",
-    "losses-more": "cli/transcript losses/pairwise",
-    "formats": "cli/transcript lists/graphs qualities/damaged",
-    "features": "cli/transcript rerank/reranker",
-    "model": "cli/transcript cli/described_text report/whole_page",
-    "lm": "features/word_units",
-    "cli": "core/options model/show model/explain model/deciding compare/tables features/carried",
-}
-for _group, _modules in GROUPS.items():
-    for _module in _modules:
-        if "twin=" in (ROOT / f"boostfeat/{_module}.py").read_text() and _group != "core":  # twins are run there only
-            _modules[_module] += " core/kernels"
-    _modules |= {m: f"{names} {ELSEWHERE.get(_group, '')}".rstrip() for m, names in _modules.items()}
-    _modules |= {m: f"{names} cli/declared" for m, names in _modules.items() if m.endswith("/options") or m == "compare/systems"}
-MODULES = {module: group for group, modules in GROUPS.items() for module in modules}
-COLLECT = 15.0  # CPU seconds until the first test begins: files of tests make lists when they are imported
-BUDGET = 25.0  # CPU seconds of unmutated tests that a mutant meets at most: one that takes longer is ended and left out
-LATE = 75  # exit code of a child whose time was up
-ENDED = (LATE, -signal.SIGXCPU, -signal.SIGKILL)
-WALL = 40  # times the CPU limit: nothing but a deadlock takes so long
-WHOLE = re.compile("test_declared|test_transcript|whole")
+# cli/self_test too: it is tests itself, and how many lists it draws changes no result;
+# core/arrays: kernels everywhere call it, and hardly any test is quick enough where all of them are Python
+LEFT_OUT = ("distributed/", "cli/self_test", "core/arrays")
+MODULES = [
+    module
+    for path in sorted((ROOT / "boostfeat").glob("*/**/*.py"))
+    if not (module := path.relative_to(ROOT / "boostfeat").with_suffix("").as_posix()).startswith(LEFT_OUT)
+    and path.name != "__init__.py"
+]
+PACKAGES = {name: [m for m in MODULES if m.startswith(f"{name}/")] for name in dict.fromkeys(m.split("/")[0] for m in MODULES)}
+LONG = 60.0  # CPU seconds of tests that a mutant meets at most, where interpreted kernels make them longer than they were
+PLENTY = 12  # tests that fail without the mutant, too: a mutant that meets so many is taken to have survived
+IMPORT = "collection of the tests"
+REACH = Path(tempfile.gettempdir()) / "boostfeat-reach.json"
 LEAST = 4  # mutants of a module, where the sample is of several and large enough
 
-Test = tuple[str, float]  # node id, seconds
+Report = Callable[[Mutant, dict[str, Any]], None]
+
+
+def limit(seconds: float) -> float:
+    """CPU seconds after which a test that took so many is late."""
+    return 4 + 5 * seconds
+
+
+def killer(tests: Sequence[Test], attack: Callable[[Sequence[Test]], str | None], is_sound: Callable[[Test], bool]) -> str | None:
+    """The first test that fails on a mutant and passes without it; None if the mutant survives."""
+    left = list(tests)
+    for _ in range(PLENTY):
+        by = attack(left) if left else None
+        if by in (None, IMPORT):
+            return by
+        at = [node for node, _ in left].index(str(by))
+        if is_sound(left[at]):
+            return by
+        left = left[at + 1 :]
+    return None
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Tests in a child
+# Functions exchanged in forks
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+class Attacks:
+    """Mutants against tests of a session; whether a test passes without a mutant is looked at when it first fails with one."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.sound: dict[tuple[str, ...], bool] = {}
+
+    def on(self, exchange: Exchange, tests: Sequence[Test]) -> str | None:
+        """The test that kills a mutant, or None."""
+        kernels = exchange.kernels()
+
+        def is_sound(test: Test) -> bool:
+            key = (test[0], *kernels)
+            if key not in self.sound:
+                self.sound[key] = self.first_failure(exchange.interpret, [test]) is None
+            return self.sound[key]
+
+        left = [t for t in tests if t[0] in self.session.items and self.sound.get((t[0], *kernels), True)]
+        return killer(left, lambda left: self.first_failure(exchange.put, left), is_sound)
+
+    def first_failure(self, change: Callable[[], None], tests: Sequence[Test]) -> str | None:
+        """The first of these tests that fails, or takes too long, after a change in a child."""
+        usual, reached = dict(tests), [""]
+
+        def job(folder: Path, tell: Tell) -> None:
+            change()
+            began = time.process_time()
+            for node in self.session.run(list(usual), folder, lambda node: limit(usual[node])):
+                if self.session.failed or time.process_time() - began > LONG:
+                    break
+                tell(node)
+            tell("" if not self.session.failed else self.session.failed[0])
+
+        ended = child(job, reached.append)
+        return reached[-1] or (tests[0][0] if ended else None)
+
+
+def exchanged(todo: Sequence[tuple[Mutant, Exchange, list[Test]]], jobs: int, report: Report) -> list[tuple[Mutant, list[Test]]]:
+    """Attack mutants of functions: so many processes collect the tests, each for its part of the mutants. Those that cannot be
+    exchanged are returned.
+    """
+    left = {mutant.key: (mutant, tests) for mutant, _, tests in todo}
+    unfit: list[tuple[Mutant, list[Test]]] = []
+
+    def work(part: Sequence[tuple[Mutant, Exchange, list[Test]]], tell: Tell) -> None:
+        def use(session: Session) -> None:
+            attacks = Attacks(session)
+            for mutant, exchange, tests in part:
+                began = time.monotonic()
+                by = attacks.on(exchange, tests) if (fits := exchange.fits()) else None
+                tell([mutant.key, fits, by, time.monotonic() - began])
+
+        run_pytest(sorted({node.split("::")[0] for *_, tests in part for node, _ in tests}), Session(use))
+
+    def heard(found: Any) -> None:
+        key, fits, by, seconds = found
+        pair = left.pop(tuple(key))
+        if fits:
+            report(pair[0], result(by, seconds))
+        else:
+            unfit.append(pair)
+
+    with ThreadPoolExecutor(jobs) as pool:
+        parts = [part for k in range(jobs) if (part := todo[k::jobs])]
+        list(pool.map(lambda part: child(lambda folder, tell: work(part, tell), heard, inf), parts))
+    if left:
+        raise SystemExit(f"{len(left)} mutants could not be tried: do the tests run?")
+    return unfit
+
+
+def result(by: str | None, seconds: float) -> dict[str, Any]:
+    return {"outcome": "survived" if by is None else "killed", "by": by, "seconds": round(seconds, 1)}
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Modules imported in place of their files
 # ---------------------------------------------------------------------------------------------------------------------
 
 
@@ -159,26 +191,27 @@ class Loader(SourceFileLoader):
 
 
 class Finder:
-    """Finds modules of the package for a group's tests: the group's own are plain, all others compiled as ever."""
+    """Finds modules of the package: one may be mutated; it is plain, as are those with kernels that call its own."""
 
-    def __init__(self, group: str, mutated: dict[str, str]) -> None:
-        self.plain = {module_name(m) for m in with_callers(GROUPS[group])}
-        self.mutated = mutated
+    def __init__(self, module: str, source: str | None) -> None:
+        self.mutated, self.source = module_name(module), source
+        self.plain = {module_name(m) for m in with_callers(module)}
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         spec = PathFinder.find_spec(name, path) if name.partition(".")[0] == "boostfeat" else None
         if spec is not None and spec.origin is not None:
-            spec.loader = Loader(name, spec.origin, plain=name in self.plain, source=self.mutated.get(name))
+            source = self.source if name == self.mutated else None
+            spec.loader = Loader(name, spec.origin, plain=name in self.plain, source=source)
         return spec
 
 
-def with_callers(modules: Iterable[str]) -> set[str]:
-    """These modules, and all with kernels that may call theirs: a compiled kernel cannot call a plain one."""
+def with_callers(module: str) -> set[str]:
+    """A module, and all with kernels that may call its own: a compiled kernel cannot call a plain one."""
     sources = {
         p.relative_to(ROOT / "boostfeat").with_suffix("").as_posix(): p.read_text() for p in (ROOT / "boostfeat").rglob("*.py")
     }
     kernels = {m: source for m, source in sources.items() if "import kernel" in source}
-    plain, todo = set(modules), [m for m in modules if m in kernels]
+    plain, todo = {module}, [module] if module in kernels else []
     while todo:
         called = todo.pop().rpartition("/")[2]
         new = {m for m, source in kernels.items() if re.search(rf"^from \.[\w.]*\b{called} import", source, re.MULTILINE)} - plain
@@ -186,164 +219,81 @@ def with_callers(modules: Iterable[str]) -> set[str]:
     return plain
 
 
-def module_name(module: str) -> str:
-    return "boostfeat." + module.replace("/", ".")
+class Imports:
+    """Mutants of what is outside functions, each against tests that are collected anew."""
+
+    def __init__(self) -> None:
+        self.sound: dict[tuple[str, str], bool] = {}
+
+    def on(self, mutant: Mutant, tests: Sequence[Test]) -> str | None:
+        """The test that kills a mutant, or None."""
+        module = mutant.module
+        source = mutant.source((ROOT / f"boostfeat/{module}.py").read_text())
+
+        def is_sound(test: Test) -> bool:
+            if (module, test[0]) not in self.sound:
+                self.sound[module, test[0]] = self.first_failure(module, None, [test]) is None
+            return self.sound[module, test[0]]
+
+        left = [t for t in tests if self.sound.get((module, t[0]), True)]
+        return killer(left, lambda left: self.first_failure(module, source, left), is_sound)
+
+    def first_failure(self, module: str, source: str | None, tests: Sequence[Test]) -> str | None:
+        """The first of these tests that fails or takes too long, or IMPORT if they cannot even be collected."""
+        usual, reached = dict(tests), [IMPORT]
+
+        def job(folder: Path, tell: Tell) -> None:
+            sys.meta_path.insert(0, Finder(module, source))
+
+            def use(session: Session) -> None:
+                nodes = [node for node in usual if node in session.items]
+                for node in session.run(nodes, folder, lambda node: limit(usual[node])):
+                    if session.failed:
+                        break
+                    tell(node)
+                tell(session.failed[0] if session.failed else "")
+
+            run_pytest(list(dict.fromkeys(node.split("::")[0] for node in usual)), Session(use))
+
+        child(job, reached.append)
+        return reached[-1] or None
 
 
-class Timed:
-    """Runs only the chosen tests, in their order; each has a limit of processor time. Keeps what became of them."""
+def imported(todo: Sequence[tuple[Mutant, list[Test]]], jobs: int, report: Report) -> None:
+    """Attack mutants of modules."""
+    imports = Imports()
 
-    def __init__(
-        self, chosen: Sequence[str] | None, limit: Callable[[str], float], start: Callable[[str], None] = lambda nodeid: None
-    ) -> None:
-        self.chosen, self.limit, self.start = chosen, limit, start
-        self.seconds: dict[str, float] = {}
-        self.failed: list[str] = []
+    def one(pair: tuple[Mutant, list[Test]]) -> None:
+        began = time.monotonic()
+        report(pair[0], result(imports.on(*pair), time.monotonic() - began))
 
-    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
-        if self.chosen is not None:
-            place = {nodeid: k for k, nodeid in enumerate(self.chosen)}
-            items[:] = sorted((item for item in items if item.nodeid in place), key=lambda item: place[item.nodeid])
-
-    def pytest_runtest_logstart(self, nodeid: str) -> None:
-        self.start(nodeid)
-        self.node = nodeid
-        self.began = time.process_time()
-        signal.setitimer(signal.ITIMER_PROF, self.limit(nodeid))
-
-    def pytest_runtest_logfinish(self, nodeid: str) -> None:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        self.seconds[nodeid] = time.process_time() - self.began
-
-    def late(self, number: int, frame: FrameType | None) -> None:
-        """Time is up. Unmutated, the test is left out; a mutant is dead, and so is its process: pytest may trip over an exception
-        that comes from nowhere.
-        """
-        if self.chosen is not None:
-            os._exit(LATE)
-        self.failed.append(self.node)
-        skip_test(number, frame)
-
-    def pytest_runtest_logreport(self, report: Any) -> None:
-        if report.failed:
-            self.failed.append(report.nodeid)
-
-    pytest_collectreport = pytest_runtest_logreport  # a mutant that a test file cannot even be imported with
-
-
-def prepare() -> None:
-    """Property tests draw the same examples every time, and a failure is enough: it need not be made small."""
-    import hypothesis
-
-    phases = [hypothesis.Phase.explicit, hypothesis.Phase.generate]
-    slow = [hypothesis.HealthCheck.too_slow]
-    hypothesis.settings.register_profile(
-        "mutation", derandomize=True, database=None, phases=phases, print_blob=False, deadline=None, suppress_health_check=slow
-    )
-    os.environ["HYPOTHESIS_PROFILE"] = "mutation"
-
-
-def preload(names: Sequence[str]) -> None:
-    """Import what tests import, but nothing of the package: forked children then start at once."""
-    for name in names:
-        with contextlib.suppress(Exception):
-            importlib.import_module(name)
-
-
-def imported() -> list[str]:
-    """Installed modules that are imported by now."""
-    files = {name: str(getattr(module, "__file__", "")) for name, module in sys.modules.items()}
-    return [name for name, file in files.items() if "site-packages" in file and "boostfeat" not in name]
-
-
-def run_pytest(files: Sequence[str], plugin: Timed, *more: str) -> int:
-    import pytest
-
-    signal.signal(signal.SIGPROF, plugin.late)
-    signal.setitimer(signal.ITIMER_PROF, COLLECT)
-    # numba wraps around in silence where numpy warns
-    options = ["-q", "--tb=no", "--assert=plain", "-p", "no:cacheprovider", "--rootdir", str(ROOT)]
-    for warning in ("overflow encountered", "Module already imported"):
-        options += ["-W", f"ignore:{warning}"]
-    return int(pytest.main([*options, *more, *files], plugins=[plugin]))
-
-
-def fork(job: Callable[[], Any], log: Path) -> int:
-    """A child that writes what ``job`` returns, as JSON, to ``log``.out; what it prints goes to ``log``."""
-    pid = os.fork()
-    if pid:
-        return pid
-    code = 1
-    try:
-        os.setsid()
-        os.chdir(ROOT)
-        out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        for stream in (1, 2):
-            os.dup2(out, stream)
-        result = job()
-        log.with_suffix(".out").write_text(json.dumps(result))
-        code = 0
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        sys.stderr.flush()
-        os._exit(code)
-
-
-def baseline(files: list[str], modules: list[str]) -> dict[str, Any]:
-    """Unmutated, in a child: seconds of each passing test, those that fail, and tests by module and line."""
-    import coverage
-
-    sys.meta_path.insert(0, Finder(MODULES[modules[0]], {}))
-    cov = coverage.Coverage(data_file=None, include=[str(ROOT / f"boostfeat/{m}.py") for m in modules], config_file=False)
-    plugin = Timed(None, lambda nodeid: BUDGET, cov.switch_context)
-    with cov.collect():
-        run_pytest(files, plugin)
-    data, reach = cov.get_data(), {}
-    for module in modules:
-        lines = data.contexts_by_lineno(str(ROOT / f"boostfeat/{module}.py"))
-        reach[module] = {line: [c for c in contexts if c] for line, contexts in lines.items()}
-    return {"seconds": plugin.seconds, "failed": plugin.failed, "reach": reach, "imported": imported()}
-
-
-def tests_for(mutant: Mutant, known: dict[str, Any], functions: dict[int, tuple[int, int]]) -> list[Test]:
-    """Tests that reach the mutant's function, quickest first, within the budget.
-
-    Outside functions, and of a function that none seems to reach (coverage does not see into forks): all that reach its module.
-    Those that compare whole results have their place in the budget before others, of which all commands reach hundreds.
-    """
-    first, last = functions.get(mutant.line, (0, sys.maxsize))
-    reach, seconds = known["reach"][mutant.module], known["seconds"]
-    nodes = {node for line, found in reach.items() if first <= int(line) <= last for node in found}
-    nodes = (nodes or {node for found in reach.values() for node in found}) - set(known["failed"])
-    out, total = [], 0.0
-    for node in sorted(nodes, key=lambda node: (WHOLE.search(node) is None, seconds[node], node)):
-        total += seconds[node]
-        if total <= BUDGET:
-            out.append((node, seconds[node]))
-    return sorted(out, key=lambda test: (test[1], test[0]))
-
-
-def cpu_limit(tests: list[Test]) -> int:
-    return 10 + int(5 * sum(seconds for _, seconds in tests))
-
-
-def attack(mutant: Mutant, tests: list[Test]) -> Any:
-    """In a child: the first test that fails on the mutant, or None."""
-    resource.setrlimit(resource.RLIMIT_CPU, (cpu_limit(tests), cpu_limit(tests) + 1))
-    source = mutant.source((ROOT / f"boostfeat/{mutant.module}.py").read_text())
-    sys.meta_path.insert(0, Finder(MODULES[mutant.module], {module_name(mutant.module): source}))
-    usual = dict(tests)
-    plugin = Timed(list(usual), lambda nodeid: 4 + 5 * usual[nodeid])
-    code = run_pytest(list(dict.fromkeys(node.split("::")[0] for node in usual)), plugin, "-x")
-    if code == 0:
-        return None
-    return plugin.failed[0] if plugin.failed else f"exit code {code} of pytest"
+    with ThreadPoolExecutor(jobs) as pool:
+        list(pool.map(one, todo))
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 # The run
 # ---------------------------------------------------------------------------------------------------------------------
+
+
+def run(mutants: Sequence[Mutant], reach: Reach, jobs: int, report: Report) -> None:
+    """Attack every mutant, so many at once; ``report`` gets each as it is known."""
+    functions: list[tuple[Mutant, Exchange, list[Test]]] = []
+    modules: list[tuple[Mutant, list[Test]]] = []
+    for mutant in mutants:
+        tests = reach.tests_for(mutant.module, mutant.line)
+        source = (ROOT / f"boostfeat/{mutant.module}.py").read_text()
+        exchange = Exchange.of(mutant.module, source, mutant.source(source))
+        if not tests:
+            report(mutant, {"outcome": "survived", "by": "no test reaches it", "seconds": 0.0})
+        elif exchange is None or (mutant.module, function_at(mutant.module, mutant.line)) in reach.at_import:
+            modules.append((mutant, tests))
+        else:
+            functions.append((mutant, exchange, tests))
+    for name in sorted(reach.packages):  # what tests import, but nothing of the package: forks then start at once
+        with contextlib.suppress(Exception):
+            importlib.import_module(name)
+    imported([*exchanged(functions, jobs, report), *modules], jobs, report)
 
 
 def draw(modules: Sequence[str], sample: int, rng: random.Random) -> tuple[list[Mutant], Counter[str]]:
@@ -371,76 +321,28 @@ def known_equivalents() -> dict[tuple[str, str, str | None], str]:
     return {(row["module"], row["line"], row.get("mutated")): row["reason"] for row in table["mutant"]}
 
 
-def run(mutants: Sequence[Mutant], *, jobs: int, folder: Path, report: Callable[[Mutant, dict[str, Any]], None]) -> None:
-    """Attack every mutant, so many at once; ``report`` gets each as it is known."""
-    modules = list(dict.fromkeys(m.module for m in mutants))
-    known: dict[str, Any] = {}
-    for group in dict.fromkeys(MODULES[m] for m in modules):
-        log = folder / "baseline.log"
-        began, mine = time.monotonic(), [m for m in modules if MODULES[m] == group]
-        names = dict.fromkeys(" ".join(GROUPS[group][m] for m in mine).split())
-        files = [f"tests/{name.replace('/', '/test_')}.py" if "/" in name else f"tests/{name}" for name in names]
-        os.waitpid(fork(lambda files=files, mine=mine: baseline(files, mine), log), 0)
-        if not log.with_suffix(".out").exists():
-            raise SystemExit(f"the tests of {', '.join(mine)} do not run:\n{log.read_text()[-3000:]}")
-        found = json.loads(log.with_suffix(".out").read_text())
-        log.with_suffix(".out").unlink()
-        known |= dict.fromkeys(mine, found)
-        preload(found["imported"])
-        left = f"; left out: {', '.join(sorted(set(found['failed'])))}" if found["failed"] else ""
-        print(f"# {' '.join(mine)}: {len(found['seconds'])} tests, {time.monotonic() - began:.0f} s{left}", file=sys.stderr)
-    functions = {m: functions_of(ROOT / f"boostfeat/{m}.py") for m in modules}
-    todo = [(m, tests_for(m, known[m.module], functions[m.module])) for m in mutants][::-1]
-    running: dict[int, tuple[Mutant, float, float, Path]] = {}
-    while todo or running:
-        while todo and len(running) < jobs:
-            mutant, tests = todo.pop()
-            if not tests:
-                report(mutant, {"outcome": "survived", "by": "no test reaches it", "seconds": 0.0})
-                continue
-            log = folder / f"{len(todo)}.log"
-            pid = fork(lambda mutant=mutant, tests=tests: attack(mutant, tests), log)
-            began = time.monotonic()
-            running[pid] = mutant, began, began + WALL * cpu_limit(tests), log
-        time.sleep(0.05)
-        for pid, (mutant, began, deadline, log) in list(running.items()):
-            late = time.monotonic() > deadline
-            if late:
-                os.killpg(pid, signal.SIGKILL)
-            done, status = os.waitpid(pid, 0 if late else os.WNOHANG)
-            if not done:
-                continue
-            del running[pid]
-            out = log.with_suffix(".out")
-            code = os.waitstatus_to_exitcode(status)
-            if code == 1:  # pytest did not even begin
-                raise SystemExit(f"{mutant.key} could not be tried:\n{log.read_text()[-3000:]}")
-            by = json.loads(out.read_text()) if out.exists() else "time" if code in ENDED else f"exit code {code}"
-            outcome = "survived" if by is None else "killed"
-            report(mutant, {"outcome": outcome, "by": by, "seconds": round(time.monotonic() - began, 1)})
-            for file in (log, out):
-                with contextlib.suppress(FileNotFoundError):
-                    file.unlink()
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("modules", nargs="*", metavar="MODULE", help=f"a group, or a module: {', '.join([*GROUPS, *MODULES])}")
-    parser.add_argument("--sample", type=int, default=80, help="mutants of each group, or of the modules named; 0: all")
+    parser.add_argument("modules", nargs="*", metavar="MODULE", help=f"a package, or a module of one: {', '.join(PACKAGES)}")
+    parser.add_argument("--sample", type=int, default=80, help="mutants of each package, or of the modules named; 0: all")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1, help="mutants at a time")
     parser.add_argument("--out", type=Path, help="a row of JSON for every mutant; only those that survived in it are tried again")
+    parser.add_argument(
+        "--reach", type=Path, default=REACH, help="what is known of the tests, and is kept (default: %(default)s)"
+    )
     args = parser.parse_args()
     for name in args.modules:
-        if name not in GROUPS and name not in MODULES:
-            parser.error(f"unknown module {name!r}: expected one of {', '.join([*GROUPS, *MODULES])}")
+        if name not in PACKAGES and name not in MODULES:
+            parser.error(f"unknown module {name!r}: expected one of {', '.join([*PACKAGES, *MODULES])}")
 
     rng, same, chosen, total = random.Random(args.seed), known_equivalents(), [], Counter[str]()
-    parts = [list(GROUPS[name]) for name in args.modules or GROUPS if name in GROUPS]
-    if single := [name for name in args.modules if name not in GROUPS]:
+    parts = [PACKAGES[name] for name in args.modules or PACKAGES if name in PACKAGES]
+    if single := [name for name in args.modules if name not in PACKAGES]:
         parts.append(single)
     for part in parts:
         mutants, counts = draw(part, args.sample, rng)
+        mutants = [m for m in mutants if m.compiles((ROOT / f"boostfeat/{m.module}.py").read_text())]
         rng.shuffle(mutants)  # a run that is stopped has tried a sample of all modules
         chosen, total = [*chosen, *mutants], total + counts
 
@@ -461,16 +363,15 @@ def main() -> None:
             rows.write(json.dumps({"mutant": mutant.key, "line": mutant.line, "before": before, "after": after, **result}) + "\n")
             rows.flush()
 
-    with tempfile.TemporaryDirectory() as folder:
-        prepare()
-        for mutant in chosen:
-            if row := known.get(mutant.key):
-                report(mutant, {name: row[name] for name in ("outcome", "by", "seconds")})
-        run([m for m in chosen if m.key not in known], jobs=args.jobs, folder=Path(folder), report=report)
+    prepare()
+    for mutant in chosen:
+        if row := known.get(mutant.key):
+            report(mutant, {name: row[name] for name in ("outcome", "by", "seconds")})
+    run([m for m in chosen if m.key not in known], known_reach(args.reach, args.jobs), args.jobs, report)
 
     print(f"\n{'module':<20}{'mutants':>9}{'tried':>7}{'killed':>8}{'equivalent':>12}{'survived':>10}{'score':>8}")
-    groups = [(f"= {g}", [m for m in tally if MODULES[m] == g]) for g in GROUPS]
-    for name, members in [*((m, [m]) for m in tally), *groups, ("= all", [*tally])]:
+    packages = [(f"= {name}", [m for m in tally if m in members]) for name, members in PACKAGES.items()]
+    for name, members in [*((m, [m]) for m in tally), *packages, ("= all", [*tally])]:
         sums: Counter[str] = sum((tally[m] for m in members), Counter())
         tried = sums.total() - sums["equivalent"]
         if tried:

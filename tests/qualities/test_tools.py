@@ -1,8 +1,10 @@
-"""The tools beside the suite name what exists: mutation groups and equivalent mutants, the kernels of coverage.sh, what CI runs."""
+"""The tools beside the suite name what exists: what a mutant is and how it is put in, the kernels of coverage.sh, what CI runs."""
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 import sys
 import tomllib
 from importlib.util import find_spec
@@ -16,31 +18,6 @@ TESTS = Path(__file__).parents[1]
 ROOT = TESTS.parent
 
 
-@pytest.fixture(scope="module")
-def groups() -> dict[str, dict[str, str]]:
-    """Of tests/mutation/run.py, without running anything of it."""
-    text = (TESTS / "mutation" / "run.py").read_text()
-    found: dict[str, dict[str, dict[str, str]]] = {}
-    exec(re.search(r"^GROUPS.*?^}", text, re.DOTALL | re.MULTILINE)[0], found)
-    return found["GROUPS"]
-
-
-def test_mutation_groups_name_modules_and_their_tests(groups):
-    for modules in groups.values():
-        for module, tests in modules.items():
-            assert (ROOT / "boostfeat" / f"{module}.py").is_file(), module
-            for name in tests.split():
-                folder, _, of = name.rpartition("/")
-                assert (TESTS / folder / f"test_{of}.py").is_file(), name
-
-
-def test_tests_elsewhere_exist():
-    text = re.search(r"^ELSEWHERE = \{.*?^\}", (TESTS / "mutation" / "run.py").read_text(), re.DOTALL | re.MULTILINE)[0]
-    for name in re.findall(r"\w+/\w+", text):
-        folder, _, of = name.rpartition("/")
-        assert (TESTS / folder / f"test_{of}.py").is_file(), name
-
-
 @pytest.mark.parametrize(
     ("source", "changed"),
     [
@@ -51,6 +28,9 @@ def test_tests_elsewhere_exist():
         ("try:\n    f()\nexcept (OSError, zlib.error):\n    pass",
          ["except (CosmicRayTestingException, zlib.error):"]),
         ("try:\n    f()\nexcept zlib.error:\n    pass", []),
+        ('if a == "b": pass', ['if not a == "b": pass', 'if a != "b": pass']),
+        ("len(a) == 0", ["len(a) == 1", "len(a) == -1", *(f"len(a) {sign} 0" for sign in (">", ">=", "<", "!="))]),
+        ("len(set(a)) != len(a)", [f"len(set(a)) {sign} len(a)" for sign in ("==", ">", ">=", "<=")]),
         ("def f(x: int | None = None) -> int | None: pass", []),
     ],
 )  # fmt: skip
@@ -63,14 +43,60 @@ def test_what_is_no_mutant(monkeypatch, source, changed):
     assert [mutant.change(source)[1] for mutant in mutants_in(source, "x")] == changed
 
 
-def test_equivalent_mutants_are_of_lines_that_exist(groups):
-    in_groups = {module for modules in groups.values() for module in modules}
-    packages = re.findall(
-        r'"(\w+)"', re.search(r"for _name in \((.*?)\):", (TESTS / "mutation" / "run.py").read_text(), re.DOTALL)[1]
-    )
+def test_equivalent_mutants_are_of_lines_that_exist():
     for mutant in tomllib.loads((TESTS / "mutation" / "equivalent.toml").read_text())["mutant"]:
-        assert mutant["module"] in in_groups or mutant["module"].split("/")[0] in {*packages, "core", "lm", "report"}
-        assert mutant["line"] in (ROOT / "boostfeat" / f"{mutant['module']}.py").read_text(), mutant["line"]
+        lines = (ROOT / "boostfeat" / f"{mutant['module']}.py").read_text().splitlines()
+        assert mutant["line"] in map(str.strip, lines), mutant["line"]
+
+
+BEFORE = """
+N = 3
+class Box:
+    @property
+    def size(self): return [N + k for k in range(2)]
+def double(x, by=2): return x * by
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "functions"),
+    [
+        (("N + k", "N - k"), ["Box.size"]),
+        (("x * by", "x / by"), ["double"]),
+        (("N = 3", "N = 4"), None),  # outside of functions the module has to be imported anew
+        (("by=2", "by=3"), None),
+    ],
+)
+def test_what_of_a_mutant_can_be_exchanged(monkeypatch, change, functions):
+    monkeypatch.syspath_prepend(str(TESTS / "mutation"))
+    from exchange import Exchange
+
+    found = Exchange.of("core/box", BEFORE, BEFORE.replace(*change))
+    assert functions == (None if found is None else list(found.codes))
+
+
+PUT = """
+import numpy as np
+from exchange import Exchange
+from boostfeat.core import fast_exp
+
+source = open(fast_exp.__file__).read()
+found = Exchange.of("core/fast_exp", source, source.replace("x[k] *= powers[k]", "x[k] /= powers[k]"))
+results = [found.fits()]
+for do in (lambda: None, found.interpret, found.put):
+    do()
+    x = np.array([-1.0])
+    fast_exp.exp_nonpositive(x, np.empty(1))
+    results.append(round(float(x[0]), 3))
+print(*results, found.kernels())
+"""
+
+
+def test_a_mutated_kernel_and_its_callers_are_interpreted():
+    """In a process of its own: exp(-1) is 0.736 / 2, and a compiled kernel calls the one that halves; the mutant doubles."""
+    environment = {**os.environ, "PYTHONPATH": f"{TESTS / 'mutation'}:{ROOT}"}
+    said = subprocess.run([sys.executable, "-c", PUT], capture_output=True, text=True, check=True, env=environment)
+    assert said.stdout.split() == ["True", "0.368", "0.368", "1.472", "['_scale']"]
 
 
 @pytest.mark.parametrize("script", [".ci/run", "tests/coverage.sh"])

@@ -235,7 +235,7 @@ def test_json_that_is_no_object():
         ({"weight": float("inf")}, "weight: expected a finite number"),
         ({"on": None}, "on: expected a feature"),
         ({"leaf": "cubic"}, "leaf: expected one of constant, linear, affine"),
-        ({"intercept": np.ones(3)}, "intercept: expected 0 for linear leaves"),
+        ({"intercept": np.array([0.0, -2.0, 3.0])}, "intercept: expected 0 for linear leaves, found -2.0$"),
         (
             {"feature": (), **dict.fromkeys(["threshold", "left", "right", "value", "intercept"], np.zeros(0))},
             "^node 0: expected at least one node, found none",

@@ -43,6 +43,20 @@ def whole_list(graphs: list[Graph], refs: list[str]) -> NBest:
     return attach(builder.finish(), source=[""] * len(graphs), refs=[refs], name="test")
 
 
+def test_derivations_of_any_depth_and_length():
+    """Rules within rules 200 deep, of two words each: more than the room that lines of the envelope begin with."""
+    edges: Edges = [(0, [], ["x"], 0.0)]
+    for n in range(1, 201):
+        edges.append((n, [n - 1], ["<", 0, ">"], -1.0))
+    builder = GraphBuilder(lambda e: f"test:{e}")
+    for head, tails, target, score in edges:
+        builder.edge(head, tails, target, score=score)
+    graph = builder.finish(201, 200)
+    a, b, ptr, tokens = goal_envelope(graph.shape, graph.score, np.zeros(len(edges)), graph.goal)
+    assert (a.tolist(), b.tolist(), ptr.tolist()) == ([-200.0], [0.0], [0, 401])
+    assert [graph.vocab[w] for w in tokens] == ["<"] * 200 + ["x"] + [">"] * 200
+
+
 def lattice(rng: np.random.Generator, nodes: int = 5, width: int = 3) -> Graph:
     """A chain of nodes with several edges between neighbours, some of them over two."""
     edges: Edges = [(0, [], ["<"], 0.0)]
