@@ -14,7 +14,7 @@ from boostfeat import formats
 from boostfeat.core.arrays import offsets
 from boostfeat.core.errors import InputError
 from boostfeat.formats.join_files import read_tokens
-from boostfeat.lists.build import Builder, HypRecord, ReadOptions
+from boostfeat.lists.build import Builder, HypRecord, ReadOptions, UnitRecord
 from boostfeat.lists.joining import TokenNumbers, join_column, join_list, join_tokens, match_texts, with_features
 from boostfeat.lists.nbest import NBest, strings
 from boostfeat.lists.number_files import read_numbers, read_rows
@@ -241,3 +241,145 @@ def test_texts_that_differ_in_blanks_alone_are_not_mixed_up() -> None:
     assert match_texts(ours, ours, "x").tolist() == [0, 1, 2]
     assert match_texts(ours, lists(["webpage", "a page", "web page"]), "x").tolist() == [2, 0, 1]
     assert match_texts(lists(["a page", "web"]), lists(["we b", "apage"]), "x").tolist() == [1, 0]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Places of tokens, one after the other in plain Python
+# ---------------------------------------------------------------------------------------------------------------------
+
+Unit = tuple[str, int, int]  # its text, its words and its pieces; the end of a sentence has the text </s>
+END, NO_WORD = ("</s>", 1, 1), ("</s>", 0, 0)  # the end of a list that says its length, 0, counts neither
+
+
+def random_units(rng: np.random.Generator, ends: str) -> list[Unit]:
+    """Units of up to three words, one in seven of none, each word of one to three characters; a sentence may have no unit."""
+    found: list[Unit] = []
+    for _ in range(rng.integers(0, 5)):
+        words = ["".join(rng.choice(list("abü"), rng.integers(1, 4))) for _ in range(rng.choice([0, 1, 1, 1, 2, 2, 3]))]
+        found.append((" ".join(words), len(words), sum(rng.integers(1, 4) for _ in words)))
+    if ends == "silent":
+        return [*found, NO_WORD]
+    return [*found, END] if ends == "all" or (ends == "some" and rng.random() < 0.5) else found
+
+
+def listed(hyps: list[list[Unit]], *, pieces: bool) -> NBest:
+    builder = Builder()
+    for h, units in enumerate(hyps):
+        at, records = 0, []
+        for k, (text, words, n) in enumerate(units):
+            features = {"f": float(k), **({"Pieces": float(n)} if pieces else {})}
+            is_end = text == "</s>" and words == 1
+            records.append(UnitRecord(features, tgt=None if is_end else (at, at + words), tgt_text=text))
+            at += words
+        text = " ".join(text for text, *_ in units if text and text != "</s>")
+        builder.add(HypRecord(h // 2, text, "here", 0.0, {"own": float(h)}, records))
+    return builder.finish()
+
+
+def places_of_texts(units: list[Unit], tokens: list[str]) -> list[int]:
+    """The unit of each token: the one with its first character (or the next one, if it has none); at the end, the end."""
+    owner = [k for k, (text, *_) in enumerate(units) if text != "</s>" for c in text if c != " "]
+    ends = [k for k, (text, *_) in enumerate(units) if text == "</s>"]
+    at, found = 0, []
+    for token in tokens:
+        found.append(owner[at] if at < len(owner) else (ends or [-1])[0])
+        at += 0 if token == "</s>" else len(token.replace(" ", ""))
+    return found
+
+
+def random_tokens(rng: np.random.Generator, units: list[Unit]) -> list[str]:
+    """The characters of a sentence cut at random, some blanks and empty tokens among them, perhaps an end."""
+    text = "".join(text for text, *_ in units if text != "</s>")
+    found, at = [], 0
+    while at < len(text):
+        n = int(rng.integers(0, 4))
+        found.append(text[at : at + n])
+        at += n
+    return found + [["</s>"], [""], []][rng.integers(0, 3)]
+
+
+def check_sums(nbest: NBest, joined: NBest, places: list[list[int]], values: list[list[float]], *, pieces: bool) -> None:
+    """All columns of a joined list, from the unit of every number."""
+    own = [[[v for v, p in zip(row, at, strict=True) if p == k] for k in range(n)]
+           for row, at, n in zip(values, places, np.diff(nbest.unit_ptr).tolist(), strict=True)]  # fmt: skip
+    flat = [unit for hyp in own for unit in hyp]
+    columns = {"lm": [sum(unit) for unit in flat]}
+    if pieces or any(len(unit) > 1 for unit in flat):
+        columns["lm.min"] = [min(unit, default=0.0) for unit in flat]
+        columns["lm.first"] = [unit[0] if unit else 0.0 for unit in flat]
+        columns["lm.mean"] = [sum(unit) / max(len(unit), 1) for unit in flat]
+    assert joined.unit_names == (*nbest.unit_names, *columns)
+    for name, column in columns.items():
+        assert units(joined, name) == column
+    for name in nbest.unit_names:
+        assert units(joined, name) == units(nbest, name)
+    assert joined.units.tgt.take(joined.unit_idx).equals(nbest.units.tgt.take(nbest.unit_idx))
+    left = [sum(v for v, p in zip(row, at, strict=True) if p < 0) for row, at in zip(values, places, strict=True)]
+    has_rest = any(p < 0 for at in places for p in at)
+    assert joined.extra_names == (*nbest.extra_names, *(["lm"] if has_rest else []))
+    assert joined.extra[:, 0].tolist() == nbest.extra[:, 0].tolist()
+    if has_rest:
+        assert joined.extra[:, 1].tolist() == left
+
+
+@pytest.mark.parametrize("ends", ["all", "some", "none", "silent"])
+@pytest.mark.parametrize("pieces", [True, False])
+def test_places_by_characters(ends: str, pieces: bool) -> None:
+    rng = np.random.default_rng(5)
+    for _ in range(15):
+        hyps = [random_units(rng, ends) for _ in range(rng.integers(1, 7))]
+        if not any(hyps):
+            continue
+        nbest = listed(hyps, pieces=pieces)
+        tokens = [random_tokens(rng, hyp) for hyp in hyps]
+        values = [(rng.integers(-20, 20, len(row)) / 4).tolist() for row in tokens]
+        flat = TokenNumbers(
+            offsets(np.array([len(row) for row in tokens])),
+            np.array([v for row in values for v in row], np.float64),
+            strings([token for row in tokens for token in row]),
+        )
+        joined = join_tokens(nbest, "lm", flat, "f")
+        places = [places_of_texts(hyp, row) for hyp, row in zip(hyps, tokens, strict=True)]
+        check_sums(nbest, joined, places, values, pieces=pieces)
+
+
+def places_of_counts(hyps: list[list[Unit]], counts: list[int], *, pieces: bool) -> list[list[int]] | None:
+    """By units, pieces or words: the first that fits, with ends on both sides, on the side of the numbers, or of the list."""
+    for size in ("units", "pieces", "words"):
+        if size == "pieces" and not pieces:
+            continue
+        full = [
+            [k for k, (_, *n) in enumerate(h) for _ in range({"units": 1, "words": n[0], "pieces": n[1]}[size])] for h in hyps
+        ]
+        bare = [[k for k in row if h[k][0] != "</s>"] for row, h in zip(full, hyps, strict=True)]
+        if [len(row) for row in full] == counts:
+            return full
+        if [len(row) + 1 for row in full] == counts and full == bare:  # no end has a number yet
+            ends = [[k for k, u in enumerate(h) if u == NO_WORD] or [-1] for h in hyps]
+            return [row + end for row, end in zip(full, ends, strict=True)]
+        if [len(row) for row in bare] == counts:
+            return bare
+    return None
+
+
+@pytest.mark.parametrize("ends", ["all", "some", "none", "silent"])
+@pytest.mark.parametrize("pieces", [True, False])
+def test_places_by_counts(ends: str, pieces: bool) -> None:
+    rng, kinds = np.random.default_rng(6), set()
+    for _ in range(40):
+        hyps = [random_units(rng, ends) for _ in range(rng.integers(1, 7))]
+        if not any(hyps):
+            continue
+        nbest = listed(hyps, pieces=pieces)
+        size, more, bare = rng.integers(0, 3), rng.choice([0, 0, 1, 1, 2]), rng.integers(0, 2)
+        counts = [more + sum([1, u[2], u[1]][size] for u in h if not (bare and u[0] == "</s>")) for h in hyps]
+        values = [(rng.integers(-20, 20, n) / 4).tolist() for n in counts]
+        flat = TokenNumbers(offsets(np.array(counts)), np.array([v for row in values for v in row], np.float64))
+        places = places_of_counts(hyps, counts, pieces=pieces)
+        kinds.add(places is None)
+        if places is None:
+            with pytest.raises(InputError, match=r"f:\d+: expected a number for each of"):
+                join_tokens(nbest, "lm", flat, "f")
+        else:
+            check_sums(nbest, join_tokens(nbest, "lm", flat, "f"), places, values, pieces=pieces)
+    assert kinds == {True, False}
