@@ -250,12 +250,12 @@ def _value(cell: Any) -> float | None:
 
 
 def _pair(numerators: F64, denominators: F64, path: str) -> Numbers:
-    bad = np.flatnonzero(denominators < 0)
-    if len(bad):
+    if (denominators < 0).any():
+        k = np.argmax(denominators < 0)  # the first
         raise FormatError(
-            f"{path}: row {bad[0] + 1}",
+            f"{path}: row {k + 1}",
             expected="a denominator of 0 or more",
-            found=str(denominators[bad[0]]),
+            found=str(denominators[k]),
             fix="repair the file",
         )
     return Numbers(numerators, denominators)

@@ -274,13 +274,13 @@ class TokenBuilder:
         return "none" if told == "none" else found
 
     def _refuse_odd(self, name: str, counts: I64, values: F64) -> None:
-        odd = np.flatnonzero(~(np.abs(values) < HUGE))  # sums of a few larger ones are no numbers
-        if len(odd):
-            h = int(np.searchsorted(offsets(counts), odd[0], side="right")) - 1
+        odd = ~(np.abs(values) < HUGE)  # sums of a few larger ones are no numbers
+        if odd.any():
+            k = np.argmax(odd)  # the first
             raise FormatError(
-                self._where[h],
+                self._where[owners(offsets(counts))[k]],
                 expected=f"a finite number for {name}",
-                found=str(values[odd[0]]),
+                found=str(values[k]),
                 fix="repair or remove this line",
             )
 
@@ -290,9 +290,9 @@ class TokenBuilder:
         for name, column in self._signals.items():
             counts, values = column.arrays(len(self._where))
             self._refuse_odd(name, counts, values)
-            odd = np.flatnonzero((counts != tokens.counts) & (counts != tokens.counts + 1) & (counts > 0))
-            if len(odd):
-                h = odd[0]
+            odd = (counts != tokens.counts) & (counts != tokens.counts + 1) & (counts > 0)
+            if odd.any():
+                h = np.argmax(odd)
                 self.options.warn(
                     f"{self._where[h]}: {counted(counts[h], 'value')} of {name}, {counted(tokens.counts[h], 'token')}: it "
                     "is not kept"
@@ -302,12 +302,13 @@ class TokenBuilder:
         return out
 
     def _refuse_few(self, counts: I64, tokens: Words) -> None:
-        few = np.flatnonzero((counts < tokens.counts) & (counts > 0))
-        if len(few):
+        few = (counts < tokens.counts) & (counts > 0)
+        if few.any():
+            h = np.argmax(few)
             raise FormatError(
-                self._where[few[0]],
-                expected=f"a score for each of {counted(tokens.counts[few[0]], 'token')}",
-                found=str(counts[few[0]]),
+                self._where[h],
+                expected=f"a score for each of {counted(tokens.counts[h], 'token')}",
+                found=str(counts[h]),
                 fix="repair or remove this line",
             )
         without = int((counts == 0).sum())
@@ -322,7 +323,7 @@ class TokenBuilder:
             if np.array_equal(counts, first):
                 together[name] = (counts, values)
                 continue
-            h = int(np.flatnonzero(counts != first)[0])
+            h = int(np.argmax(counts != first))
             self.options.warn(
                 f"{name}: {counted(counts[h], 'score')} at {self._where[h]} where {next(iter(together))} has {first[h]}: "
                 "models with other "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,16 @@ from boostfeat.core.arrays import offsets
 from boostfeat.core.errors import InputError
 from boostfeat.formats.join_files import read_tokens
 from boostfeat.lists.build import Builder, HypRecord, ReadOptions, UnitRecord
-from boostfeat.lists.joining import TokenNumbers, join_column, join_list, join_tokens, match_texts, with_features
+from boostfeat.lists.joining import (
+    TokenNumbers,
+    join_column,
+    join_list,
+    join_tokens,
+    match_texts,
+    plain_tokens,
+    with_features,
+    with_unit_features,
+)
 from boostfeat.lists.nbest import NBest, strings
 from boostfeat.lists.number_files import read_numbers, read_rows
 
@@ -383,3 +393,148 @@ def test_places_by_counts(ends: str, pieces: bool) -> None:
         else:
             check_sums(nbest, join_tokens(nbest, "lm", flat, "f"), places, values, pieces=pieces)
     assert kinds == {True, False}
+
+
+def test_what_tokens_cannot_be_joined_to() -> None:
+    ones = TokenNumbers(offsets(np.array([2, 1])), np.array([1.0, 2.0, 4.0]))
+    bare = listed([[], []], pieces=False)
+    with pytest.raises(
+        InputError, match="lm: expected a list with units to put numbers of tokens on, found none; import it with u"
+    ):
+        join_tokens(bare, "lm", ones, "f")
+    hyps = [[("a", 1, 2), ("b c", 2, 3)], [("d", 1, 1)]]
+    for pieces, kinds in ((True, "2 units, 3 words or 5 pieces, found 2"), (False, "2 units, 3 words, found 2")):
+        nbest = listed(hyps, pieces=pieces)
+        for values in ([1.0, 1e150, 4.0], [1.0, -1e150, 4.0]):
+            with pytest.raises(
+                InputError, match=rf"f: expected log-probabilities, found {values[1]}; repair the file".replace("+", r"\+")
+            ):
+                join_tokens(nbest, "lm", replace(ones, values=np.array(values)), "f")
+        assert units(join_tokens(nbest, "lm", replace(ones, values=np.array([1.0, -1e149, 4.0])), "f"), "lm") == [
+            1.0,
+            -1e149,
+            4.0,
+        ]
+        # the first hypothesis of which there are not as many as units
+        swapped = listed(hyps[::-1], pieces=pieces)
+        with pytest.raises(
+            InputError, match=rf"f:2: expected a number for each of {kinds[:-1]}7; give numbers of these tokens, or"
+        ):
+            join_tokens(swapped, "lm", TokenNumbers(offsets(np.array([1, 7])), np.ones(8)), "f")
+
+
+def test_units_are_divided_and_numbered_by_first_use() -> None:
+    """One unit thrice, whose numbers differ once: two units, in the order in which the list has them."""
+    nbest = listed([[("a", 1, 1)], [("a", 1, 1)], [("b", 1, 1)], [("a", 1, 1)]], pieces=False)
+    assert nbest.unit_idx.tolist() == [0, 0, 1, 0]
+    joined = with_unit_features(nbest, {"g": np.array([5.0, -0.0, 3.0, 5.0]), "h": np.array([1.0, 1.0, 1.0, 1.0])})
+    assert joined.unit_idx.tolist() == [0, 1, 2, 0]
+    assert joined.unit_names == ("f", "g", "h")
+    assert joined.X.tolist() == [[0.0, 5.0, 1.0], [0.0, 0.0, 1.0], [0.0, 3.0, 1.0]]
+    assert not np.signbit(joined.X).any()
+    assert joined.units.tgt.to_pylist() == ["a", "a", "b"]
+    with pytest.raises(InputError, match="f: expected a name that the list does not have"):
+        with_unit_features(nbest, {"f": np.zeros(4)})
+
+
+def test_all_kinds_of_another_lists_unit_features() -> None:
+    """A list joined to itself: each unit feature comes back, its minimum as a minimum and its mean as a mean."""
+    hyps = [[("a", 1, 2), ("b c", 2, 3), END], [("d", 1, 1), END]]
+    values = np.array([1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 3.0, 5.0])
+    other = join_tokens(listed(hyps, pieces=True), "lm", TokenNumbers(offsets(np.array([6, 2])), values), "f")
+    ours = replace(listed(hyps, pieces=False), text=strings(["a b c", "d"]))
+    joined = join_list(ours, "x", other, "o")
+    assert joined.unit_names == ("f", "x.f", "x.lm", "x.lm.min", "x.lm.first", "x.lm.mean")
+    assert joined.extra_names == ("own", "x", "x.own")
+    assert joined.extra.tolist() == [[0.0, 0.0, 0.0], [1.0, 0.0, 1.0]]
+    expected = {
+        "lm": [3, 28, 32, 3, 5],
+        "lm.min": [1, 4, 32, 3, 5],
+        "lm.first": [1, 4, 32, 3, 5],
+        "lm.mean": [1.5, 28 / 3, 32, 3, 5],
+    }
+    for name, column in expected.items():
+        assert units(other, name) == units(joined, f"x.{name}") == column
+    # one unit for all words: the least of minima, the first of firsts, and the mean of means
+    coarse = join_list(listed([[("a b c", 3, 5), END], [("d", 1, 1), END]], pieces=False), "x", other, "o")
+    assert units(coarse, "x.lm") == [31, 32, 3, 5]
+    assert units(coarse, "x.lm.min") == units(coarse, "x.lm.first") == [1, 32, 3, 5]
+    assert units(coarse, "x.lm.mean") == [(1.5 + 28 / 3) / 2, 32, 3, 5]
+    # without units of our own: totals
+    bare = replace(listed([[], []], pieces=False), text=other.text)
+    assert join_list(bare, "x", other, "o").extra_names == (
+        "own",
+        "x",
+        "x.own",
+        "x.f",
+        "x.lm",
+        "x.lm.min",
+        "x.lm.first",
+        "x.lm.mean",
+    )
+    assert join_list(bare, "x", other, "o").global_column("x.lm").tolist() == [63.0, 8.0]
+    unscored = replace(other, score=np.full(2, np.nan))
+    assert join_list(bare, "x", unscored, "o").extra_names[:2] == ("own", "x.own")
+    with pytest.raises(InputError, match="o: expected dense features, found 2 sparse ones; leave them out"):
+        join_list(bare, "x", replace(other, sparse_names=strings(["s", "t"])), "o")
+
+
+def test_a_feature_that_units_and_hypotheses_have_keeps_its_total() -> None:
+    """With units of our own, with ends that have none here, and without units."""
+    hyps = [[("a", 1, 1), ("b", 1, 1), END], [("b", 1, 1), ("c", 1, 1), END]]  # f: 0, 1 and 2 in each
+    other = replace(listed(hyps, pieces=False), extra_names=("g", "f"), extra=np.array([[1.0, 4.0], [2.0, 8.0]]))
+    assert other.global_column("f").tolist() == [7.0, 11.0]
+    for ours, unit_names, own in (
+        (hyps, ("f", "x.f"), [4.0, 8.0]),
+        ([hyp[:2] for hyp in hyps], ("f", "x.f"), [6.0, 10.0]),
+        ([[], []], (), [7.0, 11.0]),
+    ):
+        joined = join_list(replace(listed(ours, pieces=False), text=other.text), "x", other, "o")
+        assert (joined.unit_names, joined.extra_names) == (unit_names, ("own", "x", "x.g", "x.f"))
+        assert joined.extra.T.tolist() == [[0.0, 1.0], [0.0, 0.0], [1.0, 2.0], own]
+        assert joined.global_column("x.f").tolist() == [7.0, 11.0]
+
+
+def test_matches_are_those_of_plain_python() -> None:
+    """Texts of three sentences, some several times and some with other blanks, shuffled within and over sentences."""
+    rng = np.random.default_rng(8)
+    for _ in range(25):
+        pool = ["a b", "ab", "c", "d e", "de", "f"]
+        texts = [[pool[k] for k in rng.integers(0, 6, rng.integers(1, 7))] for _ in range(3)]
+        theirs = [list(rng.permutation(row)) for row in texts]
+        for row in theirs:  # more that nobody asks for
+            row += ["more"] * int(rng.integers(0, 3))
+        ours, other = (replace_texts(rows) for rows in (texts, theirs))
+        expected, at = [], 0
+        for row, found in zip(texts, theirs, strict=True):
+            places = {text: [at + k for k, t in enumerate(found) if t == text] for text in row}
+            expected += [places[text].pop(0) for text in row]
+            at += len(found)
+        assert match_texts(ours, other, "o").tolist() == expected
+        assert match_texts(ours, ours, "o").tolist() == list(range(ours.n_hyps))
+
+
+def replace_texts(rows: list[list[str]]) -> NBest:
+    builder = Builder()
+    for s, row in enumerate(rows):
+        for text in row:
+            builder.add(HypRecord(3 * s, text, "here"))
+    return builder.finish()
+
+
+def test_one_line_for_several_and_what_does_not_match() -> None:
+    ours = replace_texts([["a b", "a b", "c"], ["c"]])
+    assert match_texts(ours, replace_texts([["x", "c", "a b"], ["c"]]), "o").tolist() == [2, 2, 1, 3]
+    with pytest.raises(
+        InputError, match=r"o: expected the texts of 4 hypotheses, found 3, 1 unmatched \(first: sentence 3, 'c'\)"
+    ):
+        match_texts(ours, replace_texts([["c", "a b"], ["a b"]]), "o")
+    with pytest.raises(InputError, match=r"found 1 doubled texts in other numbers \(3 times, in the list 2: 'a b'\); remove"):
+        match_texts(ours, replace_texts([["c", "a b", "a b", "a b"], ["c"]]), "o")
+
+
+def test_tokens_without_marks() -> None:
+    """Of SentencePiece, of BPE and of none; blanks inside of a token stand for the mark of SentencePiece."""
+    assert plain_tokens([["▁the", "▁ho", "use"], ["▁"]]) == [["the", "ho", "use"], [""]]
+    assert plain_tokens([["the", "ho@@", "use"]]) == [["the", "ho", "use"]]
+    assert plain_tokens([[" the", "\thouse\r\n"], []]) == [["the", "house"], []]
