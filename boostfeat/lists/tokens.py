@@ -193,12 +193,13 @@ class TokenBuilder:
         assert not self.ranked
         starts = np.flatnonzero(np.diff(hyps.sent, prepend=-1))
         counts = np.diff(np.append(starts, len(hyps.sent)))
-        known = self._hyp_counts[-1] if self._ids and self._ids[-1] == hyps.sent[0] else 0
-        if self.options.size is not None and (counts + known > self.options.size).any():
+        if self.options.size is not None:
             rank = np.arange(len(hyps.sent)) - np.repeat(starts, counts)
-            rank[: counts[0]] += known
-            hyps = hyps.take(np.flatnonzero(rank < self.options.size))
-            return self.add_lists(hyps) if len(hyps.sent) else None
+            if self._ids and self._ids[-1] == hyps.sent[0]:  # its list goes on
+                rank[: counts[0]] += self._hyp_counts[-1]
+            if (rank >= self.options.size).any():
+                hyps = hyps.take(np.flatnonzero(rank < self.options.size))
+                return self.add_lists(hyps) if len(hyps.sent) else None
         for a, sent, n in zip(starts.tolist(), hyps.sent[starts].tolist(), counts.tolist(), strict=True):
             self.sentence(sent, hyps.where[a])
             self._hyp_counts[-1] += n
