@@ -9,12 +9,11 @@ Exact, over all pairs of a list. For BLEU+1, what two hypotheses have in common 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import numpy as np
 
-from ..core.arrays import F64, I64, in_threads
+from ..core.arrays import F64, I64, in_ranges, in_threads
 from ..core.errors import InputError
 from ..core.kernels import is_compiled, kernel
 from ..metrics.metric import Bleu, SentenceBleu, TextMetric, metric_of
@@ -133,15 +132,12 @@ def expected_gains(hyp_ptr: I64, words: Words, p: F64, *, threads: int = 1) -> F
         return out
     with np.errstate(divide="ignore"):
         logs = np.log(np.arange(int(words.counts.max(initial=0)) + 2, dtype=np.float64))
-    n = len(hyp_ptr) - 1
-    cuts = np.linspace(0, n, min(max(n, 1), 8 * threads) + 1).astype(np.int64)
     p = np.ascontiguousarray(p)
 
-    def work(a: int, b: int) -> None:
-        _expected_gains(hyp_ptr, words.ptr, words.ids, p, logs, a, b, out)
+    def work(some: slice) -> None:
+        _expected_gains(hyp_ptr, words.ptr, words.ids, p, logs, some.start, some.stop, out)
 
-    with ThreadPoolExecutor(max(1, threads)) as pool:
-        list(pool.map(work, cuts[:-1], cuts[1:]))
+    in_ranges(work, len(hyp_ptr) - 1, threads)
     return out
 
 
