@@ -23,7 +23,7 @@ from .nbest import NBest, numbers, strings, take_strings
 from .number_files import Numbers
 from .pieces import join_pieces, scheme_of
 from .tokens import END_OF_SENTENCE, PIECES, WORDS
-from .words import flags, tokenise
+from .words import flags, words_of
 
 _BLANKS = r"\s+"
 KINDS = ("", ".min", ".first", ".mean")  # of the numbers of a unit's tokens: the sum, ...
@@ -352,9 +352,9 @@ def _rank_in_group(code: I64) -> I64:
 
 def plain_tokens(rows: Sequence[Sequence[str]]) -> list[list[str]]:
     """Tokens without the marks of pieces, whichever they are in."""
-    words = tokenise(strings([" ".join(t.replace(" ", "▁") for t in row) for row in rows]))[0]
+    words = words_of(strings([" ".join(t.replace(" ", "▁") for t in row) for row in rows]))
     scheme = scheme_of(words)
     if scheme == "none":
         return [[t.strip(" \t\n\r") for t in row] for row in rows]
-    joined = {name: join_pieces(tokenise(strings([name]))[0], scheme).text.to_pylist() for name in words.names.to_pylist()}
+    joined = {name: join_pieces(words_of(strings([name])), scheme).text.to_pylist() for name in words.names.to_pylist()}
     return [["".join(joined.get(t.replace(" ", "▁"), [t])) for t in row] for row in rows]

@@ -20,7 +20,7 @@ from ..metrics.metric import Bleu, SentenceBleu, TextMetric, metric_of
 from ..metrics.ngrams import expected_gains_of_few, list_keys, posteriors
 from .choices import best_choice
 from .nbest import NBest
-from .words import Words, tokenise
+from .words import Words, words_of
 
 LONGEST = 20_000  # hypotheses of a list: 200 million pairs take minutes
 _RUN = 256  # sentences whose words are known at a time
@@ -166,7 +166,7 @@ def _expected_of_run(nbest: NBest, sentences: slice, p: F64, *, threads: int) ->
     """The same of a run of sentences: the words of all texts take several times the memory of the texts."""
     ptr = nbest.hyp_ptr[sentences.start : sentences.stop + 1]
     hyps = slice(int(ptr[0]), int(ptr[-1]))
-    return expected_gains(ptr - ptr[0], tokenise(nbest.text[hyps])[0], p[hyps], threads=threads)
+    return expected_gains(ptr - ptr[0], words_of(nbest.text[hyps]), p[hyps], threads=threads)
 
 
 def _expected_of_texts(nbest: NBest, metric: TextMetric, p: F64, *, threads: int) -> F64:

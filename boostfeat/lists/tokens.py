@@ -29,7 +29,7 @@ from ..core.text import ascii_words, split_words
 from .build import NameTable, ReadOptions, Triples, assemble, check_order
 from .nbest import NBest, SparseRows, Units, empty_strings, strings, take_strings
 from .pieces import MARKS, Joined, join_pieces, marked_rows, match_characters, scheme_of
-from .words import Words, tokenise
+from .words import Words, words_of
 
 END_OF_SENTENCE = "</s>"
 PIECES, WORDS, DECODER_SCORE = "Pieces", "Words", "DecoderScore"
@@ -236,7 +236,7 @@ class TokenBuilder:
     # -- columns to container ----------------------------------------------------------------------------------------
 
     def finish(self) -> NBest:
-        tokens = tokenise(strings(self._tokens))[0] if self._tokens else Words(np.zeros(1, np.int64), _NO_INTS, strings([]))
+        tokens = words_of(strings(self._tokens)) if self._tokens else Words(np.zeros(1, np.int64), _NO_INTS, strings([]))
         scheme = self._scheme(tokens)
         models = {name: column.arrays(len(self._where)) for name, column in self._models.items()}
         for name, (counts, values) in models.items():
