@@ -350,7 +350,7 @@ def sentence_bleu(stats: Array, *, alpha: float = 1.0) -> F64:
         precision = np.where(t + add > 0, (c + add) / (t + add), 0.0)
         brevity = np.where(length < ref_len, np.exp(1 - ref_len / length), 1.0)
         bleu = brevity * np.exp(np.log(precision).mean(axis=-1))
-    return np.where((c[..., 0] > 0) & (length > 0), bleu, 0.0)
+    return np.where(length > 0, bleu, 0.0)
 
 
 def context_bleu(stats: Array, background: Array, *, strict: bool = False) -> F64:

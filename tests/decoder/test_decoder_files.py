@@ -22,12 +22,13 @@ from toy_systems import (
     write_system,
 )
 
-from boostfeat.core.errors import InputError
+from boostfeat.core.errors import FormatError, InputError
 from boostfeat.core.feature_table import FeatureTable
 from boostfeat.decoder import Decoder, SearchOptions, System, collect, graph_names, read_setup, write_nbest, write_search_graph
 from boostfeat.decoder import trees as kernel
 from boostfeat.decoder.features import EXTRAS
 from boostfeat.decoder.names import CONTEXT
+from boostfeat.decoder.setup import Setup
 from boostfeat.features import TEMPLATES, FeaturePlan, Resources, featurize
 from boostfeat.features.phrase_table import read_phrase_counts
 from boostfeat.formats.moses import enriched as moses_enriched
@@ -301,6 +302,29 @@ def test_bad_files(tmp_path: Path, boostfeat: Run, file: str, text: str, message
     assert message in err
     assert err.count("\n") == 1
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(("text", "limit"), [("", None), ("-1", -1), ("0", 0), ("6", 6), ("60", 60)])
+def test_what_an_ini_says(tmp_path: Path, text: str, limit: int | None) -> None:
+    """Weights, files beside it and elsewhere, and the limit; the usual penalty of unknown words is left out."""
+    lines = f"{INI}UnknownWordPenalty0= 1\n" + (f"[distortion-limit]\n{text}\n" if text else "")
+    (tmp_path / "ini").write_text(
+        f"{lines}[feature]\nKENLM name=LM0 path=/there/lm\nPhraseDictionaryMemory name=TranslationModel0 num-features=2\n"
+    )
+    found = read_setup(tmp_path / "ini")
+    weights = {"TranslationModel0_0": 1.0, "TranslationModel0_1": 1.0, "LM0": 1.0}
+    assert found == Setup(weights, None, None, "/there/lm", limit)
+    (tmp_path / "ini").write_text(lines.replace("Penalty0= 1", "Penalty0= 2"))
+    assert read_setup(tmp_path / "ini") == Setup({**weights, "UnknownWordPenalty0": 2.0}, distortion_limit=limit)
+    found.check(["TranslationModel0_0", "TranslationModel0_1", "LM0"], "x")
+    for names, message in (
+        (["TranslationModel0", "LM0"], "x: expected 1 weights for TranslationModel0, found 2; give the tables that"),
+        (["TranslationModel0_0", "TranslationModel0_1"], "x: expected 0 weights for LM0, found 1; give the tables that"),
+    ):
+        with pytest.raises(FormatError, match=message):
+            found.check(names, "x")
+    with pytest.raises(FormatError, match="x: expected 6 weights for LexicalReordering0, found 0"):
+        found.check([*weights, *(f"LexicalReordering0_{i}" for i in range(6))], "x")
 
 
 # ---------------------------------------------------------------------------------------------------------------------
