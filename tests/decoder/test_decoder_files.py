@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import lzma
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -117,6 +118,32 @@ def test_search_graph_holds_the_list(small: Small, tmp_path: Path) -> None:
     start = next(line for line in lines if line.startswith("0 hyp=0 "))
     assert float(start.split("fscore=")[1]) == pytest.approx(ours.score[0])
     assert len({line.split()[1] for line in lines if line.startswith("0 ")}) == sum(line.startswith("0 ") for line in lines)
+
+
+@pytest.mark.parametrize("batch", [1, 4, 6])
+def test_lists_are_written_some_sentences_at_a_time(small: Small, batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numbers of sentences go on over batches, from the first that is given; repeated strings are told apart on demand."""
+    decoder, sentences, _ = small
+    results = list(decoder.decode_all(sentences))
+    written = {}
+    for distinct in (True, False):
+        monkeypatch.setattr("boostfeat.decoder.output.BATCH", 64)
+        whole, parts = io.BytesIO(), io.BytesIO()
+        write_nbest(whole, results, 80, distinct=distinct, first_id=7)
+        monkeypatch.setattr("boostfeat.decoder.output.BATCH", batch)
+        write_nbest(parts, iter(results), 80, distinct=distinct, first_id=7)
+        # a unit's own total is kept as it was first met, in a batch: its last digits may be others
+        one, other = (re.sub(r",total=[^,]*", "", stream.getvalue().decode()) for stream in (whole, parts))
+        assert one == other
+        written[distinct] = one.splitlines()
+        assert list(dict.fromkeys(int(line.split(" ", 1)[0]) for line in written[distinct])) == [7, 8, 9, 10, 11, 12]
+    assert written[True] != written[False]
+    assert all(len({d.text for d in result.nbest(80)}) == len(result.nbest(80)) for result in results)
+    empty = io.BytesIO()
+    write_nbest(empty, [], 9)
+    assert empty.getvalue() == b""
+    with pytest.raises(InputError, match=r"^sentence 9: expected words without '\|', found 'a\|b'; write it as &#124;"):
+        write_nbest(empty, decoder.decode_all(["a", "b", "a|b"]), 9, first_id=7)
 
 
 def test_threads_change_nothing(small: Small) -> None:
