@@ -63,7 +63,7 @@ class _Wanted:
 def read_phrase_table(path: str | Path, only: Iterable[str] | None = None) -> PhraseTable:
     """Read a table; with ``only``, the pairs whose source is in one of these sentences."""
     wanted = None if only is None else _Wanted(only)
-    phrases: dict[str, int] = {"": 0}
+    phrases: dict[str, int] = {}  # numbered from 1 on; 0 is the unknown word
     vocab: dict[bytes, int] = {b"": 0}
     of_phrase, words, n_words = array("i", [0]), array("i", [0]), array("i", [1])
     tgt, align, scores, count = [""], ["0-0"], [], [np.zeros(1)]
@@ -72,7 +72,7 @@ def read_phrase_table(path: str | Path, only: Iterable[str] | None = None) -> Ph
             entries = wanted.of(entries)
         scores.append(entries.scores)
         count.append(entries.joint_counts(needed=False))
-        of_phrase.extend([phrases.setdefault(src, len(phrases)) for src in entries.texts(SOURCE).to_pylist()])
+        of_phrase.extend([phrases.setdefault(src, len(phrases) + 1) for src in entries.texts(SOURCE).to_pylist()])
         align += [" ".join(links.split()) for links in _links(entries)]
         for text in entries.texts(TARGET).view(pa.large_binary()).to_pylist():
             tokens = text.split()  # as bytes: Unicode's other blanks are parts of words
@@ -84,8 +84,8 @@ def read_phrase_table(path: str | Path, only: Iterable[str] | None = None) -> Ph
     word_ptr = offsets(np.array(n_words, np.int64))
     probabilities = np.concatenate([np.ones((1, scores[0].shape[1])), *scores])
     return PhraseTable(
-        rows={phrase: range(ptr[i], ptr[i + 1]) for phrase, i in phrases.items() if phrase},
-        longest=max(phrase.count(" ") + 1 for phrase in phrases),
+        rows={phrase: range(ptr[i], ptr[i + 1]) for phrase, i in phrases.items()},
+        longest=max((phrase.count(" ") + 1 for phrase in phrases), default=1),
         tgt=[tgt[r] for r in order],
         align=[align[r] for r in order],
         scores=log_scores(probabilities[order]),

@@ -17,7 +17,7 @@ import numpy as np
 from ..core.arrays import F64, I64, Bool, unique_rows
 from ..core.errors import InputError, clip
 from ..lists.nbest import NBest, take_strings
-from ..lists.words import NONE, Links, Words, parse_alignments, tokenise
+from ..lists.words import NONE, Links, Words, parse_alignments, tokenise, words_of
 from ..metrics.ngrams import posteriors
 from .resources import Resources
 
@@ -59,12 +59,12 @@ class Corpus:
     @cached_property
     def tgt(self) -> Words:
         """[P] target phrases."""
-        return tokenise(take_strings(self.nbest.units.tgt, self._pairs[0]))[0]
+        return words_of(take_strings(self.nbest.units.tgt, self._pairs[0]))
 
     @cached_property
     def hyps(self) -> Words:
         """[H] texts of hypotheses, with a dictionary of their own."""
-        return tokenise(self.nbest.text)[0]
+        return words_of(self.nbest.text)
 
     @cached_property
     def links(self) -> Links:

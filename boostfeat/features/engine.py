@@ -27,7 +27,7 @@ from ..lists.numbering import UnitNumbers, in_several_runs
 from ..lists.precision import with_derived
 from ..lists.store import is_mappable, read_store, write_store
 from ..lists.store_writer import StoreWriter
-from ..lists.words import distinct, tokenise
+from ..lists.words import distinct, words_of
 from .clusters import learn_clusters
 from .consensus import learn_posterior
 from .context import Corpus
@@ -485,7 +485,7 @@ def _clusters(nbest: NBest, vocab: FeaturePlan, resources: Resources, seed: int)
     given = resources.clusters
     first = take_strings(nbest.text, nbest.hyp_ptr[:-1][np.diff(nbest.hyp_ptr) > 0])  # all 200 of a list say hardly more
     texts = nbest.source, pa.concat_arrays([nbest.refs.cast(pa.large_string()), first.cast(pa.large_string())])
-    src, tgt = (tokenise(column)[0] for column in texts)
+    src, tgt = (words_of(column) for column in texts)
     return Clusters(
         given.src or learn_clusters(src, size=vocab.cluster_size, seed=seed),
         given.tgt or learn_clusters(tgt, size=vocab.cluster_size, seed=seed),

@@ -16,7 +16,7 @@ from ..core.kernels import kernel
 from ..core.strings import Strings
 from ..core.text import normal
 from ..lists.nbest import strings
-from ..lists.words import NONE, Words, positions, tokenise
+from ..lists.words import NONE, Words, positions, words_of
 
 ITERATIONS = 5
 FLOOR = 1e-7  # probability of a pair that the text does not have
@@ -68,7 +68,7 @@ class Bitext:
     @cached_property
     def lexicon(self) -> Lexicon:
         """Both directions, estimated once."""
-        src, tgt = (tokenise(strings([pair[side] for pair in self.pairs]))[0] for side in (0, 1))
+        src, tgt = (words_of(strings([pair[side] for pair in self.pairs])) for side in (0, 1))
         return Lexicon(model1(src, tgt), model1(tgt, src))
 
     def without(self, own: Set[tuple[str, str]]) -> list[tuple[str, str]]:

@@ -22,7 +22,7 @@ from ..core.arrays import F64, I64, offsets
 from ..core.kernels import kernel
 from ..core.text import split_words
 from ..lists.nbest import strings
-from ..lists.words import Words, tokenise
+from ..lists.words import Words, words_of
 from .by_unit import FLOOR, Translations, stems
 from .context import Rows
 from .lexicon import model1 as estimate
@@ -35,8 +35,8 @@ KEPT = 4  # tables as arrays
 
 def _estimated(bitext: Sequence[tuple[str, str]], cut: int, *, inverse: bool) -> dict[str, dict[str, float]]:
     """t(word | stem of a source word), or the other way round, from (source, reference) of sentences."""
-    (f,) = tokenise(strings([" ".join(stems(split_words(source), cut)) for source, _ in bitext]))
-    (e,) = tokenise(strings([ref for _, ref in bitext]))
+    f = words_of(strings([" ".join(stems(split_words(source), cut)) for source, _ in bitext]))
+    e = words_of(strings([ref for _, ref in bitext]))
     table = estimate(e, f) if inverse else estimate(f, e)
     given, words, some = ["", *table.given.to_pylist()], table.words.to_pylist(), table.prob >= PROBABLE
     out: dict[str, dict[str, float]] = {}

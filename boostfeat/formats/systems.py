@@ -25,7 +25,7 @@ from ..lists.joining import with_features
 from ..lists.mbr import expected_gains
 from ..lists.nbest import NBest
 from ..lists.tokens import TokenBuilder, TokenHyp
-from ..lists.words import tokenise
+from ..lists.words import words_of
 
 
 def read_systems(specs: Sequence[str], options: ReadOptions) -> NBest:
@@ -58,7 +58,7 @@ def _features(nbest: NBest, names: Sequence[str], *, threads: int) -> dict[str, 
     """Columns [H] of which system it is and how much systems agree, each list being one hypothesis of each."""
     n, k = len(nbest), len(names)
     which = np.tile(np.eye(k), (n, 1))
-    gains = expected_gains(nbest.hyp_ptr, tokenise(nbest.text)[0], which, threads=threads)
+    gains = expected_gains(nbest.hyp_ptr, words_of(nbest.text), which, threads=threads)
     gains[which == 1] = 0.0  # against itself
     texts = nbest.text.to_pylist()
     same = [Counter(texts[s * k : (s + 1) * k]) for s in range(n)]

@@ -426,18 +426,15 @@ def assemble(draft: NBest) -> NBest:
 
 
 def _unit_keys(units: Units) -> I64:
-    """[V, 6] everything but the dense features that tells units apart, as integers."""
+    """[V, up to 6] everything but the dense features that tells units apart, as integers."""
     rows = units.sparse
     words = np.stack([rows.idx.astype(np.int64), (rows.val + 0.0).view(np.int64)], axis=1)
     bytes_of_rows = pa.LargeBinaryArray.from_buffers(
         pa.large_binary(), len(rows), [None, pa.py_buffer(rows.ptr * words.itemsize * 2), pa.py_buffer(words)]
     )
-    keys = np.zeros((len(units), 6), np.int64)
-    for k, column in enumerate((units.src, units.tgt, units.align, bytes_of_rows)):
-        if has_text(column):  # alignments often have none
-            keys[:, k] = column.dictionary_encode().indices.to_numpy(zero_copy_only=False)
-    keys[:, 4], keys[:, 5] = units.src_len, units.tgt_len
-    return keys
+    columns = [column for column in (units.src, units.tgt, units.align, bytes_of_rows) if has_text(column)]  # often not all
+    codes = [column.dictionary_encode().indices.to_numpy(zero_copy_only=False) for column in columns]
+    return np.column_stack([*codes, units.src_len, units.tgt_len]).astype(np.int64)
 
 
 def attach(nbest: NBest, *, source: Sequence[str] | None, refs: Sequence[Sequence[str]], name: str, threads: int = 1) -> NBest:

@@ -231,9 +231,7 @@ class GraphBuilder:
             if size < n_nodes:
                 stuck = np.ones(n_nodes, bool)
                 stuck[order[:size]] = False
-                raise self.error(
-                    int(np.flatnonzero(stuck[heads])[0]), "a graph without cycles", "a cycle below or through this edge"
-                )
+                raise self.error(int(np.argmax(stuck[heads])), "a graph without cycles", "a cycle below or through this edge")
         number = np.empty(n_nodes, np.int64)
         number[order] = np.arange(n_nodes)
         by_head = np.argsort(number[heads], kind="stable")
@@ -273,25 +271,27 @@ class GraphBuilder:
 
     def _check_nodes(self, heads: I64, tails: I64, tail_ptr: I64, n_nodes: int) -> None:
         for nodes, edges in ((heads, np.arange(len(heads))), (tails, owners(tail_ptr))):
-            wrong = np.flatnonzero((nodes < 0) | (nodes >= n_nodes))
-            if len(wrong):
-                e, node = int(edges[wrong[0]]), int(nodes[wrong[0]])
-                raise self.error(e, f"nodes from 0 to {n_nodes - 1}", str(node))
+            wrong = (nodes < 0) | (nodes >= n_nodes)
+            if wrong.any():
+                k = np.argmax(wrong)  # the first
+                raise self.error(int(edges[k]), f"nodes from 0 to {n_nodes - 1}", str(nodes[k]))
 
     def _features(self) -> SparseRows:
         ptr = offsets(np.array(self.n_features, np.int64))
         idx, val = np.array(self.idx, np.int32), np.array(self.val, np.float64)
         row = owners(ptr)
         names = list(self.names)
-        wrong = np.flatnonzero(~np.isfinite(val))
-        if len(wrong):
-            raise self.error(int(row[wrong[0]]), f"a finite number for feature {clip(names[idx[wrong[0]]])}", str(val[wrong[0]]))
+        wrong = ~np.isfinite(val)
+        if wrong.any():
+            k = np.argmax(wrong)
+            raise self.error(int(row[k]), f"a finite number for feature {clip(names[idx[k]])}", str(val[k]))
         if ((idx[1:] <= idx[:-1]) & (row[1:] == row[:-1])).any():
             by_name = np.lexsort((idx, row))
             idx, val = idx[by_name], val[by_name]
-        twice = np.flatnonzero((idx[1:] == idx[:-1]) & (row[1:] == row[:-1]))
-        if len(twice):
-            raise self.error(int(row[twice[0]]), "distinct feature names", f"{clip(names[idx[twice[0]]])} twice")
+        twice = (idx[1:] == idx[:-1]) & (row[1:] == row[:-1])
+        if twice.any():
+            k = np.argmax(twice)
+            raise self.error(int(row[k]), "distinct feature names", f"{clip(names[idx[k]])} twice")
         return SparseRows(ptr, idx, val)
 
 

@@ -23,7 +23,7 @@ from .nbest import NBest, numbers, strings, take_strings
 from .number_files import Numbers
 from .pieces import join_pieces, scheme_of
 from .tokens import END_OF_SENTENCE, PIECES, WORDS
-from .words import flags, tokenise
+from .words import flags, words_of
 
 _BLANKS = r"\s+"
 KINDS = ("", ".min", ".first", ".mean")  # of the numbers of a unit's tokens: the sum, ...
@@ -66,7 +66,7 @@ def check_numbers(nbest: NBest, numbers: Numbers, path: str) -> None:
     if numbers.texts is not None:
         other = flags(pc.not_equal(squeezed(numbers.texts), squeezed(nbest.text)))
         if other.any():
-            k = int(np.flatnonzero(other)[0])
+            k = int(np.argmax(other))  # the first
             raise InputError(
                 f"{path}: expected the texts of the list, found others in {other.sum()} of {len(other)} rows (row {k + 1}: "
                 f"{clip(numbers.texts[k].as_py())}, hypothesis: {clip(nbest.text[k].as_py())}); give the file of this very list"
@@ -199,7 +199,7 @@ def _joined(parts: Strings, ptr: I64) -> Strings:
 def _refuse_other_texts(nbest: NBest, other: Strings, tokens: TokenNumbers, path: str) -> None:
     differ = flags(pc.not_equal(_joined(other, tokens.ptr), squeezed(nbest.text)))
     if differ.any():
-        h = int(np.flatnonzero(differ)[0])
+        h = int(np.argmax(differ))
         found = "".join(other[int(i)].as_py() for i in range(tokens.ptr[h], tokens.ptr[h + 1]))
         raise InputError(
             f"{path}: expected tokens that make the texts of the list, found {differ.sum()} of {len(differ)} that do not "
@@ -234,9 +234,15 @@ def _with_unit_sums(nbest: NBest, name: str, tokens: TokenNumbers, unit: I64, ki
     out = with_unit_features(nbest, columns)
     rest = np.flatnonzero(unit < 0)
     if len(rest):
-        left = np.bincount(owners(tokens.ptr)[rest], weights=tokens.values[rest], minlength=nbest.n_hyps)
-        out = replace(out, extra=np.ascontiguousarray(np.column_stack([out.extra, left])), extra_names=(*out.extra_names, name))
+        out = _with_more(out, name, np.bincount(owners(tokens.ptr)[rest], weights=tokens.values[rest], minlength=nbest.n_hyps))
     return out
+
+
+def _with_more(nbest: NBest, name: str, column: Array) -> NBest:
+    """The list with so much more [H] of a feature that units may have: a feature of the hypotheses of the same name."""
+    if name not in nbest.extra_names:
+        return replace(nbest, extra=np.column_stack([nbest.extra, column]), extra_names=(*nbest.extra_names, name))
+    return replace(nbest, extra=nbest.extra + np.outer(column, [n == name for n in nbest.extra_names]))
 
 
 def with_unit_features(nbest: NBest, columns: Mapping[str, F64]) -> NBest:
@@ -262,10 +268,10 @@ def join_list(nbest: NBest, name: str, other: NBest, path: str) -> NBest:
     Its other features are NAME.feature, its unit features too; those of the same text k times are taken in order.
     """
     hyps = match_texts(nbest, other, path)
-    own = {f"{name}.{feature}": other.extra[hyps, j] for j, feature in enumerate(other.extra_names)}
+    extra = {feature: other.extra[hyps, j] for j, feature in enumerate(other.extra_names) if feature not in (WORDS, PIECES)}
+    own = {f"{name}.{feature}": column for feature, column in extra.items() if feature not in other.unit_names}
     if other.has_scores:
         own = {name: other.score[hyps], **own}
-    own = {key: column for key, column in own.items() if key not in (f"{name}.{WORDS}", f"{name}.{PIECES}")}
     if len(other.sparse_names):
         raise InputError(
             f"{path}: expected dense features, found {counted(len(other.sparse_names), 'sparse one')}; leave them out"
@@ -273,8 +279,7 @@ def join_list(nbest: NBest, name: str, other: NBest, path: str) -> NBest:
     out = with_features(nbest, own)
     unit_names = [n for n in other.unit_names if n not in (WORDS, PIECES)]
     if not unit_names or not nbest.n_occurrences:
-        sums = {f"{name}.{n}": other.global_column(n)[hyps] for n in unit_names if f"{name}.{n}" not in own}
-        return with_features(out, sums)
+        return with_features(out, {f"{name}.{n}": other.global_column(n)[hyps] for n in unit_names})
     at = segment_positions(other.unit_ptr, hyps)
     ptr, idx = offsets(np.diff(other.unit_ptr)[hyps]), other.unit_idx[at]
     texts = take_strings(_texts_of_units(other), at)
@@ -282,19 +287,13 @@ def join_list(nbest: NBest, name: str, other: NBest, path: str) -> NBest:
         values = np.ascontiguousarray(other.X[idx, other.unit_names.index(n)])
         numbers = TokenNumbers(ptr, values, texts)
         if flags(pc.equal(_joined(squeezed(texts), ptr), "")).all() and len(values):  # scores without words
-            out = with_features(out, {f"{name}.{n}": other.global_column(n)[hyps]} if f"{name}.{n}" not in own else {})
+            out = with_features(out, {f"{name}.{n}": other.global_column(n)[hyps]})
         else:
             kind = next((k for k in KINDS if k and n.endswith(k) and n.removesuffix(k) in other.unit_names), "")
-            out = join_tokens(_without_total(out, f"{name}.{n}"), f"{name}.{n}", numbers, path, kind=kind)
+            out = join_tokens(out, f"{name}.{n}", numbers, path, kind=kind)
+            if n in extra:  # what no unit of the other list has
+                out = _with_more(out, f"{name}.{n}", extra[n])
     return out
-
-
-def _without_total(nbest: NBest, name: str) -> NBest:
-    """The list without a feature of hypotheses."""
-    if name not in nbest.extra_names:
-        return nbest
-    keep = [j for j, n in enumerate(nbest.extra_names) if n != name]
-    return replace(nbest, extra=np.ascontiguousarray(nbest.extra[:, keep]), extra_names=tuple(nbest.extra_names[j] for j in keep))
 
 
 def match_texts(nbest: NBest, other: NBest, path: str) -> I64:
@@ -311,7 +310,7 @@ def match_texts(nbest: NBest, other: NBest, path: str) -> I64:
         if found.all():
             break
     if not found.all():
-        h = int(np.flatnonzero(~found)[0])
+        h = int(np.argmax(~found))
         s = int(nbest.ids[nbest.sent_of_hyp[h]])
         raise InputError(
             f"{path}: expected the texts of {counted(nbest.n_hyps, 'hypothesis')}, found {found.sum()}, {(~found).sum()} "
@@ -327,7 +326,7 @@ def match_texts(nbest: NBest, other: NBest, path: str) -> I64:
     start = offsets(have)
     rank = _rank_in_group(code)
     if odd.any():
-        k = int(np.flatnonzero(odd)[0])
+        k = int(np.argmax(odd))
         first = other.text[int(by_code[start[k]])].as_py()
         raise InputError(
             f"{path}: expected each text as often as in the list, found {int(odd.sum())} doubled texts in other numbers "
@@ -353,9 +352,9 @@ def _rank_in_group(code: I64) -> I64:
 
 def plain_tokens(rows: Sequence[Sequence[str]]) -> list[list[str]]:
     """Tokens without the marks of pieces, whichever they are in."""
-    words = tokenise(strings([" ".join(t.replace(" ", "▁") for t in row) for row in rows]))[0]
+    words = words_of(strings([" ".join(t.replace(" ", "▁") for t in row) for row in rows]))
     scheme = scheme_of(words)
     if scheme == "none":
         return [[t.strip(" \t\n\r") for t in row] for row in rows]
-    joined = {name: join_pieces(tokenise(strings([name]))[0], scheme).text.to_pylist() for name in words.names.to_pylist()}
+    joined = {name: join_pieces(words_of(strings([name])), scheme).text.to_pylist() for name in words.names.to_pylist()}
     return [["".join(joined.get(t.replace(" ", "▁"), [t])) for t in row] for row in rows]

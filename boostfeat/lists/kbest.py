@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.arrays import F64, I32, I64
+from ..core.arrays import F64, I32, I64, _mix
 from ..core.kernels import kernel
 
 
@@ -252,10 +252,9 @@ def _enlarged(seen):  # type: ignore[no-untyped-def]
 def _is_new(shape, pool, seen, node, record, w, v):  # type: ignore[no-untyped-def]
     """Whether no derivation in the node's list has the string of this one, which is then noted; equal keys are compared."""
     n = _walk(shape, pool, record, w)[1]
-    h = np.uint64(node + 1) * np.uint64(0x9E3779B97F4A7C15)
+    h = np.uint64(node)
     for i in range(n):
-        h = (h ^ np.uint64(w.tokens[i])) * np.uint64(1099511628211)
-        h ^= h >> np.uint64(29)
+        h = _mix(h, np.uint64(w.tokens[i]))
     key = np.int64(h >> np.uint64(1))
     mask = len(seen.record) - 1
     slot = key & mask

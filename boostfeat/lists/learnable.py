@@ -16,7 +16,7 @@ from ..core.arrays import F64
 from .nbest import NBest, SparseRows
 
 SAMPLE = 300  # lists that tell whether features make up the decoder's score
-EXPLAINED = 0.9  # of the variance of its differences within lists, by the best weighted sum of features
+UNEXPLAINED = 0.1  # of the variance of its differences within lists, that the best weighted sum of features may leave
 SMALLEST, LARGEST = 1e-60, 1e60  # of a feature's largest value: fourth powers of such numbers, and their inverses, are finite
 
 
@@ -78,7 +78,7 @@ def lost_ranking(nbest: NBest) -> str | None:
     y, x = apart[:, 0], apart[:, 1:]
     total = float(y @ y)
     left = total and float(np.square(y - x @ np.linalg.lstsq(x, y, rcond=None)[0]).sum())
-    if left <= (1 - EXPLAINED) * total:
+    if left <= UNEXPLAINED * total:
         return None
     return (
         f"the decoder's score is no feature, and no weighted sum of features is near it ({1 - left / total:.0%} of its variance "

@@ -9,19 +9,18 @@ Exact, over all pairs of a list. For BLEU+1, what two hypotheses have in common 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import numpy as np
 
-from ..core.arrays import F64, I64, in_threads
+from ..core.arrays import F64, I64, in_ranges, in_threads
 from ..core.errors import InputError
 from ..core.kernels import is_compiled, kernel
 from ..metrics.metric import Bleu, SentenceBleu, TextMetric, metric_of
 from ..metrics.ngrams import expected_gains_of_few, list_keys, posteriors
 from .choices import best_choice
 from .nbest import NBest
-from .words import Words, tokenise
+from .words import Words, words_of
 
 LONGEST = 20_000  # hypotheses of a list: 200 million pairs take minutes
 _RUN = 256  # sentences whose words are known at a time
@@ -133,15 +132,12 @@ def expected_gains(hyp_ptr: I64, words: Words, p: F64, *, threads: int = 1) -> F
         return out
     with np.errstate(divide="ignore"):
         logs = np.log(np.arange(int(words.counts.max(initial=0)) + 2, dtype=np.float64))
-    n = len(hyp_ptr) - 1
-    cuts = np.linspace(0, n, min(max(n, 1), 8 * threads) + 1).astype(np.int64)
     p = np.ascontiguousarray(p)
 
-    def work(a: int, b: int) -> None:
-        _expected_gains(hyp_ptr, words.ptr, words.ids, p, logs, a, b, out)
+    def work(some: slice) -> None:
+        _expected_gains(hyp_ptr, words.ptr, words.ids, p, logs, some.start, some.stop, out)
 
-    with ThreadPoolExecutor(max(1, threads)) as pool:
-        list(pool.map(work, cuts[:-1], cuts[1:]))
+    in_ranges(work, len(hyp_ptr) - 1, threads)
     return out
 
 
@@ -170,7 +166,7 @@ def _expected_of_run(nbest: NBest, sentences: slice, p: F64, *, threads: int) ->
     """The same of a run of sentences: the words of all texts take several times the memory of the texts."""
     ptr = nbest.hyp_ptr[sentences.start : sentences.stop + 1]
     hyps = slice(int(ptr[0]), int(ptr[-1]))
-    return expected_gains(ptr - ptr[0], tokenise(nbest.text[hyps])[0], p[hyps], threads=threads)
+    return expected_gains(ptr - ptr[0], words_of(nbest.text[hyps]), p[hyps], threads=threads)
 
 
 def _expected_of_texts(nbest: NBest, metric: TextMetric, p: F64, *, threads: int) -> F64:

@@ -29,7 +29,7 @@ from ..core.arrays import (
     owners,
     segment_positions,
 )
-from ..core.errors import counted
+from ..core.errors import counted, repeated
 from ..core.feature_table import linear_scores
 from ..core.html import cell, table, title
 from ..core.kernels import is_compiled
@@ -273,8 +273,8 @@ class NBest:
                 name = self.sparse_names.filter(both)[0].as_py()
                 raise ValueError(f"features: expected each name among the dense or the sparse ones, found {name!r} in both")
         for name, names in (("unit features", self.unit_names), ("extra features", self.extra_names)):
-            if len(set(names)) != len(names):
-                raise ValueError(f"{name}: expected distinct names, found {_repeated(names)!r} twice")
+            if (twice := repeated(names)) is not None:
+                raise ValueError(f"{name}: expected distinct names, found {twice!r} twice")
 
     # -- sizes -------------------------------------------------------------------------------------------------------
 
@@ -623,8 +623,3 @@ def _check_range(name: str, idx: Array, low: int, high: int) -> None:
 def by_name(weights: Mapping[str, float], names: Sequence[str]) -> F64:
     """Weights in the order of the names, 0 where there is none."""
     return np.fromiter(map(weights.get, names, repeat(0.0)), np.float64, len(names))
-
-
-def _repeated(names: Sequence[str]) -> str:
-    seen: set[str] = set()
-    return next(n for n in names if n in seen or seen.add(n))  # type: ignore[func-returns-value]

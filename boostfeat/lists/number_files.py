@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ..core.arrays import F64, I64, offsets
-from ..core.errors import FormatError, InputError, clip, clip_json, counted
+from ..core.errors import FormatError, InputError, clip, clip_json, counted, repeated
 from ..core.files import decode, read_bytes, read_chunks
 from ..core.strict_json import no_constant, parse_json
 from ..core.strings import Strings
@@ -138,7 +138,7 @@ Table = dict[str, list[Any]]  # columns by name, each with a value (or its text)
 
 def _tsv_table(lines: Sequence[bytes], path: str) -> Table:
     header = decode(lines[0].removesuffix(b"\r"), f"{path}:1").split("\t")
-    if len(set(header)) != len(header):
+    if repeated(header) is not None:
         raise FormatError(f"{path}:1", expected="distinct names of columns", found=clip(lines[0]), fix="rename one of them")
     columns: Table = {name: [] for name in header}
     for n, line in enumerate(lines[1:], 2):
@@ -250,12 +250,12 @@ def _value(cell: Any) -> float | None:
 
 
 def _pair(numerators: F64, denominators: F64, path: str) -> Numbers:
-    bad = np.flatnonzero(denominators < 0)
-    if len(bad):
+    if (denominators < 0).any():
+        k = np.argmax(denominators < 0)  # the first
         raise FormatError(
-            f"{path}: row {bad[0] + 1}",
+            f"{path}: row {k + 1}",
             expected="a denominator of 0 or more",
-            found=str(denominators[bad[0]]),
+            found=str(denominators[k]),
             fix="repair the file",
         )
     return Numbers(numerators, denominators)

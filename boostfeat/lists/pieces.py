@@ -21,7 +21,7 @@ from ..core.arrays import I64, U8, Bool, offsets
 from ..core.errors import unknown_name
 from ..core.strings import Strings, string_buffers
 from .nbest import numbers, strings, take_strings
-from .words import Words, tokenise
+from .words import Words, words_of
 
 SUBWORDS = ("auto", "spm", "bpe", "wordpiece", "bytelevel", "none")
 MARKS = {"spm": "▁", "bpe": "@@", "wordpiece": "##", "bytelevel": "Ġ"}
@@ -71,7 +71,7 @@ def _has_bytes(ptr: I64, text: U8, mark: bytes) -> bool:
 
 def scheme_of_lines(lines: Sequence[str]) -> str:
     """The same of lines of text."""
-    return scheme_of(tokenise(strings(lines))[0])
+    return scheme_of(words_of(strings(lines)))
 
 
 def marked_rows(tokens: Words) -> dict[str, int]:

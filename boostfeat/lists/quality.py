@@ -25,7 +25,7 @@ def join_quality(nbest: NBest, name: str, numbers: Numbers, path: str, *, lower:
     weight = np.ones(len(numbers)) if numbers.denominators is None else numbers.denominators
     if not isfinite(largest_ratio(numbers.values, weight)):
         with np.errstate(over="ignore"):
-            k = int(np.flatnonzero(~np.isfinite(numbers.values / np.where(weight > 0, weight, 1.0)))[0])
+            k = int(np.argmax(~np.isfinite(numbers.values / np.where(weight > 0, weight, 1.0))))  # the first
         raise InputError(
             f"{path}: row {k + 1}: expected a numerator and a denominator of a finite ratio, found {numbers.values[k]:g} and "
             f"{weight[k]:g}; repair the file"

@@ -287,11 +287,13 @@ def _columns(columns: dict[str, Any]) -> tuple[list[pa.Array], list[str]]:
     """Arrow columns of numpy or Arrow ones; matrices become fixed-size lists, those without columns are left out."""
     arrays, names = [], []
     for name, column in columns.items():
-        if column is None or (isinstance(column, np.ndarray) and column.ndim == 2 and column.shape[1] == 0):
+        if column is None:
             continue
         if isinstance(column, np.ndarray):
-            flat = numbers(np.ascontiguousarray(column).reshape(-1))
-            column = flat if column.ndim == 1 else pa.FixedSizeListArray.from_arrays(flat, column.shape[1])
+            flat, width = numbers(np.ascontiguousarray(column).reshape(-1)), column.shape[1:]
+            if 0 in width:
+                continue
+            column = pa.FixedSizeListArray.from_arrays(flat, *width) if width else flat
         arrays.append(column)
         names.append(name)
     return arrays, names

@@ -29,7 +29,7 @@ from ..core.text import ascii_words, split_words
 from .build import NameTable, ReadOptions, Triples, assemble, check_order
 from .nbest import NBest, SparseRows, Units, empty_strings, strings, take_strings
 from .pieces import MARKS, Joined, join_pieces, marked_rows, match_characters, scheme_of
-from .words import Words, tokenise
+from .words import Words, words_of
 
 END_OF_SENTENCE = "</s>"
 PIECES, WORDS, DECODER_SCORE = "Pieces", "Words", "DecoderScore"
@@ -193,12 +193,13 @@ class TokenBuilder:
         assert not self.ranked
         starts = np.flatnonzero(np.diff(hyps.sent, prepend=-1))
         counts = np.diff(np.append(starts, len(hyps.sent)))
-        known = self._hyp_counts[-1] if self._ids and self._ids[-1] == hyps.sent[0] else 0
-        if self.options.size is not None and (counts + known > self.options.size).any():
+        if self.options.size is not None:
             rank = np.arange(len(hyps.sent)) - np.repeat(starts, counts)
-            rank[: counts[0]] += known
-            hyps = hyps.take(np.flatnonzero(rank < self.options.size))
-            return self.add_lists(hyps) if len(hyps.sent) else None
+            if self._ids and self._ids[-1] == hyps.sent[0]:  # its list goes on
+                rank[: counts[0]] += self._hyp_counts[-1]
+            if (rank >= self.options.size).any():
+                hyps = hyps.take(np.flatnonzero(rank < self.options.size))
+                return self.add_lists(hyps) if len(hyps.sent) else None
         for a, sent, n in zip(starts.tolist(), hyps.sent[starts].tolist(), counts.tolist(), strict=True):
             self.sentence(sent, hyps.where[a])
             self._hyp_counts[-1] += n
@@ -235,7 +236,7 @@ class TokenBuilder:
     # -- columns to container ----------------------------------------------------------------------------------------
 
     def finish(self) -> NBest:
-        tokens = tokenise(strings(self._tokens))[0] if self._tokens else Words(np.zeros(1, np.int64), _NO_INTS, strings([]))
+        tokens = words_of(strings(self._tokens)) if self._tokens else Words(np.zeros(1, np.int64), _NO_INTS, strings([]))
         scheme = self._scheme(tokens)
         models = {name: column.arrays(len(self._where)) for name, column in self._models.items()}
         for name, (counts, values) in models.items():
@@ -274,13 +275,13 @@ class TokenBuilder:
         return "none" if told == "none" else found
 
     def _refuse_odd(self, name: str, counts: I64, values: F64) -> None:
-        odd = np.flatnonzero(~(np.abs(values) < HUGE))  # sums of a few larger ones are no numbers
-        if len(odd):
-            h = int(np.searchsorted(offsets(counts), odd[0], side="right")) - 1
+        odd = ~(np.abs(values) < HUGE)  # sums of a few larger ones are no numbers
+        if odd.any():
+            k = np.argmax(odd)  # the first
             raise FormatError(
-                self._where[h],
+                self._where[owners(offsets(counts))[k]],
                 expected=f"a finite number for {name}",
-                found=str(values[odd[0]]),
+                found=str(values[k]),
                 fix="repair or remove this line",
             )
 
@@ -290,9 +291,9 @@ class TokenBuilder:
         for name, column in self._signals.items():
             counts, values = column.arrays(len(self._where))
             self._refuse_odd(name, counts, values)
-            odd = np.flatnonzero((counts != tokens.counts) & (counts != tokens.counts + 1) & (counts > 0))
-            if len(odd):
-                h = odd[0]
+            odd = (counts != tokens.counts) & (counts != tokens.counts + 1) & (counts > 0)
+            if odd.any():
+                h = np.argmax(odd)
                 self.options.warn(
                     f"{self._where[h]}: {counted(counts[h], 'value')} of {name}, {counted(tokens.counts[h], 'token')}: it "
                     "is not kept"
@@ -302,12 +303,13 @@ class TokenBuilder:
         return out
 
     def _refuse_few(self, counts: I64, tokens: Words) -> None:
-        few = np.flatnonzero((counts < tokens.counts) & (counts > 0))
-        if len(few):
+        few = (counts < tokens.counts) & (counts > 0)
+        if few.any():
+            h = np.argmax(few)
             raise FormatError(
-                self._where[few[0]],
-                expected=f"a score for each of {counted(tokens.counts[few[0]], 'token')}",
-                found=str(counts[few[0]]),
+                self._where[h],
+                expected=f"a score for each of {counted(tokens.counts[h], 'token')}",
+                found=str(counts[h]),
                 fix="repair or remove this line",
             )
         without = int((counts == 0).sum())
@@ -322,7 +324,7 @@ class TokenBuilder:
             if np.array_equal(counts, first):
                 together[name] = (counts, values)
                 continue
-            h = int(np.flatnonzero(counts != first)[0])
+            h = int(np.argmax(counts != first))
             self.options.warn(
                 f"{name}: {counted(counts[h], 'score')} at {self._where[h]} where {next(iter(together))} has {first[h]}: "
                 "models with other "

@@ -112,6 +112,12 @@ def tokenise(*columns: Strings) -> list[Words]:
     return out
 
 
+def words_of(texts: Strings) -> Words:
+    """Texts as rows of words."""
+    (words,) = tokenise(texts)
+    return words
+
+
 @dataclass(frozen=True)
 class Links:
     """Word alignments of rows: each link joins a token of the source side with one of the target side."""

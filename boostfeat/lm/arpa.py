@@ -123,8 +123,8 @@ def _read_ngrams(lines: list[bytes], first: int, bad: Callable[..., FormatError]
     ptr = offsets(fields.value_lengths().to_numpy(zero_copy_only=False))
     size, values = np.diff(ptr), fields.flatten()
     layout = f"log10 of a probability, {counted(n, 'word')} and perhaps a backoff"
-    if len(wrong := np.flatnonzero((size <= n) | (size > n + 2))):
-        raise bad(first + at[wrong[0]], layout, lines[at[wrong[0]]])
+    if (wrong := (size <= n) | (size > n + 2)).any():
+        raise bad(first + (k := at[np.argmax(wrong)]), layout, lines[k])  # the first
     logp, backoff = np.empty(len(at)), np.zeros(len(at))
     has_backoff = size == n + 2
     for column, rows, places in (
@@ -132,8 +132,8 @@ def _read_ngrams(lines: list[bytes], first: int, bad: Callable[..., FormatError]
         (backoff, np.flatnonzero(has_backoff), ptr[1:][has_backoff] - 1),
     ):
         column[rows] = _numbers(values.take(pa.array(places)))
-    if len(wrong := np.flatnonzero(~(np.abs(logp) < MAX_LOG10) | (logp > 0) | ~(np.abs(backoff) < MAX_LOG10))):  # also NaN
-        raise bad(first + at[wrong[0]], layout, lines[at[wrong[0]]])
+    if (wrong := ~(np.abs(logp) < MAX_LOG10) | (logp > 0) | ~(np.abs(backoff) < MAX_LOG10)).any():  # also NaN
+        raise bad(first + (k := at[np.argmax(wrong)]), layout, lines[k])
     words = values.take(pa.array((ptr[:-1, None] + np.arange(1, n + 1)).ravel()))
     if n == 1:
         for i, word in enumerate(words.to_pylist()):
@@ -141,8 +141,8 @@ def _read_ngrams(lines: list[bytes], first: int, bad: Callable[..., FormatError]
                 raise bad(first + at[i], "each unigram once", lines[at[i]])
     ids = pc.fill_null(pc.index_in(words, value_set=pa.array(list(vocab), pa.string())), -1).to_numpy(zero_copy_only=False)
     ids = ids.astype(np.int32).reshape(-1, n)
-    if len(wrong := np.flatnonzero((ids < 0).any(axis=1))):
-        raise bad(first + at[wrong[0]], "words that are unigrams of the model", lines[at[wrong[0]]])
+    if (wrong := (ids < 0).any(axis=1)).any():
+        raise bad(first + (k := at[np.argmax(wrong)]), "words that are unigrams of the model", lines[k])
     out.ids.append(ids)
     out.logp.append(logp)
     out.backoff.append(backoff)

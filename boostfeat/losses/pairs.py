@@ -5,13 +5,12 @@ K pairs, each of one sentence: the better hypothesis, the worse one, and by how 
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..core.arrays import F64, I64, offsets
+from ..core.arrays import F64, I64, in_ranges, offsets
 from ..core.kernels import kernel
 from ..core.lazy import sparse
 from ..lists.nbest import NBest
@@ -194,12 +193,9 @@ def sample_pairs(hyp_ptr: I64, gains: F64, options: PairOptions, *, seed: int, t
     better, worse = np.empty((n, keep), np.int64), np.empty((n, keep), np.int64)
     delta, counts = np.empty((n, keep)), np.zeros(n, np.int64)
     key = np.random.SeedSequence(seed).generate_state(1, np.uint64)[0]
-    threads = max(1, min(threads, n))
-    cuts = np.linspace(0, n, threads + 1).astype(np.int64)
     how = (options.draws, options.threshold, keep, options.sampler == "ta13", options.distinct)
     out = (better, worse, delta, counts)
-    with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(lambda a, b: _sample(hyp_ptr, gains, key, first, a, b, *how, *out), cuts[:-1], cuts[1:]))
+    in_ranges(lambda some: _sample(hyp_ptr, gains, key, first, some.start, some.stop, *how, *out), n, threads)
     kept = np.arange(keep) < counts[:, None]
     return Pairs(better[kept], worse[kept], delta[kept], offsets(counts))
 

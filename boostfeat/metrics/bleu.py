@@ -12,12 +12,11 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
-from ..core.arrays import F64, I32, I64, U8, Array, Bool
+from ..core.arrays import F64, I32, I64, U8, Array, Bool, in_ranges
 from ..core.kernels import kernel
 
 ORDER = 4
@@ -260,19 +259,11 @@ def bleu_stats(*, hyp_ptr: I64, text_ptr: I64, text: U8, ref_ptr: I64, ref_text_
     if (np.diff(ref_ptr) < 1).any():
         raise ValueError(f"sentence {int(np.argmin(np.diff(ref_ptr)))}: expected at least one reference, found none")
     out = np.zeros((len(text_ptr) - 1, N_STATS), np.int32)
-    n = len(hyp_ptr) - 1
-    threads = max(1, min(threads, n))
-    cuts = np.linspace(0, n, threads + 1).astype(int)
 
-    def work(k: int) -> int:
-        return int(_fill_stats(hyp_ptr, text_ptr, text, ref_ptr, ref_text_ptr, ref, cuts[k], cuts[k + 1], out))
+    def work(some: slice) -> int:
+        return int(_fill_stats(hyp_ptr, text_ptr, text, ref_ptr, ref_text_ptr, ref, some.start, some.stop, out))
 
-    if threads == 1:
-        failed = [work(0)]
-    else:
-        with ThreadPoolExecutor(threads) as pool:
-            failed = list(pool.map(work, range(threads)))
-    for s in failed:
+    for s in in_ranges(work, len(hyp_ptr) - 1, threads):
         if s >= 0:
             raise ValueError(f"sentence {s} has more than {MAX_REF_TYPES} distinct reference tokens: the limit")
     return out
@@ -359,7 +350,7 @@ def sentence_bleu(stats: Array, *, alpha: float = 1.0) -> F64:
         precision = np.where(t + add > 0, (c + add) / (t + add), 0.0)
         brevity = np.where(length < ref_len, np.exp(1 - ref_len / length), 1.0)
         bleu = brevity * np.exp(np.log(precision).mean(axis=-1))
-    return np.where((c[..., 0] > 0) & (length > 0), bleu, 0.0)
+    return np.where(length > 0, bleu, 0.0)
 
 
 def context_bleu(stats: Array, background: Array, *, strict: bool = False) -> F64:

@@ -102,18 +102,17 @@ def _align(  # type: ignore[no-untyped-def]
     Of equally good paths, that which prefers a match or substitution to a deletion, and that to an insertion.
     """
     i, j = n, m
-    while i > 0 or j > 0:
+    while i or j:
         value = forward[i * stride + j - low[i]] if i else j
-        matched = i > 0 and j > 0 and hyp[i - 1] == ref[j - 1]
-        inside = i > 0 and low[i - 1] <= j - 1 < high[i - 1]
-        if inside and forward[(i - 1) * stride + j - 1 - low[i - 1]] + (0 if matched else 1) == value:
-            align[j - 1] = i - 1
-            hyp_wrong[i - 1] = ref_wrong[j - 1] = not matched
-            i -= 1
-            j -= 1
-            continue
-        inside = i > 0 and low[i - 1] <= j < high[i - 1]
-        if inside and forward[(i - 1) * stride + j - low[i - 1]] + 1 == value:
+        if i and low[i - 1] <= j - 1 < high[i - 1]:
+            wrong = hyp[i - 1] != ref[j - 1]
+            if forward[(i - 1) * stride + j - 1 - low[i - 1]] + wrong == value:
+                align[j - 1] = i - 1
+                hyp_wrong[i - 1] = ref_wrong[j - 1] = wrong
+                i -= 1
+                j -= 1
+                continue
+        if i and low[i - 1] <= j < high[i - 1] and forward[(i - 1) * stride + j - low[i - 1]] + 1 == value:
             hyp_wrong[i - 1] = True
             i -= 1
         else:

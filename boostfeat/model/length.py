@@ -89,10 +89,10 @@ def check_sources(sources: Sequence[str]) -> None:
 
 def word_counts(nbest: NBest) -> I64:
     """[H]"""
-    from ..lists.words import tokenise
+    from ..lists.words import words_of
 
     text = nbest.text
-    return np.concatenate([np.zeros(0, np.int64), *(tokenise(text[a : a + _RUN])[0].counts for a in range(0, len(text), _RUN))])
+    return np.concatenate([np.zeros(0, np.int64), *(words_of(text[a : a + _RUN]).counts for a in range(0, len(text), _RUN))])
 
 
 def learn_length(nbest: NBest) -> Length | None:

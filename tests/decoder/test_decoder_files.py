@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import lzma
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -22,12 +23,13 @@ from toy_systems import (
     write_system,
 )
 
-from boostfeat.core.errors import InputError
+from boostfeat.core.errors import FormatError, InputError
 from boostfeat.core.feature_table import FeatureTable
 from boostfeat.decoder import Decoder, SearchOptions, System, collect, graph_names, read_setup, write_nbest, write_search_graph
 from boostfeat.decoder import trees as kernel
 from boostfeat.decoder.features import EXTRAS
 from boostfeat.decoder.names import CONTEXT
+from boostfeat.decoder.setup import Setup
 from boostfeat.features import TEMPLATES, FeaturePlan, Resources, featurize
 from boostfeat.features.phrase_table import read_phrase_counts
 from boostfeat.formats.moses import enriched as moses_enriched
@@ -116,6 +118,32 @@ def test_search_graph_holds_the_list(small: Small, tmp_path: Path) -> None:
     start = next(line for line in lines if line.startswith("0 hyp=0 "))
     assert float(start.split("fscore=")[1]) == pytest.approx(ours.score[0])
     assert len({line.split()[1] for line in lines if line.startswith("0 ")}) == sum(line.startswith("0 ") for line in lines)
+
+
+@pytest.mark.parametrize("batch", [1, 4, 6])
+def test_lists_are_written_some_sentences_at_a_time(small: Small, batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numbers of sentences go on over batches, from the first that is given; repeated strings are told apart on demand."""
+    decoder, sentences, _ = small
+    results = list(decoder.decode_all(sentences))
+    written = {}
+    for distinct in (True, False):
+        monkeypatch.setattr("boostfeat.decoder.output.BATCH", 64)
+        whole, parts = io.BytesIO(), io.BytesIO()
+        write_nbest(whole, results, 80, distinct=distinct, first_id=7)
+        monkeypatch.setattr("boostfeat.decoder.output.BATCH", batch)
+        write_nbest(parts, iter(results), 80, distinct=distinct, first_id=7)
+        # a unit's own total is kept as it was first met, in a batch: its last digits may be others
+        one, other = (re.sub(r",total=[^,]*", "", stream.getvalue().decode()) for stream in (whole, parts))
+        assert one == other
+        written[distinct] = one.splitlines()
+        assert list(dict.fromkeys(int(line.split(" ", 1)[0]) for line in written[distinct])) == [7, 8, 9, 10, 11, 12]
+    assert written[True] != written[False]
+    assert all(len({d.text for d in result.nbest(80)}) == len(result.nbest(80)) for result in results)
+    empty = io.BytesIO()
+    write_nbest(empty, [], 9)
+    assert empty.getvalue() == b""
+    with pytest.raises(InputError, match=r"^sentence 9: expected words without '\|', found 'a\|b'; write it as &#124;"):
+        write_nbest(empty, decoder.decode_all(["a", "b", "a|b"]), 9, first_id=7)
 
 
 def test_threads_change_nothing(small: Small) -> None:
@@ -301,6 +329,29 @@ def test_bad_files(tmp_path: Path, boostfeat: Run, file: str, text: str, message
     assert message in err
     assert err.count("\n") == 1
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(("text", "limit"), [("", None), ("-1", -1), ("0", 0), ("6", 6), ("60", 60)])
+def test_what_an_ini_says(tmp_path: Path, text: str, limit: int | None) -> None:
+    """Weights, files beside it and elsewhere, and the limit; the usual penalty of unknown words is left out."""
+    lines = f"{INI}UnknownWordPenalty0= 1\n" + (f"[distortion-limit]\n{text}\n" if text else "")
+    (tmp_path / "ini").write_text(
+        f"{lines}[feature]\nKENLM name=LM0 path=/there/lm\nPhraseDictionaryMemory name=TranslationModel0 num-features=2\n"
+    )
+    found = read_setup(tmp_path / "ini")
+    weights = {"TranslationModel0_0": 1.0, "TranslationModel0_1": 1.0, "LM0": 1.0}
+    assert found == Setup(weights, None, None, "/there/lm", limit)
+    (tmp_path / "ini").write_text(lines.replace("Penalty0= 1", "Penalty0= 2"))
+    assert read_setup(tmp_path / "ini") == Setup({**weights, "UnknownWordPenalty0": 2.0}, distortion_limit=limit)
+    found.check(["TranslationModel0_0", "TranslationModel0_1", "LM0"], "x")
+    for names, message in (
+        (["TranslationModel0", "LM0"], "x: expected 1 weights for TranslationModel0, found 2; give the tables that"),
+        (["TranslationModel0_0", "TranslationModel0_1"], "x: expected 0 weights for LM0, found 1; give the tables that"),
+    ):
+        with pytest.raises(FormatError, match=message):
+            found.check(names, "x")
+    with pytest.raises(FormatError, match="x: expected 6 weights for LexicalReordering0, found 0"):
+        found.check([*weights, *(f"LexicalReordering0_{i}" for i in range(6))], "x")
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -73,6 +73,7 @@ def test_what_runs_cannot_choose_is_chosen_in_memory(nbest: NBest, tmp_path: Pat
     assert featurize_to(tmp_path / "all.nbest", nbest, plan, run=2, gradient_of=gradient) == (whole, chosen)
     packed, _ = featurize_to(tmp_path / "small.nbest.gz", nbest, learnt, run=2)
     assert read_store(tmp_path / "small.nbest.gz") == packed == out
+    assert (tmp_path / "small.nbest.gz").read_bytes()[:2] == b"\x1f\x8b"
 
 
 # -- what may differ from run to run ----------------------------------------------------------------------------------

@@ -30,6 +30,7 @@ from boostfeat.features.clusters import learn_clusters, read_clusters
 from boostfeat.features.lexicon import Bitext, phrase_weight
 from boostfeat.features.phrase_table import read_phrase_counts
 from boostfeat.features.products import add_products, choose_products
+from boostfeat.features.registry import missing
 from boostfeat.formats import read_all
 from boostfeat.lists.build import Builder, HypRecord, ReadOptions, UnitRecord, attach
 from boostfeat.lists.nbest import NBest, SparseRows, strings
@@ -561,6 +562,23 @@ def test_a_template_says_what_it_lacks(lacking, name, needs, works):
     assert made(nbest, works_all, min_count=1).n_occurrences == nbest.n_occurrences
 
 
+def test_spans_of_no_words_are_spans():
+    """Of a phrase that is inserted: it has a place, and no word; one without a place has no span."""
+
+    def lists(**more):
+        builder = Builder()
+        builder.add(HypRecord(0, "a b", "h", units=[UnitRecord({"lm": 1.0}, (0, 1), (0, 1)), UnitRecord({"lm": 2.0}, **more)]))
+        return builder.finish()
+
+    for what, side in (("span", "src"), ("target span", "tgt")):
+        other = {"src": (1, 2), "tgt": (1, 2)}
+        assert missing(what, lists(**other), Resources()) is None
+        assert missing(what, lists(**{**other, side: (1, 1)}), Resources()) is None
+        said = missing(what, lists(**{**other, side: None}), Resources())
+        assert said is not None
+        assert said.startswith(("source" if side == "src" else "target") + " spans of all units; ")
+
+
 def test_a_list_without_units():
     nbest = build([HypRecord(0, "a b", "h"), HypRecord(1, "c", "h")])
     with pytest.raises(InputError, match=r"needs units.*this list: hypothesis, model1_inverse$"):
@@ -711,6 +729,10 @@ def test_word_classes_by_hand() -> None:
         *("cb:<s>|5", "cb:5|6", "cb:6|0", "cb:0|</s>"),
         *("cb:<s>|5|6", "cb:5|6|0"),  # not 6|0|</s>: the last unit's own word is 0 alone
     }
+    no_words = {"features": {"lm": -1.0}, "src": (2, 3), "tgt": (3, 3), "align": ""}  # a phrase that is left out joins nothing
+    raw = one_list([{"text": "the house stands", "features": {}, "units": [*units, no_words]}], source="talo seisoo nyt")
+    silent, _ = featurize(raw, replace(FeaturePlan.of("cb", min_count=1), clusters=clusters))
+    assert set(silent.sparse_names.to_pylist()) == {"cb:<s>|5", "cb:5|6", "cb:6|0", "cb:<s>|5|6", "cb:5|6|0"}
     assert {name for name in found if name.startswith("cc:")} == {"cc:1|6|-<s>", "cc:1|6|+2", "cc:2|0|-1", "cc:2|0|+</s>"}
     edges = {"src.first=1", "src.last=1", "tgt.first=5", "tgt.last=6", "src.first=2", "src.last=2", "tgt.first=0", "tgt.last=0"}
     assert {name for name in found if name.startswith("co:")} == {f"co:{side}mono|{edge}" for side in "<>" for edge in edges}

@@ -9,7 +9,15 @@ import pytest
 from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat.core.errors import InputError
-from boostfeat.lists.agreement import check_agreement, lacking, shared_sentences, shown
+from boostfeat.lists.agreement import (
+    Shared,
+    check_agreement,
+    lacking,
+    sentence_digest,
+    sentence_digests,
+    shared_sentences,
+    shown,
+)
 from boostfeat.lists.nbest import NBest, strings
 
 LISTS = synthetic_nbest(SyntheticOptions(sentences=12, hyps=4, features=3), seed=1)
@@ -90,6 +98,9 @@ def test_other_tokenisation_is_refused_and_other_references_are_named() -> None:
     n = len(LISTS)
     two = replace(LISTS, ref_ptr=2 * np.arange(n + 1), refs=strings(["a", "b"] * n))
     assert check_agreement({"dev": LISTS, "test": two}) == ["references a sentence: dev has 1, test has 2"]
+    some = replace(LISTS, ref_ptr=np.array([0, *range(4, n + 4)]), refs=strings(["a"] * (n + 3)))  # 15 of 12 sentences
+    assert check_agreement({"dev": some, "test": LISTS}) == ["references a sentence: dev has 1.25, test has 1"]
+    assert check_agreement({"dev": LISTS[:0], "test": LISTS}) == []  # no sentence: nothing to compare
 
 
 def test_shared_sentences_are_counted() -> None:
@@ -98,7 +109,19 @@ def test_shared_sentences_are_counted() -> None:
         f"{who}: what is learnt or chosen on them looks too good there"
         for who in ("dev and select share 2 sentences (33% of select)", "select and test share 2 sentences (100% of test)")
     ]
-    assert not any(two.identical for two in found)
+    assert found == [Shared("dev", "select", 2, 2 / 6, identical=False), Shared("select", "test", 2, 1.0, identical=False)]
     assert [two.identical for two in shared_sentences({"dev": LISTS, "select": LISTS[::-1]})] == [True]
     bare = replace(LISTS, source=strings([""] * len(LISTS)), refs=strings([""] * len(LISTS)))
     assert shared_sentences({"dev": bare, "select": bare}) == []
+    one = replace(LISTS[:1], source=strings([""]))  # its reference alone tells it apart
+    assert shared_sentences({"dev": one, "select": LISTS[:1]}) == []
+    assert shared_sentences({"dev": one, "select": one}) == [Shared("dev", "select", 1, 1.0, identical=True)]
+
+
+def test_digests_of_sentences() -> None:
+    """CRC-32, whose check value for the nine digits is public; source and references are lines of one text."""
+    assert sentence_digest(("123456789",)) == "cbf43926"
+    assert sentence_digest(("1234\n56789",)) == sentence_digest(("1234", "56789")) != sentence_digest(("123456789",))
+    assert sentence_digest(("",)) == "00000000"
+    two = replace(LISTS[:2], source=strings(["a b", ""]), ref_ptr=np.array([0, 2, 2]), refs=strings(["c", "d"]))
+    assert sentence_digests(two) == [sentence_digest(("a b", "c", "d"))]  # the other has nothing that tells it apart

@@ -10,8 +10,9 @@ import re
 import tarfile
 from collections import Counter
 from dataclasses import replace
-from itertools import islice
+from itertools import islice, product
 from pathlib import Path
+from typing import NamedTuple
 from unittest.mock import patch
 
 import numpy as np
@@ -82,6 +83,67 @@ def test_numbering_of_nodes_does_not_matter(edges: Edges, data: st.DataObject) -
     graph, scores = build(edges, order)
     found = graph.kbest(scores, len(every), distinct=False)
     assert Counter((found.score[i], graph.text(found, i)) for i in range(len(found))) == Counter(every)
+
+
+class Found(NamedTuple):
+    """A derivation: its edges in post-order with the spans of their own words, and its words."""
+
+    score: float
+    edges: list[tuple[int, int, int]]
+    words: list[str]
+
+
+def in_order(edges: Edges, *, distinct: bool) -> list[Found]:
+    """All derivations of the last node: by score, then by the edge, then by the places of the parts in the lists of their nodes."""
+    lists: dict[int, list[Found]] = {}
+    for head in range(max(e[0] for e in edges) + 1):
+        every = []
+        for e, (own, tails, target, score) in enumerate(edges):
+            if own == head:
+                for ranks in product(*(range(len(lists[t])) for t in tails)):
+                    parts = [lists[t][r] for t, r in zip(tails, ranks, strict=True)]
+                    made = _put_together(e, target, parts)._replace(score=score + sum(part.score for part in parts))
+                    every.append((-made.score, e, ranks, made))
+        lists[head], seen = [], set()
+        for *_, made in sorted(every, key=lambda row: row[:3]):
+            if not (distinct and tuple(made.words) in seen):
+                lists[head].append(made)
+            seen.add(tuple(made.words))
+        assume(len(lists[head]) < 400)
+    return lists[head]
+
+
+def _put_together(e: int, target: list[str | int], parts: list[Found]) -> Found:
+    edges: list[tuple[int, int, int]] = []
+    words: list[str] = []
+    own: list[int] = []
+    for x in target:
+        if isinstance(x, int):
+            edges += [(f, a + len(words), b + len(words)) for f, a, b in parts[x].edges]
+            words += parts[x].words
+        else:
+            own.append(len(words))
+            words.append(x)
+    return Found(0.0, [*edges, (e, own[0], own[-1] + 1) if own else (e, len(words), len(words))], words)
+
+
+@pytest.mark.parametrize("distinct", [True, False])
+@settings(max_examples=80, deadline=None)
+@given(edges=hypergraphs(), k=st.integers(1, 40))
+def test_order_edges_and_spans_are_those_of_plain_python(distinct: bool, edges: Edges, k: int) -> None:
+    """Ties, of which whole numbers make many, have one order."""
+    every = in_order(edges, distinct=distinct)
+    assume(every)
+    graph, scores = build(edges)
+    with patch.object(graph_module, "EXAMINED_PER_STRING", 10_000):
+        found = graph.kbest(scores, k, distinct=distinct)
+    assert found.score.tolist() == [one.score for one in every[:k]]
+    for i, one in enumerate(every[:k]):
+        own = slice(found.edge_ptr[i], found.edge_ptr[i + 1])
+        spans = (found.edges[own].tolist(), found.tgt_start[own].tolist(), found.tgt_end[own].tolist())
+        assert list(zip(*spans, strict=True)) == one.edges
+        assert graph.text(found, i) == " ".join(one.words)
+    assert (found.edge_ptr[0], found.edge_ptr[-1], found.token_ptr[-1]) == (0, len(found.edges), len(found.tokens))
 
 
 def test_spans_hold_own_words() -> None:
@@ -497,3 +559,81 @@ def test_graphs_are_summed_up() -> None:
     assert graph_module.summarise([replace(graph, score=np.zeros(3))])["scores"] is True
     no_units = replace(graph, is_unit=np.zeros(3, bool))
     assert graph_module.summarise([no_units])["features"][0] == {"name": "f", "mean": 2.0, "nonzero": 2.0}
+
+
+def test_what_is_wrong_with_an_edge_is_told_of_the_first() -> None:
+    """Its place, the feature's name and value; of many slots the first eight."""
+    builder = graph_module.GraphBuilder(lambda edge: f"edge {edge}")
+    f, g = builder.name("f"), builder.name("g")
+    with pytest.raises(
+        FormatError, match=r"^edge 0: expected each of its 1 tails \(from 0\) once in the target, found slots for tails none;"
+    ):
+        builder.edge(0, [0], ["a"])
+    with pytest.raises(FormatError, match=r"^edge 1: expected .* 2 tails .*, found slots for tails 1, 2, 3, 4, 5, 6, 7, 8;"):
+        builder.edge(0, [0, 1], [9, 8, 7, 6, 5, 4, 3, 2, 1])
+
+    def graph(*features: tuple[list[int], list[float]]) -> graph_module.Graph:
+        own = graph_module.GraphBuilder(lambda edge: f"edge {edge}")
+        own.names |= {"f": f, "g": g, "h": 2, "i": 3, "j": 4}
+        for idx, val in features:
+            own.edge(0, [], ["a"], idx=idx, val=val)
+        return own.finish(1, 0)
+
+    with pytest.raises(FormatError, match=r"^edge 1: expected a finite number for feature 'g', found nan;"):
+        graph(([f], [1.0]), ([f, g], [1.0, np.nan]), ([f], [np.inf]))
+    with pytest.raises(FormatError, match=r"^edge 1: expected distinct feature names, found 'g' twice;"):
+        graph(([f, g], [1.0, 2.0]), ([g, f, g], [1.0, 2.0, 3.0]), ([f, f], [1.0, 1.0]))
+    found = graph(([g, f], [1.0, 2.0]), ([g], [3.0]), ([2, f], [0.5, 0.25]))
+    assert [found.edge_features(e) for e in range(3)] == [{"f": 2.0, "g": 1.0}, {"g": 3.0}, {"f": 0.25, "h": 0.5}]
+    assert found.edge_scores({"g": 2.0, "h": 4.0, "other": 9.0}).tolist() == [2.0, 6.0, 2.0]
+    with pytest.raises(
+        InputError, match=r"^x: expected weights of the graph's features \(f, g, h, i, \.\.\.\), found none of them"
+    ):
+        graph_module.search_scores(found, {"other": 1.0}, "x")
+    with pytest.raises(
+        InputError, match=r"^x: expected weights to search with, found none and no scores in the graph; give --weights"
+    ):
+        graph_module.search_scores(found, None, "x")
+    bare = build([(0, [], ["a"], -1.0)])[0]  # no feature: any weights will do
+    assert graph_module.search_scores(bare, {"other": 1.0}, "x").tolist() == [0.0]
+    assert graph_module.search_scores(bare, None, "x").tolist() == [-1.0]
+
+
+def test_derivations_are_taken_and_joined() -> None:
+    """Rows in any order, also none; joined, they are what they were."""
+    graph, scores = build([(0, [], ["a"], -1.0), (0, [], ["b", "c"], -2.0), (1, [0], [0, "d"], 0.0), (1, [], [], -9.0)])
+    every = graph.kbest(scores, 9)
+    assert [graph.text(every, i) for i in range(3)] == ["a d", "b c d", ""]
+    back = every.take(np.array([2, 1, 0, 1]))
+    assert [graph.text(back, i) for i in range(4)] == ["", "b c d", "a d", "b c d"]
+    assert back.score.tolist() == [-9.0, -2.0, -1.0, -2.0]
+    assert (back.edge_ptr.tolist(), back.edges.tolist()) == ([0, 1, 3, 5, 7], [3, 1, 2, 0, 2, 1, 2])
+    assert (back.tgt_start.tolist(), back.tgt_end.tolist()) == ([0, 0, 2, 0, 1, 0, 2], [0, 2, 3, 1, 2, 2, 3])
+    again = graph_module.Derivations.concat([every.take(np.array([k])) for k in (2, 1, 0, 1)])
+    for name in ("score", "edge_ptr", "edges", "tgt_start", "tgt_end", "token_ptr", "tokens"):
+        assert getattr(again, name).tolist() == getattr(back, name).tolist()
+    assert back.rescored(np.array([1.0, 2.0, 4.0, 8.0])).score.tolist() == [8.0, 6.0, 5.0, 6.0]
+
+
+def test_lists_of_graphs_by_hand() -> None:
+    """A rule with a gap is another unit for each length of what fills it; edges that are no units are left out."""
+    builder = graph_module.GraphBuilder(lambda edge: f"edge {edge}")
+    f = builder.name("f")
+    builder.edge(0, [], ["a"], idx=[f], val=[1.0], score=-1.0, span=(0, 1), src="A", tgt="a")
+    builder.edge(0, [], ["b", "c"], idx=[f], val=[2.0], score=-2.0, span=(0, 2), tgt="b c")
+    builder.edge(1, [0], ["x", 0, "y"], score=-0.5, src="X [1] Y", tgt="x [1] y")
+    builder.edge(2, [1], [0], score=0.0, is_unit=False)
+    graph = builder.finish(3, 2)
+    nbest = graph_module.kbest_lists([(7, 3, graph), (9, 5, graph)], ReadOptions(first=5, source=["", "", "", "A B"]), "file")
+    assert (nbest.ids.tolist(), nbest.text.to_pylist(), nbest.score.tolist()) == ([3], ["x a y", "x b c y"], [-1.5, -2.5])
+    assert nbest.unit_ptr.tolist() == [0, 2, 4]
+    units = nbest.units.take(nbest.unit_idx)
+    assert units.tgt.to_pylist() == ["a", "x [1] y", "b c", "x [1] y"]
+    assert units.src.to_pylist() == ["A", "X [1] Y", "A B", "X [1] Y"]
+    assert (units.tgt_len.tolist(), units.src_len.tolist()) == ([1, 3, 2, 4], [1, -1, 2, -1])
+    assert (nbest.tgt_start.tolist(), nbest.src_start.tolist()) == ([1, 0, 1, 0], [0, -1, 0, -1])
+    assert (units.score.tolist(), units.x[:, 0].tolist()) == ([-1.0, -0.5, -2.0, -0.5], [1.0, 0.0, 2.0, 0.0])
+    assert graph_module.kbest_lists([(7, 3, graph)], ReadOptions(size=1), "file").text.to_pylist() == ["x a y"]
+    assert len(graph_module.kbest_lists([(7, 3, graph)], ReadOptions(size=0), "file")) == 0
+    many: Edges = [(0, [], [f"w{k}"], -float(k)) for k in range(101)]
+    assert graph_module.kbest_lists([(1, 0, build(many)[0])], ReadOptions(), "file").n_hyps == 100  # where no size is given

@@ -13,13 +13,14 @@ import pytest
 
 from boostfeat import formats
 from boostfeat.core.errors import InputError
+from boostfeat.core.files import read_chunks
 from boostfeat.core.precision import EXACT, Precision
 from boostfeat.formats.join_files import read_other
 from boostfeat.lists.build import ReadOptions
 from boostfeat.lists.choices import decoder_choice, texts
 from boostfeat.lists.joining import join_column
 from boostfeat.lists.nbest import NBest, Qualities, strings
-from boostfeat.lists.number_files import Numbers, read_numbers
+from boostfeat.lists.number_files import Numbers, read_numbers, read_rows
 from boostfeat.lists.precision import KEY, precision_of, with_derived
 from boostfeat.lists.quality import choosing_metric, default_metric, join_qualities, join_quality
 from boostfeat.lists.store import write_store
@@ -70,6 +71,86 @@ def test_numbers_of_objects(tmp_path: Path) -> None:
         read_numbers(str(tmp_path / "numbers"))
 
 
+def test_what_is_wrong_with_json_is_told_of_the_file_or_of_its_line(tmp_path: Path) -> None:
+    """A file that is no JSON from its first line on may be one value over several lines; the places are the parser's."""
+    for text, line, found in (
+        ("[1,\n2,\nx]", 1, "Expecting value: line 3 column 1 (char 7)"),
+        ('{"a": 1}\n\n{"a"\n', 3, "Expecting ':' delimiter: line 1 column 5 (char 4)"),
+    ):
+        (tmp_path / "numbers").write_text(text)
+        with pytest.raises(InputError) as error:
+            read_numbers(str(tmp_path / "numbers"))
+        assert str(error.value) == f"{tmp_path}/numbers:{line}: expected JSON, found {found}; repair the file"
+
+
+def test_objects_in_objects(tmp_path: Path) -> None:
+    """Up to nine, one in the other; columns that a row lacks are empty there."""
+    for depth, fine in ((1, True), (9, True), (10, False)):
+        names, value = ["a"] * depth, "7"
+        for name in names:
+            value = f'{{"{name}": {value}}}'
+        (tmp_path / "numbers").write_text(f"[{value}]")
+        spec = f"{tmp_path}/numbers:{'.'.join(names)}"
+        if fine:
+            assert read_numbers(spec).values.tolist() == [7.0]
+        else:
+            with pytest.raises(InputError, match="expected a column"):
+                read_numbers(spec)
+    (tmp_path / "numbers").write_text('[{"b": 1}, {"c": 5, "b": 2, "mt": 3}, {"b": 3}]')
+    assert read_numbers(str(tmp_path / "numbers")).values.tolist() == [1.0, 2.0, 3.0]  # the only column of numbers throughout
+    assert read_numbers(str(tmp_path / "numbers")).texts is None
+    with pytest.raises(InputError, match=r"row 1: expected a finite number for c, found 'null'"):
+        read_numbers(f"{tmp_path}/numbers:c")
+
+
+@pytest.mark.parametrize("size", [1 << 20, 8, 1])
+def test_rows_of_several_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    """In one piece, or in pieces of a line or two; the place of what is no number is that of its line."""
+    monkeypatch.setattr("boostfeat.lists.number_files.read_chunks", lambda path: read_chunks(path, size))
+    (tmp_path / "rows").write_text("1 2\n\n-3.5\n4 5 6\n7")
+    ptr, values = read_rows(str(tmp_path / "rows"))
+    assert (ptr.tolist(), values.tolist()) == ([0, 2, 2, 3, 6, 7], [1.0, 2.0, -3.5, 4.0, 5.0, 6.0, 7.0])
+    (tmp_path / "rows").write_text("")
+    assert [column.tolist() for column in read_rows(str(tmp_path / "rows"))] == [[0], []]
+    for text, line, found in (("1 2\n\n3 x 4\n5 y\n", 3, "x"), ("1 2_0\n", 1, "2_0"), ("1\n2\n3 4 inf\n", 3, "inf")):
+        (tmp_path / "rows").write_text(text)
+        with pytest.raises(InputError) as error:
+            read_rows(str(tmp_path / "rows"))
+        assert str(error.value) == f"{tmp_path}/rows:{line}: expected a finite number, found '{found}'; repair the file"
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "found"), [("1 2\n3\n4 5\n", 2, "3"), ("1 2 3\n1 2 3\n", 1, "1 2 3"), ("1\n2\n3 4\n", 3, "3 4")]
+)
+def test_lines_of_other_lengths(tmp_path: Path, text: str, line: int, found: str) -> None:
+    (tmp_path / "numbers").write_text(text)
+    with pytest.raises(InputError) as error:
+        read_numbers(str(tmp_path / "numbers"))
+    assert str(error.value) == (
+        f"{tmp_path}/numbers:{line}: expected a number a line, or a numerator and a denominator on each, found '{found}'; "
+        "repair the file, or name a column of a table with FILE:COLUMN"
+    )
+
+
+def test_the_place_of_a_number_of_two_columns(tmp_path: Path) -> None:
+    (tmp_path / "numbers").write_text("1 2\n3 4\n5 6\n7 nan\n")
+    with pytest.raises(InputError, match="numbers:4: expected a finite number, found 'nan'; repair the file"):
+        read_numbers(str(tmp_path / "numbers"))
+    (tmp_path / "numbers").write_text("1 2\n3 -4\n5 -6\n")
+    with pytest.raises(InputError, match=r"numbers: row 2: expected a denominator of 0 or more, found -4.0; repair the file"):
+        read_numbers(str(tmp_path / "numbers"))
+
+
+def test_tables_of_text(tmp_path: Path) -> None:
+    (tmp_path / "numbers").write_bytes(b"mt\tq\r\na b\t1\r\nc\t-2\r\n")
+    found = read_numbers(f"{tmp_path}/numbers:q")
+    assert (found.values.tolist(), found.texts.to_pylist() if found.texts is not None else None) == ([1.0, -2.0], ["a b", "c"])
+    (tmp_path / "numbers").write_text("a\tb\n1\t2\n3\n4\n")
+    with pytest.raises(InputError) as error:
+        read_numbers(f"{tmp_path}/numbers:a")
+    assert str(error.value) == f"{tmp_path}/numbers:3: expected 2 columns, as the header has, found 1; repair the file"
+
+
 def test_joined_columns(nbest: NBest) -> None:
     two = np.array([1.0, 2.0])
     with pytest.raises(InputError, match="file: expected one number a hypothesis, found two; name a column with FILE:COLUMN"):
@@ -79,6 +160,12 @@ def test_joined_columns(nbest: NBest) -> None:
         InputError, match=r"file: row 2: expected a numerator and a denominator of a finite ratio, found 1e.300 and 1e-300"
     ):
         join_quality(nbest, "q", Numbers(np.array([1.0, 1e300]), np.array([1.0, 1e-300])), "file")
+    with pytest.raises(InputError, match=r"file: row 1: expected a numerator .* found -1e.300 and 1e-300; repair the file"):
+        join_quality(nbest, "q", Numbers(np.array([-1e300, 1e300]), np.array([1e-300, 1e-300])), "file")
+    joined = join_quality(nbest, "q", Numbers(np.array([1e300, 2.0]), np.array([0.0, 4.0])), "file", lower=True)
+    assert (joined.quality.value.tolist(), joined.quality.weight.tolist()) == ([[1e300], [2.0]], [[0.0], [4.0]])
+    assert (joined.quality.names, joined.quality.lower) == (("q",), (True,))
+    assert join_quality(nbest, "q", Numbers(two), "file").quality.weight.tolist() == [[1.0], [1.0]]
 
 
 def test_quality_columns(nbest: NBest, tmp_path: Path) -> None:

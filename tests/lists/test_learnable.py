@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from strategies import build
@@ -33,6 +35,14 @@ def lists(**features: float):
 def test_bounds(value, expected):
     found = out_of_range(lists(wild=value))
     assert found == ({} if expected is None else {"wild": expected})
+
+
+def test_what_is_no_number_is_out_of_range():
+    nbest = lists(wild=1.0)
+    for value in (np.nan, np.inf):
+        found = out_of_range(replace(nbest, extra=np.where(np.array(nbest.extra_names) == "wild", value, nbest.extra)))
+        assert list(found) == ["wild"]
+        np.testing.assert_equal(found["wild"], value)
 
 
 def test_what_is_left_out_is_0_and_said_once():

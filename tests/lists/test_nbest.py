@@ -6,6 +6,7 @@ import time
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import fields, replace
+from inspect import currentframe
 from typing import Any
 
 import numpy as np
@@ -18,9 +19,20 @@ from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat.core.errors import FormatError, InputError, counted
 from boostfeat.core.kernels import Twins
-from boostfeat.lists.build import DENSE_SHARE, MAX_DENSE, Builder, HypRecord, ReadOptions, UnitRecord, attach, with_stats
+from boostfeat.lists.build import (
+    DENSE_SHARE,
+    MAX_DENSE,
+    Builder,
+    HypRecord,
+    ReadOptions,
+    UnitRecord,
+    attach,
+    own_features,
+    with_own_lines,
+    with_stats,
+)
 from boostfeat.lists.merging import concat, merge, regroup
-from boostfeat.lists.nbest import NBest, SparseRows, Units, strings
+from boostfeat.lists.nbest import NBest, Notes, Qualities, SparseRows, Units, strings
 
 
 def hyp(sent: int = 0, text: str = "a", **more: Any) -> HypRecord:
@@ -456,13 +468,23 @@ CHANGES: list[tuple[str, Callable[[NBest], Any]]] = [
     ("extra_names", lambda nb: ("E",)),
     ("unit_names", lambda nb: ("F",)),
     ("sparse_names", lambda nb: strings(["s"])),
+    ("notes", lambda nb: Notes(strings(["n", ""]), nb.notes.hyps)),
+    ("notes", lambda nb: Notes(nb.notes.sentences, strings(["", "n"]))),
+    *(("quality", lambda nb, k=k: qualities(k)) for k in range(4)),
 ]
+
+
+def qualities(k: int = -1) -> Qualities:
+    """A column, other than GOOD's in one thing: its name, direction, values or weights."""
+    value, weight = np.ones((2, 1)), np.ones((2, 1))
+    return Qualities(("p" if k == 0 else "q",), (k == 1,), (1.0,), value + (k == 2), weight + (k == 3))
 
 
 @pytest.mark.parametrize(("name", "change"), CHANGES)
 def test_differences_name_the_column(name: str, change: Callable[[NBest], Any]) -> None:
-    other = replace(GOOD, **{name: change(GOOD)})
-    assert GOOD.differences(other) == [name]
+    good = replace(GOOD, quality=qualities()) if name == "quality" else GOOD
+    other = replace(good, **{name: change(GOOD)})
+    assert (good.differences(other), other.differences(good)) == ([name], [name])
     assert other != GOOD
     assert replace(GOOD, meta={"from": "elsewhere"}) == GOOD
     assert GOOD.differences(replace(GOOD, units=replace(GOOD.units, score=np.ones(1)))) == ["units.score"]
@@ -578,5 +600,73 @@ def test_minus_zero_is_zero():
         0, "b", "h", -0.0, {"f": -0.0, "rare": -0.0, "seen": 1.0}, [UnitRecord({"u": -0.0, "odd": -0.0, "even": 2.0})]
     )
     nbest = build([*often, rare])
-    for column in (nbest.score, nbest.X, nbest.extra, nbest.extra_sparse.val, nbest.units.sparse.val):
+    scored = build([HypRecord(0, "a", "h", 0.0, {}, [UnitRecord({"u": 1.0}, score=-0.0)])])
+    for column in (scored.units.score, nbest.score, nbest.X, nbest.extra, nbest.extra_sparse.val, nbest.units.sparse.val):
         assert not np.signbit(column).any()
+
+
+def test_own_features_by_hand():
+    """What units do not carry is added to what the hypothesis has; a total may differ by what decoders round away."""
+    one, two = UnitRecord({"lm": -1.5, "tm": 1.0}), UnitRecord({"lm": 0.5})
+
+    def own(*, allow_mismatch=False, **totals):
+        record = hyp(units=[one, two], totals=totals, features={"d": 2.0, "tm": 0.25})
+        return own_features(record, allow_mismatch=allow_mismatch)
+
+    assert own(d=3.0, e=4.0) == {"d": 5.0, "tm": 0.25, "e": 4.0}
+    assert own(lm=-1.0, tm=1.0) == {"d": 2.0, "tm": 0.25}
+    # of lm 1e-5 · (1.5 + 0.5 + 1) + 1e-6 = 3.1e-5 may be lost
+    assert own(lm=-1.00003) == own(lm=-0.99997) == {"d": 2.0, "tm": 0.25}
+    for total in (-1.000033, -0.999967):
+        with pytest.raises(FormatError, match="lm sums to the hypothesis'"):
+            own(lm=total)
+    assert own(allow_mismatch=True, lm=-3.0, tm=5.0) == {"d": 2.0, "tm": 0.25 + 4.0, "lm": -2.0}
+    bare = hyp(units=[one], features={"d": 2.0})
+    assert own_features(bare, allow_mismatch=False) is bare.features
+
+
+def test_a_builder_takes_sentences_up_to_the_first_that_is_not_wanted():
+    hyps = iter([hyp(0, "a"), hyp(1, "b"), hyp(3, "c"), hyp(4, "d")])
+    builder = Builder(ReadOptions(first=3))
+    assert builder.take(hyps) is False
+    assert builder.finish().text.to_pylist() == ["a", "b"]
+    assert next(hyps).text == "d"  # no more was read
+    assert Builder(ReadOptions(first=3)).take([hyp(2, "a")]) is True
+    assert Builder().take([hyp(2, "a")]) is True
+
+
+def test_a_warning_is_of_who_called_the_reader():
+    def reader():
+        ReadOptions().warn("said")
+
+    with pytest.warns(UserWarning, match="said") as found:
+        reader()
+    line = currentframe().f_lineno - 1
+    assert [(warning.filename, warning.lineno) for warning in found] == [(__file__, line)]
+
+
+def test_lines_of_a_lists_own_file():
+    """BLEU is counted where every sentence has a reference."""
+    nb = build([hyp(0, "a b"), hyp(1, "c")])
+    for refs in ([["a"], []], [[], []]):
+        assert not with_own_lines(nb, source=["x", "z"], refs=refs).has_stats
+    assert not with_own_lines(nb[:0], source=[], refs=[]).has_stats
+    found = with_own_lines(nb, source=["x  y", "z"], refs=[["a"], ["c", "d  e"]])
+    assert found.source.to_pylist() == ["x y", "z"]
+    assert (found.ref_ptr.tolist(), found.refs.to_pylist()) == ([0, 1, 3], ["a", "c", "d e"])
+    assert found.stats.tolist() == [[1, 0, 0, 0, 2, 1], [1, 0, 0, 0, 1, 1]]
+
+
+def test_a_name_that_only_hypotheses_give_is_no_column_of_units():
+    """Dense in one list, sparse in another: the names of columns are those that some row gives."""
+    unit = [UnitRecord({"u": 1.0})]
+    dense = build([hyp(0, "a", features={"s": 1.0}, units=unit)])
+    rare = sparsely(build([hyp(1, "b", features={"rare:1": 2.0}, units=unit)]))
+    rare = replace(rare, sparse_names=strings(["s"]))
+    both = concat([dense, rare])
+    assert (both.unit_names, both.extra_names, both.sparse_names.to_pylist()) == (("u",), ("s",), [])
+    assert both.extra.tolist() == [[1.0], [2.0]]
+    of_units = sparsely(build([hyp(1, "b", units=[UnitRecord({"rare:1": 2.0})])]))
+    both = concat([dense, replace(of_units, sparse_names=strings(["s"]))])
+    assert (both.unit_names, both.extra_names) == (("u", "s"), ("s",))
+    assert both.global_column("s").tolist() == [1.0, 2.0]

@@ -74,9 +74,12 @@ def test_places_of_a_table() -> None:
     _visit(table, np.array([[7, 1], [3, 2], [3, 1], [7, 2]], np.uint64), found)
     assert found.tolist() == [8, 0, 5, -1]
     assert table.tolist() == [[7, 1, 9], [3, 2, 1], [0, 0, 0], [3, 1, 6]]
-    high = np.array([[1 << 32, 4]], np.uint64)  # the upper half of a hash counts too
-    _visit(table, high, np.array([3]))
-    assert table.tolist()[2] == [1 << 32, 4, 4]
+    table = np.zeros((8, 3), np.uint64)  # the upper half of a hash counts too, and halves may be 0
+    _visit(table, np.array([[6 << 32 | 3, 4], [0, 0], [0, 1], [1, 0]], np.uint64), np.array([3, 0, 1, 2]))
+    assert table.tolist() == [[0, 0, 1], [0, 1, 2], [1, 0, 3], [0] * 3, [0] * 3, [6 << 32 | 3, 4, 4], [0] * 3, [0] * 3]
+    found = np.full(4, -1)
+    _visit(table, np.array([[1, 0], [0, 1], [0, 0], [6 << 32 | 3, 4]], np.uint64), found)
+    assert found.tolist() == [2, 1, 0, 3]
 
 
 def units_of(x: np.ndarray) -> Units:

@@ -6,16 +6,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from strategies import build
 
 from boostfeat.boosting.boost import boost
 from boostfeat.boosting.options import recipe
 from boostfeat.boosting.stopping import never_below_ranking
 from boostfeat.formats import read
-from boostfeat.lists.build import ReadOptions
+from boostfeat.lists.build import HypRecord, ReadOptions
 from boostfeat.lists.choices import Scorer, best_choice, first_choice
 from boostfeat.lists.joining import with_features
 from boostfeat.lists.learnable import lost_ranking
-from boostfeat.lists.nbest import NBest
+from boostfeat.lists.nbest import NBest, strings
 from boostfeat.model.model import Model
 from boostfeat.tuners.base import Features, Run
 from boostfeat.tuners.pro import Pro
@@ -97,3 +98,34 @@ def test_a_score_that_no_feature_has_is_said(dev, marian):
     assert lost_ranking(replace(dev, score=np.full(dev.n_hyps, np.nan))) is None
     assert lost_ranking(dev[:0]) is None
     assert lost_ranking(random.truncate(1)) is None  # one hypothesis has no ranking
+
+
+def noisy(noise: float, lists: int = 2) -> NBest:
+    """A score that is its feature f, a constant of the list and noise that has nothing in common with f: 1 part of 1 + noise²."""
+    f, g = (1.0, -1.0, 1.0, -1.0), (1.0, 1.0, -1.0, -1.0)
+    return build(
+        [
+            HypRecord(s, f"{s} {k}", "here", f[k] + noise * g[k] + 1000.0 * s, {"f": f[k] + 7.0 * s, "same": 3.0})
+            for s in range(lists)
+            for k in range(4)
+        ]
+    )
+
+
+def test_how_much_of_a_score_features_have() -> None:
+    """By hand: f explains 1 / (1 + noise²) of the variance within lists; 90% is enough."""
+    assert lost_ranking(noisy(0.33)) is None  # 1 / 1.1089 = 90.2%
+    assert lost_ranking(noisy(0.34)) == (  # 1 / 1.1156 = 89.6%
+        "the decoder's score is no feature, and no weighted sum of features is near it (90% of its variance within lists): "
+        "learning begins without the list's own ranking; give hypotheses the score among their features"
+    )
+    assert "(20% of its variance" in (lost_ranking(noisy(2.0)) or "")
+    gap = replace(
+        noisy(2.0), hyp_ptr=np.array([0, 4, 4, 8]), ids=np.arange(3), source=strings([""] * 3), ref_ptr=np.zeros(4, int)
+    )
+    assert "(20% of its variance" in (lost_ranking(gap) or "")  # a list of none is no trouble
+    assert lost_ranking(replace(noisy(2.0), sparse_names=strings(["x"]))) is None
+    late = replace(noisy(0.0, 301), score=np.append(noisy(0.0, 300).score, [9.0, -5.0, 7.0, 1e6]))
+    assert lost_ranking(late) is None  # the first 300 lists tell
+    early = replace(noisy(0.0, 300), score=np.append(noisy(0.0, 299).score, [9.0, -5.0, 7.0, 1e6]))
+    assert "(0% of its variance" in (lost_ranking(early) or "")

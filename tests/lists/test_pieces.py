@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from boostfeat.lists.nbest import strings
-from boostfeat.lists.pieces import has_marks, join_pieces, match_characters, scheme_of_lines
+from boostfeat.lists.pieces import _byte_letters, has_marks, join_pieces, match_characters, scheme_of_lines
 from boostfeat.lists.words import tokenise
 
 JOINED = {  # scheme: pieces, words, pieces of each
@@ -78,6 +78,29 @@ def test_characters() -> None:
     assert match_characters(["", "a", ""], ["a"]) == [0, 0, 0]
     assert match_characters([], []) == []
     assert match_characters(["a"], ["b"]) is None
+
+
+def test_characters_as_plain_python_finds_them() -> None:
+    """The word of the character that a part begins with; what comes after the last character belongs to the last word."""
+    rng = np.random.default_rng(4)
+    for _ in range(200):
+        words = ["abcdefgh"[: rng.integers(0, 5)] for _ in range(rng.integers(1, 6))]
+        text, parts = "".join(words), []
+        while "".join(parts) != text or rng.random() < 0.3:
+            at = len("".join(parts))
+            parts.append(text[at : at + int(rng.integers(0, 4))])
+        owner = [k for k, word in enumerate(words) for _ in word]
+        starts = [len("".join(parts[:k])) for k in range(len(parts))]
+        assert match_characters(parts, words) == [owner[at] if at < len(owner) else len(words) - 1 for at in starts]
+
+
+def test_letters_of_bytes() -> None:
+    """GPT-2's table: blanks, controls and half of the upper ones are letters from U+0100 on, in their order; the others themselves."""
+    letters = _byte_letters()
+    assert sorted(letters.values()) == [bytes([b]) for b in range(256)]
+    known = {"!": 0x21, "~": 0x7E, "¡": 0xA1, "¬": 0xAC, "®": 0xAE, "ÿ": 0xFF}  # themselves
+    known |= {"Ā": 0x00, "Ċ": 0x0A, "Ġ": 0x20, "ġ": 0x7F, "Ģ": 0x80, "ł": 0xA0, "Ń": 0xAD}
+    assert {c: letters[c][0] for c in known} == known
 
 
 @pytest.mark.parametrize("mark", ["▁", "@@", "##", "Ġ"])

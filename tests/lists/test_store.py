@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +25,7 @@ from strategies import build, containers, plain, quick
 
 from boostfeat.core.errors import FormatError, InputError
 from boostfeat.lists.build import HypRecord, UnitRecord, attach
-from boostfeat.lists.nbest import NBest
+from boostfeat.lists.nbest import NBest, Qualities
 from boostfeat.lists.store import VERSION, _source, read_store, write_store
 
 
@@ -337,3 +338,80 @@ def test_a_store_is_mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         assert isinstance(_source(name), pa.MemoryMappedFile)
     Path("a.gz").write_bytes(gzip.compress(Path("a.nbest").read_bytes()))
     assert isinstance(_source("a.gz"), pa.BufferReader)
+
+
+@pytest.mark.parametrize(
+    ("name", "low", "high"),
+    [
+        ("ids", 0, 1 << 62),
+        *((name, -1, 1 << 30) for name in ("src_start", "tgt_start", "src_len", "tgt_len")),
+        ("stats", 0, 1 << 30),
+    ],
+)
+def test_places_and_counts_are_within_bounds(name: str, low: int, high: int, tmp_path: Path) -> None:
+    nb = attach(build([HypRecord(0, "a", "list", units=[UnitRecord({"f": 1.0})])]), source=None, refs=[["a"]], name="x")
+    for value, fine in ((low, True), (high - 1, True), (low - 1, False), (high, False)):
+        if name.endswith("len"):
+            changed = replace(nb, units=replace(nb.units, **{name: np.full(1, value, np.int32)}))
+        else:
+            changed = replace(nb, **{name: np.full_like(getattr(nb, name), value)})
+        write_store(changed, tmp_path / "s")
+        if fine:
+            assert read_store(tmp_path / "s") == changed
+        else:
+            with pytest.raises(FormatError, match=f"{name}: expected numbers from {low} to {high - 1}, found {value}; the file"):
+                read_store(tmp_path / "s")
+
+
+@pytest.mark.parametrize("ids", [[1, 0], [1, 1], [0, 2, 1]])
+def test_sentences_rise(ids: list[int], tmp_path: Path) -> None:
+    nb = build([HypRecord(s, "a", "list") for s in range(len(ids))])
+    write_store(replace(nb, ids=np.array(ids)), tmp_path / "s")
+    with pytest.raises(FormatError, match="ids: expected numbers that rise, found some that do not"):
+        read_store(tmp_path / "s")
+
+
+@pytest.mark.parametrize(
+    ("about", "fine"),
+    [
+        ({}, True),
+        ({"unit": [1.0, 1.5]}, True),
+        ({"lower": [True]}, False),
+        ({"lower": [True, 0]}, False),
+        ({"unit": [1.0]}, False),
+        ({"unit": [1.0, 0.9]}, False),
+        ({"unit": [1.0, 2]}, False),
+        ({"unit": [float("inf"), 1.0]}, False),
+        ({"names": ["p"], "lower": [True], "unit": [1.0]}, None),
+        ({"names": ["p", "p"]}, False),
+        ({"names": ["p", "q", "r"]}, False),
+    ],
+)
+def test_quality_columns_of_a_store(about: dict[str, Any], fine: bool | None, path: Path) -> None:
+    """As many names, all different, as directions and units of at least 1; one column fewer than there are numbers."""
+    value, weight = np.arange(30.0).reshape(15, 2), np.arange(30.0, 60.0).reshape(15, 2)
+    nb = replace(NB, quality=Qualities(("p", "q"), (True, False), (1.0, 2.0), value, weight))
+    write_store(nb, path)
+    assert read_store(path) == nb
+    own = {"names": ["p", "q"], "lower": [True, False], "unit": [1.0, 2.0], **about}
+    change("quality", json.dumps(own))(path)
+    if fine:
+        assert read_store(path).quality.unit == tuple(own["unit"])
+        return
+    message = (
+        "expected 2 values in each quality"
+        if fine is None
+        else "expected a name, a direction and a unit|expected JSON|not a number"
+    )
+    with pytest.raises(FormatError, match=message):
+        read_store(path)
+
+
+@pytest.mark.parametrize("side", ["value", "weight"])
+def test_quality_columns_are_finite(side: str, path: Path) -> None:
+    columns = {"value": np.ones((15, 1)), "weight": np.ones((15, 1))}
+    columns[side][14] = np.nan
+    nb = replace(NB, quality=Qualities(("p",), (True,), (1.0,), **columns))
+    write_store(nb, path)
+    with pytest.raises(FormatError, match="expected finite numbers in quality columns, found others"):
+        read_store(path)

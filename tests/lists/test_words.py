@@ -7,18 +7,14 @@ import pytest
 
 from boostfeat.core.errors import InputError
 from boostfeat.lists.nbest import strings
-from boostfeat.lists.words import NONE, concat, parse_alignments, positions, tokenise
+from boostfeat.lists.words import NONE, concat, parse_alignments, positions, tokenise, words_of
 
 pytestmark = pytest.mark.quick
 TEXTS = ["a B a", "", "c", "a  c "]  # two blanks are one
 
 
-def words_of(texts: list[str]):
-    return tokenise(strings(texts))[0]
-
-
 def test_rows_of_words():
-    words = words_of(TEXTS)
+    words = words_of(strings(TEXTS))
     names = words.names.to_pylist()
     assert len(words) == 4
     assert [names[i] for i in words.ids] == ["a", "B", "a", "c", "a", "c"]
@@ -34,7 +30,7 @@ def test_rows_of_words():
 
 
 def test_what_is_asked_of_words():
-    words = words_of(TEXTS)
+    words = words_of(strings(TEXTS))
     assert words.find(["c", "a", "x"]).tolist() == [1, NONE, 1, 0, 1, 0]
     capital = words.matches("^[A-Z]")
     assert capital.tolist() == [False, True, False, False, False, False]

@@ -14,8 +14,9 @@ from toy_systems import TARGET, arpa, naive_lm, random_ngrams
 from boostfeat.core.arrays import offsets
 from boostfeat.core.errors import FormatError
 from boostfeat.core.files import read_chunks
+from boostfeat.core.kernels import interpreted
 from boostfeat.lm.arpa import read_arpa
-from boostfeat.lm.automaton import LanguageModel, _child, isolated_scores
+from boostfeat.lm.automaton import Automaton, LanguageModel, _child, _slot, isolated_scores
 
 
 @pytest.mark.parametrize("order", [1, 2, 3, 5])
@@ -91,6 +92,22 @@ def test_all_nodes_of_a_model(tmp_path: Path, order: int) -> None:
     other = replace(lm, automaton=found._replace(logp=found.logp + 1))
     assert len({lm.signature, other.signature, replace(lm, vocab={**vocab, "new": 0}).signature}) == 3
     assert re.fullmatch("[0-9a-f]{12}", lm.signature)
+
+
+def test_slots_of_a_full_table() -> None:
+    """Keys go to the first free slot from that of their hash on, and from the last to the first."""
+    none = np.zeros(0, np.int32)
+    lm = Automaton(1, np.full(8, -1), none, np.zeros(0), np.zeros(0), none, none)
+    expected: dict[int, int] = {}
+    with interpreted():
+        for key in range(7, 70, 9):
+            h = key * 0xBF58476D1CE4E5B9 % 2**64
+            slot = (h ^ h >> 29) % 8
+            while slot in expected.values():
+                slot = (slot + 1) % 8
+            assert _slot(lm, key) == slot
+            lm.keys[slot], expected[key] = key, slot
+        assert {key: int(_slot(lm, key)) for key in expected} == expected
 
 
 def test_text_before_the_data_is_refused(tmp_path: Path) -> None:

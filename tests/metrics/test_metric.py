@@ -298,3 +298,18 @@ def test_the_last_candidate_within_the_error_of_the_best(best, last):
     assert held.last_within_error(best) == last
     alike = replace(held, rows=[held.rows[0]] * 3)
     assert alike.last_within_error(0) == 2  # of equal ones the last
+
+
+@pytest.mark.parametrize("error", [ImportError, OSError, RuntimeError])
+def test_a_tokeniser_that_cannot_be_had_says_what_to_do(error, monkeypatch):
+    """The last line of what sacrebleu says, if it says anything."""
+    for said, fix in (("no mecab\n\n  install it so  \n", "install it so"), ("", "install it")):
+
+        def missing(self, said=said, **options):
+            raise error(said)
+
+        monkeypatch.setattr(sacrebleu.metrics.bleu.BLEU, "__init__", missing)
+        with pytest.raises(InputError) as found:
+            tokenizer("13a")
+        assert str(found.value) == f"--tokenize 13a: expected what this tokenizer needs, found it missing; {fix}"
+    assert tokenizer("none")("a  b") == "a  b"

@@ -12,7 +12,7 @@ from ...core.errors import FormatError, InputError, clip, counted
 from ...core.files import read_lines
 from ...core.text import normal, split_words
 from ...lists.nbest import strings
-from ...lists.words import Links, Words, parse_alignments, tokenise
+from ...lists.words import Links, Words, parse_alignments, words_of
 
 RESERVED = {"<s>", "</s>", "<unk>", "NULL"}  # words of language models and lexicons
 
@@ -31,7 +31,7 @@ class Bitext:
 
 def make_bitext(source: Sequence[str], target: Sequence[str], alignments: Sequence[str]) -> Bitext:
     """From lines of text and alignments like '0-0 1-2'."""
-    src, tgt = (tokenise(strings([normal(line) for line in lines]))[0] for lines in (source, target))
+    src, tgt = (words_of(strings([normal(line) for line in lines])) for lines in (source, target))
     links = parse_alignments(strings(alignments))
     if not len(src) == len(tgt) == len(links.ptr) - 1:
         raise InputError(

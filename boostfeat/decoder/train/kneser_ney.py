@@ -109,7 +109,7 @@ def _left_neighbours(gram: _Grams, longer: _Grams, place: I64, n: int) -> I64:
 def _discounts(adjusted: I64) -> F64:
     """[4] of a = 0, 1, 2, 3 or more:  D(k) = k − (k+1) Y n_{k+1} / n_k,  Y = n_1 / (n_1 + 2 n_2),  n_k n-grams having a = k."""
     n = np.bincount(adjusted[adjusted < 5], minlength=5)
-    if not n[1:5].all():
+    if not n[1:].all():
         return np.array([0.0, *FALLBACK])
     y = n[1] / (n[1] + 2 * n[2])
     found = [k - (k + 1) * y * n[k + 1] / n[k] for k in (1, 2, 3)]
