@@ -60,17 +60,10 @@ def decoding(tmp_path_factory) -> Decoding:
     return Decoding((dev, select), (replace(test, name="test-1"),), used, START, limits, FeatureMaker())
 
 
-@pytest.fixture
-def _here(monkeypatch):
-    monkeypatch.setattr(decoded, "Workers", WorkersHere)
-
-
 @pytest.fixture(scope="module")
 def run(decoding, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("run")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(decoded, "Workers", WorkersHere)
-        compare_decoded(decoding, folder, OPTIONS, command=["dev.src"])
+    compare_decoded(decoding, folder, OPTIONS, command=["dev.src"])
     return folder
 
 
@@ -113,7 +106,6 @@ def test_choices_are_places_in_the_list_of_all_outputs(run):
 
 
 def test_nothing_is_done_twice(decoding, run, monkeypatch):
-    monkeypatch.setattr(decoded, "Workers", WorkersHere)
     monkeypatch.setattr(WorkersHere, "functions", functions := [])
     before = rows_of(run)
     compare_decoded(decoding, run, OPTIONS, command=["dev.src"])
@@ -162,13 +154,11 @@ def test_a_loop_is_a_comparison_of_its_start(run, tmp_path):
         ("boost-global", "expected trees of level local, found global"),
     ],
 )
-@pytest.mark.usefixtures("_here")
 def test_what_no_loop_can_have(decoding, tmp_path, systems, message):
     with pytest.raises(InputError, match=message):
         compare_decoded(decoding, tmp_path / "run", replace(OPTIONS, systems=systems))
 
 
-@pytest.mark.usefixtures("_here")
 def test_any_decoder_by_its_command(decoding, tmp_path):
     """A script that writes the lists it was given, reordered by nothing: all systems decode the same, and say so."""
     listed = tmp_path / "listed.py"
@@ -190,7 +180,6 @@ def test_any_decoder_by_its_command(decoding, tmp_path):
         compare_decoded(own, tmp_path / "other", OPTIONS)
 
 
-@pytest.mark.usefixtures("_here")
 def test_the_command(boostfeat, tmp_path):
     """On three sentences a set, with the decoder of data/."""
     for name in ("dev", "select", "test"):
