@@ -61,7 +61,7 @@ def by_definition(system: System, search: str, value, *, sign: float, seed: int)
             for share in (0.25, 0.5):
                 if len(points) > 2:
                     found = scores(points, method, share, ())
-                    order = sorted(range(len(points)), key=lambda k: (-found[k], k))  # noqa: B023
+                    order = sorted(range(len(points)), key=lambda k: (-found[k], k))
                     points = [points[k] for k in sorted(order[: (len(points) + 1) // 2])]
         of_pairs = set(stage.grid) <= {"alpha", "keep", "l2"}
         found = scores(points, method, 1.0, (0, 1, 2) if search == "folds" and of_pairs else ())
