@@ -383,9 +383,16 @@ class _LoopRow(msgspec.Struct):
     seconds: dict[str, float]
 
 
+class _LoopTest(msgspec.Struct):
+    """A test set of a loop."""
+
+    name: str
+
+
 class _LoopResults(msgspec.Struct):
     picked: int
     rows: list[_LoopRow]
+    tests: list[_LoopTest] = []  # as they were given
 
 
 def _finished(source: LoopFolder) -> _LoopResults:
@@ -411,7 +418,7 @@ def loop_comparison(loop: str | Path, into: str | Path) -> None:
     source, folder = LoopFolder(Path(loop)), Folder(Path(into))
     results, made_from = _finished(source), object_of(read_json(source.path / "config.json"), "made_from")
     picked, last = results.picked, len(results.rows) - 1
-    tests = sorted(path.stem for path in source.iteration(picked).glob("test-*.nbest"))
+    tests = [test.name for test in results.tests]
     held_out = "select" if source.has_list(0, "select") else "dev"
     sets = {"dev": "dev", "select": held_out}
     sets |= {f"test{k if k > 1 else ''}": name for k, name in enumerate(tests or [held_out], 1)}
