@@ -278,3 +278,11 @@ def test_a_newer_folder_is_left_alone(lists, tmp_path):
     (tmp_path / "config.json").write_text("[]")  # is none of ours
     one = CompareOptions("decoder", trials=1)
     assert [row["name"] for row in compare(lists, tmp_path, one)] == ["decoder"]
+
+
+def test_a_line_of_what_came_of_a_system():
+    state = {"tried": [{}], "chosen_by": 12.345, "search_seconds": 61.26}
+    assert runner._trained(SYSTEMS["kbmira"], state, "bleu") == "kbmira: BLEU 12.35 on select (61.3 s)"
+    state["tried"] = [{}, {}]
+    assert runner._trained(SYSTEMS["kbmira"], state, "ter") == "kbmira: TER 12.35 on select (2 fits, 61.3 s)"
+    assert runner._trained(SYSTEMS["decoder"], {"tried": []}, "bleu") == "decoder: nothing to train"

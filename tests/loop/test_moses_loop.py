@@ -136,6 +136,7 @@ def test_values_that_the_first_lists_have_stay() -> None:
     first = replace(first, unit_names=("T0_0", "T0_1", "LM0", "P0"))
     more = {
         "T0_2": False,
+        "T0_4": False,
         "LM0_1": False,
         "New0": True,
         "New1_0": True,

@@ -145,6 +145,15 @@ def test_lists_without_hypotheses_are_not_seen(dev):
         assert (sums == sum(metric.rows(some, np.where(np.arange(3) == s, at, -1))[s] for s in (0, 2))).all()
 
 
+def test_a_list_of_two_has_a_spread(dev):
+    """From the oracle, the second here, to the lower of both scores."""
+    a = int(dev.hyp_ptr[1])
+    two = dev[:2].take_hyps(np.array([0, 1, a]), np.array([0, 2, 3]))
+    for scores, spread in (([1.0, 4.0, 7.0], 3.0), ([4.0, 1.0, 7.0], 0.0)):
+        seen = seen_in(two, np.array(scores), np.array([0.0, 1.0, 0.0]), metric_of("bleu"))
+        assert seen.spread == [spread]
+
+
 def test_small_pieces_of_vectors():
     assert padded(np.array([1.0]), 3).tolist() == [1, 0, 0]
     same = np.array([1, 2])
