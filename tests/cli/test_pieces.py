@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from boostfeat.boosting.options import recipe
-from boostfeat.cli import explain, export, graphs, lists, loop
+from boostfeat.cli import explain, export, graphs, lists, loop, replicate
+from boostfeat.compare.papers import PAPERS, bitext_options, paper_of, paper_options
 from boostfeat.core.digests import digest_lines
 from boostfeat.core.errors import InputError
 from boostfeat.core.text_table import table
@@ -334,3 +335,48 @@ def test_why_a_hypothesis_was_chosen(capsys, top, gain, expected, rival, total):
     found.sentences = np.zeros(0, np.int64)
     explain._show_one(found, one, np.array([1]), np.array([1]), gains, top, **how, as_json=False)
     assert capsys.readouterr().out == "both are the same hypothesis: z\n"
+
+
+# -- replicate ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_paper_on_lists_of_mine(boostfeat, monkeypatch):
+    """Its rows on dev, and on each list of bitext in a folder of its own; then the page of all."""
+    asked, pages, clock = [], [], iter((2.0, 9.25))
+    flags = ("--phrase-table", "pt", "--threads", "1", "--seed", "4", "--allow-missing", "--force")
+
+    def compared(paths, output, options, **how):
+        asked.append((paths, output, options, how))
+        return [f"rows of {output}"]
+
+    def write_page(folder, job, results, more):
+        pages.append((folder.path, job.title, results, {name: (own.path, rows) for name, (own, rows) in more.items()}))
+        return {"tables": [{"title": "One", "header": ["a", "b"], "rows": [["1", "2"]]}, {"title": "Two", "header": ["c"], "rows": [["3"]]}]}  # fmt: skip
+
+    monkeypatch.setattr(replicate, "compared", compared)
+    monkeypatch.setattr("boostfeat.compare.paper_page.write_page", write_page)
+    monkeypatch.setattr(replicate, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    tests = ("--select", "s", "--test", "t", "--test", "u")
+    code, out, err = boostfeat("replicate", "g13", "d", *tests, "--tune-on", "b1", "--tune-on", "b2", *flags, "-o", "run")
+    assert code == 0
+    lists = {"dev": "d", "select": "s", "test": "t", "test2": "u"}
+    assert [(paths, output) for paths, output, *_ in asked] == [
+        (lists, "run"),
+        ({**lists, "dev": "b1"}, "run/bitext"),
+        ({**lists, "dev": "b2"}, "run/bitext2"),
+    ]
+    whole = paper_options(PAPERS["g13"], seed=4)
+    assert [options for _, _, options, _ in asked] == [whole, *[bitext_options(PAPERS["g13"], whole)] * 2]
+    how = {"files": ResourceFiles(phrase_table="pt"), "threads": 1, "force": True, "allow_missing": True, "quiet": False}
+    assert all(own == how for *_, own in asked)
+    more = {name: (Path(f"run/{name}"), [f"rows of run/{name}"]) for name in ("bitext", "bitext2")}
+    assert pages == [(Path("run"), PAPERS["g13"].title, ["rows of run"], more)]
+    assert out == f"One\n{table([['1', '2']], header=['a', 'b'])}\n\nTwo\n{table([['3']], header=['c'])}\n"
+    assert err == "boostfeat: run/paper.md in 7.2 s; 'boostfeat report run' draws it\n"
+    asked.clear()
+    monkeypatch.setattr(replicate, "time", SimpleNamespace(monotonic=lambda: 0.0))
+    code, out, _ = boostfeat("replicate", "e12", "d", *tests, "--quick", "--json", "-q", "-o", "run")
+    assert (code, json.loads(out)["output"], len(json.loads(out)["tables"])) == (0, "run", 2)
+    [(_, _, options, own)] = asked
+    assert options == paper_options(paper_of("e12", quick=True), seed=0)
+    assert (own["force"], own["allow_missing"], own["quiet"]) == (False, False, True)

@@ -158,9 +158,12 @@ def test_a_fit_on_part_of_dev(dev, select, monkeypatch, share, fold, sizes):
         return Model({"LM0": 1.0})
 
     monkeypatch.setattr(systems, "fit", fit)
+    clock = iter((2.0, 9.25))
+    monkeypatch.setattr(systems, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     options = fit_options(CompareOptions(metric="bleu", seed=3))
     found = systems.fitted_here(Fit(system("kbmira"), {"c": 1}, 7, share, fold), dev, Scorer(select), options)
     (part,) = seen
+    assert found.seconds == 7.25
     assert abs(len(part) - sizes[0]) <= 1
     assert part.ids.tolist() == sorted(set(part.ids.tolist()))
     scored = select if fold < 0 else dev.take(np.setdiff1d(np.arange(len(dev)), part.ids))
