@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 from boostfeat.boosting.options import recipe
-from boostfeat.cli import explain, export, graphs, lists, loop, replicate
+from boostfeat.cli import explain, export, graphs, induce, lists, loop, replicate, tune
 from boostfeat.compare.papers import PAPERS, bitext_options, paper_of, paper_options
 from boostfeat.core.digests import digest_lines
 from boostfeat.core.errors import InputError
@@ -380,3 +381,32 @@ def test_a_paper_on_lists_of_mine(boostfeat, monkeypatch):
     [(_, _, options, own)] = asked
     assert options == paper_options(paper_of("e12", quick=True), seed=0)
     assert (own["force"], own["allow_missing"], own["quiet"]) == (False, False, True)
+
+
+# -- clusters -----------------------------------------------------------------------------------------------------------
+
+
+def test_what_a_cluster_says_is_said_to_the_quiet_too(monkeypatch, capsys):
+    """That workers are lost: a quiet run would seem to hang."""
+    where, asked = SimpleNamespace(is_dask=True), list[tuple]()
+
+    def on(*given, say, **how):
+        say("a worker is lost")
+        asked.append((given, how))
+        return "model"
+
+    for module, name in (("boosting", "boost_on"), ("tuning", "tune_on")):
+        monkeypatch.setattr(f"boostfeat.distributed.{module}.{name}", on)
+    monkeypatch.setattr("boostfeat.distributed.boosting.check_options", lambda options, dev: None)
+    for module in (induce, tune):
+        monkeypatch.setattr(module, "source_of", lambda store: f"source of {store}", raising=False)
+        monkeypatch.setattr(module, "cluster_of", lambda where, *, threads, quiet: nullcontext(("cluster", threads, quiet)))
+    job = SimpleNamespace(where=where, options="options", dev="dev", select="select", store="store", threads=3, quiet=True)
+    assert induce._Fit._boost(job, seed=4) == "model"
+    assert asked == [((("cluster", 3, True), "source of store", "dev", "select", "options"), {"seed": 4})]
+    with tune._fitting("source", where, threads=2, quiet=True) as fit:
+        assert fit("tuner", "dev", "select", "run") == "model"
+    assert asked[1:] == [((("cluster", 2, True), "source", "tuner", "dev", "select", "run"), {})]
+    assert capsys.readouterr().err == "boostfeat: a worker is lost\n" * 2
+    with tune._fitting(None, where, threads=2, quiet=True) as fit:
+        assert fit is tune._fit_here
