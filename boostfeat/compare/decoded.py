@@ -37,7 +37,7 @@ from ..loop.options import LoopOptions
 from ..loop.reference import ReferenceDecoder
 from ..model.model import Model
 from ..tuners import tuner_class
-from .options import CompareOptions
+from .options import CompareOptions, numbered
 from .runner import Folder, finish_comparison, keep_scores, settings
 from .schedule import AnyPlan, Schedule, Watch
 from .systems import Report, System, boost_options, parse_systems, split_changes, stages
@@ -61,8 +61,7 @@ class Decoding:
     @property
     def sets(self) -> dict[str, Corpus]:
         """All sentences under the names of a comparison: dev, select, test, test2, ..."""
-        tests = {f"test{k if k > 1 else ''}": corpus for k, corpus in enumerate(self.tests, 1)}
-        return {**{corpus.name: corpus for corpus in self.corpora}, **tests}
+        return {**{corpus.name: corpus for corpus in self.corpora}, **numbered("test", self.tests)}
 
     def made_from(self) -> dict[str, Any]:
         texts = {name: [digest_lines(lines) for lines in (c.source, *c.refs)] for name, c in self.sets.items()}
@@ -420,8 +419,7 @@ def loop_comparison(loop: str | Path, into: str | Path) -> None:
     picked, last = results.picked, len(results.rows) - 1
     tests = [test.name for test in results.tests]
     held_out = "select" if source.has_list(0, "select") else "dev"
-    sets = {"dev": "dev", "select": held_out}
-    sets |= {f"test{k if k > 1 else ''}": name for k, name in enumerate(tests or [held_out], 1)}
+    sets = {"dev": "dev", "select": held_out, **numbered("test", tests or [held_out])}
     method = made_from.get("learner method") or made_from.get("learner online") or "pro"
     method = f"boost-{made_from.get('learner level', 'local')}" if method == "induce" else method
     rows = {"start": 0, f"iteration {picked}": picked, **({} if tests else {f"iteration {last}": last})}

@@ -248,7 +248,7 @@ def curves(page: Page, table: Table) -> Cells:
         [str(k + 1), *(f"{h[k]['dev']:.1f} ({h[k]['prediction']:.1f} to {h[k]['oracle']:.1f})" for h in histories.values())]
         for k in range(epochs)
     ]
-    changes = [float(np.abs(np.diff([row["dev"] for row in h])).mean()) if len(h) > 1 else 0.0 for h in histories.values()]
+    changes = [float(np.abs(np.diff([row["dev"] for row in h])).mean()) if h[1:] else 0.0 for h in histories.values()]
     return ["epoch", *labels], [*rows, ["mean change", *(number(change) for change in changes)]]
 
 

@@ -63,7 +63,7 @@ def fresh_list(dev: NBest, model: Model, options: GraphOptions, *, threads: int 
         source=dev.source.to_pylist() if vocab else None,  # templates look at its words
         threads=threads,
     )
-    where = f"{options.paths[0]}{', ...' if len(options.paths) > 1 else ''}"
+    where = _where(options)
     if strange := set(fresh.ids.tolist()) - set(dev.ids.tolist()):
         raise InputError(
             f"{where}: expected graphs of the list's sentences, found sentence {min(strange)}; give those of the list"
@@ -80,7 +80,7 @@ def graphs_of(dev: NBest, options: GraphOptions) -> dict[int, Graph]:
     from ..lists.build import ReadOptions
     from ..rerank.edge_features import edge_vocab, with_templates
 
-    where = f"{options.paths[0]}{', ...' if len(options.paths) > 1 else ''}"
+    where = _where(options)
     names, position = dev.feature_names, {int(sent): s for s, sent in enumerate(dev.ids.tolist())}
     plan = _plan(options)
     vocab = edge_vocab(plan, names) if plan else None
@@ -105,6 +105,10 @@ def _plan(options: GraphOptions) -> FeaturePlan | None:
     from ..features.vocab import FeaturePlan
 
     return FeaturePlan.load(options.vocab) if options.vocab else options.plan
+
+
+def _where(options: GraphOptions) -> str:
+    return options.paths[0] + (", ..." if options.paths[1:] else "")
 
 
 def _lacks(where: str, name: str) -> InputError:
