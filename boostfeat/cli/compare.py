@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..compare.options import CompareOptions, DecodedFiles
+from ..compare.options import CompareOptions, DecodedFiles, numbered
 from ..core.errors import plain
 from ..core.options import comma_list
 from ..core.text_table import table
@@ -91,7 +91,7 @@ def compare(
         raise InputError("--ref, --select-ref, --test-ref, --decoder: expected --decode INI with them, found none; give it")
     if not test and not options.ablation:
         raise InputError("--test: expected a list to report on, found none; give one, or --ablation to look at select only")
-    paths = {"dev": store, "select": select, **test_lists(test or ())}
+    paths = {"dev": store, "select": select, **numbered("test", test or ())}
     how = {"files": files, "threads": threads, "force": force, "allow_missing": allow_missing, "quiet": quiet}
     results = compared(paths, output, options, **how)
     show_results(results, output, started, wide=wide, quiet=quiet, as_json=as_json)
@@ -242,8 +242,3 @@ class Board:
             Bar.shown += 1  # what else shows that a command is at work stays away
             self._live.start()
         self._live.update(drawn)
-
-
-def test_lists(paths: Sequence[str]) -> dict[str, str]:
-    """Test lists as compare calls them: test, test2, test3, ..."""
-    return {f"test{k if k > 1 else ''}": path for k, path in enumerate(paths, 1)}

@@ -358,7 +358,7 @@ def _graph_decoder(
     from ..core.errors import InputError
     from ..loop.decoders import GraphDecoder
 
-    if len(corpora) > 1 and not select_graphs:
+    if corpora[1:] and not select_graphs:
         raise InputError("--select-graphs: expected the search graphs of --select-input, found none; give them")
     files = {"dev": tuple(graphs), "select": tuple(select_graphs or ())}
     return GraphDecoder({c.name: files[c.name] for c in corpora}, size, core_names(names))

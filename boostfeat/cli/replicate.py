@@ -8,10 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
+from ..compare.options import numbered
 from ..core.text_table import table
 from ..features.options import ResourceFiles
 from .common import AllowMissing, Store, emit, say
-from .compare import compared, test_lists
+from .compare import compared
 from .flags import add
 
 
@@ -68,12 +69,11 @@ def replicate(
     options = paper_options(job, seed=seed)
     if tune_on and not job.bitext:
         raise InputError(f"--tune-on: expected the paper g13 with it, found {paper}; leave it out")
-    paths = {"dev": store, "select": select, **test_lists(test)}
+    paths = {"dev": store, "select": select, **numbered("test", test)}
     how: dict[str, Any] = {"files": files, "threads": threads, "force": force, "allow_missing": allow_missing, "quiet": quiet}
     results = compared(paths, output, options, **how)
     more = {}
-    for k, path in enumerate(tune_on or (), 1):
-        name = f"bitext{k if k > 1 else ''}"
+    for name, path in numbered("bitext", tune_on or ()).items():
         own = f"{output}/{name}"
         more[name] = Folder(Path(own)), compared({**paths, "dev": path}, own, bitext_options(job, options), **how)
     page = write_page(Folder(Path(output)), job, results, more)

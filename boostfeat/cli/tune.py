@@ -292,7 +292,7 @@ def _summary(models: list[Model], metric: str, sign: float) -> tuple[dict[str, A
     best = int(np.argmax([sign * row.get("select", 0.0) for row in rows]))
     gains = {name: [float(row[name]) for row in rows] for name in ("dev", "select") if name in rows[0]}
     model = models[best]
-    sd = {name: float(np.std(values, ddof=1)) if len(values) > 1 else None for name, values in gains.items()}
+    sd = {name: float(np.std(values, ddof=1)) if values[1:] else None for name, values in gains.items()}
     result: dict[str, Any] = {
         "method": model.config["method"],
         "metric": metric,

@@ -37,7 +37,7 @@ from ..loop.options import LoopOptions
 from ..loop.reference import ReferenceDecoder
 from ..model.model import Model
 from ..tuners import tuner_class
-from .options import CompareOptions
+from .options import CompareOptions, numbered
 from .runner import Folder, finish_comparison, keep_scores, settings
 from .schedule import AnyPlan, Schedule, Watch
 from .systems import Report, System, boost_options, parse_systems, split_changes, stages
@@ -61,8 +61,7 @@ class Decoding:
     @property
     def sets(self) -> dict[str, Corpus]:
         """All sentences under the names of a comparison: dev, select, test, test2, ..."""
-        tests = {f"test{k if k > 1 else ''}": corpus for k, corpus in enumerate(self.tests, 1)}
-        return {**{corpus.name: corpus for corpus in self.corpora}, **tests}
+        return {**{corpus.name: corpus for corpus in self.corpora}, **numbered("test", self.tests)}
 
     def made_from(self) -> dict[str, Any]:
         texts = {name: [digest_lines(lines) for lines in (c.source, *c.refs)] for name, c in self.sets.items()}
@@ -384,9 +383,16 @@ class _LoopRow(msgspec.Struct):
     seconds: dict[str, float]
 
 
+class _LoopTest(msgspec.Struct):
+    """A test set of a loop."""
+
+    name: str
+
+
 class _LoopResults(msgspec.Struct):
     picked: int
     rows: list[_LoopRow]
+    tests: list[_LoopTest] = []  # as they were given
 
 
 def _finished(source: LoopFolder) -> _LoopResults:
@@ -412,10 +418,9 @@ def loop_comparison(loop: str | Path, into: str | Path) -> None:
     source, folder = LoopFolder(Path(loop)), Folder(Path(into))
     results, made_from = _finished(source), object_of(read_json(source.path / "config.json"), "made_from")
     picked, last = results.picked, len(results.rows) - 1
-    tests = sorted(path.stem for path in source.iteration(picked).glob("test-*.nbest"))
+    tests = [test.name for test in results.tests]
     held_out = "select" if source.has_list(0, "select") else "dev"
-    sets = {"dev": "dev", "select": held_out}
-    sets |= {f"test{k if k > 1 else ''}": name for k, name in enumerate(tests or [held_out], 1)}
+    sets = {"dev": "dev", "select": held_out, **numbered("test", tests or [held_out])}
     method = made_from.get("learner method") or made_from.get("learner online") or "pro"
     method = f"boost-{made_from.get('learner level', 'local')}" if method == "induce" else method
     rows = {"start": 0, f"iteration {picked}": picked, **({} if tests else {f"iteration {last}": last})}

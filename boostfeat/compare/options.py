@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from math import inf
-from typing import Any
+from typing import Any, TypeVar
 
 from ..core.options import check, option
 from ..tuners.options import ORACLES, PREDICTIONS
 
 SEARCHES = ("grid", "halving", "folds", "none")
+T = TypeVar("T")
+
+
+def numbered(name: str, given: Iterable[T]) -> dict[str, T]:
+    """NAME, NAME2, NAME3, ...: what several lists of a kind are called."""
+    return {f"{name}{k + 1 if k else ''}": one for k, one in enumerate(given)}
 
 
 @dataclass(frozen=True)

@@ -246,7 +246,7 @@ def curves(page: Page, table: Table) -> Cells:
     write_json(page.folder.path / "strategy-grid.json", {"strategies": cells})
     drawn = ([f"{row['dev']:.1f} ({row['prediction']:.1f} to {row['oracle']:.1f})" for row in h] for h in histories.values())
     rows = [[str(k), *cells] for k, cells in enumerate(zip_longest(*drawn, fillvalue=""), 1)]  # some may stop before others
-    changes = [float(np.abs(np.diff([row["dev"] for row in h])).mean()) if len(h) > 1 else 0.0 for h in histories.values()]
+    changes = [float(np.abs(np.diff([row["dev"] for row in h])).mean()) if h[1:] else 0.0 for h in histories.values()]
     return ["epoch", *labels], [*rows, ["mean change", *(number(change) for change in changes)]]
 
 

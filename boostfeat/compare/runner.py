@@ -294,9 +294,8 @@ def _trained(system: System, state: Mapping[str, Any], metric: str) -> str:
     if not state["tried"]:
         return f"{system.name}: nothing to train"
     best = state["chosen_by"]
-    many = len(state["tried"])
-    fits = f"{many} fits, {state['search_seconds']:.1f} s" if many > 1 else f"{state['search_seconds']:.1f} s"
-    return f"{system.name}: {shown(metric)} {best:.2f} on select ({fits})"
+    fits = f"{len(state['tried'])} fits, " if state["tried"][1:] else ""
+    return f"{system.name}: {shown(metric)} {best:.2f} on select ({fits}{state['search_seconds']:.1f} s)"
 
 
 def _training(

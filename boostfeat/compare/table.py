@@ -70,7 +70,7 @@ def tabulate(
         of = {which: _mean([scores[which] for scores in runs]) for which in runs[0]}
         several = {"tests": {w: {**of[w], **tested[w][name]} for w in rows}, "mean": _mean([of[w] for w in rows])}
         timed = "search_seconds" in state  # release 0.1 kept the time of the search only
-        sd = {m: float(np.std([s[reported][m] for s in runs], ddof=1)) for m in first["confidences"]} if len(runs) > 1 else None
+        sd = {m: float(np.std([s[reported][m] for s in runs], ddof=1)) for m in first["confidences"]} if runs[1:] else None
         results.append({
             "name": name,
             "method": system.method,
@@ -164,7 +164,7 @@ def table_rows(results: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[li
     seen = [m for r in results[:1] for m in r[r["reported"]] if m not in (*BESIDE, metric)]
     more = list(results[0].get("tests") or ())[1:] if results else []
     title = shown(metric)
-    several = any(len(r["runs"]) > 1 for r in results)
+    several = any(r["runs"][1:] for r in results)
 
     def number(value: float | None, digits: int = 2) -> str:
         return "" if value is None else f"{value:.{digits}f}"

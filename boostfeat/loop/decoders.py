@@ -70,7 +70,7 @@ class Corpus:
         nbest = attach(nbest, source=self.source, refs=self.refs, name=where, threads=threads)
         empty = [s for s in np.flatnonzero(np.diff(nbest.hyp_ptr) == 0) if self.source[s].strip()]
         if empty:
-            more = f" and {len(empty) - 1} more" if len(empty) > 1 else ""
+            more = f" and {len(empty) - 1} more" if empty[1:] else ""
             raise InputError(f"{where}: expected hypotheses of every sentence, found none of sentence {empty[0]}{more}")
         return nbest
 

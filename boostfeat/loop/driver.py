@@ -246,7 +246,7 @@ def stop_reason(rows: Sequence[Mapping[str, Any]], options: LoopOptions) -> str 
 
 def pick(rows: Sequence[Mapping[str, Any]], options: LoopOptions) -> int:
     """The iteration whose model is given."""
-    how = options.pick if options.pick != "auto" else "select" if "select" in rows[0] else "last"
+    how = {"auto": "select" if "select" in rows[0] else "last"}.get(options.pick, options.pick)
     return len(rows) - 1 if how == "last" else _best(rows, how, options.metric)
 
 

@@ -70,7 +70,7 @@ def fresh_list(dev: NBest, model: Model, options: GraphOptions, *, threads: int 
     )
     if not (has_graph := np.diff(fresh.hyp_ptr) > 0).all():
         fresh = fresh.take(has_graph)
-    where = f"{options.paths[0]}{', ...' if len(options.paths) > 1 else ''}"
+    where = _where(options)
     if strange := set(fresh.ids.tolist()) - set(dev.ids.tolist()):
         raise InputError(
             f"{where}: expected graphs of the list's sentences, found sentence {min(strange)}; give those of the list"
@@ -87,7 +87,7 @@ def graphs_of(dev: NBest, options: GraphOptions) -> dict[int, Graph]:
     from ..lists.build import ReadOptions
     from ..rerank.edge_features import edge_vocab, with_templates
 
-    where = f"{options.paths[0]}{', ...' if len(options.paths) > 1 else ''}"
+    where = _where(options)
     names, position = dev.feature_names, {int(sent): s for s, sent in enumerate(dev.ids.tolist())}
     plan = _plan(options)
     vocab = edge_vocab(plan, names) if plan else None
@@ -112,6 +112,10 @@ def _plan(options: GraphOptions) -> FeaturePlan | None:
     from ..features.vocab import FeaturePlan
 
     return FeaturePlan.load(options.vocab) if options.vocab else options.plan
+
+
+def _where(options: GraphOptions) -> str:
+    return options.paths[0] + (", ..." if options.paths[1:] else "")
 
 
 def _lacks(where: str, name: str) -> InputError:

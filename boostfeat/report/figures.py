@@ -98,7 +98,7 @@ def curve(row: dict[str, Any], colour: dict[str, str]) -> Figure:
         shapes = [_line(row["stop"])]
         notes = [{"x": row["stop"], "y": 1, "yref": "paper", "yanchor": "bottom", "showarrow": False, "font": {"size": 11},
                   "text": f"kept: {row['step']} {row['stop']}"}]  # fmt: skip
-    xaxis = {**_counting(row["step"], len(row["at"])), "anchor": f"y{len(panels)}" if len(panels) > 1 else "y"}
+    xaxis = {**_counting(row["step"], len(row["at"])), "anchor": f"y{len(panels)}" if panels[1:] else "y"}
     return _figure(
         traces, height=150 + 110 * len(panels), xaxis=xaxis, **axes, shapes=shapes, annotations=notes, hovermode="x unified",
         legend={"orientation": "h", "y": 1.06, "yanchor": "bottom"}, margin={"l": 10, "r": 12, "t": 56, "b": 40},

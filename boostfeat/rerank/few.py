@@ -260,8 +260,7 @@ class Few:
                 counts[name] = counts.get(name, 0) + 1
         if self._tested:
             tested.update((name, float(count)) for name, count in counts.items() if name in self._tested)
-        order = sorted(counts, key=made.places.__getitem__) if len(counts) > 1 else counts
-        return [counts[name] * self._weights.get(name, 0.0) for name in order]
+        return [counts[name] * self._weights.get(name, 0.0) for name in sorted(counts, key=made.places.__getitem__)]
 
     def _sparse_sum(self, known: _Known, at: Place, row: int, tested: list[tuple[int, str, float]]) -> float:
         total = known.total

@@ -109,7 +109,7 @@ class Reranker:
         if self._plan and not has_features(nbest, self._made, "candidates"):
             nbest = self.maker.apply(nbest, self._plan, present=True)
         if missing := sorted(self._needed - set(nbest.feature_names)):
-            more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+            more = f" and {len(missing) - 1} more" if missing[1:] else ""
             raise InputError(f"candidates: expected the model's feature {missing[0]!r}{more}, found none; give it to all of them")
         return self.model.decision_function(nbest)
 

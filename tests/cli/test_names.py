@@ -10,10 +10,10 @@ import pytest
 from typer.main import get_command
 
 from boostfeat.cli import app
-from boostfeat.cli.compare import test_lists as lists_named
 from boostfeat.cli.flags import Given, in_short
 from boostfeat.cli.graphs import core_names, metric_of
 from boostfeat.cli.tune import PICKS
+from boostfeat.compare.options import numbered
 from boostfeat.compare.systems import parse_systems
 from boostfeat.core.errors import InputError
 from boostfeat.core.options import option
@@ -124,7 +124,7 @@ def test_a_recipe_of_a_system_needs_no_feature_set():
 
 
 def test_test_lists_are_numbered_from_the_second():
-    assert lists_named(["a", "b", "c"]) == {"test": "a", "test2": "b", "test3": "c"}
+    assert numbered("test", ["a", "b", "c"]) == {"test": "a", "test2": "b", "test3": "c"}
 
 
 def test_picks_of_tune_are_those_of_loop():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import sys
 from dataclasses import replace
@@ -16,11 +17,14 @@ from workers_here import WorkersHere
 from boostfeat.compare import decoded
 from boostfeat.compare.decoded import (
     Decoding,
+    StartOnce,
+    StartTask,
     _best,
     _finished,
     choice_of,
     compare_decoded,
     curve_labels,
+    decode_start,
     decoded_systems,
     first_of_grid,
     loop_comparison,
@@ -36,15 +40,17 @@ from boostfeat.lists.build import Builder, HypRecord, attach
 from boostfeat.lists.choices import Scorer, decoder_choice, texts
 from boostfeat.lists.nbest import NBest
 from boostfeat.lists.store import read_store
-from boostfeat.loop.decoders import CommandDecoder, Corpus
+from boostfeat.loop.decoders import CommandDecoder, Corpus, Place
 from boostfeat.loop.folder import Folder as LoopFolder
 from boostfeat.loop.options import LoopOptions
 from boostfeat.loop.reference import ReferenceDecoder
 from boostfeat.model.model import Model
 from boostfeat.report import gather
 from boostfeat.report.run import load_run
+from boostfeat.trees.tree import Tree
 
 ROOT = Path(__file__).parents[2]
+TREE = Tree.from_json({"name": "t", "weight": 1.0, "leaf": "constant", "nodes": [{"value": 1.0}]}, "test")
 SYSTEMS = "decoder,base-PRO,base/mira:online:c=0.3,base/adagrad:online"
 OPTIONS = CompareOptions(SYSTEMS, runs=2, trials=50, metric="bleu", seed=4)
 
@@ -60,17 +66,10 @@ def decoding(tmp_path_factory) -> Decoding:
     return Decoding((dev, select), (replace(test, name="test-1"),), used, START, limits, FeatureMaker())
 
 
-@pytest.fixture
-def _here(monkeypatch):
-    monkeypatch.setattr(decoded, "Workers", WorkersHere)
-
-
 @pytest.fixture(scope="module")
 def run(decoding, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("run")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(decoded, "Workers", WorkersHere)
-        compare_decoded(decoding, folder, OPTIONS, command=["dev.src"])
+    compare_decoded(decoding, folder, OPTIONS, command=["dev.src"])
     return folder
 
 
@@ -113,7 +112,6 @@ def test_choices_are_places_in_the_list_of_all_outputs(run):
 
 
 def test_nothing_is_done_twice(decoding, run, monkeypatch):
-    monkeypatch.setattr(decoded, "Workers", WorkersHere)
     monkeypatch.setattr(WorkersHere, "functions", functions := [])
     before = rows_of(run)
     compare_decoded(decoding, run, OPTIONS, command=["dev.src"])
@@ -162,13 +160,11 @@ def test_a_loop_is_a_comparison_of_its_start(run, tmp_path):
         ("boost-global", "expected trees of level local, found global"),
     ],
 )
-@pytest.mark.usefixtures("_here")
 def test_what_no_loop_can_have(decoding, tmp_path, systems, message):
     with pytest.raises(InputError, match=message):
         compare_decoded(decoding, tmp_path / "run", replace(OPTIONS, systems=systems))
 
 
-@pytest.mark.usefixtures("_here")
 def test_any_decoder_by_its_command(decoding, tmp_path):
     """A script that writes the lists it was given, reordered by nothing: all systems decode the same, and say so."""
     listed = tmp_path / "listed.py"
@@ -190,7 +186,6 @@ def test_any_decoder_by_its_command(decoding, tmp_path):
         compare_decoded(own, tmp_path / "other", OPTIONS)
 
 
-@pytest.mark.usefixtures("_here")
 def test_the_command(boostfeat, tmp_path):
     """On three sentences a set, with the decoder of data/."""
     for name in ("dev", "select", "test"):
@@ -279,3 +274,147 @@ def test_names_of_sets_and_first_settings():
 def test_rows_with_features_stand_beside_the_decoder(systems, names):
     assert [s.name for s in decoded_systems(CompareOptions(systems), FeatureMaker())] == names
     assert [s.name for s in decoded_systems(CompareOptions(), FeatureMaker())] == ["decoder", "base-MERT", "base-PRO", "kbmira"]
+
+
+@pytest.mark.parametrize(
+    ("sets", "reported", "rows"),
+    [
+        (("dev",), {"dev": "dev", "select": "dev", "test": "dev"}, ["start", "iteration 1", "iteration 2"]),
+        (("dev", "select"), {"dev": "dev", "select": "select", "test": "select"}, ["start", "iteration 1", "iteration 2"]),
+        (
+            ("dev", "select", "test-b", "test-a"),
+            {"dev": "dev", "select": "select", "test": "test-b", "test2": "test-a"},
+            ["start", "iteration 1"],
+        ),
+    ],
+)
+def test_a_loop_by_hand_as_a_comparison(tmp_path, sets, reported, rows):
+    """Of three iterations the second is picked. Test sets stand in the order in which they were given; without one the last
+    iteration is a row too, on select or dev. Iteration k says x in k + 1 of four sentences, which is the reference of all.
+    """
+    source = LoopFolder(tmp_path / "loop")
+    trees = (replace(TREE, name="t0"), replace(TREE, name="t1"))
+    for k in range(3):
+        source.iteration(k).mkdir(parents=True)
+        history = [{"epoch": 1, "dev": 1.0, "oracle": 2.0}] if k == 2 else []
+        model = Model({"a": 1.0, "b": 0.0, "c": float(k)}, trees[:k], config={"oracle": "hope"}, history=history)
+        model.save(source.iteration(k) / "model.json")
+        for n, name in enumerate(sets):
+            source.keep_list(k, name, lists_of(*["y x"] * (k + 1), *["x y"] * (3 - k), *["y z"] * n))
+    told = {"picked": 1, "rows": [{"seconds": {"learn": 1.0, "decode": 0.2504}}, {"seconds": {"learn": 2.0}}, {"seconds": {"learn": 9.0}}]}  # fmt: skip
+    tests = [{"name": name} for name in sets[2:]]
+    (source.path / "results.json").write_text(json.dumps({**told, **({"tests": tests} if tests else {})}))
+    made_from = {"learner method": "induce", "learner level": "global", "loop metric": "ter"}
+    (source.path / "config.json").write_text(json.dumps({"made_from": made_from}))
+    loop_comparison(source.path, tmp_path / "made")
+    found = rows_of(tmp_path / "made")
+    assert list(found) == rows
+    assert {which: found["start"][which] is None for which in ("dev", "select", "test")} == dict.fromkeys(
+        ("dev", "select", "test"), False
+    )
+    config = json.loads((tmp_path / "made" / "config.json").read_text())
+    assert config["command"] == f"boostfeat loop ... -o {source.path}"
+    assert {which: given["sentences"] - 4 for which, given in config["inputs"].items()} == {
+        which: sets.index(name) for which, name in reported.items()
+    }
+    for k, row in enumerate(found.values()):
+        methods = ("decoder", "boost-global", "boost-global")
+        about = [row[name] for name in ("method", "features", "trees", "epochs", "seconds", "search_seconds", "peak_mb", "chosen", "tried")]  # fmt: skip
+        seconds = (1.25, 3.25, 12.25)[k]
+        assert about == [methods[k], (1, 3, 4)[k], k, k, seconds, seconds, None, {"iteration": k}, []]
+        assert (row["metric"], row["model"]) == ("ter", f"models/{k}.json")
+        for which, name in reported.items():
+            of = row["tests"][which] if "test2" in reported and which.startswith("test") else row[which]
+            wrong = 3 - k + sets.index(name)  # of the sentences, an edit each
+            assert of["ter"] == pytest.approx(100 * wrong / (4 + sets.index(name)))
+        assert (row["p_value"] is None) == (k == 0)
+    curves = [json.loads((tmp_path / "made" / file).read_text()) for file in ("strategy-grid.json", "spread.json")]
+    curve = {"name": "", "oracle": "hope", "prediction": "model's best", "history": [{"epoch": 1, "dev": 1.0, "oracle": 2.0}]}
+    assert curves == [{"strategies": [curve]}, {"systems": [curve]}]
+
+
+def test_what_a_loop_learns_with(tmp_path):
+    """By its config: the tuner, the one that learns online, boosting by its level, and PRO where nothing is said."""
+    source = LoopFolder(tmp_path / "loop")
+    for k in range(2):
+        source.iteration(k).mkdir(parents=True)
+        Model({"a": 1.0}).save(source.iteration(k) / "model.json")
+        source.keep_list(k, "dev", lists_of("x y"))
+    (source.path / "results.json").write_text(json.dumps({"picked": 1, "rows": [{"seconds": {}}] * 2}))
+    for made_from, method in (
+        ({"learner method": "mert"}, "mert"),
+        ({"learner online": "rm"}, "rm"),
+        ({"learner method": "induce"}, "boost-local"),
+        ({}, "pro"),
+    ):
+        (source.path / "config.json").write_text(json.dumps({"made_from": made_from}))
+        loop_comparison(source.path, tmp_path / "made")
+        found = rows_of(tmp_path / "made")
+        assert {name: (row["method"], row["metric"]) for name, row in found.items()} == {
+            "start": ("decoder", "bleu-sbp"),
+            "iteration 1": (method, "bleu-sbp"),
+        }
+        assert not (tmp_path / "made" / "spread.json").exists()
+
+
+def test_first_lists_are_made_once(decoding, tmp_path):
+    """They are there when all of them are; a loop begins with them, and goes on by decoding."""
+    task = StartTask(tmp_path / "start", decoding, 4)
+    asked: list[tuple[str, str, int]] = []
+
+    class Counting:
+        def decode(self, model, corpus, place):
+            asked.append((corpus.name, model.signature, place.seed))
+            return lists_of(*["x"] * len(corpus.source))
+
+    counting = replace(decoding, decoder=Counting())
+    assert (task.known(), task.key, task.cost) == (None, str(tmp_path / "start"), 100.0)
+    notes: list[str] = []
+    decode_start(tmp_path / "start", counting, 4, 1, report=notes.append)
+    names = ["dev", "select", "test-1"]
+    assert asked == [(name, START.signature, 4) for name in names]
+    assert notes == [f"decoding {name} with the first weights" for name in names]
+    assert task.known() == task.finish(None, 0.0) == task.key
+    once = StartOnce(Counting(), tmp_path / "start")
+    for k in (0, 1, 2):
+        assert once.decode(START, decoding.corpora[1], Place(tmp_path, k, k, 1)).text.to_pylist() == ["x"] * 6
+    assert asked[3:] == [("select", START.signature, k) for k in (1, 2)]
+    (tmp_path / "start" / "select.nbest").unlink()
+    assert task.known() is None
+
+
+def test_what_is_kept_of_loops(run):
+    """Of both runs of PRO: the iterations picked, and times of a loop and of all; against the folders of the loops."""
+    state = json.loads((run / "systems" / "base-PRO.json").read_text())
+    loops = [json.loads((run / "loops" / name / "results.json").read_text()) for name in ("base-PRO", "base-PRO.run1")]
+    assert state["picked"] == [loop["picked"] for loop in loops]
+    assert state["models"] == ["loops/base-PRO/model.json", "loops/base-PRO.run1/model.json"]
+    assert state["chosen"] == {"alpha": 1.0, "keep": 100, "l2": 1.0, "iteration": loops[0]["picked"]}
+    model = Model.load(run / state["models"][0])
+    assert (state["features"], state["trees"], state["tried"]) == (sum(w != 0 for w in model.weights.values()), 0, [])
+    assert (state["epochs"], state["peak_mb"]) == (len(loops[0]["rows"]) - 1, 64.3)
+    seconds = [sum(sum(row["seconds"].values()) for row in loop["rows"]) for loop in loops]
+    assert state["search_seconds"] == pytest.approx(sum(seconds), abs=2e-3)
+    assert state["seconds"] == pytest.approx(sum(seconds) / 2, abs=2e-3)
+    seeds = [json.loads((run / "loops" / name / "config.json").read_text())["made_from"]["loop seed"] for name in ("base-PRO", "base-PRO.run1")]  # fmt: skip
+    assert seeds == [4, 5]
+    nothing = json.loads((run / "systems" / "decoder.json").read_text())
+    kept = ("picked", "models", "chosen", "tried", "features", "trees", "epochs", "seconds", "search_seconds", "peak_mb")
+    assert [nothing[name] for name in kept] == [[], [], {}, [], 5, 0, 0, 0.0, 0.0, 0.0]
+
+
+def test_what_loops_say(decoding, tmp_path):
+    """A line for each iteration that is done, with its system and run, and one for each system."""
+    notes: list[str] = []
+    few = replace(OPTIONS, systems="decoder,kbmira")
+    quick = replace(decoding, limits=LoopOptions(max_iterations=1))
+    compare_decoded(quick, tmp_path / "run", few, report=notes.append)
+    assert notes[:3] == [f"decoding {name} with the first weights" for name in ("dev", "select", "test-1")]
+    assert [re.sub(r"\d+\.\d+.*", "#", note) for note in notes if note.startswith("kbmira")] == [
+        *(f"kbmira: run {r}, iteration {k}: bleu dev #" for r in (1, 2) for k in (0, 1)),
+        "kbmira: 2 loops, #",
+    ]
+    assert (notes.count("decoder: decoded"), notes[-1]) == (1, "significance")
+    notes.clear()
+    compare_decoded(quick, tmp_path / "run", few, report=notes.append)
+    assert notes == ["decoder: finished already", "kbmira: finished already", "significance"]

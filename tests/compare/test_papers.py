@@ -6,6 +6,7 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -22,6 +23,8 @@ from boostfeat.compare.runner import Folder, all_systems
 from boostfeat.compare.systems import FitOptions, fit, parse_systems, stages
 from boostfeat.core.errors import InputError
 from boostfeat.features import TEMPLATES, FeaturePlan, featurize
+from boostfeat.lists.choices import Scorer, oracle_choice
+from boostfeat.lists.nbest import strings
 from boostfeat.lists.store import write_store
 from boostfeat.model.effects import within_list_sd
 from boostfeat.model.model import Model
@@ -105,17 +108,111 @@ def test_gains_of_relative_margin_over_the_others(tmp_path):
     """Labels in the paper's order: MERT, MIRA, PRO, RAMPION, RM, then sparse ones; each a BLEU above and 2 TER below the last."""
     header, rows = KINDS["gains"](handmade(tmp_path, "emr13"), PAPERS["emr13"].tables[2])
     assert header == ["RM over", "small BLEU", "small TER", "large BLEU", "large TER"]
-    assert rows[0] == ["MERT", "4.00", "8.00", "", ""]
-    assert rows[1] == ["MIRA", "3.00", "6.00", "3.00", "6.00"]
-    assert KINDS["active"](handmade(tmp_path, "emr13"), PAPERS["emr13"].tables[0])[1][0] == ["RM, sparse", "4", "3"]
+    assert rows == [
+        ["MERT", "4.00", "8.00", "", ""],
+        ["MIRA", "3.00", "6.00", "3.00", "6.00"],
+        ["PRO", "2.00", "4.00", "2.00", "4.00"],
+        ["RAMPION", "1.00", "2.00", "1.00", "2.00"],
+    ]
+    header, rows = KINDS["active"](handmade(tmp_path, "emr13"), PAPERS["emr13"].tables[0])
+    assert (header, rows[0]) == (["system", "decoder", "id"], ["RM, sparse", "4", "3"])
 
 
 @pytest.mark.quick
 def test_strategies_stand_where_the_paper_has_them(tmp_path):
     header, rows = KINDS["strategies"](handmade(tmp_path, "e12"), PAPERS["e12"].tables[1])
     assert header == ["prediction", "test LU", "test M-C", "test2 LU", "test2 M-C"]
+    bleu = {label: 30.0 + k for k, label in enumerate(PAPERS["e12"].rows)}  # on test; 2 more on test2
+    assert rows == [
+        *([p, *(f"{bleu[f'{o}/{p}'] + d:.2f}" for d in (0, 2) for o in ("LU", "M-C"))] for p in ("PB", "MC", "M+C")),
+        *([one, f"{bleu[one]:.2f}", "", f"{bleu[one] + 2:.2f}", ""] for one in ("max-BLEU/MC", "MERT")),
+    ]
     assert rows[0] == ["PB", "31.00", "34.00", "33.00", "36.00"]
-    assert rows[-1] == ["MERT", "30.00", "", "32.00", ""]
+
+
+def cells_of_row(row: dict, *columns: str) -> dict[str, str]:
+    return {heading: cell for name in columns for heading, cell in COLUMNS[name](row, "bleu")}
+
+
+@pytest.mark.quick
+def test_columns_of_what_is_not_known():
+    """Trees beside features, times of no epochs, and a row without a mean."""
+    row = {**result("a", 30, 60), "trees": 3}
+    assert cells_of_row(row, "features") == {"features": "4 + 3 trees"}
+    for change, an_epoch in (({"epochs": None}, ""), ({"epochs": 0}, ""), ({"seconds": None}, ""), ({"epochs": 1}, "2.000")):
+        found = cells_of_row({**row, **change}, "epochs", "seconds")
+        assert found["seconds an epoch"] == an_epoch
+        assert found["epochs"] == str({**row, **change}["epochs"] or "")
+        assert found["seconds in all"] == ("" if "seconds" in change else "2.00")
+    del row["mean"], row["tests"]["test2"]
+    row["tests"]["test"] = {"bleu": 31.0}
+    assert cells_of_row(row, "test", "ter", "precision", "brevity", "p") == {
+        "test BLEU": "31.00", "test TER": "", "test precision": "", "test BP": "", "test p": "",
+    }  # fmt: skip
+    assert Page(Folder(Path("x")), SMALL, [result("a", 30, 60)], {}).tests == ["test", "test2"]
+    assert Page(Folder(Path("x")), SMALL, [{"name": "a"}], {}).tests == ["test"]
+
+
+def test_words_that_differ_most_between_tuning_sets(monkeypatch):
+    """By hand: of 5 tokens of dev and 10 of the other, a differs by 0.5, b and c by 0.1, d by 0.6; equal ones by the alphabet."""
+    texts = {"dev": ["a a a", "b c"], "select": ["z"], "test": ["a d d d d d d c b e"], "news": ["a a a", "b c"], "": []}
+    monkeypatch.setattr(paper_page, "read_store", lambda path: SimpleNamespace(refs=strings(texts[path])))
+    monkeypatch.setattr(paper_page, "_tuned", lambda page, which: {"test": ["pt:s|a", "pt:q|d a d"], "select": ["pt:x|c"]}[which])
+    weights = {"pt:s|a b": 1.0, "pt:x|c": -1.0, "pt:x|d": 0.0, "LM0": 1.0}
+    inputs = {which: {"path": which} for which in ("dev", "select", "test")}
+    page = SimpleNamespace(bitext={}, model=lambda label: Model(weights), config={"inputs": inputs})
+    table = SimpleNamespace(rows=["+PT"])
+    header, rows = KINDS["rules"](page, table)
+    assert header == ["word", "tokens in dev", "tokens in test", "rules tuned on dev", "rules tuned on test"]
+    assert rows == [["d", "0", "6", "0", "1"], ["a", "3", "1", "1", "2"], ["b", "1", "1", "1", "0"]]
+    other = SimpleNamespace(
+        model=lambda label: Model({"pt:s|b": 2.0, "pt:x|c": 1.0}), config={"inputs": {"dev": {"path": "news"}}}
+    )
+    page.bitext = {"news": other}
+    assert KINDS["rules"](page, table)[1] == [["a", "3", "3", "1", "0"], ["b", "1", "1", "1", "1"], ["c", "1", "1", "1", "1"]]
+    header, rows = KINDS["overlap"](page, table)
+    assert header == ["A", "B", "|A|", "|B|", "|A ∩ B|"]
+    assert rows == [
+        ["select", "dev", "1", "2", "1"],
+        ["select", "news", "1", "2", "1"],
+        ["test", "dev", "2", "2", "0"],
+        ["test", "news", "2", "2", "0"],
+    ]
+    page.bitext, inputs["dev"]["path"], inputs["test"]["path"] = {}, "", ""  # lists without references
+    assert [row[:3] for row in KINDS["rules"](page, table)[1]] == [["a", "0", "0"], ["b", "0", "0"], ["c", "0", "0"]]
+
+
+def test_sizes_up_to_the_longest_list(dev, tmp_path):
+    """A list of 10 has sizes 1 and 10, one of 11 also its own; the oracle of one hypothesis is the first."""
+    for longest, sizes in ((1, [1]), (10, [1, 10]), (11, [1, 10, 11])):
+        part = dev[:6].truncate(longest)
+        write_store(part, tmp_path / "dev.nbest")
+        page = SimpleNamespace(config={"inputs": {"dev": {"path": tmp_path / "dev.nbest"}}}, metric="bleu")
+        header, rows = KINDS["sizes"](page, None)
+        assert (header, [row[0] for row in rows]) == (["k", "oracle BLEU"], list(map(str, sizes)))
+        best = [Scorer(part.truncate(k)).score(oracle_choice(part.truncate(k), "bleu"), "bleu").score for k in sizes]
+        assert [row[1] for row in rows] == [f"{score:.2f}" for score in best]
+        assert rows[0][1] == f"{Scorer(part).score(part.hyp_ptr[:-1], 'bleu').score:.2f}"
+
+
+def test_features_tuned_on_a_list_are_kept_with_what_they_are_made_from(dev, tmp_path):
+    """Twin: AdaGrad as the paper sets it, on the list with its phrase pairs; another seed, release or list is tuned anew."""
+    write_store(dev[:8], tmp_path / "test.nbest")
+    (tmp_path / "systems").mkdir()
+    config = {"inputs": {"test": {"path": tmp_path / "test.nbest", "sha256": "x"}}, "options": {"seed": 3}, "version": "0"}
+    page = SimpleNamespace(folder=SimpleNamespace(path=tmp_path), config=config)
+    found = paper_page._tuned(page, "test")
+    nbest, _ = featurize(dev[:8], FeaturePlan.of("pt", TEMPLATES, min_count=1), seed=3)
+    model = fit(
+        parse_systems("base-PRO,base/adagrad:paper")[1], nbest, None, {}, FitOptions(search="none", metric="bleu", seed=3)
+    )
+    assert found == sorted(name for name, w in model.weights.items() if w and name.startswith("pt:")) != []
+    file = tmp_path / "systems" / "tuned-on-test.json"
+    kept = json.loads(file.read_text())
+    assert kept == {"made_from": {"sha256": "x", "seed": 3, "version": "0"}, "features": found}
+    for text, again in ((json.dumps({**kept, "features": ["pt:a|b"]}), ["pt:a|b"]), ("[]", found), ('{"features": []}', found)):
+        file.write_text(text)
+        assert paper_page._tuned(page, "test") == again
 
 
 @pytest.mark.quick

@@ -6,14 +6,32 @@ from dataclasses import replace
 
 import pytest
 
+from boostfeat.boosting.options import recipe
+from boostfeat.compare.options import RowOptions
 from boostfeat.compare.runner import CompareOptions
-from boostfeat.compare.systems import GRIDS, METHODS, SYSTEMS, parse_systems, stages
+from boostfeat.compare.systems import (
+    GRIDS,
+    METHODS,
+    SYSTEMS,
+    Fit,
+    FitOptions,
+    Stage,
+    System,
+    ablation_systems,
+    boost_options,
+    choose,
+    fit,
+    parse_systems,
+    search,
+    split_changes,
+    stages,
+)
 from boostfeat.core.errors import InputError
+from boostfeat.lists.mbr import mbr_choice
 from boostfeat.tuners import tuner_class
 
-pytestmark = pytest.mark.quick
 
-
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("text", "names"),
     [
@@ -27,6 +45,7 @@ def test_systems_by_name(text, names):
     assert [system.name for system in parse_systems(text)] == names
 
 
+@pytest.mark.quick
 def test_every_method_has_a_grid_that_it_takes():
     for method in METHODS:
         (system,) = [s for s in parse_systems(f"base-PRO,base/{method}") if s.method == method and "/" in s.name]
@@ -41,8 +60,85 @@ def test_every_method_has_a_grid_that_it_takes():
     assert not any("leaves" in stage.grid for stage in stages(replace(SYSTEMS["boost-local:paper"], leaves="linear")))
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(("option", "low"), [("runs", 1), ("rounds", 0), ("trials", 1), ("seed", 0)])
 def test_limits_of_compare(option, low):
     assert getattr(CompareOptions(**{option: low}), option) == low
     with pytest.raises(InputError, match=f"{option}: expected {low} or more, found {low - 1}"):
         CompareOptions(**{option: low - 1})
+
+
+def test_mbr_is_pro_with_its_weights_scaled(dev, select):
+    """Twin: PRO with the same settings; what a search has fitted already is taken. Its choice is under its own gain."""
+    (system,) = parse_systems("mbr")
+    params, options = {"alpha": 0.1, "keep": 20, "l2": 10.0, "scale": 4.0}, FitOptions(metric="bleu", gain="chrf", seed=3)
+    own = {name: value for name, value in params.items() if name != "scale"}
+    pro = fit(SYSTEMS["base-PRO"], dev, select, own, options)
+    for given in (None, pro):
+        found = fit(system, dev, select, params, options, linear=given)
+        assert dict(found.weights) == {name: 4.0 * w for name, w in pro.weights.items()}
+        assert found.config == {**pro.config, "method": "mbr", "scale": 4.0}
+        assert found.history == pro.history
+    expected = mbr_choice(select, found.decision_function(select), gain="chrf")
+    assert choose(system, found, select).tolist() == expected.tolist()
+    assert choose(SYSTEMS["base-PRO"], found, select).tolist() == found.predict(select).tolist() != expected.tolist()
+    other = replace(found, config={})
+    by_bleu = mbr_choice(select, found.decision_function(select), gain="bleu")
+    assert choose(system, other, select).tolist() == by_bleu.tolist() != expected.tolist()
+
+
+def test_what_a_fit_is_by_another_method():
+    """What the other knows of its settings stays, of its name and of the search; its features, seed and share stay too."""
+    (_, boosting) = parse_systems("decoder,large/boost-local:paper:keep=50:max-leaves=3:linear")
+    found = Fit(boosting, {"alpha": 0.1, "leaves": "linear", "l2": 2.0}, 4, 0.5, 1).by("pro")
+    assert found == Fit(System("pro", "large", "pro", changes={"keep": 50}), {"alpha": 0.1, "l2": 2.0}, 4, 0.5, 1)
+    assert found.made_from == {
+        "method": "pro", "leaves": None, "changes": {"keep": 50}, "params": {"alpha": 0.1, "l2": 2.0}, "seed": 4, "share": 0.5, "fold": 1,
+    }  # fmt: skip
+    whole = Fit(boosting, {}, 4)
+    assert whole.made_from == {
+        "method": "boost-local", "leaves": "linear", "changes": {"keep": 50, "max_leaves": 3}, "recipe": "paper",
+        "params": {}, "seed": 4, "share": 1.0,
+    }  # fmt: skip
+    assert replace(whole, fold=0).made_from["fold"] == 0
+
+
+def test_options_of_a_boosted_row():
+    """The comparison's rounds, the row's leaves and changes, and what the search tries, the last word each."""
+    (_, row) = parse_systems("decoder,boost-global:paper:linear:keep=50:rounds=9")
+    found = boost_options(row, FitOptions(metric="ter", gain="chrf", rounds=4), {"keep": 70})
+    assert found == recipe("paper", level="global", leaves="linear", rounds=9, keep=70, metric="ter", gain="chrf")
+    plain = boost_options(SYSTEMS["boost-local"], FitOptions(rounds=0), {})
+    assert plain == recipe("default", level="local", rounds=0, metric="bleu-sbp", gain="bleu")
+    assert boost_options(SYSTEMS["boost-local"], FitOptions(), {}) == recipe(
+        "default", level="local", metric="bleu-sbp", gain="bleu"
+    )
+
+
+def test_online_rows_need_a_decoder(dev, select):
+    (_, row) = parse_systems("decoder,base/mira:online")
+    with pytest.raises(InputError, match="online: expected a decoder to learn with, found lists; give --decode, or leave it out"):
+        fit(row, dev, select, {}, FitOptions())
+
+
+def test_a_search_says_what_it_fits(dev, select):
+    notes: list[str] = []
+    found = search(SYSTEMS["kbmira"], dev[:8], select[:8], FitOptions(), notes.append)
+    assert notes == [f"c {one['params']['c']}: {one['select']:.2f}" for one in found.tried]
+    notes.clear()
+    found = search(SYSTEMS["base-MERT"], dev[:8], select[:8], FitOptions(search="none"), notes.append)
+    assert notes == [f"fitted: {found.select:.2f}"]
+
+
+def test_names_of_files_and_of_grids():
+    assert System("large/boost-local:max_leaves=3:l2=1e-3+x").slug == "large_boost-local_max_leaves_3_l2_1e-3+x"
+    stage = Stage({"a": (1, 2), "b": ("x", "y")}, {"c": 0}, "pro")
+    assert stage.points({"a": 9, "d": 4}) == [{"a": a, "d": 4, "b": b} for a in (1, 2) for b in ("x", "y")]
+    assert stage.to_json() == {"grid": {"a": (1, 2), "b": ("x", "y")}, "fixed": {"c": 0}, "method": "pro"}
+    assert Stage({}).to_json() == {"grid": {}, "fixed": {}}
+    assert split_changes(parse_systems("decoder,base/mira:c=2:pick=last:online")[1]) == (
+        {"c": 2.0},
+        RowOptions(pick="last", online=True),
+    )
+    assert [s.name for s in ablation_systems()][:2] == ["base-PRO", "boost-local"]
+    assert ablation_systems()[-1] == SYSTEMS["boost-local:paper"]

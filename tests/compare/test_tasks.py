@@ -25,7 +25,14 @@ from boostfeat.lists.build import Builder, HypRecord, UnitRecord, attach
 from boostfeat.lists.choices import Scorer, decoder_choice, oracle_choice
 from boostfeat.lists.nbest import NBest, Qualities
 from boostfeat.lists.store import write_store
-from boostfeat.metrics.significance import exact_sums
+from boostfeat.metrics.significance import (
+    approximate_randomisation,
+    bootstrap_sums,
+    confidence_interval,
+    exact_sums,
+    paired_bootstrap,
+    stratified_randomisation,
+)
 from boostfeat.model.model import Model
 
 NOWHERE = KeptFits(Path("nowhere"))
@@ -151,9 +158,12 @@ def test_a_fit_on_part_of_dev(dev, select, monkeypatch, share, fold, sizes):
         return Model({"LM0": 1.0})
 
     monkeypatch.setattr(systems, "fit", fit)
+    clock = iter((2.0, 9.25))
+    monkeypatch.setattr(systems, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     options = fit_options(CompareOptions(metric="bleu", seed=3))
     found = systems.fitted_here(Fit(system("kbmira"), {"c": 1}, 7, share, fold), dev, Scorer(select), options)
     (part,) = seen
+    assert found.seconds == 7.25
     assert abs(len(part) - sizes[0]) <= 1
     assert part.ids.tolist() == sorted(set(part.ids.tolist()))
     scored = select if fold < 0 else dev.take(np.setdiff1d(np.arange(len(dev)), part.ids))
@@ -247,3 +257,43 @@ def test_units_of_a_hypothesis_that_fits_a_page():
     assert rows == [["f", "0", "0", "0"], ["tree.000", "1", "1", "2"]]
     none = SimpleNamespace(model=lambda label: Model({"f": 1.0}), list_of=lambda label, which: nbest)
     assert KINDS["units"](none, SimpleNamespace(rows=["boost"])) == (["value"], [])
+    whole = SimpleNamespace(model=lambda label: Model({}, trees, level="global"), list_of=lambda label, which: nbest)
+    assert KINDS["units"](whole, SimpleNamespace(rows=["boost"])) == (["value"], [])
+
+
+def test_a_short_way_to_the_oracle_is_one(dev):
+    """Half a point is a way as any other; of an error rate it goes down, and a way that goes up is none."""
+    scorer = Scorer(dev)
+    chosen = decoder_choice(dev)
+    for metric, step, gap in (("bleu", 0.5, True), ("ter", -0.5, True), ("bleu", -0.5, False), ("ter", 0.5, False)):
+        by = scorer.metric(metric)
+        now = scorer.score(chosen, by).score
+        found = scores_of(scorer, chosen, [by], by, (now - 2 * step, now - step))["scores"]["oracle_gap"]
+        assert found == (pytest.approx(2.0) if gap else None)
+
+
+def test_p_values_of_two_systems_of_two_runs(dev):
+    """Twins: the tests of metrics/significance.py, each by itself, of both metrics."""
+    scorer = Scorer(dev)
+    metrics = tuple(scorer.metric(name) for name in ("bleu", "ter"))
+    rng = np.random.default_rng(2)
+    chosen = {name: [dev.hyp_ptr[:-1] + rng.integers(0, 4, len(dev)) for _ in range(2)] for name in ("kbmira", "mbr")}
+    alone = {m.name: {name: [exact_sums(scorer.rows(c, m)) for c in runs] for name, runs in chosen.items()} for m in metrics}
+    rows = Rows(
+        metrics, {name: np.stack([np.hstack([alone[m.name][name][r] for m in metrics]) for r in range(2)]) for name in chosen}
+    )
+    scores = [{"test": {m.name: 1.0 for m in metrics}}] * 2
+    state = {"scores": scores, "features": 5, "trees": 0, "seconds": 1.5, "search_seconds": 2.5, "peak_mb": 7.0, "chosen": {}, "tried": [], "models": [], "choices": ["c"]}  # fmt: skip
+    found = tabulate([system("kbmira"), system("mbr")], {"kbmira": state, "mbr": state}, {"test": rows}, metric="ter", baseline="kbmira", trials=60, seed=5)  # fmt: skip
+    for m in metrics:
+        one, other = (np.stack(alone[m.name][name]) for name in ("kbmira", "mbr"))
+        p = found[1]["p_values"][m.name]
+        assert p["randomisation"] == approximate_randomisation(one[0], other[0], metric=m, trials=60)
+        assert p["bootstrap"] == paired_bootstrap(one[0], other[0], metric=m, trials=60)
+        assert p["stratified"] == stratified_randomisation(one, other, metric=m, trials=60)
+        assert found[1]["confidences"][m.name] == list(confidence_interval(bootstrap_sums(other[0], trials=60), m))
+    of_ter = found[1]["p_values"]["ter"]
+    assert [found[1][name] for name in ("p_value", "p_bootstrap", "p_stratified")] == list(of_ter.values())
+    assert found[1]["confidence"] == found[1]["confidences"]["ter"]
+    assert (found[0]["p_values"], found[0]["p_value"], found[0]["sd"]) == ({}, None, {"bleu": 0.0, "ter": 0.0})
+    assert len({p[name] for p in found[1]["p_values"].values() for name in p}) > 3

@@ -273,6 +273,8 @@ def test_change_is_of_shares_and_counts_trees():
     assert share_change(Model({"a": 1, "b": 3}), Model({"a": 10, "b": 30})) == 0
     assert share_change(Model({"a": 1, "b": 3}), Model({"a": 2, "b": 2})) == 0.25
     assert share_change(Model({"a": 1}), Model({"a": 3}, (TREE,))) == 0.25
+    assert share_change(Model({"a": 3}, (TREE,)), Model({"a": 1})) == 0.25
+    assert share_change(Model({"a": 1}), Model({"b": 1})) == 1
     assert share_change(Model({}), Model({})) == 0
     assert share_change(Model({"a": 1, "UnknownWordPenalty0": 1}), Model({"a": 2, "UnknownWordPenalty0": 5})) == 0
 

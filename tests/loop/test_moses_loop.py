@@ -136,6 +136,7 @@ def test_values_that_the_first_lists_have_stay() -> None:
     first = replace(first, unit_names=("T0_0", "T0_1", "LM0", "P0"))
     more = {
         "T0_2": False,
+        "T0_4": False,
         "LM0_1": False,
         "New0": True,
         "New1_0": True,
@@ -226,11 +227,10 @@ def test_tables_that_are_no_text_and_programs_that_are_none(folder: Path) -> Non
         MosesDecoder.of("nothere", "moses.ini", None, **how)
     with pytest.raises(InputError, match="--decoder moses: expected --ini FILE of the system, found none"):
         MosesDecoder.of(path, None, None, **how)
-    Path("moses.ini").write_text(INI.format(table="pt").replace("Memory", "Compact"))
-    with pytest.raises(
-        InputError, match="expected a phrase table that is a text file, found PhraseDictionaryCompact pt; give the text"
-    ):
-        MosesDecoder.of(path, "moses.ini", None, **how)
+    for kind in ("PhraseDictionaryCompact", "PhraseDictionaryOnDisk"):
+        Path("moses.ini").write_text(INI.format(table="pt").replace("PhraseDictionaryMemory", kind))
+        with pytest.raises(InputError, match=f"expected a phrase table that is a text file, found {kind} pt; give the text"):
+            MosesDecoder.of(path, "moses.ini", None, **how)
     assert MosesDecoder.of(path, "moses.ini", "pt", **how).phrase_table == str(folder / "pt.gz")
     assert not has_function("nothere")
 

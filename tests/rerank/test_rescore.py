@@ -303,6 +303,11 @@ def test_by_hand(tmp_path: Path, boostfeat: Run) -> None:
         ["best path", "oracle of the 2-best"],
     )
     assert err.startswith("boostfeat: BLEU of the best path: ")
+    _, _, err = boostfeat("rescore", graph, "-r", refs, "-o", tmp_path / "text")
+    lines = err.splitlines()
+    assert len(lines) == 2
+    assert lines[0].startswith("boostfeat: BLEU of the best path: ")  # of one there is no oracle
+    assert lines[1].startswith(f"boostfeat: 8 sentences, 2 paths, text -> {tmp_path / 'text'} in ")
 
 
 def test_info_of_graphs(tmp_path: Path, boostfeat: Run) -> None:

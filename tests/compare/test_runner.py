@@ -1,0 +1,288 @@
+"""A comparison's folder, whole: what is written of a small run, what is said on the way, and what it is made from."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import re
+from dataclasses import asdict, replace
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from synthetic import SyntheticOptions, synthetic_nbest, write_lists
+
+from boostfeat import __version__
+from boostfeat.compare import runner, tasks
+from boostfeat.compare.fits import SUFFIX, KeptFits
+from boostfeat.compare.options import CompareOptions
+from boostfeat.compare.runner import Folder, compare, settings
+from boostfeat.compare.systems import SYSTEMS, parse_systems
+from boostfeat.core.digests import digest
+from boostfeat.core.errors import InputError
+from boostfeat.core.files import read_bytes
+from boostfeat.features.options import ResourceFiles
+from boostfeat.lists.choices import Scorer
+from boostfeat.lists.store import read_store, write_store
+from boostfeat.metrics.significance import SEED
+from boostfeat.model.model import Model
+
+SMALL = SyntheticOptions(sentences=12, hyps=6, features=3)
+OPTIONS = CompareOptions("decoder,kbmira,large/pro", runs=2, trials=7, metric="bleu", metrics="ter", seed=3, min_count=1)
+
+
+@pytest.fixture(scope="module")
+def lists(tmp_path_factory) -> dict[str, str]:
+    return write_lists(tmp_path_factory.mktemp("lists"), SMALL)
+
+
+class Said:
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+        self.warnings: list[str] = []
+        self.seen: list[tuple[str, int, int, bool]] = []
+
+    def watch(self, name: str, done: int, total: int, result: object) -> None:
+        self.seen.append((name, done, total, result is not None))
+
+
+@pytest.fixture(scope="module")
+def run(lists, tmp_path_factory) -> tuple[Path, Said]:
+    said, folder = Said(), tmp_path_factory.mktemp("alone") / "run"
+    compare(lists, folder, OPTIONS, report=said.notes.append, warn=said.warnings.append, watch=said.watch)
+    return folder, said
+
+
+def state_of(folder: Path, name: str) -> dict:
+    return json.loads((folder / "systems" / f"{name}.json").read_text())
+
+
+def test_what_is_said_on_the_way(run):
+    """A line for each system that is trained, with its fits where there were several; jobs are counted, of training and scoring."""
+    folder, said = run
+    kbmira, pro = state_of(folder, "kbmira"), state_of(folder, "large_pro")
+    notes = [note for note in said.notes if " made " not in note and "featur" not in note]
+    assert sorted(notes[:3]) == sorted(
+        [
+            "decoder: nothing to train",
+            f"kbmira: BLEU {kbmira['chosen_by']:.2f} on select (3 fits, {kbmira['search_seconds']:.1f} s)",
+            f"large/pro: BLEU {pro['chosen_by']:.2f} on select (8 fits, {pro['search_seconds']:.1f} s)",
+        ]
+    )
+    assert notes[3:] == ["scoring", "significance"]
+    by_name = {name: [tuple(rest) for who, *rest in said.seen if who == name] for name in ("decoder", "kbmira", "large/pro")}
+    new, none = (0, 0, False), False
+    scored = [(0, 3, none), (1, 3, True), (2, 3, True), (3, 3, True)]
+    assert by_name["decoder"] == [new, *scored]
+    fits = [(0, 3, none), *((k, 3, True) for k in (1, 2, 3)), (3, 4, none), (4, 4, True)]  # then the second run
+    assert by_name["kbmira"] == [new, *fits, *scored]
+    lists_first = [(0, 1, none), (1, 1, True), (1, 2, none), (2, 2, True)]
+    assert by_name["large/pro"][:6] == [new, *lists_first, (2, 10, none)]
+    assert said.warnings == []
+
+
+def test_what_is_kept_of_a_system(run, lists):
+    """Against the fits in the folder: times of the chosen one and of all, and what the first model has."""
+    folder, _ = run
+    kept = [json.loads(read_bytes(file)) for file in (folder / "fits").iterdir()]
+    for name, method, feature_set in (("kbmira", "kbmira", "base"), ("large_pro", "pro", "large")):
+        state = state_of(folder, name)
+        fits = [one for one in kept if one["made_from"]["fit"]["method"] == method]
+        assert len(fits) == len(state["tried"]) + 1
+        of_chosen = [one for one in fits if one["made_from"]["fit"]["params"] == state["chosen"]]
+        assert [
+            one["made_from"]["fit"]["seed"] for one in sorted(of_chosen, key=lambda one: one["made_from"]["fit"]["seed"])
+        ] == [3, 4]
+        assert state["seconds"] == pytest.approx(sum(one["seconds"] for one in of_chosen) / 2, abs=1e-3)
+        assert state["search_seconds"] == pytest.approx(sum(one["seconds"] for one in fits), abs=1e-3)
+        assert (state["peak_mb"], state["trees"]) == (64.3, 0)
+        assert state["chosen_by"] == max(one["select"] for one in state["tried"])
+        assert state["models"] == [f"models/{name}.json", f"models/{name}.run1.json"]
+        assert state["choices"] == [f"choices/{name}.json", f"choices/{name}.run1.json"]
+        models = [Model.load(folder / file) for file in state["models"]]
+        assert [model.config["seed"] for model in models] == [3, 4]
+        assert state["features"] == sum(w != 0 for w in models[0].weights.values()) == sum(state["active"].values())
+        assert state["epochs"] == len(models[0].history)
+        assert all((model.plan is not None) == (feature_set == "large") for model in models)
+        for r, scores in enumerate(state["scores"]):
+            assert list(scores) == ["dev", "select", "test"]
+            for which, path in lists.items():
+                own = folder / "features" / "large" / f"{which}.nbest" if feature_set == "large" else path
+                scorer, chosen = Scorer(read_store(path)), models[r].predict(read_store(own))
+                assert scores[which]["bleu"] == scorer.score(chosen, "bleu").score
+                assert set(scores[which]) == {"bleu", "bleu-sbp", "ter", "length_ratio", "brevity", "precision", "oracle_gap"}
+    nothing = state_of(folder, "decoder")
+    assert nothing["peak_mb"] == round(nothing["peak_mb"], 1) > 20
+    kept_of_it = ("chosen", "tried", "models", "features", "trees", "seconds", "search_seconds")
+    assert [nothing[name] for name in kept_of_it] == [{}, [], [], 4, 0, 0.0, 0.0]
+
+
+def test_the_config_whole(run, lists):
+    folder, _ = run
+    config = json.loads((folder / "config.json").read_text())
+    assert config.pop("versions") == {
+        **{name: version(name) for name in ("numpy", "scipy", "lightgbm", "sacrebleu", "numba")},
+        "python": platform.python_version(),
+    }
+    sha256 = {which: hashlib.sha256(Path(path).read_bytes()).hexdigest() for which, path in lists.items()}
+    sizes = {"sentences": 12, "hypotheses": 72, "n_refs": 1}
+    signatures = config.pop("signatures")
+    assert list(signatures) == ["bleu", "bleu-sbp", "ter"]
+    assert all(text.startswith("nrefs:1|") for text in signatures.values())
+    grids = config.pop("grid")
+    assert grids == {
+        "decoder": [],
+        "kbmira": [{"grid": {"c": [0.01, 0.001, 0.1]}, "fixed": {}}],
+        "large/pro": [{"grid": {"alpha": [1.0, 0.1], "keep": [100, 300], "l2": [1.0, 100.0]}, "fixed": {}}],
+    }
+    assert config == {
+        "boostfeat": "compare/1",
+        "version": __version__,
+        "command": f"boostfeat compare {lists['dev']} --select {lists['select']} --test {lists['test']} "
+        "--systems decoder,kbmira,large/pro --runs 2 --search grid --gain bleu --metric bleu --metrics ter --trials 7 "
+        f"--baseline base-PRO --seed 3 --min-count 1 -o {folder}",
+        "options": asdict(OPTIONS),
+        "systems": [json.loads(json.dumps(asdict(s))) for s in parse_systems(OPTIONS.systems)],
+        "seeds": [3, 4],
+        "test_seed": SEED,
+        "inputs": {which: {"path": lists[which], "sha256": sha256[which], **sizes} for which in lists},
+        "trials": 7,
+    }
+
+
+def test_what_a_list_with_features_is_made_from(run, lists):
+    """All of what changes it: the lists, seed, release, and gain, least count and files where they are not the usual ones."""
+    inputs = {which: {"sha256": which.upper(), "path": path} for which, path in lists.items()}
+    folder, usual = Folder(Path("run")), CompareOptions(seed=3)
+    assert folder.made_from("base", "test", inputs, OPTIONS) == {"inputs": ["TEST"]}
+    made = {"inputs": ["DEV", "TEST"], "seed": 3, "version": __version__}
+    assert folder.made_from("large", "test", inputs, usual) == made
+    assert folder.made_from("large", "test", inputs, replace(usual, gain="chrf", min_count=2)) == {**made, "gain": "chrf", "min_count": 2}  # fmt: skip
+    assert folder.made_from("large", "test", inputs, replace(usual, gain="a", metric="bleu"))["gain"] == "a"
+    assert folder.list_of("base", "dev", inputs) == lists["dev"]
+    assert folder.list_of("large", "dev", inputs) == "run/features/large/dev.nbest"
+    mark = json.loads((run[0] / "features" / "large" / "test.json").read_text())
+    sha256 = [hashlib.sha256(Path(lists[which]).read_bytes()).hexdigest() for which in ("dev", "test")]
+    assert {name: mark[name] for name in mark if name != "code"} == {**made, "inputs": sha256, "min_count": 1}
+
+
+def test_files_that_templates_read(tmp_path):
+    """As flags, and as digests; those of two or of several files as well."""
+    for name in "abcde":
+        (tmp_path / name).write_text(name)
+    a, b, c, d, e = (str(tmp_path / name) for name in "abcde")
+    given = ResourceFiles(bitext=(a, b), clusters_tgt=c, plugin=[d, e])
+    folder = Folder(Path("run"), given)
+    assert folder.flags() == ["--clusters-tgt", c, "--plugin", d, "--plugin", e, "--bitext", a, b]
+    digests = {name: digest(tmp_path / name) for name in "abcde"}
+    whole = {"bitext": f"{digests['a']} {digests['b']}", "clusters_tgt": digests["c"], "plugin": f"{digests['d']} {digests['e']}"}
+    assert folder.digests("large") == folder.digests("a") == whole
+    assert (folder.digests("base"), Folder(Path("run")).digests("large"), Folder(Path("run")).flags()) == ({}, {}, [])
+    inputs = {which: {"sha256": which} for which in ("dev", "test")}
+    assert folder.made_from("large", "test", inputs, CompareOptions())["plugin"] == whole["plugin"]
+
+
+def test_settings_of_systems_whole():
+    """What a row is made from. Of boosting, all options; of others none."""
+    options = CompareOptions(runs=2, search="halving", rounds=4, seed=3, metric="bleu")
+    common = {"runs": 2, "search": "halving", "metric": "bleu", "rounds": 4, "seed": 3, "version": __version__}
+    for name, grids in (("decoder", 0), ("kbmira", 1), ("boost-global", 0), ("boost-local:paper", 2)):
+        found = settings(SYSTEMS[name], options, {"dev": "x", "test2": "y"}, {})
+        boosting = found.pop("boosting")
+        assert len(found.pop("grid")) == grids
+        assert found == {"dev": "x", "test2": "y", **common, "resources": None, "system": asdict(SYSTEMS[name])}
+        assert (boosting is not None) == name.startswith("boost")
+        if boosting:
+            assert (boosting["rounds"], boosting["metric"], boosting["level"]) == (4, "bleu", SYSTEMS[name].level)
+    assert settings(SYSTEMS["decoder"], options, {}, {"plugin": "x"})["resources"] == {"plugin": "x"}
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "said"),
+    [
+        ("select", "x", "another select list"),
+        ("test2", "x", "another test2 list"),
+        ("seed", 4, "seed '4', not '3'"),
+        ("resources", {"lm": "x"}, "resources"),
+    ],
+)
+def test_what_an_earlier_run_was_made_from(tmp_path, name, old, said):
+    """The first difference is named; with force it is forgotten, and where nothing differs it is taken."""
+    folder, system = Folder(tmp_path), SYSTEMS["kbmira"]
+    made_from = settings(system, CompareOptions(seed=3), {"dev": "a", "select": "b", "test2": "c"})
+    assert folder.finished(system, made_from, force=False) is None
+    (tmp_path / "systems").mkdir()
+    state = {"made_from": {**made_from, name: old}, "chosen": {}}
+    (tmp_path / "systems" / "kbmira.json").write_text(json.dumps(state))
+    with pytest.raises(InputError, match=f"expected an earlier run of the same comparison, found kbmira made with {said}"):
+        folder.finished(system, made_from, force=False)
+    assert folder.finished(system, made_from, force=True) is None
+    for force in (False, True):
+        assert folder.finished(system, state["made_from"], force=force) == state
+    less = {"made_from": {k: v for k, v in made_from.items() if k != "seed"}}
+    (tmp_path / "systems" / "kbmira.json").write_text(json.dumps(less))
+    with pytest.raises(InputError, match="made with seed 'null', not '3'"):
+        folder.finished(system, made_from, force=False)
+
+
+def test_what_is_scored_again(run, lists, monkeypatch):
+    """What lacks a metric, or its choices; nothing else, and nothing is fitted."""
+    folder, _ = run
+    scored: list[str] = []
+    keep = runner.keep_scores
+    monkeypatch.setattr(runner, "keep_scores", lambda folder, system, *rest: (scored.append(system.name), keep(folder, system, *rest)))  # fmt: skip
+    monkeypatch.setattr(tasks, "fit_in_worker", lambda *how: pytest.fail("fitted"))
+    before = (folder / "results.json").read_bytes()
+    compare(lists, folder, OPTIONS)
+    assert scored == []
+    (folder / "choices" / "kbmira.json").unlink()
+    compare(lists, folder, OPTIONS)
+    assert scored == ["kbmira"]
+    state = state_of(folder, "decoder")
+    del state["scores"][0]["dev"]["ter"]
+    (folder / "systems" / "decoder.json").write_text(json.dumps(state))
+    compare(lists, folder, OPTIONS)
+    assert scored == ["kbmira", "decoder"]
+    assert (folder / "results.json").read_bytes() == before
+    compare(lists, folder, replace(OPTIONS, metrics="ter,chrf"))
+    assert scored == ["kbmira", "decoder", "decoder", "kbmira", "large/pro"]
+    assert "chrf" in state_of(folder, "kbmira")["scores"][1]["select"]
+
+
+def test_a_fit_is_looked_for_here_and_then_beside(tmp_path):
+    """Folders beside come in the order of their names, this one never among them; a copy is made of what they have only."""
+    for name in ("b", "a", "c"):
+        (tmp_path / name / "fits").mkdir(parents=True)
+    (tmp_path / "b" / "deep" / "fits").mkdir(parents=True)
+    kept = KeptFits.of(tmp_path / "b")
+    assert kept == KeptFits(tmp_path / "b" / "fits", (tmp_path / "a" / "fits", tmp_path / "c" / "fits"))
+    assert kept.path("k") == tmp_path / "b" / "fits" / f"k{SUFFIX}"
+
+
+def test_lists_have_to_be_files_with_sentences(lists, tmp_path):
+    with pytest.raises(InputError, match="compare: expected files, found '-'; a list is read several times"):
+        compare({**lists, "select": "-"}, tmp_path / "run", OPTIONS)
+    write_store(synthetic_nbest(SMALL)[:0], tmp_path / "none.nbest")
+    with pytest.raises(InputError, match=r"none.nbest: expected a list with sentences, found none; import it with -r REF"):
+        compare({**lists, "select": str(tmp_path / "none.nbest")}, tmp_path / "run", OPTIONS)
+    with pytest.raises(InputError, match=re.escape("--baseline: expected one of the compared systems (decoder), found 'mbr'")):
+        compare(lists, tmp_path / "run", CompareOptions("decoder", baseline="mbr"))
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_newer_folder_is_left_alone(lists, tmp_path):
+    (tmp_path / "config.json").write_text('{"boostfeat": "compare/2"}')
+    with pytest.raises(InputError, match="expected format version 1 or lower, found 2; upgrade boostfeat"):
+        compare(lists, tmp_path, OPTIONS)
+    (tmp_path / "config.json").write_text("[]")  # is none of ours
+    one = CompareOptions("decoder", trials=1)
+    assert [row["name"] for row in compare(lists, tmp_path, one)] == ["decoder"]
+
+
+def test_a_line_of_what_came_of_a_system():
+    state = {"tried": [{}], "chosen_by": 12.345, "search_seconds": 61.26}
+    assert runner._trained(SYSTEMS["kbmira"], state, "bleu") == "kbmira: BLEU 12.35 on select (61.3 s)"
+    state["tried"] = [{}, {}]
+    assert runner._trained(SYSTEMS["kbmira"], state, "ter") == "kbmira: TER 12.35 on select (2 fits, 61.3 s)"
+    assert runner._trained(SYSTEMS["decoder"], {"tried": []}, "bleu") == "decoder: nothing to train"
