@@ -19,7 +19,8 @@ def give_back(*mapped: Array) -> None:
     if trim is not None:
         trim(0)
     for column in mapped:
-        Pages(column).let_go()
+        if column.nbytes >= mmap.PAGESIZE:  # to look for the file of fewer takes longer than to rank the list
+            Pages(column).let_go()
 
 
 class Pages:
@@ -29,10 +30,11 @@ class Pages:
         self._where: tuple[int, int] | None = None
         if sys.platform != "linux" or not column.size:  # others cannot be asked
             return
+        address = column.ctypes.data
         for line in Path("/proc/self/maps").read_bytes().split(b"\n")[:-1]:  # bytes, as names of files are
             where, rights, _, _, file = line.split(maxsplit=5)[:5]
             start, end = (int(address, 16) for address in where.split(b"-"))
-            if start <= column.ctypes.data < end and file != b"0" and rights.startswith(b"r-"):  # of a file, and read only
+            if start <= address < end and file != b"0" and rights.startswith(b"r-"):  # of a file, and read only
                 self._where = start, end - start
 
     def let_go(self) -> None:

@@ -13,6 +13,7 @@ Findings are printed as they come; exit code 1 if there were any.
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import mmap
 import os
@@ -34,8 +35,8 @@ from numba.core import event
 
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "benchmarks")]
 
-CHUNK = 20_000  # inputs to a process
-TWINS = 8  # of so many inputs one is read by a plain twin too, and one list written and read back
+CHUNK = 200_000  # inputs to a process
+TWINS = 8  # of so many inputs one is read by a plain twin too, one plan searched with, one list written and read back
 SECONDS, BYTES = 5.0, 1 << 30  # CPU time and memory of one input, at most
 KINDS = ("read", "refused")
 
@@ -105,6 +106,8 @@ def _child(reader: str, first: int, last: int, shared: mmap.mmap, folder: str, p
     warnings.simplefilter("error")
     for sample in samples:  # imports, compiles
         outcome(reader, sample, folder)
+    gc.collect()
+    gc.freeze()  # what is loaded stays: nobody has to look at it again
     with open("/proc/self/statm") as file:
         used = int(file.read().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + BYTES, used + BYTES))

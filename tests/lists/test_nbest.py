@@ -456,6 +456,13 @@ def test_every_check_fires(change: dict[str, Any], message: str) -> None:
         replace(GOOD, **change)
 
 
+def test_offsets_that_go_round_all_int64() -> None:
+    """Each is the one before and something that is not negative, modulo 2^64."""
+    nbest, largest = build([hyp(0), hyp(0), hyp(0), hyp(0)]), 2**63 - 1
+    with pytest.raises(ValueError, match=r"unit_ptr: .*or a fall"):
+        replace(nbest, unit_ptr=np.array([0, largest, -largest - 1, -1, 0]))
+
+
 CHANGES: list[tuple[str, Callable[[NBest], Any]]] = [
     ("ids", lambda nb: nb.ids + 1),
     ("source", lambda nb: strings(["x", ""])),
