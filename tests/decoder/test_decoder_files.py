@@ -340,9 +340,10 @@ def test_what_an_ini_says(tmp_path: Path, text: str, limit: int | None) -> None:
     )
     found = read_setup(tmp_path / "ini")
     weights = {"TranslationModel0_0": 1.0, "TranslationModel0_1": 1.0, "LM0": 1.0}
-    assert found == Setup(weights, None, None, "/there/lm", limit)
+    assert found == Setup(weights, None, None, "/there/lm", limit, where=str(tmp_path / "ini"))
     (tmp_path / "ini").write_text(lines.replace("Penalty0= 1", "Penalty0= 2"))
-    assert read_setup(tmp_path / "ini") == Setup({**weights, "UnknownWordPenalty0": 2.0}, distortion_limit=limit)
+    more = {**weights, "UnknownWordPenalty0": 2.0}
+    assert read_setup(tmp_path / "ini") == Setup(more, distortion_limit=limit, where=str(tmp_path / "ini"))
     found.check(["TranslationModel0_0", "TranslationModel0_1", "LM0"], "x")
     for names, message in (
         (["TranslationModel0", "LM0"], "x: expected 1 weights for TranslationModel0, found 2; give the tables that"),
