@@ -19,7 +19,7 @@ from .flags import add
 SIZE = ("--size", "30")
 SYSTEMS = ("--systems", "decoder,base-MERT,base-PRO,kbmira,boost-global,boost-local")
 WIDTH = 80  # columns of a printed line, at most
-EXCERPT = {"info": ((0, 4), (8, 11)), "show": ((1, 7), (-10, -2))}  # ranges of the lines of long outputs that are printed
+EXCERPT = {"info": ((0, 4), (8, 11)), "show": ((1, 5), (-10, -2))}  # ranges of the lines of long outputs that are printed
 
 
 def register(app: typer.Typer) -> None:

@@ -99,7 +99,7 @@ def test_without_a_page_no_browser_is_named(boostfeat, ran, monkeypatch):
     [
         ("import", [*range(20)]),
         ("info", [0, 1, 2, 3, "...", 8, 9, 10, "..."]),
-        ("show", [*range(1, 7), "...", *range(10, 18), "..."]),
+        ("show", [*range(1, 5), "...", *range(10, 18), "..."]),
     ],
 )
 def test_long_outputs_are_printed_in_part(capsys, command, shown):
