@@ -132,6 +132,18 @@ def test_regular_lists(tmp_path, monkeypatch, plainly, alone, name, options, blo
     check_same(attempt(tmp_path / "list", format, **options), expected)
 
 
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_json_lists_that_are_cut(tmp_path, plainly, size):
+    """Units of hypotheses that are left out are not in the table, whether they are like those before them or not."""
+    own = UNIT.replace("-2.5", "-3.5")
+    hyps = [f'{{"text": "a b", {FEATURES}, "units": [{unit}]}}' for unit in (UNIT, UNIT, own, UNIT)]
+    lines = [HEADER] + [f'{{"id": {n}, "source": "x y", "refs": ["r"], "hyps": [{", ".join(hyps[n:])}]}}' for n in range(2)]
+    (tmp_path / "list").write_text("\n".join(lines) + "\n")
+    expected = plainly(tmp_path / "list", "jsonl", size=size)
+    check_same(attempt(tmp_path / "list", "jsonl", size=size), expected)
+    assert expected.n_units == (1 if size == 1 else 2)
+
+
 TWICE = {"src": "[1, 2]", "tgt": "[0, 1]", "x": "[3, 4]", "align": '""', "score": "null", "src_text": '"b c"', "tgt_text": '""'}
 
 
