@@ -43,6 +43,11 @@ class HeldOutChoices:
     ranked: Array | None  # [S, n] of the best by the list's own ranking, where that is a feature
 
 
+def counts_to_try(rounds: int) -> list[int]:
+    """None, and up to STEPS numbers of trees that lie evenly up to all of them."""
+    return [0, *np.unique(np.linspace(0, rounds, STEPS + 1).round().astype(int))[1:].tolist()]
+
+
 def chosen_tree_count(
     dev: NBest, select: NBest | None, options: BoostOptions, fit: Fit
 ) -> tuple[BoostOptions, Mapping[str, Any]]:
@@ -52,7 +57,7 @@ def chosen_tree_count(
     standard error of the best: steps are small, curves are flat, and more trees average out what each took from chance.
     The models with that number say how to decide.
     """
-    counts = [0, *np.unique(np.linspace(0, options.rounds, STEPS + 1).round().astype(int))[1:].tolist()]
+    counts = counts_to_try(options.rounds)
     folds = Folds.of(dev, select, options, fit)
     choices = held_out_choices(folds, options.metric, counts)
     metric = metric_of(options.metric, dev)

@@ -13,7 +13,7 @@ from synthetic import SyntheticOptions, synthetic_nbest
 from boostfeat.boosting import tree_count
 from boostfeat.boosting.boost import boost
 from boostfeat.boosting.options import recipe
-from boostfeat.boosting.tree_count import FOLDS, Folds, chosen_tree_count, held_out_choices, staged_choices
+from boostfeat.boosting.tree_count import FOLDS, Folds, chosen_tree_count, counts_to_try, held_out_choices, staged_choices
 from boostfeat.lists.choices import Scorer, best_choice
 from boostfeat.lists.nbest import NBest
 from boostfeat.lists.tokens import RANKINGS
@@ -135,6 +135,12 @@ def test_there_are_no_folds_from_a_model_or_of_a_few_sentences(steps):
     again = boost(steps, steps, OPTIONS, init=few.truncated(0))
     assert "tree_count" not in again.config
     assert again.trees
+
+
+def test_numbers_of_trees_that_are_tried():
+    assert [counts_to_try(n) for n in (0, 1, 5, 30)] == [[0], [0, 1], [0, 1, 2, 3, 4, 5], [*range(31)]]
+    assert counts_to_try(60) == [*range(0, 61, 2)]
+    assert counts_to_try(150) == [*range(0, 151, 5)]
 
 
 def test_errors_are_of_differences(steps):

@@ -63,7 +63,16 @@ LISTS = {"moses": MOSES, "moses-enriched": ENRICHED, "jsonl": JSONL}
 MORE = [
     re.sub(r"\|\|\| LM0= (\S+) (TM0= \S+ \S+) \|\|\|", r"||| A= 3 LM0= \1 Doc0= 7 -1 \2 Z= -0.5 |||", line) for line in ENRICHED
 ]
-REGULAR = {**LISTS, "moses-enriched with more": MORE}
+OF_MARIAN = [
+    "0 ||| the house ||| WordScores= -1 -0.5 -0.25 ||| F0= -1.75 F1= -1.5 ||| -0.5",
+    "0 |||\t a\tb \t||| WordScores= 1e-3 .5 -0 ||| F0= 9 F1= 99.99 ||| 9e1 ",
+    "0 ||| ||| WordScores= -1 ||| F0= 0 F1= 12345678901 ||| 0\r",
+    "  ",
+    " 9 ||| ä ö ü ||| WordScores= 1 2 3 4 ||| F0= -0.30000000000000004 F1= +2 ||| 1",
+    "12 |||x||| WordScores= 1 2||| F0= 1 F1= 2|||3",
+    "123456789012 ||| c ||| WordScores= 0 0 ||| F0= 1 F1= 2 ||| 3",
+]
+REGULAR = {**LISTS, "moses-enriched with more": MORE, "marian": OF_MARIAN}
 
 
 @pytest.fixture(autouse=True)
@@ -102,6 +111,7 @@ def alone(monkeypatch):
     def take() -> None:
         for module in (enriched, nbest):
             monkeypatch.setattr(module, "parse_line", lambda line, where, _: pytest.fail(f"{where} was left to the plain reader"))
+        monkeypatch.setattr(marian, "_hyps", lambda lines, *, ids: [pytest.fail(f"{where} was left") for where, _ in lines])
         monkeypatch.setattr(jsonl, "_read_plain", lambda path, options: pytest.fail("the list was left to the plain reader"))
 
     return take
@@ -123,6 +133,7 @@ def test_regular_lists(tmp_path, monkeypatch, plainly, alone, name, options, blo
     if format == "jsonl" and ("source" in options or "size" in options):
         pytest.skip("these are for the plain reader")
     monkeypatch.setattr(columns, "BLOCK_BYTES", block)
+    monkeypatch.setattr(marian_fast, "BLOCK_BYTES", block)
     monkeypatch.setattr(jsonl, "BLOCK_BYTES", max(block, 400))
     (tmp_path / "list").write_text("\n".join(REGULAR[name]) + "\n", newline="")
     expected = plainly(tmp_path / "list", format, **options)
@@ -130,6 +141,18 @@ def test_regular_lists(tmp_path, monkeypatch, plainly, alone, name, options, blo
     assert expected.n_hyps > 0
     alone()
     check_same(attempt(tmp_path / "list", format, **options), expected)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_json_lists_that_are_cut(tmp_path, plainly, size):
+    """Units of hypotheses that are left out are not in the table, whether they are like those before them or not."""
+    own = UNIT.replace("-2.5", "-3.5")
+    hyps = [f'{{"text": "a b", {FEATURES}, "units": [{unit}]}}' for unit in (UNIT, UNIT, own, UNIT)]
+    lines = [HEADER] + [f'{{"id": {n}, "source": "x y", "refs": ["r"], "hyps": [{", ".join(hyps[n:])}]}}' for n in range(2)]
+    (tmp_path / "list").write_text("\n".join(lines) + "\n")
+    expected = plainly(tmp_path / "list", "jsonl", size=size)
+    check_same(attempt(tmp_path / "list", "jsonl", size=size), expected)
+    assert expected.n_units == (1 if size == 1 else 2)
 
 
 TWICE = {"src": "[1, 2]", "tgt": "[0, 1]", "x": "[3, 4]", "align": '""', "score": "null", "src_text": '"b c"', "tgt_text": '""'}

@@ -286,14 +286,24 @@ def run(mutants: Sequence[Mutant], reach: Reach, jobs: int, report: Report) -> N
         exchange = Exchange.of(mutant.module, source, mutant.source(source))
         if not tests:
             report(mutant, {"outcome": "survived", "by": "no test reaches it", "seconds": 0.0})
-        elif exchange is None or (mutant.module, function_at(mutant.module, mutant.line)) in reach.at_import:
+        elif exchange is None:
             modules.append((mutant, tests))
         else:
             functions.append((mutant, exchange, tests))
     for name in sorted(reach.packages):  # what tests import, but nothing of the package: forks then start at once
         with contextlib.suppress(Exception):
             importlib.import_module(name)
-    imported([*exchanged(functions, jobs, report), *modules], jobs, report)
+    tests_of = {mutant.key: tests for mutant, _, tests in functions}
+
+    def once_more(mutant: Mutant, found: dict[str, Any]) -> None:
+        """What survived in a function that runs when modules or tests are imported has to be there by then."""
+        if found["outcome"] == "survived" and (mutant.module, function_at(mutant.module, mutant.line)) in reach.at_import:
+            modules.append((mutant, tests_of[mutant.key]))
+        else:
+            report(mutant, found)
+
+    modules += exchanged(functions, jobs, once_more)
+    imported(modules, jobs, report)
 
 
 def draw(modules: Sequence[str], sample: int, rng: random.Random) -> tuple[list[Mutant], Counter[str]]:

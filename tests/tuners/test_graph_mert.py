@@ -57,6 +57,20 @@ def test_derivations_of_any_depth_and_length():
     assert [graph.vocab[w] for w in tokens] == ["<"] * 200 + ["x"] + [">"] * 200
 
 
+def test_envelopes_of_any_number_of_lines():
+    """Lines -k² + 2 k γ touch γ² at γ = k: all 300 of the first node are best somewhere, and so are all 300 of the goal."""
+    builder = GraphBuilder(lambda e: f"test:{e}")
+    for k in range(300):
+        builder.edge(0, [], [f"w{k}"], score=-float(k * k))
+    builder.edge(1, [0], ["<", 0], score=0.0)
+    graph = builder.finish(2, 1)
+    slopes = np.array([*(2.0 * k for k in range(300)), 0.0])
+    a, b, ptr, tokens = goal_envelope(graph.shape, graph.score, slopes, graph.goal)
+    assert (a.tolist(), b.tolist()) == ([-float(k * k) for k in range(300)], [2.0 * k for k in range(300)])
+    assert ptr.tolist() == [*range(0, 601, 2)]
+    assert [graph.vocab[w] for w in tokens] == [word for k in range(300) for word in ("<", f"w{k}")]
+
+
 def lattice(rng: np.random.Generator, nodes: int = 5, width: int = 3) -> Graph:
     """A chain of nodes with several edges between neighbours, some of them over two."""
     edges: Edges = [(0, [], ["<"], 0.0)]
