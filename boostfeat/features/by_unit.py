@@ -525,7 +525,7 @@ def class_context(at: Place, *, clusters: Clusters) -> Names:
     for i, j in a:
         pair, place = "|".join((*_classes([s[i]], clusters.src), *_classes([t[j]], clusters.tgt))), at.start + i + 1
         before = source[place - 1] if 0 < place < len(source) else START
-        after = source[place + 1] if 0 <= place + 1 < len(source) - 1 else END
+        after = source[place + 1] if 0 <= place + 1 < len(source) else END
         out += [f"{pair}|-{before}", f"{pair}|+{after}"]
     return out
 

@@ -64,7 +64,7 @@ def _drops(x: F64, gradient: F64, counts: F64, sentences: F64) -> F64:
             slope += part.T @ (part * gradient[a : a + BLOCK, None])
             part = part**2
             square += part.T @ (part * counts[a : a + BLOCK, None])
-            part = (part != 0).astype(np.float64)
+            part = np.sign(part)
             support += part.T @ (part * sentences[a : a + BLOCK, None])
     return np.divide(slope**2, square, out=np.zeros((d, d)), where=support >= SUPPORT)
 

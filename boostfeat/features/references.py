@@ -22,7 +22,7 @@ from ..core.arrays import F64, I64, offsets
 from ..core.kernels import kernel
 from ..core.text import split_words
 from ..lists.nbest import strings
-from ..lists.words import Words, words_of
+from ..lists.words import NONE, Words, words_of
 from .by_unit import FLOOR, Translations, stems
 from .context import Rows
 from .lexicon import model1 as estimate
@@ -168,11 +168,11 @@ class _Table:
 
     def given(self, words: Words, names: Sequence[str]) -> I64:
         """[tokens] rows; names are those of the dictionary, as the table has them."""
-        return np.array([self.rows.get(name, -1) for name in names], np.int64)[words.ids]
+        return np.array([self.rows.get(name, NONE) for name in names], np.int64)[words.ids]
 
     def wanted(self, words: Words, names: Sequence[str]) -> I64:
         """[tokens] columns."""
-        return np.array([self.columns.get(name, -1) for name in names], np.int64)[words.ids]
+        return np.array([self.columns.get(name, NONE) for name in names], np.int64)[words.ids]
 
 
 _kept: dict[int, tuple[Translations, _Table]] = {}  # by identity

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat.core.errors import InputError
 from boostfeat.features import SETS, TEMPLATES, FeaturePlan, feature_kinds, feature_states, featurize, template
+from boostfeat.features.by_unit import check_bins
 from boostfeat.features.neighbours import quantile_bins
 from boostfeat.features.registry import STATES
 from boostfeat.lists.build import HypRecord, ReadOptions, UnitRecord, attach
@@ -172,3 +174,28 @@ def test_static_templates_have_no_state():
         template("x", kind="contextual", reads=("list",))(lambda rows: {})
     with pytest.raises(InputError, match="expected a list template to read 'list', found hypothesis"):
         template("x", kind="list", reads=("hypothesis",))(lambda rows: {})
+
+
+@pytest.mark.parametrize(
+    ("cuts", "means", "fine"),
+    [
+        ([], [0.0], True),
+        ([1.0, 2], [0, 1.5, -3.0], True),
+        ([1.0], [0.0, 2**53 - 1], True),
+        ([1.0], [0.0, -(2**53)], False),  # an array of such whole numbers is none of floats
+        ([9e299], [-9e299, 0.0], True),
+        ([1e300], [0.0, 1.0], False),
+        ([float("nan")], [0.0, 1.0], False),
+        ([1.0], [0.0, True], False),
+        ([1.0], [0.0, "1.5"], False),
+        ([1.0], [0.0], False),
+        ([], [0.0, 1.0], False),
+        ([1.0, 1.0], [0.0, 1.0, 2.0], False),
+        ([2.0, 1.0], [0.0, 1.0, 2.0], False),
+    ],
+)
+def test_bins_that_a_list_could_have_taught(cuts, means, fine):
+    """Numbers of which cuts rise, and a mean more than cuts."""
+    both = {"a": {"cuts": [1.0], "means": [0.0, 1.0]}, "b": {"cuts": cuts, "means": means}}
+    with nullcontext() if fine else pytest.raises(ValueError, match="cuts and means that do not fit"):
+        check_bins(both)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import resource
+import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -60,7 +62,7 @@ def test_runs_give_the_bytes_of_one(nbest: NBest, tmp_path: Path, what: str, run
     assert {p.name for p in tmp_path.iterdir()} == {"whole.nbest", "runs.nbest", "frozen.nbest"}
 
 
-def test_what_runs_cannot_choose_is_chosen_in_memory(nbest: NBest, tmp_path: Path) -> None:
+def test_what_runs_cannot_choose_is_chosen_in_memory(nbest: NBest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Products need all features at once; those of a frozen plan do not."""
     plan = FeaturePlan.of("length", TEMPLATES, products=2)
     gradient = partial(first_gradient, seed=0)
@@ -74,6 +76,10 @@ def test_what_runs_cannot_choose_is_chosen_in_memory(nbest: NBest, tmp_path: Pat
     packed, _ = featurize_to(tmp_path / "small.nbest.gz", nbest, learnt, run=2)
     assert read_store(tmp_path / "small.nbest.gz") == packed == out
     assert (tmp_path / "small.nbest.gz").read_bytes()[:2] == b"\x1f\x8b"
+    stream = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(stream))
+    assert featurize_to("-", nbest, learnt, run=2)[0] == out  # what is not read again
+    assert stream.getvalue() == (tmp_path / "runs.nbest").read_bytes()
 
 
 # -- what may differ from run to run ----------------------------------------------------------------------------------

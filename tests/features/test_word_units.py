@@ -16,11 +16,12 @@ from strategies import build, quick
 from toy_systems import TARGET, arpa, random_ngrams
 
 from boostfeat.core.errors import InputError
+from boostfeat.core.kernels import interpreted
 from boostfeat.features import TEMPLATES, FeaturePlan, Resources, featurize
 from boostfeat.features.resources import Posterior
 from boostfeat.features.word_units import shape_of
 from boostfeat.lists.build import HypRecord, UnitRecord, attach
-from boostfeat.lists.nbest import NBest
+from boostfeat.lists.nbest import NBest, strings
 from boostfeat.lists.store import read_store, write_store
 from boostfeat.lm.automaton import LanguageModel
 
@@ -123,6 +124,16 @@ def test_slots_by_a_naive_twin(weighed: list[tuple[str, int]]) -> None:
         expected["slot.best"].append(own >= best)
         expected["slot.alternatives"].append(len(masses))
     assert {name: values[3:].tolist() for name, values in found.items()} == expected
+
+
+def test_slots_beside_empty_lists() -> None:
+    """Of sentences without hypotheses, also the last one."""
+    nbest = words([["a b", "a c"], ["b"]])
+    empty = {"ids": np.arange(5), "source": strings([""] * 5), "refs": strings([]), "ref_ptr": np.zeros(6, np.int64)}
+    spread = replace(nbest, hyp_ptr=np.array([0, 0, 2, 2, 3, 3]), stats=np.zeros((0, 6), np.int32), **empty)
+    with interpreted():
+        found, expected = (columns(lists, "slot") for lists in (spread, nbest))
+    assert {name: column.tolist() for name, column in found.items()} == {name: c.tolist() for name, c in expected.items()}
 
 
 @pytest.mark.parametrize("n", [1, 9, 10, 11])

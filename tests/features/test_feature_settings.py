@@ -1,0 +1,62 @@
+"""Numbers that features, and so models, depend on. Who changes one means to, and says so in examples/changes.md."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+from synthetic import SyntheticOptions, synthetic_nbest
+
+from boostfeat.boosting.first_gradient import first_gradient
+from boostfeat.features import (
+    TEMPLATES,
+    FeaturePlan,
+    Resources,
+    by_unit,
+    carried,
+    clusters,
+    consensus,
+    dense,
+    engine,
+    featurize,
+    known_words,
+    lexicon,
+    products,
+    references,
+    sets,
+    vocab,
+    word_units,
+)
+from boostfeat.features.lexicon import Bitext
+
+pytestmark = pytest.mark.quick
+
+SETTINGS = {
+    by_unit: {"FLOOR": 1e-4, "_MOST_WORDS": 20_000, "_RANKS": (10, 100, 1000, 10_000)},
+    carried: {"MOST_TAUGHT": 0.5, "MOST_UNKNOWN": 0.3},
+    clusters: {"CONTEXTS": 400, "DIMENSIONS": 40, "RARE": 3},
+    consensus: {"SCALES": tuple(2.0**k for k in range(-2, 6)), "STEP": 1 / 64},
+    dense: {"QUANTILES": {"q10": 0.1, "q25": 0.25, "q75": 0.75, "q90": 0.9}},
+    engine: {"ROUNDED": 1e-4, "CROSSED": 6, "MOST_LINES": 50_000},
+    known_words: {"ENOUGH": 100, "MOST": 2_000, "FEW": 200, "LEAST_KNOWN": 0.02},
+    lexicon: {"ITERATIONS": 5, "FLOOR": 1e-7},
+    products: {"ALIKE": 0.99, "SUPPORT": 200},
+    references: {"PROBABLE": 0.001, "CUT": 5},
+    sets: {"N_CLASSES": dict.fromkeys(("cb", "co", "cc"), 32)},
+    vocab: {"VERSION": 1, "MIN_COUNT": 2},
+    word_units: {"MOST_WORDS": 20_000, "RANKS": (10, 100, 1000, 10_000), "LONGEST": 2_000, "MOST_RUNS": 8},
+}
+
+
+def test_features_are_made_with_the_numbers_that_were_chosen() -> None:
+    """By templates of all kinds, word classes and a bitext's lexicon among them; products, and what a plan knows of words."""
+    nbest = synthetic_nbest(SyntheticOptions(sentences=12, hyps=4, features=2), seed=1)
+    plan = FeaturePlan.of("length,lm_per_word,inserted_clusters,lexical_weight,mbr,model1,frequency,w", TEMPLATES, products=1)
+    bitext = Bitext([("a b", "x y"), ("b", "y")])
+    gradient = partial(first_gradient, seed=0)
+    made, learnt = featurize(nbest, plan, resources=Resources(bitext=bitext), gradient_of=gradient)
+    assert {"len.src", "lex.tgt|src"} & set(made.unit_names)
+    assert carried.FeatureMaker().plan("length").entries == FeaturePlan.of("length").entries
+    assert known_words.doubts_about(learnt, source=nbest.source.to_pylist()) == []
+    found = {module: {name: getattr(module, name) for name in names} for module, names in SETTINGS.items()}
+    assert found == SETTINGS
