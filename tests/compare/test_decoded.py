@@ -343,6 +343,7 @@ def test_what_a_loop_learns_with(tmp_path):
     (source.path / "results.json").write_text(json.dumps({"picked": 1, "rows": [{"seconds": {}}] * 2}))
     for made_from, method in (
         ({"learner method": "mert"}, "mert"),
+        ({"learner method": "arow"}, "arow"),
         ({"learner online": "rm"}, "rm"),
         ({"learner method": "induce"}, "boost-local"),
         ({}, "pro"),
@@ -418,3 +419,19 @@ def test_what_loops_say(decoding, tmp_path):
     notes.clear()
     compare_decoded(quick, tmp_path / "run", few, report=notes.append)
     assert notes == ["decoder: finished already", "kbmira: finished already", "significance"]
+
+
+@pytest.mark.parametrize(("feature_set", "templates"), [("base", None), ("al", "al"), ("pt+bi", "pt,bi")])
+def test_rows_with_features_need_a_decoder_that_computes_them(decoding, monkeypatch, feature_set, templates):
+    (_, system) = parse_systems(f"decoder,{feature_set}/pro")
+    other = replace(decoding, decoder=CommandDecoder("d {weights}"))
+    if templates:
+        with pytest.raises(InputError, match="--templates: expected a decoder that computes them"):
+            decoded.check_decodable(system, other)
+    else:
+        decoded.check_decodable(system, other)
+    decoded.check_decodable(system, decoding)
+    monkeypatch.setattr(decoded.LoopFeatures, "of", lambda maker, what, start, gain: (what, start, gain))
+    learner, features = decoded.learner_of(system, decoding, replace(OPTIONS, gain="chrf"))
+    assert features == ((templates, START, "chrf") if templates else None)
+    assert (learner.method, learner.metric, learner.gain, learner.pick) == ("pro", "bleu", "chrf", "auto")
