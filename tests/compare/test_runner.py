@@ -22,6 +22,7 @@ from boostfeat.compare.systems import SYSTEMS, parse_systems
 from boostfeat.core.digests import digest
 from boostfeat.core.errors import InputError
 from boostfeat.core.files import read_bytes
+from boostfeat.features import TEMPLATES, FeaturePlan, featurize
 from boostfeat.features.options import ResourceFiles
 from boostfeat.lists.choices import Scorer
 from boostfeat.lists.store import read_store, write_store
@@ -278,14 +279,14 @@ def test_lists_have_to_be_files_with_sentences(lists, tmp_path, monkeypatch):
 
 def test_rows_that_are_one_run(tmp_path):
     """Equal weights of equal features are, whatever the methods; MBR chooses otherwise."""
-    methods = {"a": "pro", "b": "kbmira", "c": "mbr", "d": "pro", "e": "adagrad", "f": "pro"}
+    methods = {"k": "pro", "b": "kbmira", "c": "mbr", "d": "pro", "x": "adagrad", "f": "pro"}
     rows = []
     for name, method in methods.items():
         Model({"x": 2.0 if name == "d" else 1.0}, config={"own": name}).save(tmp_path / f"{name}.json")
         rows.append({"name": name, "method": method, "feature_set": "al" if name == "f" else "base", "model": f"{name}.json"})
     rows.append({"name": "none", "method": "decoder", "feature_set": "base", "model": None})
     runner.note_same_models(Folder(tmp_path), rows)
-    assert {row["name"]: row["same_as"] for row in rows if "same_as" in row} == {"b": "a", "e": "a"}
+    assert {row["name"]: row["same_as"] for row in rows if "same_as" in row} == {"b": "k", "x": "k"}
 
 
 def test_a_newer_folder_is_left_alone(lists, tmp_path):
@@ -303,3 +304,14 @@ def test_a_line_of_what_came_of_a_system():
     state["tried"] = [{}, {}]
     assert runner._trained(SYSTEMS["kbmira"], state, "ter") == "kbmira: TER 12.35 on select (2 fits, 61.3 s)"
     assert runner._trained(SYSTEMS["decoder"], {"tried": []}, "bleu") == "decoder: nothing to train"
+
+
+def test_features_of_the_decoder_are_dense_and_sparse_ones(tmp_path):
+    listed, _ = featurize(synthetic_nbest(SMALL), FeaturePlan.of("pt", TEMPLATES, min_count=1))
+    write_store(listed, tmp_path / "dev.nbest")
+    inputs = {which: {"path": str(tmp_path / "dev.nbest")} for which in ("dev", "select")}
+    kept = KeptFits(tmp_path)
+    plan = runner._training(Folder(tmp_path), SYSTEMS["decoder"], inputs, OPTIONS, kept, {}, lambda line: None)
+    with pytest.raises(StopIteration) as end:
+        next(plan)
+    assert end.value.value["features"] == 4 + len(listed.sparse_names) > 10
