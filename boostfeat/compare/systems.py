@@ -362,7 +362,7 @@ def search_plan(system: System, options: FitOptions, *, sign: float, runs: int =
 
     chosen = {name: values[0] for stage in stages(system) for name, values in stage.grid.items()}
     for stage in stages(system) if options.search != "none" else ():
-        points, share = stage.points(chosen), 0.25 if options.search == "halving" else 1.0
+        points, share = stage.points(chosen), {"halving": 0.25}.get(options.search, 1.0)
         while share < 1.0 and len(points) > 2:
             kept = np.argsort(-np.array((yield from gains(points, stage, share))), kind="stable")[: -(-len(points) // 2)]
             points, share = [points[k] for k in np.sort(kept)], 2 * share

@@ -73,7 +73,7 @@ def run_loop(
     options, folder = options or LoopOptions(), Folder(Path(run))
     metric_of(options.gain), metric_of(options.metric)  # fresh lists have texts and references, and no quality columns
     inputs = {c.name: [digest_lines(lines) for lines in (c.source, *c.refs)] for c in corpora}
-    if options.pick == "select" and len(corpora) < 2:
+    if options.pick == "select" and not corpora[1:]:
         raise InputError("--pick select: expected sentences to select by, found none; give --select-input and --select-ref")
     for level in (start.level if start.trees else None, learner.level):
         if level is not None:  # now, not after hours

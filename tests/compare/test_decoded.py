@@ -14,7 +14,7 @@ import pytest
 from toy_systems import START, write_known_system
 from workers_here import WorkersHere
 
-from boostfeat.compare import decoded
+from boostfeat.compare import decoded, runner
 from boostfeat.compare.decoded import (
     Decoding,
     StartOnce,
@@ -39,7 +39,7 @@ from boostfeat.features.carried import FeatureMaker
 from boostfeat.lists.build import Builder, HypRecord, attach
 from boostfeat.lists.choices import Scorer, decoder_choice, texts
 from boostfeat.lists.nbest import NBest
-from boostfeat.lists.store import read_store
+from boostfeat.lists.store import read_store, write_store
 from boostfeat.loop.decoders import CommandDecoder, Corpus, Place
 from boostfeat.loop.folder import Folder as LoopFolder
 from boostfeat.loop.options import LoopOptions
@@ -301,7 +301,7 @@ def test_a_loop_by_hand_as_a_comparison(tmp_path, sets, reported, rows):
         model.save(source.iteration(k) / "model.json")
         for n, name in enumerate(sets):
             source.keep_list(k, name, lists_of(*["y x"] * (k + 1), *["x y"] * (3 - k), *["y z"] * n))
-    told = {"picked": 1, "rows": [{"seconds": {"learn": 1.0, "decode": 0.2504}}, {"seconds": {"learn": 2.0}}, {"seconds": {"learn": 9.0}}]}  # fmt: skip
+    told = {"picked": 1, "rows": [{"seconds": {"learn": 1.0, "decode": 0.25463}}, {"seconds": {"learn": 2.0}}, {"seconds": {"learn": 9.0}}]}  # fmt: skip
     tests = [{"name": name} for name in sets[2:]]
     (source.path / "results.json").write_text(json.dumps({**told, **({"tests": tests} if tests else {})}))
     made_from = {"learner method": "induce", "learner level": "global", "loop metric": "ter"}
@@ -320,7 +320,7 @@ def test_a_loop_by_hand_as_a_comparison(tmp_path, sets, reported, rows):
     for k, row in enumerate(found.values()):
         methods = ("decoder", "boost-global", "boost-global")
         about = [row[name] for name in ("method", "features", "trees", "epochs", "seconds", "search_seconds", "peak_mb", "chosen", "tried")]  # fmt: skip
-        seconds = (1.25, 3.25, 12.25)[k]
+        seconds = (1.255, 3.255, 12.255)[k]
         assert about == [methods[k], (1, 3, 4)[k], k, k, seconds, seconds, None, {"iteration": k}, []]
         assert (row["metric"], row["model"]) == ("ter", f"models/{k}.json")
         for which, name in reported.items():
@@ -343,6 +343,7 @@ def test_what_a_loop_learns_with(tmp_path):
     (source.path / "results.json").write_text(json.dumps({"picked": 1, "rows": [{"seconds": {}}] * 2}))
     for made_from, method in (
         ({"learner method": "mert"}, "mert"),
+        ({"learner method": "arow"}, "arow"),
         ({"learner online": "rm"}, "rm"),
         ({"learner method": "induce"}, "boost-local"),
         ({}, "pro"),
@@ -418,3 +419,79 @@ def test_what_loops_say(decoding, tmp_path):
     notes.clear()
     compare_decoded(quick, tmp_path / "run", few, report=notes.append)
     assert notes == ["decoder: finished already", "kbmira: finished already", "significance"]
+
+
+@pytest.mark.parametrize(("feature_set", "templates"), [("base", None), ("al", "al"), ("pt+bi", "pt,bi")])
+def test_rows_with_features_need_a_decoder_that_computes_them(decoding, monkeypatch, feature_set, templates):
+    (_, system) = parse_systems(f"decoder,{feature_set}/pro")
+    other = replace(decoding, decoder=CommandDecoder("d {weights}"))
+    if templates:
+        with pytest.raises(InputError, match="--templates: expected a decoder that computes them"):
+            decoded.check_decodable(system, other)
+    else:
+        decoded.check_decodable(system, other)
+    decoded.check_decodable(system, decoding)
+    monkeypatch.setattr(decoded.LoopFeatures, "of", lambda maker, what, start, gain: (what, start, gain))
+    learner, features = decoded.learner_of(system, decoding, replace(OPTIONS, gain="chrf"))
+    assert features == ((templates, START, "chrf") if templates else None)
+    assert (learner.method, learner.metric, learner.gain, learner.pick) == ("pro", "bleu", "chrf", "auto")
+
+
+def test_a_loop_of_one_iteration(tmp_path):
+    """The start alone: it is the iteration picked, and the last."""
+    source = LoopFolder(tmp_path / "loop")
+    source.iteration(0).mkdir(parents=True)
+    Model({"a": 1.0}).save(source.iteration(0) / "model.json")
+    source.keep_list(0, "dev", lists_of("x y"))
+    source.keep_list(0, "select", lists_of("x y", "y x"))
+    (source.path / "results.json").write_text(json.dumps({"picked": 0, "rows": [{"seconds": {}}]}))
+    loop_comparison(source.path, tmp_path / "made")
+    assert list(rows_of(tmp_path / "made")) == ["start", "iteration 0"]
+    inputs = json.loads((tmp_path / "made" / "config.json").read_text())["inputs"]
+    assert {which: given["sentences"] for which, given in inputs.items()} == {"dev": 1, "select": 2, "test": 2}
+
+
+def test_the_plan_of_a_system(decoding, tmp_path):
+    """First lists, a loop for each run, and what is kept of what they came to, by hand."""
+    (_, system), folder = parse_systems("decoder,base/rm:b=2"), Folder(tmp_path)
+    folder.make()
+    options, state, notes = replace(OPTIONS, runs=2, seed=3), {"made_from": {}}, list[str]()
+    plan = decoded._loops(folder, system, state, decoding, options, notes.append)
+    assert next(plan) == [StartTask(tmp_path / "loops" / "start", decoding, 3)]
+    tasks = plan.send([str(tmp_path)])
+    assert [(task.run, task.folder, task.start) for task in tasks] == [
+        (0, tmp_path / "loops" / "base_rm_b_2", tmp_path / "loops" / "start"),
+        (1, tmp_path / "loops" / "base_rm_b_2.run1", tmp_path / "loops" / "start"),
+    ]
+    for task in tasks:
+        task.folder.mkdir(parents=True)
+        Model({"a": 1.0, "b": 0.0, "c": 2.0}, (TREE,)).save(task.folder / "model.json")
+    came = ((1, 4, 1.23456, 50.0), (3, 6, 2.0, 70.5))
+    names = ("picked", "iterations", "seconds", "peak_mb")
+    with pytest.raises(StopIteration):
+        plan.send([dict(zip(names, one, strict=True)) for one in came])
+    kept = {
+        "made_from": {}, "picked": [1, 3], "models": ["loops/base_rm_b_2/model.json", "loops/base_rm_b_2.run1/model.json"],
+        "chosen": {"c": 0.01, "d": 0.01, "iteration": 1}, "tried": [], "features": 3, "trees": 1, "epochs": 4,
+        "seconds": 1.617, "search_seconds": 3.235, "peak_mb": 70.5,
+    }  # fmt: skip
+    assert state == kept == json.loads((tmp_path / "systems" / "base_rm_b_2.json").read_text())
+    assert notes == ["base/rm:b=2: 2 loops, 3.2 s"]
+
+
+@pytest.mark.parametrize(("threads", "size"), [(0, 1), (1, 1), (3, 3)])
+def test_as_many_workers_as_threads(decoding, tmp_path, monkeypatch, threads, size):
+    def workers(n):
+        assert n == size
+        raise RuntimeError("enough")
+
+    for module in (decoded, runner):
+        monkeypatch.setattr(module, "Workers", workers)
+    with pytest.raises(RuntimeError, match="enough"):
+        compare_decoded(decoding, tmp_path / "a", OPTIONS, threads=threads)
+    lists = {}
+    for k, which in enumerate(("dev", "select", "test")):
+        lists[which] = str(tmp_path / f"{which}.nbest")
+        write_store(lists_of(f"x{k} y{k}", f"z{k}"), lists[which])
+    with pytest.raises(RuntimeError, match="enough"):
+        runner.compare(lists, tmp_path / "b", CompareOptions("decoder"), threads=threads, force=True)

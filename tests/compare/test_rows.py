@@ -194,3 +194,4 @@ def test_filtering_of_sparse_features(lists, tmp_path):
         write_featurized(lists["dev"], str(tmp_path / "dev.nbest"), "pt", "dev", 0, 1, "bleu", least, report=print)
         counts.append(len(read_store(tmp_path / "dev.nbest").sparse_names))
     assert counts[0] < counts[1]
+    assert "posterior" not in json.loads((tmp_path / "vocab.json").read_text())  # no template looks at whole lists

@@ -22,6 +22,7 @@ from boostfeat.compare.systems import SYSTEMS, parse_systems
 from boostfeat.core.digests import digest
 from boostfeat.core.errors import InputError
 from boostfeat.core.files import read_bytes
+from boostfeat.features import TEMPLATES, FeaturePlan, featurize
 from boostfeat.features.options import ResourceFiles
 from boostfeat.lists.choices import Scorer
 from boostfeat.lists.store import read_store, write_store
@@ -29,7 +30,7 @@ from boostfeat.metrics.significance import SEED
 from boostfeat.model.model import Model
 
 SMALL = SyntheticOptions(sentences=12, hyps=6, features=3)
-OPTIONS = CompareOptions("decoder,kbmira,large/pro", runs=2, trials=7, metric="bleu", metrics="ter", seed=3, min_count=1)
+OPTIONS = CompareOptions("decoder,kbmira,al/pro", runs=2, trials=7, metric="bleu", metrics="ter", seed=3, min_count=1)
 
 
 @pytest.fixture(scope="module")
@@ -61,24 +62,24 @@ def state_of(folder: Path, name: str) -> dict:
 def test_what_is_said_on_the_way(run):
     """A line for each system that is trained, with its fits where there were several; jobs are counted, of training and scoring."""
     folder, said = run
-    kbmira, pro = state_of(folder, "kbmira"), state_of(folder, "large_pro")
+    kbmira, pro = state_of(folder, "kbmira"), state_of(folder, "al_pro")
     notes = [note for note in said.notes if " made " not in note and "featur" not in note]
     assert sorted(notes[:3]) == sorted(
         [
             "decoder: nothing to train",
             f"kbmira: BLEU {kbmira['chosen_by']:.2f} on select (3 fits, {kbmira['search_seconds']:.1f} s)",
-            f"large/pro: BLEU {pro['chosen_by']:.2f} on select (8 fits, {pro['search_seconds']:.1f} s)",
+            f"al/pro: BLEU {pro['chosen_by']:.2f} on select (8 fits, {pro['search_seconds']:.1f} s)",
         ]
     )
     assert notes[3:] == ["scoring", "significance"]
-    by_name = {name: [tuple(rest) for who, *rest in said.seen if who == name] for name in ("decoder", "kbmira", "large/pro")}
+    by_name = {name: [tuple(rest) for who, *rest in said.seen if who == name] for name in ("decoder", "kbmira", "al/pro")}
     new, none = (0, 0, False), False
     scored = [(0, 3, none), (1, 3, True), (2, 3, True), (3, 3, True)]
     assert by_name["decoder"] == [new, *scored]
     fits = [(0, 3, none), *((k, 3, True) for k in (1, 2, 3)), (3, 4, none), (4, 4, True)]  # then the second run
     assert by_name["kbmira"] == [new, *fits, *scored]
     lists_first = [(0, 1, none), (1, 1, True), (1, 2, none), (2, 2, True)]
-    assert by_name["large/pro"][:6] == [new, *lists_first, (2, 10, none)]
+    assert by_name["al/pro"][:6] == [new, *lists_first, (2, 10, none)]
     assert said.warnings == []
 
 
@@ -86,7 +87,7 @@ def test_what_is_kept_of_a_system(run, lists):
     """Against the fits in the folder: times of the chosen one and of all, and what the first model has."""
     folder, _ = run
     kept = [json.loads(read_bytes(file)) for file in (folder / "fits").iterdir()]
-    for name, method, feature_set in (("kbmira", "kbmira", "base"), ("large_pro", "pro", "large")):
+    for name, method, feature_set in (("kbmira", "kbmira", "base"), ("al_pro", "pro", "al")):
         state = state_of(folder, name)
         fits = [one for one in kept if one["made_from"]["fit"]["method"] == method]
         assert len(fits) == len(state["tried"]) + 1
@@ -104,11 +105,11 @@ def test_what_is_kept_of_a_system(run, lists):
         assert [model.config["seed"] for model in models] == [3, 4]
         assert state["features"] == sum(w != 0 for w in models[0].weights.values()) == sum(state["active"].values())
         assert state["epochs"] == len(models[0].history)
-        assert all((model.plan is not None) == (feature_set == "large") for model in models)
+        assert all((model.plan is not None) == (feature_set == "al") for model in models)
         for r, scores in enumerate(state["scores"]):
             assert list(scores) == ["dev", "select", "test"]
             for which, path in lists.items():
-                own = folder / "features" / "large" / f"{which}.nbest" if feature_set == "large" else path
+                own = folder / "features" / "al" / f"{which}.nbest" if feature_set == "al" else path
                 scorer, chosen = Scorer(read_store(path)), models[r].predict(read_store(own))
                 assert scores[which]["bleu"] == scorer.score(chosen, "bleu").score
                 assert set(scores[which]) == {"bleu", "bleu-sbp", "ter", "length_ratio", "brevity", "precision", "oracle_gap"}
@@ -134,13 +135,13 @@ def test_the_config_whole(run, lists):
     assert grids == {
         "decoder": [],
         "kbmira": [{"grid": {"c": [0.01, 0.001, 0.1]}, "fixed": {}}],
-        "large/pro": [{"grid": {"alpha": [1.0, 0.1], "keep": [100, 300], "l2": [1.0, 100.0]}, "fixed": {}}],
+        "al/pro": [{"grid": {"alpha": [1.0, 0.1], "keep": [100, 300], "l2": [1.0, 100.0]}, "fixed": {}}],
     }
     assert config == {
         "boostfeat": "compare/1",
         "version": __version__,
         "command": f"boostfeat compare {lists['dev']} --select {lists['select']} --test {lists['test']} "
-        "--systems decoder,kbmira,large/pro --runs 2 --search grid --gain bleu --metric bleu --metrics ter --trials 7 "
+        "--systems decoder,kbmira,al/pro --runs 2 --search grid --gain bleu --metric bleu --metrics ter --trials 7 "
         f"--baseline base-PRO --seed 3 --min-count 1 -o {folder}",
         "options": asdict(OPTIONS),
         "systems": [json.loads(json.dumps(asdict(s))) for s in parse_systems(OPTIONS.systems)],
@@ -160,9 +161,11 @@ def test_what_a_list_with_features_is_made_from(run, lists):
     assert folder.made_from("large", "test", inputs, usual) == made
     assert folder.made_from("large", "test", inputs, replace(usual, gain="chrf", min_count=2)) == {**made, "gain": "chrf", "min_count": 2}  # fmt: skip
     assert folder.made_from("large", "test", inputs, replace(usual, gain="a", metric="bleu"))["gain"] == "a"
+    assert folder.made_from("al", "test", inputs, usual) == made
+    assert folder.list_of("al", "dev", inputs) == "run/features/al/dev.nbest"
     assert folder.list_of("base", "dev", inputs) == lists["dev"]
     assert folder.list_of("large", "dev", inputs) == "run/features/large/dev.nbest"
-    mark = json.loads((run[0] / "features" / "large" / "test.json").read_text())
+    mark = json.loads((run[0] / "features" / "al" / "test.json").read_text())
     sha256 = [hashlib.sha256(Path(lists[which]).read_bytes()).hexdigest() for which in ("dev", "test")]
     assert {name: mark[name] for name in mark if name != "code"} == {**made, "inputs": sha256, "min_count": 1}
 
@@ -246,7 +249,7 @@ def test_what_is_scored_again(run, lists, monkeypatch):
     assert scored == ["kbmira", "decoder"]
     assert (folder / "results.json").read_bytes() == before
     compare(lists, folder, replace(OPTIONS, metrics="ter,chrf"))
-    assert scored == ["kbmira", "decoder", "decoder", "kbmira", "large/pro"]
+    assert scored == ["kbmira", "decoder", "decoder", "kbmira", "al/pro"]
     assert "chrf" in state_of(folder, "kbmira")["scores"][1]["select"]
 
 
@@ -260,7 +263,7 @@ def test_a_fit_is_looked_for_here_and_then_beside(tmp_path):
     assert kept.path("k") == tmp_path / "b" / "fits" / f"k{SUFFIX}"
 
 
-def test_lists_have_to_be_files_with_sentences(lists, tmp_path):
+def test_lists_have_to_be_files_with_sentences(lists, tmp_path, monkeypatch):
     with pytest.raises(InputError, match="compare: expected files, found '-'; a list is read several times"):
         compare({**lists, "select": "-"}, tmp_path / "run", OPTIONS)
     write_store(synthetic_nbest(SMALL)[:0], tmp_path / "none.nbest")
@@ -269,6 +272,21 @@ def test_lists_have_to_be_files_with_sentences(lists, tmp_path):
     with pytest.raises(InputError, match=re.escape("--baseline: expected one of the compared systems (decoder), found 'mbr'")):
         compare(lists, tmp_path / "run", CompareOptions("decoder", baseline="mbr"))
     assert not (tmp_path / "run").exists()
+    monkeypatch.chdir(tmp_path)
+    write_store(read_store(lists["dev"]), "+")  # a name before that of standard input
+    assert runner._describe("+", OPTIONS)["path"] == str(tmp_path / "+")
+
+
+def test_rows_that_are_one_run(tmp_path):
+    """Equal weights of equal features are, whatever the methods; MBR chooses otherwise."""
+    methods = {"k": "pro", "b": "kbmira", "c": "mbr", "d": "pro", "x": "adagrad", "f": "pro"}
+    rows = []
+    for name, method in methods.items():
+        Model({"x": 2.0 if name == "d" else 1.0}, config={"own": name}).save(tmp_path / f"{name}.json")
+        rows.append({"name": name, "method": method, "feature_set": "al" if name == "f" else "base", "model": f"{name}.json"})
+    rows.append({"name": "none", "method": "decoder", "feature_set": "base", "model": None})
+    runner.note_same_models(Folder(tmp_path), rows)
+    assert {row["name"]: row["same_as"] for row in rows if "same_as" in row} == {"b": "k", "x": "k"}
 
 
 def test_a_newer_folder_is_left_alone(lists, tmp_path):
@@ -286,3 +304,14 @@ def test_a_line_of_what_came_of_a_system():
     state["tried"] = [{}, {}]
     assert runner._trained(SYSTEMS["kbmira"], state, "ter") == "kbmira: TER 12.35 on select (2 fits, 61.3 s)"
     assert runner._trained(SYSTEMS["decoder"], {"tried": []}, "bleu") == "decoder: nothing to train"
+
+
+def test_features_of_the_decoder_are_dense_and_sparse_ones(tmp_path):
+    listed, _ = featurize(synthetic_nbest(SMALL), FeaturePlan.of("pt", TEMPLATES, min_count=1))
+    write_store(listed, tmp_path / "dev.nbest")
+    inputs = {which: {"path": str(tmp_path / "dev.nbest")} for which in ("dev", "select")}
+    kept = KeptFits(tmp_path)
+    plan = runner._training(Folder(tmp_path), SYSTEMS["decoder"], inputs, OPTIONS, kept, {}, lambda line: None)
+    with pytest.raises(StopIteration) as end:
+        next(plan)
+    assert end.value.value["features"] == 4 + len(listed.sparse_names) > 10

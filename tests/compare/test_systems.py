@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -28,6 +29,8 @@ from boostfeat.compare.systems import (
 )
 from boostfeat.core.errors import InputError
 from boostfeat.lists.mbr import mbr_choice
+from boostfeat.loop.learners import learnt
+from boostfeat.loop.options import LoopOptions
 from boostfeat.tuners import tuner_class
 
 
@@ -71,7 +74,10 @@ def test_limits_of_compare(option, low):
 def test_mbr_is_pro_with_its_weights_scaled(dev, select):
     """Twin: PRO with the same settings; what a search has fitted already is taken. Its choice is under its own gain."""
     (system,) = parse_systems("mbr")
-    params, options = {"alpha": 0.1, "keep": 20, "l2": 10.0, "scale": 4.0}, FitOptions(metric="bleu", gain="chrf", seed=3)
+    params, options = (
+        {"alpha": 0.1, "keep": 20, "l2": 10.0, "scale": 4.0, "tol": 0.001},
+        FitOptions(metric="bleu", gain="chrf", seed=3),
+    )
     own = {name: value for name, value in params.items() if name != "scale"}
     pro = fit(SYSTEMS["base-PRO"], dev, select, own, options)
     for given in (None, pro):
@@ -128,6 +134,22 @@ def test_a_search_says_what_it_fits(dev, select):
     notes.clear()
     found = search(SYSTEMS["base-MERT"], dev[:8], select[:8], FitOptions(search="none"), notes.append)
     assert notes == [f"fitted: {found.select:.2f}"]
+
+
+def test_features_that_no_row_has():
+    for name in ("aaa/pro", "large+zzz/pro"):
+        part = name.partition("/")[0].rpartition("+")[2]
+        with pytest.raises(InputError, match=f"unknown features of '{re.escape(name)}' '{part}'"):
+            parse_systems(name)
+    assert [s.feature_set for s in parse_systems("decoder,al/pro,base/pro")] == ["base", "al", "base"]
+
+
+@pytest.mark.parametrize("kind", [CompareOptions, LoopOptions])
+def test_the_metric_of_a_gain(kind):
+    """BLEU-SBP of BLEU, else the gain itself, unless another is given."""
+    assert [kind(gain=gain).metric for gain in ("adequacy", "bleu", "chrf")] == ["adequacy", "bleu-sbp", "chrf"]
+    assert kind(gain="chrf", metric="ter").metric == "ter"
+    assert [learnt(gain) for gain in ("adequacy", "bleu", "chrf")] == [{"gain": "adequacy"}, {}, {"gain": "chrf"}]
 
 
 def test_names_of_files_and_of_grids():

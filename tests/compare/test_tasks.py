@@ -56,7 +56,7 @@ def test_what_takes_longest_and_what_others_wait_for_comes_first(name, cost):
 
 
 def test_mbr_takes_twice_as_long_to_score():
-    for name, cost in (("mbr", 14.0), ("kbmira", 7.0)):
+    for name, cost in (("mbr", 14.0), ("kbmira", 7.0), ("base-PRO", 7.0)):
         task = ScoreTask(system(name), "test", "a", "b", [], CompareOptions(name), 7)
         assert (task.cost, task.key, task.known()) == (cost, f"{name} on test", None)
 

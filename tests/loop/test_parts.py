@@ -216,6 +216,21 @@ def test_a_stand_in_for_moses_sees_what_moses_does(tmp_path):
     assert Model.load(tmp_path / "it" / "model.json").weights == {"LM0": 2.0}
 
 
+def test_graphs_are_searched_with_the_model(monkeypatch):
+    """What is asked of them, and the file that an error names."""
+    nbest, asked = a_list("a b", "", "c"), list[tuple]()
+    bare = replace(nbest, refs=nbest.refs[:0], ref_ptr=np.zeros(4, np.int64), stats=nbest.stats[:0])
+    monkeypatch.setattr("boostfeat.rerank.rescore.kbest_nbest", lambda *given, **how: asked.append((given, how)) or bare)
+    decoder, model = GraphDecoder({"dev": ("one", "two")}, 7, ("x",)), Model({"f": 1.0})
+    place = Place(Path("x"), 0, 0, 1, print)
+    found = decoder.decode(model, Corpus("dev", ("s", "", "t"), (("x", "x", "x"),)), place)
+    assert (found.source.to_pylist(), found.has_stats) == (["s", "", "t"], True)
+    how = {"size": 7, "source": ("s", "", "t"), "names": ("x",), "threads": 1, "report": print}
+    assert asked == [((("one", "two"), model), how)]
+    with pytest.raises(InputError, match=r"^one: expected hypotheses of every sentence, found none of sentence 1"):
+        decoder.decode(model, Corpus("dev", ("s", "r", "t"), (("x", "x", "x"),)), place)
+
+
 # -- graphs -------------------------------------------------------------------------------------------------------------
 
 
