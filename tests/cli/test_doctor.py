@@ -73,7 +73,7 @@ def test_words_stay_whole_on_a_terminal():
     assert max(map(len, shown[:-1])) <= 80
     assert " ".join(line[37:] for line in shown[1:-1]) == told.strip()
     narrow = ["name" + " " * 4 + "a", " " * 8 + "b"]
-    assert [_laid_out([["name", "a b"]], width).splitlines() for width in (1, 8, 10, 11)] == [
+    assert [laid_out([["name", "a b"]], width).splitlines() for width in (1, 8, 10, 11)] == [
         narrow,
         narrow,
         narrow,
