@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from ..core.arrays import F64, I64, in_ranges, in_threads
+from ..core.arrays import F64, I64, in_threads
 from ..core.errors import InputError
 from ..core.kernels import is_compiled, kernel
 from ..metrics.metric import Bleu, SentenceBleu, TextMetric, metric_of
@@ -23,6 +23,7 @@ from .nbest import NBest
 from .words import Words, words_of
 
 LONGEST = 20_000  # hypotheses of a list: 200 million pairs take minutes
+_PARTS = 8  # of the sentences a thread: the work of a list grows with the square of its length
 _RUN = 256  # sentences whose words are known at a time
 _QUICK = 16  # words that numpy compares with a text while other twins do one step
 _PAIRS, _QUADS, _NIBBLES = np.uint64(0x5555555555555555), np.uint64(0x3333333333333333), np.uint64(0x0F0F0F0F0F0F0F0F)
@@ -137,7 +138,8 @@ def expected_gains(hyp_ptr: I64, words: Words, p: F64, *, threads: int = 1) -> F
     def work(some: slice) -> None:
         _expected_gains(hyp_ptr, words.ptr, words.ids, p, logs, some.start, some.stop, out)
 
-    in_ranges(work, len(hyp_ptr) - 1, threads)
+    n, parts = len(hyp_ptr) - 1, _PARTS * threads
+    in_threads(work, [slice(n * k // parts, n * (k + 1) // parts) for k in range(parts)], threads)
     return out
 
 
