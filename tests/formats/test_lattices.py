@@ -96,6 +96,12 @@ def test_slf_of_htk_by_its_own_scales(graphs) -> None:  # type: ignore[no-untype
     assert EdgeScorer(scales)(item) == pytest.approx(graph.score)
 
 
+def test_scales_that_a_lattice_does_not_give(graphs) -> None:  # type: ignore[no-untyped-def]
+    """HTK's own: 1 for both models, no penalty of words, base e. one two: -3 - 1 - 4 - 0.5 - 0.25 = -8.75; won two: -8.5."""
+    (item,) = graphs(SLF.replace(" lmscale=2.0 wdpenalty=-1.0 base=10", ""))
+    assert best(item) == ("won two", pytest.approx(-8.5))
+
+
 def test_words_on_nodes_and_posteriors(graphs) -> None:  # type: ignore[no-untyped-def]
     """Acoustic scores alone would say cloves; posteriors are those of the whole model."""
     (item,) = graphs(ON_NODES)
