@@ -114,7 +114,7 @@ def kind_of(path: str) -> str:
         return STORE
     if found := _OURS.match(head.lstrip()):
         return MODEL if found[1] == b"model" else VOCAB
-    if head.lstrip()[:64].lower().startswith(b"<!doctype html"):
+    if head.lstrip().lower().startswith(b"<!doctype html"):
         return PAGE
     if _LIST.search(head):
         return LIST

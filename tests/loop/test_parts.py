@@ -22,6 +22,7 @@ from boostfeat.features.carried import FeatureMaker, carrying
 from boostfeat.lists.build import Builder, HypRecord, ReadOptions, UnitRecord, attach
 from boostfeat.lists.nbest import NBest, Qualities
 from boostfeat.loop.decoders import CommandDecoder, Corpus, GraphDecoder, Place, _last_lines, _signal_name, filled
+from boostfeat.loop.driver import run_loop
 from boostfeat.loop.features import LoopFeatures, with_names, without_names
 from boostfeat.loop.folder import Folder
 from boostfeat.loop.graphs import GraphOptions, graphs_of, grown, only_features
@@ -396,3 +397,52 @@ def test_a_worker_serves_until_nobody_asks():
     assert answers[1][0] == "error"
     assert "ZeroDivisionError" in answers[1][1]
     assert answers[2] == ("input error", "bad")
+
+
+def test_what_a_loop_asks_of_decoder_and_learner(tmp_path):
+    """Iteration k learns with seed + k from where it was before scaling, and decodes at the scale of the start: weights that are
+    four times as large are taken down to a quarter.
+    """
+    decoded, tasks = list[tuple](), list[Task]()
+
+    class Decoder:
+        def check_trees(self, level): ...
+
+        def made_from(self):
+            return {}
+
+        def decode(self, model, corpus, place):
+            decoded.append((place.iteration, corpus.name, dict(model.weights), place.seed, place.threads, place.folder.name))
+            return corpus.attached(bare(f"x y{place.iteration}", "z"), corpus.name)
+
+    class Learner:
+        level = None
+
+        def made_from(self):
+            return {}
+
+        def learn(self, task):
+            tasks.append(task)
+            return Model({"f": 4.0 + task.iteration, "g": -4.0})
+
+    def bare(*texts):
+        nbest = a_list(*texts)
+        return replace(nbest, refs=nbest.refs[:0], ref_ptr=np.zeros(len(nbest) + 1, np.int64), stats=nbest.stats[:0])
+
+    corpora = [Corpus(name, ("a", "b"), (("x", "z"),)) for name in ("dev", "select")]
+    start, ticks, notes = Model({"f": 1.0, "g": -1.0}), list[tuple](), list[str]()
+    limits = LoopOptions(max_iterations=2, min_weight_change=0, seed=5, metric="bleu")
+    run_loop(corpora, Decoder(), Learner(), start, tmp_path / "run", limits, threads=3, tick=lambda *tick: ticks.append(tick), report=notes.append)  # fmt: skip
+    weights = [{"f": 1.0, "g": -1.0}, {"f": 1.25, "g": -1.0}, {"f": 1.5, "g": -1.0}]
+    assert decoded == [(k, name, weights[k], 5 + k, 3, f"iteration-{k:02d}") for k in range(3) for name in ("dev", "select")]
+    assert [(t.iteration, dict(t.start.weights), t.seed, t.threads, t.folder.name) for t in tasks] == [
+        (1, {"f": 1.0, "g": -1.0}, 6, 3, "iteration-01"),
+        (2, {"f": 5.0, "g": -4.0}, 7, 3, "iteration-02"),
+    ]
+    assert [(t.dev.n_hyps, t.select.n_hyps, t.tree_features) for t in tasks] == [(3, 3, ()), (4, 4, ())]
+    kept = [Model.load(tmp_path / "run" / f"iteration-{k:02d}" / "model.json").config["loop"] for k in range(3)]
+    assert kept == [{"iteration": k, "scale": 0.25 if k else 1.0} for k in range(3)]
+    assert [note for note in notes if "learning" in note] == [
+        "iteration 1: learning from 3 hypotheses",
+        "iteration 2: learning from 4 hypotheses",
+    ]
