@@ -189,7 +189,7 @@ def _read_fast(path: str | Path, options: ReadOptions) -> NBest | None:
         extra_names = _features.decode(names) if header.hyp_features is None else header.hyp_features
     except (msgspec.MsgspecError, RecursionError, IndexError, UnicodeDecodeError):
         return None
-    _read_header(lines[0].decode(), f"{path}:1", _Keys())
+    _read_header(_checked(lines[0].decode(), f"{path}:1"), f"{path}:1", _Keys())
     fast = FastReader(header.unit_features, list(extra_names), options)
     at = len(lines[0]) + 1
     first = Block(head[0].data[at:], head[0].end - at)

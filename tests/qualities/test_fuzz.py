@@ -121,6 +121,8 @@ FOUND = {
     "a ratio of JSON beyond all floats": ("jsonl", JSONL.replace('"score": -4.4', '"quality": {"q": [3, 5e-324]}').replace('"a \\u00e4"', '"a", "quality": {"q": 1}').encode(), "refused"),
     "plain text of no lines": ("lines-list", b"NC=0\n", "read"),
     "an option with many parts": ("templates-toml", b"[templates.pt]\nhash" + b".a" * 3000 + b" = 1", "refused"),
+    "a NUL in a version": ("jsonl", samples.JSONL_DENSE.replace("nbest/1", "nbest/1\\u0000").encode(), "refused"),
+    "a NUL in a declared name": ("jsonl", samples.JSONL_DENSE.replace('"tm0"', '"tm0\\u0000"').encode(), "refused"),
     "a name both dense and sparse": ("jsonl", JSONL.replace('"pt:das|the"]', '"n"]').encode(), "refused"),
     "too many digits": ("groups-toml", b'[[group]]\nmatch = "a"\nl1 = ' + b"1" * 5000, "refused"),
     "a factor beyond all floats": ("groups-toml", b'[[group]]\nmatch = "a"\nl1 = ' + b"1" * 400, "refused"),
