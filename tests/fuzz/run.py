@@ -106,6 +106,7 @@ def _child(reader: str, first: int, last: int, shared: mmap.mmap, folder: str, p
     warnings.simplefilter("error")
     for sample in samples:  # imports, compiles
         outcome(reader, sample, folder)
+    signal.setitimer(signal.ITIMER_PROF, 0)  # which the last compilation has set
     gc.collect()
     gc.freeze()  # what is loaded stays: nobody has to look at it again
     with open("/proc/self/statm") as file:
@@ -136,6 +137,7 @@ def fuzz(reader: str, first: int, last: int) -> tuple[Counter[str], list[Finding
     at = first
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     while at < last:
+        begun = at
         struct.pack_into("qqqq", shared, 0, at, 0, 0, 0)
         ours, theirs = os.pipe()
         with tempfile.TemporaryDirectory(dir=memory, prefix="fuzz-") as folder:
@@ -164,7 +166,7 @@ def fuzz(reader: str, first: int, last: int) -> tuple[Counter[str], list[Finding
             what = "too slow" if status == -signal.SIGPROF else f"died: {signal.Signals(-status).name if status < 0 else status}"
             findings.append(Finding(reader, at - 1, what))
             print(f"{reader}:{at - 1}: {what}", flush=True)
-            if status > 0:
+            if status > 0 or at == begun:  # it did not come to any input
                 break
     return counts, findings
 
