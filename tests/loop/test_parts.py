@@ -27,9 +27,10 @@ from boostfeat.loop.features import LoopFeatures, with_names, without_names
 from boostfeat.loop.folder import Folder
 from boostfeat.loop.graphs import GraphOptions, graphs_of, grown, only_features
 from boostfeat.loop.learners import Task, TreeLearner, TunerLearner
-from boostfeat.loop.online import Fresh, _serve
+from boostfeat.loop.online import Fresh
 from boostfeat.loop.options import LoopOptions
 from boostfeat.loop.reference import ReferenceDecoder
+from boostfeat.loop.workers import _serve
 from boostfeat.model.model import Model
 from boostfeat.tuners.base import Groups
 from boostfeat.tuners.kbmira import Kbmira
