@@ -111,8 +111,9 @@ class Session:
         self.failed: list[str] = []
 
     def pytest_runtestloop(self, session: Any) -> bool:
-        self.config, self.items = session.config, {item.nodeid: item for item in session.items}
-        self.use(self)
+        if not session.testsfailed:  # all files could be collected
+            self.config, self.items = session.config, {item.nodeid: item for item in session.items}
+            self.use(self)
         return True
 
     def pytest_runtest_logreport(self, report: Any) -> None:
