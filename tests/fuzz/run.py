@@ -6,7 +6,7 @@
     python tests/fuzz/run.py --bounds-check --inputs 20000    # compiled code stops at an index out of bounds
 
 A child process reads; one that dies (or takes more than a few CPU seconds or a GB for one input) is a finding, named by reader
-and number, and the next one goes on behind it. An input with the bytes of another one of the same process is not read again.
+and number, and the next one goes on behind it. An input with the bytes of an earlier one of the same process is not read again.
 Findings are printed as they come; exit code 1 if there were any.
 """
 
@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import math
 import mmap
 import os
 import resource
@@ -35,7 +36,6 @@ from numba.core import event
 
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "benchmarks")]
 
-CHUNK = 200_000  # inputs to a process
 TWINS = 8  # of so many inputs one is read by a plain twin too, one plan searched with, one list written and read back
 SECONDS, BYTES = 5.0, 1 << 30  # CPU time and memory of one input, at most
 KINDS = ("read", "refused")
@@ -95,7 +95,7 @@ class _Unhurried(event.Listener):
             signal.setitimer(signal.ITIMER_PROF, SECONDS)
 
 
-def _child(reader: str, first: int, last: int, shared: mmap.mmap, folder: str, pipe: int) -> None:
+def _child(reader: str, first: int, last: int, until: float, shared: mmap.mmap, folder: str, pipe: int) -> None:
     from fuzz import readers
     from fuzz.mutate import damaged
     from fuzz.readers import READERS, samples_of
@@ -114,6 +114,9 @@ def _child(reader: str, first: int, last: int, shared: mmap.mmap, folder: str, p
     resource.setrlimit(resource.RLIMIT_AS, (used + BYTES, used + BYTES))
     counts, seen = Counter[str](), set[int]()
     for n in range(first, last):
+        if time.monotonic() > until:
+            last = n
+            break
         data = damaged(reader, n, samples, mutations)
         if (key := hash(data)) in seen:  # of a short sample up to half of the inputs: read once
             counts["again"] += 1
@@ -128,15 +131,15 @@ def _child(reader: str, first: int, last: int, shared: mmap.mmap, folder: str, p
     struct.pack_into("qqqq", shared, 0, last, counts["read"], counts["refused"], counts["again"])
 
 
-def fuzz(reader: str, first: int, last: int) -> tuple[Counter[str], list[Finding]]:
+def fuzz(reader: str, first: int, last: int, seconds: float = math.inf) -> tuple[Counter[str], list[Finding]]:
     """Give a reader the inputs first:last; how many were read and refused in how many microseconds, and what went wrong."""
     import fuzz.readers  # noqa: F401  (once: children have it from the fork)
 
     counts, findings = Counter[str](), []  # type: tuple[Counter[str], list[Finding]]
     shared = mmap.mmap(-1, 64)
-    at = first
+    at, until = first, time.monotonic() + seconds
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-    while at < last:
+    while at < last and time.monotonic() < until:
         begun = at
         struct.pack_into("qqqq", shared, 0, at, 0, 0, 0)
         ours, theirs = os.pipe()
@@ -146,7 +149,7 @@ def fuzz(reader: str, first: int, last: int) -> tuple[Counter[str], list[Finding
                 code = 1
                 try:
                     os.close(ours)
-                    _child(reader, at, last, shared, folder, theirs)
+                    _child(reader, at, last, until, shared, folder, theirs)
                     code = 0
                 except BaseException:
                     traceback.print_exc()
@@ -168,6 +171,7 @@ def fuzz(reader: str, first: int, last: int) -> tuple[Counter[str], list[Finding
             print(f"{reader}:{at - 1}: {what}", flush=True)
             if status > 0 or at == begun:  # it did not come to any input
                 break
+    counts["tried"] = at - first
     return counts, findings
 
 
@@ -180,7 +184,7 @@ def main() -> int:
     parser.add_argument("--inputs", type=int, default=1_000_000, help="to each reader (default: a million)")
     parser.add_argument("--first", type=int, default=0, help="the number of the first one")
     parser.add_argument("--jobs", type=int, default=1, help="processes at once")
-    parser.add_argument("--seconds", type=float, help="stop a reader after so long")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="stop a reader after so long")
     parser.add_argument("--show", metavar="READER:NUMBER", help="write this input to standard output")
     parser.add_argument("--bounds-check", action="store_true", help="compile with checks of every index (slower)")
     options = parser.parse_args()
@@ -192,20 +196,14 @@ def main() -> int:
         # a cache of its own: numba does not tell kernels with checks from those without
         cache = os.path.join(tempfile.gettempdir(), "boostfeat-bounds-check")
         os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, "NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": cache})
-    n_findings, last = 0, options.first + options.inputs
+    n_findings, last, names = 0, options.first + options.inputs, options.readers.split(",")
     with ProcessPoolExecutor(options.jobs) as pool:
-        for name in options.readers.split(","):
-            started, at, counts = time.monotonic(), options.first, Counter[str]()
-            while at < last and (not options.seconds or time.monotonic() - started < options.seconds):
-                cuts = [min(last, at + k * CHUNK) for k in range(options.jobs + 1)]
-                for own, findings in pool.map(fuzz, repeat(name), cuts[:-1], cuts[1:]):
-                    counts += own
-                    n_findings += len(findings)
-                at = cuts[-1]
-            tried = at - options.first
-            each = f"{1e6 * tried / max(1, counts['cpu']):.0f} a CPU second"
+        found = pool.map(fuzz, names, repeat(options.first), repeat(last), repeat(options.seconds))
+        for name, (counts, findings) in zip(names, found, strict=True):
+            n_findings += len(findings)
+            each = f"{1e6 * counts['tried'] / max(1, counts['cpu']):.0f} a CPU second"
             kinds = ", ".join(f"{counts[kind]} {kind}" for kind in (*KINDS, "again"))
-            print(f"{name}: {tried} inputs, {kinds}, {each}", flush=True)
+            print(f"{name}: {counts['tried']} inputs, {kinds}, {each}", flush=True)
     return int(n_findings > 0)
 
 

@@ -152,7 +152,7 @@ def _same_comparisons(tree: ast.AST) -> list[tuple[tuple[int, int], tuple[int, i
             for left, right in pairwise([node.left, *node.comparators]):
                 a, b = ast.unparse(left), ast.unparse(right)
                 found: list[str] = []
-                if any(isinstance(side, ast.Constant) and isinstance(side.value, str) for side in (left, right)):
+                if any(isinstance(side, ast.JoinedStr) or isinstance(getattr(side, "value", 0), str) for side in (left, right)):
                     found = [f"{old}_{new}" for old in ("Eq", "NotEq") for new in ("Lt", "LtE", "Gt", "GtE")]
                 elif (b == "0" and (a.startswith("len(") or a.endswith((".size", ".ndim")))) or b == f"len(set({a[4:-1]}))":
                     found = ["Eq_LtE", "NotEq_Gt", "Gt_NotEq", "LtE_Eq"]

@@ -29,6 +29,7 @@ ROOT = TESTS.parent
          ["except (CosmicRayTestingException, zlib.error):"]),
         ("try:\n    f()\nexcept zlib.error:\n    pass", []),
         ('if a == "b": pass', ['if not a == "b": pass', 'if a != "b": pass']),
+        ('a == f"{b}"', ['a != f"{b}"']),
         ("len(a) == 0", ["len(a) == 1", "len(a) == -1", *(f"len(a) {sign} 0" for sign in (">", ">=", "<", "!="))]),
         ("len(set(a)) != len(a)", [f"len(set(a)) {sign} len(a)" for sign in ("==", ">", ">=", "<=")]),
         ("def f(x: int | None = None) -> int | None: pass", []),
