@@ -86,12 +86,14 @@ def _name(command: Any) -> str:
     return command.name or command.callback.__name__
 
 
-def _version(version: bool = typer.Option(False, "--version", help="Show the version and exit.")) -> None:
+def _version(context: typer.Context, version: bool = typer.Option(False, "--version", help="Show the version and exit.")) -> None:
     if version:
         from .. import __version__
 
         print(__version__)
         raise typer.Exit
+    if context.invoked_subcommand is None:  # 'boostfeat --'
+        print(context.get_help())
 
 
 def __getattr__(name: str) -> Any:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..core.errors import counted
+from ..core.kinds import VOCAB
 from ..core.options import same
 from ..core.text_table import laid_out, table, terminal_width
 from ..features.options import ResourceFiles
@@ -18,7 +19,7 @@ from .carried import feature_maker, say_unused
 from .common import AllowMissing, Force, Store, check_model, emit, say
 from .flags import add
 from .lists import group_table
-from .outputs import VOCAB, check_kind
+from .outputs import check_kind
 
 if TYPE_CHECKING:
     from ..features import FeaturePlan, Posterior

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -11,10 +10,9 @@ from typer.core import TyperCommand
 
 from ..core.errors import InputError
 from ..core.guard import guarded
+from ..core.kinds import BINARY, HEAD, LIST, MODEL, PAGE, STORE, TEXT, kind_of
 
 OUTPUTS = ("output", "nbest_output", "search_graph")  # parameters that name what is written
-STORE, MODEL, PAGE, TEXT, BINARY, VOCAB = "a store", "a model", "a page", "text", "a binary file", "a vocab"
-LIST, JSON = "a list", "JSON"
 WRITES = {  # what -o of a command is; others write text
     **dict.fromkeys(("import", "featurize", "augment", "join"), STORE),
     **dict.fromkeys(("tune", "induce"), MODEL),
@@ -23,10 +21,6 @@ WRITES = {  # what -o of a command is; others write text
 }
 EXPORTS = {"json": MODEL, "onnx": BINARY, "treelite": BINARY, "nbest": LIST}
 RUNS = ("compare", "loop", "replicate")  # commands whose -o is a folder with a config.json
-_OURS = re.compile(rb'\{\s*"boostfeat":\s*"(model|vocab)/')
-_LIST = re.compile(rb'\A\s*\{\s*"boostfeat":\s*"nbest/|^[^\n]*\|\|\|[^\n]*\|\|\|', re.MULTILINE)
-_JSON = re.compile(rb"\s*[\[{]\s*\n")  # on many lines, as settings and results are; answers may be objects too
-_HEAD = 4096  # bytes that tell
 
 
 class Command(TyperCommand):
@@ -52,7 +46,7 @@ def check_outputs(parameters: Mapping[str, Any]) -> tuple[list[str], list[str]]:
         if os.path.realpath(output) in map(os.path.realpath, outputs[:k]) and not is_special(output):
             raise InputError(f"-o {output}: expected a file for each output, found one for two; choose another output")
         for path in inputs:  # a page may be made anew
-            if os.path.isdir(path) and os.path.isfile(output) and _is_inside(output, path) and kind_of(output) != PAGE:
+            if os.path.isdir(path) and os.path.isfile(output) and _is_inside(output, path) and _kind_found(output) != PAGE:
                 raise InputError(
                     f"-o {output}: expected a new file or one outside {path}, which is read, found one of its own; "
                     "choose another output"
@@ -94,32 +88,21 @@ def check_kind(path: str, kind: str) -> None:
     """Raise where there is a file of another kind; an empty one may become anything."""
     if path == "-" or not os.path.isfile(path) or not os.path.getsize(path):
         return
-    found = kind_of(path)
+    found = _kind_found(path)
     if found != kind:
         raise InputError(
             f"-o {path}: expected no file or {kind} to replace, found {found}; choose another output, or give --force"
         )
 
 
-def kind_of(path: str) -> str:
-    """What a file is, by its first bytes."""
+def _kind_found(path: str) -> str:
     from ..core.files import read_head
 
     try:
         with guarded([], []):  # looking at an output is not reading an input
-            head = read_head(path, _HEAD)
+            return kind_of(read_head(path, HEAD))
     except InputError:  # compressed, and damaged
         return BINARY
-    if head.startswith(b"ARROW1"):
-        return STORE
-    if found := _OURS.match(head.lstrip()):
-        return MODEL if found[1] == b"model" else VOCAB
-    if head.lstrip().lower().startswith(b"<!doctype html"):
-        return PAGE
-    if _LIST.search(head):
-        return LIST
-    is_text = b"\0" not in head and head.decode("utf-8", "replace").rstrip("\ufffd").count("\ufffd") == 0
-    return BINARY if not is_text else JSON if _JSON.match(head) else TEXT
 
 
 def _check_run(command: str, path: str) -> None:

@@ -457,7 +457,7 @@ def attach(nbest: NBest, *, source: Sequence[str] | None, refs: Sequence[Sequenc
         expected = f"sentence ids up to {n - 1}, as {kinds} with {counted(n, 'line')} have" if n else f"{kinds} with lines"
         found = f"ids up to {last}" if n else "an empty file"
         raise InputError(f"{name}: expected {expected}, found {found}; give the {kinds} of this very list")
-    if (np.diff(nbest.ids, prepend=-1) <= 0).any():
+    if (nbest.ids[1:] <= nbest.ids[:-1]).any() or (nbest.ids[:1] < 0).any():
         raise InputError(f"{name}: expected sentence ids that rise, found some that do not; sort the list by sentence id")
 
     def at_ids(ptr: I64) -> I64:

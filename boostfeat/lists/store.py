@@ -31,6 +31,7 @@ from ..core.compression import COMPRESSORS
 from ..core.errors import FormatError, InputError, refuse_newer
 from ..core.files import atomic_path, cannot_read, is_special, open_output, read_bytes, read_head
 from ..core.guard import on_read
+from ..core.kinds import HEAD, STORE, kind_of
 from ..core.memory import Pages
 from ..core.strict_json import parse_json
 from ..core.strings import Strings
@@ -179,10 +180,8 @@ def _source(where: str) -> Any:
         raise cannot_read(where, error) from None
     if mapped is not None and mapped.read(len(MAGIC)) == MAGIC:
         return mapped
-    if read_head(where, len(MAGIC)) != MAGIC:
-        raise FormatError(
-            where, expected="a store written by 'boostfeat import'", found="another kind of file", fix="import the list first"
-        )
+    if (found := kind_of(read_head(where, HEAD))) != STORE:
+        raise FormatError(where, expected="a store written by 'boostfeat import'", found=found, fix="import the list first")
     return pa.BufferReader(read_bytes(where))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from ..core.errors import InputError, clip
+from ..core.errors import FormatError, InputError, clip
 from ..core.files import read_head
 from ..core.text import is_whole
 from ..formats.moses.ini import Ini, looks_like_ini, weight_line
@@ -19,7 +19,7 @@ def read_start(path: str | Path) -> Model:
     head = read_head(path).decode("utf-8", "replace")
     if head.lstrip().startswith("{"):
         return Model.load(path)
-    weights = Ini.read(path).require("weight").named_weights() if looks_like_ini(head) else read_weights([path])
+    weights = _all_weights(Ini.read(path)) if looks_like_ini(head) else read_weights([path])
     if not weights:
         raise InputError(f"{path}: expected weights to start from, found none; give a model, an ini, or 'name value' lines")
     return Model(weights)
@@ -27,7 +27,20 @@ def read_start(path: str | Path) -> Model:
 
 def kept_weights(start: Model, ini: str | Path) -> list[str]:
     """Features of an ini that a start has no weight for: theirs stay as the ini has them until a list shows the features."""
-    return [name for name, w in Ini.read(ini).require("weight").named_weights().items() if w and name not in start.weights]
+    return [name for name, w in _all_weights(Ini.read(ini)).items() if w and name not in start.weights]
+
+
+def _all_weights(ini: Ini) -> dict[str, float]:
+    """Those of [weight], and of sparse features in the file that [weight-file] names."""
+    dense, sparse = ini.require("weight").named_weights(), _sparse_weights(ini)
+    if twice := dense.keys() & sparse.keys():
+        fix = "remove it from the file of [weight-file]"
+        raise FormatError(ini.where, expected="each weight once", found=f"{clip(min(twice))} again", fix=fix)
+    return dense | sparse
+
+
+def _sparse_weights(ini: Ini) -> dict[str, float]:
+    return read_weights(ini.locate(ini.says(at)) for at in ini.section("weight-file"))
 
 
 def write_ini(weights: Mapping[str, float], path: Path, base: str | Path | None) -> None:
@@ -38,7 +51,7 @@ def write_ini(weights: Mapping[str, float], path: Path, base: str | Path | None)
     if base is None:
         raise InputError("--weights-format moses: expected --ini FILE whose [weight] section is replaced, found none; give it")
     ini = Ini.read(base).require("weight")
-    entries, left = ini.weights(), {name: w for name, w in weights.items() if w != 0}
+    entries, left = ini.weights(), dict(weights)
     lines = []
     for name, values in entries.items():
         features = score_names(name, len(values))
@@ -46,17 +59,17 @@ def write_ini(weights: Mapping[str, float], path: Path, base: str | Path | None)
         lines.append(weight_line(name, new, style=repr))
         for feature in features:
             left.pop(feature, None)
-    _check_sparse(left, (*entries, *ini.features()), base)
-    if left:
-        sparse = path.with_name("sparse-weights.txt")
-        write_cdec(left, sparse, None)
-        ini = ini.without("weight", "weight-file").with_section("weight", *lines).with_section("weight-file", str(sparse))
-    else:
-        ini = ini.without("weight").with_section("weight", *lines)
+    _check_sparse([name for name, w in left.items() if w != 0], (*entries, *ini.features()), base)
+    sparse = {name: w for name, w in (_sparse_weights(ini) | left).items() if w != 0}
+    ini = ini.without("weight", "weight-file").with_section("weight", *lines)
+    if sparse:
+        file = path.with_name("sparse-weights.txt")
+        write_cdec(sparse, file, None)
+        ini = ini.with_section("weight-file", str(file))
     ini.write(path)
 
 
-def _check_sparse(names: Mapping[str, float], functions: Sequence[str], base: str | Path) -> None:
+def _check_sparse(names: Sequence[str], functions: Sequence[str], base: str | Path) -> None:
     """Sparse features are named Function_anything; a number would be a dense one that the ini lacks."""
     for name in names:
         rest = next((name[len(f) + 1 :] for f in functions if name.startswith(f + "_")), "")

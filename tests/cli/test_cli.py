@@ -204,7 +204,7 @@ def test_the_demos_commands_are_lines_that_a_shell_reads(tmp_path):
         (["info"], "Missing argument"),
         (["info", "{stores}/dev.nbest", "--colour"], "No such option: --colour"),
         (["info", "{tmp}/none.nbest"], "none.nbest: expected a file, found none; check the path"),
-        (["info", "{data}/dev.src"], "dev.src: expected a store written by 'boostfeat import', found another kind of file"),
+        (["info", "{data}/dev.src"], "dev.src: expected a store written by 'boostfeat import', found text; import the list first"),
         (["import", "{tmp}/none", "-o", "{tmp}/x"], "none: expected a file, found none"),
         (["import", "{data}/dev.nbest.xz", "-o", "{tmp}/no/x"], "expected an existing folder"),
         (["import", "{data}/dev.nbest.xz", "-o", "{tmp}"], "expected a file name to write, found a folder"),

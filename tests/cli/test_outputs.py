@@ -11,7 +11,7 @@ from synthetic import SyntheticOptions, synthetic_nbest
 from toy_systems import random_ngrams, random_pairs, stump, write_system
 
 from boostfeat import read_store, write_store
-from boostfeat.cli.outputs import kind_of
+from boostfeat.core.kinds import kind_of
 from boostfeat.model.model import Model
 
 
@@ -155,7 +155,7 @@ def test_lists_and_texts_by_their_first_lines(folder: Path) -> None:
     Path("empty.moses").write_text("0 |||  ||| a= 1 ||| -1\n")
     Path("answers").write_text('{"answer": 1}\n{"answer": 2}\n')  # what a language model said, reranked
     Path("speech").write_text("[ noise ] yes\n")
-    found = [kind_of(name) for name in ("list.jsonl", "empty.moses", "answers", "speech", "ref")]
+    found = [kind_of(Path(name).read_bytes()) for name in ("list.jsonl", "empty.moses", "answers", "speech", "ref")]
     assert found == ["a list", "a list", "text", "text", "text"]
 
 

@@ -385,6 +385,12 @@ def test_attach_refuses_lists_out_of_order() -> None:
     nb = build([hyp(0), hyp(1), hyp(2)]).take([1, 0, 2])
     with pytest.raises(InputError, match="name: expected sentence ids that rise"):
         attach(nb, source=None, refs=[["a"] * 3], name="name")
+    wide = replace(nb, ids=np.array([2**62 + 10, -(2**62) - 10, 0]))  # their differences wrap around
+    with pytest.raises(InputError, match="name: expected sentence ids that rise"):
+        attach(wide, source=["a"], refs=[], name="name")
+    below = replace(nb, ids=np.array([-1, 0, 1]))
+    with pytest.raises(InputError, match="name: expected sentence ids that rise"):
+        attach(below, source=["a", "b"], refs=[], name="name")
 
 
 def test_statistics_need_a_reference() -> None:

@@ -27,6 +27,7 @@ from boostfeat.core.errors import FormatError, InputError
 from boostfeat.lists.build import HypRecord, UnitRecord, attach
 from boostfeat.lists.nbest import NBest, Qualities
 from boostfeat.lists.store import VERSION, _source, read_store, write_store
+from boostfeat.model.model import Model
 
 
 def example() -> NBest:
@@ -237,9 +238,10 @@ def two_rows(path: Path) -> None:
 
 
 BAD: list[tuple[Callable[[Path], object], str]] = [
-    (lambda p: p.write_bytes(b""), "expected a store written by 'boostfeat import', found another kind of file; import"),
-    (lambda p: p.write_bytes(b"0 ||| a ||| lm= 1 ||| 2\n"), "found another kind of file; import the list first"),
-    (lambda p: p.write_bytes(gzip.compress(b"0 ||| a\n")), "found another kind of file; import the list first"),
+    (lambda p: p.write_bytes(b""), "expected a store written by 'boostfeat import', found an empty file; import"),
+    (lambda p: p.write_bytes(b"0 ||| a ||| lm= 1 ||| 2\n"), "found a list; import the list first"),
+    (lambda p: p.write_bytes(gzip.compress(b"0 ||| a\n")), "found text; import the list first"),
+    (Model({"a": 1.0}).save, "found a model; import the list first"),
     (lambda p: p.write_bytes(b"ARROW1"), "expected an intact store"),
     (lambda p: p.write_bytes(b"ARROW1\0\0" + b"\0" * 99), "expected an intact store"),
     (lambda p: arrow_file(p, pa.table({"a": [1]})), "expected a boostfeat nbest-store, found an Arrow file of another kind"),

@@ -9,7 +9,7 @@ from strategies import quick
 
 from boostfeat.core.errors import InputError
 from boostfeat.formats.moses.weights import read_weights
-from boostfeat.loop.weights import WEIGHT_FORMATS, read_start, write_ini
+from boostfeat.loop.weights import WEIGHT_FORMATS, kept_weights, read_start, write_ini
 from boostfeat.model.model import Model
 
 pytestmark = pytest.mark.quick
@@ -62,6 +62,36 @@ def test_sparse_weights_go_to_a_file_of_their_own(ini, tmp_path):
     write_ini({"TM0_leaf7": 0.125, "ST_a_b": -2.0, "TM0_0": 1.0}, out, ini)
     assert "[weight-file]\n" + str(tmp_path / "sparse-weights.txt") in out.read_text()
     assert (tmp_path / "sparse-weights.txt").read_text() == "TM0_leaf7 0.125\nST_a_b -2.0\n"
+
+
+@pytest.fixture
+def sparse_ini(ini, tmp_path):
+    (tmp_path / "sparse").write_text("TM0_leaf7 0.125\nST_a 3\n")
+    ini.write_text(INI + "\n[weight-file]\nsparse\n")  # beside it
+    return ini
+
+
+def test_sparse_weights_of_an_ini_are_read_and_stay_unless_named(sparse_ini, tmp_path):
+    """What [weight-file] has is part of the start; of an ini to write only what the weights name changes."""
+    dense = {"WordPenalty0": -1, "TM0_0": 0.25, "TM0_1": 0.5, "UnknownWordPenalty0": 1}
+    assert read_start(sparse_ini).weights == {**dense, "TM0_leaf7": 0.125, "ST_a": 3.0}
+    assert kept_weights(Model(dense), sparse_ini) == ["TM0_leaf7", "ST_a"]
+    out = tmp_path / "out" / "moses.ini"
+    out.parent.mkdir()
+    write_ini({"ST_a": 0.0, "ST_b": 2.0, "TM0_0": 1.0}, out, sparse_ini)
+    assert read_start(out).weights == {**dense, "TM0_0": 1.0, "TM0_leaf7": 0.125, "ST_b": 2.0}
+    assert out.read_text().count("[weight-file]") == 1
+    write_ini({"ST_a": 0.0, "TM0_leaf7": 0.0}, out, sparse_ini)
+    assert "[weight-file]" not in out.read_text()
+
+
+def test_a_weight_in_both_places_of_an_ini_is_refused(sparse_ini, tmp_path):
+    (tmp_path / "sparse").write_text("TM0_1 0.125\n")
+    with pytest.raises(InputError, match="expected each weight once, found 'TM0_1' again; remove it from the file of"):
+        read_start(sparse_ini)
+    (tmp_path / "sparse").unlink()
+    with pytest.raises(InputError, match="sparse: expected a file, found none"):
+        read_start(sparse_ini)
 
 
 @pytest.mark.parametrize("name", ["Nosuch", "TM0_2", "TM0x_1", "tree.000"])
