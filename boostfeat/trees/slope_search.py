@@ -74,7 +74,7 @@ def sample_size(n: int, d: int) -> int:
 def _coarse_bins(n: int) -> I64:
     """Coarse bin of each code 0..255 of a feature with n bins."""
     code = np.minimum(np.arange(256), n - 1)
-    return code if n <= _COARSE else code * _COARSE // n
+    return code * min(n, _COARSE) // n
 
 
 @kernel

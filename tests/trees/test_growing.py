@@ -496,6 +496,14 @@ def test_where_a_split_is_dropped_the_next_best_one_is_taken():
     assert leaf_counts(x, g, max_leaves=2, min_occurrences=5) == [20, 20]
 
 
+def test_without_a_split_there_is_no_tree():
+    """The gradient is the feature itself, which is 1 or -1: a slope fits it, and no split of linear leaves gains anything."""
+    x = np.where(np.arange(20) % 2 == 0, 1.0, -1.0)[:, None]
+    one = grower(x, np.ones(20), leaves="linear", min_occurrences=1)
+    assert one.grow(x[:, 0]) is None
+    assert one.grow(np.ones(20)) is not None
+
+
 def test_sizes_of_the_search():
     assert [sample_size(*shape) for shape in ((100, 5), (10**5, 10), (10**6, 10), (20_000, 0), (40_000, 20))] == [
         2**14,
