@@ -240,8 +240,6 @@ class Grower:
             "objective": "none",
             "min_data_in_leaf": 0,  # LightGBM counts rows by their share of the hessian
             "min_data_in_bin": 1,
-            "feature_pre_filter": False,
-            "use_missing": False,
             "enable_bundle": False,  # bundles may lose a few rows of rare features
             "deterministic": True,
             # how histograms are made: the sums are the same. Left to itself, LightGBM would try both ways, by the clock

@@ -20,6 +20,7 @@ from boostfeat.lists.build import Builder, HypRecord, attach
 from boostfeat.lists.choices import Scorer, oracle_choice
 from boostfeat.lists.kbest import unfold
 from boostfeat.metrics.bleu import HYP_LEN, N_STATS, ORDER, REF_LEN, ngram_totals, sentence_bleu
+from boostfeat.rerank import oracle_path
 from boostfeat.rerank.oracle_path import (
     OracleOptions,
     _fill_stats,
@@ -223,6 +224,20 @@ def test_what_is_pruned_is_what_the_twin_prunes(edges, refs, theta, beam):
     score, *_, token_ptr, tokens = unfold(graph.shape, pool, first, n, graph.longest)
     texts = [" ".join(graph.vocab[w] for w in tokens[a:b]) for a, b in pairwise(token_ptr)]
     assert list(zip(texts, score.tolist(), strict=True)) == expected
+
+
+@pytest.mark.parametrize(("most", "beam"), [(10**7, 8), (4 * 8 * 3, 3), (4 * 8 * 3 - 1, 2), (4 * 8, 1), (1, 1)])
+def test_large_graphs_have_a_narrower_beam(monkeypatch, most, beam):
+    """Four nodes, and derivations of at most three edges with five words and places for words."""
+    graph, scores = build(
+        [(0, [], ["a"], 0.0), (1, [0], [0, "b"], 0.0), (2, [0], [0], 0.0), (3, [1], [0, "c"], 0.0), (3, [2], [0], 0.0)]
+    )
+    assert (graph.n_nodes, graph.longest) == (4, 8)
+    seen = []
+    monkeypatch.setattr(oracle_path, "MAX_YIELDS", most)
+    monkeypatch.setattr(oracle_path, "find_oracles", lambda *given: seen.append(given[-1]) or find_oracles(*given))
+    oracle_candidates(graph, ["a b c"], graph.kbest(scores, 1), OracleOptions(size=1, beam=8, rounds=1))
+    assert seen == [beam, beam]
 
 
 def test_nodes_in_derivations_of_the_goal():
