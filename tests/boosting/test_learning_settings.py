@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from inspect import signature
+from typing import Any
+
 import numpy as np
 import pytest
 from synthetic import SyntheticOptions, synthetic_nbest
 from toy_trees import stump
 
-from boostfeat.boosting import boost, decision, options, penalties, tree_count
+from boostfeat.boosting import boost, decision, options, penalties, stopping, tree_count
+from boostfeat.boosting.estimator import BoostReranker, SentenceKFold
 from boostfeat.boosting.options import recipe
 from boostfeat.lists.nbest import NBest
-from boostfeat.losses import line_search, pairwise
+from boostfeat.losses import line_search, pairs, pairwise
 from boostfeat.losses import options as pair_options
 from boostfeat.losses.options import PairOptions
-from boostfeat.trees import drawing, growing, slope_search, tree
-from boostfeat.tuners import adaptive, base, graph_mert, margin, mert, tuner_class
+from boostfeat.trees import binning, drawing, growing, slope_search, tree
+from boostfeat.tuners import adaptive, base, graph_mert, linear, margin, mert, tuner_class
 from boostfeat.tuners import options as tuner_options
 
 pytestmark = pytest.mark.quick
@@ -48,6 +53,38 @@ SETTINGS = {
 }  # fmt: skip
 
 
+DEFAULTS: dict[Callable[..., Any], dict[str, Any]] = {  # of numbers; threads change nothing
+    boost.boost: {"seed": 0},
+    stopping.best_round: {"lower": False},
+    stopping.kept_rounds: {"n_init": 0},
+    stopping.last_se_round: {"n_init": 0},
+    SentenceKFold.__init__: {"n_splits": 5, "random_state": 0},
+    BoostReranker.fit: {"allow_missing": False},
+    binning.Scale: {"scale": 0.0, "shift": 0.0},
+    growing.Grower.__init__: {"seed": 0},
+    line_search.minimise_ray: {"start": 0.0, "tol": 1e-9, "max_iter": 100},
+    pairs.sample_pairs: {"first": 0},
+    pairs.pairs_for: {"first": 0},
+    adaptive.Weights.__init__: {"prior": 0.0},
+    adaptive.OnlineRanker.learn: {"prior": 0.0, "r": 1.0},
+    adaptive.OnlineRanker.weights: {"prior": 0.0, "r": 1.0},
+    base.Run: {"seed": 0, "allow_missing": False},
+    base.Run.gains: {"alpha": 1.0},
+    base.EpochLog.__init__: {"train_default": False},
+    graph_mert.GraphCorpus.line_search: {"reach": 1.0, "narrow": 0.0},
+    linear.LinearProblem.fit: {"l2": 1.0, "max_iter": 1000, "tol": 1e-6},
+    mert.Corpus.line_search: {"reach": 1.0, "narrow": 0.0},
+}
+
+
+def defaults() -> dict[Callable[..., Any], dict[str, Any]]:
+    found = {}
+    for function in DEFAULTS:
+        given = {name: p.default for name, p in signature(function).parameters.items() if name != "threads"}
+        found[function] = {name: value for name, value in given.items() if isinstance(value, int | float)}
+    return found
+
+
 def lists() -> NBest:
     return synthetic_nbest(SyntheticOptions(sentences=8, hyps=4, features=3), seed=1)
 
@@ -61,7 +98,7 @@ def test_whole_settings_of_boosting() -> None:
     assert penalties.with_penalties(lists(), few, seed=0)[0].sparse_l2 == options.NOTHING_TO_CHOOSE
     assert not penalties.are_worse(None, [])  # type: ignore[arg-type]
     found = {module: {name: getattr(module, name) for name in names} for module, names in SETTINGS.items()}
-    assert found == SETTINGS
+    assert (found, defaults()) == (SETTINGS, DEFAULTS)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +107,7 @@ def test_whole_settings_of_boosting() -> None:
 def test_whole_settings_of_tuners(name, how) -> None:
     assert tuner_class(name)(**how).fit(lists(), None, base.Run(seed=0)).weights
     found = {module: {name: getattr(module, name) for name in names} for module, names in SETTINGS.items()}
-    assert found == SETTINGS
+    assert (found, defaults()) == (SETTINGS, DEFAULTS)
 
 
 def test_whole_settings_of_graph_tuning() -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from inspect import signature
+from typing import Any
+
 import numpy as np
 import pytest
 from toy_graphs import build
 
-from boostfeat.core import blocks, compression, errors, files, html, precision
+from boostfeat.core import blocks, compression, errors, files, html, precision, strict_json, text
 from boostfeat.core import options as core_options
 from boostfeat.features import FeaturePlan
 from boostfeat.lm import arpa, automaton
@@ -32,6 +36,30 @@ LIMITS = {
 }  # fmt: skip
 
 
+DEFAULTS: dict[Callable[..., Any], dict[str, Any]] = {  # of numbers; threads change nothing
+    oracle_path.OracleOptions: {"size": 100, "beam": 8, "rounds": 3},
+    rescore.RescoreOptions: {"size": 1, "distinct": True},
+    rescore.rescored_lists: {"whole": True},
+    rescore.kbest_nbest: {"size": 100, "distinct": True, "whole": True},
+    errors.plain: {"limit": 2**20},
+    errors.clip: {"limit": 60},
+    files.read_head: {"size": 2**16, "whole_line": False},
+    files.Block.text: {"start": 0},
+    core_options.option: {"rare": False},
+    precision.Precision: {"step": 0.0, "digits": 0},
+    strict_json.indented: {"level": 0},
+    text.is_whole: {"digits": 18},
+}
+
+
+def defaults() -> dict[Callable[..., Any], dict[str, Any]]:
+    found = {}
+    for function in DEFAULTS:
+        given = {name: p.default for name, p in signature(function).parameters.items() if name != "threads"}
+        found[function] = {name: value for name, value in given.items() if isinstance(value, int | float)}
+    return found
+
+
 def found() -> object:
     return {module: {name: getattr(module, name) for name in names} for module, names in LIMITS.items()}
 
@@ -45,7 +73,9 @@ def test_whole_limits_of_files_and_texts() -> None:
     assert compression._max_expansion() == 250
     assert core_options.comma_list("a,b") == ("a", "b")
     assert arpa._number("1") == 1.0
-    assert found() == LIMITS
+    assert strict_json.indented({}) == "{}"
+    assert text.is_whole("12")
+    assert (found(), defaults()) == (LIMITS, DEFAULTS)
 
 
 def test_whole_limits_of_searches() -> None:
@@ -56,4 +86,4 @@ def test_whole_limits_of_searches() -> None:
     assert reranker._is_unknown(None)
     assert few._sum([1.0, 2.0]) == 3.0
     assert neighbours.between(FeaturePlan(), ()) == ([], set())
-    assert found() == LIMITS
+    assert (found(), defaults()) == (LIMITS, DEFAULTS)
