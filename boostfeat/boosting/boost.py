@@ -138,7 +138,7 @@ def run_rounds(
         record.begin(engine.row(), engine.effects(record.model))
     for m in range(record.done + 1, options.rounds + 1):
         if record.exhausted():
-            break
+            break  # what is kept changes no more
         if options.drawn_after(m - 1) != engine.drawn:
             engine.train(m - 1)  # fresh pairs, weighed at F
         grown = engine.grow(m)  # y = -dΨ/dF = A' P' σ(-z);  h = a tree fitted to y

@@ -29,8 +29,8 @@ from .options import AUTO, BoostOptions
 class Way(NamedTuple):
     """A way to decide, in units of the standard deviation of scores within lists."""
 
-    length: float = 0.0  # the weight of what another length costs, times it
-    scale: float = 0.0  # of the posterior, over it; 0: the highest score
+    length: float  # the weight of what another length costs, times it
+    scale: float  # of the posterior, over it; 0: the highest score
 
 
 LENGTHS = (0.0, 0.25, 0.5, 1.0, 2.0)

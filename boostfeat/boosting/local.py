@@ -36,7 +36,7 @@ def _add_step(rho, step, scores):  # type: ignore[no-untyped-def]
 class Local(Standing):
     """An engine that holds all lists; its loss is that of the rounds since the pairs were drawn."""
 
-    drawn = -1
+    drawn: int  # the round after which the pairs were
     _grower: Grower | None = None
     _grown: Grown  # the tree of the round under way
     _direction: F64  # [H] A h: what it adds to each hypothesis

@@ -122,7 +122,7 @@ def _rows_of_fold(
 
 def are_worse(metric: Metric, rows: list[Array]) -> bool:
     """Whether the last of several candidates is more than two standard errors below the best, and the one before below it."""
-    if len(rows) < 3:
+    if not rows:
         return False
     held_out = HeldOutRows(metric, rows)
     best, last = int(np.argmax(held_out.gains)), len(rows) - 1

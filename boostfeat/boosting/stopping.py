@@ -64,8 +64,9 @@ def ranking_of(nbest: NBest) -> str | None:
 
 
 def _ranking_alone(model: Model, own: str) -> Model:
-    config = {key: value for key, value in model.config.items() if key != DECISION}  # which was of what was learnt
-    return replace(model, weights={own: 1.0}, trees=(), config={**config, "best_round": 0, "kept": own})
+    config = {**model.config, "best_round": 0, "kept": own}
+    config.pop(DECISION, None)  # which was of what was learnt
+    return replace(model, weights={own: 1.0}, trees=(), config=config)
 
 
 def last_se_round(model: Model, select: NBest, n_init: int = 0, *, best: int) -> int:

@@ -468,8 +468,8 @@ def context(at: Place, *, pairs: Set[str]) -> Names:
 
 def context_of(pair: Pair, start: int, source: Words, pairs: Set[str]) -> Names:
     """``context`` of a phrase pair whose words stand in the sentence from ``start`` on."""
-    found = ((words, beside) for words, *beside in _in_context(pair, start, source) if words in pairs)
-    return [name for words, (before, after) in found for name in (f"{words}|-{before}", f"{words}|+{after}")]
+    found = _in_context(pair, start, source)
+    return [name for words, *beside in found if words in pairs for name in _beside(words, *beside)]
 
 
 def context_with_unknown(at: Place, *, pairs: Set[str]) -> Names:
@@ -477,9 +477,12 @@ def context_with_unknown(at: Place, *, pairs: Set[str]) -> Names:
     out = []
     for pair, *beside in _in_context(at.pair, at.start, at.source) if at.says_where else ():
         name = pair if pair in pairs else UNKNOWN
-        before, after = (word if word in known else UNKNOWN for word in beside)
-        out += [f"{name}|-{before}", f"{name}|+{after}"]
+        out += _beside(name, *(word if word in known else UNKNOWN for word in beside))
     return out
+
+
+def _beside(pair: str, before: str, after: str) -> Names:
+    return [f"{pair}|-{before}", f"{pair}|+{after}"]
 
 
 @cache
@@ -497,7 +500,7 @@ def _in_context(pair: Pair, start: int, source: Words) -> Iterator[tuple[str, st
         yield (
             f"{s[i]}|{t[j]}",
             source[before] if 0 <= before < n else START,
-            source[after] if 0 <= after < n else END,
+            source[after] if after < n else END,
         )
 
 
@@ -518,16 +521,11 @@ def class_reordering(at: Place, *, clusters: Clusters) -> Names:
 
 
 def class_context(at: Place, *, clusters: Clusters) -> Names:
-    s, t, a = at.pair
     if not at.says_where:
         return []
-    source, out = [START, *_classes(at.source, clusters.src), END], []
-    for i, j in a:
-        pair, place = "|".join((*_classes([s[i]], clusters.src), *_classes([t[j]], clusters.tgt))), at.start + i + 1
-        before = source[place - 1] if 0 < place < len(source) else START
-        after = source[place + 1] if 0 <= place + 1 < len(source) else END
-        out += [f"{pair}|-{before}", f"{pair}|+{after}"]
-    return out
+    pair = Pair(_classes(at.pair.s, clusters.src), _classes(at.pair.t, clusters.tgt), at.pair.a)
+    found = _in_context(pair, at.start, _classes(at.source, clusters.src))
+    return [name for words, *beside in found for name in _beside(words, *beside)]
 
 
 _ENDS = (("first", 0), ("last", -1))

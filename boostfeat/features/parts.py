@@ -96,16 +96,12 @@ def _words(values: F64 | SparseRows) -> tuple[F64, I64]:
 
 def all_sparse_names(nbest: NBest, parts: Sequence[Part]) -> Strings:
     """The list's own and those of the parts; no feature may be there twice."""
-    known = set(nbest.feature_names)
-    for part in parts:
-        before = len(known)
-        known.update(part.names)
-        if len(known) < before + len(part.names):
-            name = repeated([*nbest.feature_names, *(name for own in parts for name in own.names)])
-            raise InputError(
-                f"feature {name!r}: expected a list without it, found it twice; "
-                "featurize the imported list, and give plugins names of their own"
-            )
+    every = [*nbest.feature_names, *(name for part in parts for name in part.names)]
+    if len(set(every)) < len(every):
+        raise InputError(
+            f"feature {repeated(every)!r}: expected a list without it, found it twice; "
+            "featurize the imported list, and give plugins names of their own"
+        )
     new = [name for part in parts if part.is_sparse for name in part.names]
     return pa.concat_arrays([nbest.sparse_names, strings(new)]) if new else nbest.sparse_names
 

@@ -98,7 +98,7 @@ def _uniform(word):  # type: ignore[no-untyped-def]
 @kernel
 def _comes_first(falling, a, b):  # type: ignore[no-untyped-def]
     """Of equal differences, the first drawn."""
-    return falling[a] < falling[b] or (falling[a] == falling[b] and a < b)
+    return (falling[a], a) < (falling[b], b)
 
 
 @kernel

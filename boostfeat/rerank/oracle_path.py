@@ -210,19 +210,36 @@ def _next_ranks(ranks, sizes, beam):  # type: ignore[no-untyped-def]
 
 
 @kernel
+def _in_derivations(shape, goal):  # type: ignore[no-untyped-def]
+    """[N] which nodes are in derivations of the goal: only what they yield is no longer than the longest of these."""
+    has_some, is_in = np.zeros(len(shape.head_ptr) - 1, np.bool_), np.zeros(len(shape.head_ptr) - 1, np.bool_)
+    for h in range(goal + 1):
+        for e in range(shape.head_ptr[h], shape.head_ptr[h + 1]):
+            has_some[h] |= has_some[shape.tails[shape.tail_ptr[e] : shape.tail_ptr[e + 1]]].all()
+    is_in[goal] = True
+    for h in range(goal, -1, -1):  # tails come before their heads
+        if is_in[h]:
+            for e in range(shape.head_ptr[h], shape.head_ptr[h + 1]):
+                tails = shape.tails[shape.tail_ptr[e] : shape.tail_ptr[e + 1]]
+                if has_some[tails].all():
+                    is_in[tails] = True
+    return is_in
+
+
+@kernel
 def find_oracles(shape, goal, longest, types, m, theta, beam):  # type: ignore[no-untyped-def]
     """Partial translations of the highest linear gain Σ_n θ_n c_n + θ_5 |y|: of every node the best ``beam``, distinct.
 
     Gains are exact, matches across edges and clipping included; what is approximate is that a node keeps few, and that of an
     edge over several tails only the best combinations are tried. Returns (pool, first record, number) of the goal's.
     """
-    n_nodes = len(shape.head_ptr) - 1
-    item_ptr = np.zeros(n_nodes + 1, np.int64)
+    is_in = _in_derivations(shape, goal)
+    item_ptr = np.zeros(goal + 2, np.int64)
     items, size = _no_items(), 0
     counts, row, text = np.zeros(len(m.most), np.int32), np.zeros(N_STATS, np.int64), np.empty(longest, np.int32)
-    for h in range(n_nodes):
+    for h in range(goal + 1):
         found, n_found = _no_items(), 0  # candidates
-        for e in range(shape.head_ptr[h], shape.head_ptr[h + 1]):
+        for e in range(shape.head_ptr[h], shape.head_ptr[h + 1]) if is_in[h] else range(0):
             tails = shape.tails[shape.tail_ptr[e] : shape.tail_ptr[e + 1]]
             sizes = item_ptr[tails + 1] - item_ptr[tails]
             ranks = np.zeros(len(tails), np.int64)

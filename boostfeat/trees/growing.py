@@ -30,6 +30,7 @@ LEAST_ENERGY = 1e-3  # of a linear leaf, Σ c x_j² with x_j scaled to a mean sq
 _CACHED_BINS = 16_384  # 16 bytes each
 _COPIED_CODES = 1 << 28  # bytes
 _PARTS = 12  # of rows: sums of each, then of all
+_LEAF = (-1, 0, -1, -1)  # feature, cut and children of a node that is not split
 _TREES_A_BOOSTER = 256  # LightGBM keeps its trees; taking one back costs as much as a third of growing it
 
 
@@ -237,17 +238,8 @@ class Grower:
         by_rows = self._bins.size <= _CACHED_BINS and self._bins.codes.nbytes <= _COPIED_CODES
         return {
             "objective": "none",
-            "boosting": "gbdt",
-            "learning_rate": 1.0,
-            "boost_from_average": False,
-            "lambda_l2": 0.0,
-            "max_depth": -1,
-            "min_gain_to_split": 0.0,
             "min_data_in_leaf": 0,  # LightGBM counts rows by their share of the hessian
             "min_data_in_bin": 1,
-            "max_bin": 255,
-            "feature_pre_filter": False,
-            "use_missing": False,
             "enable_bundle": False,  # bundles may lose a few rows of rare features
             "deterministic": True,
             # how histograms are made: the sums are the same. Left to itself, LightGBM would try both ways, by the clock
@@ -296,7 +288,7 @@ class Grower:
 
     def _descended(self, splits: list[tuple[int, int, int, int]]) -> _Structure:
         """The tree of all splits, numbered as _replay numbers them; rows walk down it once."""
-        tree = _Structure([-1], [0], [-1], [-1], np.zeros(len(self._c), np.int32))
+        tree = _root(len(self._c))
         node_of = {0: 0}
         rows: list[Array] = []
         cuts, slots = [0], [0]
@@ -304,7 +296,7 @@ class Grower:
             node, n = node_of[k], len(tree.feature)
             codes, first = self._bins.column(f)
             tree.feature[node], tree.cut[node], tree.left[node], tree.right[node] = f, code - first, n, n + 1
-            for column, blank in zip((*tree[:4], cuts, slots), (-1, 0, -1, -1, 0, 0), strict=True):
+            for column, blank in zip((*tree[:4], cuts, slots), (*_LEAF, 0, 0), strict=True):
                 column += [blank, blank]
             cuts[node], slots[node] = code, len(rows)
             rows.append(codes)
@@ -315,7 +307,7 @@ class Grower:
 
     def _replay(self, splits: list[tuple[int, int, int, int]]) -> tuple[_Structure, bool]:
         """The splits that leave enough occurrences on both sides, up to max_leaves, and whether any did not."""
-        tree = _Structure([-1], [0], [-1], [-1], np.zeros(len(self._c), np.int32))
+        tree = _root(len(self._c))
         node_of, dropped = {0: 0}, False
         for k, (f, code, left_split, right_split) in enumerate(splits):
             n = len(tree.feature)
@@ -329,10 +321,16 @@ class Grower:
                 dropped = True
                 continue
             tree.feature[node], tree.cut[node], tree.left[node], tree.right[node] = f, code - first, n, n + 1
-            for column, blank in zip(tree[:4], (-1, 0, -1, -1), strict=True):
+            for column, blank in zip(tree[:4], _LEAF, strict=True):
                 column += [blank, blank]
             node_of |= {left_split: n, right_split: n + 1}
         return tree, dropped
+
+
+def _root(n_rows: int) -> _Structure:
+    """The tree that is not split."""
+    feature, cut, left, right = ([blank] for blank in _LEAF)
+    return _Structure(feature, cut, left, right, np.zeros(n_rows, np.int32))
 
 
 def _boosted(booster: Any, grad: Array, hess: Array) -> bool:

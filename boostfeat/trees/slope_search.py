@@ -74,7 +74,7 @@ def sample_size(n: int, d: int) -> int:
 def _coarse_bins(n: int) -> I64:
     """Coarse bin of each code 0..255 of a feature with n bins."""
     code = np.minimum(np.arange(256), n - 1)
-    return code if n <= _COARSE else code * _COARSE // n
+    return code * min(n, _COARSE) // n
 
 
 @kernel
@@ -120,14 +120,14 @@ def _best_root_gain(rows, at, codes, coarse, affine, best):  # type: ignore[no-u
                 left[k] += sums[f, b, k]
             for j in range(d):
                 gain = 0.0
-                for side in range(2):
-                    xg = left[j] if side == 0 else total[j] - left[j]
-                    xx = left[d + j] if side == 0 else total[d + j] - left[d + j]
+                for right in (False, True):
+                    xg = total[j] - left[j] if right else left[j]
+                    xx = total[d + j] - left[d + j] if right else left[d + j]
                     least = 1e-6 * total[d + j]
                     if affine:
-                        x = left[2 * d + j] if side == 0 else total[2 * d + j] - left[2 * d + j]
-                        g = left[3 * d] if side == 0 else total[3 * d] - left[3 * d]
-                        c = left[3 * d + 1] if side == 0 else total[3 * d + 1] - left[3 * d + 1]
+                        x = total[2 * d + j] - left[2 * d + j] if right else left[2 * d + j]
+                        g = total[3 * d] - left[3 * d] if right else left[3 * d]
+                        c = total[3 * d + 1] - left[3 * d + 1] if right else left[3 * d + 1]
                         if c <= 0.0:
                             continue
                         gain += g * g / c

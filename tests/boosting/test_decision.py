@@ -144,6 +144,28 @@ def test_the_rule_by_hand(agreeing):
     assert chosen_decision(metric, Decisions(ways, margins, 0.0), length)[2]["decision"]["by"] == "score"  # nothing is told apart
 
 
+def test_a_gain_of_one_standard_error_is_not_more_than_that(agreeing):
+    """Eight sentences of eight words, four errors each: 4 errors fewer, and √(18 - 4²/8) = 4; then one fewer still, and √(13 - 5²/8) = 3.1."""
+    metric, margins = metric_of("wer", agreeing), [np.full(8, float(k)) for k in range(2)]
+    score = np.tile([4, 8], (8, 1))
+    for fewer, by in (([3, 2, 1, 1, -1, -1, -1, 0], "score"), ([2, 2, 1, 1, 1, -1, -1, 0], "mbr")):
+        way = score - np.stack([fewer, np.zeros(8, int)], axis=1)
+        rows, margin, why = chosen_decision(metric, Decisions([score, way], margins, 0.5), None)
+        assert (rows == (way if by == "mbr" else score)).all()
+        assert (margin == (by == "mbr")).all()
+        n, squares = sum(fewer), sum(e * e for e in fewer)
+        error = round(100 / 64 * (squares - n * n / 8) ** 0.5, 4)
+        more = {"gain": round(100 / 64 * n, 4), "gain_error": error, "scale": 2 * WAYS[1].scale} if by == "mbr" else {}
+        assert why["decision"] == {
+            "by": by,
+            "rule": "the best way, where it gains more than a standard error over the highest score",
+            "ways": [list(WAYS[0]), list(WAYS[1])],
+            "wer": [50.0, round(100 / 64 * (32 - n), 4)],
+            "error": [0.0, error],
+            **more,
+        }
+
+
 def test_decisions_are_those_of_mbr(agreeing):
     model = Model({"Hint": 2.0})
     found = decisions(model, None, agreeing, "bleu")

@@ -7,11 +7,13 @@ import sys
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from golden import check_golden
 
+from boostfeat.boosting import penalties
 from boostfeat.boosting.boost import boost
 from boostfeat.boosting.options import BoostOptions, recipe
 from boostfeat.boosting.penalties import (
@@ -106,6 +108,89 @@ def test_two_that_are_worse_end_the_search_of_a_fold(told, noise):
     assert not are_worse(metric, [wrong, wrong, right])
     rows = held_out_rows(noise, OPTIONS, metric, seed=0)
     assert any((a == b).all() for a, b in pairwise([r[: len(r) // FOLDS] for r in rows[-3:]]))  # some were not fitted
+
+
+def wer_rows(more: list[int]) -> np.ndarray:
+    """Errors and words of eight sentences of eight words, so many errors more than four each: all sums are exact."""
+    return np.stack([4 + np.array([*more, *[0] * (8 - len(more))]), np.full(8, 8)], axis=1)
+
+
+@pytest.mark.parametrize(
+    ("more", "worse"),
+    [
+        ([2, 2, 2, 2, 2, -2], False),  # 8 errors, and √(24 - 8²/8) = 4: two standard errors to the last bit
+        ([3, 2, 2, 2, 2, -2], True),  # 9 errors, and √(29 - 9²/8) = 4.3: more than two, less than three
+        ([2, 2, 2, 2, 1, -2], False),  # 7 errors, and √(21 - 7²/8) = 3.9
+        ([4, 4, 4, 4, 4, 4, 4, 4], True),
+    ],
+)
+def test_worse_is_more_than_two_standard_errors(told, more, worse):
+    metric, best, last = metric_of("wer", told), wer_rows([]), wer_rows(more)
+    assert are_worse(metric, [best, wer_rows([1]), last]) is worse
+    assert are_worse(metric, [wer_rows([1]), best, wer_rows([1]), last]) is worse
+    assert not are_worse(metric, [best, wer_rows([]), last])  # the one before is as good as the best
+    assert not are_worse(metric, [best, last])  # the one before is the best
+    assert not are_worse(metric, [last])
+    assert not are_worse(metric, [])
+
+
+@pytest.mark.parametrize(
+    ("strongest", "chosen"),
+    [
+        ([7, -4, 1], 1),  # 4 errors more; √(66 - 4²/8) = 8: half a standard error to the last bit
+        ([7, -4, 1, 1], 2),  # 5 errors more, and half of √(67 - 5²/8) is 4
+    ],
+)
+def test_the_rule_by_hand(told, monkeypatch, strongest, chosen):
+    """The first is far off, the third the best; what is recorded are scores and errors in percent."""
+    rows = [wer_rows([4] * 8), wer_rows(strongest), wer_rows([]), *[wer_rows([1])] * (len(GRID) - 3)]
+    monkeypatch.setattr(penalties, "held_out_rows", lambda *_, **__: rows)
+    options, why = chosen_penalty(told, replace(OPTIONS, metric="wer"), seed=0)
+    assert options == replace(OPTIONS, metric="wer", sparse_l2=GRID[chosen])
+    n, squares = sum(strongest), sum(e * e for e in strongest)
+    assert why["penalties"] == {
+        "rule": "the strongest penalty on sparse features within half a standard error of the best",
+        "folds": 3,
+        "sparse_l2": list(GRID),
+        "wer": [100.0, round(100 * (32 + n) / 64, 4), 50.0, *[51.5625] * (len(GRID) - 3)],
+        "error": [
+            0.0,
+            round(100 / 64 * (squares - n * n / 8) ** 0.5, 4),
+            0.0,
+            *[round(100 / 64 * (7 / 8) ** 0.5, 4)] * (len(GRID) - 3),
+        ],
+    }
+
+
+def test_fits_of_a_fold_start_from_the_last(told, monkeypatch):
+    """The dense features alone first, then penalty by penalty; a quarter of the pairs under a quarter of each penalty."""
+    calls: list[tuple[int, dict[str, Any]]] = []
+    plain = penalties.linear_problem
+
+    class Problem:
+        def __init__(self, nbest: NBest, pairs: Any, **how: Any) -> None:
+            self.inner, self.width = plain(nbest, pairs, **how), len(nbest.feature_names)
+
+        def fit(self, **how: Any) -> Any:
+            found = self.inner.fit(**how)
+            calls.append((self.width, {**how, "raw": found.raw}))
+            return found
+
+    monkeypatch.setattr(penalties, "linear_problem", Problem)
+    monkeypatch.setattr(penalties, "are_worse", lambda *_: False)
+    options = replace(OPTIONS, l2=22.0)
+    held_out_rows(told, options, metric_of("wer", told), seed=0)
+    width = len(told.feature_names)
+    assert [w for w, _ in calls] == [1, *[width] * len(GRID)] * FOLDS
+    for fold in range(FOLDS):
+        (_, dense), *others = calls[fold * (len(GRID) + 1) : (fold + 1) * (len(GRID) + 1)]
+        assert (dense["l2"], dense["tol"], set(dense)) == (5.5, 3e-4, {"l2", "tol", "raw"})
+        near = np.append(dense["raw"], np.zeros(width - 1))
+        for l2, (_, how) in zip(GRID, others, strict=True):
+            assert (how["init"] == near).all()
+            assert how["l2_factors"].tolist() == [5.5, *[l2 / 4] * (width - 1)]
+            assert (how["tol"], set(how)) == (3e-4, {"init", "l2_factors", "tol", "raw"})
+            near = how["raw"]
 
 
 def test_every_sentence_is_held_out_once_and_trained_on_otherwise(told):

@@ -12,7 +12,7 @@ from strategies import build
 from boostfeat.boosting import stopping
 from boostfeat.boosting.boost import boost
 from boostfeat.boosting.options import recipe
-from boostfeat.boosting.stopping import best_round, kept_rounds, last_se_round, staged_scores
+from boostfeat.boosting.stopping import best_round, kept_rounds, last_se_round, never_below_ranking, staged_scores
 from boostfeat.lists.build import HypRecord, attach
 from boostfeat.lists.choices import Scorer, best_choice, chosen_stats
 from boostfeat.lists.nbest import NBest
@@ -142,3 +142,13 @@ def test_rules(monkeypatch, rule, metric, has_select, kept, asked):
     assert found.trees == trees[: 2 + kept]
     assert found.history == history
     assert seen == ([(select, 2, asked)] if asked else [])
+
+
+def test_a_ranking_that_folds_found_better_is_kept_with_all_but_the_decision():
+    """What is known of the run stays; how to decide was learnt for scores that are gone."""
+    config = {"a": 1, "decision": {"by": "mbr"}, "metric": "bleu", "tree_count": {"worse_than": "NMT"}}
+    model = Model({"f": 2.0}, (one_leaf("t"),), config=config, history=({"round": 0},))
+    kept = never_below_ranking(model, None)
+    assert (kept.weights, kept.trees, kept.history) == ({"NMT": 1.0}, (), ({"round": 0},))
+    assert kept.config == {"a": 1, "metric": "bleu", "tree_count": {"worse_than": "NMT"}, "best_round": 0, "kept": "NMT"}
+    assert never_below_ranking(replace(model, config={"metric": "bleu", "tree_count": {}}), None).trees == model.trees

@@ -13,7 +13,15 @@ from synthetic import SyntheticOptions, synthetic_nbest
 from boostfeat.boosting import tree_count
 from boostfeat.boosting.boost import boost
 from boostfeat.boosting.options import recipe
-from boostfeat.boosting.tree_count import FOLDS, Folds, chosen_tree_count, counts_to_try, held_out_choices, staged_choices
+from boostfeat.boosting.tree_count import (
+    FOLDS,
+    Folds,
+    HeldOutChoices,
+    chosen_tree_count,
+    counts_to_try,
+    held_out_choices,
+    staged_choices,
+)
 from boostfeat.lists.choices import Scorer, best_choice
 from boostfeat.lists.nbest import NBest
 from boostfeat.lists.tokens import RANKINGS
@@ -89,6 +97,89 @@ def test_the_rule_by_hand(steps, monkeypatch):
     check_golden({"chosen": found.rounds, **reasons}, Path(__file__).parent / "whole_choices" / "tree_count.json")
 
 
+def wer_rows(fewer: list[int]) -> np.ndarray:
+    """Errors and words of eight sentences of eight words, so many errors fewer than four each: all sums are exact."""
+    return np.stack([4 - np.array([*fewer, *[0] * (8 - len(fewer))]), np.full(8, 8)], axis=1).astype(float)
+
+
+ONE_ERROR = [3, 2, 1, 1, -1, -1, -1]  # 4 errors fewer, and √(18 - 4²/8) = 4
+
+
+@pytest.mark.parametrize(
+    ("rows", "kept", "ranked", "worse"),
+    [
+        ([[], ONE_ERROR, [1], []], 0, None, False),  # the best gains one standard error, no more
+        ([[], [4] * 8, [1], []], 1, [4] * 8, False),  # the ranking is as good
+        ([[-4] * 8, [], [-4] * 8, [-e for e in ONE_ERROR]], 3, [], True),  # the last is one standard error below the best
+        ([[-4] * 8, [], [-e for e in ONE_ERROR], [-1, *(-e for e in ONE_ERROR)]], 2, [-1], True),
+    ],
+)
+def test_the_rule_to_the_last_bit(steps, monkeypatch, rows, kept, ranked, worse):
+    """Whole reasons from planted rows of three, two and one trees and of none; margins are their own."""
+    options = replace(OPTIONS, rounds=3, metric="wer", gain="wer")
+    margins = [np.full(8, float(k)) for k in range(4)]
+    planted = [wer_rows(fewer) for fewer in rows]
+    own = None if ranked is None else wer_rows(ranked)
+    choices = HeldOutChoices(planted, margins, wer_rows([2]), own)
+    seen = []
+    monkeypatch.setattr(tree_count, "held_out_choices", lambda folds, metric, counts: seen.append((metric, counts)) or choices)
+    monkeypatch.setattr(tree_count, "calibration", lambda metric, **given: seen.append(given))
+    monkeypatch.setattr(tree_count, "ranking_of", lambda nbest: "own")
+    found, reasons = chosen_tree_count(steps[:8], None, options, lambda part, own: Model({}))
+    totals = [32 - sum(fewer) for fewer in rows]
+    best = int(np.argmin(totals))
+    apart = [np.array([*(rows[best] or []), *[0] * 8])[:8] - np.array([*row, *[0] * 8])[:8] for row in rows]
+    errors = [round(100 / 64 * float((d @ d - d.sum() ** 2 / 8) ** 0.5), 4) for d in apart]
+    first = apart[0] - apart[kept]
+    assert found == replace(options, rounds=kept)
+    assert reasons == {
+        "tree_count": {
+            "rule": "the last number of trees within a standard error of the best; none, where the best gains less than that",
+            "folds": 3,
+            "trees": [0, 1, 2, 3],
+            "wer": [round(100 * n / 64, 4) for n in totals],
+            "error": errors,
+            "gain": round(100 / 64 * (totals[0] - totals[kept]), 4),
+            "gain_error": round(100 / 64 * float((first @ first - first.sum() ** 2 / 8) ** 0.5), 4),
+            **({"worse_than": "own"} if worse else {}),
+        }
+    }
+    assert seen[0] == ("wer", [0, 1, 2, 3])
+    assert (seen[1]["ours"] == planted[kept]).all()
+    assert (seen[1]["theirs"] == wer_rows([2])).all()
+    assert (seen[1]["margin"] == kept).all()
+    chosen_tree_count(steps[:8], steps[:2], options, lambda part, own: Model({}))
+    assert len(seen) == 3  # with select nothing is calibrated
+
+
+@pytest.mark.parametrize("more", [0, 2])
+def test_columns_of_folds_are_put_together_by_sentences(steps, more):
+    """Those of dev are in one fold each; those of select are in all, and a third of each counts."""
+    held_out = [np.array([0, 3]), np.array([1]), np.array([2, 4])]
+    select = steps[:more] if more else None
+    folds = Folds([Model({})] * 3, [None] * 3, held_out, steps[:5], select)
+    rng = np.random.default_rng(0)
+    for shape in ((), (3,)):
+        columns, expected = [], np.zeros((5 + more, *shape))
+        for own in held_out:
+            columns.append(rng.integers(0, 9, (len(own), *shape)))
+            expected[own] = columns[-1]
+            if more:
+                columns.append(rng.integers(0, 9, (more, *shape)))
+                expected[5:] += columns[-1] / 3
+        np.testing.assert_allclose(folds.together(columns), expected, rtol=1e-15)
+
+
+def test_folds_are_of_six_sentences_at_least(steps, monkeypatch):
+    seen: list[int] = []
+    monkeypatch.setattr(
+        "boostfeat.boosting.boost.chosen_tree_count", lambda dev, select, own, fit: seen.append(len(dev)) or (own, {})
+    )
+    for n in (5, 6, 7):
+        boost(steps[:n], None, replace(OPTIONS, rounds=1))
+    assert seen == [6, 7]
+
+
 def test_every_sentence_is_chosen_by_a_model_that_has_not_seen_it(steps):
     """Of dev by that of the other folds, of select by the mean of all."""
     dev, select, fitted = steps[:40], steps[40:], []
@@ -125,8 +216,7 @@ def test_resumed_and_with_threads_it_is_the_same_model(steps):
     assert boost(steps, None, OPTIONS, so_far=rounds[1], tell=lambda *at: heard.append(at)) == model
     assert not heard
     boost(steps, None, OPTIONS, tell=lambda *at: heard.append(at))
-    assert heard[-1][0] == "number of trees"
-    assert heard[-1][1] <= heard[-1][2] == FOLDS * OPTIONS.rounds
+    assert heard == [("number of trees", min(k, 36), 36) for k in range(FOLDS * (1 + OPTIONS.rounds))]  # a row before the first
 
 
 def test_there_are_no_folds_from_a_model_or_of_a_few_sentences(steps):

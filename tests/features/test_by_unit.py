@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from inspect import signature
 from pathlib import Path
 
 import numpy as np
@@ -180,6 +181,15 @@ def test_products_of_features() -> None:
 def test_they_read_what_the_engine_says(name: str) -> None:
     assert BY_UNIT[name].reads == TEMPLATES[name].reads
     assert BY_UNIT[name].of == ("pair" if TEMPLATES[name].kind == "static" else "place")
+
+
+def test_the_whole_registry_is_that_of_the_engine() -> None:
+    """What is computed of one phrase pair is of the kind that the registry says: numbers by name, or names."""
+    made = {name: signature(TEMPLATES[name].compute).return_annotation for name in BY_UNIT}
+    assert {name: how.is_sparse for name, how in BY_UNIT.items()} == {name: made[name] == "Sparse" for name in made}
+    assert set(made.values()) == {"Sparse", "Dense"}
+    assert BY_UNIT["size"].compute(["a"], ["b", "c"], ()) == {"size.1x2": 1.0}
+    assert BY_UNIT["shape"].compute(["a"], ["b", "c"], ()) == ["1|2"]
 
 
 @pytest.mark.parametrize("name", BY_LIST)

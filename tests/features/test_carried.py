@@ -9,15 +9,16 @@ from pathlib import Path
 
 import pytest
 from sklearn.base import clone
+from strategies import build
 from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat import BoostReranker
 from boostfeat.core.errors import FormatError, InputError
 from boostfeat.features import FeaturePlan, engine
 from boostfeat.features import carried as features_carried
-from boostfeat.features.carried import FeatureMaker, carried, carrying
+from boostfeat.features.carried import FeatureMaker, carried, carrying, has_features
 from boostfeat.features.options import ResourceFiles
-from boostfeat.lists.build import with_own_lines
+from boostfeat.lists.build import HypRecord, with_own_lines
 from boostfeat.lists.choices import Scorer, best_choice
 from boostfeat.lists.store import read_store, write_store
 from boostfeat.model.carried import pack, unpack
@@ -141,6 +142,20 @@ def test_a_list_with_some_of_the_features_is_refused(stores, model):
     some, _ = FeatureMaker().learn(raw, FeatureMaker().plan("length"))
     with pytest.raises(InputError, match="found only some of them"):
         FeatureMaker().for_model(some, loaded)
+
+
+def test_which_lists_have_all_features(tmp_path):
+    """All of them and more, just them, none; some are an error."""
+    nbest = build([HypRecord(0, "a", "here", features={"a": 1.0, "b": 2.0})])
+    assert has_features(nbest, {"a"}, "here")
+    assert has_features(nbest, {"a", "b"}, "here")
+    assert has_features(nbest, set(), "here")
+    assert not has_features(nbest, {"c", "d"}, "here")
+    assert not has_features(nbest, {"c", "d", "e"}, "here")
+    with pytest.raises(
+        InputError, match=r"^here: expected a raw list or .* found only some of them \(b\); give the imported list$"
+    ):
+        has_features(nbest, {"b", "c", "d"}, "here")
 
 
 def test_resources_are_known_by_their_digests(stores, tmp_path):

@@ -18,6 +18,7 @@ from boostfeat.boosting.first_gradient import first_gradient
 from boostfeat.core.errors import InputError
 from boostfeat.features import TEMPLATES, FeaturePlan, Posterior, Resources, feature_kinds, feature_states, featurize
 from boostfeat.features.consensus import SCALES, STEP
+from boostfeat.features.context import Corpus
 from boostfeat.formats import read
 from boostfeat.lists.build import HypRecord, ReadOptions, UnitRecord, attach
 from boostfeat.lists.choices import Scorer
@@ -54,6 +55,11 @@ def made(nbest: NBest, what: str, scale: float | None = 1.0, model: Model | None
 
 def column(nbest: NBest, name: str) -> list[float]:
     return nbest.X[nbest.unit_idx, nbest.unit_names.index(name)].tolist()
+
+
+def test_posteriors_are_those_of_the_scale_and_1_without(nbest):
+    assert Corpus(nbest).posterior == pytest.approx([1 / 2, 1 / 4, 1 / 4])
+    assert Corpus(nbest, Resources(posterior=Posterior(2.0))).posterior == pytest.approx([4 / 6, 1 / 6, 1 / 6])
 
 
 def test_agreement_by_hand(nbest):

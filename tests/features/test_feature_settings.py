@@ -48,7 +48,7 @@ SETTINGS = {
 }
 
 
-def test_features_are_made_with_the_numbers_that_were_chosen() -> None:
+def test_whole_settings_of_features() -> None:
     """By templates of all kinds, word classes and a bitext's lexicon among them; products, and what a plan knows of words."""
     nbest = synthetic_nbest(SyntheticOptions(sentences=12, hyps=4, features=2), seed=1)
     plan = FeaturePlan.of("length,lm_per_word,inserted_clusters,lexical_weight,mbr,model1,frequency,w", TEMPLATES, products=1)

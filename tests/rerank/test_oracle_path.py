@@ -14,14 +14,17 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from toy_graphs import OSGX, Edges, build, enumerate_all, hypergraphs, write
 
+from boostfeat.core.kernels import interpreted
 from boostfeat.formats.graphs import read_graphs
 from boostfeat.lists.build import Builder, HypRecord, attach
 from boostfeat.lists.choices import Scorer, oracle_choice
 from boostfeat.lists.kbest import unfold
 from boostfeat.metrics.bleu import HYP_LEN, N_STATS, ORDER, REF_LEN, ngram_totals, sentence_bleu
+from boostfeat.rerank import oracle_path
 from boostfeat.rerank.oracle_path import (
     OracleOptions,
     _fill_stats,
+    _in_derivations,
     corpus_oracle,
     find_oracles,
     linear_gains,
@@ -221,6 +224,48 @@ def test_what_is_pruned_is_what_the_twin_prunes(edges, refs, theta, beam):
     score, *_, token_ptr, tokens = unfold(graph.shape, pool, first, n, graph.longest)
     texts = [" ".join(graph.vocab[w] for w in tokens[a:b]) for a, b in pairwise(token_ptr)]
     assert list(zip(texts, score.tolist(), strict=True)) == expected
+
+
+@pytest.mark.parametrize(("most", "beam"), [(10**7, 8), (4 * 8 * 3, 3), (4 * 8 * 3 - 1, 2), (4 * 8, 1), (1, 1)])
+def test_large_graphs_have_a_narrower_beam(monkeypatch, most, beam):
+    """Four nodes, and derivations of at most three edges with five words and places for words."""
+    graph, scores = build(
+        [(0, [], ["a"], 0.0), (1, [0], [0, "b"], 0.0), (2, [0], [0], 0.0), (3, [1], [0, "c"], 0.0), (3, [2], [0], 0.0)]
+    )
+    assert (graph.n_nodes, graph.longest) == (4, 8)
+    seen = []
+    monkeypatch.setattr(oracle_path, "MAX_YIELDS", most)
+    monkeypatch.setattr(oracle_path, "find_oracles", lambda *given: seen.append(given[-1]) or find_oracles(*given))
+    oracle_candidates(graph, ["a b c"], graph.kbest(scores, 1), OracleOptions(size=1, beam=8, rounds=1))
+    assert seen == [beam, beam]
+
+
+def test_nodes_in_derivations_of_the_goal():
+    """Of the goal 3: node 1 has no derivation, so the edge over 1 and 2 gives none; 4 is above it, and a node of its own."""
+    edges: Edges = [
+        (0, [], ["a"], 0.0),
+        (2, [], ["b"], 0.0),
+        (3, [1, 2], ["c", 0, 1], 0.0),
+        (3, [0], [0, "d"], 0.0),
+        (4, [3], [0], 0.0),
+    ]
+    graph, _ = build([*edges, (5, [4, 0, 0], [0, 1, 2], 0.0)])
+    assert _in_derivations(graph.shape, graph.goal).tolist() == [True, False, False, True, True, True]
+    assert _in_derivations(graph.shape, 3).tolist() == [True, False, False, True, False, False]
+    assert _in_derivations(graph.shape, 0).tolist() == [True, *[False] * 5]
+
+
+def test_what_leads_nowhere_may_be_longer_than_any_translation():
+    """A node of 80 words beside a goal of one: there is no room for them, and none is needed."""
+    edges: Edges = [(0, [], ["a"] * 80, 0.0), (1, [], ["b"], 0.0)]
+    graph, _ = build(edges)
+    assert graph.longest == 2
+    m, numbers = matcher(["b"])
+    types = np.array([numbers.get(w, -1) for w in graph.vocab], np.int32)
+    with interpreted():  # compiled code would write outside of the room that it has, and say nothing
+        pool, first, n = find_oracles(graph.shape, graph.goal, graph.longest, types, m, np.ones(5), 4)
+    assert n == 1
+    assert pool.score[first] == 2.0  # a word of the reference, and one word
 
 
 def test_a_trie_by_hand():

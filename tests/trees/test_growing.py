@@ -16,7 +16,7 @@ import boostfeat.trees.growing
 from boostfeat.core.errors import InputError
 from boostfeat.core.feature_table import FeatureTable
 from boostfeat.trees.binning import _merge_runs
-from boostfeat.trees.growing import Grower, TreeOptions
+from boostfeat.trees.growing import Grower, TreeOptions, _boosted
 from boostfeat.trees.slope_search import SlopeSearch, _coarse_bins, sample_size
 
 KINDS = ["constant", "linear", "affine"]
@@ -435,16 +435,16 @@ def side_gain(z, c, g, total: float, affine: bool) -> float:
     return mean[0] + (xg**2 / xx if xx > 1e-6 * total else 0.0)
 
 
-@pytest.mark.parametrize("sample", [60, 25])
+@pytest.mark.parametrize(("sample", "offset"), [(60, 0.5), (25, 0.5), (25, 0.0), (25, 1 + 1e-9)])
 @pytest.mark.parametrize("leaves", ["linear", "affine"])
-def test_gains_of_slopes_are_those_of_a_naive_twin(leaves, sample):
-    """With all rows and with a sample of them; sums are in single precision."""
+def test_gains_of_slopes_are_those_of_a_naive_twin(leaves, sample, offset):
+    """With all rows and with a sample of them; sums are in single precision. The last draw may lie past the end by rounding."""
     rng = np.random.default_rng(4)
     x, c = rng.integers(-3, 4, (60, 4)).astype(float), rng.integers(1, 5, 60).astype(float)
     x[:, 3] = 2.0  # beside an intercept it carries no slope
     g = c * (x[:, 0] * (x[:, 1] > 0) + rng.normal(size=60))
     search = grower(x, c, leaves=leaves)._search
-    search.sample = sample
+    search.sample, search._offset = sample, offset
     assert search.features.tolist() == ([0, 1, 2] if leaves == "affine" else [0, 1, 2, 3])
     np.testing.assert_allclose(search.gains(g), naive_gains(search, x, c, g), rtol=1e-4)
 
@@ -494,6 +494,31 @@ def test_where_a_split_is_dropped_the_next_best_one_is_taken():
     assert leaf_counts(x, g, max_leaves=3, min_occurrences=5) == [10, 10, 20]
     assert leaf_counts(x, g, max_leaves=3, min_occurrences=2) == [2, 18, 20]
     assert leaf_counts(x, g, max_leaves=2, min_occurrences=5) == [20, 20]
+
+
+def test_a_booster_is_given_the_gradient_without_its_predictions_where_it_can_be():
+    """By LightGBM's own method, which is not public; by update() where there is none. Whether it could not split is said."""
+    grad, hess = np.zeros(3, np.float32), np.ones(3, np.float32)
+
+    class Public:
+        def update(self, fobj):
+            assert [a is b for a, b in zip(fobj("predictions", "data"), (grad, hess), strict=True)] == [True, True]
+            return True
+
+    class Today(Public):
+        def _Booster__boost(self, *, grad, hess):  # noqa: N802
+            return (grad is not hess) and None
+
+    assert _boosted(Public(), grad, hess) is True
+    assert _boosted(Today(), grad, hess) is False
+
+
+def test_without_a_split_there_is_no_tree():
+    """The gradient is the feature itself, which is 1 or -1: a slope fits it, and no split of linear leaves gains anything."""
+    x = np.where(np.arange(20) % 2 == 0, 1.0, -1.0)[:, None]
+    one = grower(x, np.ones(20), leaves="linear", min_occurrences=1)
+    assert one.grow(x[:, 0]) is None
+    assert one.grow(np.ones(20)) is not None
 
 
 def test_sizes_of_the_search():

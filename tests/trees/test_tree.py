@@ -13,7 +13,8 @@ from toy_trees import naive, small, stump, trees
 
 from boostfeat.core.errors import FormatError
 from boostfeat.core.feature_table import FeatureTable
-from boostfeat.trees.tree import DEEPEST, Tree
+from boostfeat.trees.drawing import tree_svg
+from boostfeat.trees.tree import DEEPEST, DRAWN, Tree
 
 pytestmark = pytest.mark.quick
 
@@ -264,3 +265,37 @@ def test_rules_of_a_deep_tree_are_indented_up_to_a_depth_and_numbered_below():
     assert [(depth - first) // 4 for depth in depths] == [min(k, DEEPEST) for k in range(n)]
     assert [line.strip().startswith("(") for line in leaves] == [k > DEEPEST for k in range(n)]
     assert leaves[-1].strip().startswith(f"({n - 1}) if")
+
+
+@pytest.mark.parametrize(
+    ("tree", "note"),
+    [
+        (stump(on="lex", weight=0.8), "weight 0.8 · x is lex"),
+        (stump("affine", on="a < b", weight=-2.0), "weight -2.0 · x is a &lt; b"),
+        (stump("constant", None), "weight 1.0"),
+    ],
+)
+def test_a_card_has_name_weight_and_drawing(tree, note):
+    shares = {1: 0.25, 2: 0.75}
+    assert tree.card() == f'<h3>{tree.name} <span class="quiet">{note}</span></h3>' + tree_svg(tree, None)
+    assert tree.card(shares, " · more") == f'<h3>{tree.name} <span class="quiet">{note} · more</span></h3>' + tree_svg(
+        tree, shares
+    )
+
+
+@pytest.mark.parametrize("splits", [DRAWN - 1, DRAWN, DRAWN + 1])
+def test_a_card_of_a_large_tree_has_its_first_rules(splits):
+    """A chain of splits, each with a leaf on its left: n splits are n + 1 leaves."""
+    n = 2 * splits + 1
+    inner = np.arange(n) % 2 == 0
+    inner[-1] = False
+    tree = Tree("deep", 1.0, "constant", None, tuple("f" if i else "" for i in inner), np.where(inner, np.arange(n), 0.0),
+                np.where(inner, np.arange(n) + 1, -1).astype(np.int32), np.where(inner, np.arange(n) + 2, -1).astype(np.int32),
+                np.arange(float(n)), np.zeros(n))  # fmt: skip
+    head = '<h3>deep <span class="quiet">weight 1.0</span></h3>'
+    if splits < DRAWN:
+        assert tree.card() == head + tree_svg(tree, None)
+    else:
+        lines = [line.replace("<", "&lt;") for line in tree.rules().split("\n")]
+        rules = "\n".join(lines[:DRAWN])
+        assert tree.card() == f"{head}<pre>{rules}\n… {len(lines) - DRAWN:,} more lines</pre>"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -105,6 +105,35 @@ def test_the_envelope_of_the_goal_is_that_of_all_derivations(edges, seed):
         at = int(np.argmax(found_a + gamma * found_b))
         assert found_a[at] + gamma * found_b[at] == pytest.approx(best, abs=1e-7)
         assert texts[at] in {text for a, b, text in lines if a + gamma * b >= best - 1e-7}
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_an_edge_over_several_tails_has_the_envelope_of_all_their_combinations(seed):
+    """Up to four tails of up to five lines each; every line found is the best one between its crossings, and no other is above."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 6, rng.integers(1, 5)).tolist()
+    builder = GraphBuilder(lambda e: f"test:{e}")
+    a, b = [rng.integers(-4, 5, n).astype(float) for n in sizes], [rng.integers(-4, 5, n).astype(float) for n in sizes]
+    for t, n in enumerate(sizes):
+        for k in range(n):
+            builder.edge(t, [], [f"{t}.{k}"], score=a[t][k])
+    builder.edge(len(sizes), list(range(len(sizes))), ["<", *range(len(sizes)), ">"], score=0.5)
+    graph = builder.finish(len(sizes) + 1, len(sizes))
+    found_a, found_b, ptr, tokens = goal_envelope(graph.shape, graph.score, np.append(np.concatenate(b), 0.25), graph.goal)
+    ways = list(product(*(range(n) for n in sizes)))
+    lines = {
+        " ".join(["<", *(f"{t}.{k}" for t, k in enumerate(way)), ">"]):
+        (0.5 + sum(a[t][k] for t, k in enumerate(way)), 0.25 + sum(b[t][k] for t, k in enumerate(way))) for way in ways
+    }  # fmt: skip
+    texts = [" ".join(graph.vocab[w] for w in tokens[i:j]) for i, j in pairwise(ptr.tolist())]
+    assert [lines[text] for text in texts] == list(zip(found_a.tolist(), found_b.tolist(), strict=True))
+    crossings = [(a0 - a1) / (b1 - b0) for (a0, b0), (a1, b1) in pairwise(lines[text] for text in texts)]
+    assert all(x < y for x, y in pairwise(crossings))
+    ends = [-100.0, *crossings, 100.0]
+    for text, (low, high) in zip(texts, pairwise(ends), strict=True):
+        for gamma in (low, (low + high) / 2, high):
+            best = max(a + gamma * b for a, b in lines.values())
+            assert lines[text][0] + gamma * lines[text][1] == pytest.approx(best, abs=1e-9)
 
 
 @pytest.mark.parametrize("name", ["bleu", "bleu-sbp", "ter"])
