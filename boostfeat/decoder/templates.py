@@ -481,7 +481,7 @@ class Weighed:
         return OptionSums(self, sums, columns, {PREV: np.zeros(len(row)), NEXT: np.zeros(len(row))})
 
     def constant(self, part: str) -> float:
-        return sum(self.weights.get(name, 0.0) * value for name, value in self.templates.constants[part].items())
+        return sum(self.weights[name] * value for name, value in self.templates.constants[part].items() if name in self.weights)
 
     def neighbours(self, template: str, side: str) -> dict[str, tuple[float, Mapping[str, list[float]] | None]]:
         """Weight and quantiles, if any, of the features of neighbours that previous or following reads."""

@@ -193,6 +193,14 @@ def _string(buf, i, end, out, at):  # type: ignore[no-untyped-def]
 
 
 @kernel
+def _first(buf, i, end):  # type: ignore[no-untyped-def]
+    """(position, whether there is an item) after the start of a list, or after an empty one."""
+    i = _sign(buf, i, end, 91)
+    after = _sign(buf, i, end, 93)
+    return (i, True) if after < 0 else (after, False)
+
+
+@kernel
 def _next(buf, i, end, close):  # type: ignore[no-untyped-def]
     """(position, whether more follows) after an item of a list or an object."""
     if i < 0:
@@ -350,10 +358,7 @@ def _scan(buf, ends, limit, until, labels, scratch, seen, units, lines, sentence
                 n_source = put_words(scratch, 0, size, sentences.source, at, source_starts)
                 sentences.source_ptr[n_sents + 1] = source_starts[n_source] - (1 if n_source else 0)
             elif key == _REFS:
-                i = _sign(buf, i, end, 91)
-                again = i >= 0 and i < end and buf[i] != 93
-                if i >= 0 and not again:
-                    i = _sign(buf, i, end, 93)
+                i, again = _first(buf, i, end)
                 while again:
                     i, size = _string(buf, i, end, scratch, 0)
                     n_words = put_words(scratch, 0, size, sentences.ref, sentences.ref_ptr[n_refs], starts)
@@ -361,10 +366,7 @@ def _scan(buf, ends, limit, until, labels, scratch, seen, units, lines, sentence
                     sentences.ref_ptr[n_refs] = starts[n_words] - (1 if n_words else 0)
                     i, again = _next(buf, i, end, 93)
             elif key == _HYPS:
-                i = _sign(buf, i, end, 91)
-                again = i >= 0 and i < end and buf[i] != 93
-                if i >= 0 and not again:
-                    i = _sign(buf, i, end, 93)
+                i, again = _first(buf, i, end)
                 while again:
                     own, n_units, n_words, n_new, score = 0, 0, 0, n_seen, np.nan
                     lines.text_ptr[n_hyps + 1] = lines.text_ptr[n_hyps]
@@ -387,10 +389,7 @@ def _scan(buf, ends, limit, until, labels, scratch, seen, units, lines, sentence
                         elif key == _FEATURES:
                             i = _named_numbers(buf, i, end, labels, lines.extra[n_hyps])
                         elif key == _UNITS:
-                            i = _sign(buf, i, end, 91)
-                            another = i >= 0 and i < end and buf[i] != 93
-                            if i >= 0 and not another:
-                                i = _sign(buf, i, end, 93)
+                            i, another = _first(buf, i, end)
                             while another:
                                 u, src, tgt, i = _unit(
                                     buf, i, end, lines.text, starts, n_words, sentences.source, source_starts, n_source,

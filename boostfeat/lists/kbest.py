@@ -162,7 +162,7 @@ def _without_root(pool, root):  # type: ignore[no-untyped-def]
     pairs, c = -1, pool.child[root]
     while c >= 0:
         d = pool.sibling[c]
-        rest = pool.sibling[d] if d >= 0 else -1
+        rest = pool.sibling[d]  # -1 after -1, too: the last place of a column is nobody's
         pair = _meld(pool, c, d)
         pool.sibling[pair] = pairs
         pairs, c = pair, rest
@@ -313,7 +313,7 @@ def find_kbest(shape, scores, best, back, goal, k, limit, longest):  # type: ign
                         alive &= back[t] >= 0
                     if not alive:
                         continue
-                    pool = _with_candidate(pool, size, e, scores[e], tails, -1)
+                    pool = _with_candidate(pool, size, e, scores[e], tails, len(tails))
                     root[node] = _meld(pool, root[node], size)
                     size += 1
             d = taken[node]

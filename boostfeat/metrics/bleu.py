@@ -314,15 +314,15 @@ def corpus_bleu(sums: Array, *, strict: bool = False) -> F64:
     sums = np.asarray(sums, np.float64)
     c, t = sums[..., :4], sums[..., 4:8]
     length, ref_len = sums[..., 10 if strict else 8], sums[..., 9]
-    some: Bool = c > 0
+    some, room = c > 0, t > 0
     all_match = some.all()  # as in most corpora: there is nothing to smooth
-    matches: F64 = c if all_match else np.where(some, c, 0.5 ** np.cumsum((c == 0) & (t > 0), axis=-1))  # 1 / 2^n, the n-th zero
+    matches: F64 = c if all_match else np.where(some, c, 0.5 ** np.cumsum(~some & room, axis=-1))  # 1 / 2^n, the n-th zero
     with np.errstate(divide="ignore", invalid="ignore"):
-        precision = np.where(t > 0, matches / t, 0.0)
+        precision = np.where(room, matches / t, 0.0)
         brevity = np.where(length < ref_len, np.exp(1 - ref_len / length), 1.0)
         log = np.log(precision)
         bleu = brevity * np.exp((log[..., 0] + log[..., 1] + log[..., 2] + log[..., 3]) / ORDER)
-    alive: Bool = (some.any(axis=-1) & (t > 0).all(axis=-1) if not all_match else (t > 0).all(axis=-1)) & (length > 0)
+    alive: Bool = room.all(axis=-1) & some.any(axis=-1) & (length > 0)
     return np.where(alive, bleu, 0.0)
 
 

@@ -430,10 +430,10 @@ def test_what_a_loop_asks_of_decoder_and_learner(tmp_path):
         nbest = a_list(*texts)
         return replace(nbest, refs=nbest.refs[:0], ref_ptr=np.zeros(len(nbest) + 1, np.int64), stats=nbest.stats[:0])
 
-    corpora = [Corpus(name, ("a", "b"), (("x", "z"),)) for name in ("dev", "select")]
-    start, ticks, notes = Model({"f": 1.0, "g": -1.0}), list[tuple](), list[str]()
+    corpora = [Corpus(name, ("a", "b"), (("x", "z"),) * n) for name, n in (("dev", 1), ("select", 2))]
+    start, ticks, notes, warnings = Model({"f": 1.0, "g": -1.0}), list[tuple](), list[str](), list[str]()
     limits = LoopOptions(max_iterations=2, min_weight_change=0, seed=5, metric="bleu")
-    run_loop(corpora, Decoder(), Learner(), start, tmp_path / "run", limits, threads=3, tick=lambda *tick: ticks.append(tick), report=notes.append)  # fmt: skip
+    run_loop(corpora, Decoder(), Learner(), start, tmp_path / "run", limits, threads=3, tick=lambda *tick: ticks.append(tick), report=notes.append, warn=warnings.append)  # fmt: skip
     weights = [{"f": 1.0, "g": -1.0}, {"f": 1.25, "g": -1.0}, {"f": 1.5, "g": -1.0}]
     assert decoded == [(k, name, weights[k], 5 + k, 3, f"iteration-{k:02d}") for k in range(3) for name in ("dev", "select")]
     assert [(t.iteration, dict(t.start.weights), t.seed, t.threads, t.folder.name) for t in tasks] == [
@@ -443,6 +443,7 @@ def test_what_a_loop_asks_of_decoder_and_learner(tmp_path):
     assert [(t.dev.n_hyps, t.select.n_hyps, t.tree_features) for t in tasks] == [(3, 3, ()), (4, 4, ())]
     kept = [Model.load(tmp_path / "run" / f"iteration-{k:02d}" / "model.json").config["loop"] for k in range(3)]
     assert kept == [{"iteration": k, "scale": 0.25 if k else 1.0} for k in range(3)]
+    assert warnings == ["references a sentence: dev has 1, select has 2"]  # of the first lists, once
     assert [note for note in notes if "learning" in note] == [
         "iteration 1: learning from 3 hypotheses",
         "iteration 2: learning from 4 hypotheses",

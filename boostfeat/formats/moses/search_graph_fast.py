@@ -228,7 +228,7 @@ def nodes_of(hyp: I64, recombined: I64) -> tuple[I64, I64] | None:
     if (at < 0).any():
         return None
     into[~is_own] = at
-    for _ in range(len(hyp).bit_length() + 1):  # chains of recombination halve each time
+    for _ in range(len(hyp).bit_length()):  # chains of recombination halve each time
         into = into[into]
     if not is_own[into].all():
         return None
