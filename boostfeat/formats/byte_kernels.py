@@ -9,6 +9,7 @@ import numpy as np
 from ..core.kernels import kernel
 
 _K1, _K2 = np.uint64(0xFF51AFD7ED558CCD), np.uint64(0x9E3779B97F4A7C15)
+NONE = np.int64(-1)  # a number or a place that there is not
 _1, _8 = np.uint64(1), np.uint64(8)  # positions are unsigned: numba need not look for negative ones
 _ONES = np.uint64(0x0101010101010101)
 _HIGHS, _LOWS, _NEWLINES, _BARS = (_ONES * np.uint64(byte) for byte in (0x80, 0x7F, 10, 124))
@@ -37,7 +38,7 @@ def read_number(buf, begin, end):  # type: ignore[no-untyped-def]
         digits += i - first
         scale = -np.int64(i - first)
     if digits == 0 or mantissa < 0:
-        return 0.0, np.int64(-1)
+        return 0.0, NONE
     if i < stop and (buf[i] == 101 or buf[i] == 69):
         i += _1
         below = False
@@ -45,7 +46,7 @@ def read_number(buf, begin, end):  # type: ignore[no-untyped-def]
             below = buf[i] == 45
             i += _1
         if i >= stop or not 48 <= buf[i] <= 57:
-            return 0.0, np.int64(-1)
+            return 0.0, NONE
         exponent = np.int64(0)
         while i < stop and 48 <= buf[i] <= 57:
             exponent = min(exponent * 10 + np.int64(buf[i]) - 48, np.int64(9999))
@@ -54,7 +55,7 @@ def read_number(buf, begin, end):  # type: ignore[no-untyped-def]
     if mantissa == 0:
         return 0.0, np.int64(i)
     value, certain = _scaled(mantissa, scale)
-    return (-value if negative else value), (np.int64(i) if certain else np.int64(-1))
+    return (-value if negative else value), (np.int64(i) if certain else NONE)
 
 
 @kernel
@@ -62,7 +63,7 @@ def _more_digits(buf, i, stop, value):  # type: ignore[no-untyped-def]
     """(whole number that continues ``value``, position after its digits); -1 where it, or the nearest float, has over 63 bits."""
     while i < stop and 48 <= buf[i] <= 57:
         if value > 922_337_203_685_477_528:
-            return np.int64(-1), i
+            return NONE, i
         value = value * 10 + np.int64(buf[i]) - 48
         i += _1
     return value, i
@@ -120,12 +121,23 @@ def same_bytes(a, i, b, j, n):  # type: ignore[no-untyped-def]
 @kernel
 def read_digits(buf, begin, end):  # type: ignore[no-untyped-def]
     """(whole number, position after it); position -1 if there is none of up to nine digits."""
-    value, first, stop = np.int64(0), np.uint64(begin), np.uint64(min(end, begin + 9))
+    return _digits(buf, begin, end, 9)
+
+
+@kernel
+def read_sentence_id(buf, begin, end):  # type: ignore[no-untyped-def]
+    """The same of up to 18 digits."""
+    return _digits(buf, begin, end, 18)
+
+
+@kernel
+def _digits(buf, begin, end, most):  # type: ignore[no-untyped-def]
+    value, first, stop = np.int64(0), np.uint64(begin), np.uint64(min(end, begin + most))
     i = first
     while i < stop and 48 <= buf[i] <= 57:
         value = value * 10 + np.int64(buf[i]) - 48
         i += _1
-    return value, (np.int64(i) if i > first else np.int64(-1))
+    return value, (np.int64(i) if i > first else NONE)
 
 
 @kernel
@@ -214,7 +226,7 @@ def find_marks(buf, words, ends, bars):  # type: ignore[no-untyped-def]
 
     Returns how many there are of both, the place of the first NUL (else -1), and whether all bytes are ASCII.
     """
-    n_ends, n_bars, nul, high = 0, 0, np.int64(-1), np.uint64(0)
+    n_ends, n_bars, nul, high = 0, 0, NONE, np.uint64(0)
     for k in range(len(words)):
         word = words[np.uint64(k)]
         high |= word
