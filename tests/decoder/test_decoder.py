@@ -155,6 +155,22 @@ def test_unpruned_search_is_enumeration(
         assert forced.score == pytest.approx(d.score, abs=1e-9)
 
 
+def test_words_that_the_table_lacks_are_themselves(tmp_path: Path) -> None:
+    """'y' is a word of the language model, 'new' and 'other' are not; in every order they are other strings."""
+    rng = np.random.default_rng(2)
+    pairs, ngrams = random_pairs(rng, per_phrase=1), random_ngrams(rng, 3)
+    system = System.load(**write_system(tmp_path, pairs, ngrams))
+    words = ["new", "y", "other", "new"]
+    decoder = Decoder(system, random_model(rng, system.names), UNPRUNED)
+    best: dict[str, float] = {}
+    for steps in enumerate_steps(pairs, words, -1):
+        score = naive_score(decoder.model, naive_features(pairs, ngrams, words, steps, has_reordering=True))
+        text = " ".join(w for _, _, tgt in steps for w in tgt)
+        best[text] = max(score, best.get(text, score))
+    assert len(best) == 12
+    assert {d.text: d.score for d in decoder.decode(" ".join(words)).nbest(99)} == pytest.approx(best, abs=1e-9)
+
+
 def steps_of(derivation: Derivation) -> tuple[Step, ...]:
     return tuple((*unit.src, tuple(unit.text.split())) for unit in derivation.units)
 
