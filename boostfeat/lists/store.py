@@ -318,7 +318,7 @@ def _numbers(column: pa.Array, dtype: Any) -> Any:
 
 
 def _matrix(table: pa.StructArray, name: str, n: int, width: int, dtype: Any) -> Any:
-    if width == 0 or n == 0:
+    if not width or not n:
         return np.zeros((n, width), dtype)
     column = table.field(name)
     if not pa.types.is_fixed_size_list(column.type) or column.type.list_size != width or column.null_count:

@@ -38,7 +38,7 @@ def write_ini(weights: Mapping[str, float], path: Path, base: str | Path | None)
     if base is None:
         raise InputError("--weights-format moses: expected --ini FILE whose [weight] section is replaced, found none; give it")
     ini = Ini.read(base).require("weight")
-    entries, left = ini.weights(), {name: w for name, w in weights.items() if w != 0}
+    entries, left = ini.weights(), {name: w for name, w in weights.items() if w}
     lines = []
     for name, values in entries.items():
         features = score_names(name, len(values))
