@@ -340,7 +340,7 @@ def sentence_bleu(stats: Array, *, alpha: float = 1.0) -> F64:
     alpha = 0 is unsmoothed BLEU.
     """
     stats = np.asarray(stats)
-    if stats.ndim == 2 and len(stats) > _ROWS:  # as 64-bit numbers, the rows of a large list would be gigabytes
+    if len(stats) > _ROWS:  # as 64-bit numbers, the rows of a large list would be gigabytes
         return np.concatenate([sentence_bleu(stats[k : k + _ROWS], alpha=alpha) for k in range(0, len(stats), _ROWS)])
     stats = stats.astype(np.float64)
     c, t = stats[..., :ORDER], ngram_totals(stats[..., HYP_LEN])
