@@ -6,6 +6,7 @@ Blocks are read in threads; what they hold is put together in their order, so th
 
 from __future__ import annotations
 
+import sys
 from collections import deque, namedtuple
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -27,7 +28,7 @@ from ..lists.merging import regroup, stack
 from ..lists.nbest import NBest, SparseRows, Units, strings
 from .byte_kernels import find_marks, hash_bytes, mix, put_bytes, read_digits, read_number, same_bytes, skip_blanks, starts_with
 
-BLOCK_BYTES = 1 << 22  # of the lines that a thread reads at a time
+BLOCK_BYTES = 4_194_304  # of the lines that a thread reads at a time
 SMALL = 2  # blocks: a list of no more is sooner read than numba is loaded
 TEXTS = ("tgt", "src", "align")
 _K = np.uint64(0x9E3779B97F4A7C15)
@@ -326,8 +327,8 @@ class ColumnReader:
 
     def __init__(self, unit_names: Sequence[str], extra_names: Sequence[str], options: ReadOptions) -> None:
         self.unit_names, self.extra_names = tuple(unit_names), tuple(extra_names)
-        self.limit = options.size if options.size is not None else 1 << 60
-        self.first = options.first if options.first is not None else 1 << 62
+        self.limit = options.size if options.size is not None else sys.maxsize
+        self.first = options.first if options.first is not None else sys.maxsize
         self.source = source_tokens(list(options.source or ()))
         self.longest_source = max((len(sentence.encode()) for sentence in options.source or ()), default=0)
         self.threads = options.threads

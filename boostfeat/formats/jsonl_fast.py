@@ -6,6 +6,7 @@ last bit is not certain) is for the plain reader, which then reads the whole fil
 
 from __future__ import annotations
 
+import sys
 from collections import namedtuple
 from collections.abc import Sequence
 from dataclasses import replace
@@ -54,6 +55,7 @@ _KEYS = np.frombuffer("".join(_NAMES).encode(), np.uint8)
 _KEY_PTR = offsets(np.array([len(name) for name in _NAMES]))
 _NULL = np.frombuffer(b"null", np.uint8)
 _UNKNOWN = np.int64(-1)
+_ANY = np.int64(sys.maxsize)  # as many as there are
 
 # Sentences of a block. The source of sentence s is source[source_ptr[s]:source_ptr[s+1]], its references are n_refs[s] of ref.
 Sentences = namedtuple("Sentences", "id n_hyps source source_ptr n_refs ref ref_ptr")
@@ -291,8 +293,7 @@ def _unit(buf, i, end, text, starts, n_words, source, source_starts, n_source, s
     if tgt_end > n_words or (n_source and src_end > n_source):
         return 0, src, tgt, _UNKNOWN
     n_src, n_tgt = (src_end - src if src >= 0 else _UNKNOWN), (tgt_end - tgt if tgt >= 0 else _UNKNOWN)
-    many = np.int64(1 << 40)
-    if not are_links(scratch, align_a, align_b, n_src if n_src > 0 else many, n_tgt if n_tgt > 0 else many):
+    if not are_links(scratch, align_a, align_b, n_src if n_src > 0 else _ANY, n_tgt if n_tgt > 0 else _ANY):
         return 0, src, tgt, _UNKNOWN
     src_text, tgt_text = scratch if own_src else source, scratch if own_tgt else text
     if not own_src and n_src > 0 and n_source:

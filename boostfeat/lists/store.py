@@ -39,7 +39,7 @@ from .nbest import NBest, Notes, Qualities, SparseRows, Units, numbers, strings
 
 MAGIC = b"ARROW1"
 VERSION = 1
-BIG = 1 << 28  # bytes of a store whose pages matter
+BIG = 268_435_456  # bytes of a store whose pages matter
 _KIND = "nbest-store"
 
 
@@ -124,10 +124,10 @@ def _copy(path: Path, stream: IO[bytes]) -> None:
     with open(path, "rb") as source:
         if sys.platform == "linux" and isinstance(stream, io.BufferedWriter):
             stream.flush()
-            while os.sendfile(stream.fileno(), source.fileno(), None, 1 << 30):
+            while os.sendfile(stream.fileno(), source.fileno(), None, 1_000_000_000):
                 pass
         else:
-            shutil.copyfileobj(source, stream, 1 << 20)
+            shutil.copyfileobj(source, stream, 1_000_000)
 
 
 def is_mappable(path: str | Path) -> bool:

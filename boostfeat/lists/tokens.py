@@ -539,7 +539,7 @@ class TokenBuilder:
 
 
 _NO_INTS = np.zeros(0, np.int64)
-_FAR = 1 << 29  # beyond any token, and sums fit into 32 bits
+_FAR = 536_870_912  # beyond any token, and sums fit into 32 bits
 
 
 class _Places(NamedTuple):
