@@ -46,7 +46,7 @@ class Length:
             shared, stems = tuple(map(_number, told["shared"])), {stem: _number(x) for stem, x in told["stems"].items()}
             weight = _number(told["weight"])
         except (TypeError, KeyError, ValueError, AttributeError):
-            shared, stems, weight = (), {}, -1.0
+            shared = ()
         if len(shared) != 3 or weight < 0:
             raise InputError("model: decision: expected a length of three numbers, stems and a weight; make the model again")
         return cls((shared[0], shared[1], shared[2]), stems, weight)
