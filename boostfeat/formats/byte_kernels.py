@@ -21,6 +21,17 @@ _LOW = np.array([float(p - Fraction(float(p))) for p in _POWERS])  # what _HIGH 
 
 
 @kernel
+def is_digit(c):  # type: ignore[no-untyped-def]
+    return 48 <= c <= 57
+
+
+@kernel
+def is_blank(c):  # type: ignore[no-untyped-def]
+    """A space or a tab."""
+    return c == 32 or c == 9
+
+
+@kernel
 def read_number(buf, begin, end):  # type: ignore[no-untyped-def]
     """(value, position after it) of a decimal number; position -1 where its last bit is not certain (or it is none)."""
     i, stop = np.uint64(begin), np.uint64(end)
@@ -45,10 +56,10 @@ def read_number(buf, begin, end):  # type: ignore[no-untyped-def]
         if i < stop and (buf[i] == 45 or buf[i] == 43):
             below = buf[i] == 45
             i += _1
-        if i >= stop or not 48 <= buf[i] <= 57:
+        if i >= stop or not is_digit(buf[i]):
             return 0.0, NONE
         exponent = np.int64(0)
-        while i < stop and 48 <= buf[i] <= 57:
+        while i < stop and is_digit(buf[i]):
             exponent = min(exponent * 10 + np.int64(buf[i]) - 48, np.int64(9999))
             i += _1
         scale += -exponent if below else exponent
@@ -61,7 +72,7 @@ def read_number(buf, begin, end):  # type: ignore[no-untyped-def]
 @kernel
 def _more_digits(buf, i, stop, value):  # type: ignore[no-untyped-def]
     """(whole number that continues ``value``, position after its digits); -1 where it, or the nearest float, has over 63 bits."""
-    while i < stop and 48 <= buf[i] <= 57:
+    while i < stop and is_digit(buf[i]):
         if value > 922_337_203_685_477_528:
             return NONE, i
         value = value * 10 + np.int64(buf[i]) - 48
@@ -134,7 +145,7 @@ def read_sentence_id(buf, begin, end):  # type: ignore[no-untyped-def]
 def _digits(buf, begin, end, most):  # type: ignore[no-untyped-def]
     value, first, stop = np.int64(0), np.uint64(begin), np.uint64(min(end, begin + most))
     i = first
-    while i < stop and 48 <= buf[i] <= 57:
+    while i < stop and is_digit(buf[i]):
         value = value * 10 + np.int64(buf[i]) - 48
         i += _1
     return value, (np.int64(i) if i > first else NONE)
@@ -190,13 +201,13 @@ def put_tokens(buf, begin, end, out, at):  # type: ignore[no-untyped-def]
     """
     n, i, stop, to = 0, np.uint64(begin), np.uint64(end), np.uint64(at)
     while i < stop:
-        if buf[i] == 32 or buf[i] == 9:
+        if is_blank(buf[i]):
             i += _1
             continue
         if n:
             out[to] = 32
             to += _1
-        while i < stop and buf[i] != 32 and buf[i] != 9:
+        while i < stop and not is_blank(buf[i]):
             out[to] = buf[i]
             to += _1
             i += _1

@@ -20,7 +20,7 @@ from ..core.files import Block
 from ..core.kernels import kernel
 from ..lists.build import ReadOptions
 from ..lists.nbest import NBest
-from .byte_kernels import hash_bytes, put_bytes, read_digits, read_number, same_bytes
+from .byte_kernels import hash_bytes, is_blank, is_digit, put_bytes, read_digits, read_number, same_bytes
 from .columns import (
     ColumnReader,
     Labels,
@@ -64,7 +64,7 @@ Sentences = namedtuple("Sentences", "id n_hyps source source_ptr n_refs ref ref_
 @kernel
 def _skip(buf, i, end):  # type: ignore[no-untyped-def]
     """Where buf[i:end] has its first byte that is no blank of JSON."""
-    while i < end and (buf[i] == 32 or buf[i] == 9 or buf[i] == 13):
+    while i < end and (is_blank(buf[i]) or buf[i] == 13):
         i += 1
     return i
 
@@ -103,11 +103,11 @@ def _is_null(buf, i, end):  # type: ignore[no-untyped-def]
 def _number(buf, i, end):  # type: ignore[no-untyped-def]
     """(value, position after it): as read_number, but what JSON does not take for a number is none."""
     first = i + 1 if i < end and buf[i] == 45 else i
-    if first >= end or not 48 <= buf[first] <= 57 or (buf[first] == 48 and first + 1 < end and 48 <= buf[first + 1] <= 57):
+    if first >= end or not is_digit(buf[first]) or (buf[first] == 48 and first + 1 < end and is_digit(buf[first + 1])):
         return 0.0, _UNKNOWN
     value, stop = read_number(buf, i, end)
     for k in range(first, stop):
-        if buf[k] == 46 and (k + 1 >= stop or not 48 <= buf[k + 1] <= 57):
+        if buf[k] == 46 and (k + 1 >= stop or not is_digit(buf[k + 1])):
             return 0.0, _UNKNOWN
     return value, stop
 
@@ -115,10 +115,10 @@ def _number(buf, i, end):  # type: ignore[no-untyped-def]
 @kernel
 def _whole(buf, i, end):  # type: ignore[no-untyped-def]
     """(whole number from 0, position after it)."""
-    if i < 0 or (i + 1 < end and buf[i] == 48 and 48 <= buf[i + 1] <= 57):
+    if i < 0 or (i + 1 < end and buf[i] == 48 and is_digit(buf[i + 1])):
         return np.int64(0), _UNKNOWN
     value, stop = read_digits(buf, i, end)
-    if stop >= 0 and stop < end and (buf[stop] == 46 or buf[stop] == 69 or buf[stop] == 101 or 48 <= buf[stop] <= 57):
+    if stop >= 0 and stop < end and (buf[stop] == 46 or buf[stop] == 69 or buf[stop] == 101 or is_digit(buf[stop])):
         return value, _UNKNOWN
     return value, stop
 
@@ -140,7 +140,7 @@ def _hex(buf, i, end):  # type: ignore[no-untyped-def]
         return _UNKNOWN
     for k in range(i, i + 4):
         c = np.int64(buf[k])
-        digit = c - 48 if 48 <= c <= 57 else c - 87 if 97 <= c <= 102 else c - 55 if 65 <= c <= 70 else np.int64(99)
+        digit = c - 48 if is_digit(c) else c - 87 if 97 <= c <= 102 else c - 55 if 65 <= c <= 70 else np.int64(99)
         if digit == 99:
             return _UNKNOWN
         value = value * 16 + digit

@@ -20,7 +20,7 @@ from ..core.files import Block, read_blocks
 from ..core.kernels import is_compiled, kernel
 from ..lists.build import ReadOptions
 from ..lists.tokens import DECODER_SCORE, TokenBuilder, TokenLists
-from .byte_kernels import NONE, put_bytes, read_number, read_sentence_id, skip_blanks, starts_with
+from .byte_kernels import NONE, is_blank, put_bytes, read_number, read_sentence_id, skip_blanks, starts_with
 from .columns import BLOCK_BYTES, SMALL, ColumnReader, Part, Room, labels_of, marks, plain_lines, read_features, string_column
 
 _LABEL = np.frombuffer(b"WordScores=", np.uint8)
@@ -83,9 +83,9 @@ def _scan(buf, ends, bars, until, has_scores, labels, out):  # type: ignore[no-u
         if sent >= until:
             return pos, n, n_scores, True
         begin, stop = b[2] + 1, b[3]
-        while begin < stop and (buf[begin] == 32 or buf[begin] == 9):
+        while begin < stop and is_blank(buf[begin]):
             begin += 1
-        while stop > begin and (buf[stop - 1] == 32 or buf[stop - 1] == 9):
+        while stop > begin and is_blank(buf[stop - 1]):
             stop -= 1
         after = _read_scores(buf, b[5] + 1, b[6], out.scores, n_scores) if has_scores else n_scores
         if after < 0 or not read_features(buf, b[-4] + 1, b[-3], labels, out.features[n]):

@@ -22,7 +22,7 @@ from ...core.errors import FormatError, clip
 from ...core.files import decode, read_chunks, read_head
 from ...core.kernels import kernel
 from ...core.strings import Strings, string_buffers
-from ..byte_kernels import read_number
+from ..byte_kernels import is_blank, read_number
 
 SOURCE, TARGET, SCORES, ALIGNMENT, COUNTS, SPARSE = range(6)
 N_FIELDS = 6  # that are told apart; what follows stays with the last
@@ -240,7 +240,7 @@ def _find_fields(text, line, begin, end, n_fields):  # type: ignore[no-untyped-d
 
 @kernel
 def _is_blank(c):  # type: ignore[no-untyped-def]
-    return c == 32 or c == 9 or c == 13
+    return is_blank(c) or c == 13
 
 
 @kernel
