@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..core.clock import seconds_since
 from ..core.errors import plain, plain_lines
 from ..core.threads import usable_cores
 
@@ -102,7 +103,7 @@ def say(message: str, *, quiet: bool) -> None:
 def say_written(what: str, output: str, started: float, *, quiet: bool) -> None:
     """The last line of a command: what it wrote, and how long it took since ``started`` (by time.monotonic)."""
     if output != "-":
-        say(f"{what} -> {output} in {time.monotonic() - started:.1f} s", quiet=quiet)
+        say(f"{what} -> {output} in {seconds_since(started):.1f} s", quiet=quiet)
 
 
 def check_lists(lists: Mapping[str, NBest | None], *, allow_missing: bool, quiet: bool) -> None:

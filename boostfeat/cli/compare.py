@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..compare.options import CompareOptions, DecodedFiles, numbered
+from ..core.clock import seconds_since
 from ..core.errors import plain
 from ..core.options import comma_list
 from ..core.text_table import table
@@ -104,14 +105,14 @@ def show_results(results: Results, output: str, started: float, *, wide: bool, q
     if as_json:
         emit({"output": output, "systems": results}, "", as_json=True)
     else:
-        width = 10**6 if wide else get_terminal_size().columns
+        width = 1_000_000 if wide else get_terminal_size().columns
         header, rows, left_out = fitting(*table_rows(results), width=width)
         emit(None, table(rows, header=header), as_json=False)
         for name, other in same_rows(results):
             say(f"{name} and {other} are one run", quiet=quiet)
         if left_out:
             say(f"the columns {', '.join(left_out)} do not fit here: --wide shows them, {output}/table.md has them", quiet=quiet)
-    say(f"results, models and choices -> {output} in {time.monotonic() - started:.1f} s", quiet=quiet)
+    say(f"results, models and choices -> {output} in {seconds_since(started):.1f} s", quiet=quiet)
 
 
 def compared(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..core.clock import seconds_since
 from ..core.errors import counted
 from ..core.options import comma_list
 from ..decoder.options import SearchOptions
@@ -137,9 +138,9 @@ def decode(
         else:
             for _ in results():
                 pass
-    seconds = time.monotonic() - started
+    seconds = seconds_since(started)
     if as_json:
-        summary: dict[str, Any] = {"sentences": len(sentences), "words": n_words, "seconds": round(seconds, 3), "output": output}
+        summary: dict[str, Any] = {"sentences": len(sentences), "words": n_words, "seconds": seconds, "output": output}
         if output == "-":
             summary["translations"] = translations
         emit({**summary, "features": decoder.names, "graph_features": graph_names(decoder.names)}, "", as_json=True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..core.clock import seconds_since
 from ..core.errors import counted
 from ..core.kinds import VOCAB
 from ..core.options import same
@@ -144,7 +145,7 @@ def featurize(
 
             posterior = _posterior(model, scale)
             out, _ = maker.learn(nbest, plan, posterior=posterior, gradient_of=gradient, to=output, keep=keep)
-    seconds = round(time.monotonic() - started, 3)
+    seconds = seconds_since(started)
     groups = feature_groups(out)
     result: dict[str, Any] = {
         "unit_features": len(out.unit_names),

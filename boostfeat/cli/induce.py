@@ -14,6 +14,7 @@ import typer
 
 from ..boosting.options import BY_FOLDS, RECIPES, BoostOptions
 from ..boosting.options import recipe as options_of
+from ..core.clock import seconds_since
 from ..core.errors import counted
 from ..core.options import same, typed
 from ..core.text_table import table
@@ -163,7 +164,7 @@ def induce(
         why = model.config["decision"]
         gain = f"{why['gain']:+.2f} ± {why['gain_error']:.2f} {options.metric} over the highest score"
         say(f"{ways}, by the same folds: {gain} (--set decide=score: the score does)", quiet=quiet)
-    say(f"{counted(len(model.trees), 'tree')} -> {output} in {time.monotonic() - started:.1f} s", quiet=quiet)
+    say(f"{counted(len(model.trees), 'tree')} -> {output} in {seconds_since(started):.1f} s", quiet=quiet)
 
 
 def _partial(output: str) -> Path:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..core.clock import seconds_since
 from ..core.errors import counted
 from .common import LowerIsBetter, Qualities, Store, emit, reading, say
 from .flags import add
@@ -92,7 +93,7 @@ def join(
         "features": len(lists.global_names),
         "joined": [name for name in lists.global_names if name not in before],
         "quality": list(lists.quality.names),
-        "seconds": round(time.monotonic() - started, 3),
+        "seconds": seconds_since(started),
         "output": output,
     }
     if as_json and output != "-":

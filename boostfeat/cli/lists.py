@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..core.clock import seconds_since
 from ..core.errors import counted
 from ..core.text_table import table
 from ..features.options import ResourceFiles
@@ -156,7 +157,7 @@ def import_(
         corpus = Corpus(files or (), ref or (), source, format, first, system or (), tokenize)
         nbest = join_qualities(import_corpus(corpus, options), quality or (), lower or ())
     write_store(nbest, output)
-    result = {**_sizes(nbest), "seconds": round(time.monotonic() - started, 3), "output": output}
+    result = {**_sizes(nbest), "seconds": seconds_since(started), "output": output}
     if as_json and output != "-":
         emit(result, "", as_json=True)
     say(

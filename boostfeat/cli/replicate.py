@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from ..compare.options import numbered
+from ..core.clock import seconds_since
 from ..core.text_table import table
 from ..features.options import ResourceFiles
 from .common import AllowMissing, Store, emit, say
@@ -79,4 +80,4 @@ def replicate(
     page = write_page(Folder(Path(output)), job, results, more)
     text = "\n\n".join(f"{t['title']}\n{table(t['rows'], header=t['header'])}" for t in page["tables"])
     emit({"output": output, **page}, text, as_json=as_json)
-    say(f"{output}/paper.md in {time.monotonic() - started:.1f} s; 'boostfeat report {output}' draws it", quiet=quiet)
+    say(f"{output}/paper.md in {seconds_since(started):.1f} s; 'boostfeat report {output}' draws it", quiet=quiet)

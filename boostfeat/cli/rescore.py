@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..core.clock import seconds_since
 from ..core.errors import counted
 from .common import AllowMissing, check_missing, emit, reading, say, say_scores_alone, say_written
 from .flags import add
@@ -150,7 +151,7 @@ def rescore(
         "sentences": len(lists),
         "hypotheses": lists.n_hyps,
         by: {name: {"score": s.score, "signature": s.signature} for name, s in scores.items()},
-        "seconds": round(time.monotonic() - started, 3),
+        "seconds": seconds_since(started),
         "missing": missing,
     }
     if as_json and oracle and output == "-":

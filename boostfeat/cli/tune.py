@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..core.clock import seconds_since
 from ..core.errors import counted
 from ..core.options import describe, named, options_of, typed
 from ..core.text_table import table
@@ -171,7 +172,7 @@ def tune(
     if output is not None:
         model.save(output)
     emit({**result, "output": output, "signature": model.signature}, text, as_json=as_json)
-    say(f"{method} -> {output or 'no file'} in {time.monotonic() - started:.1f} s", quiet=quiet)
+    say(f"{method} -> {output or 'no file'} in {seconds_since(started):.1f} s", quiet=quiet)
 
 
 def make_tuner(method: str, given: Mapping[str, Any], settings: Iterable[str] = ()) -> Any:

@@ -14,6 +14,7 @@ import numpy as np
 from ..boosting.boost import boost
 from ..boosting.options import ABLATION, RECIPES, BoostOptions, recipe
 from ..core.arrays import I64
+from ..core.clock import seconds_since
 from ..core.errors import InputError, unknown_name
 from ..core.options import check, named, options_of, same, typed
 from ..features import SETS, TEMPLATES, Template
@@ -387,7 +388,7 @@ def fitted_here(fit_: Fit, dev: NBest, scorer: Scorer, options: FitOptions, line
         part = dev.take(np.sort(order[: max(1, round(fit_.share * len(dev)))]))
     began = time.monotonic()
     model = fit(fit_.system, part, select, fit_.params, replace(options, seed=fit_.seed), linear=linear)
-    seconds = time.monotonic() - began
+    seconds = seconds_since(began)
     chosen = choose(fit_.system, model, scorer.nbest, threads=options.threads)
     return Fitted(model, scorer.score(chosen, options.metric).score, seconds)
 

@@ -24,5 +24,5 @@ def kind_of(head: bytes) -> str:
         return PAGE
     if _LIST.search(head):
         return LIST
-    is_text = b"\0" not in head and head.decode("utf-8", "replace").rstrip("\ufffd").count("\ufffd") == 0
+    is_text = b"\0" not in head and "\ufffd" not in head.decode("utf-8", "replace").rstrip("\ufffd")
     return BINARY if not is_text else JSON if _JSON.match(head) else TEXT

@@ -184,7 +184,7 @@ def scorer(
     if both := sorted(made.intersection((*base, UNKNOWN))):
         raise InputError(f"features of the model: expected names of their own, found {both[0]!r}, which is the decoder's")
     known = {*base, *EXTRAS, UNKNOWN} - made
-    used = {name for name, w in model.weights.items() if w != 0}
+    used = {name for name, w in model.weights.items() if w}
     tested = {name: tree.name for tree in model.trees for name in tree.features()}
     prefixes = {entry.name for entry in templates.plan.entries} if templates else set()
     for name in sorted(n for n in {*used, *tested} - known - made if n.partition(":")[0] not in prefixes):

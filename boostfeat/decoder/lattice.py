@@ -253,9 +253,11 @@ def _static_features(system: System, scorer: Scorer, row: I64, n_src: I64) -> F6
 def _expected_context(system: System, scorer: Scorer, tokens: list[str], row: I64, start: I64, x: F64) -> F64:
     """[O] what context will add to a phrase's score, as far as one can say: its language-model score without a history, as
     in Moses, and the trees' value with that score where the phrase stands in monotone order."""
-    lm = system.isolated[row]
-    for o in np.flatnonzero(row == 0):
-        isolated_scores(system.lm.automaton, np.array([0, 1]), system.lm.ids([tokens[start[o]]]), lm[o : o + 1])
+    lm, unknown = system.isolated[row], row == 0
+    words = system.lm.ids([tokens[i] for i in start[unknown].tolist()])
+    of_words = np.empty(len(words))
+    isolated_scores(system.lm.automaton, offsets(np.ones(len(words), np.int64)), words, of_words)
+    lm[unknown] = of_words
     context = np.zeros((len(row), N_CONTEXT))
     context[:, LM], context[:, ORIENTATION] = lm, 1.0
     if len(scorer.quantiles):

@@ -116,15 +116,15 @@ class Ngrams:
     def _scattered(self, a: I64 | int, b: I64, c: I64 | int, d: I64) -> F64:
         """[rows, columns] weights of pairs (b, d), or of triples (a, b, d) or (b, c, d), of rows (a, b) and columns (c, d)."""
         x, y, z = self.grams.T
-        is_pair, m = x < 0, len(self.numbers) + 1
+        is_pair, m = x < 0, len(self.numbers)
         if isinstance(a, int) and isinstance(c, int):
             of, left, right = is_pair, y, z
         elif isinstance(c, int):
-            of, left, right = ~is_pair, (x + 1) * m + y, z
+            of, left, right = ~is_pair, x * m + y, z
         else:
-            of, left, right = ~is_pair, x, (y + 1) * m + z
-        rows = b if isinstance(a, int) else np.where((a < 0) | (b < 0), NONE, (a + 1) * m + b)
-        columns = d if isinstance(c, int) else np.where((c < 0) | (d < 0), NONE, (c + 1) * m + d)
+            of, left, right = ~is_pair, x, y * m + z
+        rows = b if isinstance(a, int) else np.where((a < 0) | (b < 0), NONE, a * m + b)
+        columns = d if isinstance(c, int) else np.where((c < 0) | (d < 0), NONE, c * m + d)
         (row_keys, row_of), (column_keys, column_of) = (np.unique(keys, return_inverse=True) for keys in (rows, columns))
         i, j = np.searchsorted(row_keys, left[of]), np.searchsorted(column_keys, right[of])
         known = (np.append(row_keys, NONE)[i] == left[of]) & (np.append(column_keys, NONE)[j] == right[of])

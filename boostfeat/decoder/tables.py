@@ -57,7 +57,7 @@ class _Wanted:
         """Those whose source is one of the phrases."""
         src = entries.contents(SOURCE).dictionary_encode()
         is_wanted = np.array([phrase in self for phrase in src.dictionary.to_pylist()], bool)
-        return entries.take(np.flatnonzero(is_wanted[src.indices.to_numpy(zero_copy_only=False)]))
+        return entries.take(np.flatnonzero(is_wanted[np.asarray(src.indices)]))
 
 
 def read_phrase_table(path: str | Path, only: Iterable[str] | None = None) -> PhraseTable:

@@ -44,7 +44,7 @@ from .search import Moves
 from .searchable import BETWEEN, is_placed
 from .system import System
 
-BLOCK = 1 << 16  # phrase pairs whose features are computed at a time
+BLOCK = 65_536  # phrase pairs whose features are computed at a time
 PREV, NEXT, BACK, AHEAD = "prev", "next", ("<0", "<1", "<2"), (">0", ">1", ">2")
 PARTS = ("static", PREV, NEXT, *BACK, *AHEAD)
 ORIENTATIONS = ((0, 1), (1, 0), (1, 1))  # (words between, words to a swap) of monotone, swap, discontinuous
@@ -481,7 +481,7 @@ class Weighed:
         return OptionSums(self, sums, columns, {PREV: np.zeros(len(row)), NEXT: np.zeros(len(row))})
 
     def constant(self, part: str) -> float:
-        return sum(self.weights.get(name, 0.0) * value for name, value in self.templates.constants[part].items())
+        return sum(self.weights[name] * value for name, value in self.templates.constants[part].items() if name in self.weights)
 
     def neighbours(self, template: str, side: str) -> dict[str, tuple[float, Mapping[str, list[float]] | None]]:
         """Weight and quantiles, if any, of the features of neighbours that previous or following reads."""

@@ -66,7 +66,7 @@ def module_text(
         "plus linear() of the features that no unit carries",
         "global": "a whole hypothesis",
     }[model.level]
-    own = {name: weight for name, weight in model.weights.items() if weight != 0 and name not in texts.sparse}
+    own = {name: weight for name, weight in model.weights.items() if weight and name not in texts.sparse}
     weights = [(j, own[name]) for j, name in enumerate(names) if name in own]
     data = {
         "SIGNATURE": signature or model.signature,

@@ -22,7 +22,7 @@ NAME = "sparse.sum"
 
 def sparse_weights(model: Model) -> dict[str, float]:
     """The weights of features that sparse templates made."""
-    return {name: weight for name, weight in model.weights.items() if weight != 0 and template_of(name)}
+    return {name: weight for name, weight in model.weights.items() if weight and template_of(name)}
 
 
 def summed(model: Model, context: Context) -> Model:

@@ -56,7 +56,7 @@ EXPORTER = Exporter(write, verify)
 def slope_features(model: Model, names: tuple[str, ...]) -> tuple[str, ...]:
     """The features that the score multiplies: those with a weight and those of linear and affine leaves, in the order of x."""
     on = {tree.on for tree in model.trees}
-    return tuple(name for name in names if model.weights.get(name, 0.0) != 0 or name in on)
+    return tuple(name for name in names if model.weights.get(name) or name in on)
 
 
 def _note(model: Model, names: tuple[str, ...], signature: str) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def _note(model: Model, names: tuple[str, ...], signature: str) -> dict[str, Any
         "level": model.level,
         "features": names,
         "slope_features": slope_features(model, names),
-        "weights": {name: w for name, w in model.weights.items() if w != 0},  # of features that no unit carries, too
+        "weights": {name: w for name, w in model.weights.items() if w},  # of features that no unit carries, too
         "score": "out[0] + sum over k of out[1 + k] * x[slope_features[k]]",
     }
 

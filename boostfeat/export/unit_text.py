@@ -95,7 +95,7 @@ def text_names(model: Model, plan: FeaturePlan | None, templates: Collection[str
     """(dense, sparse) features of the model that the plan's templates make of texts alone, without hashed names."""
     if plan is None:
         return set(), set()
-    looked_at = {name for name, weight in model.weights.items() if weight != 0}.union(*(tree.features() for tree in model.trees))
+    looked_at = {name for name, weight in model.weights.items() if weight}.union(*(tree.features() for tree in model.trees))
     dense, sparse = set[str](), set[str]()
     for entry in plan.entries:
         if entry.name in _GIVES:

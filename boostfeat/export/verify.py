@@ -28,7 +28,7 @@ def inputs_of(model: Model, target: str, computed: Collection[str] = ()) -> tupl
 
     A feature of weight 0 that no tree looks at is no input, nor is one whose weight the export looks up itself (``computed``).
     """
-    names = dict.fromkeys(name for name, weight in model.weights.items() if weight != 0 and name not in computed)
+    names = dict.fromkeys(name for name, weight in model.weights.items() if weight and name not in computed)
     for tree in model.trees:
         names.update(dict.fromkeys(sorted(tree.features())))
     if len(names) > MAX_INPUTS:

@@ -9,6 +9,7 @@ import numpy as np
 from ..core.kernels import kernel
 
 _K1, _K2 = np.uint64(0xFF51AFD7ED558CCD), np.uint64(0x9E3779B97F4A7C15)
+NONE = np.int64(-1)  # a number or a place that there is not
 _1, _8 = np.uint64(1), np.uint64(8)  # positions are unsigned: numba need not look for negative ones
 _ONES = np.uint64(0x0101010101010101)
 _HIGHS, _LOWS, _NEWLINES, _BARS = (_ONES * np.uint64(byte) for byte in (0x80, 0x7F, 10, 124))
@@ -17,6 +18,17 @@ _MOST = 100  # the largest power of ten in the tables
 _POWERS = [Fraction(10) ** k for k in range(-_MOST, _MOST + 1)]
 _HIGH = np.array([float(p) for p in _POWERS])
 _LOW = np.array([float(p - Fraction(float(p))) for p in _POWERS])  # what _HIGH misses
+
+
+@kernel
+def is_digit(c):  # type: ignore[no-untyped-def]
+    return 48 <= c <= 57
+
+
+@kernel
+def is_blank(c):  # type: ignore[no-untyped-def]
+    """A space or a tab."""
+    return c == 32 or c == 9
 
 
 @kernel
@@ -36,33 +48,33 @@ def read_number(buf, begin, end):  # type: ignore[no-untyped-def]
         mantissa, i = _more_digits(buf, i, stop, mantissa)
         digits += i - first
         scale = -np.int64(i - first)
-    if digits == 0 or mantissa < 0:
-        return 0.0, np.int64(-1)
+    if not digits or mantissa < 0:
+        return 0.0, NONE
     if i < stop and (buf[i] == 101 or buf[i] == 69):
         i += _1
         below = False
         if i < stop and (buf[i] == 45 or buf[i] == 43):
             below = buf[i] == 45
             i += _1
-        if i >= stop or not 48 <= buf[i] <= 57:
-            return 0.0, np.int64(-1)
+        if i >= stop or not is_digit(buf[i]):
+            return 0.0, NONE
         exponent = np.int64(0)
-        while i < stop and 48 <= buf[i] <= 57:
+        while i < stop and is_digit(buf[i]):
             exponent = min(exponent * 10 + np.int64(buf[i]) - 48, np.int64(9999))
             i += _1
         scale += -exponent if below else exponent
-    if mantissa == 0:
+    if not mantissa:
         return 0.0, np.int64(i)
     value, certain = _scaled(mantissa, scale)
-    return (-value if negative else value), (np.int64(i) if certain else np.int64(-1))
+    return (-value if negative else value), (np.int64(i) if certain else NONE)
 
 
 @kernel
 def _more_digits(buf, i, stop, value):  # type: ignore[no-untyped-def]
     """(whole number that continues ``value``, position after its digits); -1 where it, or the nearest float, has over 63 bits."""
-    while i < stop and 48 <= buf[i] <= 57:
+    while i < stop and is_digit(buf[i]):
         if value > 922_337_203_685_477_528:
-            return np.int64(-1), i
+            return NONE, i
         value = value * 10 + np.int64(buf[i]) - 48
         i += _1
     return value, i
@@ -120,12 +132,23 @@ def same_bytes(a, i, b, j, n):  # type: ignore[no-untyped-def]
 @kernel
 def read_digits(buf, begin, end):  # type: ignore[no-untyped-def]
     """(whole number, position after it); position -1 if there is none of up to nine digits."""
-    value, first, stop = np.int64(0), np.uint64(begin), np.uint64(min(end, begin + 9))
+    return _digits(buf, begin, end, 9)
+
+
+@kernel
+def read_sentence_id(buf, begin, end):  # type: ignore[no-untyped-def]
+    """The same of up to 18 digits."""
+    return _digits(buf, begin, end, 18)
+
+
+@kernel
+def _digits(buf, begin, end, most):  # type: ignore[no-untyped-def]
+    value, first, stop = np.int64(0), np.uint64(begin), np.uint64(min(end, begin + most))
     i = first
-    while i < stop and 48 <= buf[i] <= 57:
+    while i < stop and is_digit(buf[i]):
         value = value * 10 + np.int64(buf[i]) - 48
         i += _1
-    return value, (np.int64(i) if i > first else np.int64(-1))
+    return value, (np.int64(i) if i > first else NONE)
 
 
 @kernel
@@ -178,13 +201,13 @@ def put_tokens(buf, begin, end, out, at):  # type: ignore[no-untyped-def]
     """
     n, i, stop, to = 0, np.uint64(begin), np.uint64(end), np.uint64(at)
     while i < stop:
-        if buf[i] == 32 or buf[i] == 9:
+        if is_blank(buf[i]):
             i += _1
             continue
         if n:
             out[to] = 32
             to += _1
-        while i < stop and buf[i] != 32 and buf[i] != 9:
+        while i < stop and not is_blank(buf[i]):
             out[to] = buf[i]
             to += _1
             i += _1
@@ -214,7 +237,7 @@ def find_marks(buf, words, ends, bars):  # type: ignore[no-untyped-def]
 
     Returns how many there are of both, the place of the first NUL (else -1), and whether all bytes are ASCII.
     """
-    n_ends, n_bars, nul, high = 0, 0, np.int64(-1), np.uint64(0)
+    n_ends, n_bars, nul, high = 0, 0, NONE, np.uint64(0)
     for k in range(len(words)):
         word = words[np.uint64(k)]
         high |= word
@@ -231,7 +254,7 @@ def find_marks(buf, words, ends, bars):  # type: ignore[no-untyped-def]
                 n_bars += 1
         if nul < 0 and (word - _ONES) & ~word & _HIGHS:
             for j in range(8 * k + 7, 8 * k - 1, -1):
-                nul = np.int64(j) if buf[j] == 0 else nul
+                nul = np.int64(j) if not buf[j] else nul
     for j in range(8 * len(words), len(buf)):
         c = buf[j]
         if c == 10:
@@ -240,7 +263,7 @@ def find_marks(buf, words, ends, bars):  # type: ignore[no-untyped-def]
         elif c == 124:
             bars[n_bars] = j
             n_bars += 1
-        elif c == 0 and nul < 0:
+        elif not c and nul < 0:
             nul = np.int64(j)
         high |= np.uint64(c)
     return n_ends, n_bars, nul, high & _HIGHS == np.uint64(0)

@@ -6,6 +6,7 @@ Blocks are read in threads; what they hold is put together in their order, so th
 
 from __future__ import annotations
 
+import sys
 from collections import deque, namedtuple
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -25,9 +26,20 @@ from ..core.text import split_words
 from ..lists.build import Builder, HypRecord, ReadOptions
 from ..lists.merging import regroup, stack
 from ..lists.nbest import NBest, SparseRows, Units, strings
-from .byte_kernels import find_marks, hash_bytes, mix, put_bytes, read_digits, read_number, same_bytes, skip_blanks, starts_with
+from .byte_kernels import (
+    find_marks,
+    hash_bytes,
+    is_blank,
+    mix,
+    put_bytes,
+    read_digits,
+    read_number,
+    same_bytes,
+    skip_blanks,
+    starts_with,
+)
 
-BLOCK_BYTES = 1 << 22  # of the lines that a thread reads at a time
+BLOCK_BYTES = 4_194_304  # of the lines that a thread reads at a time
 SMALL = 2  # blocks: a list of no more is sooner read than numba is loaded
 TEXTS = ("tgt", "src", "align")
 _K = np.uint64(0x9E3779B97F4A7C15)
@@ -99,14 +111,14 @@ def read_features(buf, i, end, labels, out):  # type: ignore[no-untyped-def]
 def are_links(buf, i, end, n_src, n_tgt):  # type: ignore[no-untyped-def]
     """Whether buf[i:end] is words like 0-1, each a link between n_src source and n_tgt target words."""
     while i < end:
-        if buf[i] == 32 or buf[i] == 9:
+        if is_blank(buf[i]):
             i += 1
             continue
         src, i = read_digits(buf, i, end)
         if i < 0 or i >= end or buf[i] != 45:
             return False
         tgt, i = read_digits(buf, i + 1, end)
-        if i < 0 or (i < end and buf[i] != 32 and buf[i] != 9) or src >= n_src or tgt >= n_tgt:
+        if i < 0 or (i < end and not is_blank(buf[i])) or src >= n_src or tgt >= n_tgt:
             return False
     return True
 
@@ -120,13 +132,13 @@ def put_words(buf, begin, end, out, at, starts):  # type: ignore[no-untyped-def]
     n, i = 0, begin
     starts[0] = at
     while i < end:
-        if buf[i] == 32 or buf[i] == 9:
+        if is_blank(buf[i]):
             i += 1
             continue
         if n:
             out[at] = 32
             at += 1
-        while i < end and buf[i] != 32 and buf[i] != 9:
+        while i < end and not is_blank(buf[i]):
             out[at] = buf[i]
             at += 1
             i += 1
@@ -326,8 +338,8 @@ class ColumnReader:
 
     def __init__(self, unit_names: Sequence[str], extra_names: Sequence[str], options: ReadOptions) -> None:
         self.unit_names, self.extra_names = tuple(unit_names), tuple(extra_names)
-        self.limit = options.size if options.size is not None else 1 << 60
-        self.first = options.first if options.first is not None else 1 << 62
+        self.limit = options.size if options.size is not None else sys.maxsize
+        self.first = options.first if options.first is not None else sys.maxsize
         self.source = source_tokens(list(options.source or ()))
         self.longest_source = max((len(sentence.encode()) for sentence in options.source or ()), default=0)
         self.threads = options.threads

@@ -6,6 +6,7 @@ last bit is not certain) is for the plain reader, which then reads the whole fil
 
 from __future__ import annotations
 
+import sys
 from collections import namedtuple
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,7 +20,7 @@ from ..core.files import Block
 from ..core.kernels import kernel
 from ..lists.build import ReadOptions
 from ..lists.nbest import NBest
-from .byte_kernels import hash_bytes, put_bytes, read_digits, read_number, same_bytes
+from .byte_kernels import hash_bytes, is_blank, is_digit, put_bytes, read_digits, read_number, same_bytes
 from .columns import (
     ColumnReader,
     Labels,
@@ -54,6 +55,7 @@ _KEYS = np.frombuffer("".join(_NAMES).encode(), np.uint8)
 _KEY_PTR = offsets(np.array([len(name) for name in _NAMES]))
 _NULL = np.frombuffer(b"null", np.uint8)
 _UNKNOWN = np.int64(-1)
+_ANY = np.int64(sys.maxsize)  # as many as there are
 
 # Sentences of a block. The source of sentence s is source[source_ptr[s]:source_ptr[s+1]], its references are n_refs[s] of ref.
 Sentences = namedtuple("Sentences", "id n_hyps source source_ptr n_refs ref ref_ptr")
@@ -62,7 +64,7 @@ Sentences = namedtuple("Sentences", "id n_hyps source source_ptr n_refs ref ref_
 @kernel
 def _skip(buf, i, end):  # type: ignore[no-untyped-def]
     """Where buf[i:end] has its first byte that is no blank of JSON."""
-    while i < end and (buf[i] == 32 or buf[i] == 9 or buf[i] == 13):
+    while i < end and (is_blank(buf[i]) or buf[i] == 13):
         i += 1
     return i
 
@@ -101,11 +103,11 @@ def _is_null(buf, i, end):  # type: ignore[no-untyped-def]
 def _number(buf, i, end):  # type: ignore[no-untyped-def]
     """(value, position after it): as read_number, but what JSON does not take for a number is none."""
     first = i + 1 if i < end and buf[i] == 45 else i
-    if first >= end or not 48 <= buf[first] <= 57 or (buf[first] == 48 and first + 1 < end and 48 <= buf[first + 1] <= 57):
+    if first >= end or not is_digit(buf[first]) or (buf[first] == 48 and first + 1 < end and is_digit(buf[first + 1])):
         return 0.0, _UNKNOWN
     value, stop = read_number(buf, i, end)
     for k in range(first, stop):
-        if buf[k] == 46 and (k + 1 >= stop or not 48 <= buf[k + 1] <= 57):
+        if buf[k] == 46 and (k + 1 >= stop or not is_digit(buf[k + 1])):
             return 0.0, _UNKNOWN
     return value, stop
 
@@ -113,10 +115,10 @@ def _number(buf, i, end):  # type: ignore[no-untyped-def]
 @kernel
 def _whole(buf, i, end):  # type: ignore[no-untyped-def]
     """(whole number from 0, position after it)."""
-    if i < 0 or (i + 1 < end and buf[i] == 48 and 48 <= buf[i + 1] <= 57):
+    if i < 0 or (i + 1 < end and buf[i] == 48 and is_digit(buf[i + 1])):
         return np.int64(0), _UNKNOWN
     value, stop = read_digits(buf, i, end)
-    if stop >= 0 and stop < end and (buf[stop] == 46 or buf[stop] == 69 or buf[stop] == 101 or 48 <= buf[stop] <= 57):
+    if stop >= 0 and stop < end and (buf[stop] == 46 or buf[stop] == 69 or buf[stop] == 101 or is_digit(buf[stop])):
         return value, _UNKNOWN
     return value, stop
 
@@ -138,7 +140,7 @@ def _hex(buf, i, end):  # type: ignore[no-untyped-def]
         return _UNKNOWN
     for k in range(i, i + 4):
         c = np.int64(buf[k])
-        digit = c - 48 if 48 <= c <= 57 else c - 87 if 97 <= c <= 102 else c - 55 if 65 <= c <= 70 else np.int64(99)
+        digit = c - 48 if is_digit(c) else c - 87 if 97 <= c <= 102 else c - 55 if 65 <= c <= 70 else np.int64(99)
         if digit == 99:
             return _UNKNOWN
         value = value * 16 + digit
@@ -190,6 +192,14 @@ def _string(buf, i, end, out, at):  # type: ignore[no-untyped-def]
             return _UNKNOWN, at
         at = _put_character(code, out, at)
     return (_skip(buf, i + 1, end) if i < end else _UNKNOWN), at
+
+
+@kernel
+def _first(buf, i, end):  # type: ignore[no-untyped-def]
+    """(position, whether there is an item) after the start of a list, or after an empty one."""
+    i = _sign(buf, i, end, 91)
+    after = _sign(buf, i, end, 93)
+    return (i, True) if after < 0 else (after, False)
 
 
 @kernel
@@ -283,8 +293,7 @@ def _unit(buf, i, end, text, starts, n_words, source, source_starts, n_source, s
     if tgt_end > n_words or (n_source and src_end > n_source):
         return 0, src, tgt, _UNKNOWN
     n_src, n_tgt = (src_end - src if src >= 0 else _UNKNOWN), (tgt_end - tgt if tgt >= 0 else _UNKNOWN)
-    many = np.int64(1 << 40)
-    if not are_links(scratch, align_a, align_b, n_src if n_src > 0 else many, n_tgt if n_tgt > 0 else many):
+    if not are_links(scratch, align_a, align_b, n_src if n_src > 0 else _ANY, n_tgt if n_tgt > 0 else _ANY):
         return 0, src, tgt, _UNKNOWN
     src_text, tgt_text = scratch if own_src else source, scratch if own_tgt else text
     if not own_src and n_src > 0 and n_source:
@@ -350,10 +359,7 @@ def _scan(buf, ends, limit, until, labels, scratch, seen, units, lines, sentence
                 n_source = put_words(scratch, 0, size, sentences.source, at, source_starts)
                 sentences.source_ptr[n_sents + 1] = source_starts[n_source] - (1 if n_source else 0)
             elif key == _REFS:
-                i = _sign(buf, i, end, 91)
-                again = i >= 0 and i < end and buf[i] != 93
-                if i >= 0 and not again:
-                    i = _sign(buf, i, end, 93)
+                i, again = _first(buf, i, end)
                 while again:
                     i, size = _string(buf, i, end, scratch, 0)
                     n_words = put_words(scratch, 0, size, sentences.ref, sentences.ref_ptr[n_refs], starts)
@@ -361,10 +367,7 @@ def _scan(buf, ends, limit, until, labels, scratch, seen, units, lines, sentence
                     sentences.ref_ptr[n_refs] = starts[n_words] - (1 if n_words else 0)
                     i, again = _next(buf, i, end, 93)
             elif key == _HYPS:
-                i = _sign(buf, i, end, 91)
-                again = i >= 0 and i < end and buf[i] != 93
-                if i >= 0 and not again:
-                    i = _sign(buf, i, end, 93)
+                i, again = _first(buf, i, end)
                 while again:
                     own, n_units, n_words, n_new, score = 0, 0, 0, n_seen, np.nan
                     lines.text_ptr[n_hyps + 1] = lines.text_ptr[n_hyps]
@@ -387,10 +390,7 @@ def _scan(buf, ends, limit, until, labels, scratch, seen, units, lines, sentence
                         elif key == _FEATURES:
                             i = _named_numbers(buf, i, end, labels, lines.extra[n_hyps])
                         elif key == _UNITS:
-                            i = _sign(buf, i, end, 91)
-                            another = i >= 0 and i < end and buf[i] != 93
-                            if i >= 0 and not another:
-                                i = _sign(buf, i, end, 93)
+                            i, another = _first(buf, i, end)
                             while another:
                                 u, src, tgt, i = _unit(
                                     buf, i, end, lines.text, starts, n_words, sentences.source, source_starts, n_source,

@@ -20,7 +20,7 @@ from ..core.files import Block, read_blocks
 from ..core.kernels import is_compiled, kernel
 from ..lists.build import ReadOptions
 from ..lists.tokens import DECODER_SCORE, TokenBuilder, TokenLists
-from .byte_kernels import put_bytes, read_number, skip_blanks, starts_with
+from .byte_kernels import NONE, is_blank, put_bytes, read_number, read_sentence_id, skip_blanks, starts_with
 from .columns import BLOCK_BYTES, SMALL, ColumnReader, Part, Room, labels_of, marks, plain_lines, read_features, string_column
 
 _LABEL = np.frombuffer(b"WordScores=", np.uint8)
@@ -34,21 +34,21 @@ def _read_scores(buf, i, end, out, n):  # type: ignore[no-untyped-def]
     """Read ``WordScores= v v ...`` from buf[i:end] into OUT out[n:]; returns the place after the last, -1 if it is not that."""
     i = skip_blanks(buf, i, end)
     if not starts_with(buf, i, end, _LABEL, 0, len(_LABEL)):
-        return -1
+        return NONE
     i += len(_LABEL)
     first = n
     while i < end:
         if buf[i] != 32:
-            return -1
+            return NONE
         i = skip_blanks(buf, i, end)
         if i == end:
             break
         value, i = read_number(buf, i, end)
         if i < 0:
-            return -1
+            return NONE
         out[n] = value
         n += 1
-    return n if n > first else -1
+    return n if n > first else NONE
 
 
 @kernel
@@ -77,18 +77,15 @@ def _scan(buf, ends, bars, until, has_scores, labels, out):  # type: ignore[no-u
         fine = True
         for k in range(n_marks):
             fine = fine and b[3 * k + 2] == b[3 * k] + 2
-        start, sent = i, np.int64(0)
-        while i < end and 48 <= buf[i] <= 57 and i - start < 18:
-            sent = sent * 10 + (buf[i] - 48)
-            i += 1
-        if not fine or i == start or sent < last_id or skip_blanks(buf, i, b[0]) != b[0]:
+        sent, i = read_sentence_id(buf, i, end)
+        if not fine or i < 0 or sent < last_id or skip_blanks(buf, i, b[0]) != b[0]:
             break
         if sent >= until:
             return pos, n, n_scores, True
         begin, stop = b[2] + 1, b[3]
-        while begin < stop and (buf[begin] == 32 or buf[begin] == 9):
+        while begin < stop and is_blank(buf[begin]):
             begin += 1
-        while stop > begin and (buf[stop - 1] == 32 or buf[stop - 1] == 9):
+        while stop > begin and is_blank(buf[stop - 1]):
             stop -= 1
         after = _read_scores(buf, b[5] + 1, b[6], out.scores, n_scores) if has_scores else n_scores
         if after < 0 or not read_features(buf, b[-4] + 1, b[-3], labels, out.features[n]):

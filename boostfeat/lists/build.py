@@ -173,7 +173,7 @@ class Builder:
     def _add_text(self, text: str, score: float) -> None:
         self._hyp_counts[-1] += 1
         self._text.append(text)
-        if len(self._text) >= 1 << 16:
+        if len(self._text) >= 65_536:
             self._text_chunks.append(strings(self._text))
             self._text = []
         self._score.append(score)
@@ -433,7 +433,7 @@ def _unit_keys(units: Units) -> I64:
         pa.large_binary(), len(rows), [None, pa.py_buffer(rows.ptr * words.itemsize * 2), pa.py_buffer(words)]
     )
     columns = [column for column in (units.src, units.tgt, units.align, bytes_of_rows) if has_text(column)]  # often not all
-    codes = [column.dictionary_encode().indices.to_numpy(zero_copy_only=False) for column in columns]
+    codes = [np.asarray(column.dictionary_encode().indices) for column in columns]
     return np.column_stack([*codes, units.src_len, units.tgt_len]).astype(np.int64)
 
 

@@ -169,7 +169,7 @@ def _by_characters(nbest: NBest, tokens: TokenNumbers, path: str) -> I64:
     _refuse_other_texts(nbest, other, tokens, path)
     before_unit = _characters_before(mine, nbest.unit_ptr)
     before_token = _characters_before(other, tokens.ptr)
-    lengths = pc.utf8_length(mine).to_numpy(zero_copy_only=False)
+    lengths = np.asarray(pc.utf8_length(mine))
     has_text = np.flatnonzero(lengths > 0)
     width = int(max(before_unit.max(initial=0), before_token.max(initial=0))) + 2
     keys = owners(nbest.unit_ptr)[has_text] * width + before_unit[has_text]  # increasing
@@ -209,13 +209,13 @@ def _refuse_other_texts(nbest: NBest, other: Strings, tokens: TokenNumbers, path
 
 def _characters_before(parts: Strings, ptr: I64) -> I64:
     """[n] characters before each part in its row."""
-    at = offsets(pc.utf8_length(parts).to_numpy(zero_copy_only=False))
+    at = offsets(np.asarray(pc.utf8_length(parts)))
     return at[:-1] - np.repeat(at[ptr[:-1]], np.diff(ptr))
 
 
 def _totals(parts: Strings, ptr: I64) -> I64:
     """[rows] characters of each row."""
-    return np.diff(offsets(pc.utf8_length(parts).to_numpy(zero_copy_only=False))[ptr])
+    return np.diff(offsets(np.asarray(pc.utf8_length(parts)))[ptr])
 
 
 def _with_unit_sums(nbest: NBest, name: str, tokens: TokenNumbers, unit: I64, kind: str | None = None) -> NBest:
@@ -317,8 +317,8 @@ def match_texts(nbest: NBest, other: NBest, path: str) -> I64:
             "unmatched "
             f"(first: sentence {s}, {clip(nbest.text[h].as_py())}); score this very list"
         )
-    code = codes.to_numpy(zero_copy_only=False).astype(np.int64)
-    other_code = theirs.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    code = np.asarray(codes).astype(np.int64)
+    other_code = np.asarray(theirs.indices).astype(np.int64)
     n = int(other_code.max(initial=-1)) + 1
     have, want = np.bincount(other_code, minlength=n), np.bincount(code, minlength=n)
     odd = (want > 0) & (have > 1) & (have != want)

@@ -158,7 +158,7 @@ def _sparse_names(nb: NBest, unit_names: tuple[str, ...], extra_names: tuple[str
 
 def _positions(names: Strings, among: Strings) -> I64:
     """Where each name stands among others, -1 if it does not."""
-    return pc.index_in(names, value_set=among).fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    return np.asarray(pc.index_in(names, value_set=among).fill_null(-1)).astype(np.int64)
 
 
 def _spread(nb: NBest, unit_names: tuple[str, ...], extra_names: tuple[str, ...], sparse_names: Strings) -> NBest:
@@ -261,7 +261,7 @@ def _common_refs(stacked: NBest, group: I64) -> I64:
 
 
 def _without_duplicates(nb: NBest, hyps: I64, sent_of: I64) -> Array:
-    text = nb.text.dictionary_encode().indices.to_numpy(zero_copy_only=False)
+    text = np.asarray(nb.text.dictionary_encode().indices)
     rows = nb.extra_sparse
     seen: set[tuple[object, ...]] = set()
     keep = np.zeros(len(hyps), bool)

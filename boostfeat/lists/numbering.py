@@ -93,9 +93,9 @@ def _visit(table, hashes, numbers):  # type: ignore[no-untyped-def]
     mask = np.uint64(len(table) - 1)
     for k in range(len(hashes)):
         at = (hashes[k, 0] ^ (hashes[k, 0] >> np.uint64(32))) & mask
-        while table[at, 2] != 0 and (table[at, 0] != hashes[k, 0] or table[at, 1] != hashes[k, 1]):
+        while table[at, 2] and (table[at, 0] != hashes[k, 0] or table[at, 1] != hashes[k, 1]):
             at = (at + np.uint64(1)) & mask
-        if table[at, 2] != 0:
+        if table[at, 2]:
             numbers[k] = np.int64(table[at, 2]) - 1
         elif numbers[k] >= 0:
             table[at, 0], table[at, 1], table[at, 2] = hashes[k, 0], hashes[k, 1], np.uint64(numbers[k] + 1)

@@ -199,7 +199,7 @@ def _decoded(raw: pa.LargeBinaryArray) -> tuple[Strings, I64]:
     encoded = raw.dictionary_encode()
     # as bytes: Unicode's other blanks are parts of words
     words = [[word.decode("utf-8", "replace") for word in text.split()] for text in encoded.dictionary.to_pylist()]
-    idx = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    idx = np.asarray(encoded.indices).astype(np.int64)
     counts = np.array([len(w) for w in words], np.int64)
     return take_strings(strings([" ".join(w) for w in words]), idx), counts[idx] if len(idx) else np.zeros(0, np.int64)
 

@@ -74,18 +74,18 @@ class Words:
 
 
 def flags(column: Strings) -> Bool:
-    return column.to_numpy(zero_copy_only=False).astype(bool)
+    return np.asarray(column).astype(bool)
 
 
 def positions(names: Strings, among: Strings) -> I64:
     """Where each name stands among others, NONE if it does not."""
-    return pc.index_in(names, value_set=among).fill_null(NONE).to_numpy(zero_copy_only=False).astype(np.int64)
+    return np.asarray(pc.index_in(names, value_set=among).fill_null(NONE)).astype(np.int64)
 
 
 def distinct(columns: Sequence[Strings]) -> tuple[Strings, I64]:
     """All names of some columns, each once, and which one each place of the columns, one after the other, has."""
     chunks = pa.chunked_array(columns, pa.large_string()).dictionary_encode().chunks  # none of a column without names
-    which = [np.zeros(0, np.int64), *(chunk.indices.to_numpy(zero_copy_only=False) for chunk in chunks)]
+    which = [np.zeros(0, np.int64), *(np.asarray(chunk.indices) for chunk in chunks)]
     return (chunks[0].dictionary if chunks else strings([])), np.concatenate(which)
 
 
@@ -99,10 +99,10 @@ def tokenise(*columns: Strings) -> list[Words]:
     """Columns of texts as rows of words; all share one dictionary."""
     lists = pc.split_pattern(pa.chunked_array(columns, pa.large_string()).combine_chunks(), " ")
     tokens = lists.flatten()
-    row = owners(offsets(lists.value_lengths().to_numpy(zero_copy_only=False)))
+    row = owners(offsets(np.asarray(lists.value_lengths())))
     is_word = pc.not_equal(tokens, EMPTY)  # an empty text is split into one empty word
     encoded = tokens.filter(is_word).dictionary_encode()
-    ids = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    ids = np.asarray(encoded.indices).astype(np.int64)
     ptr = offsets(np.bincount(row[flags(is_word)], minlength=len(lists)))
     out, at = [], 0
     for column in columns:
@@ -149,7 +149,7 @@ def parse_alignments(column: Strings) -> Links:
             ) from None
     flat = np.concatenate([np.zeros((0, 2), np.int64), *parsed])
     distinct = Links(offsets(np.array([len(links) for links in parsed], np.int64)), flat[:, 0], flat[:, 1])
-    return distinct.take(encoded.indices.to_numpy(zero_copy_only=False))
+    return distinct.take(np.asarray(encoded.indices))
 
 
 EMPTY = pa.scalar("", pa.large_string())  # compared with a str, arrow looks for pandas on disk at every call

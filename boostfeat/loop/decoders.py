@@ -216,7 +216,7 @@ class CommandDecoder:
             except BaseException:
                 _end_group(process)
                 raise
-        if code != 0:
+        if code:
             _end_group(process)
             found = f"exit code {code}" if code > 0 else f"its end by signal {-code} ({_signal_name(-code)})"
             raise self._error(attempt, "exit code 0", found)

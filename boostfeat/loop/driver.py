@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from ..core.clock import seconds_since
 from ..core.digests import digest_lines
 from ..core.errors import InputError, counted
 from ..core.files import only_writer
@@ -128,16 +129,16 @@ class _Loop:
         began = time.monotonic()
         if not folder.has_model(k):
             self.learn(k).save(place / "model.json")
-        learnt = time.monotonic()
-        model = folder.model(k)
+        seconds = {"learn": seconds_since(began)}
+        model, began = folder.model(k), time.monotonic()
         fresh = {}
         for corpus in self.corpora:
             if not folder.has_list(k, corpus.name):
                 self.report(f"iteration {k}: decoding {corpus.name}")
                 folder.keep_list(k, corpus.name, self.decode(k, model, corpus))
             fresh[corpus.name] = folder.list(k, corpus.name)
-        decoded = time.monotonic()
-        if k == 0:
+        seconds["decode"] = seconds_since(began)
+        if not k:
             for line in check_agreement(fresh, allow_missing=self.allow_missing):
                 self.warn(line)
         new = {name: self.accumulate(k, name, nbest) for name, nbest in fresh.items()}
@@ -150,7 +151,7 @@ class _Loop:
                 "hypotheses": self.accumulated["dev"].n_hyps,
                 "trees": len(model.trees),
                 "signature": model.signature,
-                "seconds": {"learn": round(learnt - began, 3), "decode": round(decoded - learnt, 3)},
+                "seconds": seconds,
             }
             folder.finish(k, done)
             self.report(f"iteration {k}: {self.options.metric} {gains_text(done, self.options.metric)}")
@@ -179,7 +180,7 @@ class _Loop:
 
     def learn(self, k: int) -> Model:
         """The model of iteration k, at the scale it is decoded with; ``config["loop"]`` says by what it was multiplied."""
-        if k == 0:
+        if not k:
             return replace(self.start, config={**self.start.config, "loop": {"iteration": 0, "scale": 1.0}})
         self.report(f"iteration {k}: learning from {self.accumulated['dev'].n_hyps:,} hypotheses")
         before = self.folder.model(k - 1)
@@ -233,7 +234,7 @@ def stop_reason(rows: Sequence[Mapping[str, Any]], options: LoopOptions) -> str 
     """Why the loop ends after these rows, None if it does not."""
     last = rows[-1]
     k = last["iteration"]
-    if k == 0:
+    if not k:
         return None
     if last["weight_change"] < options.min_weight_change:
         return f"no weight's share changes by {options.min_weight_change:g}"

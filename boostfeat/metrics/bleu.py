@@ -22,7 +22,7 @@ from ..core.kernels import kernel
 ORDER = 4
 N_STATS = ORDER + 2
 HYP_LEN, REF_LEN = ORDER, ORDER + 1
-_ROWS = 1 << 16  # whose scores are computed at a time
+_ROWS = 65_536  # whose scores are computed at a time
 MAX_REF_TYPES = 65_534  # distinct reference tokens of one sentence: an n-gram is four 16-bit ids in one word
 
 
@@ -314,15 +314,15 @@ def corpus_bleu(sums: Array, *, strict: bool = False) -> F64:
     sums = np.asarray(sums, np.float64)
     c, t = sums[..., :4], sums[..., 4:8]
     length, ref_len = sums[..., 10 if strict else 8], sums[..., 9]
-    some: Bool = c > 0
+    some, room = c > 0, t > 0
     all_match = some.all()  # as in most corpora: there is nothing to smooth
-    matches: F64 = c if all_match else np.where(some, c, 0.5 ** np.cumsum((c == 0) & (t > 0), axis=-1))  # 1 / 2^n, the n-th zero
+    matches: F64 = c if all_match else np.where(some, c, 0.5 ** np.cumsum(~some & room, axis=-1))  # 1 / 2^n, the n-th zero
     with np.errstate(divide="ignore", invalid="ignore"):
-        precision = np.where(t > 0, matches / t, 0.0)
+        precision = np.where(room, matches / t, 0.0)
         brevity = np.where(length < ref_len, np.exp(1 - ref_len / length), 1.0)
         log = np.log(precision)
         bleu = brevity * np.exp((log[..., 0] + log[..., 1] + log[..., 2] + log[..., 3]) / ORDER)
-    alive: Bool = (some.any(axis=-1) & (t > 0).all(axis=-1) if not all_match else (t > 0).all(axis=-1)) & (length > 0)
+    alive: Bool = room.all(axis=-1) & some.any(axis=-1) & (length > 0)
     return np.where(alive, bleu, 0.0)
 
 
@@ -340,7 +340,7 @@ def sentence_bleu(stats: Array, *, alpha: float = 1.0) -> F64:
     alpha = 0 is unsmoothed BLEU.
     """
     stats = np.asarray(stats)
-    if stats.ndim == 2 and len(stats) > _ROWS:  # as 64-bit numbers, the rows of a large list would be gigabytes
+    if len(stats) > _ROWS:  # as 64-bit numbers, the rows of a large list would be gigabytes
         return np.concatenate([sentence_bleu(stats[k : k + _ROWS], alpha=alpha) for k in range(0, len(stats), _ROWS)])
     stats = stats.astype(np.float64)
     c, t = stats[..., :ORDER], ngram_totals(stats[..., HYP_LEN])

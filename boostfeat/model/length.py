@@ -28,7 +28,7 @@ CUT = 5  # letters of a source word
 MET = 3  # sentences that a stem has to be in for words of its own
 SHRUNK = 2.0, 1e-3  # ridge penalties: on what a stem adds, on what all words have in common
 SOLVING, EXACT = 1000, 1e-16  # steps at most, and the squared residual that is enough, of the first
-_RUN = 1 << 18  # texts whose words are counted at a time
+_RUN = 262_144  # texts whose words are counted at a time
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Length:
             shared, stems = tuple(map(_number, told["shared"])), {stem: _number(x) for stem, x in told["stems"].items()}
             weight = _number(told["weight"])
         except (TypeError, KeyError, ValueError, AttributeError):
-            shared, stems, weight = (), {}, -1.0
+            shared = ()
         if len(shared) != 3 or weight < 0:
             raise InputError("model: decision: expected a length of three numbers, stems and a weight; make the model again")
         return cls((shared[0], shared[1], shared[2]), stems, weight)

@@ -8,6 +8,11 @@ from ..compare.drawing import GREY, PALETTE, colours
 
 SCALE = [[0, "rgba(63,127,214,0.05)"], [1, "rgba(63,127,214,0.95)"]]  # the page shines through: for light and dark
 UP, DOWN = "#2a9d8f", "#d64f62"
+DOMAINS = {  # of panels above each other, by their number: half of the height for the first, a quarter for others, gaps of 7 %
+    1: [[0.0, 1.0]],
+    2: [[0.38, 1.0], [0.0, 0.31]],
+    3: [[0.57, 1.0], [0.285, 0.5], [0.0, 0.215]],
+}
 SETS = {"dev": GREY, "select": PALETTE[1], "test": PALETTE[4]}
 
 Figure = dict[str, Any]
@@ -75,15 +80,11 @@ def curve(row: dict[str, Any], colour: dict[str, str]) -> Figure:
     gains = [k for k in ("dev", "select") if k in row]
     panels = [p for p in (gains, ["loss"] if "loss" in row else [], ["rho"] if "rho" in row else []) if p]
     titles = {"dev": row["metric"] or "gain", "select": row["metric"] or "gain", "loss": "loss", "rho": "ρ"}
-    heights = [0.5, 0.25, 0.25][: len(panels)]
-    gap, top, traces, axes = 0.07, 1.0, [], {}
-    unit = (1 - gap * (len(panels) - 1)) / sum(heights)
-    for k, panel in enumerate(panels):
-        suffix = "" if k == 0 else str(k + 1)
-        low = max(0.0, top - heights[k] * unit)
-        axes[f"yaxis{suffix}"] = {"domain": [round(low, 4), round(top, 4)], "title": _title(titles[panel[0]]), "automargin": True,
+    traces, axes = [], {}
+    for k, (panel, domain) in enumerate(zip(panels, DOMAINS[len(panels)], strict=True), 1):
+        suffix = "" if k == 1 else str(k)
+        axes[f"yaxis{suffix}"] = {"domain": domain, "title": _title(titles[panel[0]]), "automargin": True,
                                   "zeroline": panel == ["rho"]}  # fmt: skip
-        top = low - gap
         for name in panel:
             shade = GREY if name == "dev" else colour[row["system"]]
             traces.append({

@@ -229,9 +229,9 @@ def lengths(run: Run) -> dict[str, Any]:
                 "bp": brevity_penalty(sums),
                 "strict_bp": brevity_penalty(sums, strict=True),
                 "shift": {int(k): int(n) for k, n in zip(*np.unique(np.clip(shift, -8, 8), return_counts=True), strict=True)},
-                "mean_shift": float(shift.mean()) if len(shift) else 0.0,
-                "shorter": float((shift < 0).mean()) if len(shift) else 0.0,
-                "longer": float((shift > 0).mean()) if len(shift) else 0.0,
+                "mean_shift": float(shift.mean()),
+                "shorter": float((shift < 0).mean()),
+                "longer": float((shift > 0).mean()),
             }
         )
     sets = [{"system": s.name, **{w: (s.row.get(w) or {}).get("length_ratio") for w in SETS}} for s in run.systems]

@@ -71,6 +71,19 @@ def test_a_command_without_a_bar_shows_that_it_is_at_work(capsys, monkeypatch):
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.parametrize(
+    ("quiet", "is_terminal", "shown"), [(False, True, 1), (True, True, 0), (False, False, 0), (True, False, 0)]
+)
+def test_work_is_shown_on_terminals_by_the_outermost(monkeypatch, quiet, is_terminal, shown):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: is_terminal, raising=False)
+    with at_work("outer", quiet=quiet):
+        outer = common._Ticker.now
+        assert (outer is not None) == shown
+        with at_work("inner", quiet=quiet):
+            assert common._Ticker.now is outer
+    assert common._Ticker.now is None
+
+
 def test_a_bar_takes_the_place_of_the_sign(capsys, monkeypatch):
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     monkeypatch.setattr(common, "PATIENCE", 0.05)

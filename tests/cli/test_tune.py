@@ -8,6 +8,7 @@ import subprocess
 import sys
 from dataclasses import fields
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from typer.main import get_command
 from boostfeat.boosting.boost import boost
 from boostfeat.boosting.options import BoostOptions
 from boostfeat.cli import app
-from boostfeat.cli.tune import _curve, _decoder_start, _gains, _summary, sparkline
+from boostfeat.cli.tune import _curve, _decoder_start, _gains, _grid, _summary, sparkline
 from boostfeat.core.errors import InputError
 from boostfeat.core.options import options_of
 from boostfeat.lists.nbest import NBest
@@ -311,3 +312,56 @@ def test_weights_that_explain_half_of_the_decoders_scores_are_its_own(capsys, mo
     monkeypatch.setattr("boostfeat.tuners.base.decoder_weights", lambda nbest: found)
     assert _decoder_start(NBest, quiet=False) == start
     assert capsys.readouterr().err == (f"boostfeat: {said}\n" if said else "")
+
+
+@pytest.mark.parametrize(("metric", "best"), [("bleu", 3), ("ter", 0)])
+def test_the_whole_grid_of_strategies(monkeypatch, metric, best):
+    """Two oracles by two predictions of two epochs, the chosen one is the first; the last two strategies are one run."""
+    pairs = [("lu", "model"), ("lu", "fear"), ("hope", "model"), ("hope", "fear")]
+    strategies = []
+    for k, (oracle, prediction) in enumerate(pairs):
+        rows = [
+            {"epoch": e, "dev": 10.0 + k + e, "select": 20.0 + k - e, "oracle": 30.0 + e, "prediction": 5.0 + k} for e in (1, 2)
+        ]
+        strategies.append(SimpleNamespace(oracle=oracle, prediction=prediction, model=learnt(*rows, epoch=1, a=float(min(k, 2)))))
+    told: list[tuple] = []
+
+    def strategy_grid(nbest, held_out, tuner, run):
+        for name, epoch in (("lu/model", 1), ("lu/model", 2), ("lu/fear", 1)):
+            run.callback({"strategy": name, "epoch": epoch, "dev": 1.0})
+        return strategies
+
+    monkeypatch.setattr("boostfeat.tuners.mira.strategy_grid", strategy_grid)
+    monkeypatch.setattr("boostfeat.cli.common.Bar.update", lambda bar, *what: told.append((bar.what, *what)))
+    nbest = synthetic_nbest(SMALL)
+    result, text, model = _grid(SimpleNamespace(epochs=2), nbest, nbest, Run(metric=metric), quiet=False)
+    assert told == [
+        ("strategies", 0.5, 9, "lu/model  dev 1.00"),
+        ("strategies", 1.0, 9, "lu/model  dev 1.00"),
+        ("strategies", 1.5, 9, "lu/fear  dev 1.00"),
+    ]
+    assert model is strategies[best].model
+    assert [(row["oracle"], row["prediction"], row["history"]) for row in result["strategies"]] == [
+        (s.oracle, s.prediction, list(s.model.history)) for s in strategies
+    ]
+    lines = text.splitlines()
+    assert lines[:8] == [
+        f"{metric} on select, chosen epoch / last epoch",
+        "oracle \\ prediction          model           fear",
+        "lu                   19.00 / 18.00  20.00 / 19.00",
+        "hope                 21.00 / 20.00  22.00 / 21.00",
+        "",
+        "hope/fear and hope/model are one run: no list has more than k hypotheses",
+        "curves: dev per epoch, between the prediction's and the oracle's, all under the weights of that epoch",
+        "",
+    ]
+    assert lines[8:13] == [
+        "lu / model   ▁█",
+        "  oracle      31.00  32.00",
+        "  dev         11.00  12.00",
+        "  prediction   5.00   5.00",
+        "  select      19.00  18.00",
+    ]
+    _, text, model = _grid(SimpleNamespace(epochs=2), nbest, None, Run(metric=metric), quiet=True)
+    assert (text.splitlines()[2], model is strategies[best].model) == ("lu                   11.00 / 12.00  12.00 / 13.00", True)
+    assert "  select " not in text

@@ -315,3 +315,10 @@ def test_features_of_the_decoder_are_dense_and_sparse_ones(tmp_path):
     with pytest.raises(StopIteration) as end:
         next(plan)
     assert end.value.value["features"] == 4 + len(listed.sparse_names) > 10
+
+
+@pytest.mark.parametrize("name", ["file", "file/run"])
+def test_a_folder_that_cannot_be_made(tmp_path, name):
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match=rf"{name}: expected a folder to write, found: .*; choose another -o"):
+        Folder(tmp_path / name).make()

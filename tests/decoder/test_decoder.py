@@ -29,6 +29,7 @@ from toy_systems import (
 
 from boostfeat.core.errors import InputError
 from boostfeat.decoder import Decoder, Derivation, SearchOptions, System, read_setup
+from boostfeat.decoder.lattice import Lattice
 from boostfeat.model.model import Model
 from boostfeat.trees.tree import Tree
 
@@ -154,8 +155,63 @@ def test_unpruned_search_is_enumeration(
         assert forced.score == pytest.approx(d.score, abs=1e-9)
 
 
+def test_words_that_the_table_lacks_are_themselves(tmp_path: Path) -> None:
+    """'y' is a word of the language model, 'new' and 'other' are not; in every order they are other strings."""
+    rng = np.random.default_rng(2)
+    pairs, ngrams = random_pairs(rng, per_phrase=1), random_ngrams(rng, 3)
+    system = System.load(**write_system(tmp_path, pairs, ngrams))
+    words = ["new", "y", "other", "new"]
+    decoder = Decoder(system, random_model(rng, system.names), UNPRUNED)
+    best: dict[str, float] = {}
+    for steps in enumerate_steps(pairs, words, -1):
+        score = naive_score(decoder.model, naive_features(pairs, ngrams, words, steps, has_reordering=True))
+        text = " ".join(w for _, _, tgt in steps for w in tgt)
+        best[text] = max(score, best.get(text, score))
+    assert len(best) == 12
+    assert {d.text: d.score for d in decoder.decode(" ".join(words)).nbest(99)} == pytest.approx(best, abs=1e-9)
+
+
 def steps_of(derivation: Derivation) -> tuple[Step, ...]:
     return tuple((*unit.src, tuple(unit.text.split())) for unit in derivation.units)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("has_reordering", "trees"), [(True, STATIC_TREES + CONTEXT_TREES + REORDERING_TREES), (False, ())])
+def test_estimates_are_those_of_phrases_by_themselves(
+    tmp_path: Path, seed: int, has_reordering: bool, trees: tuple[Tree, ...]
+) -> None:
+    """Every option: no history and no end of the sentence, in monotone order; of reordering only what trees make of it. 'y' is a
+    word that the table cannot translate and the language model knows, 'e' and 'new' are new to both."""
+    rng = np.random.default_rng(seed)
+    pairs, ngrams = random_pairs(rng, per_phrase=3), random_ngrams(rng, 3)
+    files = write_system(tmp_path, pairs, ngrams)
+    if not has_reordering:
+        del files["reordering_table"]
+    system = System.load(**files)
+    model = random_model(rng, system.names, trees)
+    scorer = Decoder(system, model, UNPRUNED).scorer
+    linear = Model({name: w for name, w in model.weights.items() if "Reordering" not in name}, model.trees)
+    words = ["e", "a", "b", "y", "c", "new", "d", "e", "a"]
+    expected: dict[Step, float] = {}
+    for start in range(len(words)):
+        for end in range(start + 1, len(words) + 1):
+            own = words[start:end]
+            for tgt in pairs.get(tuple(own), {tuple(own): None} if end == start + 1 else {}):
+                (x,) = naive_features(pairs, ngrams, own, [(0, len(own), tgt)], has_reordering=has_reordering)
+                known = tuple(word if (word,) in ngrams else "<unk>" for word in tgt)
+                x["LM0"] = sum(naive_lm(ngrams, known[max(0, i - 2) : i], word) for i, word in enumerate(known))
+                expected[start, end, tgt] = naive_score(linear, [x])
+    lattice = Lattice.of(system, scorer, words)
+    spans = zip(lattice.start.tolist(), lattice.end.tolist(), strict=True)
+    found = {(*span, tuple(lattice.text(o).split())): lattice.estimate[o] for o, span in enumerate(spans)}
+    assert found == pytest.approx(expected, abs=1e-9)
+    of_span: dict[tuple[int, int], list[float]] = {}
+    for (start, end, _), value in expected.items():
+        of_span.setdefault((start, end), []).append(value)
+    for limit in (1, 2):
+        few = Lattice.of(system, scorer, words, table_limit=limit)
+        best = [value for span in sorted(of_span) for value in sorted(of_span[span], reverse=True)[:limit]]
+        assert few.estimate.tolist() == pytest.approx(best, abs=1e-9)
 
 
 @pytest.mark.parametrize(

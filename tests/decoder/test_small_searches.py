@@ -6,6 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ from toy_systems import CONTEXT_TREES, REORDERING_TREES, TARGET, arpa, random_ng
 from boostfeat.core.arrays import offsets
 from boostfeat.core.kernels import interpreted
 from boostfeat.decoder import search
+from boostfeat.decoder.lattice import _expected_context
 from boostfeat.decoder.names import EDGE
 from boostfeat.decoder.templates import no_moves
 from boostfeat.decoder.trees import N_CONTEXT, pack, tree_scores
@@ -151,6 +153,42 @@ def tree_value(tree: Tree, x: dict[str, float]) -> float:
     if tree.on is None:
         return tree.weight * float(tree.value[node])
     return tree.weight * float(tree.intercept[node] + tree.value[node] * x[tree.on])
+
+
+@pytest.mark.parametrize("quantiles", [(), (-3.0, -1.5, -0.8, -0.4)])
+@pytest.mark.parametrize("has_reordering", [True, False])
+def test_what_context_is_expected_to_add(tmp_path: Path, has_reordering: bool, quantiles: tuple[float, ...]) -> None:
+    """To phrases of none to three words and to two words that the table lacks, by the definitions: the language model without a
+    history, monotone order. The score per word of a phrase is one of the quantiles, and not below it.
+    """
+    rng = np.random.default_rng(5)
+    (tmp_path / "lm").write_text(arpa(random_ngrams(rng, 2)))
+    lm = LanguageModel.load(tmp_path / "lm")
+    n_words, isolated = [1, 0, 1, 2, 3, 2, 1], np.array([0.0, 0.0, -0.9, -2.5, -1.0, -1.6, -4.0])  # row 0 is of other words
+    reordering = rng.uniform(-1, 0, (7, 6)) if has_reordering else None
+    table = SimpleNamespace(word_ptr=offsets(np.array(n_words)), reordering=reordering)
+    weights = rng.uniform(0.1, 0.5, len(EDGE))
+    trees = (*CONTEXT_TREES, *(REORDERING_TREES if has_reordering else ()), *(WORD_TREES if quantiles else ()))
+    packed = pack(trees, EDGE, STATIC, np.zeros((1, 3)), list(quantiles))
+    scorer = SimpleNamespace(quantiles=np.array(quantiles), context_weights=weights, context_trees=packed)
+    row, start, tokens = np.array([3, 0, 1, 2, 6, 0, 5, 4]), np.array([0, 1, 1, 2, 3, 0, 0, 0]), ["new", "y", "new", "new"]
+    x = rng.uniform(0, 2, (len(row), len(STATIC)))
+    found = _expected_context(SimpleNamespace(isolated=isolated, lm=lm, table=table), scorer, tokens, row, start, x)
+    for k, r in enumerate(row.tolist()):
+        score = float(isolated[r] if r else extend_all(lm.automaton, 0, lm.ids([tokens[start[k]]]))[0])
+        features = dict.fromkeys(EDGE, 0.0) | {"LM0": score, "ori.<mono": 1.0} | dict(zip(STATIC, x[k].tolist(), strict=True))
+        expected = weights[EDGE.index("LM0")] * score
+        if has_reordering:
+            features["LexicalReordering0_0"] = reordering[r, 0]
+        if quantiles:
+            per_word = score / n_words[r] if n_words[r] else 0.0
+            below = {
+                f"lm.word.LM0<{name}": float(per_word < q)
+                for name, q in zip(("q10", "q25", "q75", "q90"), quantiles, strict=True)
+            }
+            features |= {"lm.word.LM0": per_word, **below}
+            expected += sum(weights[EDGE.index(name)] * features[name] for name in ("lm.word.LM0", *below))
+        assert found[k] == pytest.approx(expected + sum(tree_value(tree, features) for tree in trees), abs=1e-12)
 
 
 def follow(case: Case, hyp: Hyp) -> Iterator[int]:

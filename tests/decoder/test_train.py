@@ -29,7 +29,7 @@ from boostfeat.decoder.train import (
 )
 from boostfeat.decoder.train.align import symmetrise
 from boostfeat.decoder.train.extract import LONGEST, extract
-from boostfeat.decoder.train.phrase_table import link_text
+from boostfeat.decoder.train.phrase_table import _phrases_of, link_text
 
 # -- symmetrisation -----------------------------------------------------------------------------------------------------
 
@@ -145,6 +145,11 @@ def test_extraction_equals_its_naive_twin(texts, max_length):
         for s, t, inside, b, a in naive_occurrences(src.split(), tgt.split(), parse(links), max_length)
     ]
     assert sorted(got) == sorted(expected)
+
+
+def test_phrases_of_a_sentence():
+    expected = {0: "", 1: "a/b/c", 2: "a/a b/b/b c/c", 3: "a/a b/a b c/b/b c/c", 4: "a/a b/a b c/b/b c/c"}
+    assert {n: "/".join(_phrases_of(["a", "b", "c"], n)) for n in expected} == expected
 
 
 def naive_table(source, target, alignments, max_length):

@@ -22,10 +22,11 @@ from hypothesis import strategies as st
 from boostfeat import formats
 from boostfeat.core.errors import InputError
 from boostfeat.export import Context, ExportOptions, export
-from boostfeat.export.kinds import kinds_of, static_features
+from boostfeat.export.kinds import Known, kinds_of, static_features
 from boostfeat.export.moses.numbers import DIGITS, number_rows
 from boostfeat.export.moses.writing import shown_scores, table_name
 from boostfeat.features import SETS, TEMPLATES, FeaturePlan, Resources, featurize
+from boostfeat.features.groups import DECODER
 from boostfeat.features.vocab import Entry
 from boostfeat.formats.moses import phrase_table as table_module
 from boostfeat.formats.moses.ini import Ini, weight_line
@@ -844,3 +845,13 @@ def test_a_feature_function_of_the_ini_may_have_any_name(tmp_path: Path) -> None
 def test_lists_do_not_show_scores_that_are_hidden():
     assert shown_scores(3, 2) == " tuneable-components=1,1,1,0,0"
     assert shown_scores(3, 0) == ""
+
+
+def test_which_features_a_decoder_has() -> None:
+    """What a list says of a feature comes first, whatever it calls what made it; then the ini's functions, then its name."""
+    known = Known(functions=frozenset({"Own.Function0"}))
+    known.__dict__["_listed"] = {"a": ("", "a template"), "z": ("", "zeta"), "LM0": ("", DECODER), "len.src": ("", DECODER)}
+    known.__dict__["_learnt"] = {"learnt"}
+    expected = {"a": True, "z": True, "LM0": False, "TM0": False, "len.src": True, "x.y": True, "pt:a|b": True, "nt:a|b": False,
+                "Own.Function0": False, "Own.Function0_1": False, "learnt": True}  # fmt: skip
+    assert {name: known.is_made(name) for name in expected} == expected

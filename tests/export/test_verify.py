@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
+from contextlib import nullcontext
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +14,7 @@ from test_export_moses import stump
 
 from boostfeat.core.errors import InputError
 from boostfeat.export import Context, verify
+from boostfeat.export.moses.check import _check_features
 from boostfeat.export.verify import compare_scores, difference, expected_scores, input_blocks, inputs_of, near_thresholds
 from boostfeat.lists.nbest import NBest, SparseRows, strings
 from boostfeat.lists.precision import precision_of
@@ -30,6 +34,21 @@ from boostfeat.model.model import Model
 )
 def test_differences_are_absolute_or_relative_beyond_1(found, expected, apart):
     assert difference(np.array(found), np.array(expected)) == apart
+
+
+@pytest.mark.parametrize(
+    ("listed", "here", "is_off"),
+    [(0.5, 0.5009, False), (0.5, 0.502, True), (-100.0, -100.09, False), (-100.0, -100.2, True), (2.0, 1.999, False)],
+)
+def test_what_a_list_and_a_table_say_is_the_same_up_to_a_thousandth(listed, here, is_off):
+    """Absolute, or relative beyond 1. Pairs that the table lacks are not looked at; the pair that differs is named."""
+    nbest = SimpleNamespace(unit_names=("a", "b"), X=np.array([[7.0, 7.0], [0.0, 1.0], [0.0, listed]]))
+    names, of_unit = strings(["p ||| q", "r ||| s", "t ||| u"]), np.array([1, 0, 2])
+    x = np.array([[1.0], [np.nan], [here]])
+    pairs = SimpleNamespace(names=names, of_unit=of_unit, is_known=np.array([False, True, True]), x=x)
+    message = f"b of 't ||| u': expected {listed:.6g} as in the list, found {here:.6g}"
+    with pytest.raises(InputError, match=re.escape(message)) if is_off else nullcontext():
+        _check_features(nbest, pairs, ["b"])
 
 
 def test_differences_need_the_same_rows():

@@ -230,7 +230,8 @@ BAD_LINES = [
     ("NC=2\na\n", {}, "list:1: expected 2 lines after NC=2, found 1 line after it"),
     ("NC=1\na\nb\n", {}, "list:3: expected a line like NC=3, found 'b'"),
     ("a\nb\n", {"n": 1, "scores": ("SCORES",)}, "expected 2 numbers, one for each hypothesis of"),
-    ("a\nb\n", {"counts": "SCORES"}, "expected 6 lines, the sum of"),
+    ("a\nb\n", {"counts": "SCORES"}, r"expected 6 lines, the sum of \S+, found 2;"),
+    ("a\n" * 7, {"counts": "SCORES"}, r"expected 6 lines, the sum of \S+, found 7;"),
 ]
 
 

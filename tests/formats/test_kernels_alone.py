@@ -12,12 +12,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from golden import check_golden
 from toy_graphs import OSGX
 
 from boostfeat import formats
 from boostfeat.core.errors import FormatError
+from boostfeat.core.files import Block
 from boostfeat.formats import columns, jsonl, marian, marian_fast
 from boostfeat.formats.byte_kernels import read_digits, read_number, skip_blanks, starts_with
+from boostfeat.formats.columns import Room
+from boostfeat.formats.jsonl_fast import FastReader as JsonReader
 from boostfeat.formats.jsonl_fast import _hex, _number, _put_character, _whole
 from boostfeat.formats.moses import enriched, nbest, search_graph, search_graph_fast
 from boostfeat.lists.build import ReadOptions
@@ -184,6 +188,29 @@ def test_whatever_is_changed(tmp_path, plainly, format):
         text = whole[:at] + piece + whole[at + rng.randrange(3) :]
         (tmp_path / "list").write_text(text, newline="")
         check_same(attempt(tmp_path / "list", format), plainly(tmp_path / "list", format))
+
+
+CHANGED = {"moses": MOSES[1], "moses-enriched": ENRICHED[0], "marian": OF_MARIAN[0], "jsonl": JSONL[1]}
+
+
+@pytest.mark.parametrize("format", CHANGED)
+def test_whole_lines_with_a_byte_changed(format):
+    """Which of them kernels read: what they leave is read plainly, which would hide that they leave too much. Below a line of
+    the file there is a sign for each of its bytes: + where the line is read still, after the byte has gone or is another.
+    """
+    line = CHANGED[format].encode()
+    reader = {
+        "moses": lambda: nbest.FastReader.for_list(line, ReadOptions()),
+        "moses-enriched": lambda: enriched.FastReader.for_list(line, ReadOptions(source=["das alte haus"])),
+        "marian": lambda: marian._fast_for(line.decode(), ReadOptions()),
+        "jsonl": lambda: JsonReader(["tm", "lm"], ["n", "mä"], ReadOptions()),
+    }[format]()
+    found = {"": line.decode()}
+    for piece in ("", *{"jsonl": '",'}.get(format, "| ")):
+        changed = (line[:k] + piece.encode() + line[k + 1 :] + b"\n" for k in range(len(line)))
+        parts = [(text, reader.parse_block(Block(bytearray(text), len(text)), Room())) for text in changed]
+        found[piece or "less"] = "".join("+" if part.end == len(text) else "." for text, part in parts)
+    check_golden(found, Path(__file__).parent / "whole_lists" / f"{format}.bytes.json")
 
 
 MARIAN = "0 ||| ▁a b ▁c ||| WordScores= -0.5 -1 -2.25 -0.125 ||| F0= -3.875 L= 2 1 ||| -1.25"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from strategies import containers, quick
 
 from boostfeat.lists import store
+from boostfeat.lists.build import Builder, HypRecord, ReadOptions, UnitRecord
 from boostfeat.lists.nbest import NBest, Notes, strings
 from boostfeat.lists.store import read_store, write_store
 from boostfeat.lists.store_writer import StoreWriter
@@ -60,6 +62,19 @@ def test_a_part_may_name_units_of_earlier_parts(tmp_path: Path, data_stores: Pat
         with pytest.raises(ValueError, match="expected 0 indices"):
             writer.append(part[:0], part.unit_idx)
     assert read_store(tmp_path / "twice.nbest") == part
+
+
+@pytest.mark.parametrize(("worst", "fits"), [(-1, False), (0, True), (1, True), (2, False)])
+def test_units_are_those_that_are_there(tmp_path: Path, worst: int, fits: bool) -> None:
+    """The second of two parts with one unit each may name the first and its own."""
+    builder = Builder(ReadOptions())
+    builder.add(HypRecord(0, "a", "list:1", units=[UnitRecord({"f": 1.0}, tgt=(0, 1), tgt_text="a")]))
+    part, path = builder.finish(), tmp_path / "two.nbest"
+    error = pytest.raises(ValueError, match="append: expected 1 indices below 2, found others")
+    with nullcontext() if fits else error, StoreWriter(path) as writer:
+        writer.append(part)
+        writer.append(replace(part, ids=part.ids + 1), np.array([worst]))
+    assert (read_store(path).unit_idx.tolist() if fits else path.exists()) == ([0, worst] if fits else False)
 
 
 def test_a_big_store_is_read_as_any(data_stores: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -156,6 +156,16 @@ def test_links_of_other_tokens_give_no_spans(links, side, fix):
     assert nbest.global_column("Alignment.unaligned").tolist() == [1.0]
 
 
+def test_an_empty_hypothesis_with_no_links_is_linked_to_nothing():
+    """Also of a source without words: there is nothing out of range."""
+    nbest, notes = built(hyp("a b", links=[(0, 0), (0, 1)]), hyp("", links=[]), source=["x"])
+    assert notes == []
+    assert (nbest.text.to_pylist(), nbest.unit_ptr.tolist()) == (["a b", ""], [0, 2, 2])
+    assert (nbest.src_start.tolist(), nbest.units.src_len.tolist()) == ([0, 0], [1, 1])
+    nbest, notes = built(hyp("a", links=[]), source=[""])
+    assert (notes, nbest.src_start.tolist()) == ([], [-1])
+
+
 def test_words_are_those_of_the_text_that_is_shown():
     shown = hyp("▁it ▁' s ▁here", -1.0, -2.0, -3.0, -4.0, text="it's here")
     nbest, notes = built(shown)

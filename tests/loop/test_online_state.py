@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, fields
-from math import inf
+from dataclasses import asdict, dataclass, field, fields
+from math import copysign, inf, sqrt
 
 import numpy as np
 import pytest
@@ -11,12 +11,14 @@ import pytest
 from boostfeat.core.errors import FormatError, InputError
 from boostfeat.loop.decoders import Corpus
 from boostfeat.loop.online import (
+    Gradient,
     Here,
     OnlineLearner,
     Seen,
     State,
     There,
     _scattered,
+    adagrad_epoch,
     factors,
     grown_factors,
     padded,
@@ -206,3 +208,101 @@ def test_what_learners_are_made_from():
     adagrad = OnlineLearner(Adagrad(), None, corpus, Model({}), Groups((("LM*", {"l1": 2.0, "c": 3.0}),)))
     assert adagrad.method == "adagrad"
     adagrad.close()  # before it has any workers
+
+
+# -- an epoch of AdaGrad -------------------------------------------------------------------------------------------------
+
+DENSE = ("a", "b", "c")
+GROUPS = Groups((("b", {"freeze": True}), ("x:1", {"l1": 3.0}), ("x:4", {"c": 0.5})))
+
+
+@dataclass
+class Names:
+    """The features of fresh lists, without a decoder."""
+
+    dense: tuple[str, ...] = DENSE
+    ids: dict[str, int] = field(default_factory=lambda: {"x:9": 0})
+    plan: object = "some"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (*self.dense, *self.ids)
+
+
+def gradient_of(batch: int, weights: dict[str, float]) -> dict[str, float]:
+    """Of some features, among them new ones in another order in each batch."""
+    names = ["a", "b", *(["c"] if batch % 2 else []), *(f"x:{(5 * batch + 2 * k) % 7}" for k in range(4)), "x:9"]
+    return {name: 0.07 + 0.3 * ((3 * ord(name[-1]) + batch) % 5 - 2) + 0.1 * weights.get(name, 0.0) for name in names}
+
+
+@dataclass
+class Worker:
+    asked: list[tuple[object, ...]]
+
+    def start(self, w, unit, sentences, seed, names):
+        columns = [*DENSE, *names]
+        assert len(w) == len(unit) == len(columns)
+        assert unit.tolist() == [0.5, 2.0, 4.0, *[1.0] * len(names)]
+        self.asked.append((sentences.tolist(), seed, names))
+        found = gradient_of(seed[2], dict(zip(columns, w.tolist(), strict=True)))
+        new = tuple(name for name in found if name not in columns)
+        view = [*columns, *new]
+        active = sorted(view.index(name) for name in found)
+        values = np.array([found[view[k]] for k in active])
+        seen = Seen(np.full((3, 11), 1.0 + seed[2]), [float(seed[2])])
+        self.found = Gradient(np.array(active), values, 0.5 + seed[2], 1 + seed[2], seen, new)
+
+    def result(self):
+        return self.found
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 6])
+def test_epochs_of_adagrad_are_the_naive_ones(n):
+    """By names in place of columns: the gradient of batch t at the weights of step t - n, all weights shrunk after every step.
+    Seven sentences are four batches, of which the last has one; six workers are more than there are batches.
+    """
+    tuner, fresh = Adagrad(batch=2, eta=0.1, dense_eta=0.3, l1=0.02), Names()
+    state = State.new(np.array([1.0, -2.0, 0.5, 0.25]), 7)
+    state.unit = np.array([0.5, 2.0, 4.0, 1.0])
+    unit = dict(zip(fresh.names, state.unit.tolist(), strict=True))
+    w = {name: v * unit[name] for name, v in zip(fresh.names, state.w.tolist(), strict=True)}
+    squares = dict.fromkeys(w, 0.0)
+    for epoch in (1, 2):
+        asked, ticks = list[tuple[object, ...]](), list[tuple[int, int]]()
+        order = np.random.default_rng([5, epoch]).permutation(7).tolist()
+        batches, expected, at, known = [order[:2], order[2:4], order[4:6], order[6:]], [], {}, {}
+
+        def apply(t, at=at, known=known):
+            gradient = gradient_of(t, at[t])
+            for name in (name for name in gradient if name not in known[t]):
+                w.setdefault(name, 0.0), squares.setdefault(name, 0.0), unit.setdefault(name, 1.0)
+            for name, g in gradient.items():
+                squares[name] += g * g
+                w[name] -= rate(name) * g / sqrt(squares[name])
+            for name in w:
+                if squares[name]:
+                    less = rate(name) * 0.02 * (3.0 if name == "x:1" else 1.0) / sqrt(squares[name])
+                    w[name] = copysign(max(0.0, abs(w[name]) - less), w[name])
+
+        def rate(name):
+            return {"b": 0.0, "x:4": 0.05}.get(name, 0.3 if name in DENSE else 0.1)
+
+        for t, sentences in enumerate(batches):
+            if t >= n:
+                apply(t - n)
+            at[t], known[t] = {name: w[name] / unit[name] for name in w}, set(w)
+            expected.append((sentences, (5, epoch, t), tuple(name for name in w if name not in DENSE)))
+        for t in range(max(0, 4 - n), 4):
+            apply(t)
+        factor, l1 = factors(fresh.names, GROUPS), 0.02 * GROUPS.factors(fresh.names, "l1")
+        pool = [Worker(asked) for _ in range(n)]
+        how = {"epoch": epoch, "seed": 5, "tick": lambda *tick, ticks=ticks: ticks.append(tick), "groups": GROUPS}
+        row = adagrad_epoch(tuner, fresh, pool, state, factor, l1, **how)
+        assert asked == expected
+        assert ticks == [(t, 4) for t in range(4)]
+        assert fresh.names == tuple(w)
+        assert state.w.tolist() == pytest.approx([w[name] / unit[name] for name in w], abs=1e-12)
+        assert state.squares.tolist() == pytest.approx([*squares.values()], abs=1e-12)
+        assert (int(state.t), state.unit.tolist()) == (4 * epoch, [*unit.values()])
+        assert (row["loss"], row["pairs"], row["spread_mean"], row["spread_sd"]) == (0.8, 10, 1.5, sqrt(1.25))
+        assert len(state.total) == len(state.last) == len(w)

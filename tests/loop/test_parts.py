@@ -8,6 +8,7 @@ import pickle
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -400,11 +401,13 @@ def test_a_worker_serves_until_nobody_asks():
     assert answers[2] == ("input error", "bad")
 
 
-def test_what_a_loop_asks_of_decoder_and_learner(tmp_path):
+def test_what_a_loop_asks_of_decoder_and_learner(tmp_path, monkeypatch):
     """Iteration k learns with seed + k from where it was before scaling, and decodes at the scale of the start: weights that are
     four times as large are taken down to a quarter.
     """
-    decoded, tasks = list[tuple](), list[Task]()
+    decoded, tasks, now = list[tuple](), list[Task](), [1000.0]
+    for module in ("core.clock", "loop.driver"):  # decoding takes 2 seconds, learning 5.25
+        monkeypatch.setattr(f"boostfeat.{module}.time", SimpleNamespace(monotonic=lambda: now[0]))
 
     class Decoder:
         def check_trees(self, level): ...
@@ -413,6 +416,7 @@ def test_what_a_loop_asks_of_decoder_and_learner(tmp_path):
             return {}
 
         def decode(self, model, corpus, place):
+            now[0] += 2.0
             decoded.append((place.iteration, corpus.name, dict(model.weights), place.seed, place.threads, place.folder.name))
             return corpus.attached(bare(f"x y{place.iteration}", "z"), corpus.name)
 
@@ -424,16 +428,17 @@ def test_what_a_loop_asks_of_decoder_and_learner(tmp_path):
 
         def learn(self, task):
             tasks.append(task)
+            now[0] += 5.25
             return Model({"f": 4.0 + task.iteration, "g": -4.0})
 
     def bare(*texts):
         nbest = a_list(*texts)
         return replace(nbest, refs=nbest.refs[:0], ref_ptr=np.zeros(len(nbest) + 1, np.int64), stats=nbest.stats[:0])
 
-    corpora = [Corpus(name, ("a", "b"), (("x", "z"),)) for name in ("dev", "select")]
-    start, ticks, notes = Model({"f": 1.0, "g": -1.0}), list[tuple](), list[str]()
+    corpora = [Corpus(name, ("a", "b"), (("x", "z"),) * n) for name, n in (("dev", 1), ("select", 2))]
+    start, ticks, notes, warnings = Model({"f": 1.0, "g": -1.0}), list[tuple](), list[str](), list[str]()
     limits = LoopOptions(max_iterations=2, min_weight_change=0, seed=5, metric="bleu")
-    run_loop(corpora, Decoder(), Learner(), start, tmp_path / "run", limits, threads=3, tick=lambda *tick: ticks.append(tick), report=notes.append)  # fmt: skip
+    result = run_loop(corpora, Decoder(), Learner(), start, tmp_path / "run", limits, threads=3, tick=lambda *tick: ticks.append(tick), report=notes.append, warn=warnings.append)  # fmt: skip
     weights = [{"f": 1.0, "g": -1.0}, {"f": 1.25, "g": -1.0}, {"f": 1.5, "g": -1.0}]
     assert decoded == [(k, name, weights[k], 5 + k, 3, f"iteration-{k:02d}") for k in range(3) for name in ("dev", "select")]
     assert [(t.iteration, dict(t.start.weights), t.seed, t.threads, t.folder.name) for t in tasks] == [
@@ -443,6 +448,13 @@ def test_what_a_loop_asks_of_decoder_and_learner(tmp_path):
     assert [(t.dev.n_hyps, t.select.n_hyps, t.tree_features) for t in tasks] == [(3, 3, ()), (4, 4, ())]
     kept = [Model.load(tmp_path / "run" / f"iteration-{k:02d}" / "model.json").config["loop"] for k in range(3)]
     assert kept == [{"iteration": k, "scale": 0.25 if k else 1.0} for k in range(3)]
+    counted = ("iteration", "new", "hypotheses", "trees", "seconds")
+    assert [tuple(row[name] for name in counted) for row in result.rows] == [
+        (0, 3, 3, 0, {"learn": 0.0, "decode": 4.0}),
+        (1, 1, 4, 0, {"learn": 5.25, "decode": 4.0}),
+        (2, 1, 5, 0, {"learn": 5.25, "decode": 4.0}),
+    ]
+    assert warnings == ["references a sentence: dev has 1, select has 2"]  # of the first lists, once
     assert [note for note in notes if "learning" in note] == [
         "iteration 1: learning from 3 hypotheses",
         "iteration 2: learning from 4 hypotheses",

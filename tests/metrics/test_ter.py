@@ -56,6 +56,14 @@ EDGES: dict[str, List] = {
     "exactly 50 a word": (["a b"], [many("ab" * 50)]),
     "longer than a shift may be": ([many(NUMBERS[20:40] + NUMBERS[:20])], [many(NUMBERS[:40])]),
     "farther than a shift may go": ([many(NUMBERS[1:70] + NUMBERS[:1])], [many(NUMBERS[:70])]),
+    **{
+        f"a word {far} to the {way}": ([many(hyp)], [many(ref)])
+        for far in (49, 50, 51)
+        for way, hyp, ref in (
+            ("left", NUMBERS[1 : far + 1] + NUMBERS[:1], NUMBERS[: far + 1]),
+            ("right", NUMBERS[far : far + 1] + NUMBERS[:far], NUMBERS[: far + 1]),
+        )
+    },
     "out of the beam": ([many(NUMBERS[60:] + NUMBERS[:60])], [many(NUMBERS)]),
     "more candidates than are tried": ([many("baabbaabbbaabbbbabbaaaxyz")], [many("xyzbbbababbabbaaaaaabaaaa")]),
 }

@@ -197,3 +197,10 @@ def test_many_trees_report_how_far_they_are():
     finally:
         on_trees.reset(token)
     assert told == [(0, 600), (256, 600), (512, 600)]
+
+
+@pytest.mark.parametrize("part", [{"config": {"c": float("inf")}}, {"history": [{"epoch": 1, "dev": float("nan")}]}])
+def test_what_is_no_number_is_no_part_of_a_model(part):
+    """JSON reads 1e999 as an infinity, which no JSON could be written of again."""
+    with pytest.raises(FormatError, match=r"^m: expected a valid model, found .*; make it again"):
+        Model.from_json({**Model({}).to_json(), **part}, "m", allow_edited=True)

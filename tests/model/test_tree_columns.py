@@ -9,19 +9,26 @@ from toy_trees import stump
 from boostfeat.boosting.boost import boost
 from boostfeat.boosting.options import recipe
 from boostfeat.core.errors import InputError
+from boostfeat.lists.build import Builder, HypRecord, ReadOptions
 from boostfeat.model.model import Model
 from boostfeat.model.tree_columns import augment, augmented_weights, folded
+from boostfeat.trees.tree import Tree
 
 
+@pytest.mark.parametrize("leaves", [False, True])
 @pytest.mark.parametrize("level", ["local", "global"])
-def test_augmented_list_has_the_models_scores(dev, level):
+def test_augmented_list_has_the_models_scores(dev, level, leaves):
     model = boost(dev, None, recipe("paper", rounds=4, level=level, min_occurrences=20, draws=500, keep=50))
-    wider = augment(dev, model)
-    linear = Model(augmented_weights(model)).decision_function(wider)
+    wider = augment(dev, model, leaves=leaves)
+    weights = augmented_weights(model, leaves=leaves)
+    linear = Model(weights).decision_function(wider)
     np.testing.assert_allclose(linear, model.decision_function(dev), rtol=0, atol=1e-6)
-    assert folded(augmented_weights(model), model).to_json() == model.to_json()
+    if leaves:  # of weight 1 now, and the weight in the leaves
+        np.testing.assert_allclose(folded(weights, model, leaves=True).decision_function(dev), linear, rtol=0, atol=1e-6)
+    else:
+        assert folded(weights, model).to_json() == model.to_json()
     with pytest.raises(InputError, match=r"tree\.000"):
-        augment(wider, model)
+        augment(wider, model, leaves=leaves)
 
 
 def test_weights_go_back_to_trees_and_leaves_by_hand():
@@ -37,3 +44,27 @@ def test_weights_go_back_to_trees_and_leaves_by_hand():
     assert by_leaf.trees[0].value.tolist() == [0.0, 8.0, -6.0]
     assert by_leaf.trees[0].intercept.tolist() == [0.0, 2.0, -0.5]
     assert folded({}, model, leaves=True).trees[0].value.tolist() == [0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+@pytest.mark.parametrize("level", ["local", "global"])
+def test_trees_of_units_need_units(level, leaves):
+    builder = Builder(ReadOptions())
+    for k in range(3):
+        builder.add(HypRecord(0, f"w{k}", f"list:{k}", features={"own": float(k)}))
+    some = builder.finish()
+    nodes = [{"feature": "own", "threshold": 0.5, "left": 1, "right": 2}, {"value": 2.0}, {"value": 3.0}]
+    tree = Tree.from_json({"name": "t", "weight": 1.0, "leaf": "constant", "nodes": nodes}, "test")
+    model = Model({}, (tree,), level=level)
+    if level == "global":
+        found = augment(some, model, leaves=leaves)
+        if leaves:
+            assert (found.sparse_names.to_pylist(), found.global_sparse.toarray().tolist()) == (
+                ["t.0", "t.1"],
+                [[2, 0], [0, 3], [0, 3]],
+            )
+        else:
+            assert found.global_column("t").tolist() == [2.0, 3.0, 3.0]
+        return
+    with pytest.raises(InputError, match=r"expected a list with units \(phrases\) for trees of level local, found none"):
+        augment(some, model, leaves=leaves)

@@ -23,6 +23,7 @@ from boostfeat.lists.store import write_store
 from boostfeat.model.model import Model
 from boostfeat.report import gather, load_run
 from boostfeat.report.figures import figures, sizes
+from boostfeat.report.overview import lengths
 from boostfeat.report.page import _count, _fixed, _p, _share, _signed, _value
 from boostfeat.report.run import _optional, sha256
 
@@ -230,6 +231,12 @@ def test_gains_of_sentences(run, name, shown, sign):
     of_all = 100 * other.metric.gain(run.test)
     assert gains[1:] == pytest.approx(of_all[first.chosen[1:]])
     assert (sign * gains >= 0).all()
+    nothing = other.gains(np.full(len(run.test), -1))  # to put in all words of a reference is an edit each
+    assert nothing.tolist() == [0.0, *[-100.0 if name == "ter" else 0.0] * (len(run.test) - 1)]
+
+
+def test_lengths_of_no_sentences(run):
+    assert lengths(replace(run, test=run.test[:0])) == {"systems": [], "sets": []}
 
 
 def test_curves_of_three_shapes(tmp_path):

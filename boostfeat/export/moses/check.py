@@ -79,7 +79,7 @@ class _Pairs:
     def of(cls, nbest: NBest, n_tested: int) -> _Pairs:
         encoded = concat(nbest.units.src, BAR, nbest.units.tgt).dictionary_encode()
         n = len(encoded.dictionary)
-        of_unit = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        of_unit = np.asarray(encoded.indices).astype(np.int64)
         added, single, expected = np.full((3, n), np.nan)
         return cls(encoded.dictionary, of_unit, added, single, expected, np.full((n, n_tested), np.nan))
 

@@ -186,7 +186,7 @@ def model_text(
     With columns ``sum`` all is one value, with weight 1 in the ini; else each tree is one, and the linear part another.
     """
     inputs = _Inputs(known, places or {})
-    weights = {name: weight for name, weight in model.weights.items() if weight != 0}
+    weights = {name: weight for name, weight in model.weights.items() if weight}
     dense = {name: weight for name, weight in weights.items() if not can_compute(name)}
     is_sum = columns == "sum"
     n_values, last = n_columns(model, columns), 0 if is_sum else len(model.trees)

@@ -93,8 +93,9 @@ def _write_power(power, out, o):  # type: ignore[no-untyped-def]
     """OUT out[o:]: e and a power of ten, with a sign and at least two digits; gives the position after it."""
     out[o], out[o + 1] = _E, _MINUS if power < 0 else _PLUS
     o, power = o + 2, abs(power)
-    if power >= 100:
-        out[o] = _ZERO + power // 100
+    hundreds, rest = divmod(power, 100)
+    if hundreds:
+        out[o] = _ZERO + hundreds
         o += 1
-    out[o], out[o + 1] = _PAIRS[power % 100, 0], _PAIRS[power % 100, 1]
+    out[o], out[o + 1] = _PAIRS[rest, 0], _PAIRS[rest, 1]
     return o + 2

@@ -31,7 +31,7 @@ class MosesWeights:
         for name, weight in {**dict.fromkeys(unweighed, 0.0), **model.weights}.items():
             producer, k = component(name)
             if known.is_made(name):
-                if weight != 0:
+                if weight:
                     other[name] = weight
             elif name.split() != [name] or "=" in name:
                 raise InputError(f"weight {name!r}: expected a name without blanks and '=' for Moses, found one; rename it")

@@ -12,7 +12,17 @@ from ...core.files import Block
 from ...core.kernels import kernel
 from ...core.text import split_words
 from ...lists.build import ROUNDING, ReadOptions
-from ..byte_kernels import hash_bytes, put_bytes, put_tokens, read_digits, read_number, skip_blanks, starts_with
+from ..byte_kernels import (
+    NONE,
+    hash_bytes,
+    put_bytes,
+    put_tokens,
+    read_digits,
+    read_number,
+    read_sentence_id,
+    skip_blanks,
+    starts_with,
+)
 from ..columns import ColumnReader, Part, Room, are_links, filled_part, find_seen, labels_of, marks, read_features
 from ..fields import name_values, split_fields
 from .labels import block_fields, feature_groups
@@ -26,10 +36,10 @@ def _block_head(buf, i, end):  # type: ignore[no-untyped-def]
     """(first source token, last, position after the comma) of a block ``0-1,...``; position -1 if it is none."""
     first, i = read_digits(buf, i, end)
     if i < 0 or i >= end or buf[i] != 45:
-        return first, first, -1
+        return first, first, NONE
     last, i = read_digits(buf, i + 1, end)
     if i < 0 or i >= end or buf[i] != 44 or first > last:
-        return first, last, -1
+        return first, last, NONE
     return first, last, i + 1
 
 
@@ -46,7 +56,7 @@ def _block_parts(buf, i, end):  # type: ignore[no-untyped-def]
     if starts_with(buf, i, end, _TOTAL, 0, len(_TOTAL)):
         total, i = read_number(buf, i + 6, end)
         if i < 0 or i >= end or buf[i] != 44:
-            return align_end, total, -1
+            return align_end, total, NONE
         i += 1
     return align_end, total, i
 
@@ -77,12 +87,8 @@ def _scan(buf, ends, bars, limit, until, block_labels, total_labels, to_column, 
         if i == stop:  # a blank line
             pos = ends[line] + 1
             continue
-        start = i
-        sent = np.int64(0)
-        while i < stop and 48 <= buf[i] <= 57 and i - start < 18:
-            sent = sent * 10 + (buf[i] - 48)
-            i += 1
-        if i == start or sent < last_id:
+        sent, i = read_sentence_id(buf, i, stop)
+        if i < 0 or sent < last_id:
             break
         i = skip_blanks(buf, i, stop)
         if n_bars < 9 or i != b[0] or b[1] != i + 1 or b[2] != i + 2:

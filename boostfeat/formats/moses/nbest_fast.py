@@ -11,7 +11,7 @@ from ...core.errors import FormatError
 from ...core.files import Block
 from ...core.kernels import kernel
 from ...lists.build import ReadOptions
-from ..byte_kernels import hash_bytes, put_bytes, read_digits, read_number, skip_blanks
+from ..byte_kernels import NONE, hash_bytes, put_bytes, read_digits, read_number, read_sentence_id, skip_blanks
 from ..columns import ColumnReader, Part, Room, filled_part, find_seen, labels_of, marks, put_words, read_features
 from ..fields import label_groups, name_values, split_fields
 from .labels import feature_groups
@@ -26,7 +26,7 @@ def _span(buf, i, end):  # type: ignore[no-untyped-def]
     if i < 0 or i >= end or buf[i] != 45:
         return first, first, i
     last, i = read_digits(buf, i + 1, end)
-    return first, last, (i if last >= first else np.int64(-1))
+    return first, last, (i if last >= first else NONE)
 
 
 @kernel
@@ -43,11 +43,11 @@ def _segments(buf, i, end, n_words, spans):  # type: ignore[no-untyped-def]
             break
         a, b, i = _span(buf, i, end)
         if i < 0 or i >= end or buf[i] != 61:
-            return -1
+            return NONE
         start = i + 1
         c, d, i = _span(buf, start, end)
         if i < 0 or (i < end and buf[i] != 32):
-            return -1
+            return NONE
         is_one = c == d
         for j in range(start, i):
             is_one = is_one and buf[j] != 45
@@ -58,7 +58,7 @@ def _segments(buf, i, end, n_words, spans):  # type: ignore[no-untyped-def]
         if spans[k, 4] and spans[k, 2] == following:
             spans[k, 3] = following
         if spans[k, 3] > n_words:
-            return -1
+            return NONE
     return n
 
 
@@ -78,14 +78,14 @@ def _points(buf, i, end, spans, n_units, n_words, unit_at, points):  # type: ign
             return n
         s, i = read_digits(buf, i, end)
         if i < 0 or i >= end or buf[i] != 45:
-            return -1
+            return NONE
         t, i = read_digits(buf, i + 1, end)
         if i < 0 or (i < end and buf[i] != 32):
-            return -1
+            return NONE
         if n_units:
             u = unit_at[t] if t < n_words else -1
             if u < 0 or not spans[u, 0] <= s < spans[u, 1]:
-                return -1
+                return NONE
             points[n, 0], points[n, 1], points[n, 2] = u, s - spans[u, 0], t - spans[u, 2]
             n += 1
 
@@ -139,12 +139,8 @@ def _scan(buf, ends, bars, limit, until, labels, source, seen, units, lines):  #
         stop[n_fields - 1] = end
         if not fine or n_fields < 3:
             break
-        start = i
-        sent = np.int64(0)
-        while i < end and 48 <= buf[i] <= 57 and i - start < 18:
-            sent = sent * 10 + (buf[i] - 48)
-            i += 1
-        if i == start or sent < last_id or skip_blanks(buf, i, stop[0]) != stop[0]:
+        sent, i = read_sentence_id(buf, i, end)
+        if i < 0 or sent < last_id or skip_blanks(buf, i, stop[0]) != stop[0]:
             break
         if sent >= until:
             return pos, n_hyps, n_occ, n_seen, True

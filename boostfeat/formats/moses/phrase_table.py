@@ -22,11 +22,11 @@ from ...core.errors import FormatError, clip
 from ...core.files import decode, read_chunks, read_head
 from ...core.kernels import kernel
 from ...core.strings import Strings, string_buffers
-from ..byte_kernels import read_number
+from ..byte_kernels import is_blank, read_number
 
 SOURCE, TARGET, SCORES, ALIGNMENT, COUNTS, SPARSE = range(6)
 N_FIELDS = 6  # that are told apart; what follows stays with the last
-CHUNK = 1 << 20
+CHUNK = 1_048_576
 FLOOR = -100.0  # Moses' smallest logarithm
 LARGEST = float(np.finfo(np.float32).max)
 N_REORDERING = 6  # monotone, swap, discontinuous: of the phrase after the previous one, and of the next after the phrase
@@ -240,7 +240,7 @@ def _find_fields(text, line, begin, end, n_fields):  # type: ignore[no-untyped-d
 
 @kernel
 def _is_blank(c):  # type: ignore[no-untyped-def]
-    return c == 32 or c == 9 or c == 13
+    return is_blank(c) or c == 13
 
 
 @kernel
@@ -313,9 +313,9 @@ def _splice(text, line, at, n_bars, ptr, added, out):  # type: ignore[no-untyped
             o = _put(_BAR, 0, 1, out, o)
         o = _put(added, ptr[r], ptr[r + 1], out, o)
         i = at[r]
-        while i < line[r, 1] - 1 and _is_blank(text[i]):
+        while _is_blank(text[i]):
             i += 1
-        if i < line[r, 1] - 1:
+        if text[i] != 10:  # a line ends with it
             o = _put(_BAR, 0, 1, out, o)
         elif n_bars[r]:
             o = _put(_BAR, 0, 4, out, o)

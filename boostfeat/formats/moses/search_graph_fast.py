@@ -20,7 +20,7 @@ from ...core.files import read_chunks
 from ...core.kernels import kernel
 from ...core.text import split_words
 from ...lists.graph import Graph, GraphBuilder
-from ..byte_kernels import read_digits, read_number, starts_with
+from ..byte_kernels import NONE, read_digits, read_number, starts_with
 
 _HYP, _STACK, _BACK, _SCORE, _TRANSITION, _RECOMBINED, _FORWARD, _FSCORE, _COVERED, _CORE, _OUT = (
     np.frombuffer(word, np.uint8)
@@ -51,17 +51,17 @@ class Lines(NamedTuple):
 @kernel
 def _after(buf, i, end, word):  # type: ignore[no-untyped-def]
     """The position after a word that stands at i, -1 if another does (or i is -1 already)."""
-    return i + len(word) if i >= 0 and starts_with(buf, i, end, word, 0, len(word)) else -1
+    return i + len(word) if i >= 0 and starts_with(buf, i, end, word, 0, len(word)) else NONE
 
 
 @kernel
 def _skip_to_space(buf, i, end):  # type: ignore[no-untyped-def]
     """The position of the next space or the end; -1 if nothing or no plain ASCII stands before it (or i is -1 already)."""
     if i < 0 or i >= end or buf[i] == _SPACE:
-        return -1
+        return NONE
     while i < end and buf[i] != _SPACE:
         if not _SPACE < buf[i] < _DELETE:
-            return -1
+            return NONE
         i += 1
     return i
 
@@ -70,20 +70,20 @@ def _skip_to_space(buf, i, end):  # type: ignore[no-untyped-def]
 def _number_after(buf, i, end, word):  # type: ignore[no-untyped-def]
     """(whole number, position after it) behind a word; position -1 if either is missing."""
     i = _after(buf, i, end, word)
-    return read_digits(buf, i, end) if i >= 0 else (np.int64(0), -1)
+    return read_digits(buf, i, end) if i >= 0 else (np.int64(0), NONE)
 
 
 @kernel
 def _read_core(buf, i, end, out):  # type: ignore[no-untyped-def]
     """Numbers with commas between them up to ')' into OUT out; the position after it, -1 if they are not as many."""
     if not len(out):
-        return -1
+        return NONE
     for k in range(len(out)):
         if i < 0:
-            return -1
+            return NONE
         out[k], i = read_number(buf, i, end)
         if i < 0 or i >= end or buf[i] != (_COMMA if k < len(out) - 1 else _CLOSE):
-            return -1
+            return NONE
         i += 1
     return i
 
@@ -228,7 +228,7 @@ def nodes_of(hyp: I64, recombined: I64) -> tuple[I64, I64] | None:
     if (at < 0).any():
         return None
     into[~is_own] = at
-    for _ in range(len(hyp).bit_length() + 1):  # chains of recombination halve each time
+    for _ in range(len(hyp).bit_length()):  # chains of recombination halve each time
         into = into[into]
     if not is_own[into].all():
         return None
