@@ -105,7 +105,7 @@ def show_results(results: Results, output: str, started: float, *, wide: bool, q
     if as_json:
         emit({"output": output, "systems": results}, "", as_json=True)
     else:
-        width = 1_000_000 if wide else get_terminal_size().columns
+        width = 10**6 if wide else get_terminal_size().columns
         header, rows, left_out = fitting(*table_rows(results), width=width)
         emit(None, table(rows, header=header), as_json=False)
         for name, other in same_rows(results):

@@ -275,7 +275,7 @@ def _loops(
         "models": models,
         "chosen": {**first_of_grid(system), "iteration": found[0]["picked"]} if found else {},
         "tried": [],
-        "features": sum(map(bool, first.weights.values())) + len(first.trees),
+        "features": sum(w != 0 for w in first.weights.values()) + len(first.trees),
         "trees": len(first.trees),
         "epochs": found[0]["iterations"] if found else 0,
         "seconds": round(float(np.mean([one["seconds"] for one in found])), 3) if found else 0.0,
@@ -424,7 +424,7 @@ def loop_comparison(loop: str | Path, into: str | Path) -> None:
     method = made_from.get("learner method") or made_from.get("learner online") or "pro"
     method = f"boost-{made_from.get('learner level', 'local')}" if method == "induce" else method
     rows = {"start": 0, f"iteration {picked}": picked, **({} if tests else {f"iteration {last}": last})}
-    systems = [System(name, method="decoder" if not k else method) for name, k in rows.items()]
+    systems = [System(name, method="decoder" if k == 0 else method) for name, k in rows.items()]
     options = CompareOptions(metric=made_from.get("loop metric") or "bleu-sbp", baseline="start")
     folder.make()
     states = {name: _loop_state(source, folder, results.rows, name, k) for name, k in rows.items()}
@@ -450,7 +450,7 @@ def _loop_state(source: LoopFolder, folder: Folder, rows: Sequence[_LoopRow], na
         "models": [str(file.relative_to(folder.path))],
         "chosen": {"iteration": k},
         "tried": [],
-        "features": sum(map(bool, model.weights.values())) + len(model.trees),
+        "features": sum(w != 0 for w in model.weights.values()) + len(model.trees),
         "trees": len(model.trees),
         "epochs": k,
         "seconds": seconds,

@@ -310,7 +310,7 @@ def overlap(page: Page, table: Table) -> Cells:
 
 def rules(page: Page, table: Table) -> Cells:
     """[G13 Table 7]: words whose counts differ most between two tuning sets, and phrase table rules that have them."""
-    which = next(iter(page.bitext), _others(page).pop())
+    which = next(iter(page.bitext), _others(page)[-1])
     other = page.bitext.get(which)
     of_other = _pt_weights(other.model(table.rows[0])) if other else set(_tuned(page, which))
     tuned = {"dev": _pt_weights(page.model(table.rows[0])), which: of_other}

@@ -334,7 +334,7 @@ def _training(
         "tried": found.tried,
         "chosen_by": found.select,
         "models": [str(folder.named("models", system, r).relative_to(folder.path)) for r in range(len(models))],
-        "features": sum(map(bool, first.weights.values())) + len(first.trees),
+        "features": sum(w != 0 for w in first.weights.values()) + len(first.trees),
         "trees": len(first.trees),
         "active": active_features(first, dev),
         "epochs": len(first.history),

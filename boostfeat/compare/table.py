@@ -150,7 +150,7 @@ class Results(list[dict[str, Any]]):
         metric, on = self[0].get("metric") or "bleu-sbp", self[0]["reported"]
         label = f"{shown(metric)} on {on}"
         alone = [row["name"] for row in self if row["p_value"] is None]  # the baseline, whose p the others have
-        drawn = intervals_html(self, alone.pop() if len(alone) == 1 else "", metric, on=on, label=label)
+        drawn = intervals_html(self, alone[0] if len(alone) == 1 else "", metric, on=on, label=label)
         return cell(title(label, "with 95% bootstrap intervals"), drawn, html_table(*table_rows(self)))
 
 

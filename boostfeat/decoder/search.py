@@ -126,7 +126,7 @@ def set_context(context, hyp, start, end, n, options):  # type: ignore[no-untype
     Forward scores are the previous phrase's. At the beginning of a sentence only its first word is monotone.
     """
     jump = start - hyp[END]
-    orientation = 0 if not jump else 1 if end == hyp[START] else 2
+    orientation = 0 if jump == 0 else 1 if end == hyp[START] else 2
     move = 3 if orientation == 2 and jump < 0 else orientation
     context[:] = 0.0
     if hyp[FORWARD] >= 0:
@@ -135,7 +135,7 @@ def set_context(context, hyp, start, end, n, options):  # type: ignore[no-untype
     context[JUMP], context[JUMP + 1] = jump, np.log1p(abs(jump))
     context[JUMP + 2], context[JUMP + 3] = max(-jump, 0), abs(jump) > FAR
     context[ORIENTATION + move] = 1.0
-    context[FIRST], context[LAST] = not hyp[COVERED], hyp[COVERED] + end - start == n
+    context[FIRST], context[LAST] = hyp[COVERED] == 0, hyp[COVERED] + end - start == n
     return orientation, move
 
 
@@ -176,7 +176,7 @@ def context_rows(lm, options, moves, quantiles, hyps, tails, chosen, starts, end
         if len(moves.back):
             late = hyp[LATE]
             added[r] = moves.ahead[late, move] + moves.back[o, move] + moves.bigrams[moves.last[late], moves.first[o]]
-            if not hyp[COVERED]:
+            if hyp[COVERED] == 0:
                 added[r] += moves.initial[o]
             if is_last:
                 added[r] += moves.final[o]
@@ -404,7 +404,7 @@ def _extend(task, space, cache, tail, first, last, context, key):  # type: ignor
     has_trees, has_free = len(task.trees.nodes) > 0, len(task.trees.free) > 0
     has_moves, per_word, most = len(moves.back) > 0, 0.0, 0.0
     start, end = key[START], key[END]
-    is_first, into = not space.hyps[tail, COVERED], space.hyps[tail, COVERED] + end - start
+    is_first, into = space.hyps[tail, COVERED] == 0, space.hyps[tail, COVERED] + end - start
     is_last = into == task.n
     if is_last:  # nothing follows: all are one
         key[START], key[END] = -1, task.n

@@ -44,7 +44,7 @@ from .search import Moves
 from .searchable import BETWEEN, is_placed
 from .system import System
 
-BLOCK = 65_536  # phrase pairs whose features are computed at a time
+BLOCK = 1 << 16  # phrase pairs whose features are computed at a time
 PREV, NEXT, BACK, AHEAD = "prev", "next", ("<0", "<1", "<2"), (">0", ">1", ">2")
 PARTS = ("static", PREV, NEXT, *BACK, *AHEAD)
 ORIENTATIONS = ((0, 1), (1, 0), (1, 1))  # (words between, words to a swap) of monotone, swap, discontinuous

@@ -173,7 +173,7 @@ def _tree(tree: Tree, m: int, slot: Mapping[str, int]) -> list[str]:
         f"static inline double $_tree_{m}(const double *x) {{",
         *([f"    static const double a[] = {{{numbers(tree.intercept[tree.leaves])}}};"] if tree.leaf == "affine" else []),
         f"    static const double b[] = {{{numbers(tree.value[tree.leaves])}}};",
-        *(f"    const int n{i} = {picks[i]};" for i in reversed(picks) if i),
+        *(f"    const int n{i} = {picks[i]};" for i in reversed(picks) if i > 0),
         f"    const int leaf = {picks.get(0, 0)};",
         *([] if picks or x else ["    (void)x;"]),
         f"    return {value};",

@@ -48,7 +48,7 @@ def read_number(buf, begin, end):  # type: ignore[no-untyped-def]
         mantissa, i = _more_digits(buf, i, stop, mantissa)
         digits += i - first
         scale = -np.int64(i - first)
-    if not digits or mantissa < 0:
+    if digits == 0 or mantissa < 0:
         return 0.0, NONE
     if i < stop and (buf[i] == 101 or buf[i] == 69):
         i += _1
@@ -63,7 +63,7 @@ def read_number(buf, begin, end):  # type: ignore[no-untyped-def]
             exponent = min(exponent * 10 + np.int64(buf[i]) - 48, np.int64(9999))
             i += _1
         scale += -exponent if below else exponent
-    if not mantissa:
+    if mantissa == 0:
         return 0.0, np.int64(i)
     value, certain = _scaled(mantissa, scale)
     return (-value if negative else value), (np.int64(i) if certain else NONE)
@@ -254,7 +254,7 @@ def find_marks(buf, words, ends, bars):  # type: ignore[no-untyped-def]
                 n_bars += 1
         if nul < 0 and (word - _ONES) & ~word & _HIGHS:
             for j in range(8 * k + 7, 8 * k - 1, -1):
-                nul = np.int64(j) if not buf[j] else nul
+                nul = np.int64(j) if buf[j] == 0 else nul
     for j in range(8 * len(words), len(buf)):
         c = buf[j]
         if c == 10:
@@ -263,7 +263,7 @@ def find_marks(buf, words, ends, bars):  # type: ignore[no-untyped-def]
         elif c == 124:
             bars[n_bars] = j
             n_bars += 1
-        elif not c and nul < 0:
+        elif c == 0 and nul < 0:
             nul = np.int64(j)
         high |= np.uint64(c)
     return n_ends, n_bars, nul, high & _HIGHS == np.uint64(0)

@@ -39,7 +39,7 @@ from .byte_kernels import (
     starts_with,
 )
 
-BLOCK_BYTES = 4_194_304  # of the lines that a thread reads at a time
+BLOCK_BYTES = 1 << 22  # of the lines that a thread reads at a time
 SMALL = 2  # blocks: a list of no more is sooner read than numba is loaded
 TEXTS = ("tgt", "src", "align")
 _K = np.uint64(0x9E3779B97F4A7C15)

@@ -41,7 +41,7 @@ def read(path: str | Path, options: ReadOptions) -> NBest:
         scores = _scores(row, len(texts), where)
         builder.sentence(sent, where)
         for k, text in enumerate(texts):
-            features = {("score" if not f else f"score_{f}"): -v for f, v in enumerate(scores[k])}
+            features = {("score" if f == 0 else f"score_{f}"): -v for f, v in enumerate(scores[k])}
             features |= {name: column[k] for name, column in columns.items()}
             builder.add(TokenHyp(sent, normal(text), where, features.get("score", nan), features))
         sources.append(get(row, "text", str, where) if "text" in row else "")

@@ -173,7 +173,7 @@ class Builder:
     def _add_text(self, text: str, score: float) -> None:
         self._hyp_counts[-1] += 1
         self._text.append(text)
-        if len(self._text) >= 65_536:
+        if len(self._text) >= 1 << 16:
             self._text_chunks.append(strings(self._text))
             self._text = []
         self._score.append(score)

@@ -12,7 +12,7 @@ from ..metrics.metric import Metric, metric_of, tokenizer
 from ..metrics.significance import exact_sums
 from .nbest import NBest, take_strings
 
-_ROWS = 65_536  # hypotheses at a time whose statistics are 64-bit numbers
+_ROWS = 1 << 16  # hypotheses at a time whose statistics are 64-bit numbers
 
 
 @dataclass(frozen=True)

@@ -141,7 +141,7 @@ class Graph:
             raise ValueError(f"k: expected at least 1, found {k}")
         scores = np.ascontiguousarray(scores, np.float64)
         best, back = self.viterbi(scores)
-        k = min(k, 1_000_000_000_000)  # no more fit in memory
+        k = min(k, 2**40)  # no more fit in memory
         limit = EXAMINED_PER_STRING * k if distinct else 0
         pool, found = find_kbest(self.shape, scores, best, back, self.goal, k, limit, self.longest)
         return Derivations(*unfold(self.shape, pool, self.goal, found, self.longest))

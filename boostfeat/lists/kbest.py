@@ -162,7 +162,7 @@ def _without_root(pool, root):  # type: ignore[no-untyped-def]
     pairs, c = -1, pool.child[root]
     while c >= 0:
         d = pool.sibling[c]
-        rest = pool.sibling[d]  # -1 after -1, too: the last place of a column is nobody's
+        rest = pool.sibling[d] if d >= 0 else -1
         pair = _meld(pool, c, d)
         pool.sibling[pair] = pairs
         pairs, c = pair, rest
@@ -302,7 +302,7 @@ def find_kbest(shape, scores, best, back, goal, k, limit, longest):  # type: ign
             node = stack[depth - 1]
             if 2 * n_seen >= len(seen.record):
                 seen = _enlarged(seen)
-            if not examined[node]:  # the first visit: the best derivations of its other edges are candidates
+            if examined[node] == 0:  # the first visit: the best derivations of its other edges are candidates
                 examined[node] = 1
                 if limit:
                     n_seen += _is_new(shape, pool, seen, node, node, w, v)
@@ -345,7 +345,7 @@ def find_kbest(shape, scores, best, back, goal, k, limit, longest):  # type: ign
             taken[node], step[node] = c, 0
             examined[node] += 1
             for i in range(pool.part_ptr[c + 1] - pool.part_ptr[c]):
-                if pool.rank[pool.parts[pool.part_ptr[c] + i]]:
+                if pool.rank[pool.parts[pool.part_ptr[c] + i]] > 0:
                     step[node] = i
             if limit:
                 if not _is_new(shape, pool, seen, node, c, w, v):
@@ -405,14 +405,14 @@ def topological_order(heads, tail_ptr, tails, order):  # type: ignore[no-untyped
             fill[t] += 1
     size = 0
     for v in range(n):
-        if not waits[v]:
+        if waits[v] == 0:
             order[size] = v
             size += 1
     at = 0
     while at < size:
         for h in out[out_ptr[order[at]] : out_ptr[order[at] + 1]]:
             waits[h] -= 1
-            if not waits[h]:
+            if waits[h] == 0:
                 order[size] = h
                 size += 1
         at += 1

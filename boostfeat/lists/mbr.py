@@ -96,7 +96,7 @@ def _expected_gains(hyp_ptr, token_ptr, tokens, p, logs, from_list, to_list, out
                     for w in range(word_ptr[k], word_ptr[k + 1]):
                         total += _ones(bits[a, w] & bits[b, w])
                     common[k] = shared[k] + np.int64(total)
-                if not common[0]:
+                if common[0] == 0:
                     continue  # nothing matches: BLEU+1 is 0 both ways
                 # matches are the same both ways; the number of n-grams and the brevity penalty are not
                 top = logs[common[0]] + logs[common[1] + 1] + logs[common[2] + 1] + logs[common[3] + 1]

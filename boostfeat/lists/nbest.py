@@ -582,7 +582,7 @@ def _column_sizes(x: F64) -> F64:
     return np.maximum(x.max(axis=0), -x.min(axis=0)) if len(x) else np.zeros(x.shape[1])
 
 
-_AT_A_TIME = 1_048_576
+_AT_A_TIME = 1 << 20
 
 
 def _sparse_sizes(rows: SparseRows, n: int) -> F64:

@@ -40,7 +40,7 @@ from .nbest import NBest, Notes, Qualities, SparseRows, Units, numbers, strings
 
 MAGIC = b"ARROW1"
 VERSION = 1
-BIG = 268_435_456  # bytes of a store whose pages matter
+BIG = 1 << 28  # bytes of a store whose pages matter
 _KIND = "nbest-store"
 
 
@@ -125,10 +125,10 @@ def _copy(path: Path, stream: IO[bytes]) -> None:
     with open(path, "rb") as source:
         if sys.platform == "linux" and isinstance(stream, io.BufferedWriter):
             stream.flush()
-            while os.sendfile(stream.fileno(), source.fileno(), None, 1_000_000_000):
+            while os.sendfile(stream.fileno(), source.fileno(), None, 1 << 30):
                 pass
         else:
-            shutil.copyfileobj(source, stream, 1_000_000)
+            shutil.copyfileobj(source, stream, 1 << 20)
 
 
 def is_mappable(path: str | Path) -> bool:
@@ -317,7 +317,7 @@ def _numbers(column: pa.Array, dtype: Any) -> Any:
 
 
 def _matrix(table: pa.StructArray, name: str, n: int, width: int, dtype: Any) -> Any:
-    if not width or not n:
+    if width == 0 or n == 0:
         return np.zeros((n, width), dtype)
     column = table.field(name)
     if not pa.types.is_fixed_size_list(column.type) or column.type.list_size != width or column.null_count:

@@ -157,7 +157,7 @@ class TokenBuilder:
         rank = self._hyp_counts[-1]
         if self.options.size is not None and rank >= self.options.size:
             return
-        features = {**hyp.features, RANK: float(rank), FIRST: float(not rank)} if self.ranked else hyp.features
+        features = {**hyp.features, RANK: float(rank), FIRST: float(rank == 0)} if self.ranked else hyp.features
         for kind, found in ((self._models, hyp.scores), (self._signals, hyp.signals)):
             for name, values in found.items():
                 kind.setdefault(name, _Column()).add(values, len(self._where))
@@ -180,7 +180,7 @@ class TokenBuilder:
             n = max(0, self.options.size - rank)
         features = dict(hyps.features)
         if self.ranked:
-            features |= {RANK: range(rank, rank + n), FIRST: [float(not k) for k in range(rank, rank + n)]}
+            features |= {RANK: range(rank, rank + n), FIRST: [float(k == 0) for k in range(rank, rank + n)]}
         self._hyp_counts[-1] += n
         self._where.extend(hyps.where[:n])
         self._tokens.extend(hyps.tokens[:n])
@@ -366,7 +366,7 @@ class TokenBuilder:
                 unmatched.append(h)
                 new = [(" ".join(words), len(words), ptr[h])] if len(own) else []
             else:
-                starts = [k for k in range(len(at)) if not k or at[k] != at[k - 1]]
+                starts = [k for k in range(len(at)) if k == 0 or at[k] != at[k - 1]]
                 bounds = [0, *(at[k] for k in starts[1:]), len(words)]
                 new = [
                     (" ".join(words[bounds[i] : bounds[i + 1]]), bounds[i + 1] - bounds[i], ptr[h] + k)
@@ -539,7 +539,7 @@ class TokenBuilder:
 
 
 _NO_INTS = np.zeros(0, np.int64)
-_FAR = 536_870_912  # beyond any token, and sums fit into 32 bits
+_FAR = 1 << 29  # beyond any token, and sums fit into 32 bits
 
 
 class _Places(NamedTuple):

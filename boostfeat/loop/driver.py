@@ -138,7 +138,7 @@ class _Loop:
                 folder.keep_list(k, corpus.name, self.decode(k, model, corpus))
             fresh[corpus.name] = folder.list(k, corpus.name)
         seconds["decode"] = seconds_since(began)
-        if not k:
+        if k == 0:
             for line in check_agreement(fresh, allow_missing=self.allow_missing):
                 self.warn(line)
         new = {name: self.accumulate(k, name, nbest) for name, nbest in fresh.items()}
@@ -180,7 +180,7 @@ class _Loop:
 
     def learn(self, k: int) -> Model:
         """The model of iteration k, at the scale it is decoded with; ``config["loop"]`` says by what it was multiplied."""
-        if not k:
+        if k == 0:
             return replace(self.start, config={**self.start.config, "loop": {"iteration": 0, "scale": 1.0}})
         self.report(f"iteration {k}: learning from {self.accumulated['dev'].n_hyps:,} hypotheses")
         before = self.folder.model(k - 1)
@@ -234,7 +234,7 @@ def stop_reason(rows: Sequence[Mapping[str, Any]], options: LoopOptions) -> str 
     """Why the loop ends after these rows, None if it does not."""
     last = rows[-1]
     k = last["iteration"]
-    if not k:
+    if k == 0:
         return None
     if last["weight_change"] < options.min_weight_change:
         return f"no weight's share changes by {options.min_weight_change:g}"

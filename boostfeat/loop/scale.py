@@ -43,4 +43,4 @@ def scale_to(model: Model, like: Model) -> float:
     """
     names = like.weights.keys() - {UNKNOWN}
     mine, theirs = (sum(abs(m.weights.get(name, 0.0)) for name in names) for m in (model, like))
-    return float(np.ldexp(1.0, round(np.log2(theirs / mine)))) if mine and theirs else 1.0
+    return float(np.ldexp(1.0, round(np.log2(theirs / mine)))) if mine > 0 and theirs > 0 else 1.0

@@ -22,7 +22,7 @@ from ..core.kernels import kernel
 ORDER = 4
 N_STATS = ORDER + 2
 HYP_LEN, REF_LEN = ORDER, ORDER + 1
-_ROWS = 65_536  # whose scores are computed at a time
+_ROWS = 1 << 16  # whose scores are computed at a time
 MAX_REF_TYPES = 65_534  # distinct reference tokens of one sentence: an n-gram is four 16-bit ids in one word
 
 

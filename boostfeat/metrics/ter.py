@@ -29,7 +29,7 @@ LONGEST_SHIFT = 10  # words
 FARTHEST_SHIFT = 50  # between the positions of the words in hypothesis and reference
 MOST_SHIFTS = 1000  # tried for a hypothesis and a reference; then the search ends
 _SHORT = 256  # words of a reference up to which bits are faster than a beam
-_FAR = 268_435_456  # the distance of a cell outside the beam
+_FAR = 1 << 28  # the distance of a cell outside the beam
 
 
 # -----------------------------------------------------------------------------------------------------------

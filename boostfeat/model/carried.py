@@ -16,7 +16,7 @@ from ..core.errors import FormatError, clip
 from ..core.strict_json import finite, no_constant, parse_json
 
 Plan = Mapping[str, Any]
-_EXPANSION, _FREE = 250, 1_048_576  # a plan may become so many times its size, and a megabyte in any case
+_EXPANSION, _FREE = 250, 1 << 20  # a plan may become so many times its size, and a megabyte in any case
 
 
 def pack(plan: Plan) -> str:

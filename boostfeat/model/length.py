@@ -28,7 +28,7 @@ CUT = 5  # letters of a source word
 MET = 3  # sentences that a stem has to be in for words of its own
 SHRUNK = 2.0, 1e-3  # ridge penalties: on what a stem adds, on what all words have in common
 SOLVING, EXACT = 1000, 1e-16  # steps at most, and the squared residual that is enough, of the first
-_RUN = 262_144  # texts whose words are counted at a time
+_RUN = 1 << 18  # texts whose words are counted at a time
 
 
 @dataclass(frozen=True)

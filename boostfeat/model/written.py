@@ -18,7 +18,7 @@ _BEGIN = b'{\n "boostfeat": '
 _WEIGHTS = b'\n "weights": {\n  ', b"\n },\n"
 _PLAN = b'\n "features": "', b'",\n'
 _BETWEEN = b",\n  "  # two weights
-_AT_A_TIME = 8_192  # weights whose text is made
+_AT_A_TIME = 1 << 13  # weights whose text is made
 _NUL = b"\\u0000"  # which no text has
 _EARLIER = {"model/1", "model/2"}  # their signature is not of what decides beside the score
 

@@ -26,7 +26,7 @@ from ..byte_kernels import is_blank, read_number
 
 SOURCE, TARGET, SCORES, ALIGNMENT, COUNTS, SPARSE = range(6)
 N_FIELDS = 6  # that are told apart; what follows stays with the last
-CHUNK = 1_048_576
+CHUNK = 1 << 20
 FLOOR = -100.0  # Moses' smallest logarithm
 LARGEST = float(np.finfo(np.float32).max)
 N_REORDERING = 6  # monotone, swap, discontinuous: of the phrase after the previous one, and of the next after the phrase
