@@ -57,8 +57,10 @@ def check_outputs(parameters: Mapping[str, Any]) -> tuple[list[str], list[str]]:
 def check_names(paths: Iterable[str]) -> None:
     """Raise for a name that is no text: a run keeps the names of its files in JSON."""
     for path in paths:
-        if any("\ud800" <= c <= "\udfff" for c in os.path.abspath(path)):  # what Python has for bytes that are no UTF-8
-            raise InputError(f"{path}: expected a name in UTF-8, which a run can keep, found other bytes; rename it")
+        try:
+            os.path.abspath(path).encode()
+        except UnicodeEncodeError:
+            raise InputError(f"{path}: expected a name in UTF-8, which a run can keep, found other bytes; rename it") from None
 
 
 def check_kinds(command: str, parameters: Mapping[str, Any]) -> None:

@@ -161,15 +161,15 @@ def scorer(
     system: System,
     extra: Sequence[str],
     *,
-    unknown_weight: float = 0.0,
-    maker: FeatureMaker | None = None,
-    templates: Templates | None = None,
+    unknown_weight: float,
+    maker: FeatureMaker,
+    templates: Templates | None,
 ) -> Scorer:
     """The model over the system's features and the extras it uses or the user asks for; one that needs others is refused.
 
     ``templates`` are those of a model that is still learnt: they compute whatever feature comes to have a weight.
     """
-    base, maker = system.names, maker or FeatureMaker()
+    base = system.names
     if model.level == "global" and model.trees:
         raise InputError(
             "expected a model of level local, found one of level global: its trees look at whole hypotheses, which search "

@@ -155,7 +155,8 @@ def test_what_is_said_of_a_model(boostfeat, stores, tmp_path, monkeypatch, confi
     made = tuple(replace(stump("constant", None, feature="LM0"), name=name) for name in "tu"[:trees])
     model = Model({}, made, config={"best_round": trees, **config}, history=history)
     monkeypatch.setattr("boostfeat.cli.induce._Fit.run", lambda fit: model)
-    monkeypatch.setattr("boostfeat.cli.induce.time", SimpleNamespace(monotonic=iter([2.0, 9.75]).__next__))
+    monkeypatch.setattr("boostfeat.cli.induce.time", SimpleNamespace(monotonic=lambda: 2.0))
+    monkeypatch.setattr("boostfeat.core.clock.time", SimpleNamespace(monotonic=lambda: 9.75))
     command = ["induce", stores / "dev", "--templates", "none", "--set", "rule=best", "-o", tmp_path / "m.json"]
     code, out, err = boostfeat(*command, *(["--select", stores / "select"] if held_out else []))
     trees_are = "1 tree" if trees == 1 else f"{trees} trees"

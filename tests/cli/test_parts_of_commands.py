@@ -15,6 +15,7 @@ import pytest
 from boostfeat.boosting.options import recipe
 from boostfeat.cli import explain, export, graphs, induce, lists, loop, replicate, tune
 from boostfeat.compare.papers import PAPERS, bitext_options, paper_of, paper_options
+from boostfeat.core import clock as clock_module
 from boostfeat.core.digests import digest_lines
 from boostfeat.core.errors import InputError
 from boostfeat.core.text_table import table
@@ -356,7 +357,8 @@ def test_a_paper_on_lists_of_mine(boostfeat, monkeypatch):
 
     monkeypatch.setattr(replicate, "compared", compared)
     monkeypatch.setattr("boostfeat.compare.paper_page.write_page", write_page)
-    monkeypatch.setattr(replicate, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    for module in (replicate, clock_module):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     tests = ("--select", "s", "--test", "t", "--test", "u")
     code, out, err = boostfeat("replicate", "g13", "d", *tests, "--tune-on", "b1", "--tune-on", "b2", *flags, "-o", "run")
     assert code == 0
@@ -375,7 +377,8 @@ def test_a_paper_on_lists_of_mine(boostfeat, monkeypatch):
     assert out == f"One\n{table([['1', '2']], header=['a', 'b'])}\n\nTwo\n{table([['3']], header=['c'])}\n"
     assert err == "boostfeat: run/paper.md in 7.2 s; 'boostfeat report run' draws it\n"
     asked.clear()
-    monkeypatch.setattr(replicate, "time", SimpleNamespace(monotonic=lambda: 0.0))
+    for module in (replicate, clock_module):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: 0.0))
     code, out, _ = boostfeat("replicate", "e12", "d", *tests, "--quick", "--json", "-q", "-o", "run")
     assert (code, json.loads(out)["output"], len(json.loads(out)["tables"])) == (0, "run", 2)
     [(_, _, options, own)] = asked

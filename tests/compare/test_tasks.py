@@ -158,8 +158,8 @@ def test_a_fit_on_part_of_dev(dev, select, monkeypatch, share, fold, sizes):
         return Model({"LM0": 1.0})
 
     monkeypatch.setattr(systems, "fit", fit)
-    clock = iter((2.0, 9.25))
-    monkeypatch.setattr(systems, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr(systems, "time", SimpleNamespace(monotonic=lambda: 2.0))
+    monkeypatch.setattr("boostfeat.core.clock.time", SimpleNamespace(monotonic=lambda: 9.25))
     options = fit_options(CompareOptions(metric="bleu", seed=3))
     found = systems.fitted_here(Fit(system("kbmira"), {"c": 1}, 7, share, fold), dev, Scorer(select), options)
     (part,) = seen

@@ -13,8 +13,9 @@ import pytest
 from test_export_moses import stump
 
 from boostfeat.core.errors import InputError
-from boostfeat.export import Context, verify
-from boostfeat.export.moses.check import _check_features
+from boostfeat.export import Context, ExportOptions, verify
+from boostfeat.export.moses.check import _check_features, _note
+from boostfeat.export.moses.writing import known_features
 from boostfeat.export.verify import compare_scores, difference, expected_scores, input_blocks, inputs_of, near_thresholds
 from boostfeat.lists.nbest import NBest, SparseRows, strings
 from boostfeat.lists.precision import precision_of
@@ -133,3 +134,36 @@ def test_rows_near_a_threshold(dev, step):
         assert near_thresholds(Model({}, trees, level), nbest) == (near[0] | near[1]).sum()
     assert near_thresholds(Model({}, trees), nbest) >= 2
     assert near_thresholds(Model({}, (stump(0, "absent", 0.0, 1.0, 2.0),)), nbest) == 0
+
+
+def test_what_a_table_cannot_say_is_noted():
+    """Two lists of two hypotheses: the second list has an unknown word in one of its two. Of the known units two are moved by
+    more than a thousandth, absolute or relative beyond 1."""
+    listed, expected = np.array([0.5015, 0.5009, 100.05, 100.2, 7.0]), np.array([0.5, 100.0, np.nan])
+    pairs = SimpleNamespace(
+        is_known=np.array([True, True, True, True, False]), of_unit=np.array([0, 0, 1, 1, 2]), expected=expected,
+        single=np.array([0.5 + 2e-7, 100.0, np.nan]),
+    )  # fmt: skip
+    units = [[0], [1], [2, 4], [3]]
+
+    class Lists:
+        sent_of_hyp = np.array([0, 0, 1, 1])
+
+        def __len__(self):
+            return 2
+
+        def sum_units(self, values):
+            return np.array([values[own].sum() for own in units])
+
+    assert _note(Lists(), pairs, listed) == (
+        "1 unknown word to which Moses gives no tree values: matters in 1 of 2 lists; 2 units beyond a threshold only because the "
+        "list's numbers are rounded; with Moses' single precision 2e-07"
+    )
+
+
+def test_the_functions_of_an_ini_are_those_it_names_anywhere(tmp_path):
+    """A feature function needs no weight, and a weight may be of one that comes with the decoder."""
+    (tmp_path / "ini").write_text("[feature]\nOwn name=Own0\nKENLM name=LM0\n\n[weight]\nLM0= 1\nOther0= 2\n")
+    found = known_features(Context(options=ExportOptions(ini=str(tmp_path / "ini"), static=("a",))))
+    assert (found.functions, found.static) == ({"Own0", "LM0", "Other0"}, ("a",))
+    assert known_features(Context(options=ExportOptions())).functions == frozenset()

@@ -22,6 +22,7 @@ from boostfeat.formats.fields import (
     sentence_id,
     split_fields,
 )
+from boostfeat.formats.json_objects import most_objects
 
 pytestmark = pytest.mark.quick
 REPAIR = "repair or remove this line"
@@ -202,3 +203,12 @@ def test_fields_of_most_lines_decide():
     assert seen == [["0", "a", "b"], ["1", "c", "d", "e"]]
     for line in ("0 ||| a\n", "x ||| a ||| b\n", "\u0661 ||| a ||| b\n", " ||| a ||| b\n"):
         assert not most_fields(line, lambda fields: True)
+
+
+@pytest.mark.parametrize(
+    ("own", "others", "expected"),
+    [(0, 0, False), (0, 1, False), (1, 0, True), (1, 1, True), (1, 2, False), (2, 2, True), (2, 3, False), (3, 4, False)],
+)
+def test_half_of_the_objects_decide(own, others, expected):
+    head = "".join(f"{obj}\n" for obj in ['{"a": 1}'] * own + ['{"b": {"a": 1}}'] * others)
+    assert most_objects(head, lambda keys: "a" in keys) is expected

@@ -111,6 +111,10 @@ def test_shared_sentences_are_counted() -> None:
     ]
     assert found == [Shared("dev", "select", 2, 2 / 6, identical=False), Shared("select", "test", 2, 1.0, identical=False)]
     assert [two.identical for two in shared_sentences({"dev": LISTS, "select": LISTS[::-1]})] == [True]
+    for k in range(8):  # one sentence is another: before or after it in the alphabet
+        pair = {"dev": LISTS[:8], "select": LISTS.take(np.array([*(s for s in range(8) if s != k), 8]))}
+        for lists in (pair, dict(reversed(pair.items()))):
+            assert [(two.sentences, two.identical) for two in shared_sentences(lists)] == [(7, False)]
     bare = replace(LISTS, source=strings([""] * len(LISTS)), refs=strings([""] * len(LISTS)))
     assert shared_sentences({"dev": bare, "select": bare}) == []
     one = replace(LISTS[:1], source=strings([""]))  # its reference alone tells it apart

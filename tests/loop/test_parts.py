@@ -52,6 +52,7 @@ def a_list(*sentences: str, name: str = "list") -> NBest:
 
 def test_what_decoders_refuse():
     graphs, reference = GraphDecoder({}), ReferenceDecoder("pt", "lm", None, SearchOptions(), ())
+    assert reference.size == 100
     for decoder, message in (
         (graphs, "--graphs: expected trees of level local, found global: an edge has no values of a whole hypothesis"),
         (reference, "expected trees of level local, found global: search cannot score them; rerank lists with them"),

@@ -21,7 +21,7 @@ from boostfeat.core.errors import InputError
 from boostfeat.lists.choices import best_choice, first_choice
 from boostfeat.lists.store import write_store
 from boostfeat.model.model import Model
-from boostfeat.report import gather, load_run
+from boostfeat.report import gather, load_run, sentences
 from boostfeat.report.figures import figures, sizes
 from boostfeat.report.overview import lengths
 from boostfeat.report.page import _count, _fixed, _p, _share, _signed, _value
@@ -249,3 +249,17 @@ def test_curves_of_three_shapes(tmp_path):
     ):  # fmt: skip
         path.write_text(json.dumps(content))
         assert _optional(path, "systems") == tuple(expected)
+
+
+def test_digits_of_what_units_add(run, monkeypatch):
+    """Three of units, four of hypotheses."""
+    real = sentences._contributions
+    monkeypatch.setattr(sentences, "_contributions", lambda *given: tuple(part + 0.123456 for part in real(*given)))
+    found = sentences.sentences(run)["sentences"]
+    for digits, values in (
+        (3, [v for row in found for *_, linear, _ in row["units"] for v in linear]),
+        (3, [v for row in found for *_, trees in row["units"] for v in trees]),
+        (4, [v for row in found for hyp in row["hyps"] for v in hyp["own"]]),
+    ):
+        assert [round(v, digits) for v in values] == values
+        assert [round(v, digits - 1) for v in values] != values

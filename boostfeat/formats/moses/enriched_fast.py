@@ -91,7 +91,7 @@ def _scan(buf, ends, bars, limit, until, block_labels, total_labels, to_column, 
         if i < 0 or sent < last_id:
             break
         i = skip_blanks(buf, i, stop)
-        if n_bars < 9 or i != b[0] or b[1] != i + 1 or b[2] != i + 2:
+        if n_bars < 9 or i != b[0] or b[2] != i + 2:
             break
         if sent >= until:
             return pos, n_hyps, n_occ, n_seen, True
