@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import count
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -40,7 +39,7 @@ def grown(
             "nobody has scored the hypotheses that graphs add"
         )
     dev, model = merge([dev]), fit(dev, None, 0)  # without duplicates, so that what is new can be counted
-    for i in count(1):
+    for i in range(1, options.iterations + 1):
         fresh = fresh_list(dev, model, options, threads=threads)
         merged = merge([dev, fresh])
         new, dev = merged.n_hyps - dev.n_hyps, merged
