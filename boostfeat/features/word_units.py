@@ -368,8 +368,8 @@ def source_words(rows: Rows) -> Dense:
     number_of = {name: k for k, name in enumerate(source)}
     known = np.array([number_of.get(name, -1) for name in target])[rows.tgt.ids]
     sent = np.asarray(rows["sent"])[rows.tgt.owner]
-    keys = np.unique(sentences.owner * max(1, len(source)) + sentences.ids)
-    copied = (known >= 0) & np.isin(sent * max(1, len(source)) + known, keys)
+    keys = np.unique(sentences.owner * len(source) + sentences.ids)
+    copied = (known >= 0) & np.isin(sent * len(source) + known, keys)
     digits = rows.tgt.matches(NUMBER)
     per_row = rows.tgt.per_row
     return {

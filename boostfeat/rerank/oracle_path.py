@@ -34,6 +34,7 @@ BLEU = Bleu("bleu")  # what paths are near to the references by: other metrics a
 MAX_YIELDS = 50_000_000  # words of all partial translations kept: of a huge graph, fewer a node
 _MIX = np.uint64(0x9E3779B97F4A7C15)  # keys of texts begin with it, far from the numbers of words
 SWEEPS = 10  # over the corpus at most; two or three change nothing any more
+_ROOM = 64  # of columns to begin with: they grow
 
 
 @dataclass(frozen=True)
@@ -155,8 +156,8 @@ class _Items(NamedTuple):
 
 @kernel
 def _no_items():  # type: ignore[no-untyped-def]
-    n = np.zeros(64, np.int64)
-    return _Items(np.zeros(64), n, n.copy(), n.copy(), n.copy(), n.copy(), np.zeros(64, np.int32))
+    n = np.zeros(_ROOM, np.int64)
+    return _Items(np.zeros(_ROOM), n, n.copy(), n.copy(), n.copy(), n.copy(), np.zeros(_ROOM, np.int32))
 
 
 @kernel

@@ -30,6 +30,7 @@ from .base import EpochLog, Features, Run
 from .mert import Mert, best_interval_of, climbed, value_of
 
 GRID = 2.0**20  # statistics are multiples of 1 / GRID
+_ROOM = 64  # of arrays to begin with: they grow
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Envelopes
@@ -76,13 +77,13 @@ def goal_envelope(shape, a, b, goal):  # type: ignore[no-untyped-def]
     """
     n_nodes = len(shape.head_ptr) - 1
     first = np.zeros(n_nodes + 1, np.int64)  # the envelope of node v: lines first[v]:first[v+1] of the pool
-    pool_a, pool_b = np.empty(256), np.empty(256)
-    pool_edge, pool_back = np.empty(256, np.int64), np.empty(256, np.int64)  # its last edge; where its tails' lines are in back
-    back = np.empty(256, np.int64)
+    pool_a, pool_b = np.empty(_ROOM), np.empty(_ROOM)
+    pool_edge, pool_back = np.empty(_ROOM, np.int64), np.empty(_ROOM, np.int64)  # its last edge; its tails' lines in back
+    back = np.empty(_ROOM, np.int64)
     used = 0  # of back
-    line_a, line_b = np.empty(64), np.empty(64)  # what edges make of a node, before the envelope
-    line_edge, line_back = np.empty(64, np.int64), np.empty(64, np.int64)
-    links, kept, at = np.empty(64, np.int64), np.empty(64, np.int64), np.empty(8, np.int64)
+    line_a, line_b = np.empty(_ROOM), np.empty(_ROOM)  # what edges make of a node, before the envelope
+    line_edge, line_back = np.empty(_ROOM, np.int64), np.empty(_ROOM, np.int64)
+    links, kept, at = np.empty(_ROOM, np.int64), np.empty(_ROOM, np.int64), np.empty(_ROOM, np.int64)
     for v in range(goal + 1):
         n, m = 0, 0  # lines, links
         for e in range(shape.head_ptr[v], shape.head_ptr[v + 1]):
@@ -134,8 +135,8 @@ def goal_envelope(shape, a, b, goal):  # type: ignore[no-untyped-def]
 @kernel
 def _yields(shape, lines, pool_edge, pool_back, back):  # type: ignore[no-untyped-def]
     """(token_ptr, tokens) of the derivations that lines of the pool stand for."""
-    ptr, tokens = np.zeros(len(lines) + 1, np.int64), np.empty(256, np.int32)
-    stack, place = np.empty(64, np.int64), np.empty(64, np.int64)
+    ptr, tokens = np.zeros(len(lines) + 1, np.int64), np.empty(_ROOM, np.int32)
+    stack, place = np.empty(_ROOM, np.int64), np.empty(_ROOM, np.int64)
     n = 0
     for r in range(len(lines)):
         stack[0], place[0], depth = lines[r], shape.word_ptr[pool_edge[lines[r]]], 1

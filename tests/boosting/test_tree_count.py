@@ -110,6 +110,7 @@ ONE_ERROR = [3, 2, 1, 1, -1, -1, -1]  # 4 errors fewer, and √(18 - 4²/8) = 4
     [
         ([[], ONE_ERROR, [1], []], 0, None, False),  # the best gains one standard error, no more
         ([[], [4] * 8, [1], []], 1, [4] * 8, False),  # the ranking is as good
+        ([[], [3, 2, 1, 1, -1, -1, -1, -1], [], []], 0, [-4] * 8, False),  # less than one, and the ranking is worse
         ([[-4] * 8, [], [-4] * 8, [-e for e in ONE_ERROR]], 3, [], True),  # the last is one standard error below the best
         ([[-4] * 8, [], [-e for e in ONE_ERROR], [-1, *(-e for e in ONE_ERROR)]], 2, [-1], True),
     ],

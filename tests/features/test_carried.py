@@ -6,6 +6,7 @@ import base64
 import json
 import zlib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from sklearn.base import clone
@@ -18,7 +19,7 @@ from boostfeat.features import FeaturePlan, engine
 from boostfeat.features import carried as features_carried
 from boostfeat.features.carried import FeatureMaker, carried, carrying, has_features
 from boostfeat.features.options import ResourceFiles
-from boostfeat.lists.build import HypRecord, with_own_lines
+from boostfeat.lists.build import HypRecord, UnitRecord, with_own_lines
 from boostfeat.lists.choices import Scorer, best_choice
 from boostfeat.lists.store import read_store, write_store
 from boostfeat.model.carried import pack, unpack
@@ -142,6 +143,26 @@ def test_a_list_with_some_of_the_features_is_refused(stores, model):
     some, _ = FeatureMaker().learn(raw, FeatureMaker().plan("length"))
     with pytest.raises(InputError, match="found only some of them"):
         FeatureMaker().for_model(some, loaded)
+
+
+@pytest.mark.parametrize(("unknown", "share"), [([1, 2], None), ([2, 2], "40%"), ([0, 0], None), ([4, 6], "100%")])
+def test_a_language_model_that_does_not_know_the_words(unknown, share):
+    """Of ten words in two lists, more than three; the lists themselves go on as they were."""
+    said: list[str] = []
+    maker = SimpleNamespace(files=SimpleNamespace(lm="my.arpa"), say=said.append)
+    parts = [
+        build([HypRecord(0, "a b c d", "h", units=[UnitRecord({"lm.unknown": float(unknown[0])})])]),
+        build([HypRecord(0, "a b", "h", units=[UnitRecord({"lm.unknown": float(unknown[1])})]), HypRecord(0, "a b c d", "h")]),
+    ]
+    assert [a is b for a, b in zip(FeatureMaker._with_unknown(maker, iter(parts)), parts, strict=True)] == [True, True]
+    told = f"my.arpa does not know {share} of the words: is it of the same language, case and tokenisation?"
+    assert said == ([told] if share else [])
+    said.clear()
+    list(FeatureMaker._with_unknown(maker, [build([HypRecord(0, "a", "h", features={"f": 1.0})])]))
+    assert said == ["--lm is not used: name the template lm, or the set words, with --templates"]
+    said.clear()
+    list(FeatureMaker._with_unknown(SimpleNamespace(files=SimpleNamespace(lm=None), say=said.append), parts))
+    assert said == []
 
 
 def test_which_lists_have_all_features(tmp_path):

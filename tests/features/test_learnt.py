@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations_with_replacement
 
 import numpy as np
 import pytest
-from strategies import build
+from strategies import build, sparsely
 from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat.core.errors import InputError
@@ -200,6 +202,51 @@ def test_groups_of_all_kinds(block: int, monkeypatch: pytest.MonkeyPatch) -> Non
     assert found["place"] == Group("place", "contextual", "words around", 9, 6, (3 + 3 + 5 + 5 + 3 + 2) / 45)
     assert found["w"] == Group("w", "static", "", 2, 2, 5 / 10)  # a twice, b three times
     assert found["ends"] == Group("ends", "global", "hypothesis", 1, 1, 3 / 3)  # all end in b
+
+
+@pytest.mark.parametrize("block", [1, 2, 1 << 15])
+@pytest.mark.parametrize("seed", range(4))
+def test_whole_groups_equal_those_counted_one_by_one(seed: int, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dense and sparse features of units and hypotheses, made by templates or not; some are nowhere, some lists are empty."""
+    rng = np.random.default_rng(seed)
+    monkeypatch.setattr(groups, "BLOCK", block)
+
+    def some(names: Sequence[str]) -> dict[str, float]:
+        return {name: float(rng.integers(0, 3)) for name in names if rng.random() < 0.6}
+
+    dense, rare, own = ("tm", "len.src", "len.tgt"), ("rare:a", "rare:b", "old:c"), ("lm", "list.rank")
+    hyps = [
+        HypRecord(
+            s,
+            "x y",
+            "h",
+            features={**some(own), **some(rare[1:])},
+            units=[UnitRecord({**some(dense), **some(rare)}) for _ in range(n)],
+        )
+        for s in range(3)
+        for n in rng.integers(0, 4, 2).tolist()
+    ]
+    declared = [
+        {"template": "length", "kind": "static", "features": ["len.src", "len.tgt"]},
+        {"template": "rank", "kind": "global", "features": ["list.rank"]},
+        {"template": "pt", "kind": "contextual", "prefix": "rare:", "state": ["previous unit", "span"]},
+    ]
+    nbest = sparsely(build(hyps))
+    nbest = replace(nbest, meta={**nbest.meta, "templates": json.dumps(declared)})
+    of = {"len.src": 0, "len.tgt": 0, "list.rank": 1, "rare:a": 2, "rare:b": 2}
+    expected: dict[tuple[str, str, str], list[float]] = {}
+    units = [unit for hyp in hyps for unit in hyp.units]
+    for name in nbest.feature_names:
+        made = declared[of[name]] if name in of else {"template": "decoder", "kind": "decoder"}
+        in_units = sum(unit.features.get(name, 0) != 0 for unit in units)
+        in_hyps = sum(hyp.features.get(name, 0) != 0 for hyp in hyps)
+        of_hyps = made["kind"] == "global" or name in {*nbest.extra_names} - {*nbest.unit_names} or (not in_units and in_hyps)
+        row = expected.setdefault((made["template"], made["kind"], ", ".join(made.get("state", ()))), [0, 0, 0, 0])
+        for k, more in enumerate((1, in_units + in_hyps > 0, in_units + in_hyps, len(hyps) if of_hyps else len(units))):
+            row[k] += more
+    assert feature_groups(nbest) == [
+        Group(*key, int(n), int(used), filled / total if total else 0.0) for key, (n, used, filled, total) in expected.items()
+    ]
 
 
 def test_templates_that_pay() -> None:

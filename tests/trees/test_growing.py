@@ -513,6 +513,47 @@ def test_a_booster_is_given_the_gradient_without_its_predictions_where_it_can_be
     assert _boosted(Today(), grad, hess) is False
 
 
+@pytest.mark.parametrize("leaves", ["constant", "linear"])
+def test_a_whole_tree_by_hand(leaves):
+    """Three leaves of six rows, two of each of -1, 0 and 1 in the first feature; the second is 1, and carries slopes.
+
+    Means are 3, -1 and -9 for rows that count 1, 2 and 1: linear leaves have them as slopes on 1.
+    Squared errors fall by Σ g² / Σ c: 6²/2 + 4²/4 + 18²/2.
+    """
+    x = np.stack([np.repeat([-1.0, 0.0, 1.0], 2), np.ones(6)], axis=1)
+    c = np.array([1.0, 1.0, 2.0, 2.0, 1.0, 1.0])
+    g = np.array([3.0, 3.0, -2.0, -2.0, -9.0, -9.0])
+    one = Grower(["a", "b"], x, c, TreeOptions(leaves=leaves, max_leaves=3, min_occurrences=2))
+    grown = one.grow_exhaustive(g)
+    tree = grown.tree
+    assert (tree.name, tree.weight, tree.leaf, tree.feature) == ("tree", 1.0, leaves, ("a", "a", "", "", ""))
+    assert tree.threshold.tolist() == [0.5, -0.5, 0.0, 0.0, 0.0]
+    assert (tree.left.tolist(), tree.right.tolist()) == ([1, 3, -1, -1, -1], [2, 4, -1, -1, -1])
+    assert (tree.left.dtype, tree.right.dtype) == (np.int32, np.int32)
+    assert tree.value == pytest.approx([0.0, 0.0, -9.0, 3.0, -1.0], abs=1e-12)
+    assert (tree.intercept.tolist(), tree.on) == ([0.0] * 5, "b" if leaves == "linear" else None)
+    assert grown.gain == pytest.approx(18 + 4 + 162, rel=1e-12)
+    assert grown.leaf_of.tolist() == [3, 3, 4, 4, 2, 2]
+    assert grown.h == pytest.approx([3.0, 3.0, -1.0, -1.0, -9.0, -9.0], rel=1e-12)
+    assert grown.fires.tolist() == [2.0, 2.0, 4.0]
+
+
+def test_a_whole_affine_tree_by_hand():
+    """The same rows: a slope of -4 about -1 fits all of the first two values, so that one split is enough."""
+    x, c = np.repeat([-1.0, 0.0, 1.0], 2)[:, None], np.array([1.0, 1.0, 2.0, 2.0, 1.0, 1.0])
+    g = np.array([3.0, 3.0, -2.0, -2.0, -9.0, -9.0])
+    grown = Grower(["a"], x, c, TreeOptions(leaves="affine", max_leaves=2, min_occurrences=2)).grow(g)
+    tree = grown.tree
+    assert (tree.on, tree.feature, tree.threshold.tolist()) == ("a", ("a", "", ""), [0.5, 0.0, 0.0])
+    assert (tree.left.tolist(), tree.right.tolist()) == ([1, -1, -1], [2, -1, -1])
+    assert tree.value == pytest.approx([0.0, -4.0, 0.0], abs=1e-12)
+    assert tree.intercept == pytest.approx([0.0, -1.0, -9.0], abs=1e-12)
+    assert grown.gain == pytest.approx(18 + 4 + 162, rel=1e-12)
+    assert grown.leaf_of.tolist() == [1, 1, 1, 1, 2, 2]
+    assert grown.h == pytest.approx([3.0, 3.0, -1.0, -1.0, -9.0, -9.0], rel=1e-12)
+    assert grown.fires.tolist() == [6.0, 2.0]
+
+
 def test_without_a_split_there_is_no_tree():
     """The gradient is the feature itself, which is 1 or -1: a slope fits it, and no split of linear leaves gains anything."""
     x = np.where(np.arange(20) % 2 == 0, 1.0, -1.0)[:, None]
