@@ -108,7 +108,7 @@ def fitted(bitext: Sequence[tuple[str, str]]) -> Length:
     Sentences weigh 1 / words of the source: what lengths differ by grows with its root.
     """
     sources = [split_words(source) for source, _ in bitext]
-    met = Counter(stem for words in sources for stem in set(_stems(words)))
+    met = Counter(stem for words in sources for stem in dict.fromkeys(_stems(words)))
     place = {stem: k for k, stem in enumerate(stem for stem, n in met.items() if n >= MET)}
     known = [[place[stem] for stem in _stems(words) if stem in place] for words in sources]
     row, column = owners(offsets(np.array([len(own) for own in known], np.int64))), np.array([*chain(*known)], np.int64)

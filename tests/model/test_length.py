@@ -57,6 +57,12 @@ def test_expected_lengths_are_those_of_ridge_regression():
     np.testing.assert_allclose(learnt.shared, expected[-3:] + np.array([0, 1, 0]), rtol=1e-3, atol=1e-6)
 
 
+def test_stems_are_in_the_order_in_which_they_are_met():
+    """In that of a set, two runs would have other bytes."""
+    words = [f"{chr(ord('a') + k)}{k}" for k in range(26)]
+    assert list(fitted([(" ".join(words), "w")] * 3).stems) == words
+
+
 def test_every_reference_teaches_and_without_sources_none_does():
     nbest = replace(lists(), refs=strings(["a b", "a b c", "d"]), ref_ptr=np.array([0, 2, 3]))
     pairs = [("se on iso talotar .", "a b"), ("se on iso talotar .", "a b c"), ("talotto", "d")]
