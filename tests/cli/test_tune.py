@@ -314,6 +314,23 @@ def test_weights_that_explain_half_of_the_decoders_scores_are_its_own(capsys, mo
     assert capsys.readouterr().err == (f"boostfeat: {said}\n" if said else "")
 
 
+@pytest.mark.parametrize(
+    ("flags", "asked"),
+    [
+        (["kbmira", "--epochs", "1"], 1),
+        (["kbmira", "--epochs", "1", "--init", "zero"], 0),
+        (["pro"], 0),
+        (["pro", "--init", "zero"], 0),
+    ],
+)
+def test_who_starts_from_the_decoders_weights(boostfeat, folder, tmp_path, monkeypatch, flags, asked):
+    """Those that search from a start, unless one is given; PRO's minimum is the same from anywhere."""
+    starts = []
+    monkeypatch.setattr("boostfeat.cli.tune._decoder_start", lambda nbest, quiet: starts.append(len(nbest)))
+    assert boostfeat("tune", folder / "dev.nbest", "--method", *flags, "-o", tmp_path / "m.json")[0] == 0
+    assert len(starts) == asked
+
+
 @pytest.mark.parametrize(("metric", "best"), [("bleu", 3), ("ter", 0)])
 def test_the_whole_grid_of_strategies(monkeypatch, metric, best):
     """Two oracles by two predictions of two epochs, the chosen one is the first; the last two strategies are one run."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 from dataclasses import asdict, replace
@@ -14,6 +15,7 @@ from boostfeat.boosting.boost import boost
 from boostfeat.boosting.options import recipe
 from boostfeat.cli import run
 from boostfeat.core.errors import InputError
+from boostfeat.formats.jsonl import write
 from boostfeat.lists.build import Builder, HypRecord
 from boostfeat.lists.choices import Scorer, best_choice, first_choice
 from boostfeat.lists.nbest import NBest
@@ -126,6 +128,15 @@ def test_induce_learns_it_and_rerank_uses_it(dev, select, tmp_path, capfd, monke
         [f"{sure:.4f}", select.text[int(h)].as_py()] for sure, h in zip(calibration.confidence(margin), chosen, strict=True)
     ]
     assert f"{(margin > 0).sum()} of {len(select)} choices are not the decoder's" in told
+    stream = io.BytesIO()
+    write(select, stream)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stream.getvalue())))
+    monkeypatch.setattr(
+        sys, "argv", ["boostfeat", "rerank", "-", "--stream", "-m", str(path), "--keep-first", "auto", "--confidence"]
+    )
+    assert run() == 0
+    answers = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+    assert [[f"{a['confidence']:.4f}", a["text"]] for a in answers] == [line.split("\t") for line in lines]
     assert rerank("-m", path)[1] == rerank("-m", path, "--keep-first", "0")[1]
     code, _, told = rerank("--confidence")
     assert (code, "expected a model and --format text, found no model" in told) == (2, True)
