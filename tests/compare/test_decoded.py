@@ -8,6 +8,7 @@ import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from workers_here import WorkersHere
 from boostfeat.compare import decoded, runner
 from boostfeat.compare.decoded import (
     Decoding,
+    LoopTask,
     StartOnce,
     StartTask,
     _best,
@@ -29,6 +31,7 @@ from boostfeat.compare.decoded import (
     first_of_grid,
     loop_comparison,
     loop_folder,
+    loop_in_worker,
 )
 from boostfeat.compare.options import CompareOptions, DecodedFiles
 from boostfeat.compare.runner import Folder
@@ -495,3 +498,27 @@ def test_as_many_workers_as_threads(decoding, tmp_path, monkeypatch, threads, si
         write_store(lists_of(f"x{k} y{k}", f"z{k}"), lists[which])
     with pytest.raises(RuntimeError, match="enough"):
         runner.compare(lists, tmp_path / "b", CompareOptions("decoder"), threads=threads, force=True)
+
+
+def test_what_a_loop_comes_to(decoding, tmp_path, monkeypatch):
+    """The start is no iteration; of its notes those with scores are told, the run counted from 1."""
+    told, closed = [], []
+    rows = [
+        {"seconds": {"learn": 0.0, "decode": 1.5}},
+        {"seconds": {"learn": 2.00041, "decode": 0.25}},
+        {"seconds": {"learn": 1.0}},
+    ]
+
+    def run_loop(corpora, decoder, learner, start, folder, limits, **how):
+        assert (folder, limits.seed, limits.metric, how["threads"], how["resume"]) == (tmp_path / "loop", 6, "bleu", 3, True)
+        how["report"]("iteration 1: bleu 12.00")
+        how["report"]("decoding dev")
+        return SimpleNamespace(picked=2, rows=rows)
+
+    monkeypatch.setattr(decoded, "run_loop", run_loop)
+    monkeypatch.setattr(decoded, "learner_of", lambda *given: (SimpleNamespace(close=lambda: closed.append(1)), None))
+    (system,) = parse_systems("base-PRO")
+    task = LoopTask(system, 2, tmp_path / "loop", tmp_path / "start", decoding, replace(OPTIONS, gain="bleu"))
+    found = loop_in_worker(task, 3, report=told.append)
+    assert found == {"picked": 2, "iterations": 2, "seconds": 4.75}
+    assert (told, closed) == ([f"{system.name}: run 3, iteration 1: bleu 12.00"], [1])

@@ -391,3 +391,6 @@ def test_trees_by_effect_on_a_list(dev):
     assert order == [1, 2, 0]
     assert np.divide(effects, effects[0]) == pytest.approx([1, 4, 2])
     assert effects[0] == pytest.approx(float(within_list_sd(dev.hyp_ptr, space.sum(tree.predict(space.table)))[0]))
+    page = SimpleNamespace(model=lambda row: model, list_of=lambda row, which: dev)
+    header, rows = paper_page.trees(page, SimpleNamespace(rows=["boost"]))
+    assert (header, [row[:2] for row in rows]) == (["tree", "effect", "rule"], [[f"t{k}", f"{effects[k]:.4f}"] for k in order])
