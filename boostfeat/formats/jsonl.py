@@ -464,7 +464,7 @@ def _as_declared(nbest: NBest, header: _Header) -> NBest:
     by_hyps = {*nbest.extra_names, *(found[j] for j in np.unique(nbest.extra_sparse.idx))}
     unit_names, extra_names = tuple(header.unit_features), tuple(header.hyp_features or ())
     if header.hyp_features is None:
-        extra_names = tuple(n for n in nbest.extra_names if n not in by_units)
+        extra_names = tuple(n for n in nbest.extra_names if n not in by_units and n not in header.sparse_features)
     unit_names = tuple(dict.fromkeys([*unit_names, *(n for n in extra_names if n in by_units)]))
     extra_names = tuple(dict.fromkeys([*extra_names, *(n for n in unit_names if n in by_hyps)]))
     demoted = [

@@ -81,9 +81,10 @@ def _sign(buf, i, end, sign):  # type: ignore[no-untyped-def]
 @kernel
 def _key(buf, i, end):  # type: ignore[no-untyped-def]
     """(which key, position of its value) of ``"key": value``; position -1 where it is none of ours."""
-    i = _sign(buf, i, end, 34)
-    if i < 0:
+    i = _skip(buf, i, end) if i >= 0 else end
+    if i >= end or buf[i] != 34:
         return _UNKNOWN, _UNKNOWN
+    i += 1  # blanks after the quote are the key's own
     stop = i
     while stop < end and buf[stop] != 34:
         stop += 1
