@@ -174,7 +174,7 @@ def test_joint_counts_come_from_the_systems_own_table(tmp_path: Path) -> None:
     without = System.load(**{**files, "phrase_table": bare})
     assert (system.has_counts, without.has_counts) == (True, False)
     needs = "needs joint counts, and the phrase table has none in its fifth field"
-    for other, what in ((model, "template 'phrase_count'"), (Model({"count.1": 1.0}), "the feature 'count.1'")):
+    for other, what in ((model, "template 'phrase_count'"), (Model({"count.1": 1.0, "count.0": 1.0}), "the feature 'count.0'")):
         with pytest.raises(InputError) as error:
             Decoder(without, other)
         assert str(error.value) == f"{what} {needs}"

@@ -14,8 +14,10 @@ import pytest
 from toy_systems import CONTEXT_TREES, REORDERING_TREES, TARGET, arpa, random_ngrams, stump
 
 from boostfeat.core.arrays import offsets
+from boostfeat.core.feature_table import FeatureTable
 from boostfeat.core.kernels import interpreted
 from boostfeat.decoder import search
+from boostfeat.decoder.features import _as_tree
 from boostfeat.decoder.lattice import _expected_context
 from boostfeat.decoder.names import EDGE
 from boostfeat.decoder.templates import no_moves
@@ -314,3 +316,14 @@ def test_pruning_leaves_what_a_plain_search_leaves(kind: str, seed: int, limits:
     assert {names[h].covered for h in tails} == {hyp.covered for hyp in kept if hyp in {names[t] for t in tails}}
     scores = {names[h]: float(found.scores[h, search.SCORE]) for h in range(len(names))}
     assert all(scores[hyp] == pytest.approx(score) for hyp, score in kept.items())
+
+
+def test_a_neighbours_feature_as_a_tree():
+    """0 at the end of the sentence; else weight · value, or weight · the mean of the value's bin."""
+    linear = _as_tree("end", "f", 0.5, None)
+    assert (linear.leaf, linear.on, linear.weight, linear.name) == ("linear", "f", 0.5, "beside.end.f")
+    binned = _as_tree("end", "f", 0.5, {"cuts": [1.0, 2.0], "means": [-3.0, 5.0, 7.0]})
+    rows = [(0.0, x) for x in (0.5, 1.0, 1.5, 2.0, 2.5)] + [(1.0, 1.5)]
+    table = FeatureTable(("end", "f"), np.array(rows))
+    assert linear.predict(table).tolist() == [0.5, 1.0, 1.5, 2.0, 2.5, 0.0]
+    assert binned.predict(table).tolist() == [-3.0, -3.0, 5.0, 5.0, 7.0, 0.0]

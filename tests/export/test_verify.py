@@ -14,6 +14,7 @@ from test_export_moses import stump
 
 from boostfeat.core.errors import InputError
 from boostfeat.export import Context, ExportOptions, verify
+from boostfeat.export.compiling import C, compiler_command
 from boostfeat.export.moses.check import _check_features, _note
 from boostfeat.export.moses.writing import known_features
 from boostfeat.export.verify import compare_scores, difference, expected_scores, input_blocks, inputs_of, near_thresholds
@@ -167,3 +168,16 @@ def test_the_functions_of_an_ini_are_those_it_names_anywhere(tmp_path):
     found = known_features(Context(options=ExportOptions(ini=str(tmp_path / "ini"), static=("a",))))
     assert (found.functions, found.static) == ({"Own0", "LM0", "Other0"}, ("a",))
     assert known_features(Context(options=ExportOptions())).functions == frozenset()
+
+
+def test_the_compiler_that_a_user_names_may_have_arguments(monkeypatch):
+    monkeypatch.setattr("shutil.which", lambda name: name if name in ("gcc", "mine") else None)
+    monkeypatch.delenv("CC", raising=False)
+    assert compiler_command(C, "c") == ["gcc"]
+    monkeypatch.setenv("CC", "mine -m64")
+    assert compiler_command(C, "c") == ["mine", "-m64"]
+    monkeypatch.setenv("CC", "other gcc")
+    with pytest.raises(
+        InputError, match="--to c: expected a C compiler to verify with, found CC=other; set CC, or give --no-verify"
+    ):
+        compiler_command(C, "c")
