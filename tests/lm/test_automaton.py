@@ -235,3 +235,27 @@ def test_whole_lines_of_what_is_wrong(
     with pytest.raises(FormatError) as error:
         read_arpa(str(tmp_path / "lm"), {})
     assert str(error.value) == f"{tmp_path / 'lm'}:{message}"
+
+
+@pytest.mark.parametrize(
+    ("ngrams", "where", "found"),
+    [
+        ((["a b", "b a", "a b"],), "2-gram 3", "a b"),
+        ((["a b"], ["a b a", "b a b"]), "3-gram 2", "b a b"),
+        ((["a b", "b a"], ["a b a"], ["a b a b", "b a b a"]), "4-gram 2", "b a b a"),
+        ((["a b", "b a"], ["b a b"], ["a b a b"]), "4-gram 1", "a b a b"),
+    ],
+)
+def test_ngrams_given_twice_or_without_their_beginnings_are_refused(
+    tmp_path: Path, ngrams: tuple[list[str], ...], where: str, found: str
+) -> None:
+    """Their place would be that of others."""
+    parts = [["<s>", "</s>", "a", "b"], *ngrams]
+    head = "".join(f"ngram {k}={len(rows)}\n" for k, rows in enumerate(parts, 1))
+    body = "".join(f"\n\\{k}-grams:\n" + "".join(f"-1\t{row}\t-0.5\n" for row in rows) for k, rows in enumerate(parts, 1))
+    path = tmp_path / "lm"
+    path.write_text(f"\\data\\\n{head}{body}\n\\end\\\n")
+    with pytest.raises(FormatError) as error:
+        LanguageModel.load(path)
+    expected = "expected an n-gram given once, whose words but the last are one too"
+    assert str(error.value).startswith(f"{path}: {where}: {expected}, found {found!r}; ")
