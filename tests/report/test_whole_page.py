@@ -150,6 +150,7 @@ def choices(*at: int) -> str:
         ("decoder.choice", choices(-1, 0, 0, 0, 0, 1 << 62), "decoder.choice: expected test: 6 hypothesis numbers, found 6"),
         ("decoder.choice", choices(-1, 1, 0, 0, 0, 0), "decoder.choice: expected test[1]: a hypothesis of its 1, found 1"),
         ("decoder.choice", choices(-1, 0, 0, 0, 0, 5), "decoder.choice: expected test[5]: a hypothesis of its 5, found 5"),
+        ("decoder.choice", choices(-1, -1, 0, 0, 0, 0), "decoder.choice: expected test[1]: a hypothesis of its 1, found -1"),
         ("decoder.choice", choices(-1, 0, -1, 0, 0, 0), "decoder.choice: expected test[2]: a hypothesis of its 2, found -1"),
         ("decoder.choice", choices(-2, 0, 0, 0, 0, 0), "decoder.choice: expected test[0]: a hypothesis of its 0, found -2"),
         ("decoder.choice", choices(0, 0, 0, 0, 0, 0), "decoder.choice: expected test[0]: a hypothesis of its 0, found 0"),
