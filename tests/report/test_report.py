@@ -13,6 +13,7 @@ import sys
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -673,3 +674,20 @@ def test_the_row_that_people_come_for(run_folder):
         assert (other.ours.name, other.rival and other.rival.name) == ("sparse/boost-local", "sparse/boost-global")
     plain = replace(loaded, systems=tuple(s for s in renamed if not (s.model and s.model.trees)))
     assert (plain.ours, plain.rival) == (plain.systems[-1], None)
+
+
+@pytest.mark.parametrize(
+    ("ours", "rival", "compared"),
+    [
+        ("local", "other", True),
+        ("local", "itself", False),
+        ("local", None, False),
+        ("global", "other", False),
+        (None, "other", False),
+    ],
+)
+def test_choices_are_set_beside_those_of_a_rival_where_ours_is_local(monkeypatch, ours, rival, compared):
+    monkeypatch.setattr("boostfeat.report.levels.agreement", lambda run, ours, rival: "compared")
+    system = SimpleNamespace(model=None if ours is None else SimpleNamespace(level=ours))
+    run = SimpleNamespace(ours=system, rival={"itself": system, "other": SimpleNamespace()}.get(rival), systems=[])
+    assert levels(run) == {"systems": [], "agreement": "compared" if compared else None}
