@@ -214,7 +214,7 @@ def _next_ranks(ranks, sizes, beam):  # type: ignore[no-untyped-def]
 def _in_derivations(shape, goal):  # type: ignore[no-untyped-def]
     """[N] which nodes are in derivations of the goal: only what they yield is no longer than the longest of these."""
     has_some, is_in = np.zeros(len(shape.head_ptr) - 1, np.bool_), np.zeros(len(shape.head_ptr) - 1, np.bool_)
-    for h in range(goal + 1):
+    for h in range(goal):
         for e in range(shape.head_ptr[h], shape.head_ptr[h + 1]):
             has_some[h] |= has_some[shape.tails[shape.tail_ptr[e] : shape.tail_ptr[e + 1]]].all()
     is_in[goal] = True
