@@ -10,7 +10,7 @@ from typer.core import TyperCommand
 
 from ..core.errors import InputError
 from ..core.guard import guarded
-from ..core.kinds import BINARY, HEAD, LIST, MODEL, PAGE, STORE, TEXT, kind_of
+from ..core.kinds import BINARY, EMPTY, HEAD, LIST, MODEL, PAGE, STORE, TEXT, kind_of
 
 OUTPUTS = ("output", "nbest_output", "search_graph")  # parameters that name what is written
 WRITES = {  # what -o of a command is; others write text
@@ -88,10 +88,10 @@ def _kind_written(command: str, name: str, parameters: Mapping[str, Any]) -> str
 
 def check_kind(path: str, kind: str) -> None:
     """Raise where there is a file of another kind; an empty one may become anything."""
-    if path == "-" or not os.path.isfile(path) or not os.path.getsize(path):
+    if path == "-" or not os.path.isfile(path):
         return
     found = _kind_found(path)
-    if found != kind:
+    if found not in (kind, EMPTY):
         raise InputError(
             f"-o {path}: expected no file or {kind} to replace, found {found}; choose another output, or give --force"
         )

@@ -40,7 +40,13 @@ def _all_weights(ini: Ini) -> dict[str, float]:
 
 
 def _sparse_weights(ini: Ini) -> dict[str, float]:
-    return read_weights(ini.locate(ini.says(at)) for at in ini.section("weight-file"))
+    files = {at: ini.locate(ini.says(at)) for at in ini.section("weight-file")}
+    for at, file in files.items():
+        if not Path(file).exists():
+            raise FormatError(
+                ini.place(at), expected="a file of weights", found=f"none called {clip(file)}", fix="correct its path"
+            )
+    return read_weights(files.values())
 
 
 def write_ini(weights: Mapping[str, float], path: Path, base: str | Path | None) -> None:

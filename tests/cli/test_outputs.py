@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 from contextlib import nullcontext
@@ -216,6 +217,8 @@ def test_empty_and_compressed_files(folder: Path, boostfeat) -> None:
     assert boostfeat("import", "list.moses", "-o", "new.nbest")[0] == 0
     for _ in range(2):
         assert boostfeat("convert", "dev.nbest", "-o", "list.gz")[0] == 0
+    Path("list.gz").write_bytes(gzip.compress(b""))  # nothing, compressed
+    assert boostfeat("convert", "dev.nbest", "-o", "list.gz")[0] == 0
     Path("list.gz").write_bytes(Path("list.gz").read_bytes()[:20])  # damaged: nobody knows what it was
     assert boostfeat("convert", "dev.nbest", "-o", "list.gz")[0] == 2
 

@@ -90,7 +90,7 @@ def test_a_weight_in_both_places_of_an_ini_is_refused(sparse_ini, tmp_path):
     with pytest.raises(InputError, match="expected each weight once, found 'TM0_1' again; remove it from the file of"):
         read_start(sparse_ini)
     (tmp_path / "sparse").unlink()
-    with pytest.raises(InputError, match="sparse: expected a file, found none"):
+    with pytest.raises(InputError, match=r"base.ini:20: expected a file of weights, found none called 'sparse'; correct it"):
         read_start(sparse_ini)
 
 

@@ -313,9 +313,9 @@ def _splice(text, line, at, n_bars, ptr, added, out):  # type: ignore[no-untyped
             o = _put(_BAR, 0, 1, out, o)
         o = _put(added, ptr[r], ptr[r + 1], out, o)
         i = at[r]
-        while _is_blank(text[i]):
+        while i < line[r, 1] - 1 and _is_blank(text[i]):
             i += 1
-        if text[i] != 10:  # a line ends with it
+        if i < line[r, 1] - 1:
             o = _put(_BAR, 0, 1, out, o)
         elif n_bars[r]:
             o = _put(_BAR, 0, 4, out, o)
