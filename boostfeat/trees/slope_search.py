@@ -55,7 +55,7 @@ class SlopeSearch:
         d = len(self.features)
         scale, shift = np.array([self._bins.scales[j] for j in self.features.tolist()]).T
         rows = np.empty((len(at), 3 * d + 2 if self._affine else 2 * d), np.float32)
-        _sample_rows(self._x, at, self.features, scale, shift, self._c, g, 1 / np.abs(g).max(), weight, rows)
+        _sample_rows(self._x, at, self.features, scale, shift, self._c, g, 1 / np.abs(g).max(), weight, self._affine, rows)
         codes, coarse = self._bins.codes, self._coarse
 
         def search(first: int) -> F64:
@@ -78,8 +78,8 @@ def _coarse_bins(n: int) -> I64:
 
 
 @kernel
-def _sample_rows(x, at, features, scale, shift, c, g, unit, weight, out):  # type: ignore[no-untyped-def]
-    """OUT out[n, 2D or 3D+2]: z g, c z² (and c z, g, c) of rows x[at], times weight[n]; g times unit."""
+def _sample_rows(x, at, features, scale, shift, c, g, unit, weight, affine, out):  # type: ignore[no-untyped-def]
+    """OUT out[n, 2D or, affine, 3D+2]: z g, c z² (and c z, g, c) of rows x[at], times weight[n]; g times unit."""
     d = len(features)
     for r in range(len(at)):
         wc, wg = weight[r] * c[at[r]], weight[r] * g[at[r]] * unit
@@ -88,9 +88,9 @@ def _sample_rows(x, at, features, scale, shift, c, g, unit, weight, out):  # typ
             z = x[at[r], features[k]] / scale[k] - shift[k]
             row[k] = z * wg
             row[d + k] = z * z * wc
-            if len(row) > 2 * d:
+            if affine:
                 row[2 * d + k] = z * wc
-        if len(row) > 2 * d:
+        if affine:
             row[3 * d], row[3 * d + 1] = wg, wc
 
 

@@ -16,7 +16,7 @@ from boostfeat.lists.choices import Scorer
 from boostfeat.lists.merging import merge
 from boostfeat.lists.nbest import NBest, strings
 from boostfeat.lists.store import read_store, write_store
-from boostfeat.loop.graphs import GraphOptions, fresh_list, grown, only_features
+from boostfeat.loop.graphs import GraphOptions, fresh_list, graphs_of, grown, only_features
 from boostfeat.model.model import Model
 from boostfeat.rerank.rescore import kbest_nbest
 from boostfeat.tuners.base import Run
@@ -110,9 +110,12 @@ def test_what_does_not_fit_together_is_refused(world):
     dev, model = read_store(world / "dev.nbest"), Model({"Good": 1.0})
     with pytest.raises(InputError, match="found sentence 3"):
         fresh_list(dev.take(np.arange(3)), model, options_of(world))
-    renamed = replace(dev, unit_names=("Good", "Other"))
-    with pytest.raises(InputError, match="feature 'Other'"):
-        fresh_list(renamed, model, options_of(world))
+    for names, first in ((("Good", "Other"), "Other"), (("Some", "Other"), "Some")):
+        renamed = replace(dev, unit_names=names)
+        with pytest.raises(InputError, match=f"feature '{first}'"):
+            fresh_list(renamed, model, options_of(world))
+        with pytest.raises(InputError, match=f"feature '{first}'"):
+            graphs_of(renamed, options_of(world))
 
 
 @pytest.mark.parametrize("sentences", [[0, 1, 2, 3, 4, 5], [1, 2, 4, 5]], ids=["all", "some"])

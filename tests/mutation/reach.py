@@ -22,6 +22,7 @@ from session import Session, Tell, Test, child, run_pytest
 LONGEST = 30.0  # CPU seconds of a test, traced: one that takes longer is left out
 BUDGET = 25.0  # CPU seconds of tests, traced, that a mutant meets at most
 WHOLE = ("test_declared", "test_transcript", "whole")  # tests that compare whole results
+FAR = "tests/distributed/"  # their work is done in processes that no mutant reaches, each of which would compile all kernels anew
 
 
 class Reach:
@@ -86,6 +87,7 @@ def known_reach(path: Path, jobs: int) -> Reach:
     """From a file, after the tests that are new or have changed were run."""
     files: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
     names = [p.relative_to(ROOT).as_posix() for p in sorted((ROOT / "tests").rglob("test_*.py"))]
+    names = [name for name in names if not name.startswith(FAR)]
     digests = {name: hashlib.sha256((ROOT / name).read_bytes()).hexdigest() for name in names}
     files = {name: files[name] for name in names if name in files}
     todo = [name for name in names if files.get(name, {}).get("digest") != digests[name]]
