@@ -187,7 +187,7 @@ def _show_list(found: Differences, nbest: NBest, gains: Any, top: int, *, by_ris
     n = len(found.sentences)
     known = np.zeros(n) if gains is None else gains
     groups = {name: of for name, (of, _) in feature_kinds(nbest).items()} | dict.fromkeys(found.trees, "trees")
-    groups |= {LENGTH: LENGTH} if LENGTH in groups else {}
+    groups[LENGTH] = LENGTH
     result: dict[str, Any] = {"sentences": len(nbest), "changed": n}
     if gains is not None:
         result |= {"better": int((gains > 0).sum()), "worse": int((gains < 0).sum())}

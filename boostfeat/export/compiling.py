@@ -29,14 +29,14 @@ CXX = Language("C++", "CXX", ("c++", "g++", "clang++"), ".cpp", ("-std=c++11", "
 def compiler_command(language: Language, target: str) -> list[str]:
     """The compiler and its arguments; ``target`` is the export that is to be verified."""
     chosen = os.environ.get(language.variable, "").split()
-    found = [chosen] if chosen else [[name] for name in language.commands if shutil.which(name)]
-    if not found or not shutil.which(found[0][0]):
+    found = chosen or [name for name in language.commands if shutil.which(name)][:1]
+    if not found or not shutil.which(found[0]):
         what = f"{language.variable}={chosen[0]}" if chosen else "none"
         raise InputError(
             f"--to {target}: expected a {language.name} compiler to verify with, found {what}; set {language.variable}, "
             "or give --no-verify"
         )
-    return found[0]
+    return found
 
 
 def compiled(code: str, folder: Path, language: Language, *, target: str, what: str, flags: Sequence[str] = ()) -> ctypes.CDLL:

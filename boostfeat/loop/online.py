@@ -378,7 +378,7 @@ def mira_epoch(
     parts = np.array_split(np.random.default_rng([seed, epoch]).permutation(len(state.rows)), tuner.shards)
     first, done = padded(fresh.vector(), len(state.w)), list[int]()
     _ = fresh.dense, fresh.templates  # made now, and not in every thread
-    before = state.rows[state.seen == 1].sum(axis=0)
+    before = state.rows[state.seen.astype(bool)].sum(axis=0)
 
     def learn(order: I64) -> tuple[int, F64, F64, dict[str, int], Seen]:
         """Steps, the last weights, the mean change of weights, the sparse features that they are of, and what was seen."""

@@ -171,7 +171,7 @@ def test_the_functions_of_an_ini_are_those_it_names_anywhere(tmp_path):
 
 
 def test_the_compiler_that_a_user_names_may_have_arguments(monkeypatch):
-    monkeypatch.setattr("shutil.which", lambda name: name if name in ("gcc", "mine") else None)
+    monkeypatch.setattr("shutil.which", lambda name: name if name in ("gcc", "clang", "mine") else None)
     monkeypatch.delenv("CC", raising=False)
     assert compiler_command(C, "c") == ["gcc"]
     monkeypatch.setenv("CC", "mine -m64")

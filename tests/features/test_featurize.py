@@ -124,6 +124,17 @@ def test_a_store_that_cannot_be_written_leaves_no_vocab(boostfeat, stores, tmp_p
     assert sorted(path.name for path in tmp_path.iterdir()) == ["d.nbest", "d.vocab.json"]
 
 
+def test_runs_have_about_so_many_occurrences_and_hypotheses(stores, monkeypatch):
+    dev = read_store(stores / "dev.nbest")
+    monkeypatch.setattr(engine, "RUN", 10_000)
+    runs = [len(run) for run in engine.runs_of(dev)]
+    a_sentence = (dev.n_occurrences + dev.n_hyps) / len(dev)
+    assert runs[:-1] == [int(10_000 / a_sentence)] * (len(runs) - 1)
+    assert len(runs) > 2
+    monkeypatch.setattr(engine, "RUN", 1)
+    assert {len(run) for run in engine.runs_of(dev[:4])} == {1}
+
+
 def test_phrase_table_bitext_and_clusters(boostfeat, tmp_path):
     stores = tmp_path
     lines = read_bytes(DATA / "test.nbest.xz").decode()

@@ -7,9 +7,11 @@ from collections import Counter, defaultdict
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
+import sklearn.decomposition
 from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat.boosting.first_gradient import first_gradient
@@ -21,6 +23,7 @@ from boostfeat.features import (
     FeaturePlan,
     Resources,
     Sparse,
+    clusters,
     feature_groups,
     feature_kinds,
     featurize,
@@ -453,6 +456,22 @@ def test_clusters_recover_planted_classes():
     assert found["v0"] == "3"  # the least frequent class
     shuffled = learn_clusters(tokenise(strings([*lines[::-1], "once"]))[0], size=4, seed=0)
     assert shuffled == found
+
+
+@pytest.mark.parametrize(("dimensions", "width"), [(50, 2), (1, 1)])
+def test_vectors_of_words_have_as_many_dimensions_as_wanted_or_as_there_can_be(monkeypatch, dimensions, width):
+    """Three words have vectors of eight numbers, and so a truncated SVD of two."""
+    asked = []
+
+    class Asked(sklearn.decomposition.TruncatedSVD):
+        def fit_transform(self, x: Any) -> Any:
+            asked.append((self.n_components, x.shape))
+            return super().fit_transform(x)
+
+    monkeypatch.setattr(sklearn.decomposition, "TruncatedSVD", Asked)
+    monkeypatch.setattr(clusters, "DIMENSIONS", dimensions)
+    learn_clusters(tokenise(strings(["a b c", "b a", "c c"] * 3))[0], size=3, seed=0)
+    assert asked == [(width, (3, 8))]
 
 
 def test_words_with_the_same_neighbours_are_one_cluster():

@@ -259,6 +259,17 @@ def test_concat_then_slice_gives_the_parts_back(parts: list[NBest]) -> None:
     assert replace(same[:n], ids=parts[0].ids) == replace(same[n:], ids=parts[0].ids) == parts[0]  # to the last bit
 
 
+def test_notes_of_some_lists_stay_with_their_sentences_and_hypotheses() -> None:
+    """Nothing is said of the others; of no list, nothing at all."""
+    nb = synthetic_nbest(SyntheticOptions(sentences=2, hyps=3), seed=1)
+    said = replace(nb, notes=Notes(strings(["s", "t"]), strings([])))
+    both = concat([nb, said, replace(nb, notes=Notes(strings([]), strings(list("abcdef"))))])
+    assert both.notes.sentences.to_pylist() == ["", "", "s", "t", "", ""]
+    assert both.notes.hyps.to_pylist() == [""] * 12 + list("abcdef")
+    one = replace(nb[:1], notes=Notes(strings(["s"]), strings([])))
+    assert [bool(found.notes) for found in (nb, said, both, one, concat([nb, nb]))] == [False, True, True, True, False]
+
+
 @quick
 @given(containers(n_refs=0), containers(n_refs=0), containers(n_refs=0))
 def test_merge_is_the_union(a: NBest, b: NBest, c: NBest) -> None:

@@ -280,12 +280,14 @@ def test_change_is_of_shares_and_counts_trees():
 
 
 def test_rescaling_is_exact_and_near_the_start():
-    model = Model({"a": 0.1, "b": -7.3, "new": 1e9})
+    model = Model({"a": 0.1, "b": -7.3, "new": 1e9}, (TREE,))
     factor = scale_to(model, Model({"a": 0.3, "b": 0.7}))
     assert np.log2(factor) == round(np.log2(factor))
     total = sum(abs(factor * model.weights[n]) for n in ("a", "b"))
     assert 2**-0.5 <= total <= 2**0.5
     assert rescaled(rescaled(model, factor), 1 / factor) == model
+    assert rescaled(model, 4.0).weights == {name: 4 * w for name, w in model.weights.items()}
+    assert [tree.weight for tree in rescaled(model, 4.0).trees] == [4 * tree.weight for tree in model.trees]
     assert scale_to(Model({}), model) == 1
     assert scale_to(model, Model({})) == 1
     assert scale_to(Model({"a": -3.0}), Model({"a": 1.0})) == 0.25  # log2 of 1/3 is -1.58

@@ -17,7 +17,7 @@ from boostfeat.features.carried import FeatureMaker, carried, carrying
 from boostfeat.features.sets import SETS
 from boostfeat.features.vocab import Entry, FeaturePlan
 from boostfeat.lists.store import read_store
-from boostfeat.loop.decoders import Corpus
+from boostfeat.loop.decoders import Corpus, Place
 from boostfeat.loop.driver import run_loop
 from boostfeat.loop.features import LoopFeatures
 from boostfeat.loop.learners import TunerLearner
@@ -112,6 +112,18 @@ def test_the_plan_grows_as_features_appear(decoder, corpora, tmp_path):
     names = [{e.name: set(e.features) for e in plan.entries} for plan in plans]
     assert all(names[0][t] <= names[1][t] for t in ("pt", "bi"))
     assert names[0] != names[1]
+
+
+def test_trees_look_at_what_search_knows_of_a_phrase(decoder, corpora, tmp_path):
+    """Lengths are known with the phrase, and whether it is the first; what the phrase before is like is not."""
+    features = LoopFeatures(FeatureMaker(), "length,previous")
+    listed = decoder.decode(START, corpora[0], Place(tmp_path, 0, 0, 1))
+    made, plan = features.plan(listed, START, seed=0, threads=1)
+    found = features.tree_features(made, plan)
+    assert "len.src" in found
+    assert set(listed.unit_names) <= set(found)
+    assert [name for name in found if name.startswith("prev.")] == ["prev.none"]
+    assert len([name for name in made.unit_names if name.startswith("prev.")]) > 1
 
 
 def run_online(decoder, corpora, folder, tuner, *, start=START, what=G13, epochs=2, threads=1, workers=None, **more):

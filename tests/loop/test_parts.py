@@ -78,6 +78,17 @@ def test_what_decoders_refuse():
                 check()
 
 
+@pytest.mark.parametrize(
+    ("places", "left"), [("{model}", []), ("{weights}", ["weights.cdec"]), ("{model} {ini}", ["weights.cdec"])]
+)
+def test_weights_are_written_for_those_who_take_them(tmp_path, places, left):
+    """The model is there for all."""
+    decoder = CommandDecoder(f"echo '0 ||| a ||| f= 1 ||| 1' {places}", weights_format="cdec")
+    with pytest.raises(InputError):  # the list has the places behind it
+        decoder.decode(Model({"f": 1.0}), Corpus("dev", ("x",), (("a",),)), Place(tmp_path, 0, 0, 1))
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == sorted(["dev.input", "model.json", *left])
+
+
 def test_what_decoders_are_made_from(tmp_path):
     """All that lists depend on, files by their digests."""
     for name in ("a", "b", "c"):

@@ -17,6 +17,7 @@ from boostfeat.lists.choices import decoder_choice
 from boostfeat.lists.nbest import NBest, Qualities
 from boostfeat.lists.store import read_store, write_store
 from boostfeat.model.explain import Differences
+from boostfeat.model.length import Length
 from boostfeat.model.model import Model
 
 
@@ -210,3 +211,29 @@ def test_lists_that_are_empty_do_not_differ_and_features_without_weight_add_noth
     column = found.names.index(first)
     assert found.parts[:, column].nnz == 0
     assert found.parts[:, found.names.index(names[1])].nnz > 0
+
+
+def test_what_lengths_and_minimum_bayes_risk_decided(boostfeat, tmp_path):
+    """A source of one word teaches one: 'a' is ahead by (4 - 1)² less f. Where scores have next to no weight, the longer one has the higher expectation."""
+    hyps = [{"text": "a b c d", "score": 1.0, "features": {"f": 1}}, {"text": "a", "score": 0.0, "features": {"f": 0}}]
+    lines = [{"boostfeat": "nbest/1", "hyp_features": ["f"]}, {"id": 0, "source": "x", "refs": ["a"], "hyps": hyps}]
+    (tmp_path / "list.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert boostfeat("import", tmp_path / "list.jsonl", "-o", tmp_path / "list.nbest", "-q")[0] == 0
+    command = ("explain", tmp_path / "list.nbest", "-m", tmp_path / "m.json")
+    length = Length((0.0, 1.0, 0.0), {}, weight=1.0).to_json()
+    Model({"f": 1.0}, config={"decision": {"by": "score", "length": length}}).save(tmp_path / "m.json")
+    found = json.loads(boostfeat(*command, "--json")[1])
+    assert (found["changed"], found["better"], found["worse"], "lower_score" in found) == (1, 1, 0, False)
+    assert [(row["name"], row["features"], row["decided"]) for row in found["groups"]] == [("(length)", 1, 1)]
+    assert [row["name"] for row in found["movers"]] == ["(length)"]
+    one = json.loads(boostfeat(*command, "--sentence", 0, "--json")[1])
+    assert {row["name"]: row["part"] for row in one["features"]} == {"(length)": 9.0, "f": -1.0}
+    Model({"f": -1.0}, config={"decision": {"by": "mbr", "scale": 1e-9, "length": length}}).save(tmp_path / "m.json")
+    found = json.loads(boostfeat(*command, "--json")[1])
+    assert (found["changed"], found["lower_score"]) == (0, 0)
+    Model({"f": -9.0}, config={"decision": {"by": "mbr", "scale": 1.0}}).save(tmp_path / "m.json")
+    code, out, _ = boostfeat(*command)
+    assert (code, out.split("\n")[1]) == (
+        0,
+        "minimum Bayes risk decides: 0 of them have no higher score, and nothing below decided them",
+    )
