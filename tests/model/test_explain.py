@@ -94,6 +94,19 @@ def test_who_decided(dev, model):
         assert expected["better"] + expected["worse"] == expected["decided"]
 
 
+def test_parts_of_one_size_are_told_by_name(dev):
+    """Whatever their sign: those of 'b' and 'a' are 2 and -2."""
+    first, second, third = dev.global_names[:3]
+    chosen, other = np.array(dev.hyp_ptr[:-1]), np.array(dev.hyp_ptr[:-1]) + 1
+    x = dev.global_features[chosen[0]] - dev.global_features[other[0]]
+    weights = {first: 2 / x[0], second: -2 / x[1], third: 1 / x[2]}
+    found = Differences.of(Model(weights), dev, chosen, other).features(0)
+    assert [name for name, _ in found if name in weights] == [*sorted([first, second]), third]
+    weights = {first: -2 / x[0], second: 2 / x[1], third: 1 / x[2]}
+    found = Differences.of(Model(weights), dev, chosen, other).features(0)
+    assert [name for name, _ in found if name in weights] == [*sorted([first, second]), third]
+
+
 def test_which_groups_decided(dev, model):
     """All features of a group taken away at once, and all trees: against scores without them."""
     chosen, other = model.predict(dev), decoder_choice(dev)

@@ -32,9 +32,9 @@ from boostfeat.model.model import Model
 from boostfeat.model.units import UnitSpace
 from boostfeat.report import gather, load_run, write_report
 from boostfeat.report.features import _Varied, response_curves, used_together
-from boostfeat.report.figures import curve, effects
+from boostfeat.report.figures import curve, effects, shifts
 from boostfeat.report.levels import levels
-from boostfeat.report.overview import _label, bucket_of
+from boostfeat.report.overview import _label, bucket_of, lengths
 from boostfeat.report.page import packed, render, script_json
 from boostfeat.report.run import sha256
 from boostfeat.report.trees import told_share, tree_panels
@@ -691,3 +691,22 @@ def test_choices_are_set_beside_those_of_a_rival_where_ours_is_local(monkeypatch
     system = SimpleNamespace(model=None if ours is None else SimpleNamespace(level=ours))
     run = SimpleNamespace(ours=system, rival={"itself": system, "other": SimpleNamespace()}.get(rival), systems=[])
     assert levels(run) == {"systems": [], "agreement": "compared" if compared else None}
+
+
+def test_choices_that_are_much_longer_or_shorter_are_counted_together():
+    """20 words are the decoder's; 8 or more beside them are one group on either side, and no difference is no group."""
+    words = np.array([20, 28, 29, 40, 27, 21, 12, 11, 1, 13])
+    stats = np.zeros((len(words), 6), np.int32)
+    stats[:, 4], stats[:, 5] = words, 20
+    nbest = synthetic_nbest(SyntheticOptions(sentences=len(words), hyps=1), seed=1)
+    shifted, same = np.arange(len(words)), np.zeros(len(words), np.int64)
+    run = SimpleNamespace(
+        test=replace(nbest, stats=stats), decoder=same, systems=[SimpleNamespace(name="a", chosen=shifted, row={})], oracle=same
+    )
+    found = lengths(run)["systems"][0]
+    assert found["shift"] == {-8: 3, -7: 1, 0: 1, 1: 1, 7: 1, 8: 3}
+    assert (found["shorter"], found["longer"], found["mean_shift"]) == (0.4, 0.5, 0.2)
+    figure = shifts({"systems": [found]}, {"a": "red"})
+    trace = figure["data"][0] if isinstance(figure, dict) else figure.data[0]
+    assert (trace["x"][0], trace["x"][1], trace["x"][-2], trace["x"][-1]) == ("≤ -8", "-7", "+7", "≥ +8")
+    assert trace["y"] == [3, 1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1, 3]

@@ -59,8 +59,12 @@ def model(graphs):
     return carrying(Model({name: float(rng.normal()) for name in sorted(made.feature_names)}), plan), plan, made
 
 
-def test_the_best_of_all_paths_are_found(graphs, model):
+@pytest.mark.parametrize("left_out", [None, 0, 1])
+def test_the_best_of_all_paths_are_found(graphs, model, left_out):
+    """Where a half of the features has no weight, too."""
     model, plan, every = model
+    if left_out is not None:
+        model = replace(model, weights={name: w for k, (name, w) in enumerate(model.weights.items()) if k % 2 != left_out})
     sizes = [10 ** item.graph.log10_derivations() for item in read_graphs([graphs[0]], ReadOptions(names=graphs[1]))]
     assert max(sizes) < ALL
     assert every.n_hyps == pytest.approx(sum(sizes))

@@ -236,6 +236,8 @@ def test_cdec_forests(real: Path, tmp_path: Path, boostfeat: Run) -> None:
 )
 def test_values_are_counted_as_in_the_model(graph: list[str], model: list[str], expected: list[str]) -> None:
     assert renumbered(tuple(graph), model) == tuple(expected)
+    item = SentenceGraph("test:1", 0, replace(with_features([(0, (), ("w",), 0.0)], [[1.0, 0.0, 0.0]]), names=tuple(graph)))
+    assert EdgeScorer(Model(dict.fromkeys(model, 1.0))).named(item).graph.names == tuple(expected)
 
 
 def test_templates_on_edges(osgx: Path, tmp_path: Path, boostfeat: Run, real: Path) -> None:
