@@ -223,6 +223,23 @@ def test_real_lists(real):
     assert 100 * corpus_bleu(sums, strict=True) == pytest.approx(26.43, abs=0.2)
 
 
+def test_what_is_minimised_is_the_mean_loss_of_pairs_and_a_penalty(planted, monkeypatch):
+    """log 2 where all weights are 0, the gradient that of finite differences; the penalty is l2/2 |w|² over the number of pairs."""
+    x, pairs, _, _ = planted
+    seen = []
+    monkeypatch.setattr(
+        "boostfeat.tuners.linear.minimize", lambda f, *args, **kwargs: (seen.append(f), minimize(f, *args, **kwargs))[1]
+    )
+    for l2 in (1.0, 3.0):
+        linear_problem(container(x), pairs).fit(l2=l2)
+    less, more = seen
+    zero, some = np.zeros(x.shape[1]), np.random.default_rng(1).normal(size=x.shape[1])
+    assert less(zero)[0] == pytest.approx(np.log(2))
+    assert more(some)[0] - less(some)[0] == pytest.approx(some @ some / len(pairs))
+    for f in seen:
+        assert check_grad(lambda w, f=f: f(w)[0], lambda w, f=f: f(w)[1], some) < 1e-6
+
+
 def test_the_search_sums_on_one_thread_of_blas(planted, monkeypatch):
     """Sums of BLAS threads come in another order, so weights would depend on the number of cores."""
     x, pairs, _, _ = planted

@@ -115,6 +115,58 @@ def test_cutting_plane_solves_the_quadratic_program(seed):
     assert objective(vector(nbest, model)) < best + 1e-5  # working sets stop at violations of 1e-6, times C and D
 
 
+def cutting_plane_by_hand(x, plus, gain, w, *, c, b, d, max_iter):
+    """[EMR13 algorithms 1 and 2] as one reads them: every violation straight from the weights of the moment."""
+
+    def violation(k, y):
+        ds = (x[plus] - x[y]) @ w
+        return 0.0 if y == plus else gain[plus] - gain[y] - ds if k == 0 else (ds, -ds)[k - 1] - b
+
+    masses = [{plus: c}, {plus: d}, {plus: d}]
+    for _ in range(max_iter):
+        worst, new = 1e-6, None
+        for k, mass in enumerate(masses):
+            top = max(range(len(x)), key=lambda y, k=k: violation(k, y))
+            ahead = violation(k, top) - max(0.0, *(violation(k, y) for y in [plus, *mass]))
+            if ahead > worst:
+                worst, new = ahead, (k, top)
+        if new is None:
+            break
+        masses[new[0]].setdefault(new[1], 0.0)
+        for _ in range(max_iter):
+            changed = False
+            for k, mass in enumerate(masses):
+                most = max(sorted(mass), key=lambda y, k=k: violation(k, y))
+                least = min((y for y in sorted(mass) if mass[y] > 0), key=lambda y, k=k: violation(k, y))
+                apart = violation(k, most) - violation(k, least)
+                if apart > 1e-6:
+                    df = x[least] - x[most]
+                    step = min(mass[least], apart / (df @ df))
+                    mass[most], mass[least] = mass[most] + step, mass[least] - step
+                    w = w + (-step if k == 1 else step) * df
+                    changed = True
+            if not changed:
+                break
+    return w
+
+
+@pytest.mark.parametrize("max_iter", [1, 2, 3])
+@pytest.mark.parametrize("seed", range(20, 25))
+def test_the_cutting_plane_goes_the_way_of_the_paper(seed, max_iter):
+    """Stopped at any step, and among more hypotheses than the first constraints name. With small masses steps are as large as
+    these: after a step of any other size two violations are equal but for rounding, which would decide the next one.
+    """
+    rng = np.random.default_rng(seed)
+    x, stats, w0 = rng.normal(size=(12, 4)), random_stats(rng, 12), rng.normal(size=4)
+    limits = {"c": 0.1, "b": 0.3, "d": 0.1}
+    nbest, gain = container((12,), x, stats), sentence_bleu(stats)
+    tuner = RelativeMargin(**limits, solver="cp", epochs=1, average=False, max_iter=max_iter)
+    found = vector(nbest, tuner.fit(nbest, None, Run(init=dict(zip(("f0", "f1", "f2", "f3"), w0.tolist(), strict=True)))))
+    wanted = cutting_plane_by_hand(x, int((x @ w0 + gain).argmax()), gain, w0, **limits, max_iter=max_iter)
+    assert found == pytest.approx(wanted, rel=1e-9, abs=1e-12)
+    assert not np.allclose(found, w0)
+
+
 def test_two_hypotheses_and_no_bound_make_the_cutting_plane_one_step():
     nbest = random_lists(seed=4, counts=(2,) * 12)
     run = Run(init=some_init(nbest), groups=GROUPS)
