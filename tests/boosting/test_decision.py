@@ -148,7 +148,8 @@ def test_a_gain_of_one_standard_error_is_not_more_than_that(agreeing):
     """Eight sentences of eight words, four errors each: 4 errors fewer, and √(18 - 4²/8) = 4; then one fewer still, and √(13 - 5²/8) = 3.1."""
     metric, margins = metric_of("wer", agreeing), [np.full(8, float(k)) for k in range(2)]
     score = np.tile([4, 8], (8, 1))
-    for fewer, by in (([3, 2, 1, 1, -1, -1, -1, 0], "score"), ([2, 2, 1, 1, 1, -1, -1, 0], "mbr")):
+    less = [3, 1, -1, -1, 0, 0, 0, 0]  # 2 errors fewer, and √(12 - 2²/8) = 3.4
+    for fewer, by in (([3, 2, 1, 1, -1, -1, -1, 0], "score"), ([2, 2, 1, 1, 1, -1, -1, 0], "mbr"), (less, "score")):
         way = score - np.stack([fewer, np.zeros(8, int)], axis=1)
         rows, margin, why = chosen_decision(metric, Decisions([score, way], margins, 0.5), None)
         assert (rows == (way if by == "mbr" else score)).all()

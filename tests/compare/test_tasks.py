@@ -61,9 +61,12 @@ def test_mbr_takes_twice_as_long_to_score():
         assert (task.cost, task.key, task.known()) == (cost, f"{name} on test", None)
 
 
-@pytest.mark.parametrize("metric", ["bleu", "ter"])
-def test_what_a_choice_is_worth(dev, metric):
-    """Against sums of statistics: lengths, BLEU = precision · brevity, and the share of the way from the decoder to the oracle."""
+@pytest.mark.parametrize(("metric", "more"), [("bleu", 0), ("bleu", 5), ("ter", 0)])
+def test_what_a_choice_is_worth(dev, metric, more):
+    """Against sums of statistics: lengths, BLEU = precision · brevity, and the share of the way from the decoder to the oracle.
+    With references of so many words more, BLEU has its penalty.
+    """
+    dev = replace(dev, stats=dev.stats + np.array([0, 0, 0, 0, 0, more], np.int32))
     scorer = Scorer(dev)
     by = scorer.metric(metric)
     decoder, oracle = decoder_choice(dev), oracle_choice(dev, by)
@@ -75,6 +78,7 @@ def test_what_a_choice_is_worth(dev, metric):
         hyp, ref = stats[:, 4].sum(), stats[:, 5].sum()
         assert scores["length_ratio"] == hyp / ref
         assert scores["brevity"] == pytest.approx(min(1.0, np.exp(1 - ref / hyp)))
+        assert (scores["brevity"] < 1) is bool(more)
         assert scores["precision"] * scores["brevity"] == pytest.approx(scores["bleu"])
         now = scorer.score(chosen, by).score
         assert (scores[metric], scores["bleu"]) == (now, scorer.score(chosen, "bleu").score)

@@ -147,6 +147,28 @@ def test_standard_output_that_cannot_be_written(where, expected):
 # -- signals ------------------------------------------------------------------------------------------------------------------
 
 
+def test_interrupted_again_before_anything_is_learnt(boostfeat, inputs, tmp_path, monkeypatch):
+    """What the first run kept is still there, and said."""
+
+    def interrupted(*args, **kwargs):
+        cli._stop(signal.SIGINT, None)
+
+    command = (*writing(inputs, tmp_path)["induce"], "-q")
+    assert boostfeat(*command)[0] == 0
+    Model.load(tmp_path / "learnt.json").save(tmp_path / "learnt.json.partial")
+    kept = (tmp_path / "learnt.json.partial").read_bytes()
+    monkeypatch.setattr(cli, "_signals", [])
+    monkeypatch.setattr("boostfeat.boosting.boost.boost", interrupted)
+    code, _, err = boostfeat(*command, "--resume")
+    assert (code, "holds the best so far; go on with --resume" in err) == (130, True), err
+    assert (tmp_path / "learnt.json.partial").read_bytes() == kept
+    for path in tmp_path.iterdir():
+        path.unlink()
+    monkeypatch.setattr(cli, "_signals", [])
+    code, _, err = boostfeat(*command)
+    assert (code, "what was not finished is not kept" in err) == (130, True), err
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 @pytest.mark.parametrize("kind", ["store", "featurize", "induce"])
 def test_interrupted_while_it_writes(boostfeat, inputs, tmp_path, monkeypatch, kind, number, code):
