@@ -260,9 +260,13 @@ def _fitted(fit: Fit, tuner: Any, method: str, nbest: NBest, held_out: NBest | N
             bar.update(row["epoch"], total, _gains(row))
 
         model = fit(tuner, nbest, held_out, replace(run, callback=report))
+    noted: dict[str, list[int]] = {}  # the epochs of each note: one line for all of them
     for row in model.history:
         if "note" in row:
-            say(f"warning: epoch {row['epoch']}: {row['note']}", quiet=quiet)
+            noted.setdefault(row["note"], []).append(row["epoch"])
+    for note, (first, *more) in noted.items():
+        when = f"epoch {first} and {len(more)} more of {len(model.history)}" if more else f"epoch {first}"
+        say(f"warning: {when}: {note}", quiet=quiet)
     return model
 
 

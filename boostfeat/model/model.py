@@ -19,6 +19,7 @@ from ..core.errors import FormatError, InputError, clip, clip_json, counted, rep
 from ..core.feature_table import FeatureTable
 from ..core.files import decode, open_output, read_chunks
 from ..core.html import cell, remark, table, title
+from ..core.kinds import HEAD, LIST, kind_of
 from ..core.strict_json import indented, no_constant, parse_json
 from ..core.text import is_whole
 from ..trees.tree import Remembered, Table, Tree
@@ -241,7 +242,9 @@ class Model:
         try:
             obj = parse_json(text, parse_constant=no_constant)
         except ValueError as error:
-            raise FormatError(str(path), expected="a model file in JSON", found=str(error)[:200], fix="name a model") from None
+            kind = kind_of(data[:HEAD])
+            found = str(error)[:200] if text.lstrip().startswith("{") and kind != LIST else kind
+            raise FormatError(str(path), expected="a model file in JSON", found=found, fix="name a model") from None
         return cls.from_json(obj, str(path), allow_edited=allow_edited)
 
     def truncated(self, n_trees: int) -> Model:

@@ -382,3 +382,15 @@ def test_the_whole_grid_of_strategies(monkeypatch, metric, best):
     _, text, model = _grid(SimpleNamespace(epochs=2), nbest, None, Run(metric=metric), quiet=True)
     assert (text.splitlines()[2], model is strategies[best].model) == ("lu                   11.00 / 12.00  12.00 / 13.00", True)
     assert "  select " not in text
+
+
+@pytest.mark.parametrize(("epochs", "when"), [(1, "epoch 1"), (3, "epoch 1 and 2 more of 3")])
+def test_what_all_epochs_have_in_common_is_one_line(boostfeat, tmp_path, epochs, when):
+    """The first hypothesis is the best already, and far ahead: no epoch has anything to do."""
+    (tmp_path / "list").write_text("0 ||| a b ||| f= 9 ||| 9\n0 ||| c d ||| f= 0 ||| 0\n")
+    (tmp_path / "ref").write_text("a b\n")
+    assert boostfeat("import", tmp_path / "list", "-r", tmp_path / "ref", "-o", tmp_path / "l.nbest")[0] == 0
+    code, _, err = boostfeat("tune", tmp_path / "l.nbest", "--method", "kbmira", "--epochs", epochs, "-o", tmp_path / "k.json")
+    assert code == 0
+    assert [line for line in err.splitlines() if "asked" in line] == [f"boostfeat: warning: {when}: no list asked for a step"]
+    assert "warning" not in boostfeat("tune", tmp_path / "l.nbest", "--method", "kbmira", "-q", "-o", tmp_path / "k.json")[2]

@@ -218,3 +218,20 @@ def test_a_notebook_shows_the_first_features_and_trees(n_features, n_trees):
     assert ("the first 20 of 21 features" in page, "the first" in page) == (n_features == 21, n_features == 21)
     assert ("and 1 more trees" in page, "more trees" in page) == (n_trees == 4, n_trees == 4)
     assert [f"tree.{k}" in page for k in range(n_trees)] == [k < 3 for k in range(n_trees)]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("0 ||| a ||| f= 1 ||| 1\n", "a list"),
+        ('{"boostfeat": "nbest/1"}\n{"id": 0}\n', "a list"),
+        ("plain words\n", "text"),
+        ("", "an empty file"),
+        ('{"boostfeat": "model/1", }', "Expecting property name"),  # where it is damaged
+        (' {"weights": {"a": }}', "Expecting value: line 1 column 20"),
+    ],
+)
+def test_a_file_that_is_no_model_is_named(tmp_path, text, found):
+    (tmp_path / "m.json").write_text(text)
+    with pytest.raises(FormatError, match=f"m.json: expected a model file in JSON, found {found}"):
+        Model.load(tmp_path / "m.json")
