@@ -260,6 +260,7 @@ def test_the_table_that_people_read():
     ]
     del rows[0]["select"], rows[1]["select"]
     assert table_rows(rows, 0)[0][:4] == ["iteration", "dev BLEU", "dev TER", "change"]
+    assert [cells[-1] for cells in table_rows(rows, 0)[1]] == ["*", ""]
     tests = [{"name": "test-1", "start": {"ter": 50.126}, "picked": {"ter": 49.0}, "p_value": 0.01236}]
     assert lines_of_tests(tests, "ter") == ["test-1 TER: 50.13 at the start, 49.00 now, p 0.0124"]
 
@@ -290,6 +291,8 @@ def test_rescaling_is_exact_and_near_the_start():
     assert [tree.weight for tree in rescaled(model, 4.0).trees] == [4 * tree.weight for tree in model.trees]
     assert scale_to(Model({}), model) == 1
     assert scale_to(model, Model({})) == 1
+    assert scale_to(model, Model({"a": 0.0, "b": 0.0})) == 1
+    assert scale_to(Model({"a": 0.0}), model) == 1
     assert scale_to(Model({"a": -3.0}), Model({"a": 1.0})) == 0.25  # log2 of 1/3 is -1.58
     assert scale_to(Model({"a": 1.0}), Model({"a": 3.0, "b": 3.0})) == 8  # 6 is nearer to 8 than to 4, by its logarithm
     assert scale_to(Model({"a": 1, "UnknownWordPenalty0": 64}), Model({"a": 4, "UnknownWordPenalty0": 1})) == 4

@@ -122,6 +122,23 @@ def test_damaged_states_are_refused(tmp_path, changes, message):
         State.load(tmp_path / "state.npz", State.new(np.zeros(2), 3))
 
 
+class Pickled:
+    """Whoever unpickles it makes a file."""
+
+    def __init__(self, path):
+        self.path = str(path)
+
+    def __reduce__(self):
+        return open, (self.path, "w")
+
+
+def test_nothing_in_a_state_is_run(tmp_path):
+    kept(tmp_path, w=np.array([Pickled(tmp_path / "made")], object))
+    with pytest.raises(FormatError, match="expected the state of this run, found ValueError: Object arrays cannot be loaded"):
+        State.load(tmp_path / "state.npz", State.new(np.zeros(2), 3))
+    assert not (tmp_path / "made").exists()
+
+
 def test_curves_of_what_was_seen():
     """Sums of both parts, and the spread of lists that have one: of none it is 0."""
     metric = metric_of("bleu")
