@@ -169,7 +169,7 @@ class FeaturePlan:
                 raise FormatError(where, expected=f"format version {VERSION} or lower", found=version, fix="upgrade boostfeat")
             return cls(
                 tuple(_read_entry(t, where) for t in obj["templates"]),
-                clusters=Clusters(**{side: dict(obj["clusters"][side]) for side in ("src", "tgt")}),
+                clusters=Clusters(**{side: _read_classes(obj["clusters"][side]) for side in ("src", "tgt")}),
                 n_products=len(obj["products"]),
                 products=tuple((str(a), str(b)) for a, b in obj["products"]),
                 posterior=Posterior(**obj["posterior"]) if "posterior" in obj else None,
@@ -213,6 +213,14 @@ def _no_plan(where: str, found: str) -> FormatError:
 def _read_entry(t: Mapping[str, Any], path: str) -> Entry:
     min_count, hash_bits = _integer(t["min_count"], 1, f"{path}: min_count"), _integer(t["hash"], 0, f"{path}: hash")
     return Entry(str(t["name"]), dict(t["options"]), min_count, hash_bits, tuple(map(str, t["features"])))
+
+
+def _read_classes(found: Any) -> dict[str, str]:
+    """The class of each word."""
+    classes = dict(found)
+    if not all(isinstance(name, str) for pair in classes.items() for name in pair):
+        raise TypeError("expected names of words and classes")
+    return classes
 
 
 def _entry(name: str, options: Any, common: Mapping[str, Any], registry: Mapping[str, Template], where: str) -> Entry:

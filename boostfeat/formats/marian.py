@@ -25,7 +25,7 @@ from ..core.files import read_head
 from ..core.text import BLANKS, split_words
 from ..lists.build import ReadOptions
 from ..lists.nbest import NBest
-from ..lists.tokens import DECODER_SCORE, TokenBuilder, TokenHyp, attention
+from ..lists.tokens import DECODER_SCORE, WORDS, TokenBuilder, TokenHyp, attention
 from .fields import FeatureParser, is_number, label_groups, name_values, numbers, optional_score, sentence_id, split_fields
 from .marian_fast import FastReader, lines_left
 
@@ -33,6 +33,7 @@ LAYOUT = "id ||| text ||| F0= v ||| score"
 WORD_SCORES = "WordScores"
 _SCORES = f"{WORD_SCORES}= "
 _SIGNS = re.compile(rf"(?:^|\s){WORD_SCORES}=|^(?:\S+\s+)*?F0=\s*\S+(?:\s+[^\s=]+=\s*\S+)*$")
+_OURS = re.compile(rf"(?:^|\s)(?:{WORDS}|{DECODER_SCORE})=")  # a list of Marian that boostfeat wrote, in Moses' format
 _HARD = re.compile(r"(?:[0-9]{1,9}-[0-9]{1,9}(?:[ \t]+|$))+")
 _SOFT = re.compile(r"(?:[0-9.eE+-]+(?:,[0-9.eE+-]+)*(?:[ \t]+|$))+")
 _OF_SCORER = re.compile(r"F[0-9]+")
@@ -47,6 +48,8 @@ def sniff(head: str) -> bool:
 
 def _is_marian(line: str) -> bool:
     parts = [part.strip() for part in line.split("|||")]
+    if any(_OURS.search(part) for part in parts[2:]):
+        return False
     if _is_id(parts[0]) and len(parts) >= 4:
         return any(_SIGNS.search(part) for part in parts[2:-1])
     return len(parts) >= 2 and any(part.startswith(f"{WORD_SCORES}=") for part in parts[1:])

@@ -486,6 +486,13 @@ class TokenBuilder:
 
     def _container(self, place: _Places, draft: _Draft, text: Strings) -> NBest:
         names, s = list(self._names), len(self._ids)
+        if twice := next((name for name in (PIECES, WORDS) if name in draft.names and name in self._names), None):
+            raise FormatError(
+                self._where[0],
+                expected=f"no feature {twice!r}, which is counted here",
+                found="one in the list",
+                fix="rename it, or give --format moses for a list that boostfeat wrote",
+            )
         table = NameTable(names)
         dense = np.union1d(
             self._extra.often(len(names)), np.array([self._names[n] for n in draft.names if n in self._names], np.int64)

@@ -232,6 +232,10 @@ def test_damaged_plans_are_one_line(features):
         ({"boostfeat": "vocab/9"}, "upgrade boostfeat"),
         ({"boostfeat": "vocab/1", "templates": [1]}, "values of other kinds"),
         (
+            {"boostfeat": "vocab/1", "templates": [], "clusters": {"src": {"a": "1"}, "tgt": {"b": 1}}, "products": []},
+            "other kinds",
+        ),
+        (
             {"boostfeat": "vocab/1", "templates": [], "clusters": {"src": {}, "tgt": {}}, "products": [], "resources": 3},
             "other kinds",
         ),

@@ -43,6 +43,17 @@ def test_half_of_the_lines_make_a_list_of_marian() -> None:
     ]
 
 
+def test_a_list_of_marian_that_boostfeat_wrote_is_one_of_moses(tmp_path: Path) -> None:
+    """It has counts of words already; whoever insists on Marian is told."""
+    lines = ["0 ||| a b ||| Pieces= 3 Words= 2 F0= -1 DecoderScore= -1 ||| -1", "0 ||| WordScores= x ||| WordScores= -1 Words= 1"]
+    assert [marian.sniff(line + "\n") for line in lines] == [False, False]
+    (tmp_path / "list").write_text(lines[0] + "\n")
+    assert detect(tmp_path / "list") == "moses"
+    assert read(tmp_path / "list", ReadOptions()).global_features.tolist() == [[3.0, 2.0, -1.0, -1.0]]
+    with pytest.raises(FormatError, match="list:1: expected no feature 'Words', which is counted here, found one in the list"):
+        read(tmp_path / "list", ReadOptions(), format="marian")
+
+
 def test_keys_of_hyporadise() -> None:
     rows = {
         '{"input": ["a"], "output": "b"}': True,

@@ -81,6 +81,20 @@ def test_what_has_no_place_is_said() -> None:
     assert left_out(gap, format="moses") == ["2 sentences without hypotheses"]
 
 
+def test_pieces_of_words_are_no_segments(tmp_path: Path) -> None:
+    """'house' goes on with the word that '▁the' begins, and is linked to a source word of its own: segments tell whole words."""
+    lines = ["0 ||| ▁the house ||| 0-0 1-1 ||| F0= -1.5 ||| -1", "0 ||| ▁the ▁house ||| 0-0 1-1 ||| F0= -1 ||| -1.5"]
+    (tmp_path / "list").write_text("".join(f"{line}\n" for line in lines))
+    nbest, stream = read(tmp_path / "list", ReadOptions(units="token", source=["das haus"])), io.BytesIO()
+    write(nbest, stream, format="moses")
+    fields = [line.split(" ||| ") for line in stream.getvalue().decode().splitlines()]
+    assert [(row[1], row[4:]) for row in fields] == [("thehouse", []), ("the house", ["0=0 1=1", "0-0 1-1"])]
+    assert left_out(nbest, format="moses") == ["features of single units (their sums are written)", "units within words"]
+    (tmp_path / "copy").write_bytes(stream.getvalue())
+    again = read(tmp_path / "copy", ReadOptions())
+    assert (again.text.equals(nbest.text), again.n_occurrences) == (True, 2)
+
+
 OWN_KEYS = (
     '{"boostfeat": "nbest/1", "made_by": "me"}\n'
     '{"id": 0, "z": 1, "hyps": [{"text": "a", "score": 1, "q": {"r": 2}, "units": [{"u": 1}]}, {"text": "b", "score": 2, "q": 3}]}\n'

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from fuzz import readers, run, samples
 from fuzz.mutate import damaged
-from fuzz.readers import READERS, samples_of
+from fuzz.readers import READERS, named_features, samples_of
 from fuzz.samples import ENRICHED, FOREST, JSONL, OSGX
 from numba.core import event
 
@@ -24,6 +24,8 @@ from boostfeat import formats
 from boostfeat.core.compression import COMPRESSORS
 from boostfeat.core.errors import FormatError, InputError
 from boostfeat.formats.graphs import GRAPHS
+from boostfeat.lists.build import ReadOptions
+from boostfeat.lists.nbest import NBest
 from boostfeat.loop.online import State
 
 INPUTS = 50  # to each reader, of a million
@@ -41,6 +43,25 @@ def test_damaged_input_is_refused_or_read(name: str, tmp_path: Path) -> None:
 
 def test_every_format_is_fuzzed() -> None:
     assert {*formats.READERS, *GRAPHS, *(suffix[1:] for suffix in COMPRESSORS)} <= set(READERS)
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_what_is_written_is_known_by_its_content(name: str, tmp_path: Path) -> None:
+    """A list of Marian in Moses' format was taken for one of Marian, and its words were counted twice."""
+    for sample in samples_of(name, real=False):
+        (tmp_path / READERS[name].name).write_bytes(sample)
+        nbest = READERS[name].read(str(tmp_path / READERS[name].name))
+        for format in formats.WRITERS if isinstance(nbest, NBest) and nbest.n_hyps else ():
+            stream = io.BytesIO()
+            try:
+                formats.write(nbest, stream, format=format)
+            except InputError:  # what it cannot express
+                continue
+            (tmp_path / "copy").write_bytes(stream.getvalue())
+            assert formats.detect(tmp_path / "copy") == format
+            again = formats.read(tmp_path / "copy", ReadOptions(allow_mismatch=True, warn=lambda message: None))
+            assert again.text.equals(nbest.text)
+            assert named_features(again) == named_features(nbest)
 
 
 def text_for_a_mean(bins: dict[str, list[Any]]) -> None:

@@ -15,10 +15,11 @@ from typing import IO
 import numpy as np
 import pyarrow.compute as pc
 
+from ...core.arrays import Array
 from ...core.errors import FormatError, InputError, clip, counted
 from ...core.text import split_words
 from ...lists.build import HypRecord, ReadOptions, UnitRecord
-from ...lists.nbest import NBest, SparseRows
+from ...lists.nbest import NBest, SparseRows, Units
 from ..columns import read_lines_twice
 from ..fields import FeatureParser, most_lines, optional_score, sentence_id, split_fields
 from .labels import format_number, group_names
@@ -174,7 +175,7 @@ def write(nbest: NBest, stream: IO[bytes]) -> None:
     sparse_names = nbest.sparse_names.to_pylist()
     check_writable(nbest, "|||")
     groups = group_names(nbest.global_names)
-    texts = nbest.text.to_pylist()
+    texts, within = nbest.text.to_pylist(), _are_within_words(nbest.units)
     for s, ident in enumerate(nbest.ids.tolist()):
         for h in range(nbest.hyp_ptr[s], nbest.hyp_ptr[s + 1]):
             row = [format_number(value) for value in dense[h].tolist()]
@@ -183,7 +184,7 @@ def write(nbest: NBest, stream: IO[bytes]) -> None:
             named = zip(sparse_part.idx[own].tolist(), sparse_part.val[own].tolist(), strict=True)
             labelled += [f"{sparse_names[j]}= {format_number(value)}" for j, value in named]
             score = "" if isnan(nbest.score[h]) else format_number(nbest.score[h])
-            places = _places(nbest, h)
+            places = _places(nbest, h, within)
             parts = [
                 str(ident),
                 _checked_text(texts[h], ident),
@@ -199,10 +200,24 @@ def left_out(nbest: NBest) -> list[str]:
     out = lines_left_out(nbest)
     if nbest.n_occurrences and (nbest.unit_names or len(nbest.units.sparse.idx)):
         out.append("features of single units (their sums are written)")
-    src_len, tgt_len = nbest.units.src_len[nbest.unit_idx], nbest.units.tgt_len[nbest.unit_idx]
-    if ((nbest.src_start < 0) | (nbest.tgt_start < 0) | (src_len < 1) | (tgt_len < 0)).any():
+    if not _have_places(nbest, slice(None)).all():
         out.append("units without places")
+    if _are_within_words(nbest.units)[nbest.unit_idx].any():
+        out.append("units within words")
     return out
+
+
+def _have_places(nbest: NBest, at: slice) -> Array:
+    """[r] for each of these occurrences of units whether it stands somewhere in source and target."""
+    own = nbest.unit_idx[at]
+    src_len, tgt_len = nbest.units.src_len[own], nbest.units.tgt_len[own]
+    return (nbest.src_start[at] >= 0) & (nbest.tgt_start[at] >= 0) & (src_len >= 1) & (tgt_len >= 0)
+
+
+def _are_within_words(units: Units) -> Array:
+    """[V] whether a unit has text or links and yet begins no word: a piece of one, which segments of words cannot tell."""
+    lengths = pc.add(pc.binary_length(units.tgt), pc.binary_length(units.align))
+    return (units.tgt_len == 0) & (lengths.to_numpy(zero_copy_only=False) > 0)
 
 
 def lines_left_out(nbest: NBest) -> list[str]:
@@ -230,18 +245,12 @@ def _checked_text(text: str, ident: int) -> str:
     return text
 
 
-def _places(nbest: NBest, h: int) -> list[str]:
-    """The segmentation field, and the alignment field if there is one; none where a unit's place is not known."""
+def _places(nbest: NBest, h: int, within: Array) -> list[str]:
+    """The segmentation field, and the alignment field if there is one; none where a unit has no place, or one within a word."""
     at = slice(nbest.unit_ptr[h], nbest.unit_ptr[h + 1])
     units = nbest.unit_idx[at].tolist()
     src_len, tgt_len = nbest.units.src_len[units], nbest.units.tgt_len[units]
-    if (
-        not units
-        or (nbest.src_start[at] < 0).any()
-        or (nbest.tgt_start[at] < 0).any()
-        or (src_len < 1).any()
-        or (tgt_len < 0).any()
-    ):
+    if not units or within[units].any() or not _have_places(nbest, at).all():
         return []
     segments, points = [], []
     spans = zip(nbest.src_start[at].tolist(), src_len.tolist(), nbest.tgt_start[at].tolist(), tgt_len.tolist(), strict=True)
