@@ -1,6 +1,6 @@
 """Damaged input to every reader: no crash, no hang, no traceback; an error with a place, or something whole.
 
-    python tests/fuzz/run.py --jobs 2                         # a million inputs to each of 84 readers: some 6 CPU hours
+    python tests/fuzz/run.py --jobs 2                         # a million inputs to each of 84 readers: some 4 CPU hours
     python tests/fuzz/run.py --readers moses,store --inputs 20000 --first 500000
     python tests/fuzz/run.py --show moses:1234 > input        # what input 1234 of the reader of Moses lists is
     python tests/fuzz/run.py --bounds-check --inputs 20000    # compiled code stops at an index out of bounds
