@@ -365,8 +365,9 @@ def check_bins(quantiles: Quantiles) -> None:
     """What is not as a list teaches it would be another bin for each of those that look it up, and "1.5" no number for some."""
     for found in quantiles.values():
         cuts, means = found["cuts"], found["means"]
+        are_lists = isinstance(cuts, list) and isinstance(means, list)  # "" is as long as []
         are_numbers = all(type(x) in _LARGEST and abs(x) < _LARGEST[type(x)] for x in (*cuts, *means))
-        if not are_numbers or len(means) != len(cuts) + 1 or not all(a < b for a, b in pairwise(cuts)):
+        if not are_lists or not are_numbers or len(means) != len(cuts) + 1 or not all(a < b for a, b in pairwise(cuts)):
             raise ValueError("cuts and means that do not fit")
 
 

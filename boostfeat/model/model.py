@@ -243,7 +243,7 @@ class Model:
             obj = parse_json(text, parse_constant=no_constant)
         except ValueError as error:
             kind = kind_of(data[:HEAD])
-            found = str(error)[:200] if text.lstrip().startswith("{") and kind != LIST else kind
+            found = str(error)[:200] if text.lstrip("\ufeff \t\r\n").startswith("{") and kind != LIST else kind
             raise FormatError(str(path), expected="a model file in JSON", found=found, fix="name a model") from None
         return cls.from_json(obj, str(path), allow_edited=allow_edited)
 

@@ -77,7 +77,12 @@ def a_cut_that_goes_back(bins: dict[str, list[Any]]) -> None:
     bins["cuts"][1] = bins["cuts"][0] - 1
 
 
-@pytest.mark.parametrize("damage", [text_for_a_mean, a_mean_beyond_64_bits, a_cut_that_goes_back])
+def no_list_of_cuts(bins: dict[str, list[Any]]) -> None:
+    """As long as a list of none, and yet none."""
+    bins["cuts"], bins["means"] = "", bins["means"][:1]  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize("damage", [text_for_a_mean, a_mean_beyond_64_bits, a_cut_that_goes_back, no_list_of_cuts])
 @pytest.mark.parametrize("name", ["searched-plan", "reranked-plan"])
 def test_damaged_bins_are_refused(name: str, damage: Callable[[dict[str, list[Any]]], None], tmp_path: Path) -> None:
     plans = (json.loads(data) for data in samples_of(name))
