@@ -95,16 +95,14 @@ def test_who_decided(dev, model):
 
 
 def test_parts_of_one_size_are_told_by_name(dev):
-    """Whatever their sign: those of 'b' and 'a' are 2 and -2."""
+    """Whatever their sign: two of them are 2 and -2, then -2 and 2."""
     first, second, third = dev.global_names[:3]
     chosen, other = np.array(dev.hyp_ptr[:-1]), np.array(dev.hyp_ptr[:-1]) + 1
     x = dev.global_features[chosen[0]] - dev.global_features[other[0]]
-    weights = {first: 2 / x[0], second: -2 / x[1], third: 1 / x[2]}
-    found = Differences.of(Model(weights), dev, chosen, other).features(0)
-    assert [name for name, _ in found if name in weights] == [*sorted([first, second]), third]
-    weights = {first: -2 / x[0], second: 2 / x[1], third: 1 / x[2]}
-    found = Differences.of(Model(weights), dev, chosen, other).features(0)
-    assert [name for name, _ in found if name in weights] == [*sorted([first, second]), third]
+    for part in (2, -2):
+        weights = {first: part / x[0], second: -part / x[1], third: 1 / x[2]}
+        found = Differences.of(Model(weights), dev, chosen, other).features(0)
+        assert [name for name, _ in found if name in weights] == [*sorted([first, second]), third]
 
 
 def test_which_groups_decided(dev, model):

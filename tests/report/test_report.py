@@ -706,7 +706,6 @@ def test_choices_that_are_much_longer_or_shorter_are_counted_together():
     found = lengths(run)["systems"][0]
     assert found["shift"] == {-8: 3, -7: 1, 0: 1, 1: 1, 7: 1, 8: 3}
     assert (found["shorter"], found["longer"], found["mean_shift"]) == (0.4, 0.5, 0.2)
-    figure = shifts({"systems": [found]}, {"a": "red"})
-    trace = figure["data"][0] if isinstance(figure, dict) else figure.data[0]
+    trace = shifts({"systems": [found]}, {"a": "red"})["data"][0]
     assert (trace["x"][0], trace["x"][1], trace["x"][-2], trace["x"][-1]) == ("≤ -8", "-7", "+7", "≥ +8")
     assert trace["y"] == [3, 1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1, 3]
