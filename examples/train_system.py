@@ -13,9 +13,9 @@ from pathlib import Path
 
 from boostfeat.core.errors import InputError
 from boostfeat.core.files import open_output, read_lines
-from boostfeat.decoder import Decoder, SearchOptions, System, read_setup, write_nbest
-from boostfeat.decoder.train import read_bitext, train_system
 from boostfeat.model.model import Model
+from boostfeat.search.decoder import Decoder, SearchOptions, System, read_setup, write_nbest
+from boostfeat.search.decoder.train import read_bitext, train_system
 
 
 def main(source: str, target: str, to_translate: str, folder: str) -> list[str]:

@@ -13,9 +13,9 @@ cd "$(dirname "$0")/.."
 python=${PYTHON:-python}
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
-export PYTHONPATH=$PWD:$PWD/tests/mutation${PYTHONPATH:+:$PYTHONPATH} COVERAGE_FILE=$out/coverage
-kernels=(decoder export/test_export_moses.py features formats/test_moses_enriched.py formats/test_search_graph.py lists losses
-         loop/test_online.py metrics rerank trees tuners)
+export PYTHONPATH=$PWD:$PWD/tests${PYTHONPATH:+:$PYTHONPATH} COVERAGE_FILE=$out/coverage
+kernels=(export/test_export_moses.py features formats/test_moses_enriched.py lists losses metrics rerank search/decoder
+         search/graphs search/loop/test_online.py trees tuners)
 
 # Files go to processes of coverage's own, eight at a time: pytest-xdist's workers may be killed before they have written what they saw.
 run() { xargs -P "${JOBS:-1}" -n 8 "$python" -m coverage run -m pytest -q -p no:cacheprovider -n 0 "$@"; }

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from boostfeat.lists.graph import Graph, GraphBuilder
+from boostfeat.search.graphs.graph import Graph, GraphBuilder
 
 Edges = list[tuple[int, list[int], list[str | int], float]]  # head, tails, target, score
 

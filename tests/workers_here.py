@@ -8,7 +8,7 @@ from typing import ClassVar
 from boostfeat.core.processes import Jobs, Workers
 
 PATCHED = "boostfeat.compare.runner.Workers"
-DECODED = "boostfeat.compare.decoded.Workers"
+DECODED = "boostfeat.search.loop.decoded_comparison.Workers"
 
 
 class WorkersHere(Workers):

@@ -153,10 +153,10 @@ def decoded_comparison(
     quiet: bool,
 ) -> Results:
     """Loops of all systems with the decoder of the ini, or with a command, and the comparison of what they decode."""
-    from ..compare.decoded import Decoding, compare_decoded
     from ..features.carried import FeatureMaker
-    from ..loop.decoders import CommandDecoder, Decoder
-    from ..loop.options import LoopOptions
+    from ..search.loop.decoded_comparison import Decoding, compare_decoded
+    from ..search.loop.decoders import CommandDecoder, Decoder
+    from ..search.loop.loop_options import LoopOptions
     from .loop import reference_decoder, start_weights, text_sets
 
     ref, select_ref, test_ref = map(_files, (texts.ref, texts.select_ref, texts.test_ref))

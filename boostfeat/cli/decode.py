@@ -11,8 +11,8 @@ import typer
 from ..core.clock import seconds_since
 from ..core.errors import counted
 from ..core.options import comma_list
-from ..decoder.options import SearchOptions
 from ..features.options import TemplateFiles
+from ..search.decoder.search_options import SearchOptions
 from .carried import decoder_maker, refuse_files
 from .common import emit, progress, reading, say, say_scores_alone
 from .flags import Given, add
@@ -20,7 +20,7 @@ from .flags import Given, add
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..decoder.decoder import Decoded
+    from ..search.decoder.decoder import Decoded
 
 
 def register(app: typer.Typer) -> None:
@@ -72,13 +72,13 @@ def decode(
     from ..core.errors import InputError
     from ..core.files import is_writable_target, open_output, read_lines
     from ..core.text import split_words
-    from ..decoder.decoder import Decoder
-    from ..decoder.output import check_bars, graph_names, write_nbest, write_search_graph
-    from ..decoder.setup import Setup, read_setup
-    from ..decoder.system import System
     from ..features.carried import carried
     from ..features.known_words import doubts_about
     from ..model.model import Model
+    from ..search.decoder.decoder import Decoder
+    from ..search.decoder.output import check_bars, graph_names, write_nbest, write_search_graph
+    from ..search.decoder.setup import Setup, read_setup
+    from ..search.decoder.system import System
 
     if model is None and ini is None:
         raise InputError("weights: expected -m MODEL or --ini FILE, found neither; give one")

@@ -13,14 +13,14 @@ import typer
 from ..core.errors import counted
 from ..core.options import comma_list
 from ..core.text_table import table
-from ..loop.options import GRAPHS
+from ..search.loop.loop_options import GRAPHS
 from .common import emit, reading, say
 
 if TYPE_CHECKING:
-    from ..formats.graphs import SentenceGraph
     from ..lists.nbest import NBest
-    from ..loop.options import GraphOptions
     from ..model.model import Model
+    from ..search.graphs.graph_files import SentenceGraph
+    from ..search.loop.loop_options import GraphOptions
     from ..tuners.base import Run
 
 Graphs = Annotated[
@@ -70,7 +70,7 @@ def tuned_on_graphs(
     tuner: Any, dev: NBest, select: NBest | None, run: Run, options: GraphOptions, *, quiet: bool
 ) -> tuple[NBest, Run]:
     """The grown list, and the run that goes on from the weights found on the way."""
-    from ..loop.graphs import grown
+    from ..search.loop.graph_lists import grown
 
     def fit(nbest: NBest, before: Model | None, i: int) -> Model:
         model: Model = tuner.fit(nbest, select, replace(run, seed=run.seed + i, init=before.weights if before else run.init))
@@ -82,8 +82,8 @@ def tuned_on_graphs(
 
 def fit_on_graphs(dev: NBest, options: GraphOptions, *, quiet: bool) -> Callable[..., Model]:
     """What fits MERT on all derivations of the graphs of a list [K09]."""
-    from ..loop.graphs import graphs_of
-    from ..tuners.graph_mert import fit_graphs
+    from ..search.graphs.graph_mert import fit_graphs
+    from ..search.loop.graph_lists import graphs_of
 
     graphs = graphs_of(dev, options)
     missing = len(dev) - len(graphs)
@@ -102,7 +102,7 @@ def induced_on_graphs(
     boosting: Callable[[NBest, int], Model], dev: NBest, options: GraphOptions, *, threads: int, quiet: bool
 ) -> NBest:
     """The grown list; ``boosting(list, iteration)`` starts anew each time: no tree stays that only an old list asked for."""
-    from ..loop.graphs import grown
+    from ..search.loop.graph_lists import grown
 
     return grown(dev, lambda nbest, _, i: boosting(nbest, i), options, threads=threads, report=lambda n: say(n, quiet=quiet))[0]
 
@@ -110,9 +110,9 @@ def induced_on_graphs(
 def show_graphs(path: str, *, metric: str | None, oracle: bool, refs: list[str], quiet: bool, as_json: bool) -> None:
     """What search graphs hold: the graph branch of ``info``; with ``oracle``, how near their paths come to references."""
     from ..core.errors import InputError
-    from ..formats.graphs import read_graphs
     from ..lists.build import ReadOptions
-    from ..lists.graph import summarise
+    from ..search.graphs.graph import summarise
+    from ..search.graphs.graph_files import read_graphs
 
     if oracle != bool(refs):
         given = "--oracle" if oracle else "-r"
@@ -141,12 +141,12 @@ def show_graphs(path: str, *, metric: str | None, oracle: bool, refs: list[str],
 def _graph_oracle(path: str, metric: str | None, refs: list[str]) -> dict[str, Any]:
     """Of the best path at the graphs' own scores, and of the path nearest to the references."""
     from ..core.files import read_lines
-    from ..formats.graphs import read_graphs
     from ..formats.importing import expand
     from ..lists.build import ReadOptions
-    from ..rerank.edit_oracle import edit_oracle_lists
-    from ..rerank.oracle_path import oracle_paths
-    from ..rerank.rescore import EdgeScorer
+    from ..search.graphs.edit_oracle import edit_oracle_lists
+    from ..search.graphs.graph_files import read_graphs
+    from ..search.graphs.oracle_path import oracle_paths
+    from ..search.graphs.rescoring import EdgeScorer
 
     lines = [[line for _, line in read_lines(ref)] for ref in expand(refs)]
     by, items = metric_of(read_graphs([path], ReadOptions(warn=lambda message: None)), metric)

@@ -19,7 +19,7 @@ from ..core.errors import counted
 from ..core.options import same, typed
 from ..core.text_table import table
 from ..features.options import ResourceFiles
-from ..loop.options import GraphOptions
+from ..search.loop.loop_options import GraphOptions
 from .carried import Templates, learn_features
 from .common import FILES, LEARNING, AllowMissing, Settings, Store, check_lists, emit, progress, say
 from .engine import EngineOptions, cluster_of, source_of

@@ -210,11 +210,11 @@ def info(
     """
     from ..core.errors import InputError
     from ..features.groups import feature_groups
-    from ..formats.graphs import is_graph
     from ..lists.choices import Scorer, first_choice, mean_score, oracle_choice
     from ..lists.quality import default_metric
     from ..lists.store import read_store
     from ..metrics.metric import shown
+    from ..search.graphs.graph_files import is_graph
 
     if is_graph(store):
         from .graphs import show_graphs

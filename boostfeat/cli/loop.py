@@ -13,9 +13,9 @@ import typer
 from ..core.errors import counted
 from ..core.options import comma_list, typed
 from ..core.text_table import table
-from ..decoder.options import SearchOptions
 from ..features.options import ResourceFiles, TemplateFiles
-from ..loop.options import LoopOptions
+from ..search.decoder.search_options import SearchOptions
+from ..search.loop.loop_options import LoopOptions
 from .carried import Templates, decoder_maker, refuse_files
 from .common import FILES, LEARNING, AllowMissing, Settings, emit, progress, say, say_written
 from .flags import Given, add
@@ -24,12 +24,12 @@ from .tune import make_tuner, methods
 
 if TYPE_CHECKING:
     from ..features.carried import FeatureMaker
-    from ..loop.decoders import Corpus, Decoder
-    from ..loop.driver import Result
-    from ..loop.features import LoopFeatures
-    from ..loop.learners import Learner
-    from ..loop.reference import ReferenceDecoder
     from ..model.model import Model
+    from ..search.loop.decoders import Corpus, Decoder
+    from ..search.loop.driver import Result
+    from ..search.loop.learners import Learner
+    from ..search.loop.loop_features import LoopFeatures
+    from ..search.loop.reference_decoder import ReferenceDecoder
 
 ONLINE = ("mira", "rm", "adagrad")
 DECODER = "Decoder: a command, or the reference decoder (default), or graphs"
@@ -185,7 +185,7 @@ def loop(
     """
     from ..core.errors import InputError
     from ..lists.agreement import shown
-    from ..loop.weights import kept_weights, read_start
+    from ..search.loop.weight_files import kept_weights, read_start
 
     started = time.monotonic()
     if (select_input is None) != (not select_ref):
@@ -204,12 +204,12 @@ def loop(
     maker = decoder_maker(files, phrase_table, seed=seed, threads=threads, quiet=quiet)
     used: Decoder
     if decoder == "moses":
-        from ..loop.moses import MosesDecoder
+        from ..search.loop.moses_decoder import MosesDecoder
 
         alone = static_only or method != "induce"  # trees look at phrase pairs, if there are any
         used = MosesDecoder.of(moses, ini, phrase_table, size=nbest, threads=threads, timeout=timeout, static_only=alone)
     elif decoder is not None:
-        from ..loop.decoders import CommandDecoder
+        from ..search.loop.decoders import CommandDecoder
 
         used = CommandDecoder(decoder, nbest, weights_format, ini, format, timeout)
     elif graphs:
@@ -222,7 +222,7 @@ def loop(
         maker = used.maker
         if start_file == ini:  # what Moses takes where an ini does not say it
             start = replace(start, weights={"UnknownWordPenalty0": 1.0, **start.weights})
-    from ..loop.features import LoopFeatures
+    from ..search.loop.loop_features import LoopFeatures
 
     features = LoopFeatures.of(maker, templates, start, limits.gain)
     if features is None:
@@ -254,7 +254,7 @@ def text_sets(
     test_ref: Sequence[str],
 ) -> tuple[list[Corpus], list[Corpus]]:
     """The sentences to learn from and to select by, and those of test sets."""
-    from ..loop.decoders import Corpus
+    from ..search.loop.decoders import Corpus
 
     corpora = [Corpus.read("dev", source, ref)]
     if select is not None:
@@ -264,7 +264,7 @@ def text_sets(
 
 def start_weights(ini: str, *, reference: bool) -> Model:
     """The weights of a moses.ini; for the reference decoder with what Moses takes where an ini does not say it."""
-    from ..loop.weights import read_start
+    from ..search.loop.weight_files import read_start
 
     start = read_start(ini)
     return replace(start, weights={"UnknownWordPenalty0": 1.0, **start.weights}) if reference else start
@@ -283,7 +283,7 @@ def _tests(inputs: Sequence[str], refs: Sequence[str]) -> list[Corpus]:
     from ..core.digests import digest_lines
     from ..core.errors import InputError
     from ..formats.importing import expand
-    from ..loop.decoders import Corpus
+    from ..search.loop.decoders import Corpus
 
     refs = expand(refs)
     n = len(refs) // max(1, len(inputs))
@@ -308,8 +308,8 @@ def _run(
     quiet: bool,
 ) -> Result:
     """The loop, with progress; the last lines of a decoder that fails are shown."""
-    from ..loop.decoders import DecoderError
-    from ..loop.driver import run_loop
+    from ..search.loop.decoders import DecoderError
+    from ..search.loop.driver import run_loop
 
     with progress("loop", quiet=quiet) as bar:
         note = ""
@@ -339,7 +339,7 @@ def _run(
 
 
 def _show(result: Result, output: str, started: float, metric: str, *, quiet: bool, as_json: bool) -> None:
-    from ..loop.driver import table_rows, test_lines
+    from ..search.loop.driver import table_rows, test_lines
 
     if as_json:
         what = {"rows": result.rows, "picked": result.picked, "reason": result.reason, "signature": result.model.signature}
@@ -356,7 +356,7 @@ def _graph_decoder(
 ) -> Decoder:
     """Search graphs in place of a decoder."""
     from ..core.errors import InputError
-    from ..loop.decoders import GraphDecoder
+    from ..search.loop.decoders import GraphDecoder
 
     if corpora[1:] and not select_graphs:
         raise InputError("--select-graphs: expected the search graphs of --select-input, found none; give them")
@@ -375,8 +375,8 @@ def _reference(
 ) -> ReferenceDecoder:
     """The reference decoder, with what the ini says where no flag does; templates count in its phrase table."""
     from ..core.errors import InputError
-    from ..decoder.setup import read_setup
-    from ..loop.reference import ReferenceDecoder
+    from ..search.decoder.setup import read_setup
+    from ..search.loop.reference_decoder import ReferenceDecoder
 
     if ini is not None:
         said = read_setup(ini)
@@ -409,8 +409,8 @@ def _online(
 ) -> Learner:
     """What learns from each sentence as it is decoded."""
     from ..core.errors import InputError, unknown_name
-    from ..loop.online import OnlineLearner
-    from ..loop.reference import ReferenceDecoder
+    from ..search.loop.online import OnlineLearner
+    from ..search.loop.reference_decoder import ReferenceDecoder
     from ..tuners.base import Groups
 
     if name not in ONLINE:
@@ -435,7 +435,7 @@ def _learner(
 ) -> Learner:
     """What learns from the lists so far: boosting or a tuner."""
     from ..core.errors import InputError, unknown_name
-    from ..loop.learners import TreeLearner, TunerLearner
+    from ..search.loop.learners import TreeLearner, TunerLearner
     from ..tuners import TUNERS
     from ..tuners.base import Groups
 

@@ -56,7 +56,7 @@ def comparison_of(run: str) -> Iterator[str]:
     if not str((config or {}).get("boostfeat", "")).startswith("loop/"):
         yield run
         return
-    from ..compare.decoded import loop_comparison
+    from ..search.loop.decoded_comparison import loop_comparison
 
     with TemporaryDirectory() as made:
         loop_comparison(run, made)

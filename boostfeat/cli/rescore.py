@@ -90,15 +90,15 @@ def rescore(
     from ..features.carried import carried
     from ..features.known_words import doubts_about
     from ..formats import write
-    from ..formats.graphs import read_graphs
     from ..formats.importing import expand
     from ..lists.agreement import lacking
     from ..lists.build import ReadOptions
     from ..lists.choices import Score, Scorer, first_choice, oracle_choice, texts
     from ..metrics.metric import shown
-    from ..rerank.edit_oracle import edit_oracle_lists
-    from ..rerank.oracle_path import OracleOptions, corpus_oracle, oracle_paths
-    from ..rerank.rescore import EdgeScorer, RescoreOptions, rescored_lists
+    from ..search.graphs.edit_oracle import edit_oracle_lists
+    from ..search.graphs.graph_files import read_graphs
+    from ..search.graphs.oracle_path import OracleOptions, corpus_oracle, oracle_paths
+    from ..search.graphs.rescoring import EdgeScorer, RescoreOptions, rescored_lists
 
     started = time.monotonic()
     is_writable_target(output)

@@ -14,11 +14,11 @@ from ..core.text import split_words
 from ..lists.agreement import known_sentences
 from ..lists.choices import first_choice, texts
 from ..lists.nbest import NBest
-from ..lm.automaton import LanguageModel
 from ..model.model import Model
 from .clusters import read_clusters
 from .engine import MOST_LINES, featurize, featurize_runs, featurize_to, pairs_of, runs_of
 from .known_words import MOST, doubts_about
+from .language_model import LanguageModel
 from .lexicon import Bitext
 from .options import ResourceFiles
 from .phrase_table import read_phrase_counts

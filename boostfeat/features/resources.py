@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ..lm.automaton import LanguageModel
+    from .language_model import LanguageModel
     from .lexicon import Bitext
 
 UNKNOWN_CLUSTER = "0"  # of words that no cluster has: rare ones, and those first seen after learning

@@ -18,11 +18,11 @@ from ..core.kernels import kernel
 from ..core.text import split_words
 from ..lists.nbest import strings, take_strings
 from ..lists.words import NONE, Words, flags
-from ..lm.automaton import step
 from .by_unit import MARKS, NUMBER, PUNCTUATION
 from .consensus import STEP
 from .context import Corpus, Rows
 from .dense import _characters
+from .language_model import step
 from .registry import Counted, Dense, Sparse, Tally, template
 from .sparse import indicators, word_indicators
 

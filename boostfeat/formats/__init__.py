@@ -23,7 +23,7 @@ from ..lists.merging import merge, stack
 from ..lists.nbest import NBest
 from ..lists.precision import with_precision
 
-# The stricter ones first: the first that recognises the content reads it.
+# The stricter ones first: the first that recognises the content reads it. Those of graphs are above this package.
 READERS: dict[str, str] = {
     "jsonl": "jsonl",
     "hyporadise": "hyporadise",
@@ -31,11 +31,11 @@ READERS: dict[str, str] = {
     "sockeye": "sockeye",
     "vosk": "vosk",
     "openai": "openai",
-    "plf": "plf",
-    "htk-slf": "htk_slf",
-    "cdec-forest": "cdec_forest",
-    "moses-hypergraph": "moses.hypergraph",
-    "moses-osgx": "moses.search_graph",
+    "plf": ".search.graphs.plf",
+    "htk-slf": ".search.graphs.htk_slf",
+    "cdec-forest": ".search.graphs.cdec_forest",
+    "moses-hypergraph": ".search.graphs.moses_hypergraph",
+    "moses-osgx": ".search.graphs.moses_search_graph",
     "fairseq": "fairseq",
     "travatar": "travatar",
     "marian": "marian",
@@ -51,6 +51,7 @@ READERS: dict[str, str] = {
 }
 
 COUNTED = ("plf", "htk-slf")  # have no numbers of sentences: those of several files follow each other
+GRAPHS = ("moses-osgx", "moses-hypergraph", "cdec-forest", *COUNTED)
 
 WRITERS: dict[str, str] = {"moses": "moses.nbest", "moses-enriched": "moses.enriched", "jsonl": "jsonl"}
 
@@ -58,7 +59,7 @@ WRITERS: dict[str, str] = {"moses": "moses.nbest", "moses-enriched": "moses.enri
 def _module(table: dict[str, str], name: str) -> ModuleType:
     if name not in table:
         raise unknown_name("format", name, ["auto", *table])
-    return importlib.import_module(f"{__name__}.{table[name]}")
+    return importlib.import_module(f".{table[name]}", __name__)
 
 
 def reader_module(name: str) -> ModuleType:
@@ -116,7 +117,9 @@ def read_all(paths: Sequence[str | Path], options: ReadOptions, *, format: str =
     """
     paths = [part for path in paths for part in _files(path)]
     if len(paths) > 1 and all((detect(path) if format == "auto" else format) in COUNTED for path in paths):
-        return _read_counted(paths, options, format=format)
+        module = importlib.import_module("..search.graphs.graph_files", __name__)
+        lattices: NBest = module.read_counted(paths, options, format=format)
+        return lattices
     lists = [read(path, options, format=format) for path in paths]
     if len(lists) == 1:
         return lists[0]
@@ -143,15 +146,6 @@ def _files(path: str | Path) -> list[str | Path]:
 def by_numbers(name: str) -> list[tuple[int, str]]:
     """What orders names: u2 before u10."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"([0-9]{1,18})", name)]
-
-
-def _read_counted(paths: Sequence[str | Path], options: ReadOptions, *, format: str) -> NBest:
-    """The k-best lists of lattices, each a sentence of its own."""
-    from ..lists.graph import kbest_lists
-    from .graphs import read_graphs
-
-    items = ((int(item.where.rpartition(":")[2]), item.sent, item.graph) for item in read_graphs(paths, options, format=format))
-    return kbest_lists(items, options, ", ".join(map(str, paths)))
 
 
 def left_out(nbest: NBest, *, format: str) -> list[str]:

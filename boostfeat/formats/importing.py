@@ -16,9 +16,8 @@ from ..lists.build import ReadOptions, attach, with_tokenizer
 from ..lists.nbest import NBest
 from ..lists.pieces import MARKS, has_marks, scheme_of, scheme_of_lines
 from ..lists.words import tokenise
-from . import detect, read_all
+from . import GRAPHS, detect, read_all
 from .doubts import warn_of_names, warn_of_references
-from .graphs import GRAPHS
 from .systems import read_systems
 
 PLAIN = ReadOptions()

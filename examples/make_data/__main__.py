@@ -1,7 +1,7 @@
 """How is data/ made?  python examples/make_data [FOLDER]      (about ten minutes; word alignment needs sil-thot)
 
-A bilingual world is generated (world/), a system trained on its bitext (boostfeat/decoder/train), its weights tuned on
-sentences of their own, and the lists decoded (boostfeat/decoder). What FOLDER has of alignment.xz and weights.json is used again.
+A bilingual world is generated (world/), a system trained on its bitext (boostfeat/search/decoder/train), its weights tuned on
+sentences of their own, and the lists decoded (boostfeat/search/decoder). Of FOLDER, alignment.xz and weights.json are used again.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ import numpy as np
 from world import World
 
 from boostfeat.core.files import open_output, read_bytes
-from boostfeat.decoder import Decoder, SearchOptions, System, collect, read_setup
-from boostfeat.decoder.train import TrainOptions, align, train_system, write_ini
 from boostfeat.formats import write
 from boostfeat.lists.build import attach
 from boostfeat.lists.merging import merge
 from boostfeat.lists.nbest import NBest
 from boostfeat.model.model import Model
+from boostfeat.search.decoder import Decoder, SearchOptions, System, collect, read_setup
+from boostfeat.search.decoder.train import TrainOptions, align, train_system, write_ini
 from boostfeat.tuners.base import Run
 from boostfeat.tuners.kbmira import Kbmira
 

@@ -19,13 +19,13 @@ from statistics import median
 import numpy as np
 from harness import REAL, alternating, timed
 
-from boostfeat.decoder import Decoder, SearchOptions, System, read_setup
-from boostfeat.decoder.output import collect
-from boostfeat.decoder.templates import Templates
 from boostfeat.features.carried import FeatureMaker, carrying
 from boostfeat.features.vocab import FeaturePlan
 from boostfeat.lists.build import attach
 from boostfeat.model.model import Model
+from boostfeat.search.decoder import Decoder, SearchOptions, System, read_setup
+from boostfeat.search.decoder.output import collect
+from boostfeat.search.decoder.search_templates import Templates
 
 DATA = Path(__file__).parents[2] / "data"
 

@@ -8,13 +8,13 @@ from itertools import islice
 import numpy as np
 from harness import REAL, cpu, report
 
-from boostfeat.formats.graphs import read_graphs
-from boostfeat.formats.moses.search_graph import read_plainly
-from boostfeat.formats.moses.search_graph_fast import blocks
 from boostfeat.lists.build import ReadOptions
 from boostfeat.model.model import Model
-from boostfeat.rerank.oracle_path import OracleOptions, oracle_paths
-from boostfeat.rerank.rescore import EdgeScorer, RescoreOptions, rescored_lists
+from boostfeat.search.graphs.graph_files import read_graphs
+from boostfeat.search.graphs.moses_search_graph import read_plainly
+from boostfeat.search.graphs.moses_search_graph_fast import blocks
+from boostfeat.search.graphs.oracle_path import OracleOptions, oracle_paths
+from boostfeat.search.graphs.rescoring import EdgeScorer, RescoreOptions, rescored_lists
 from boostfeat.trees.tree import LEAF_KINDS, Tree
 
 OSGX = REAL / "fi-en" / "sg.devtrain500.osgx.xz"

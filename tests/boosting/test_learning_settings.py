@@ -18,8 +18,9 @@ from boostfeat.lists.nbest import NBest
 from boostfeat.losses import line_search, pairs, pairwise
 from boostfeat.losses import options as pair_options
 from boostfeat.losses.options import PairOptions
+from boostfeat.search.graphs import graph_mert
 from boostfeat.trees import binning, drawing, growing, slope_search, tree
-from boostfeat.tuners import adaptive, base, graph_mert, linear, margin, mert, tuner_class
+from boostfeat.tuners import adaptive, base, linear, margin, mert, tuner_class
 from boostfeat.tuners import options as tuner_options
 
 pytestmark = pytest.mark.quick

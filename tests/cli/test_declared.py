@@ -31,7 +31,7 @@ def declared() -> list[str]:
     """A line for every flag of every command, every option of every class of options, and every entry of the registries."""
     commands = [(c.name or c.callback.__name__.strip("_"), inspect.signature(c.callback)) for c in app.registered_commands]
     flags = [f"{name} {flag_line(p)}" for name, signature in commands for p in signature.parameters.values()]
-    files = [*sorted(PACKAGE.rglob("options.py")), PACKAGE / "cli/engine.py"]
+    files = [*sorted(PACKAGE.rglob("*options.py")), PACKAGE / "cli/engine.py"]
     modules = [".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts) for path in files]
     classes = [(m, cls) for m in modules for cls in vars(importlib.import_module(m)).values() if isinstance(cls, type)]
     own = [(m, cls) for m, cls in classes if is_dataclass(cls) and cls.__module__ == m != "boostfeat.core.options"]

@@ -178,7 +178,7 @@ def test_trees_in_moses_may_look_at_more_than_phrase_pairs(boostfeat, monkeypatc
     def of(*args: object, **how: object) -> None:
         raise InputError(f"asked for {how}")
 
-    monkeypatch.setattr("boostfeat.loop.moses.MosesDecoder.of", of)
+    monkeypatch.setattr("boostfeat.search.loop.moses_decoder.MosesDecoder.of", of)
     (tmp_path / "text").write_text("a\n")
     Model({"LM0": 1.0}).save(tmp_path / "m.json")
     text = tmp_path / "text"

@@ -24,12 +24,12 @@ from boostfeat.features.carried import FeatureMaker
 from boostfeat.features.options import ResourceFiles
 from boostfeat.lists.build import Builder, HypRecord, ReadOptions
 from boostfeat.lists.nbest import NBest
-from boostfeat.loop.decoders import Corpus, GraphDecoder
-from boostfeat.loop.learners import TreeLearner, TunerLearner
-from boostfeat.loop.online import OnlineLearner
-from boostfeat.loop.options import GraphOptions, LoopOptions
 from boostfeat.model.calibration import KEY
 from boostfeat.model.model import Model
+from boostfeat.search.loop.decoders import Corpus, GraphDecoder
+from boostfeat.search.loop.learners import TreeLearner, TunerLearner
+from boostfeat.search.loop.loop_options import GraphOptions, LoopOptions
+from boostfeat.search.loop.online import OnlineLearner
 from boostfeat.tuners.base import Run
 
 INI = """[feature]
@@ -129,8 +129,8 @@ def test_what_learns_in_a_loop(tmp_path):
 
 
 def test_what_learns_online():
-    from boostfeat.decoder import SearchOptions
-    from boostfeat.loop.reference import ReferenceDecoder
+    from boostfeat.search.decoder import SearchOptions
+    from boostfeat.search.loop.reference_decoder import ReferenceDecoder
 
     decoder, corpus = ReferenceDecoder("pt", "lm", None, SearchOptions(), ("a",)), Corpus("dev", ("a",), (("b",),))
     found = loop._online("rm", ["b=2"], None, decoder, corpus, Model({}), "chrf", None)
@@ -169,9 +169,9 @@ def test_what_a_loop_prints(capsys, monkeypatch):
 @pytest.mark.parametrize(("n", "more"), [(3, ""), (2, "; 1 sentence without any, taken for empty lines")])
 def test_graphs_of_all_sentences_or_of_some(capsys, monkeypatch, n, more):
     found = {s: SimpleNamespace(n_edges=1000 * (s + 1)) for s in range(n)}
-    monkeypatch.setattr("boostfeat.loop.graphs.graphs_of", lambda dev, options: found)
+    monkeypatch.setattr("boostfeat.search.loop.graph_lists.graphs_of", lambda dev, options: found)
     seen = []
-    monkeypatch.setattr("boostfeat.tuners.graph_mert.fit_graphs", lambda *how: seen.append(how))
+    monkeypatch.setattr("boostfeat.search.graphs.graph_mert.fit_graphs", lambda *how: seen.append(how))
     nbest = a_list("a", "b", "c")
     fit = graphs.fit_on_graphs(nbest, GraphOptions(), quiet=False)
     edges = {3: "6,000", 2: "3,000"}[n]
@@ -193,7 +193,7 @@ def test_tuning_goes_on_from_what_was_found_on_graphs(monkeypatch):
         first = fit(dev, None, 0)
         return "grown", fit(dev, first, 1)
 
-    monkeypatch.setattr("boostfeat.loop.graphs.grown", grown)
+    monkeypatch.setattr("boostfeat.search.loop.graph_lists.grown", grown)
     found, run = graphs.tuned_on_graphs(Tuner(), nbest, "select", Run(seed=5, init={"f": 9.0}), GraphOptions(), quiet=True)
     assert seen == [(5, {"f": 9.0}, "select"), (6, {"f": 1.0}, "select")]
     assert (found, run.init, run.seed) == ("grown", {"f": 2.0}, 5)
@@ -206,8 +206,8 @@ def test_what_is_said_of_graphs(capsys, monkeypatch, tmp_path):
         "sentences": 1234, "nodes": 2000, "edges": 5000, "edges_per_sentence": {"mean": 1234.56, "most": 2000},
         "log10_paths": {"mean": 3.25}, "features": features, "scores": True,
     }  # fmt: skip
-    monkeypatch.setattr("boostfeat.lists.graph.summarise", lambda graphs: dict(whole))
-    monkeypatch.setattr("boostfeat.formats.graphs.read_graphs", lambda paths, options: iter(()))
+    monkeypatch.setattr("boostfeat.search.graphs.graph.summarise", lambda graphs: dict(whole))
+    monkeypatch.setattr("boostfeat.search.graphs.graph_files.read_graphs", lambda paths, options: iter(()))
     monkeypatch.setattr(graphs, "_graph_oracle", lambda *how: {"metric": "wer", "oracle": {"best path": 20.126, "oracle path": 5.0}, "signature": "s"})  # fmt: skip
     how = {"metric": None, "quiet": True}
     graphs.show_graphs("g", **how, oracle=False, refs=[], as_json=False)

@@ -29,8 +29,8 @@ from boostfeat.features.carried import FeatureMaker
 from boostfeat.features.options import ResourceFiles
 from boostfeat.lists.choices import Scorer, decoder_choice, oracle_choice
 from boostfeat.lists.store import read_store, write_store
-from boostfeat.loop.graphs import only_features
 from boostfeat.model.model import Model
+from boostfeat.search.loop.graph_lists import only_features
 from boostfeat.tuners import tuner_class
 
 ROOT = Path(__file__).parents[2]

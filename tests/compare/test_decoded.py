@@ -15,8 +15,22 @@ import pytest
 from toy_systems import START, write_known_system
 from workers_here import WorkersHere
 
-from boostfeat.compare import decoded, runner
-from boostfeat.compare.decoded import (
+from boostfeat.compare import runner
+from boostfeat.compare.options import CompareOptions, DecodedFiles
+from boostfeat.compare.runner import Folder
+from boostfeat.compare.systems import parse_systems
+from boostfeat.core.errors import InputError
+from boostfeat.features.carried import FeatureMaker
+from boostfeat.lists.build import Builder, HypRecord, attach
+from boostfeat.lists.choices import Scorer, decoder_choice, texts
+from boostfeat.lists.nbest import NBest
+from boostfeat.lists.store import read_store, write_store
+from boostfeat.model.model import Model
+from boostfeat.report import gather
+from boostfeat.report.run import load_run
+from boostfeat.search.decoder.search_options import SearchOptions
+from boostfeat.search.loop import decoded_comparison as decoded
+from boostfeat.search.loop.decoded_comparison import (
     Decoding,
     LoopTask,
     StartOnce,
@@ -33,23 +47,10 @@ from boostfeat.compare.decoded import (
     loop_folder,
     loop_in_worker,
 )
-from boostfeat.compare.options import CompareOptions, DecodedFiles
-from boostfeat.compare.runner import Folder
-from boostfeat.compare.systems import parse_systems
-from boostfeat.core.errors import InputError
-from boostfeat.decoder.options import SearchOptions
-from boostfeat.features.carried import FeatureMaker
-from boostfeat.lists.build import Builder, HypRecord, attach
-from boostfeat.lists.choices import Scorer, decoder_choice, texts
-from boostfeat.lists.nbest import NBest
-from boostfeat.lists.store import read_store, write_store
-from boostfeat.loop.decoders import CommandDecoder, Corpus, Place
-from boostfeat.loop.folder import Folder as LoopFolder
-from boostfeat.loop.options import LoopOptions
-from boostfeat.loop.reference import ReferenceDecoder
-from boostfeat.model.model import Model
-from boostfeat.report import gather
-from boostfeat.report.run import load_run
+from boostfeat.search.loop.decoders import CommandDecoder, Corpus, Place
+from boostfeat.search.loop.loop_folder import Folder as LoopFolder
+from boostfeat.search.loop.loop_options import LoopOptions
+from boostfeat.search.loop.reference_decoder import ReferenceDecoder
 from boostfeat.trees.tree import Tree
 
 ROOT = Path(__file__).parents[2]

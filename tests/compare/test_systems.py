@@ -29,8 +29,8 @@ from boostfeat.compare.systems import (
 )
 from boostfeat.core.errors import InputError
 from boostfeat.lists.mbr import mbr_choice
-from boostfeat.loop.learners import learnt
-from boostfeat.loop.options import LoopOptions
+from boostfeat.search.loop.learners import learnt
+from boostfeat.search.loop.loop_options import LoopOptions
 from boostfeat.tuners import tuner_class
 
 

@@ -12,7 +12,6 @@ import pytest
 from toy_trees import stump
 
 from boostfeat.compare import systems
-from boostfeat.compare.decoded import LoopTask, StartTask
 from boostfeat.compare.fits import KeptFits
 from boostfeat.compare.options import CompareOptions
 from boostfeat.compare.paper_page import KINDS
@@ -34,6 +33,7 @@ from boostfeat.metrics.significance import (
     stratified_randomisation,
 )
 from boostfeat.model.model import Model
+from boostfeat.search.loop.decoded_comparison import LoopTask, StartTask
 
 NOWHERE = KeptFits(Path("nowhere"))
 

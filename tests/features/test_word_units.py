@@ -18,12 +18,12 @@ from toy_systems import TARGET, arpa, random_ngrams
 from boostfeat.core.errors import InputError
 from boostfeat.core.kernels import interpreted
 from boostfeat.features import TEMPLATES, FeaturePlan, Resources, featurize
+from boostfeat.features.language_model import LanguageModel
 from boostfeat.features.resources import Posterior
 from boostfeat.features.word_units import shape_of
 from boostfeat.lists.build import HypRecord, UnitRecord, attach
 from boostfeat.lists.nbest import NBest, strings
 from boostfeat.lists.store import read_store, write_store
-from boostfeat.lm.automaton import LanguageModel
 
 ALIKE = Resources(posterior=Posterior(scale=1.0))
 

@@ -12,13 +12,14 @@ import sacrebleu
 from boostfeat.core.errors import FormatError
 from boostfeat.features.clusters import read_clusters
 from boostfeat.formats import read, write
-from boostfeat.formats.moses import enriched, search_graph
+from boostfeat.formats.moses import enriched
 from boostfeat.formats.moses.weights import read_weights
 from boostfeat.formats.systems import read_systems
 from boostfeat.lists.build import ReadOptions, attach
 from boostfeat.lists.choices import Scorer, first_choice
 from boostfeat.lists.nbest import NBest
 from boostfeat.lists.words import parse_alignments, tokenise
+from boostfeat.search.graphs import moses_search_graph as search_graph
 
 NB = "\u00a0"
 SOURCE = f"A{NB}B C D"

@@ -16,7 +16,8 @@ import pytest
 from boostfeat.core.kernels import interpreted
 from boostfeat.formats import byte_kernels, columns, jsonl_fast, marian_fast
 from boostfeat.formats.columns import labels_of
-from boostfeat.formats.moses import enriched_fast, nbest_fast, phrase_table, search_graph_fast
+from boostfeat.formats.moses import enriched_fast, nbest_fast, phrase_table
+from boostfeat.search.graphs import moses_search_graph_fast as search_graph_fast
 
 pytestmark = pytest.mark.quick
 

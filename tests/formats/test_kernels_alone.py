@@ -23,9 +23,11 @@ from boostfeat.formats.byte_kernels import read_digits, read_number, skip_blanks
 from boostfeat.formats.columns import Room
 from boostfeat.formats.jsonl_fast import FastReader as JsonReader
 from boostfeat.formats.jsonl_fast import _hex, _number, _put_character, _whole
-from boostfeat.formats.moses import enriched, nbest, search_graph, search_graph_fast
+from boostfeat.formats.moses import enriched, nbest
 from boostfeat.lists.build import ReadOptions
 from boostfeat.lists.nbest import NBest
+from boostfeat.search.graphs import moses_search_graph as search_graph
+from boostfeat.search.graphs import moses_search_graph_fast as search_graph_fast
 
 MOSES = [
     "0 ||| das haus ||| LM0= -1.5 TM0= -0.25 0 ||| -1.75 ||| 0=0 1=1 ||| 0-0 1-1",

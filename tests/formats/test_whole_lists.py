@@ -18,9 +18,9 @@ from golden import check_golden, damages
 
 from boostfeat import formats
 from boostfeat.core.errors import InputError
-from boostfeat.formats.graphs import read_graphs
 from boostfeat.lists.build import ReadOptions
 from boostfeat.lists.nbest import NBest, SparseRows
+from boostfeat.search.graphs.graph_files import read_graphs
 
 SOURCE = ["ein altes haus da", "nein", "ja doch"]
 LISTS: dict[str, tuple[str, str, dict[str, Any]]] = {

@@ -39,24 +39,20 @@ from boostfeat.core.feature_table import FeatureTable
 from boostfeat.core.files import read_bytes, read_chunks, read_lines
 from boostfeat.core.strict_json import read_json
 from boostfeat.core.text import split_words
-from boostfeat.decoder import Decoder, Derivation, System, collect, read_setup
-from boostfeat.decoder.tables import read_phrase_table, with_reordering
-from boostfeat.decoder.train.bitext import make_bitext, read_bitext
 from boostfeat.export.moses.writing import table_name
 from boostfeat.features.by_list import BY_LIST
 from boostfeat.features.by_unit import BY_UNIT
 from boostfeat.features.carried import FeatureMaker, carrying
 from boostfeat.features.clusters import read_clusters
+from boostfeat.features.language_model import LanguageModel
 from boostfeat.features.lexicon import Bitext
 from boostfeat.features.phrase_table import read_phrase_counts
 from boostfeat.features.sets import TEMPLATES
 from boostfeat.features.vocab import Entry, FeaturePlan
 from boostfeat.formats import jsonl
-from boostfeat.formats.graphs import read_graphs
 from boostfeat.formats.join_files import read_other, read_tokens
 from boostfeat.formats.moses import enriched as moses_enriched
 from boostfeat.formats.moses import nbest as moses_plain
-from boostfeat.formats.moses import search_graph as moses_osgx
 from boostfeat.formats.moses.ini import Ini
 from boostfeat.formats.moses.phrase_table import COUNTS, Entries, read_entries, spliced
 from boostfeat.formats.moses.weights import read_weights
@@ -68,16 +64,20 @@ from boostfeat.lists.number_files import read_numbers
 from boostfeat.lists.quality import join_qualities
 from boostfeat.lists.store import read_store, write_store
 from boostfeat.lists.words import parse_alignments
-from boostfeat.lm.automaton import LanguageModel
-from boostfeat.loop import folder as loop_folder
-from boostfeat.loop.folder import Folder as LoopFolder
-from boostfeat.loop.online import State
-from boostfeat.loop.weights import read_start, write_ini
 from boostfeat.model.carried import pack, unpack
 from boostfeat.model.model import Model
 from boostfeat.report import run
 from boostfeat.rerank.reranker import Reranker
-from boostfeat.rerank.rescore import EdgeScorer, RescoreOptions, rescored_lists
+from boostfeat.search.decoder import Decoder, Derivation, System, collect, read_setup
+from boostfeat.search.decoder.tables import read_phrase_table, with_reordering
+from boostfeat.search.decoder.train.bitext import make_bitext, read_bitext
+from boostfeat.search.graphs import moses_search_graph as moses_osgx
+from boostfeat.search.graphs.graph_files import read_graphs
+from boostfeat.search.graphs.rescoring import EdgeScorer, RescoreOptions, rescored_lists
+from boostfeat.search.loop import loop_folder
+from boostfeat.search.loop.loop_folder import Folder as LoopFolder
+from boostfeat.search.loop.online import State
+from boostfeat.search.loop.weight_files import read_start, write_ini
 from boostfeat.tuners.base import Groups
 
 from .mutate import BINARY, JSON, TEXT, VALUE, Mutation

@@ -10,8 +10,9 @@ import toy_graphs
 from strategies import build as listed
 
 from boostfeat.core.errors import InputError
-from boostfeat.lists import build, graph, learnable, mbr, pieces, precision, store
+from boostfeat.lists import build, learnable, mbr, pieces, precision, store
 from boostfeat.lists.build import HypRecord
+from boostfeat.search.graphs import graph
 
 pytestmark = pytest.mark.quick
 

@@ -20,8 +20,8 @@ from boostfeat.features.carried import FeatureMaker
 from boostfeat.formats import read
 from boostfeat.lists.build import ReadOptions
 from boostfeat.lists.store import read_store, write_store
-from boostfeat.loop.folder import Folder
 from boostfeat.model.model import Model
+from boostfeat.search.loop.loop_folder import Folder
 
 RELEASED = sorted(p for p in (Path(__file__).parents[1] / "compat").iterdir() if p.is_dir() and p.name[0].isdigit())
 MODELS = [(folder, name) for folder in RELEASED for name in json.loads((folder / "expected.json").read_text())]

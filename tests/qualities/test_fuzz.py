@@ -23,10 +23,10 @@ from numba.core import event
 from boostfeat import formats
 from boostfeat.core.compression import COMPRESSORS
 from boostfeat.core.errors import FormatError, InputError
-from boostfeat.formats.graphs import GRAPHS
 from boostfeat.lists.build import ReadOptions
 from boostfeat.lists.nbest import NBest
-from boostfeat.loop.online import State
+from boostfeat.search.graphs.graph_files import GRAPHS
+from boostfeat.search.loop.online import State
 
 INPUTS = 50  # to each reader, of a million
 

@@ -20,35 +20,19 @@ MAY_IMPORT: dict[str, set[str]] = {
     "metrics": {"core"},
     "lists": {"core", "metrics"},
     "trees": {"core"},
-    "lm": {"core"},
     "model": {"core", "metrics", "lists", "trees"},
     "formats": {"core", "metrics", "lists", "model"},
-    "features": {"core", "metrics", "lists", "trees", "model", "formats", "lm"},
+    "features": {"core", "metrics", "lists", "trees", "model", "formats"},
     "losses": {"core", "metrics", "lists"},
     "tuners": {"core", "metrics", "lists", "model", "losses"},
     "boosting": {"core", "metrics", "lists", "trees", "model", "losses", "tuners", "features"},
-    "decoder": {"core", "lists", "trees", "model", "formats", "lm", "features"},
     "rerank": {"core", "metrics", "lists", "trees", "model", "formats", "features"},
     "export": {"core", "lists", "trees", "model", "formats", "features", "rerank"},
     "distributed": {"core", "metrics", "lists", "trees", "model", "losses", "tuners", "boosting"},
-    "compare": {"core", "metrics", "lists", "trees", "model", "features", "losses", "tuners", "boosting", "loop"},
-    "loop": {
-        "core",
-        "metrics",
-        "lists",
-        "trees",
-        "model",
-        "formats",
-        "losses",
-        "tuners",
-        "boosting",
-        "decoder",
-        "rerank",
-        "features",
-        "export",
-    },
+    "compare": {"core", "metrics", "lists", "trees", "model", "features", "losses", "tuners", "boosting"},
     "report": {"core", "metrics", "lists", "trees", "model", "features", "losses", "tuners", "boosting", "compare"},
 }
+MAY_IMPORT["search"] = set(MAY_IMPORT) - {"report", "distributed"}
 MAY_IMPORT["cli"] = set(MAY_IMPORT)
 
 

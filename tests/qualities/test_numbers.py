@@ -21,11 +21,11 @@ from boostfeat.formats import write
 from boostfeat.lists.learnable import LARGEST, SMALLEST, learnable, out_of_range, range_warnings
 from boostfeat.lists.nbest import NBest, SparseRows, strings
 from boostfeat.lists.store import write_store
-from boostfeat.loop.learners import Task, TreeLearner
 from boostfeat.losses.pairs import Pairs
 from boostfeat.losses.pairwise import PairwiseLogLoss
 from boostfeat.metrics.ngrams import posteriors
 from boostfeat.model.model import Model
+from boostfeat.search.loop.learners import Task, TreeLearner
 from boostfeat.trees.growing import TreeOptions
 from boostfeat.trees.tree import LEAF_KINDS
 from boostfeat.tuners import TUNERS, tuner_class

@@ -30,7 +30,7 @@ NOT_RUN = {
     "--scheduler tcp://head:8786": "needs a cluster at that address",
     "--scheduler local": "starts processes for half a minute; tests/distributed runs it",
     "--decoder 'moses ": "needs a moses binary",
-    "--decoder moses ": "needs a moses binary; tests/loop runs it where there is one",
+    "--decoder moses ": "needs a moses binary; tests/search/loop runs it where there is one",
 }
 
 # -- commands -----------------------------------------------------------------------------------------------------------

@@ -1,0 +1,205 @@
+"""ARPA n-gram models as an automaton: a state is the longest suffix of the history that the model knows, one integer.
+
+    p(w | s) = p(s w) if the model has s w, else backoff(s) · p(w | the longest known proper suffix of s)
+
+Nodes are n-grams, found by (node of all but the last word, last word) in one hash table; node 0 is the empty one, node
+w + 1 the unigram of word w. Probabilities are natural logarithms, as in Moses' features.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import log
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from ..core.arrays import F64, I32, I64
+from ..core.errors import FormatError, clip
+from ..core.kernels import kernel
+from ..core.text import split_words
+from ..formats.arpa import read_arpa
+
+UNKNOWN_LOG10 = -100.0  # of <unk> where the model has none, as KenLM does
+_SHIFT, _MIX = np.uint64(29), np.uint64(0xBF58476D1CE4E5B9)
+
+
+class Automaton(NamedTuple):
+    """What kernels see of a model. N nodes, M hash slots."""
+
+    n_words: int
+    keys: I64  # [M] node · n_words + word, -1 where free
+    nodes: I32  # [M]
+    logp: F64  # [N]
+    backoff: F64  # [N]
+    suffix: I32  # [N] the node of the longest known proper suffix
+    state: I32  # [N] the longest suffix that can matter for what follows
+
+
+@kernel
+def _slot(lm, key):  # type: ignore[no-untyped-def]
+    """Where a key is in the hash table, or the free slot where it would go."""
+    mask = np.uint64(len(lm.keys) - 1)
+    h = np.uint64(key) * _MIX
+    slot = (h ^ (h >> _SHIFT)) & mask
+    while lm.keys[slot] >= 0 and lm.keys[slot] != key:
+        slot = (slot + np.uint64(1)) & mask
+    return slot
+
+
+@kernel
+def _child(lm, node, word):  # type: ignore[no-untyped-def]
+    if node == 0:
+        return word + 1
+    slot = _slot(lm, np.int64(node) * lm.n_words + word)
+    return lm.nodes[slot] if lm.keys[slot] >= 0 else -1
+
+
+@kernel
+def step(lm, state, word):  # type: ignore[no-untyped-def]
+    """(ln p(word | state), the node of the longest n-gram that ends in the word)."""
+    total = 0.0
+    node = _child(lm, state, word)
+    while node < 0:
+        total += lm.backoff[state]
+        state = lm.suffix[state]
+        node = _child(lm, state, word)
+    return total + lm.logp[node], node
+
+
+@kernel
+def extend(lm, state, word):  # type: ignore[no-untyped-def]
+    """(ln p(word | state), the state after it)."""
+    p, node = step(lm, state, word)
+    return p, lm.state[node]
+
+
+@kernel(inline="always")
+def extend_all(lm, state, words):  # type: ignore[no-untyped-def]
+    """(ln p(words | state), the state after them)."""
+    total = 0.0
+    for word in words:
+        p, state = extend(lm, state, word)
+        total += p
+    return total, state
+
+
+@kernel
+def isolated_scores(lm, word_ptr, words, out):  # type: ignore[no-untyped-def]
+    """OUT out[n]: ln p of each row of words without a history, what Moses estimates the phrase's score with."""
+    for r in range(len(out)):
+        out[r] = extend_all(lm, 0, words[word_ptr[r] : word_ptr[r + 1]])[0]
+
+
+@kernel
+def _add_ngrams(lm, ngrams, first):  # type: ignore[no-untyped-def]
+    """Number the n-grams [m, n] from node ``first`` on, after all shorter ones. Returns the row that cannot be, or -1."""
+    n = ngrams.shape[1]
+    for r in range(len(ngrams)):
+        parent = ngrams[r, 0] + 1
+        for i in range(1, n - 1):
+            parent = _child(lm, parent, ngrams[r, i])
+            if parent < 0:
+                return r
+        slot = _slot(lm, np.int64(parent) * lm.n_words + ngrams[r, n - 1])
+        if lm.keys[slot] >= 0:
+            return r
+        lm.keys[slot], lm.nodes[slot] = np.int64(parent) * lm.n_words + ngrams[r, n - 1], first + r
+        shorter, node = lm.suffix[parent], -1
+        while node < 0:
+            node = _child(lm, shorter, ngrams[r, n - 1])
+            if node < 0:
+                shorter = lm.suffix[shorter]
+        lm.suffix[first + r] = node
+        lm.state[parent] = parent  # something follows it
+    return -1
+
+
+@kernel
+def _reduce_states(lm):  # type: ignore[no-untyped-def]
+    """A node that nothing follows and that costs nothing to leave is as good as its suffix."""
+    for node in range(1, len(lm.state)):
+        if lm.state[node] != node:
+            lm.state[node] = node if lm.backoff[node] != 0.0 else lm.state[lm.suffix[node]]
+
+
+@dataclass(frozen=True)
+class LanguageModel:
+    """An n-gram model: words by name, and the automaton over their numbers."""
+
+    order: int
+    vocab: dict[str, int]
+    automaton: Automaton
+    first: I64  # [order] the first node of each order: n-grams of one follow those of the shorter ones
+
+    @cached_property
+    def signature(self) -> str:
+        """What tells models apart: a digest of words and numbers."""
+        parts = (repr(list(self.vocab)).encode(), self.automaton.logp, self.automaton.backoff, self.automaton.suffix)
+        return hashlib.sha256(b"".join(map(bytes, parts))).hexdigest()[:12]
+
+    @property
+    def start(self) -> int:
+        """The state at the beginning of a sentence."""
+        return int(self.automaton.state[self.vocab["<s>"] + 1])
+
+    @property
+    def end(self) -> int:
+        """The word that ends a sentence."""
+        return self.vocab["</s>"]
+
+    def ids(self, words: Sequence[str]) -> I32:
+        """Numbers of words; those that the model does not know are <unk>."""
+        unknown = self.vocab["<unk>"]
+        return np.array([self.vocab.get(word, unknown) for word in words], np.int32)
+
+    def score(self, sentence: str) -> float:
+        """ln p(sentence </s> | <s>)."""
+        ids = np.append(self.ids(split_words(sentence)), np.int32(self.end))
+        return float(extend_all(self.automaton, self.start, ids)[0])
+
+    @classmethod
+    def load(cls, path: str | Path) -> LanguageModel:
+        """Read an ARPA file."""
+        vocab: dict[str, int] = {}
+        ngrams, logp, backoff = read_arpa(str(path), vocab)
+        backoff[-1][:] = 0.0  # nothing is longer, whatever the file says
+        for word in ("<s>", "</s>"):
+            if word not in vocab:
+                raise FormatError(
+                    str(path), expected=f"a unigram {word}", found="none", fix="train the model on sentences with their ends"
+                )
+        if "<unk>" not in vocab:
+            vocab["<unk>"] = len(vocab)
+            ngrams[0] = np.append(ngrams[0], [[vocab["<unk>"]]], axis=0)
+            logp[0], backoff[0] = np.append(logp[0], UNKNOWN_LOG10), np.append(backoff[0], 0.0)
+        n, higher = 1 + sum(map(len, logp)), sum(map(len, logp[1:]))
+        size = 1 << max(4, (2 * higher).bit_length())  # at most half full
+        zero = np.zeros(1)
+        lm = Automaton(
+            n_words=len(vocab),
+            keys=np.full(size, -1, np.int64),
+            nodes=np.zeros(size, np.int32),
+            logp=np.concatenate([zero, *logp]) * log(10),
+            backoff=np.concatenate([zero, *backoff]) * log(10),
+            suffix=np.zeros(n, np.int32),
+            state=np.zeros(n, np.int32),
+        )
+        first = 1 + len(vocab)
+        sizes = [1, *map(len, logp)]
+        for k, rows in enumerate(ngrams[1:], 2):
+            if (bad := _add_ngrams(lm, rows, first)) >= 0:
+                words = list(vocab)
+                raise FormatError(
+                    f"{path}: {k}-gram {bad + 1}",
+                    expected="an n-gram given once, whose words but the last are one too",
+                    found=clip(" ".join(words[w] for w in rows[bad])),
+                    fix="the model is damaged or was pruned wrongly: write it again",
+                )
+            first += len(rows)
+        _reduce_states(lm)
+        return cls(order=len(logp), vocab=vocab, automaton=lm, first=np.cumsum(sizes[:-1], dtype=np.int64))

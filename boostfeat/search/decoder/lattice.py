@@ -1,0 +1,271 @@
+"""The translation options of a sentence under a model, and what chosen ones look like as units."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ...core.arrays import F64, I32, I64, offsets, segment_positions
+from ...core.errors import InputError, clip
+from ...features.language_model import isolated_scores
+from . import search as kernel
+from .decoder_features import EXTRAS, Scorer
+from .names import PHRASE_PENALTY, UNKNOWN, UNKNOWN_VALUE, WORD_PENALTY
+from .search_ngrams import Ngrams
+from .search_templates import NEXT, PREV, OptionSums, no_moves
+from .search_trees import INVERSE, LM, N_CONTEXT, ORIENTATION, PER_WORD, tree_scores
+from .system import System
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A phrase of a derivation. Spans are half-open."""
+
+    src: tuple[int, int]
+    tgt: tuple[int, int]
+    text: str
+    align: str
+    features: F64  # [D]
+    score: float  # of its edge: with what the move onto it adds to the phrase before
+
+
+@dataclass(frozen=True)
+class Derivation:
+    """A translation and how it came about."""
+
+    text: str
+    score: float
+    units: tuple[Unit, ...]
+    names: tuple[str, ...]  # [D]
+
+    @property
+    def features(self) -> dict[str, float]:
+        """Totals over the units."""
+        total = np.sum([np.zeros(len(self.names)), *(unit.features for unit in self.units)], axis=0)
+        return dict(zip(self.names, total.tolist(), strict=True))
+
+
+@dataclass(frozen=True)
+class Lattice:
+    """Options by span, the best of each first. O options, D features."""
+
+    system: System
+    scorer: Scorer
+    tokens: list[str]
+    row: I64  # [O] of the phrase table
+    start: I64  # [O]
+    end: I64  # [O]
+    options: kernel.Options
+    words: I32  # as options.words, in numbers of the target vocabulary; unknown words after it
+    estimate: F64  # [O] score with what context is expected to add
+    moves: kernel.Moves
+
+    @classmethod
+    def of(cls, system: System, scorer: Scorer, tokens: list[str], *, table_limit: int = 0) -> Lattice:
+        """All options, or the ``table_limit`` best of each span by estimate. Unknown words are options of their own.
+
+        As in Moses, what depends on the phrase's place in the sentence has no say in which are the best, and is added then.
+        """
+        row, span = _find_rows(system, tokens)
+        options = _Candidates.of(system, scorer, tokens, row, span)
+        keep = np.lexsort((-options.estimate, span))
+        if table_limit:
+            rank = np.arange(len(keep)) - np.searchsorted(span[keep], span[keep])
+            keep = keep[rank < table_limit]
+        options = options.take(keep)
+        if options.said is not None and options.said.weighed.templates.placed:
+            options = options.in_place()
+        return options.lattice()
+
+    def find(self, start: int, end: int, text: str) -> int:
+        """The option that translates start:end as ``text``."""
+        for o in np.flatnonzero((self.start == start) & (self.end == end)).tolist():
+            if self.text(o) == text:
+                return int(o)
+        src = " ".join(self.tokens[start:end])
+        raise InputError(f"expected a phrase pair of the table, found {clip(src)} -> {clip(text)}; check the derivation")
+
+    def text(self, o: int) -> str:
+        return self.system.table.tgt[self.row[o]] if self.row[o] else self.tokens[self.start[o]]
+
+    def edges(self, hyps: I64, tails: I64, chosen: I64) -> tuple[F64, F64]:
+        """Features [R, D] and scores [R] of the edges that put options ``chosen`` [R] after hypotheses ``tails`` [R]."""
+        lm, context, added = self.system.lm, np.empty((len(tails), N_CONTEXT)), np.empty(len(tails))
+        about = (lm.automaton, self.options, self.moves, self.scorer.quantiles)
+        n = len(self.tokens)
+        kernel.context_rows(*about, hyps, tails, chosen, self.start, self.end, n, lm.end, context, added)
+        x = self.options.x[chosen]
+        scores = self.options.score[chosen] + added + self.scorer.context_scores(context, x)
+        x = np.ascontiguousarray(x[:, : len(self.scorer.names)])
+        for j, i in self.scorer.context_columns:
+            x[:, j] = context[:, i]
+        return x, scores
+
+    def derivation(self, chosen: I64, x: F64, scores: F64) -> Derivation:
+        """The derivation of these options, whose edges have features x [R, D] and scores [R]."""
+        units: list[Unit] = []
+        at = 0
+        n_words, align = np.diff(self.options.word_ptr)[chosen].tolist(), self.system.table.align
+        for o, n, features, score in zip(chosen.tolist(), n_words, x, scores.tolist(), strict=True):
+            src = (int(self.start[o]), int(self.end[o]))
+            units.append(Unit(src, (at, at + n), self.text(o), align[self.row[o]], features, score))
+            at += n
+        text = " ".join([unit.text for unit in units if unit.text])
+        return Derivation(text, float(scores.sum()), tuple(units), self.scorer.names)
+
+
+@dataclass(frozen=True)
+class _Candidates:
+    """Options under a model while a lattice is made. O options, C columns."""
+
+    system: System
+    scorer: Scorer
+    tokens: list[str]
+    row: I64  # [O]
+    span: I64  # [O]
+    x: F64  # [O, C]
+    said: OptionSums | None  # by templates
+    score: F64  # [O]
+    estimate: F64  # [O]
+
+    @classmethod
+    def of(cls, system: System, scorer: Scorer, tokens: list[str], row: I64, span: I64) -> _Candidates:
+        start, n_src = span // system.table.longest, span % system.table.longest + 1
+        x = _static_features(system, scorer, row, n_src)
+        said = None if scorer.weighed is None else scorer.weighed.options(tokens, row, start)
+        none = np.zeros(len(row))
+        return cls(system, scorer, tokens, row, span, x, said, none, none).scored()
+
+    @property
+    def start(self) -> I64:
+        return self.span // self.system.table.longest
+
+    @property
+    def end(self) -> I64:
+        return self.start + self.span % self.system.table.longest + 1
+
+    def take(self, rows: I64) -> _Candidates:
+        said = None if self.said is None else self.said.take(rows)
+        columns = {name: getattr(self, name)[rows] for name in ("row", "span", "x", "score", "estimate")}
+        return replace(self, said=said, **columns)
+
+    def in_place(self) -> _Candidates:
+        """With what their places in the sentence add."""
+        assert self.said is not None
+        said = self.said.placed(self.tokens, self.row, self.start, self.end)
+        found = replace(self, said=said).scored()
+        return found.take(np.lexsort((-found.estimate, self.span)))
+
+    def scored(self) -> _Candidates:
+        """With scores and estimates, and the columns of templates."""
+        x, said, system, start = self.x, self.said, self.system, self.start
+        inside, expected = np.zeros(len(x)), np.zeros(len(x))
+        if said is not None:
+            d = len(self.scorer.names)
+            x[:, d : d + said.columns.shape[1]] = said.columns
+            for j, (one, other) in enumerate(self.scorer.products, d + said.columns.shape[1]):
+                x[:, j] = x[:, self.scorer.columns.index(one)] * x[:, self.scorer.columns.index(other)]
+            beside = {side: self.scorer.beside(template, side, x) for template, side in (("previous", PREV), ("following", NEXT))}
+            said = replace(said, beside=beside)
+            inside = said.score()
+            for ngrams in said.weighed.ngrams:
+                inside += ngrams.inside(*_symbols(system, ngrams, self.tokens, self.row, start))
+            expected = said.back()[:, 0]
+        score = self.scorer.static_scores(x, is_unknown=self.row == 0) + inside
+        estimate = score + expected + _expected_context(system, self.scorer, self.tokens, self.row, start, x)
+        return replace(self, said=said, score=score, estimate=estimate)
+
+    def lattice(self) -> Lattice:
+        system, row, start, n = self.system, self.row, self.start, len(self.tokens)
+        words, lm_words = _find_words(system, self.tokens, row, start)
+        reordering = system.table.reordering
+        options = kernel.Options(
+            span_ptr=offsets(np.bincount(self.span, minlength=n * system.table.longest)),
+            score=self.score,
+            x=self.x,
+            word_ptr=offsets(np.diff(system.table.word_ptr)[row]),
+            words=lm_words,
+            backward=np.zeros((len(row), 3)) if reordering is None else np.ascontiguousarray(reordering[row, :3]),
+            forward=system.forward[row],
+            ahead=system.ahead,
+        )
+        moves = no_moves()
+        if self.said is not None and self.said.weighed.has_moves:
+            symbols = [_symbols(system, ngrams, self.tokens, row, start) for ngrams in self.said.weighed.ngrams]
+            moves = self.said.moves(self.end, n, symbols)
+        return Lattice(system, self.scorer, self.tokens, row, start, self.end, options, words, self.estimate, moves)
+
+
+def _find_rows(system: System, tokens: list[str]) -> tuple[I64, I64]:
+    """Rows [O] of the table that fit, and the span of each (first word · longest + length - 1); row 0 for unknown words."""
+    table, n = system.table, len(tokens)
+    rows: list[I64] = [np.zeros(0, np.int64)]
+    spans: list[int] = [0]
+    for i in range(n):
+        for length in range(1, min(table.longest, n - i) + 1):
+            found = table.rows.get(" ".join(tokens[i : i + length]), range(length == 1))
+            rows.append(np.arange(found.start, found.stop))
+            spans.append(i * table.longest + length - 1)
+    return np.concatenate(rows), np.repeat(spans, [len(found) for found in rows])
+
+
+def _find_words(system: System, tokens: list[str], row: I64, start: I64) -> tuple[I32, I32]:
+    """Words of the options as numbers of the target vocabulary, and of the language model."""
+    table = system.table
+    words = table.words[segment_positions(table.word_ptr, row)]
+    lm_words = system.lm_ids[words]
+    word_ptr = offsets(np.diff(table.word_ptr)[row])
+    added: dict[str, int] = {}
+    for o in np.flatnonzero(row == 0):
+        word = tokens[start[o]]
+        words[word_ptr[o]] = table.vocab.get(word, len(table.vocab) + added.setdefault(word, len(added)))
+        lm_words[word_ptr[o]] = system.lm.ids([word])[0]
+    return words, lm_words
+
+
+def _symbols(system: System, ngrams: Ngrams, tokens: list[str], row: I64, start: I64) -> tuple[I64, I64]:
+    """(offsets [O+1], words of the options as n-grams number them)."""
+    table = system.table
+    symbols = ngrams.of_vocab[table.words[segment_positions(table.word_ptr, row)]]
+    word_ptr = offsets(np.diff(table.word_ptr)[row])
+    unknown = np.flatnonzero(row == 0)
+    symbols[word_ptr[unknown]] = [ngrams.symbol(tokens[i]) for i in start[unknown].tolist()]
+    return word_ptr, symbols
+
+
+def _static_features(system: System, scorer: Scorer, row: I64, n_src: I64) -> F64:
+    """[O, C]: the columns of context and of templates are 0."""
+    table = system.table
+    n_tgt = np.diff(table.word_ptr)[row].astype(np.float64)
+    x = np.zeros((len(row), len(scorer.columns)))
+    first = scorer.column(PHRASE_PENALTY) + 1
+    x[:, scorer.column(WORD_PENALTY)], x[:, first - 1] = -n_tgt, 1.0
+    x[:, first : first + table.scores.shape[1]] = table.scores[row]
+    for j, name in enumerate(scorer.names):
+        if name in EXTRAS:
+            x[:, j] = EXTRAS[name](n_src.astype(np.float64), n_tgt, table.count[row])
+        elif name == UNKNOWN:
+            x[:, j] = UNKNOWN_VALUE * (row == 0)
+    return x + 0.0  # no -0.0
+
+
+def _expected_context(system: System, scorer: Scorer, tokens: list[str], row: I64, start: I64, x: F64) -> F64:
+    """[O] what context will add to a phrase's score, as far as one can say: its language-model score without a history, as
+    in Moses, and the trees' value with that score where the phrase stands in monotone order."""
+    lm, unknown = system.isolated[row], row == 0
+    words = system.lm.ids([tokens[i] for i in start[unknown].tolist()])
+    of_words = np.empty(len(words))
+    isolated_scores(system.lm.automaton, offsets(np.ones(len(words), np.int64)), words, of_words)
+    lm[unknown] = of_words
+    context = np.zeros((len(row), N_CONTEXT))
+    context[:, LM], context[:, ORIENTATION] = lm, 1.0
+    if len(scorer.quantiles):
+        n_words = np.diff(system.table.word_ptr)[row]
+        context[:, INVERSE] = np.divide(1.0, n_words, out=np.zeros(len(row)), where=n_words > 0)
+        context[:, PER_WORD] = np.divide(lm, n_words, out=np.zeros(len(row)), where=n_words > 0)
+        context[:, PER_WORD + 1 : INVERSE] = context[:, PER_WORD, None] < scorer.quantiles
+    if system.table.reordering is not None:
+        context[:, 0] = system.table.reordering[row, 0]
+    linear = context[:, PER_WORD:INVERSE] @ scorer.context_weights[PER_WORD:] if len(scorer.quantiles) else 0.0
+    return scorer.context_weights[LM] * lm + linear + tree_scores(scorer.context_trees, context, x)

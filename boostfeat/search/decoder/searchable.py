@@ -1,0 +1,103 @@
+"""Which features of a model search can have: what a phrase, its place or its neighbours tell. Others are refused by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from ...core.errors import InputError
+from ...features.registry import GIVEN, STATES, STATIC, Template
+from ...features.vocab import FeaturePlan, product_name
+from .names import EDGE, ENDS, LM, LM_WORD, MOVE, PER_WORD
+
+EDGES = {"jump": MOVE[:4], "orientation": MOVE[4:], "lm_per_word": LM_WORD, "previous": ENDS[:1], "following": ENDS[1:]}
+BETWEEN = ("orientation", "lo", "co", "bi", "cb", "neighbour_sizes", "around", "previous", "following")
+
+
+def is_placed(template: Template) -> bool:
+    return template.kind == "contextual" and set(template.reads) <= {*STATIC, "span", "source sentence"}
+
+
+@dataclass(frozen=True)
+class Searchable:
+    """What search can have of a plan's features."""
+
+    plan: FeaturePlan
+    registry: Mapping[str, Template]
+
+    @cached_property
+    def _owner(self) -> dict[str, str]:
+        return {name: entry.name for entry in self.plan.entries for name in entry.features or ()}
+
+    @cached_property
+    def _products(self) -> dict[str, tuple[str, str]]:
+        return {product_name(pair): pair for pair in self.plan.products or ()}
+
+    def problem(self, name: str, *, in_tree: bool) -> str | None:
+        """Why it cannot have a feature, or test it in a tree."""
+        template = self.registry.get(self._owner.get(name, ""))
+        if name in self._products:
+            beside = [f for f in self._products[name] if f in EDGE or (f in self._owner and not self._is_of_option(f))]
+            return f"{beside[0]!r} depends on what stands beside a phrase" if beside else None
+        if template is None or _is_option_level(template):
+            return None
+        if template.name not in BETWEEN and template.name not in EDGES:
+            return f"it needs {_needs(template)}"
+        if in_tree and name not in EDGES.get(template.name, ()):
+            return "a tree would need the phrases beside it"
+        if template.name == "lm_per_word" and not name.startswith(PER_WORD):
+            return f"{LM} is the only language model"
+        return None
+
+    def _is_of_option(self, name: str) -> bool:
+        return _is_option_level(self.registry.get(self._owner[name]))
+
+    def refuse(self, used: Iterable[str], tested: Mapping[str, str]) -> None:
+        """Raise for a feature that search cannot have: one of ``used``, or one that a tree tests ({feature: tree})."""
+        used = set(used)
+        few = {*tested, *used.intersection(self._products)}
+        for entry in self.plan.entries:  # features of one template are alike, but for those of language models
+            mine = used.intersection(entry.features or ())
+            few |= mine if entry.name == "lm_per_word" else ({min(mine)} if mine else set())
+        for name in sorted(few):
+            if why := self.problem(name, in_tree=name in tested):
+                tree = f"tree {tested[name]!r}: " if name in tested else ""
+                owner = f" (template {self._owner[name]!r})" if name in self._owner else ""
+                raise _refusal(f"{tree}the feature {name!r}{owner}", why)
+
+
+def searchable(plan: FeaturePlan, registry: Mapping[str, Template], say: Callable[[str], None]) -> FeaturePlan:
+    """A plan that a loop can learn with, which decodes dev again and again: members of sets that search cannot have are left out
+    with a line, others are refused by name. So are those that dev's references teach, since they know the next lists too well.
+    """
+    entries = []
+    for entry in plan.entries:
+        template = registry[entry.name]
+        why = "" if _is_option_level(template) or entry.name in BETWEEN or entry.name in EDGES else f"it needs {_needs(template)}"
+        if template.crossed:
+            why = "the references that teach it would be those of the next lists"
+        if not why:
+            entries.append(entry)
+        elif entry.optional:
+            say(f"template {entry.name!r} is left out of the loop: {why}")
+        else:
+            raise _refusal(f"template {entry.name!r}", why)
+    return replace(plan, entries=tuple(entries))
+
+
+def _needs(template: Template) -> str:
+    """What of it search does not have."""
+    state = next((STATES[what] for what in reversed(STATES) if what in template.reads), "")
+    return state or next((f"a {what}" for what in template.reads if what in GIVEN), "more than its phrase")
+
+
+def _is_option_level(template: Template | None) -> bool:
+    return template is not None and (template.kind == "static" or is_placed(template))
+
+
+def _refusal(what: str, why: str) -> InputError:
+    return InputError(
+        f"{what}: expected one that search can compute, found that {why}; decode without it and rerank the list with this model, "
+        "or learn a model without it"
+    )

@@ -1,0 +1,74 @@
+"""Parallel text with word alignments, as arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ....core.errors import FormatError, InputError, clip, counted
+from ....core.files import read_lines
+from ....core.text import normal, split_words
+from ....lists.nbest import strings
+from ....lists.words import Links, Words, parse_alignments, words_of
+
+RESERVED = {"<s>", "</s>", "<unk>", "NULL"}  # words of language models and lexicons
+
+
+@dataclass(frozen=True)
+class Bitext:
+    """Sentence pairs; a link joins a source word with a target word."""
+
+    src: Words
+    tgt: Words
+    links: Links  # in rising order of source, then target position
+
+    def __len__(self) -> int:
+        return len(self.src)
+
+
+def make_bitext(source: Sequence[str], target: Sequence[str], alignments: Sequence[str]) -> Bitext:
+    """From lines of text and alignments like '0-0 1-2'."""
+    src, tgt = (words_of(strings([normal(line) for line in lines])) for lines in (source, target))
+    links = parse_alignments(strings(alignments))
+    if not len(src) == len(tgt) == len(links.ptr) - 1:
+        raise InputError(
+            f"bitext: expected as many sources, targets and alignments, found {len(src)}, {len(tgt)} and {len(links.ptr) - 1}; "
+            "give files of the same text"
+        )
+    outside = (links.src >= src.counts[links.owner]) | (links.tgt >= tgt.counts[links.owner])
+    if outside.any():
+        at = int(links.owner[np.argmax(outside)])
+        raise FormatError(
+            f"alignment of line {at + 1}",
+            expected=f"links between {src.counts[at]} and {counted(tgt.counts[at], 'word')}",
+            found=clip(alignments[at]),
+            fix="give the alignments of this text",
+        )
+    order = np.lexsort((links.tgt, links.src, links.owner))
+    return Bitext(src, tgt, Links(links.ptr, links.src[order], links.tgt[order]))
+
+
+def read_bitext(source: str | Path, target: str | Path) -> tuple[list[str], list[str]]:
+    """Lines of two parallel files, tokenised already: words stand between blanks."""
+    sides = []
+    for path in (source, target):
+        lines = []
+        for number, line in read_lines(path):
+            if "|" in line or not RESERVED.isdisjoint(split_words(line)):
+                raise FormatError(
+                    f"{path}:{number}",
+                    expected=f"words without '|', other than {', '.join(sorted(RESERVED))}",
+                    found=clip(line),
+                    fix="escape them, as Moses' tokeniser does (&#124;)",
+                )
+            lines.append(line)
+        sides.append(lines)
+    if len(sides[0]) != len(sides[1]):
+        raise InputError(
+            f"{source}, {target}: expected parallel text, found {len(sides[0])} and {counted(len(sides[1]), 'line')}; give "
+            "aligned files"
+        )
+    return sides[0], sides[1]

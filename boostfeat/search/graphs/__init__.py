@@ -1,0 +1,1 @@
+"""Search graphs: readers of their formats, exact search in them, and learning and rescoring with them."""

@@ -1,0 +1,355 @@
+"""MERT on whole search graphs: exact line search over all their derivations [K09].
+
+Along a line w + γ d the score of every edge is a straight line in γ. The best derivations of a node, for all γ at once, are the
+upper envelope of what its edges make of the envelopes of their tails: an edge adds its own line to the sum of its tails', and
+the sum of envelopes has the change points of all of them. At the goal stand the few derivations that are best somewhere on the
+line, of all there are; from there on it is MERT as on lists (``mert``), with statistics of these derivations only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import exp
+from threading import Lock
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_matrix, hstack, vstack
+
+from ...core.arrays import F64, I32, I64, Array, offsets
+from ...core.kernels import kernel
+from ...lists.build import assemble, with_stats
+from ...lists.choices import all_rows
+from ...lists.nbest import NBest, SparseRows, strings
+from ...metrics.metric import Metric
+from ...metrics.sums import Recipe
+from ...model.model import Model
+from ...tuners.base import EpochLog, Features, Run
+from ...tuners.mert import Mert, best_interval_of, climbed, value_of
+from .graph import Graph
+
+GRID = 2.0**20  # statistics are multiples of 1 / GRID
+_ROOM = 64  # of arrays to begin with: they grow
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Envelopes
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@kernel
+def _grown(array, n):  # type: ignore[no-untyped-def]
+    """The array with room for n entries at least."""
+    if n <= len(array):
+        return array
+    out = np.empty(max(n, 2 * len(array)), array.dtype)
+    out[: len(array)] = array
+    return out
+
+
+@kernel
+def _crossing(a, b, i, j):  # type: ignore[no-untyped-def]
+    """Where line j, the steeper one, comes to be above line i."""
+    return (a[i] - a[j]) / (b[j] - b[i])
+
+
+@kernel
+def _upper(a, b, n, kept):  # type: ignore[no-untyped-def]
+    """OUT kept: of the lines a + γ b [n] those on their upper envelope, by rising γ; of identical lines the first."""
+    by_height = np.argsort(-a[:n], kind="mergesort")
+    order = by_height[np.argsort(b[:n][by_height], kind="mergesort")]
+    size = 0
+    for i in order:
+        if size and b[i] == b[kept[size - 1]]:
+            continue  # not above the first of its slope
+        while size > 1 and _crossing(a, b, kept[size - 2], i) <= _crossing(a, b, kept[size - 2], kept[size - 1]):
+            size -= 1
+        kept[size] = i
+        size += 1
+    return size
+
+
+@kernel
+def goal_envelope(shape, a, b, goal):  # type: ignore[no-untyped-def]
+    """(a, b, token_ptr, tokens) of the derivations of the goal that are best for some γ, by rising γ.
+
+    IN a[E], b[E]: the lines of the edges. Nodes come in topological order, so their tails' envelopes are there already.
+    """
+    n_nodes = len(shape.head_ptr) - 1
+    first = np.zeros(n_nodes + 1, np.int64)  # the envelope of node v: lines first[v]:first[v+1] of the pool
+    pool_a, pool_b = np.empty(_ROOM), np.empty(_ROOM)
+    pool_edge, pool_back = np.empty(_ROOM, np.int64), np.empty(_ROOM, np.int64)  # its last edge; its tails' lines in back
+    back = np.empty(_ROOM, np.int64)
+    used = 0  # of back
+    line_a, line_b = np.empty(_ROOM), np.empty(_ROOM)  # what edges make of a node, before the envelope
+    line_edge, line_back = np.empty(_ROOM, np.int64), np.empty(_ROOM, np.int64)
+    links, kept, at = np.empty(_ROOM, np.int64), np.empty(_ROOM, np.int64), np.empty(_ROOM, np.int64)
+    for v in range(goal + 1):
+        n, m = 0, 0  # lines, links
+        for e in range(shape.head_ptr[v], shape.head_ptr[v + 1]):
+            tails = shape.tails[shape.tail_ptr[e] : shape.tail_ptr[e + 1]]
+            k = len(tails)
+            at = _grown(at, k)
+            whole = True
+            for t in range(k):
+                at[t] = first[tails[t]]
+                whole &= first[tails[t]] < first[tails[t] + 1]
+            while whole:  # once for each line of the sum of the tails' envelopes
+                line_a, line_b = _grown(line_a, n + 1), _grown(line_b, n + 1)
+                line_edge, line_back = _grown(line_edge, n + 1), _grown(line_back, n + 1)
+                links = _grown(links, m + k)
+                line_a[n], line_b[n], line_edge[n], line_back[n] = a[e], b[e], e, m
+                nearest, mover = np.inf, -1
+                for t in range(k):
+                    i = at[t]
+                    line_a[n] += pool_a[i]
+                    line_b[n] += pool_b[i]
+                    links[m + t] = i
+                    if i + 1 < first[tails[t] + 1]:
+                        x = _crossing(pool_a, pool_b, i, i + 1)
+                        if mover < 0 or x < nearest:
+                            nearest, mover = x, t
+                n, m = n + 1, m + k
+                if mover < 0:
+                    break
+                at[mover] += 1
+        kept = _grown(kept, n)
+        size = _upper(line_a, line_b, n, kept) if n else 0
+        end = first[v] + size
+        pool_a, pool_b, pool_edge, pool_back = (
+            _grown(pool_a, end), _grown(pool_b, end), _grown(pool_edge, end), _grown(pool_back, end),
+        )  # fmt: skip
+        for r in range(size):
+            i, j = kept[r], first[v] + r
+            k = shape.tail_ptr[line_edge[i] + 1] - shape.tail_ptr[line_edge[i]]
+            back = _grown(back, used + k)
+            pool_a[j], pool_b[j], pool_edge[j], pool_back[j] = line_a[i], line_b[i], line_edge[i], used
+            back[used : used + k] = links[line_back[i] : line_back[i] + k]
+            used += k
+        first[v + 1] = end
+    lines = np.arange(first[goal], first[goal + 1])
+    ptr, tokens = _yields(shape, lines, pool_edge, pool_back, back)
+    return pool_a[lines], pool_b[lines], ptr, tokens
+
+
+@kernel
+def _yields(shape, lines, pool_edge, pool_back, back):  # type: ignore[no-untyped-def]
+    """(token_ptr, tokens) of the derivations that lines of the pool stand for."""
+    ptr, tokens = np.zeros(len(lines) + 1, np.int64), np.empty(_ROOM, np.int32)
+    stack, place = np.empty(_ROOM, np.int64), np.empty(_ROOM, np.int64)
+    n = 0
+    for r in range(len(lines)):
+        stack[0], place[0], depth = lines[r], shape.word_ptr[pool_edge[lines[r]]], 1
+        while depth:
+            line, word = stack[depth - 1], place[depth - 1]
+            if word == shape.word_ptr[pool_edge[line] + 1]:
+                depth -= 1
+                continue
+            place[depth - 1] += 1
+            w = shape.words[word]
+            if w >= 0:
+                tokens = _grown(tokens, n + 1)
+                tokens[n] = w
+                n += 1
+            else:
+                inner = back[pool_back[line] - 1 - w]
+                stack, place = _grown(stack, depth + 1), _grown(place, depth + 1)
+                stack[depth], place[depth] = inner, shape.word_ptr[pool_edge[inner]]
+                depth += 1
+        ptr[r + 1] = n
+    return ptr, tokens[:n]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The corpus
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+class Lines(NamedTuple):
+    """Derivations of all sentences that are best somewhere on a line: as lists of few hypotheses."""
+
+    ptr: I64  # [S+1]
+    a: F64
+    b: F64
+    row: I64  # of the statistics
+
+
+@dataclass
+class GraphCorpus:
+    """What ``mert.Mert`` needs of graphs: as ``mert.Corpus`` has it of lists, with edges for hypotheses.
+
+    Statistics are counted once for each string of a sentence, when it first comes to be best. Graphs stay in memory.
+    """
+
+    graphs: Sequence[Graph | None]  # [S] None: nothing is known of the sentence, an empty line is its translation
+    x: csr_matrix  # [E, D] features of all edges that may move
+    base: F64  # [E] the score of the others
+    edge_ptr: I64  # [S+1]
+    nbest: NBest  # references
+    metric: Metric
+    recipe: Recipe
+    empty: F64  # [n] statistics of the sentences without a graph
+    rows: F64  # [U, n] of the strings so far
+    known: dict[tuple[int, bytes], int] = field(default_factory=dict)  # (sentence, tokens) -> row
+    lock: Lock = field(default_factory=Lock)
+
+    @classmethod
+    def of(
+        cls,
+        graphs: Mapping[int, Graph],
+        nbest: NBest,
+        names: Sequence[str],
+        scale: F64,
+        fixed: Mapping[str, float],
+        metric: Metric,
+    ) -> GraphCorpus:
+        """IN graphs by position of their sentence, the features that may move and their scales, the weights of others."""
+        found = [graphs.get(s) for s in range(len(nbest))]
+        parts, base, sizes = [csr_matrix((0, len(names)))], [np.zeros(0)], []
+        for graph in found:
+            sizes.append(graph.n_edges if graph else 0)
+            if graph is not None:
+                parts.append(_columns(graph, names))
+                base.append(graph.edge_scores(fixed))
+        x = csr_matrix(vstack(parts))
+        x.data /= scale[x.indices]
+        none = [metric.empty_row(nbest, s) for s, graph in enumerate(found) if graph is None]
+        rows = np.zeros((0, metric.width))
+        empty = on_grid(np.array(none, np.float64).reshape(-1, metric.width)).sum(axis=0)
+        return cls(found, x, np.concatenate(base), offsets(np.array(sizes)), nbest, metric, metric.recipe(nbest), empty, rows)
+
+    def slopes(self, d: F64) -> F64:
+        return np.asarray(self.x @ d, np.float64)
+
+    def scores(self, w: F64) -> F64:
+        """[E] the score of every edge."""
+        return self.base + self.slopes(w)
+
+    def value(self, scores: F64) -> float:
+        """What is climbed, of the best derivations: ln BLEU, or the gain of another metric."""
+        lines = self.lines(scores, np.zeros(len(scores)))
+        return float(value_of(self.recipe, self._sums(lines.row)))
+
+    def gained(self, new: float, old: float) -> float:
+        return exp(new) - exp(old) if self.recipe.only_bleu else new - old
+
+    def shown(self, value: float) -> float:
+        """A value on the scale of 0..100."""
+        return 100 * (exp(value) if self.recipe.only_bleu else value)
+
+    def line_search(self, a: F64, b: F64, *, reach: float = 1.0, narrow: float = 0.0) -> tuple[float, float]:
+        """(γ, value) of the best point of the line, over all derivations."""
+        lines = self.lines(a, b)
+        rows = self.rows[lines.row]
+        return best_interval_of(lines.ptr, lines.a, lines.b, rows, self.empty, self.recipe, reach=reach, narrow=narrow)
+
+    def lines(self, a: F64, b: F64) -> Lines:
+        """Of every sentence the derivations that are best for some γ of a + γ b [E]."""
+        counts, found_a, found_b, texts = [], [], [], []
+        for s, graph in enumerate(self.graphs):
+            if graph is None:
+                counts.append(0)
+                continue
+            own = slice(self.edge_ptr[s], self.edge_ptr[s + 1])
+            line_a, line_b, ptr, tokens = goal_envelope(graph.shape, a[own], b[own], graph.goal)
+            counts.append(len(line_a))
+            found_a.append(line_a)
+            found_b.append(line_b)
+            texts += [(s, tokens[ptr[k] : ptr[k + 1]]) for k in range(len(line_a))]
+        with self.lock:  # several starts climb at once
+            self._count(texts)
+            row = np.array([self.known[s, t.tobytes()] for s, t in texts], np.int64)
+        return Lines(offsets(np.array(counts, np.int64)), _joined(found_a), _joined(found_b), row)
+
+    def _count(self, texts: Sequence[tuple[int, I32]]) -> None:
+        """Statistics of strings that were not best before."""
+        new = {key: (s, tokens) for s, tokens in texts if (key := (s, tokens.tobytes())) not in self.known}
+        if not new:
+            return
+        for key in new:  # sentences come in order
+            self.known[key] = len(self.known)
+        lines = [" ".join([self._graph(s).vocab[w] for w in tokens]) for s, tokens in new.values()]
+        sents = np.array([s for s, _ in new.values()])
+        rows = all_rows(_as_lists(self.nbest, sents, lines), self.metric)
+        self.rows = np.concatenate([self.rows, on_grid(rows)])
+
+    def _graph(self, s: int) -> Graph:
+        graph = self.graphs[s]
+        assert graph is not None
+        return graph
+
+    def _sums(self, row: I64) -> Array:
+        return np.asarray(self.rows[row].sum(axis=0) + self.empty)
+
+
+def on_grid(rows: Array) -> F64:
+    """Statistics whose sums are exact in any order: whole numbers as they are, others to some six digits."""
+    return np.round(np.asarray(rows, np.float64) * GRID) / GRID
+
+
+def _joined(parts: Sequence[F64]) -> F64:
+    return np.concatenate(parts) if parts else np.zeros(0)
+
+
+def _columns(graph: Graph, names: Sequence[str]) -> csr_matrix:
+    """[E, D] these features of a graph's edges; one that no edge has is 0."""
+    matrix = graph.features.matrix(len(graph.names)).tocsc()
+    at = {name: j for j, name in enumerate(graph.names)}
+    none = csr_matrix((graph.n_edges, 1)).tocsc()
+    return csr_matrix(hstack([matrix[:, [at[name]]] if name in at else none for name in names]))
+
+
+def _as_lists(nbest: NBest, sents: I64, lines: Sequence[str]) -> NBest:
+    """Strings as hypotheses of the sentences of a list, for its references."""
+    n = len(lines)
+    empty: dict[str, Any] = {"unit_names": (), "extra_names": (), "sparse_names": strings([])}
+    return with_stats(
+        assemble(
+            NBest(
+                ids=nbest.ids,
+                source=nbest.source,
+                ref_ptr=nbest.ref_ptr,
+                refs=nbest.refs,
+                hyp_ptr=offsets(np.bincount(sents, minlength=len(nbest))),
+                text=strings(lines),
+                score=np.full(n, np.nan),
+                stats=np.zeros((0, 6), np.int32),
+                unit_ptr=np.zeros(n + 1, np.int64),
+                unit_idx=np.zeros(0, np.int32),
+                src_start=np.zeros(0, np.int32),
+                tgt_start=np.zeros(0, np.int32),
+                units=_no_units(nbest),
+                extra=np.zeros((n, 0)),
+                extra_sparse=SparseRows.empty(n),
+                **empty,
+            )
+        )
+    )
+
+
+def _no_units(nbest: NBest) -> Any:
+    none = nbest.units.take(np.zeros(0, np.int64))
+    return replace(none, x=np.zeros((0, 0)), sparse=SparseRows.empty(0))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The tuner
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def fit_graphs(tuner: Mert, nbest: NBest, graphs: Mapping[int, Graph], select: NBest | None = None, run: Run = Run()) -> Model:  # noqa: B008 (frozen)
+    """MERT over all derivations of search graphs, by position of their sentence in the list.
+
+    The list has references, and tells the scale of features. In the history, ``graphs`` is the metric of the best derivations
+    on the graphs and ``dev`` that on the list. Without select, the last round is kept: the best on the graphs.
+    """
+    metric = climbed(nbest, run)
+    metric.check_learnable(nbest)
+    features = Features.of(nbest)
+    log = EpochLog(features, nbest, select, run)
+    init = features.start(run.init)
+    moves, scale, _ = tuner.prepare(features, nbest, init, run, metric)
+    still = init.copy()
+    still[moves] = 0.0
+    names, fixed = [features.names[j] for j in moves], dict(zip(features.names, still.tolist(), strict=True))
+    return tuner.search(log, GraphCorpus.of(graphs, nbest, names, scale, fixed, metric), init, moves, scale)

@@ -1,0 +1,221 @@
+"""Moses search graphs, ``-output-search-graph-extended`` (osgx): a hypothesis of the search a line.
+
+    0 hyp=0 stack=0 forward=3 fscore=-1.713
+    0 hyp=30 stack=1 back=0 score=-1.0 transition=-1.0 forward=42 fscore=-1.2 covered=0-0 scores="core=(0.000,..) " out="src|tgt"
+
+A line is an arc from hypothesis ``back`` to ``hyp``; with ``recombined=h`` it is one more arc into hypothesis h instead.
+``stack`` is the number of source words covered: hypotheses of the last stack are complete. Numbers have 3 decimals.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import groupby
+from math import isfinite
+from pathlib import Path
+from typing import NamedTuple
+
+from ...core.errors import FormatError, InputError, clip, counted
+from ...core.files import decode_line
+from ...core.text import normal, split_words
+from ...formats.fields import most_lines, number, sentence_id
+from ...lists.build import ReadOptions
+from ...lists.nbest import NBest
+from .graph import Graph, GraphBuilder, kbest_lists
+from .moses_search_graph_fast import Block, blocks, fast_graph
+
+LAYOUT = 'id hyp=.. stack=.. back=.. score=.. transition=.. forward=.. fscore=.. covered=s-e scores="core=(..)" out="src|tgt"'
+LINE = re.compile(
+    r"(?P<sent>\d{1,18}) hyp=(?P<hyp>\d{1,18}) stack=(?P<stack>\d{1,9})"
+    r"(?: back=(?P<back>\d{1,18}) score=\S+ transition=(?P<transition>\S+)(?: recombined=(?P<recombined>\d{1,18}))?)?"
+    r" forward=-?\d+ fscore=\S+"
+    r'(?: covered=(?P<start>\d{1,9})-(?P<end>\d{1,9}) scores="core=\((?P<core>[^()]*)\)(?P<sparse>.*?)" out="(?P<out>.*)")? *',
+    re.ASCII,
+)
+ARC = re.compile(r"[0-9]+ hyp=[0-9]+ stack=[0-9]+ ")
+
+
+class Arc(NamedTuple):
+    """What one line says."""
+
+    line: int
+    hyp: int
+    stack: int
+    back: int | None  # None: where the search starts
+    recombined: int | None
+    transition: float
+    span: tuple[int, int]
+    core: list[float]
+    sparse: dict[str, float]
+    src: str
+    tgt: str
+
+
+def sniff(head: str) -> bool:
+    return most_lines(head, lambda line: ARC.match(line) is not None)
+
+
+def read(path: str | Path, options: ReadOptions) -> NBest:
+    return kbest_lists(read_graphs(path, options), options, str(path))
+
+
+def read_graphs(path: str | Path, options: ReadOptions) -> Iterator[tuple[int, int, Graph]]:
+    """(first line, sentence id, graph) of every sentence. Edge scores are the decoder's transitions."""
+    empty = True
+    for block in blocks(path):
+        lines = block.lines
+        if lines.is_read[block.a : block.b].all():
+            names = _core_names(lines.core.shape[1], options, f"{path}:{block.first}")
+            if (graph := fast_graph(block, names, str(path))) is not None:
+                empty = False
+                yield block.first, int(lines.sent[block.a]), graph
+                continue
+        for found in read_plainly(block, str(path), options):
+            empty = False
+            yield found
+    if empty:
+        raise FormatError(str(path), expected="a search graph", found="an empty file", fix="check what wrote it")
+
+
+def read_plainly(block: Block, path: str, options: ReadOptions) -> Iterator[tuple[int, int, Graph]]:
+    """The graphs of lines of any kind, each with its error; what the fast reader leaves."""
+    decoded = ((n, decode_line(raw, path, n)) for n, raw in block.text_lines())
+    lines = ((n, line) for n, line in decoded if line.strip())
+    for sent, group in groupby(lines, key=lambda item: sentence_id(item[1].partition(" ")[0], f"{path}:{item[0]}")):
+        arcs = [_arc(line, f"{path}:{n}", n) for n, line in group]
+        yield arcs[0].line, sent, _graph(arcs, path, options)
+
+
+def _arc(line: str, where: str, n: int) -> Arc:
+    match = LINE.fullmatch(line)
+    if match is None or (match["back"] is None) != (match["core"] is None):
+        fix = (
+            "write the graph with -output-search-graph-extended"
+            if match or " out=" in line
+            else "this line is damaged: write it again"
+        )
+        raise FormatError(where, expected=f"an arc ({LAYOUT})", found=clip(line), fix=fix)
+    hyp, stack = int(match["hyp"]), int(match["stack"])
+    if match["back"] is None:
+        return Arc(n, hyp, stack, None, None, 0.0, (-1, -1), [], {}, "", "")
+    core = _values(match["core"], where)
+    sparse: dict[str, float] = {}
+    for item in split_words(match["sparse"]):
+        name, equals, value = item.rpartition("=")
+        if not equals or not name or name in sparse:
+            raise FormatError(
+                where, expected="distinct name=value after core=(...)", found=clip(item), fix="write the graph again"
+            )
+        sparse[name] = number(value, where, f"feature {name}")
+    src, bar, tgt = match["out"].partition("|")
+    if not bar or "|" in tgt:
+        fix = "graphs of factored models are not supported; a bar in a word is written &#124;"
+        raise FormatError(where, expected='out="source|target" with one bar', found=clip(match["out"]), fix=fix)
+    start, end = int(match["start"]), int(match["end"]) + 1
+    if end <= start:
+        raise FormatError(where, expected="a span covered=first-last", found=f"{start}-{end - 1}", fix="write the graph again")
+    recombined = None if match["recombined"] is None else int(match["recombined"])
+    transition = number(match["transition"], where, "transition")
+    return Arc(
+        n,
+        hyp,
+        stack,
+        int(match["back"]),
+        recombined,
+        transition,
+        (start, end),
+        core,
+        sparse,
+        normal(src),
+        normal(tgt),
+    )
+
+
+def _values(text: str, where: str) -> list[float]:
+    values = text.split(",")
+    try:
+        core = list(map(float, values))
+    except ValueError:
+        core = []
+    if not core or "_" in text or not all(map(isfinite, core)):
+        return [number(value, where, f"value {i} of core=(...)") for i, value in enumerate(values)]  # says which one
+    return core
+
+
+def _graph(arcs: list[Arc], path: str, options: ReadOptions) -> Graph:
+    builder = GraphBuilder(lambda e: f"{path}:{arcs[min(e, len(arcs) - 1)].line}")
+    node_of = _nodes(arcs, path)
+    n_core = max(len(arc.core) for arc in arcs)
+    core = [builder.name(name) for name in _core_names(n_core, options, f"{path}:{arcs[0].line}")]
+    for arc in arcs:
+        head = node_of[arc.hyp]
+        if arc.back is None:
+            builder.edge(head, [], [], score=0.0, is_unit=False)
+            continue
+        if arc.back not in node_of:
+            raise _unknown(path, arc, "back", arc.back)
+        if len(arc.core) != n_core:
+            found = f"{len(arc.core)}"
+            raise FormatError(
+                f"{path}:{arc.line}", expected=f"{n_core} values in core=(...)", found=found, fix="write the graph again"
+            )
+        builder.edge(
+            head,
+            [node_of[arc.back]],
+            [0, *split_words(arc.tgt)],
+            idx=[*core, *map(builder.name, arc.sparse)],
+            val=[*arc.core, *arc.sparse.values()],
+            score=arc.transition,
+            span=arc.span,
+            src=arc.src,
+            tgt=arc.tgt,
+        )
+    goal = max(node_of.values()) + 1
+    last = max(arc.stack for arc in arcs)
+    for node in dict.fromkeys(node_of[arc.hyp] for arc in arcs if arc.stack == last):
+        builder.edge(goal, [node], [0], score=0.0, is_unit=False)
+    return builder.finish(goal + 1, goal)
+
+
+def _core_names(n_core: int, options: ReadOptions, where: str) -> list[str]:
+    names = [f"core_{i}" for i in range(n_core)] if options.names is None else list(options.names)
+    if n_core and len(names) != n_core:
+        raise InputError(
+            f"{where}: expected names for the {n_core} values of core=(...), found {counted(len(names), 'name')}; name them all"
+        )
+    if len(set(names)) < len(names):
+        raise InputError(f"names: expected distinct ones, found one twice among {', '.join(names)}")
+    return names
+
+
+def _nodes(arcs: list[Arc], path: str) -> dict[int, int]:
+    """The node of each hypothesis: that of the one it was recombined into, if any."""
+    arc_of: dict[int, Arc] = {}
+    for arc in arcs:
+        if arc.hyp in arc_of:
+            found = f"hyp={arc.hyp} again"
+            raise FormatError(
+                f"{path}:{arc.line}", expected="each hypothesis once a sentence", found=found, fix="write the graph again"
+            )
+        arc_of[arc.hyp] = arc
+    node_of = {hyp: i for i, hyp in enumerate(arc.hyp for arc in arcs if arc.recombined is None)}
+    for arc in arcs:
+        chain = [arc]
+        while chain[-1].hyp not in node_of:
+            into = chain[-1].recombined
+            if into is None or into not in arc_of:
+                raise _unknown(path, chain[-1], "recombined", into)
+            if len(chain) > len(arcs):
+                found = f"hyp={arc.hyp} recombined into itself"
+                raise FormatError(
+                    f"{path}:{arc.line}", expected="recombination without cycles", found=found, fix="write the graph again"
+                )
+            chain.append(arc_of[into])
+        node_of.update({link.hyp: node_of[chain[-1].hyp] for link in chain})
+    return node_of
+
+
+def _unknown(path: str, arc: Arc, what: str, hyp: int | None) -> FormatError:
+    where, expected = f"{path}:{arc.line}", f"{what}= a hypothesis of this sentence"
+    return FormatError(where, expected=expected, found=f"{what}={hyp}", fix="the graph is cut short or damaged: write it again")

@@ -1,0 +1,403 @@
+"""Oracle paths: derivations of a search graph with the highest BLEU, approximately.
+
+Corpus BLEU does not decompose over edges, and even the best path by sentence BLEU is NP-hard to find in a graph. So: start
+from the best of a k-best list; linearise BLEU+1 there, a gain for each clipped n-gram match and a price for each word; find
+the path of the highest linear gain by a search that keeps a few partial translations at each node, whose matches are counted
+exactly; go on from the best found. At last choose among all candidates of all sentences by corpus BLEU, one sentence after
+the other, starting from the oracle of the k-best lists: the result is never below it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from ...core.arrays import F64, I32, I64, Array, offsets
+from ...core.errors import InputError
+from ...core.kernels import kernel
+from ...core.text import split_words
+from ...lists.build import Builder, ListRecord, ReadOptions, attach
+from ...lists.choices import Score, Scorer, chosen_stats, first_choice, oracle_choice
+from ...lists.nbest import NBest
+from ...metrics.bleu import HYP_LEN, N_STATS, ORDER, REF_LEN, context_bleu, corpus_rows, ngram_totals, sum_stats
+from ...metrics.metric import Bleu
+from .graph import Derivations, Graph, kbest_record
+from .graph_files import SentenceGraph
+from .kbest import grown, listed, unfold
+from .rescoring import EdgeScorer, in_order
+
+BLEU = Bleu("bleu")  # what paths are near to the references by: other metrics are not sums over edges
+MAX_YIELDS = 50_000_000  # words of all partial translations kept: of a huge graph, fewer a node
+_MIX = np.uint64(0x9E3779B97F4A7C15)  # keys of texts begin with it, far from the numbers of words
+SWEEPS = 10  # over the corpus at most; two or three change nothing any more
+_ROOM = 64  # of columns to begin with: they grow
+
+
+@dataclass(frozen=True)
+class OracleOptions:
+    """``size`` of the k-best list to start from, partial translations a node keeps, and how often to linearise anew."""
+
+    size: int = 100
+    beam: int = 8
+    rounds: int = 3
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The references of a sentence
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+class Matcher(NamedTuple):
+    """The n-grams of references as a trie: node 0 is empty, a node's children are those of ptr[node]:ptr[node+1]."""
+
+    ptr: I64
+    word: I32  # a reference word's number
+    node: I32
+    root: I32  # [words] the child of node 0: it has many, others one or two
+    most: I32  # [nodes] how often the n-gram may be matched: as often as it is in one reference
+    lengths: I64  # [references]
+
+
+def matcher(refs: Sequence[str]) -> tuple[Matcher, dict[str, int]]:
+    """The trie of references, and the numbers of their words."""
+    words: dict[str, int] = {}
+    child: dict[tuple[int, int], int] = {}
+    most: Counter[int] = Counter()
+    tokens = [[words.setdefault(w, len(words)) for w in split_words(ref)] for ref in refs]
+    for ref in tokens:
+        counts: Counter[int] = Counter()
+        for i in range(len(ref)):
+            node = 0
+            for w in ref[i : i + ORDER]:
+                node = child.setdefault((node, w), len(child) + 1)
+                counts[node] += 1
+        most |= counts
+    links = np.array([(parent, w, node) for (parent, w), node in child.items()], np.int64).reshape(-1, 3)
+    links = links[np.argsort(links[:, 0], kind="stable")]
+    root = np.full(len(words), -1, np.int32)
+    top = links[links[:, 0] == 0]
+    root[top[:, 1]] = top[:, 2]
+    return (
+        Matcher(
+            ptr=offsets(np.bincount(links[:, 0], minlength=len(child) + 1)),
+            word=links[:, 1].astype(np.int32),
+            node=links[:, 2].astype(np.int32),
+            root=root,
+            most=np.array([most[node] for node in range(len(child) + 1)], np.int32),
+            lengths=np.array([len(ref) for ref in tokens], np.int64),
+        ),
+        words,
+    )
+
+
+@kernel
+def _matches(m, tokens, counts, row):  # type: ignore[no-untyped-def]
+    """OUT row[:4]: clipped matches of a string of reference words (-1: of none). counts[nodes] is 0 before and after."""
+    row[:ORDER] = 0
+    for undo in (False, True):
+        for i in range(len(tokens)):
+            node = 0
+            for k in range(min(ORDER, len(tokens) - i)):
+                w = tokens[i + k]
+                if w < 0:
+                    break
+                if k == 0:
+                    node = m.root[w]
+                else:
+                    at = m.ptr[node]
+                    while at < m.ptr[node + 1] and m.word[at] != w:
+                        at += 1
+                    if at == m.ptr[node + 1]:
+                        break
+                    node = m.node[at]
+                if undo:
+                    counts[node] = 0
+                    continue
+                counts[node] += 1
+                row[k] += counts[node] <= m.most[node]
+
+
+@kernel
+def _fill_stats(m, ptr, tokens, out):  # type: ignore[no-untyped-def]
+    """BLEU statistics of strings: OUT out[K, 6]; see boostfeat.metrics.bleu."""
+    counts = np.zeros(len(m.most), np.int32)
+    for k in range(len(out)):
+        row = out[k]
+        _matches(m, tokens[ptr[k] : ptr[k + 1]], counts, row)
+        n = ptr[k + 1] - ptr[k]
+        closest = m.lengths[0]
+        for length in m.lengths:
+            d, best = abs(length - n), abs(closest - n)
+            if d < best or (d == best and length < closest):
+                closest = length
+        row[HYP_LEN], row[REF_LEN] = n, closest
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Search
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+class _Items(NamedTuple):
+    """Partial translations: an edge over partial translations of its tails, with its words as numbers of reference words."""
+
+    gain: F64
+    key: I64  # a hash of the words: those of equal words are equal
+    edge: I64
+    part_ptr: I64  # columns have room for one more than there are items
+    parts: I64
+    token_ptr: I64
+    tokens: I32
+
+
+@kernel
+def _no_items():  # type: ignore[no-untyped-def]
+    n = np.zeros(_ROOM, np.int64)
+    return _Items(np.zeros(_ROOM), n, n.copy(), n.copy(), n.copy(), n.copy(), np.zeros(_ROOM, np.int32))
+
+
+@kernel
+def _with_item(items, size, gain, key, edge, parts, tokens):  # type: ignore[no-untyped-def]
+    """The items with one more."""
+    at, start, n = items.part_ptr[size], items.token_ptr[size], size + 2
+    items = _Items(
+        grown(items.gain, n),
+        grown(items.key, n),
+        grown(items.edge, n),
+        grown(items.part_ptr, n),
+        grown(items.parts, at + len(parts)),
+        grown(items.token_ptr, n),
+        grown(items.tokens, start + len(tokens)),
+    )
+    items.gain[size], items.key[size], items.edge[size] = gain, key, edge
+    items.parts[at : at + len(parts)] = parts
+    items.tokens[start : start + len(tokens)] = tokens
+    items.part_ptr[size + 1], items.token_ptr[size + 1] = at + len(parts), start + len(tokens)
+    return items
+
+
+@kernel
+def _write_yield(shape, types, e, items, parts, out):  # type: ignore[no-untyped-def]
+    """OUT out: the reference words (-1: none) of an edge over these items; returns their number."""
+    n = 0
+    for word in shape.words[shape.word_ptr[e] : shape.word_ptr[e + 1]]:
+        if word >= 0:
+            out[n] = types[word]
+            n += 1
+            continue
+        part = parts[-1 - word]
+        for i in range(items.token_ptr[part], items.token_ptr[part + 1]):
+            out[n] = items.tokens[i]
+            n += 1
+    return n
+
+
+@kernel
+def _next_ranks(ranks, sizes, beam):  # type: ignore[no-untyped-def]
+    """The next combination of ranks [tails] below sizes with Π (r_i + 1) <= beam, the first fastest; False after the last."""
+    for i in range(len(ranks)):
+        ranks[i] += 1
+        product = 1
+        for r in ranks:
+            product *= r + 1
+        if ranks[i] < sizes[i] and product <= beam:
+            return True
+        ranks[i] = 0
+    return False
+
+
+@kernel
+def _in_derivations(shape, goal):  # type: ignore[no-untyped-def]
+    """[N] which nodes are in derivations of the goal: only what they yield is no longer than the longest of these."""
+    has_some, is_in = np.zeros(len(shape.head_ptr) - 1, np.bool_), np.zeros(len(shape.head_ptr) - 1, np.bool_)
+    for h in range(goal):
+        for e in range(shape.head_ptr[h], shape.head_ptr[h + 1]):
+            has_some[h] |= has_some[shape.tails[shape.tail_ptr[e] : shape.tail_ptr[e + 1]]].all()
+    is_in[goal] = True
+    for h in range(goal, -1, -1):  # tails come before their heads
+        if is_in[h]:
+            for e in range(shape.head_ptr[h], shape.head_ptr[h + 1]):
+                tails = shape.tails[shape.tail_ptr[e] : shape.tail_ptr[e + 1]]
+                if has_some[tails].all():
+                    is_in[tails] = True
+    return is_in
+
+
+@kernel
+def find_oracles(shape, goal, longest, types, m, theta, beam):  # type: ignore[no-untyped-def]
+    """Partial translations of the highest linear gain Σ_n θ_n c_n + θ_5 |y|: of every node the best ``beam``, distinct.
+
+    Gains are exact, matches across edges and clipping included; what is approximate is that a node keeps few, and that of an
+    edge over several tails only the best combinations are tried. Returns (pool, first record, number) of the goal's.
+    """
+    is_in = _in_derivations(shape, goal)
+    item_ptr = np.zeros(goal + 2, np.int64)
+    items, size = _no_items(), 0
+    counts, row, text = np.zeros(len(m.most), np.int32), np.zeros(N_STATS, np.int64), np.empty(longest, np.int32)
+    for h in range(goal + 1):
+        found, n_found = _no_items(), 0  # candidates
+        for e in range(shape.head_ptr[h], shape.head_ptr[h + 1]) if is_in[h] else range(0):
+            tails = shape.tails[shape.tail_ptr[e] : shape.tail_ptr[e + 1]]
+            sizes = item_ptr[tails + 1] - item_ptr[tails]
+            ranks = np.zeros(len(tails), np.int64)
+            going = (sizes > 0).all()
+            while going:
+                parts = item_ptr[tails] + ranks
+                n = _write_yield(shape, types, e, items, parts, text)
+                _matches(m, text[:n], counts, row)
+                gain, key = theta[ORDER] * n, _MIX
+                for k in range(ORDER):
+                    gain += theta[k] * row[k]
+                for i in range(n):
+                    key = (key ^ np.uint64(text[i] + 2)) * _MIX
+                    key ^= key >> np.uint64(29)
+                found = _with_item(found, n_found, gain, np.int64(key >> np.uint64(1)), e, parts, text[:0])
+                n_found += 1
+                going = _next_ranks(ranks, sizes, beam)
+        first = size
+        for c in np.argsort(-found.gain[:n_found], kind="mergesort"):
+            if size == first + beam:
+                break
+            if (items.key[first:size] == found.key[c]).any():
+                continue
+            parts = found.parts[found.part_ptr[c] : found.part_ptr[c + 1]]
+            n = _write_yield(shape, types, found.edge[c], items, parts, text)
+            items = _with_item(items, size, found.gain[c], found.key[c], found.edge[c], parts, text[:n])
+            size += 1
+        item_ptr[h + 1] = size
+    first, n = item_ptr[goal], item_ptr[goal + 1] - item_ptr[goal]
+    return listed(items.gain, items.edge, items.part_ptr, items.parts, first, n), first, n
+
+
+def linear_gains(stats: Array) -> F64:
+    """θ [2, 5]: the gradient of ln BLEU+1 at statistics [6] in (c_1..c_4, length), without and with the brevity penalty.
+
+    ln BLEU+1 = 1/4 [ln c_1/t_1 + Σ_{n>1} ln (c_n + 1)/(t_n + 1)] + min(0, 1 - r/|y|): it has a corner at |y| = r, so that both
+    sides are tried wherever it is. [LO04]; linear BLEU as in [T08].
+    """
+    c, t = stats[:ORDER].astype(np.float64), ngram_totals(stats[HYP_LEN]).astype(np.float64)
+    add = np.array([0.0, 1.0, 1.0, 1.0])
+    theta = np.empty((2, ORDER + 1))
+    theta[:, :ORDER] = 1 / (ORDER * np.maximum(c + add, 0.5))
+    theta[:, ORDER] = -(1 / (ORDER * np.maximum(t + add, 1.0))).sum()
+    theta[1, ORDER] += stats[REF_LEN] / max(float(stats[HYP_LEN]), 1.0) ** 2
+    return theta
+
+
+def oracle_candidates(graph: Graph, refs: Sequence[str], start: Derivations, options: OracleOptions) -> Derivations:
+    """``start`` and, after it, derivations found that match the references better, with statistics none of the others has."""
+    m, words = matcher(refs)
+    types = np.array([words.get(w, -1) for w in graph.vocab] or [-1], np.int32)
+    beam = max(1, min(options.beam, MAX_YIELDS // max(1, graph.n_nodes * graph.longest)))
+
+    def stats_of(found: Derivations) -> I32:
+        out = np.zeros((len(found), N_STATS), np.int32)
+        _fill_stats(m, found.token_ptr, types[found.tokens], out)
+        return out
+
+    every, stats = [start], stats_of(start)
+    best, at = -1.0, stats[0]
+    for _ in range(options.rounds):
+        gains = BLEU.gain_of(stats)
+        if gains.max() <= best:
+            break
+        best, at = float(gains.max()), stats[np.argmax(gains)]
+        for theta in linear_gains(at):
+            pool, first, n = find_oracles(graph.shape, graph.goal, graph.longest, types, m, theta, beam)
+            every.append(Derivations(*unfold(graph.shape, pool, first, n, graph.longest)))
+            stats = np.concatenate([stats, stats_of(every[-1])])
+    together = Derivations.concat(every)
+    _, distinct = np.unique(stats[len(start) :], axis=0, return_index=True)
+    return together.take(np.append(np.arange(len(start)), len(start) + np.sort(distinct)))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Of a corpus
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class OraclePaths:
+    """Lists of one hypothesis, the oracle; corpus BLEU of it, of the oracle of the k-best lists, of the model's best."""
+
+    nbest: NBest
+    oracle: Score
+    kbest: Score
+    best: Score
+
+
+def oracle_paths(
+    graphs: Iterable[SentenceGraph],
+    scorer: EdgeScorer,
+    refs: Sequence[Sequence[str]],
+    options: OracleOptions | None = None,
+    *,
+    source: Sequence[str] | None = None,
+    threads: int = 1,
+) -> OraclePaths:
+    """Oracle paths of graphs against references by sentence id (one sequence of lines per reference file)."""
+    options = options or OracleOptions()
+    builder = Builder(ReadOptions(source=source))
+    n_kbest = []
+    for record, n in _candidate_lists(graphs, scorer, refs, options, threads):
+        builder.add_list(record)
+        n_kbest.append(n)
+    nbest = attach(builder.finish(), source=source, refs=refs, name="graphs", threads=threads)
+    counts = np.zeros(len(nbest), np.int64)
+    counts[np.diff(nbest.hyp_ptr) > 0] = n_kbest
+    lists = nbest.take_hyps(segment_heads(nbest.hyp_ptr, counts), offsets(counts))
+    chosen = corpus_oracle(lists, oracle_choice(lists))
+    scorer_of_lists, every = Scorer(lists), Scorer(nbest)
+    in_lists = np.where(chosen >= 0, chosen - lists.hyp_ptr[:-1] + nbest.hyp_ptr[:-1], -1)
+    final = corpus_oracle(nbest, in_lists)
+    some = final[final >= 0]
+    return OraclePaths(
+        nbest=nbest.take_hyps(some, offsets(final >= 0)).compact(),
+        oracle=every.score(final, "bleu"),
+        kbest=scorer_of_lists.score(chosen, "bleu"),
+        best=scorer_of_lists.score(first_choice(lists), "bleu"),
+    )
+
+
+def _candidate_lists(
+    graphs: Iterable[SentenceGraph], scorer: EdgeScorer, refs: Sequence[Sequence[str]], options: OracleOptions, threads: int
+) -> Iterator[tuple[ListRecord, int]]:
+    def search(item: SentenceGraph) -> tuple[ListRecord, int]:
+        if item.sent >= min(map(len, refs)):
+            raise InputError(f"{item.where}: expected a reference of sentence {item.sent}, found none; give those of the graphs")
+        item = scorer.named(item)
+        scores = scorer(item)
+        start = item.graph.kbest(scores, options.size)
+        found = oracle_candidates(item.graph, [file[item.sent] for file in refs], start, options)
+        found = found.rescored(scores)
+        return kbest_record(item.graph, scores, found, sent=item.sent, where=item.where), len(start)
+
+    return in_order(search, graphs, threads=threads)
+
+
+def segment_heads(ptr: I64, counts: I64) -> I64:
+    """Positions of the first counts[s] elements of each segment."""
+    return np.repeat(ptr[:-1] - offsets(counts)[:-1], counts) + np.arange(counts.sum())
+
+
+def corpus_oracle(nbest: NBest, chosen: I64) -> I64:
+    """Choices [S] changed one sentence at a time, each to the hypothesis with which corpus BLEU is highest: it only rises."""
+    chosen = chosen.copy()
+    total = sum_stats(chosen_stats(nbest, chosen))
+    for _ in range(SWEEPS):
+        before = chosen.copy()
+        for s in np.flatnonzero(np.diff(nbest.hyp_ptr)):
+            hyps = slice(nbest.hyp_ptr[s], nbest.hyp_ptr[s + 1])
+            background = total - corpus_rows(nbest.stats[chosen[s]])
+            gains = context_bleu(nbest.stats[hyps], background)
+            best = int(np.argmax(gains))
+            if gains[best] > gains[chosen[s] - hyps.start]:
+                chosen[s] = hyps.start + best
+                total = background + corpus_rows(nbest.stats[chosen[s]])
+        if (chosen == before).all():
+            break
+    return chosen

@@ -1,0 +1,279 @@
+"""Search graphs under a full model: local trees decompose over edges, so best paths and exact k-best lists are found in the
+whole packed space and not among what some list holds."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+from ...core.arrays import F64
+from ...core.errors import InputError, counted
+from ...core.kernels import kernel
+from ...lists.build import Builder, ListRecord, ReadOptions, attach
+from ...lists.nbest import NBest
+from ...model.model import Model
+from ...trees.forest import forest, forest_score
+from .graph import DEFAULT_SIZE, Graph, kbest_record, search_scores
+from .graph_files import SentenceGraph, read_graphs
+
+if TYPE_CHECKING:
+    from ...features import FeaturePlan
+    from .edge_neighbours import Neighbours
+
+AHEAD = 4  # graphs that wait for a thread, for each thread
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@kernel
+def _edge_scores(ptr, idx, val, weight, place, is_unit, forest, n_tested, out):  # type: ignore[no-untyped-def]
+    """F(e) = Σ_l λ_l x_el + Σ_m ρ_m h_m(x_e); edges that are no units have no trees.
+
+    IN ptr[E+1], idx, val (rows of features), weight[names], place[names] (in the row the trees see, -1: none), is_unit[E];
+    OUT out[E]. Every edge is scored, equal ones too: with a language model in the features nearly all edges differ.
+    """
+    x = np.zeros(n_tested)
+    for e in range(len(out)):
+        total = 0.0
+        for i in range(ptr[e], ptr[e + 1]):
+            j = idx[i]
+            total += weight[j] * val[i]
+            if place[j] >= 0:
+                x[place[j]] = val[i]
+        out[e] = total
+        if is_unit[e] and len(forest.root):
+            out[e] += forest_score(forest, x)
+        for i in range(ptr[e], ptr[e + 1]):
+            if place[idx[i]] >= 0:
+                x[place[idx[i]]] = 0.0
+
+
+class EdgeScorer:
+    """A model's scores of the edges of graphs; without a model, those the decoder wrote.
+
+    ``vocab`` (frozen, of featurize) makes the template features that the model uses, as far as an edge alone has them;
+    ``source`` holds the sentences by id for templates that read them.
+    """
+
+    def __init__(self, model: Model | None, *, vocab: FeaturePlan | None = None, source: Sequence[str] | None = None) -> None:
+        if model is not None and model.level == "global" and model.trees:
+            raise InputError(
+                f"model: expected level local, found {counted(len(model.trees), 'tree')} of level global: these test sums "
+                "over whole "
+                "hypotheses, which do not decompose over edges; rerank lists with this model, or induce with --level local"
+            )
+        self.model, self.vocab, self.source = model, vocab, source
+        self.forest, self.tested = forest(model.trees if model else ())
+        weighed = {name for name, w in model.weights.items() if w != 0} if model else set()
+        self.used = weighed | set(self.tested)  # feature names that matter
+        self.seen: set[str] = set()  # those that some graph has
+        self._names = (set(model.weights) if model else set()) | self.used
+
+    def named(self, item: SentenceGraph) -> SentenceGraph:
+        """The sentence's graph with features numbered as in the model; see renumbered."""
+        if self.model is None or (names := renumbered(item.graph.names, self._names)) == item.graph.names:
+            return item
+        return item._replace(graph=replace(item.graph, names=names))
+
+    def search(self, item: SentenceGraph) -> tuple[Graph, F64]:
+        """The graph to search and the scores [E] of its edges: with late keys where the model has features of neighbours."""
+        found = self._neighbours
+        scores = self._edges(item, found.weights if found else {})
+        if found is None:
+            return item.graph, scores
+        self.seen.update(found.weights)
+        return found.expanded(item.graph, scores, self._source(item.sent), item.where)
+
+    @cached_property
+    def _neighbours(self) -> Neighbours | None:
+        """What scores the features of neighbours that no tree tests."""
+        if self.model is None or self.vocab is None:
+            return None
+        from .edge_neighbours import Neighbours, between
+
+        factors = {name for pair in self.vocab.products or () for name in pair}
+        entries, names = between(self.vocab, self.used.difference(self.tested, factors))
+        return Neighbours(self.vocab, entries, {name: self.model.weights[name] for name in names}) if names else None
+
+    def _source(self, sent: int) -> str:
+        return self.source[sent] if self.source is not None and sent < len(self.source) else ""
+
+    def __call__(self, item: SentenceGraph) -> F64:
+        """[E] scores of a sentence's edges, of which each has all that the model sees."""
+        return self._edges(item, {})
+
+    def _edges(self, item: SentenceGraph, apart: Collection[str]) -> F64:
+        """[E] scores of a sentence's edges without features that are scored apart."""
+        graph = item.graph
+        if self.model is None:
+            return search_scores(graph, None, item.where)
+        if self.vocab is not None:
+            from .edge_features import edge_vocab, with_templates
+
+            lacking = edge_vocab(self.vocab, self.used.difference(graph.names, apart))
+            graph = with_templates(graph, lacking, source=self._source(item.sent))
+        if graph.names and self.used and self.used.isdisjoint(graph.names):
+            known_names = ", ".join(graph.names[:4])
+            raise InputError(
+                f"{item.where}: expected features of the model, found none of them ({known_names}, ...); "
+                "check the names, for osgx give them with --names"
+            )
+        self.seen.update(self.used.intersection(graph.names))
+        return self.scores(graph)
+
+    def scores(self, graph: Graph) -> F64:
+        """[E] under the model, from the features the graph has."""
+        weights = self.model.weights if self.model else {}
+        weight = np.array([weights.get(name, 0.0) for name in graph.names])
+        at = {name: k for k, name in enumerate(self.tested)}
+        place = np.array([at.get(name, -1) for name in graph.names], np.int32)
+        out, rows = np.empty(graph.n_edges), graph.features
+        _edge_scores(rows.ptr, rows.idx, rows.val, weight, place, graph.is_unit, self.forest, len(self.tested), out)
+        return out
+
+    def missing(self) -> list[str]:
+        """Features of the model that no graph so far had (they count as 0)."""
+        return sorted(self.used - self.seen)
+
+
+_NUMBERED = re.compile(r"(.+)_(0|[1-9][0-9]{0,5})")
+
+
+def renumbered(names: tuple[str, ...], model_names: Collection[str]) -> tuple[str, ...]:
+    """Names of a graph's features, numbered as in the model where that counts the values of a feature from another number.
+
+    Moses counts them from 0 in its lists and from 1 in its hypergraphs: TM_1 is the second value here, the first there.
+    """
+    mine, theirs = _numbers(names), _numbers(model_names)
+    shift = {
+        base: theirs[base][0] - own[0]
+        for base, own in mine.items()
+        if len(own) > 1 and len(own) == len(theirs.get(base, ())) and {own[0], theirs[base][0]} == {0, 1}
+    }
+
+    def renamed(name: str) -> str:
+        match = _NUMBERED.fullmatch(name)
+        return f"{match[1]}_{int(match[2]) + shift[match[1]]}" if match and match[1] in shift else name
+
+    return tuple(map(renamed, names)) if shift else names
+
+
+def _numbers(names: Collection[str]) -> dict[str, list[int]]:
+    """The numbers of Name_0, Name_1, ... by name, where none is left out."""
+    out: dict[str, list[int]] = {}
+    for name in names:
+        if match := _NUMBERED.fullmatch(name):
+            out.setdefault(match[1], []).append(int(match[2]))
+    return {base: sorted(found) for base, found in out.items() if max(found) - min(found) == len(found) - 1}
+
+
+@dataclass(frozen=True)
+class RescoreOptions:
+    """How many derivations of each graph, and of what kind."""
+
+    size: int = 1
+    distinct: bool = True  # the best strings, each by its best derivation; else derivations
+    threads: int = 1
+
+
+def rescore(graphs: Iterable[SentenceGraph], scorer: EdgeScorer, options: RescoreOptions) -> Iterator[ListRecord]:
+    """The k best of each graph under the scorer, in order, whatever the number of threads."""
+
+    def search(item: SentenceGraph) -> ListRecord:
+        item = scorer.named(item)
+        graph, scores = scorer.search(item)
+        found = graph.kbest(scores, options.size, distinct=options.distinct and options.size > 1)
+        return kbest_record(graph, scores, found, sent=item.sent, where=item.where)
+
+    return in_order(search, graphs, threads=options.threads)
+
+
+def in_order(work: Callable[[T], R], items: Iterable[T], *, threads: int) -> Iterator[R]:
+    """``map`` in threads, in order, that reads only a few items ahead."""
+    if threads == 1:
+        yield from map(work, items)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        waiting: deque[Future[R]] = deque()
+        try:
+            for item in items:
+                waiting.append(pool.submit(work, item))
+                if len(waiting) > AHEAD * threads:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+def rescored_lists(
+    graphs: Iterable[SentenceGraph],
+    scorer: EdgeScorer,
+    options: RescoreOptions,
+    *,
+    source: Sequence[str] | None = None,
+    refs: Sequence[Sequence[str]] = (),
+    name: str = "graphs",
+    whole: bool = True,
+    report: Callable[[int], None] | None = None,
+) -> NBest:
+    """The k best of graphs as lists, with source, references and statistics where given; see rescore and build.attach.
+
+    Unless they are ``whole``, the last lines of the source may be without a graph.
+    """
+    builder = Builder(ReadOptions(source=source))
+    for n, record in enumerate(rescore(graphs, scorer, options), 1):
+        builder.add_list(record)
+        if report:
+            report(n)
+    nbest = builder.finish()
+    if source is not None and not whole:
+        source = source[: int(nbest.ids.max(initial=-1)) + 1]
+    return attach(nbest, source=source, refs=refs, name=name, threads=options.threads)
+
+
+def kbest_nbest(
+    paths: Sequence[str | Path],
+    model: Model | None,
+    *,
+    size: int = DEFAULT_SIZE,
+    distinct: bool = True,
+    source: Sequence[str] | None = None,
+    refs: Sequence[Sequence[str]] = (),
+    names: Sequence[str] | None = None,
+    vocab: FeaturePlan | None = None,
+    whole: bool = True,
+    threads: int = 1,
+    report: Callable[[int], None] | None = None,
+) -> NBest:
+    """Fresh lists: the exact k-best of search graphs under a model.
+
+    With a frozen ``vocab`` the lists get all its features, as ``featurize`` gives them. ``names`` are those of the values of
+    an osgx. ``report`` is called with the number of sentences done; for ``whole`` see rescored_lists.
+    """
+    scorer = EdgeScorer(model, vocab=vocab, source=source)
+    nbest = rescored_lists(
+        read_graphs(paths, ReadOptions(names=names)),
+        scorer,
+        RescoreOptions(size, distinct, threads),
+        source=source,
+        refs=refs,
+        name=", ".join(map(str, paths)),
+        whole=whole,
+        report=report,
+    )
+    if vocab is None:
+        return nbest
+    from ...features import featurize
+
+    return featurize(nbest, vocab, threads=threads)[0]

@@ -1,0 +1,459 @@
+"""Optimisers side by side where every system decodes for itself (``compare --decode``).
+
+Every system and run is a loop of learning and decoding, from the same weights. When all are done, what they decoded of a set
+of sentences is made one list (RUN/lists), in which a system's choice is its own output. So tables, tests over runs, the folder
+and the report are those of any comparison.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from ...compare.options import CompareOptions, numbered
+from ...compare.runner import Folder, finish_comparison, keep_scores, settings
+from ...compare.schedule import AnyPlan, Schedule, Watch
+from ...compare.systems import Report, System, boost_options, parse_systems, split_changes, stages
+from ...compare.table import Results
+from ...compare.tasks import fit_options, reported, scores_of
+from ...core.arrays import I64, offsets
+from ...core.digests import digest, digest_lines
+from ...core.errors import InputError
+from ...core.files import only_writer
+from ...core.processes import Job, Workers
+from ...core.strict_json import object_of, read_json, write_json
+from ...features.carried import FeatureMaker
+from ...lists.choices import Scorer, best_choice, decoder_choice, oracle_choice
+from ...lists.merging import merge
+from ...lists.nbest import NBest
+from ...lists.store import read_store, write_store
+from ...model.model import Model
+from ...tuners import tuner_class
+from .decoders import Corpus, Decoder, Place
+from .driver import run_loop
+from .learners import Learner, TreeLearner, TunerLearner
+from .loop_features import LoopFeatures
+from .loop_folder import Folder as LoopFolder
+from .loop_options import LoopOptions
+from .reference_decoder import ReferenceDecoder
+
+ONLINE = ("mira", "rm", "adagrad")
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """What is decoded, by what, and from which weights."""
+
+    corpora: tuple[Corpus, ...]  # dev and, if there is one, select
+    tests: tuple[Corpus, ...]
+    decoder: Decoder
+    start: Model
+    limits: LoopOptions
+    maker: FeatureMaker
+
+    @property
+    def sets(self) -> dict[str, Corpus]:
+        """All sentences under the names of a comparison: dev, select, test, test2, ..."""
+        return {**{corpus.name: corpus for corpus in self.corpora}, **numbered("test", self.tests)}
+
+    def made_from(self) -> dict[str, Any]:
+        texts = {name: [digest_lines(lines) for lines in (c.source, *c.refs)] for name, c in self.sets.items()}
+        start = replace(self.start, config={}).signature  # search goes by scores
+        return {**texts, "decoder": self.decoder.made_from(), "start": start, "loop": asdict(self.limits)}
+
+
+def compare_decoded(
+    decoding: Decoding,
+    run: str | Path,
+    options: CompareOptions,
+    *,
+    command: Sequence[str] = (),
+    threads: int = 1,
+    force: bool = False,
+    report: Report = lambda note: None,
+    watch: Watch = lambda name, done, total, result: None,
+) -> Results:
+    """Run a loop for each system and run, ``threads`` at once, and write the comparison of what they decode into ``run``.
+
+    Called again on the same folder it goes on from the iterations that are finished.
+    """
+    folder = Folder(Path(run))
+    systems = decoded_systems(options, decoding.maker)
+    if not decoding.tests:
+        raise InputError("--test: expected sentences to report on, found none; give some")
+    for system in systems:
+        check_decodable(system, decoding)
+    with only_writer(folder.path):
+        folder.make()
+        states: dict[str, dict[str, Any]] = {}
+        for system in systems:
+            made_from = settings(system, options, {"decoding": decoding.made_from()})
+            states[system.name] = folder.finished(system, made_from, force=force) or {"made_from": made_from}
+        plans = {s.name: _loops(folder, s, states[s.name], decoding, options, report) for s in systems}
+        with Workers(max(1, threads)) as workers:
+            workers.run(Schedule(plans, workers.size, watch), report=report)
+        inputs = lists_of_outputs(folder, systems, states, _outputs(folder, systems, states, decoding), options)
+        words = ["boostfeat", "compare", *command, *options.flags(), "-o", str(folder.path)]
+        _write_curves(folder, systems, states)
+        return finish_comparison(folder, systems, states, inputs, options, command=shlex.join(words), report=report)
+
+
+def decoded_systems(options: CompareOptions, maker: FeatureMaker) -> tuple[System, ...]:
+    """The systems that are named, and some tuners where none is; names with features are not added to others."""
+    named = options.systems or "decoder,base-MERT,base-PRO,kbmira"
+    alone = all("/" in name for name in named.split(","))
+    return parse_systems(f"decoder,{named}" if alone else named, maker.registry)
+
+
+def check_decodable(system: System, decoding: Decoding) -> None:
+    """Raise now, and not after hours, for rows that no loop can have."""
+    row = split_changes(system)[1]
+    if system.method == "mbr" or (row.online and system.method not in ONLINE):
+        raise InputError(f"system {system.name!r}: expected a tuner, boosting or decoder, found another; leave it out")
+    if row.online and not isinstance(decoding.decoder, ReferenceDecoder):
+        raise InputError(f"system {system.name!r}: expected the reference decoder for online learning, found a command")
+    if system.level:
+        decoding.decoder.check_trees(system.level)
+    if system.feature_set != "base":
+        decoding.decoder.check_templates()
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Loops
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class StartOnce:
+    """A decoder whose first lists, under the weights that all loops start from, are there already."""
+
+    decoder: Decoder
+    folder: Path
+
+    def check_trees(self, level: str) -> None:
+        self.decoder.check_trees(level)
+
+    def check_templates(self) -> None:
+        self.decoder.check_templates()
+
+    def made_from(self) -> dict[str, Any]:
+        return self.decoder.made_from()
+
+    def decode(self, model: Model, corpus: Corpus, place: Place) -> NBest:
+        if place.iteration:
+            return self.decoder.decode(model, corpus, place)
+        return read_store(self.folder / f"{corpus.name}.nbest")
+
+
+@dataclass(frozen=True)
+class StartTask:
+    """The first lists of all sentences."""
+
+    folder: Path
+    decoding: Decoding
+    seed: int
+
+    cost = 100.0
+
+    @property
+    def key(self) -> str:
+        return str(self.folder)
+
+    def known(self) -> str | None:
+        there = all((self.folder / f"{corpus.name}.nbest").exists() for corpus in self.decoding.sets.values())
+        return self.key if there else None
+
+    def job(self, name: str, threads: int) -> Job:
+        return Job(self.key, name, decode_start, (self.folder, self.decoding, self.seed, threads))
+
+    def finish(self, result: None, peak_mb: float) -> str:
+        return self.key
+
+
+def decode_start(folder: Path, decoding: Decoding, seed: int, threads: int, *, report: Report) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for corpus in decoding.sets.values():
+        report(f"decoding {corpus.name} with the first weights")
+        nbest = decoding.decoder.decode(decoding.start, corpus, Place(folder, 0, seed, threads))
+        write_store(nbest, folder / f"{corpus.name}.nbest")
+
+
+@dataclass(frozen=True)
+class LoopTask:
+    """A loop of a system with a seed."""
+
+    system: System
+    run: int
+    folder: Path
+    start: Path  # the first lists
+    decoding: Decoding
+    options: CompareOptions
+
+    @property
+    def key(self) -> str:
+        return str(self.folder)
+
+    @property
+    def cost(self) -> float:
+        return 2.0 if self.system.level else 1.0
+
+    def known(self) -> None:
+        return None
+
+    def job(self, name: str, threads: int) -> Job:
+        return Job(self.key, name, loop_in_worker, (self, threads))
+
+    def finish(self, result: dict[str, Any], peak_mb: float) -> dict[str, Any]:
+        return {**result, "peak_mb": round(peak_mb, 1)}
+
+
+def loop_in_worker(task: LoopTask, threads: int, *, report: Report) -> dict[str, Any]:
+    """What a loop came to: its rows, the iteration that was picked, and the time it took."""
+    d, seed = task.decoding, task.options.seed + task.run
+    learner, features = learner_of(task.system, d, task.options)
+    limits = replace(d.limits, seed=seed, gain=task.options.gain, metric=task.options.metric)
+    how: dict[str, Any] = {"threads": threads, "resume": True, "features": features, "tests": d.tests}
+    scored = f": {limits.metric} "  # in the line of an iteration that is done
+
+    def tell(note: str) -> None:
+        if scored in note:
+            report(f"{task.system.name}: run {task.run + 1}, {note}")
+
+    how["report"] = tell
+    try:
+        result = run_loop(d.corpora, StartOnce(d.decoder, task.start), learner, d.start, task.folder, limits, **how)
+    finally:
+        getattr(learner, "close", lambda: None)()
+    seconds = [sum(row["seconds"].values()) for row in result.rows]
+    return {"picked": result.picked, "iterations": len(result.rows) - 1, "seconds": round(sum(seconds), 3)}
+
+
+def learner_of(system: System, decoding: Decoding, options: CompareOptions) -> tuple[Learner, LoopFeatures | None]:
+    """What learns in the loops of a system, and the templates that its lists get. Nothing is searched: defaults count."""
+    changes, row = split_changes(system)
+    features = None
+    if system.feature_set != "base":
+        features = LoopFeatures.of(decoding.maker, system.feature_set.replace("+", ","), decoding.start, options.gain)
+    if system.level:
+        return TreeLearner(boost_options(system, fit_options(options), first_of_grid(system))), features
+    tuner = tuner_class(system.method)(**changes, **first_of_grid(system))
+    if row.online:
+        from .online import OnlineLearner
+
+        assert isinstance(decoding.decoder, ReferenceDecoder)
+        own = OnlineLearner(tuner, decoding.decoder, decoding.corpora[0], decoding.start, gain=options.gain, features=features)
+        return own, None  # it makes its own lists
+    return TunerLearner(system.method, tuner, metric=options.metric, gain=options.gain, pick=row.pick), features
+
+
+def first_of_grid(system: System) -> dict[str, Any]:
+    return {name: values[0] for stage in stages(system) for name, values in stage.grid.items()}
+
+
+def _loops(
+    folder: Folder, system: System, state: dict[str, Any], decoding: Decoding, options: CompareOptions, report: Report
+) -> AnyPlan:
+    """The plan of a system: the first lists, then a loop for each run. Keeps what came of them."""
+    start = folder.path / "loops" / "start"
+    yield [StartTask(start, decoding, options.seed)]
+    if "picked" in state:
+        report(f"{system.name}: finished already")
+        return
+    runs = range(options.runs if system.method != "decoder" else 0)
+    found = yield [LoopTask(system, r, loop_folder(folder, system, r), start, decoding, options) for r in runs]
+    models = [str((loop_folder(folder, system, r) / "model.json").relative_to(folder.path)) for r in runs]
+    first = Model.load(folder.path / models[0]) if models else decoding.start
+    state |= {
+        "picked": [one["picked"] for one in found],
+        "models": models,
+        "chosen": {**first_of_grid(system), "iteration": found[0]["picked"]} if found else {},
+        "tried": [],
+        "features": sum(w != 0 for w in first.weights.values()) + len(first.trees),
+        "trees": len(first.trees),
+        "epochs": found[0]["iterations"] if found else 0,
+        "seconds": round(float(np.mean([one["seconds"] for one in found])), 3) if found else 0.0,
+        "search_seconds": round(sum(one["seconds"] for one in found), 3),
+        "peak_mb": max((one["peak_mb"] for one in found), default=0.0),
+    }
+    write_json(folder.named("systems", system), state)
+    report(f"{system.name}: {len(found)} loops, {state['search_seconds']:.1f} s" if found else f"{system.name}: decoded")
+
+
+def loop_folder(folder: Folder, system: System, run: int) -> Path:
+    return folder.path / "loops" / f"{system.slug}{f'.run{run}' if run else ''}"
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Outputs as lists
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _outputs(
+    folder: Folder, systems: Sequence[System], states: Mapping[str, Mapping[str, Any]], decoding: Decoding
+) -> dict[str, dict[str, list[NBest]]]:
+    """What each system and run decodes of each set of sentences: lists of one hypothesis. The first weights' are named ""."""
+    start = folder.path / "loops" / "start"
+    found: dict[str, dict[str, list[NBest]]] = {}
+    for which, corpus in decoding.sets.items():
+        first = [_best(read_store(start / f"{corpus.name}.nbest"))]
+        found[which] = {"": first}
+        for system in systems:
+            loops = enumerate(states[system.name]["picked"])
+            own = [_best(LoopFolder(loop_folder(folder, system, r)).list(k, corpus.name)) for r, k in loops]
+            found[which][system.name] = own or first
+    return found
+
+
+def lists_of_outputs(
+    folder: Folder,
+    systems: Sequence[System],
+    states: Mapping[str, dict[str, Any]],
+    outputs: Mapping[str, Mapping[str, list[NBest]]],
+    options: CompareOptions,
+) -> dict[str, Any]:
+    """Write a list of all outputs for each set of sentences, and what each system has in it; gives what identifies the lists."""
+    (folder.path / "lists").mkdir(exist_ok=True)
+    inputs: dict[str, Any] = {}
+    found: dict[str, dict[str, list[dict[str, Any]]]] = {system.name: {} for system in systems}
+    for which, of in outputs.items():
+        together = merge([one for runs in of.values() for one in runs])
+        path = folder.path / "lists" / f"{which}.nbest"
+        write_store(together, path)
+        scorer = Scorer(together)
+        metric, start = scorer.metric(options.metric), choice_of(together, of[""][0])
+        ends = scorer.score(start, metric).score, scorer.score(oracle_choice(together, metric), metric).score
+        for system in systems:
+            chosen = [choice_of(together, one) for one in of[system.name]]
+            found[system.name][which] = [scores_of(scorer, own, reported(options, together), metric, ends) for own in chosen]
+        sizes = {"sentences": len(together), "hypotheses": together.n_hyps}
+        inputs[which] = {"path": str(path.absolute()), "sha256": digest(path), **sizes, "n_refs": scorer.n_refs}
+    for system in systems:
+        keep_scores(folder, system, states[system.name], found[system.name])
+    return inputs
+
+
+def _best(nbest: NBest) -> NBest:
+    """The hypothesis that the decoder ranks highest, of each list."""
+    chosen = decoder_choice(nbest)
+    return nbest.take_hyps(chosen[chosen >= 0], offsets((chosen >= 0).astype(np.int64)))
+
+
+def choice_of(together: NBest, one: NBest) -> I64:
+    """[S] where the only hypothesis of each list is in lists of many: the first of the same text, -1 of an empty list."""
+    texts, own = together.text.to_pylist(), one.text.to_pylist()
+    wanted = [own[a] if b > a else None for a, b in pairwise(one.hyp_ptr.tolist())]
+    same = np.array([float(text == wanted[s]) for text, s in zip(texts, together.sent_of_hyp.tolist(), strict=True)])
+    found = best_choice(together, same)
+    return np.where([text is not None for text in wanted], found, -1)
+
+
+def _write_curves(folder: Folder, systems: Sequence[System], states: Mapping[str, Mapping[str, Any]]) -> None:
+    """Keep the curves of online runs as the report draws them: oracle and prediction, and the spread, by epoch."""
+    drawn = []
+    for system in systems:
+        if split_changes(system)[1].online:
+            model = LoopFolder(loop_folder(folder, system, 0)).model(states[system.name]["epochs"])
+            drawn.append({"name": system.name, **curve_labels(model), "history": list(model.history)})
+    if drawn:
+        write_json(folder.path / "strategy-grid.json", {"strategies": drawn})
+        write_json(folder.path / "spread.json", {"systems": drawn})
+
+
+def curve_labels(model: Model) -> dict[str, str]:
+    """What oracle and prediction are in the history of an online run."""
+    config = model.config
+    return {"oracle": config.get("oracle", "best gain"), "prediction": config.get("prediction", "model's best")}
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# A loop as a comparison
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+class _LoopRow(msgspec.Struct):
+    """What is taken of a row of a loop's results.json."""
+
+    seconds: dict[str, float]
+
+
+class _LoopTest(msgspec.Struct):
+    """A test set of a loop."""
+
+    name: str
+
+
+class _LoopResults(msgspec.Struct):
+    picked: int
+    rows: list[_LoopRow]
+    tests: list[_LoopTest] = []  # as they were given
+
+
+def _finished(source: LoopFolder) -> _LoopResults:
+    try:
+        results = msgspec.convert(read_json(source.path / "results.json"), _LoopResults)
+    except msgspec.ValidationError:
+        raise InputError(
+            f"{source.path}: expected a finished loop, found none; finish it with 'boostfeat loop --resume'"
+        ) from None
+    if not 0 <= results.picked < len(results.rows):
+        raise InputError(
+            f"{source.path / 'results.json'}: expected the iteration picked among {len(results.rows)}, found {results.picked}; "
+            "finish it anew with 'boostfeat loop --resume'"
+        )
+    return results
+
+
+def loop_comparison(loop: str | Path, into: str | Path) -> None:
+    """Write a finished loop as a comparison of its first weights, of the iteration that it gives, and of its last one.
+
+    They are reported on the first test set, or on select or dev where the loop had none: the page is that of any comparison.
+    """
+    source, folder = LoopFolder(Path(loop)), Folder(Path(into))
+    results, made_from = _finished(source), object_of(read_json(source.path / "config.json"), "made_from")
+    picked, last = results.picked, len(results.rows) - 1
+    tests = [test.name for test in results.tests]
+    held_out = "select" if source.has_list(0, "select") else "dev"
+    sets = {"dev": "dev", "select": held_out, **numbered("test", tests or [held_out])}
+    method = made_from.get("learner method") or made_from.get("learner online") or "pro"
+    method = f"boost-{made_from.get('learner level', 'local')}" if method == "induce" else method
+    rows = {"start": 0, f"iteration {picked}": picked, **({} if tests else {f"iteration {last}": last})}
+    systems = [System(name, method="decoder" if k == 0 else method) for name, k in rows.items()]
+    options = CompareOptions(metric=made_from.get("loop metric") or "bleu-sbp", baseline="start")
+    folder.make()
+    states = {name: _loop_state(source, folder, results.rows, name, k) for name, k in rows.items()}
+    outputs = {
+        which: {"": [_best(source.list(0, name))], **{row: [_best(source.list(k, name))] for row, k in rows.items()}}
+        for which, name in sets.items()
+    }
+    inputs = lists_of_outputs(folder, systems, states, outputs, options)
+    history = source.model(last).history
+    if any("oracle" in row for row in history):
+        curve = {"name": made_from.get("learner online", ""), **curve_labels(source.model(last)), "history": list(history)}
+        write_json(folder.path / "strategy-grid.json", {"strategies": [curve]})
+        write_json(folder.path / "spread.json", {"systems": [curve]})
+    finish_comparison(folder, systems, states, inputs, options, command=f"boostfeat loop ... -o {loop}", report=lambda note: None)
+
+
+def _loop_state(source: LoopFolder, folder: Folder, rows: Sequence[_LoopRow], name: str, k: int) -> dict[str, Any]:
+    """What a comparison keeps of an iteration."""
+    model, file = source.model(k), folder.path / "models" / f"{k}.json"
+    model.save(file)
+    seconds = round(sum(sum(row.seconds.values()) for row in rows[: k + 1]), 3)
+    return {
+        "models": [str(file.relative_to(folder.path))],
+        "chosen": {"iteration": k},
+        "tried": [],
+        "features": sum(w != 0 for w in model.weights.values()) + len(model.trees),
+        "trees": len(model.trees),
+        "epochs": k,
+        "seconds": seconds,
+        "search_seconds": seconds,
+        "peak_mb": None,
+    }

@@ -1,0 +1,302 @@
+"""What makes fresh n-best lists with a model: any command, the reference decoder, or search graphs.
+
+A decoder of the loop has ``decode(model, corpus, place) -> NBest``, ``check_trees(level)``, which raises where it cannot score
+trees of that level in search, ``check_templates()``, which raises where it cannot compute a model's templates there, and
+``made_from()``, all that its lists depend on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from ...core.digests import digest
+from ...core.errors import InputError, clip, counted, unknown_name
+from ...core.files import open_output, read_lines
+from ...formats import read
+from ...formats.importing import expand
+from ...lists.build import ReadOptions, attach
+from ...lists.nbest import NBest
+from ...model.model import Model
+from .weight_files import WEIGHT_FORMATS
+
+TAIL = 8  # last lines of a decoder that failed
+
+
+class DecoderError(InputError):
+    """A decoder that failed, hung or wrote something else than a list; ``tail`` has its last lines."""
+
+    def __init__(self, message: str, tail: Sequence[str] = ()) -> None:
+        self.tail = tuple(tail)
+        super().__init__(message)
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Sentences to decode, with references."""
+
+    name: str  # dev, select or test-...: what its files in the run's folder are called
+    source: tuple[str, ...]
+    refs: tuple[tuple[str, ...], ...]  # a sequence of lines for each reference
+
+    @classmethod
+    def read(cls, name: str, source: str, refs: Sequence[str]) -> Corpus:
+        if not refs:
+            raise InputError(f"{source}: expected at least one reference (-r REF), found none; learning needs them")
+        refs = expand(refs)
+        lines = [tuple(line for _, line in read_lines(path)) for path in (source, *refs)]
+        if not lines[0]:
+            raise InputError(f"{source}: expected sentences, one a line, found none; check the file")
+        for path, found in zip(refs, lines[1:], strict=True):
+            if len(found) != len(lines[0]):
+                n = len(lines[0])
+                raise InputError(f"{path}: expected {counted(n, 'line')}, as many as {source}, found {len(found)}; align them")
+        return cls(name, lines[0], tuple(lines[1:]))
+
+    def attached(self, nbest: NBest, where: str, *, threads: int = 1) -> NBest:
+        """A decoder's list with source and references; a sentence without hypotheses is an error."""
+        nbest = attach(nbest, source=self.source, refs=self.refs, name=where, threads=threads)
+        empty = [s for s in np.flatnonzero(np.diff(nbest.hyp_ptr) == 0) if self.source[s].strip()]
+        if empty:
+            more = f" and {len(empty) - 1} more" if empty[1:] else ""
+            raise InputError(f"{where}: expected hypotheses of every sentence, found none of sentence {empty[0]}{more}")
+        return nbest
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where in the run's folder a decoding leaves its files, and how it is done."""
+
+    folder: Path
+    iteration: int
+    seed: int
+    threads: int
+    tick: Callable[[int], None] = lambda done: None  # called with the number of sentences decoded
+
+
+class Decoder(Protocol):
+    def check_trees(self, level: str) -> None: ...
+    def check_templates(self) -> None: ...
+    def decode(self, model: Model, corpus: Corpus, place: Place) -> NBest: ...
+    def made_from(self) -> dict[str, Any]: ...
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Any command
+# ---------------------------------------------------------------------------------------------------------------------
+
+PLACES = ("ini", "weights", "model", "input", "nbest", "size", "iteration", "seed")
+PLACE = re.compile(r"\{\{|\}\}|\{(\w*)\}")
+
+
+@dataclass(frozen=True)
+class CommandDecoder:
+    """A command line with places, split into arguments as a shell would and run without one.
+
+    Without {input} the sentences are its standard input; without {nbest} its standard output is the list.
+    """
+
+    command: str
+    size: int = 100
+    weights_format: str = "moses"
+    ini: str | None = None  # whose [weight] section is replaced
+    format: str = "auto"  # of the list
+    timeout: float | None = None  # seconds
+
+    def __post_init__(self) -> None:
+        if self.weights_format not in WEIGHT_FORMATS:
+            raise unknown_name("weights format", self.weights_format, WEIGHT_FORMATS)
+        if not {"ini", "weights", "model"} & self.places():
+            raise InputError(
+                "--decoder: expected a place for the weights, {weights}, {ini} or {model}, found none; add one of them"
+            )
+        if self.timeout is not None and not self.timeout > 0:
+            raise InputError(f"--timeout: expected seconds above 0, found {self.timeout}")
+
+    def arguments(self) -> list[str]:
+        try:
+            words = shlex.split(self.command)
+        except ValueError as error:
+            raise InputError(f"--decoder: expected a command line, found: {error}; check its quotes") from None
+        if not words:
+            raise InputError("--decoder: expected a command line, found nothing; see 'boostfeat loop --help'")
+        return words
+
+    def places(self) -> set[str]:
+        used = {match[1] for word in self.arguments() for match in PLACE.finditer(word) if match[1] is not None}
+        for name in sorted(used - set(PLACES)):
+            raise unknown_name("place in --decoder", "{" + name + "}", ["{" + p + "}" for p in PLACES])
+        return used
+
+    def made_from(self) -> dict[str, Any]:
+        what = {"command": self.command, "size": self.size, "weights_format": self.weights_format, "format": self.format}
+        return {**what, "ini": digest(self.ini) if self.ini else None}
+
+    def check_trees(self, level: str) -> None:
+        if "model" not in self.places():
+            raise InputError(
+                "--decoder: expected a place {model}, since a weights file has no room for trees, found none; "
+                "use --decoder moses, the reference decoder, or a script that takes {model} and brings its trees into the decoder"
+            )
+
+    def check_templates(self) -> None:
+        if "model" not in self.places():
+            raise InputError(
+                "--templates: expected a decoder that computes them, with a place {model}, found another; "
+                "use the reference decoder (--phrase-table and --lm), or 'boostfeat tune --templates' on its lists"
+            )
+
+    def decode(self, model: Model, corpus: Corpus, place: Place) -> NBest:
+        """Run the command. Its output is in a folder of this attempt until it is known to be whole."""
+        folder = place.folder.resolve()
+        if {"ini", "weights"} & self.places():
+            self.write_weights(model, folder)
+        model.save(folder / "model.json")
+        with open_output(folder / f"{corpus.name}.input") as stream:
+            stream.write("".join(line + "\n" for line in corpus.source).encode())
+        for stale in folder.glob(f"{corpus.name}.*.attempt"):
+            shutil.rmtree(stale, ignore_errors=True)
+        attempt = Path(tempfile.mkdtemp(prefix=f"{corpus.name}.", suffix=".attempt", dir=folder))
+        try:
+            return self._attempt(corpus, place, folder, attempt)
+        except KeyboardInterrupt:  # what a decoder that failed has left is there to look at; this one did not fail
+            shutil.rmtree(attempt, ignore_errors=True)
+            raise
+
+    def write_weights(self, model: Model, folder: Path) -> None:
+        """What {ini} and {weights} stand for."""
+        name, write = WEIGHT_FORMATS[self.weights_format]
+        write(model.weights, folder / name, self.ini)
+
+    def _attempt(self, corpus: Corpus, place: Place, folder: Path, attempt: Path) -> NBest:
+        name = WEIGHT_FORMATS[self.weights_format][0]
+        files = {
+            "ini": folder / name,
+            "weights": folder / name,
+            "model": folder / "model.json",
+            "input": folder / f"{corpus.name}.input",
+            "nbest": attempt / "nbest",
+        }
+        values = {**files, "size": self.size, "iteration": place.iteration, "seed": place.seed}
+        self._run([filled(word, values) for word in self.arguments()], files, attempt)
+        listed = files["nbest"] if "nbest" in self.places() else attempt / "stdout"
+        nbest = self._read(listed, corpus, attempt, threads=place.threads)
+        for log in ("stdout", "stderr"):
+            if attempt / log != listed:
+                os.replace(attempt / log, folder / f"{corpus.name}.{log}")
+        shutil.rmtree(attempt, ignore_errors=True)  # the list is kept as a store
+        return nbest
+
+    def _run(self, arguments: list[str], files: dict[str, Path], attempt: Path) -> None:
+        stdin = os.devnull if "input" in self.places() else files["input"]
+        with open(stdin, "rb") as given, open(attempt / "stdout", "wb") as out, open(attempt / "stderr", "wb") as err:
+            try:  # a session of its own, so that what it starts can be ended with it
+                process = subprocess.Popen(arguments, stdin=given, stdout=out, stderr=err, start_new_session=True)
+            except OSError as error:
+                raise DecoderError(
+                    f"--decoder: expected a program to run, found {clip(arguments[0])}: {error.strerror}; check the command"
+                ) from None
+            try:
+                code = process.wait(self.timeout)
+            except subprocess.TimeoutExpired:
+                _end_group(process)
+                raise self._error(attempt, f"an end within {self.timeout:g} seconds (--timeout)", "it still at work") from None
+            except BaseException:
+                _end_group(process)
+                raise
+        if code:
+            _end_group(process)
+            found = f"exit code {code}" if code > 0 else f"its end by signal {-code} ({_signal_name(-code)})"
+            raise self._error(attempt, "exit code 0", found)
+
+    def _read(self, listed: Path, corpus: Corpus, attempt: Path, *, threads: int) -> NBest:
+        try:
+            options = ReadOptions(source=corpus.source, size=self.size, threads=threads)
+            return corpus.attached(read(listed, options, format=self.format), str(listed), threads=threads)
+        except InputError as error:
+            raise self._error(attempt, "a whole n-best list", str(error)) from None
+
+    def _error(self, attempt: Path, expected: str, found: str) -> DecoderError:
+        lines = [line for log in ("stdout", "stderr") for line in _last_lines(attempt / log)]
+        return DecoderError(
+            f"decoder: expected {expected}, found {found}; repair it and go on with --resume (its output is in {attempt})",
+            lines[-TAIL:],
+        )
+
+
+def filled(word: str, values: dict[str, Any]) -> str:
+    return PLACE.sub(lambda m: str(values[m[1]]) if m[1] is not None else m[0][0], word)
+
+
+def _end_group(process: subprocess.Popen[bytes]) -> None:
+    """End a process and all that it started."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _signal_name(number: int) -> str:
+    with contextlib.suppress(ValueError):
+        return signal.Signals(number).name
+    return "unknown"
+
+
+def _last_lines(path: Path) -> list[str]:
+    with open(path, "rb") as stream:
+        stream.seek(max(0, stream.seek(0, os.SEEK_END) - 8192))
+        text = stream.read().decode("utf-8", "replace")
+    return ["".join(c if c.isprintable() else " " for c in line)[:200] for line in text.splitlines() if line.strip()][-TAIL:]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Search graphs: the decoder-free stand-in
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class GraphDecoder:
+    """The k-best of search graphs of one decoding, under the model; no graph grows, but lists of 100 see 10^10 paths."""
+
+    graphs: dict[str, tuple[str, ...]]  # files of each corpus
+    size: int = 100
+    names: tuple[str, ...] | None = None  # of the values of core=(...) in osgx files
+
+    def check_trees(self, level: str) -> None:
+        if level == "global":
+            raise InputError("--graphs: expected trees of level local, found global: an edge has no values of a whole hypothesis")
+
+    def check_templates(self) -> None:
+        raise InputError(
+            "--templates: expected a decoder that computes them, found --graphs; use the reference decoder (--phrase-table and "
+            "--lm), or 'boostfeat induce --graphs --vocab' on featurized lists"
+        )
+
+    def made_from(self) -> dict[str, Any]:
+        files = {name: [digest(path) for path in paths] for name, paths in self.graphs.items()}
+        return {"command": "graphs", "size": self.size, "names": self.names, "graphs": files}
+
+    def decode(self, model: Model, corpus: Corpus, place: Place) -> NBest:
+        from ..graphs.rescoring import kbest_nbest
+
+        nbest = kbest_nbest(
+            self.graphs[corpus.name],
+            model,
+            size=self.size,
+            source=corpus.source,
+            names=self.names,
+            threads=place.threads,
+            report=place.tick,
+        )
+        return corpus.attached(nbest, self.graphs[corpus.name][0], threads=place.threads)

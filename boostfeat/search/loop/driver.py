@@ -1,0 +1,286 @@
+"""The loop: learn, decode, accumulate, learn again ...; every number is of real decoding."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ...core.clock import seconds_since
+from ...core.digests import digest_lines
+from ...core.errors import InputError, counted
+from ...core.files import only_writer
+from ...core.strict_json import write_json
+from ...features.carried import carrying
+from ...lists.agreement import check_agreement
+from ...lists.choices import Scorer, decoder_choice
+from ...lists.learnable import range_warnings
+from ...lists.merging import merge
+from ...lists.nbest import NBest
+from ...metrics.metric import metric_of, shown
+from ...metrics.significance import approximate_randomisation, exact_sums
+from ...model.model import Model
+from .decoders import Corpus, Decoder, Place
+from .learners import Learner, Task, Tick, no_tick
+from .loop_features import LoopFeatures
+from .loop_folder import Folder
+from .loop_options import LoopOptions
+from .model_scale import rescaled, scale_to, share_change
+from .moses_decoder import without_trees
+
+REPORTED = ("bleu", "bleu-sbp")
+
+
+@dataclass(frozen=True)
+class Result:
+    """A row for each iteration (the start is row 0), the one whose model is given, and why the loop ended."""
+
+    rows: tuple[Mapping[str, Any], ...]
+    picked: int
+    reason: str
+    model: Model
+    tests: tuple[Mapping[str, Any], ...] = ()  # of each test set: scores of the start and of the iteration given, and p
+
+
+def run_loop(
+    corpora: Sequence[Corpus],
+    decoder: Decoder,
+    learner: Learner,
+    start: Model,
+    run: str | Path,
+    options: LoopOptions | None = None,
+    *,
+    threads: int = 1,
+    resume: bool = False,
+    force: bool = False,
+    allow_missing: bool = False,
+    features: LoopFeatures | None = None,
+    tests: Sequence[Corpus] = (),
+    report: Callable[[str], None] = lambda note: None,
+    warn: Callable[[str], None] = lambda note: None,
+    tick: Tick = no_tick,
+) -> Result:
+    """Iteration 0 decodes with ``start``; iteration k learns a model from the lists so far and decodes with it.
+
+    With ``features``, lists get those of templates before they are learnt from, and models carry them.
+    ``corpora`` is the one to learn from and, optionally, one to select by. ``tests`` are decoded when the loop is over, with the
+    start and with the model that it gives. All is kept in the folder ``run``; called again with
+    ``resume`` after any interruption it comes to the very model that an uninterrupted run gives, where the decoder itself
+    repeats its lists. ``report`` gets a line when a step begins or ends, ``tick`` how much of the step is done, and of how much;
+    ``warn`` a line for each feature that is left out.
+    """
+    options, folder = options or LoopOptions(), Folder(Path(run))
+    metric_of(options.gain), metric_of(options.metric)  # fresh lists have texts and references, and no quality columns
+    inputs = {c.name: [digest_lines(lines) for lines in (c.source, *c.refs)] for c in corpora}
+    if options.pick == "select" and not corpora[1:]:
+        raise InputError("--pick select: expected sentences to select by, found none; give --select-input and --select-ref")
+    for level in (start.level if start.trees else None, learner.level):
+        if level is not None:  # now, not after hours
+            decoder.check_trees(level)
+    if features is not None or start.plan is not None:
+        decoder.check_templates()
+    with only_writer(folder.path):
+        parts = {"decoder": decoder.made_from(), "learner": learner.made_from(), "loop": options.made_from(), "input": inputs}
+        if features is not None:
+            parts["features"] = features.made_from()
+        made_from = {f"{part} {name}": value for part, values in parts.items() for name, value in values.items()}
+        folder.open({**made_from, "start": replace(start, config={}).signature}, resume=resume, force=force)
+        loop = _Loop(corpora, decoder, learner, start, folder, options, threads, report, warn, tick, allow_missing, features)
+        rows: list[Mapping[str, Any]] = []
+        reason = None
+        while reason is None:
+            rows.append(loop.iteration(len(rows)))
+            reason = stop_reason(rows, options)
+        picked = pick(rows, options)
+        model = folder.model(picked)
+        model.save(folder.path / "model.json")
+        tested = [loop.tested(corpus, picked) for corpus in tests]
+        found = {"rows": rows, "picked": picked, "reason": reason, "model": model.signature}
+        write_json(folder.path / "results.json", {**found, **({"tests": tested} if tested else {})})
+    return Result(tuple(rows), picked, reason, model, tuple(tested))
+
+
+@dataclass
+class _Loop:
+    """The run under way: its lists are kept up as iterations come, whether done now or before an interruption."""
+
+    corpora: Sequence[Corpus]
+    decoder: Decoder
+    learner: Learner
+    start: Model
+    folder: Folder
+    options: LoopOptions
+    threads: int
+    report: Callable[[str], None]
+    warn: Callable[[str], None]
+    tick: Tick
+    allow_missing: bool = False
+    features: LoopFeatures | None = None
+    accumulated: dict[str, NBest] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+
+    def iteration(self, k: int) -> Mapping[str, Any]:
+        """The row of iteration k; what of it is in the folder is not done again."""
+        folder, place = self.folder, self.folder.iteration(k)
+        done = folder.state(k)
+        place.mkdir(exist_ok=True)
+        began = time.monotonic()
+        if not folder.has_model(k):
+            self.learn(k).save(place / "model.json")
+        seconds = {"learn": seconds_since(began)}
+        model, began = folder.model(k), time.monotonic()
+        fresh = {}
+        for corpus in self.corpora:
+            if not folder.has_list(k, corpus.name):
+                self.report(f"iteration {k}: decoding {corpus.name}")
+                folder.keep_list(k, corpus.name, self.decode(k, model, corpus))
+            fresh[corpus.name] = folder.list(k, corpus.name)
+        seconds["decode"] = seconds_since(began)
+        if k == 0:
+            for line in check_agreement(fresh, allow_missing=self.allow_missing):
+                self.warn(line)
+        new = {name: self.accumulate(k, name, nbest) for name, nbest in fresh.items()}
+        if done is None:
+            done = {
+                "iteration": k,
+                **{name: decoded_gains(nbest, self.options.metric) for name, nbest in fresh.items()},
+                "weight_change": share_change(folder.model(k - 1), model) if k else None,
+                "new": new["dev"],
+                "hypotheses": self.accumulated["dev"].n_hyps,
+                "trees": len(model.trees),
+                "signature": model.signature,
+                "seconds": seconds,
+            }
+            folder.finish(k, done)
+            self.report(f"iteration {k}: {self.options.metric} {gains_text(done, self.options.metric)}")
+        return done
+
+    def tested(self, corpus: Corpus, picked: int) -> Mapping[str, Any]:
+        """Scores of a test set decoded with the start and with the picked model, and p of their difference by the metric."""
+        lists = []
+        for k in (0, picked):
+            if not self.folder.has_list(k, corpus.name):
+                self.report(f"iteration {k}: decoding {corpus.name}")
+                self.folder.keep_list(k, corpus.name, self.decode(k, self.folder.model(k), corpus))
+            lists.append(self.folder.list(k, corpus.name))
+        metric = metric_of(self.options.metric)
+        rows = [exact_sums(Scorer(nbest).rows(decoder_choice(nbest), metric)) for nbest in lists]
+        start, given = (decoded_gains(nbest, self.options.metric) for nbest in lists)
+        return {"name": corpus.name, "start": start, "picked": given, "p_value": approximate_randomisation(*rows, metric=metric)}
+
+    def decode(self, k: int, model: Model, corpus: Corpus) -> NBest:
+        def tick(done: int) -> None:
+            self.tick(done, len(corpus.source))
+
+        place = Place(self.folder.iteration(k), k, self.options.seed + k, self.threads, tick)
+        nbest = self.decoder.decode(model, corpus, place)
+        return without_trees(nbest, model, self.folder.list(0, corpus.name)) if k and model.trees else nbest
+
+    def learn(self, k: int) -> Model:
+        """The model of iteration k, at the scale it is decoded with; ``config["loop"]`` says by what it was multiplied."""
+        if k == 0:
+            return replace(self.start, config={**self.start.config, "loop": {"iteration": 0, "scale": 1.0}})
+        self.report(f"iteration {k}: learning from {self.accumulated['dev'].n_hyps:,} hypotheses")
+        before = self.folder.model(k - 1)
+        dev, select, plan = self.accumulated["dev"], self.accumulated.get("select"), None
+        tree_features: tuple[str, ...] = ()
+        if self.features is not None:
+            how = {"seed": self.options.seed, "threads": self.threads}
+            dev, select, plan = self.features.lists(dev, select, before, **how)
+            tree_features = self.features.tree_features(dev, plan)
+        task = Task(
+            iteration=k,
+            start=rescaled(before, 1 / before.config["loop"]["scale"]),
+            dev=dev,
+            select=select,
+            seed=self.options.seed + k,
+            threads=self.threads,
+            folder=self.folder.iteration(k),
+            tick=self.tick,
+            name_left_out=self.name_left_out,
+            tree_features=tree_features,
+        )
+        model = carrying(self.learner.learn(task), plan)
+        scale = scale_to(model, self.start) if self.options.rescale else 1.0
+        return replace(rescaled(model, scale), config={**model.config, "loop": {"iteration": k, "scale": scale}})
+
+    def name_left_out(self, nbest: NBest) -> None:
+        """Warn of features that cannot be learnt from, of each once."""
+        new = range_warnings(nbest, self.left_out)
+        self.left_out |= new
+        for line in new.values():
+            self.warn(line)
+
+    def accumulate(self, k: int, name: str, fresh: NBest) -> int:
+        """Add a list to those that are learnt from; how many hypotheses it has that they did not."""
+        old, n_before = self.accumulated.get(name), self.options.accumulate
+        union = merge([fresh] if old is None else [old, fresh])
+        kept = union
+        if 0 <= n_before < k:
+            kept = merge([self.folder.list(i, name) for i in range(k - n_before, k + 1)])
+        self.accumulated[name] = kept
+        return union.n_hyps - (old.n_hyps if old is not None else 0)
+
+
+def decoded_gains(nbest: NBest, metric: str) -> dict[str, float]:
+    """Metrics of what the decoder ranks highest."""
+    scorer, chosen = Scorer(nbest), decoder_choice(nbest)
+    return {name: scorer.score(chosen, name).score for name in dict.fromkeys((*REPORTED, metric))}
+
+
+def stop_reason(rows: Sequence[Mapping[str, Any]], options: LoopOptions) -> str | None:
+    """Why the loop ends after these rows, None if it does not."""
+    last = rows[-1]
+    k = last["iteration"]
+    if k == 0:
+        return None
+    if last["weight_change"] < options.min_weight_change:
+        return f"no weight's share changes by {options.min_weight_change:g}"
+    if not last["new"]:
+        return "decoding finds no new hypotheses"
+    if "select" in last and k - _best(rows, "select", options.metric) >= options.patience:
+        return f"{counted(options.patience, 'iteration')} without a better {options.metric} on select"
+    return counted(k, "iteration") if k >= options.max_iterations else None
+
+
+def pick(rows: Sequence[Mapping[str, Any]], options: LoopOptions) -> int:
+    """The iteration whose model is given."""
+    how = {"auto": "select" if "select" in rows[0] else "last"}.get(options.pick, options.pick)
+    return len(rows) - 1 if how == "last" else _best(rows, how, options.metric)
+
+
+def _best(rows: Sequence[Mapping[str, Any]], name: str, metric: str) -> int:
+    """The first iteration of the best gain."""
+    sign = metric_of(metric).sign
+    return max(range(len(rows)), key=lambda k: (sign * rows[k][name][metric], -k))
+
+
+def gains_text(row: Mapping[str, Any], metric: str) -> str:
+    return "  ".join(f"{name} {row[name][metric]:.2f}" for name in ("dev", "select") if name in row)
+
+
+def table_rows(rows: Sequence[Mapping[str, Any]], picked: int) -> tuple[list[str], list[list[str]]]:
+    """(header, cells) of the table that people read; scores are of real decoding, the picked iteration is marked."""
+    lists = [name for name in ("dev", "select") if name in rows[0]]
+    metrics = list(rows[0]["dev"])
+    header = ["iteration", *(f"{name} {shown(m)}" for name in lists for m in metrics),
+              "change", "new", "hypotheses", "trees", "learn s", "decode s", ""]  # fmt: skip
+    cells = []
+    for row in rows:
+        gains = [f"{row[name][m]:.2f}" for name in lists for m in metrics]
+        change = "" if row["weight_change"] is None else f"{row['weight_change']:.5f}"
+        counts = [f"{row[name]:,}" for name in ("new", "hypotheses", "trees")]
+        seconds = [f"{row['seconds'][name]:.1f}" for name in ("learn", "decode")]
+        cells.append([str(row["iteration"]), *gains, change, *counts, *seconds, "*" if row["iteration"] == picked else ""])
+    return header, cells
+
+
+def test_lines(tests: Sequence[Mapping[str, Any]], metric: str) -> list[str]:
+    """A line for each test set."""
+    return [
+        f"{test['name']} {shown(metric)}: {test['start'][metric]:.2f} at the start, {test['picked'][metric]:.2f} now, "
+        f"p {test['p_value']:.4f}"
+        for test in tests
+    ]

@@ -1,0 +1,151 @@
+"""Fresh lists from search graphs between fits: what decoding again is to ``boostfeat loop``, without a decoder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...core.errors import InputError, counted
+from ...lists.build import assemble
+from ...lists.merging import merge
+from ...lists.nbest import NBest, SparseRows, strings
+from ...model.model import Model
+from ..graphs.graph import Graph
+from .learners import known_names
+from .loop_options import GraphOptions
+
+if TYPE_CHECKING:
+    from ...features.vocab import FeaturePlan
+
+
+def grown(
+    dev: NBest,
+    fit: Callable[[NBest, Model | None, int], Model],
+    options: GraphOptions,
+    *,
+    threads: int = 1,
+    report: Callable[[str], None] = lambda note: None,
+) -> tuple[NBest, Model]:
+    """The list with k-best lists of the graphs added, and the last model that was fitted on the way.
+
+    ``fit(list, model before, iteration)`` gives the model whose k-best are added; it ends early when they add nothing.
+    """
+    if dev.quality.names:
+        raise InputError(
+            f"--graphs: expected a list without quality columns, found {', '.join(dev.quality.names)}; "
+            "nobody has scored the hypotheses that graphs add"
+        )
+    dev, model = merge([dev]), fit(dev, None, 0)  # without duplicates, so that what is new can be counted
+    for i in range(1, options.iterations + 1):
+        fresh = fresh_list(dev, model, options, threads=threads)
+        merged = merge([dev, fresh])
+        new, dev = merged.n_hyps - dev.n_hyps, merged
+        has = f"{len(fresh):,} of {counted(len(dev), 'sentence')} {'has' if len(fresh) == 1 else 'have'} a graph"
+        some = "" if len(fresh) == len(dev) else f"; {has}"
+        report(f"graphs, iteration {i}: {new:,} new hypotheses, {dev.n_hyps:,} together{some}")
+        if not new or i == options.iterations:
+            break
+        model = fit(dev, model, i)
+    return dev, model
+
+
+def fresh_list(dev: NBest, model: Model, options: GraphOptions, *, threads: int = 1) -> NBest:
+    """The graphs' k-best under a model, with the features of the list and no others, so that the two can be merged."""
+    from ..graphs.rescoring import kbest_nbest
+
+    vocab = _plan(options)
+    texts = dict(zip(dev.ids.tolist(), dev.source.to_pylist(), strict=True))
+    fresh = kbest_nbest(
+        options.paths,
+        model,
+        size=options.size,
+        names=options.names,
+        vocab=vocab,
+        source=[texts.get(s, "") for s in range(max(texts) + 1)] if vocab else None,  # templates look at its words
+        whole=False,
+        threads=threads,
+    )
+    if not (has_graph := np.diff(fresh.hyp_ptr) > 0).all():
+        fresh = fresh.take(has_graph)
+    where = _where(options)
+    if strange := set(fresh.ids.tolist()) - set(dev.ids.tolist()):
+        raise InputError(
+            f"{where}: expected graphs of the list's sentences, found sentence {min(strange)}; give those of the list"
+        )
+    known = known_names(fresh)
+    if lacking := [name for name in dev.global_names if name not in known]:
+        raise _lacks(where, lacking[0])
+    return only_features(fresh, known_names(dev))
+
+
+def graphs_of(dev: NBest, options: GraphOptions) -> dict[int, Graph]:
+    """The graphs of a list's sentences, by their position in it; their edges have to have all its features."""
+    from ...lists.build import ReadOptions
+    from ..graphs.edge_features import edge_vocab, with_templates
+    from ..graphs.graph_files import read_graphs
+
+    where = _where(options)
+    names, position = dev.feature_names, {int(sent): s for s, sent in enumerate(dev.ids.tolist())}
+    plan = _plan(options)
+    vocab = edge_vocab(plan, names) if plan else None
+    found: dict[int, Graph] = {}
+    known: set[str] = set()
+    for item in read_graphs(options.paths, ReadOptions(names=options.names)):
+        if item.sent not in position:
+            raise InputError(
+                f"{item.where}: expected graphs of the list's sentences, found sentence {item.sent}; give those of the list"
+            )
+        s = position[item.sent]
+        graph = with_templates(item.graph, vocab, source=dev.source[s].as_py()) if vocab else item.graph
+        known |= set(graph.names)
+        found[s] = graph
+    if lacking := [name for name in names if name not in known]:
+        raise _lacks(where, lacking[0])
+    return found
+
+
+def _plan(options: GraphOptions) -> FeaturePlan | None:
+    """Of the templates that gave the list its features."""
+    from ...features.vocab import FeaturePlan
+
+    return FeaturePlan.load(options.vocab) if options.vocab else options.plan
+
+
+def _where(options: GraphOptions) -> str:
+    return options.paths[0] + (", ..." if options.paths[1:] else "")
+
+
+def _lacks(where: str, name: str) -> InputError:
+    return InputError(
+        f"{where}: expected edges with the list's feature {name!r}, found none; name the values of an osgx with "
+        "--graph-names, or give the list's templates with --graph-vocab"
+    )
+
+
+def only_features(nbest: NBest, names: set[str]) -> NBest:
+    """The list without features of other names."""
+    unit, extra, rare = (
+        [j for j, name in enumerate(column) if name in names]
+        for column in (nbest.unit_names, nbest.extra_names, nbest.sparse_names.to_pylist())
+    )
+
+    def sparse(rows: SparseRows) -> SparseRows:
+        return SparseRows.from_matrix(rows.matrix(len(nbest.sparse_names))[:, rare])
+
+    def named(column: Sequence[str], kept: list[int]) -> tuple[str, ...]:
+        return tuple(column[j] for j in kept)
+
+    return assemble(
+        replace(
+            nbest,
+            units=replace(nbest.units, x=np.ascontiguousarray(nbest.units.x[:, unit]), sparse=sparse(nbest.units.sparse)),
+            unit_names=named(nbest.unit_names, unit),
+            extra=np.ascontiguousarray(nbest.extra[:, extra]),
+            extra_names=named(nbest.extra_names, extra),
+            extra_sparse=sparse(nbest.extra_sparse),
+            sparse_names=strings(named(nbest.sparse_names.to_pylist(), rare)),
+        )
+    )

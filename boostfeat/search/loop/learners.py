@@ -1,0 +1,174 @@
+"""What learns a model from the lists of a loop: any tuner, or boosting.
+
+A learner has ``learn(task) -> Model``, ``made_from()``, all that its models depend on besides the task, and the ``level`` of the
+trees that it makes, None if it makes none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from ...export.kinds import static_features
+from ...lists.learnable import learnable
+from ...lists.nbest import NBest
+from ...model.model import Model
+from ...model.tree_columns import augment, augmented_weights, folded
+from ...tuners.base import Groups, Run, Tuner
+
+Tick = Callable[[int, int], None]  # called with how much of a step is done, and of how much
+
+
+def no_tick(done: int, total: int) -> None:
+    pass
+
+
+@dataclass(frozen=True)
+class Task:
+    """What there is to learn from in an iteration."""
+
+    iteration: int  # from 1
+    start: Model  # of the iteration before
+    dev: NBest  # accumulated
+    select: NBest | None
+    seed: int
+    threads: int
+    folder: Path  # of this iteration; the one before is beside it
+    tick: Tick = no_tick
+    name_left_out: Callable[[NBest], None] = lambda nbest: None  # features of a list that cannot be learnt from
+    tree_features: tuple[str, ...] = ()  # that trees may look at; none: what the learner says
+
+
+class Learner(Protocol):
+    @property
+    def level(self) -> str | None: ...
+    def learn(self, task: Task) -> Model: ...
+    def made_from(self) -> dict[str, Any]: ...
+
+
+def known_names(nbest: NBest) -> set[str]:
+    return set(nbest.feature_names)
+
+
+def tune(tuner: Tuner, dev: NBest, select: NBest | None, start: Model, run: Run) -> Model:
+    """A tuner's model from the weights of ``start``; where that has trees, their weights are tuned too.
+
+    Weights of features that the lists do not show, as a decoder's unknown-word penalty, stay what they are.
+    """
+    if start.trees:
+        dev, select = augment(dev, start), augment(select, start) if select is not None else None
+    known, weights = known_names(dev), augmented_weights(start)
+    init = {name: w for name, w in weights.items() if name in known}
+    tuned = tuner.fit(dev, select, replace(run, init=init))
+    held = {name: w for name, w in weights.items() if name not in known}
+    return replace(folded({**held, **tuned.weights}, start), config=tuned.config, history=tuned.history)
+
+
+def learnt(gain: str) -> dict[str, str]:
+    """What a folder says of the gain; nothing of BLEU, since folders of release 0.1 do not."""
+    return {} if gain == "bleu" else {"gain": gain}
+
+
+@dataclass(frozen=True)
+class TunerLearner:
+    """A tuner that starts from the weights of the iteration before."""
+
+    method: str
+    tuner: Any  # one of boostfeat.tuners
+    groups: Groups = Groups()  # noqa: RUF009 (frozen)
+    metric: str = "bleu"
+    gain: str = "bleu"  # what is learnt
+    pick: str = "auto"  # the epoch that is kept: by select, if there is one; train, by dev; last
+
+    @property
+    def level(self) -> str | None:
+        return None
+
+    def made_from(self) -> dict[str, Any]:
+        return {
+            "method": self.method,
+            **asdict(self.tuner),
+            "groups": self.groups.rules,
+            "metric": self.metric,
+            **learnt(self.gain),
+            **({} if self.pick == "auto" else {"pick": self.pick}),
+        }
+
+    def learn(self, task: Task) -> Model:
+        task.name_left_out(task.dev)
+        total = getattr(self.tuner, "epochs", getattr(self.tuner, "rounds", 1))
+        run = Run(
+            seed=task.seed,
+            threads=task.threads,
+            groups=self.groups,
+            gain=self.gain,
+            metric=self.metric,
+            pick=self.pick,
+            allow_missing=True,  # the driver looks at lists
+            callback=lambda row: task.tick(row["epoch"], total),
+        )
+        return tune(self.tuner, task.dev, task.select, task.start, run)
+
+
+@dataclass(frozen=True)
+class TreeLearner:
+    """Boosting that goes on from the trees of the iteration before.
+
+    The first iteration starts from nothing, as ``induce`` does. Later ones first fit the weights of all features and trees anew
+    to the accumulated pairs (``reweigh``), since the lists now hold what the decoder does with these trees, then add trees.
+    """
+
+    options: Any  # BoostOptions
+    reweigh: bool = True
+    static_only: bool = False  # trees look at features of the phrase pair only
+
+    @property
+    def level(self) -> str | None:
+        return str(self.options.level)
+
+    def made_from(self) -> dict[str, Any]:
+        options = {name: value for name, value in asdict(self.options).items() if name != "gain"}
+        static = {"static_only": True} if self.static_only else {}  # folders of release 0.1 do not say it
+        return {"method": "induce", **options, "reweigh": self.reweigh, **static, **learnt(self.options.gain)}
+
+    def learn(self, task: Task) -> Model:
+        """Rounds are kept in partial.json as they come, so that an interruption loses no more than one."""
+        from ...boosting.boost import boost
+
+        task.name_left_out(task.dev)
+        options = self.options
+        if self.static_only or (task.tree_features and not options.tree_features):
+            options = replace(options, tree_features=static_features(task.dev) if self.static_only else task.tree_features)
+        start = self._reweighed(task) if task.start.trees and self.reweigh else task.start
+        known = known_names(task.dev)
+        held = {name: w for name, w in start.weights.items() if name not in known}
+        partial = task.folder / "partial.json"
+
+        def keep(row: Mapping[str, Any], model: Model) -> None:
+            model.save(partial)
+            task.tick(row["round"], self.options.rounds)
+
+        model = boost(
+            task.dev,
+            task.select,
+            options,
+            seed=task.seed,
+            threads=task.threads,
+            init=replace(start, weights={n: w for n, w in start.weights.items() if n in known}) if start.trees else None,
+            so_far=Model.load(partial) if partial.exists() else None,
+            callback=keep,
+        )
+        return replace(model, weights={**held, **model.weights})
+
+    def _reweighed(self, task: Task) -> Model:
+        """The start with the weights of its features and trees fitted to the accumulated pairs, as PRO does."""
+        from ...losses.pairs import pairs_for
+        from ...tuners.linear import linear_problem
+
+        dev = augment(learnable(task.dev), task.start)
+        known, weights = known_names(dev), augmented_weights(task.start)
+        pairs = pairs_for(dev, self.options.pairs, gain=self.options.gain, seed=task.seed, threads=task.threads)
+        fit = linear_problem(dev, pairs).fit(l2=self.options.l2, init={n: w for n, w in weights.items() if n in known})
+        return folded({**{n: w for n, w in weights.items() if n not in known}, **fit.weights}, task.start)

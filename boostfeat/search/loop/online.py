@@ -1,0 +1,572 @@
+"""Online learning: every sentence is decoded with the weights of the moment, and its fresh k-best list moves them.
+
+An epoch is an iteration of the loop. MIRA and RM choose hope and fear from each fresh list [E12], [EMR13]; AdaGrad takes
+gradients of mini-batches in worker processes at weights that are some steps old [G13 algorithm 2]. The formulas are those of the
+tuners. Sparse features of templates are learnt as they appear in fresh lists.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cached_property, partial
+from math import inf
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...core.arrays import F64, I64, U8, Array
+from ...core.errors import FormatError, InputError
+from ...core.files import atomic_path
+from ...core.lazy import sparse
+from ...features.carried import carried, carrying
+from ...features.engine import featurize
+from ...features.vocab import FeaturePlan, product_name
+from ...lists.choices import best_choice
+from ...lists.learnable import learnable
+from ...lists.nbest import NBest, SparseRows
+from ...metrics.bleu import N_STATS, corpus_rows
+from ...metrics.metric import Metric, metric_of
+from ...metrics.sums import add_row
+from ...model.model import Model
+from ...model.tree_columns import augment, augmented_weights, folded
+from ...tuners.adagrad import Adagrad
+from ...tuners.adaptive import Differences, Weights
+from ...tuners.base import Features, Groups, Run, step_factors
+from ...tuners.margin import Lists, health
+from ...tuners.mira import Mira, Trace, context_scale, first_choice, learner_pass
+from ...tuners.relative_margin import RelativeMargin
+from .decoders import Corpus
+from .learners import Task, Tick, learnt, no_tick
+from .loop_features import LoopFeatures, with_names, without_names
+from .online_workers import Here, There, Worker
+from .reference_decoder import ReferenceDecoder
+
+if TYPE_CHECKING:
+    from ..decoder.search_templates import Templates
+
+
+@dataclass(frozen=True)
+class Fresh:
+    """Makes the lists of some sentences under weights [D]; ``start`` gives the trees, whose weights are learnt too.
+
+    Columns are the decoder's features, dense ones of templates and trees, then sparse features in the order in which they
+    appear: lists grow ``ids``, and weights that are shorter are 0 for what is new.
+    """
+
+    decoder: ReferenceDecoder
+    corpus: Corpus
+    start: Model
+    plan: FeaturePlan | None = None  # of templates, without the names of sparse features
+    ids: dict[str, int] = field(default_factory=dict)  # sparse features -> column among them
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {f.name: getattr(self, f.name) for f in fields(self)}  # another process computes its own tables
+
+    @cached_property
+    def templates(self) -> Templates | None:
+        return None if self.plan is None else self.decoder.templates(self.plan)
+
+    @cached_property
+    def dense(self) -> tuple[str, ...]:
+        """The columns that are there from the start."""
+        listed = self.decoder.with_model(replace(self.start, weights=self._own()), self.templates).names
+        entries = self.plan.entries if self.plan else ()
+        made = (name for entry in entries for name in entry.features or ())
+        products = map(product_name, (self.plan.products if self.plan else None) or ())
+        return (*listed, *made, *products, *(tree.name for tree in self.start.trees))
+
+    def _own(self) -> dict[str, float]:
+        """The start's weights without those of sparse features."""
+        sparse = {entry.name for entry in self.plan.entries if not entry.features} if self.plan else set()
+        return {name: w for name, w in self.start.weights.items() if name.partition(":")[0] not in sparse}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """[D] the columns so far."""
+        return (*self.dense, *self.ids)
+
+    def vector(self) -> F64:
+        """[D] the weights of the start; a weight of a feature that the decoder does not list stays with the model."""
+        given, own = augmented_weights(self.start), self._own()
+        for name, w in self.start.weights.items():
+            if w and name not in own:
+                self.ids.setdefault(name, len(self.ids))
+        return np.array([given.get(name, 0.0) for name in self.names])
+
+    def model(self, w: F64, ids: Iterable[str] | None = None) -> Model:
+        d = len(self.dense)
+        weights = {**self._kept, **dict(zip(self.dense, w[:d].tolist(), strict=True))}
+        weights |= {name: v for name, v in zip(self.ids if ids is None else ids, w[d:].tolist(), strict=False) if v}
+        return folded(weights, self.start)
+
+    @cached_property
+    def _kept(self) -> dict[str, float]:
+        """Weights that nobody learns."""
+        own = self._own()
+        return {name: w for name, w in augmented_weights(self.start).items() if name in own or name not in self.start.weights}
+
+    def carrying(self, w: F64) -> Model:
+        """The model, with the plan of its features that have weights."""
+        model = self.model(w)
+        if self.plan is None:
+            return model
+        return carrying(model, with_names(self.plan, (name for name in self.ids if name in model.weights)))
+
+    def lists(self, w: F64, sentences: I64, ids: dict[str, int] | None = None) -> tuple[NBest, Features]:
+        """Fresh k-best lists with references of these sentences, and their features in the columns of ``names``.
+
+        INOUT ids: the sparse features known, those of this object unless others are given.
+        """
+        ids = self.ids if ids is None else ids
+        model = self.model(w, ids)
+        part = Corpus(
+            self.corpus.name,
+            tuple(self.corpus.source[s] for s in sentences),
+            tuple(tuple(lines[s] for s in sentences) for lines in self.corpus.refs),
+        )
+        nbest = part.attached(self.decoder.list(model, part.source, templates=self.templates), part.name)
+        augmented = learnable(augment(self.featurized(nbest), model))
+        columns = np.stack([augmented.global_column(name) for name in self.dense], axis=1)
+        if self.plan is None:
+            return nbest, Features(self.dense, columns, SparseRows.empty(nbest.n_hyps))
+        place = np.array([ids.setdefault(name, len(ids)) for name in augmented.sparse_names.to_pylist()], np.int64)
+        found = augmented.global_sparse.tocoo()
+        rows = sparse.csr_matrix((found.data, (found.row, place[found.col])), shape=(nbest.n_hyps, len(ids)))
+        return nbest, Features((*self.dense, *ids), columns, SparseRows.from_matrix(rows))
+
+    def featurized(self, nbest: NBest) -> NBest:
+        """The list with the features of templates: all sparse ones that it has."""
+        if self.plan is None or self.templates is None:
+            return nbest
+        opened = tuple(e if e.features else replace(e, features=None, min_count=1) for e in self.plan.entries)
+        plan = replace(self.plan, entries=opened)
+        return featurize(nbest, plan, registry=self.decoder.maker.registry, resources=self.templates.resources)[0]
+
+
+def padded(x: F64, n: int) -> F64:
+    """A vector with zeros after it, n numbers in all."""
+    return x if len(x) == n else np.append(x, np.zeros(n - len(x), x.dtype))
+
+
+@dataclass
+class State:
+    """What an epoch hands to the next one; kept beside its model, so that an interrupted run goes on from there."""
+
+    w: F64  # [D] the last weights
+    total: F64  # [D] the sum of the epochs' mean weights less the start's: a weight nobody moves keeps every bit
+    rows: Array  # [S, n] statistics of each sentence's 1-best when last decoded
+    seen: I64  # [S] whether it was
+    squares: F64  # [D] Σ g² of AdaGrad
+    last: I64  # [D]
+    t: I64  # [] steps of AdaGrad
+    unit: F64  # [D] in which AdaGrad takes differences; empty before the first epoch
+    names: U8  # sparse features, the last of the D: JSON
+
+    @classmethod
+    def new(cls, w: F64, n_sentences: int, width: int = 11) -> State:
+        d = len(w)
+        return cls(
+            w=w,
+            total=np.zeros(d),
+            rows=np.zeros((n_sentences, width)),
+            seen=np.zeros(n_sentences, np.int64),
+            squares=np.zeros(d),
+            last=np.zeros(d, np.int64),
+            t=np.zeros((), np.int64),
+            unit=np.zeros(0),
+            names=np.zeros(0, np.uint8),
+        )
+
+    def sparse_names(self) -> list[str]:
+        return list(json.loads(self.names.tobytes())) if len(self.names) else []
+
+    def keep_names(self, names: Iterable[str]) -> None:
+        self.names = np.frombuffer(json.dumps(list(names), ensure_ascii=False).encode(), np.uint8)
+
+    def grow(self, n: int) -> None:
+        """Make room for features that are new."""
+        more = n - len(self.w)
+        self.w, self.total, self.squares = (padded(x, n) for x in (self.w, self.total, self.squares))
+        self.last = np.append(self.last, np.full(more, self.t))
+        if len(self.unit):
+            self.unit = np.append(self.unit, np.ones(n - len(self.unit)))
+
+    def save(self, path: Path) -> None:
+        with atomic_path(path) as temporary, open(temporary, "wb") as stream:
+            np.savez(stream, **{f.name: getattr(self, f.name) for f in fields(self)})
+
+    @classmethod
+    def load(cls, path: Path, new: State, n_dense: int | None = None) -> State:
+        """What save has written for a run that started as ``new``; its sparse features are new to that."""
+        try:
+            with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as columns:
+                given = {"names": np.zeros(0, np.uint8), **columns}  # folders of release 0.1 have none
+                state = cls(**{f.name: np.asarray(given[f.name]) for f in fields(cls)})  # bytes where it is no array
+                names = json.loads(state.names.tobytes()) if len(state.names) else []
+            if not isinstance(names, list) or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+                raise ValueError("names that are no list of names")
+        except Exception as error:  # numpy and zipfile raise a dozen kinds for damaged data
+            raise _bad_state(path, f"{type(error).__name__}: {error}") from None
+        if state.rows.shape == (len(new.rows), N_STATS):  # as release 0.1 kept them
+            state.rows = corpus_rows(state.rows).astype(np.float64)
+        wide = ((len(new.w) if n_dense is None else n_dense) + len(names),)
+        for f in fields(cls):
+            found, expected = getattr(state, f.name), getattr(new, f.name)
+            shapes: tuple[tuple[int, ...], ...] = (wide,) if f.name in ("w", "total", "squares", "last") else (expected.shape,)
+            shapes = ((0,), wide) if f.name == "unit" else (found.shape,) if f.name == "names" else shapes
+            if found.dtype != expected.dtype or found.shape not in shapes:
+                raise _bad_state(path, f"{f.name} of {found.dtype} {found.shape}")
+        return state
+
+
+def _bad_state(path: Path, found: str) -> FormatError:
+    return FormatError(str(path), expected="the state of this run", found=found, fix="it is damaged: start again with --force")
+
+
+@dataclass
+class Seen:
+    """What passed by while weights moved: statistics of the model's best, of oracles and of predictions, and spreads.
+
+    These are the curves of [E12] Figures 1 to 6 and of [EMR13] section 6, of real decoding.
+    """
+
+    sums: F64  # [3, n]
+    spread: list[float] = field(default_factory=list)  # w·(f(y+) - f(y of the lowest score)) of each list
+
+    @classmethod
+    def nothing(cls, width: int) -> Seen:
+        return cls(np.zeros((3, width)))
+
+    def add(self, rows: Array, spread: Iterable[float]) -> None:
+        """Statistics [3, n] of some lists, and their spreads; NaN is that of a list of one."""
+        self.sums += rows
+        self.spread += [value for value in spread if not np.isnan(value)]
+
+    def row(self, metric: Metric) -> dict[str, float]:
+        """Of the history: scores (0..100), and the mean and standard deviation of the spread."""
+        scores = {
+            name: 100 * float(metric.score(sums)) for name, sums in zip(("dev", "oracle", "prediction"), self.sums, strict=True)
+        }
+        spread = np.array(self.spread) if self.spread else np.zeros(1)
+        return {**scores, "spread_mean": float(spread.mean()), "spread_sd": float(spread.std())}
+
+
+@dataclass(frozen=True)
+class OnlineLearner:
+    """A pass over the sentences of the corpus for each iteration of the loop."""
+
+    tuner: Mira | RelativeMargin | Adagrad
+    decoder: ReferenceDecoder
+    corpus: Corpus
+    start: Model
+    groups: Groups = Groups()  # noqa: RUF009 (frozen)
+    gain: str = "bleu"  # what is learnt
+    features: LoopFeatures | None = None
+
+    def __post_init__(self) -> None:
+        self.groups.check(self.method, *(("l1", "c") if self.method == "adagrad" else ("c",)))
+        if isinstance(self.tuner, Adagrad) and self.tuner.asynchronous:
+            raise InputError("asynchronous: expected the fixed schedule of online learning, found true; leave it out")
+
+    @property
+    def level(self) -> str | None:
+        return None
+
+    @cached_property
+    def metric(self) -> Metric:
+        """Of the gain. Fresh lists have texts and references, and no quality columns."""
+        return metric_of(self.gain)
+
+    @property
+    def method(self) -> str:
+        return "rm" if isinstance(self.tuner, RelativeMargin) else type(self.tuner).__name__.lower()
+
+    @cached_property
+    def fresh(self) -> Fresh:
+        return Fresh(self.decoder, self.corpus, self.start)
+
+    def _open(self, task: Task) -> Fresh:
+        """What makes lists; the first iteration's list teaches templates what they learn, later ones find it in the model."""
+        if self.features is not None and "fresh" not in self.__dict__:
+            maker = self.features.maker
+            plan = carried(task.start) or self.features.plan(task.dev, task.start, seed=task.seed, threads=task.threads)[1]
+            self.__dict__["fresh"] = Fresh(self.decoder, self.corpus, self.start, without_names(plan, maker))
+        return self.fresh
+
+    @cached_property
+    def workers(self) -> list[Worker]:
+        """Those of AdaGrad, for all epochs: each reads the decoder's tables once. A single one is this process."""
+        assert isinstance(self.tuner, Adagrad)
+        n, job = self.tuner.workers, partial(batch_gradient, self.tuner, self.fresh, gain=self.gain)
+        return [There(job) for _ in range(n)] if n > 1 else [Here(job)]
+
+    def close(self) -> None:
+        for worker in self.__dict__.get("workers", ()):
+            worker.close()
+
+    def made_from(self) -> dict[str, Any]:
+        options = {name: "inf" if value == inf else value for name, value in asdict(self.tuner).items() if name != "epochs"}
+        templates = {} if self.features is None else self.features.made_from()
+        return {"online": self.method, **options, "groups": self.groups.rules, **learnt(self.gain), **templates}
+
+    def learn(self, task: Task) -> Model:
+        fresh = self._open(task)
+        task.name_left_out(augment(fresh.featurized(task.dev), self.start))
+        before = task.folder.parent / f"iteration-{task.iteration - 1:02d}" / "online.npz"
+        state = State.new(fresh.vector(), len(self.corpus.source), self.metric.width)
+        if task.iteration > 1:
+            state, names = State.load(before, state, len(fresh.dense)), fresh.ids
+            names.clear()
+            names.update((name, k) for k, name in enumerate(state.sparse_names()))
+        how: dict[str, Any] = {"epoch": task.iteration, "seed": task.seed, "tick": task.tick, "groups": self.groups}
+        factor = factors(fresh.names, self.groups)
+        if isinstance(self.tuner, Adagrad):
+            l1 = self.tuner.l1 * self.groups.factors(fresh.names, "l1")
+            row = adagrad_epoch(self.tuner, fresh, self.workers, state, factor, l1, **how, gain=self.gain)
+        else:
+            row = mira_epoch(self.tuner, fresh, state, factor, self.metric, **how, threads=task.threads)
+        state.keep_names(fresh.ids)
+        state.save(task.folder / "online.npz")
+        average = not isinstance(self.tuner, Adagrad) and self.tuner.average
+        start = padded(fresh.vector(), len(state.w))
+        model = fresh.carrying(start + state.total / task.iteration if average else state.w)
+        rows = task.start.history if task.iteration > 1 else ()
+        grown = {"features": int(np.count_nonzero(state.w))} if fresh.plan is not None else {}
+        return replace(model, config=self.made_from(), history=(*rows, {"epoch": task.iteration, **row, **grown}))
+
+
+def factors(names: tuple[str, ...], groups: Groups) -> F64:
+    """[D] factor of each feature's steps, 0 where it is frozen."""
+    return step_factors(Features(names, np.zeros((0, len(names))), SparseRows.empty(0)), Run(groups=groups))
+
+
+def grown_factors(factor: F64, names: tuple[str, ...], groups: Groups) -> F64:
+    """[D] with those of features that are new."""
+    return factor if len(factor) == len(names) else np.append(factor, factors(names[len(factor) :], groups))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# MIRA and RM
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def mira_epoch(
+    tuner: Mira | RelativeMargin,
+    fresh: Fresh,
+    state: State,
+    factor: F64,
+    metric: Metric,
+    *,
+    epoch: int,
+    seed: int,
+    threads: int = 1,
+    tick: Tick = no_tick,
+    groups: Groups = Groups(),  # noqa: B008 (frozen)
+) -> dict[str, Any]:
+    """[E12 algorithm 1] where each sentence is decoded when its turn comes; RM's updates are [EMR13]'s. IN OUT state, fresh.ids.
+
+    Shards learn side by side from the same weights and are mixed after the epoch; the result depends on their number only.
+    """
+    choice = first_choice(tuner)
+    if epoch > 1:
+        choice = choice._replace(scale=context_scale(tuner, len(state.rows)))
+    limits = tuner.limits()
+    parts = np.array_split(np.random.default_rng([seed, epoch]).permutation(len(state.rows)), tuner.shards)
+    first, done = padded(fresh.vector(), len(state.w)), list[int]()
+    _ = fresh.dense, fresh.templates  # made now, and not in every thread
+    before = state.rows[state.seen.astype(bool)].sum(axis=0)
+
+    def learn(order: I64) -> tuple[int, F64, F64, dict[str, int], Seen]:
+        """Steps, the last weights, the mean change of weights, the sparse features that they are of, and what was seen."""
+        ids = dict(fresh.ids)  # a shard does not see what others find
+        w, total, sums, moves = state.w.copy(), np.zeros(len(state.w)), before.copy(), 0
+        own_first, own_factor, seen = first, factor, Seen.nothing(metric.width)
+        for s in order:
+            nbest, features = fresh.lists(w, np.array([s]), ids)
+            w, total, own_first = (padded(x, len(features)) for x in (w, total, own_first))
+            own_factor = grown_factors(own_factor, features.names, groups)
+            if state.seen[s]:
+                add_row(state.rows[s], -1, sums)
+            if nbest.n_hyps:
+                x, gains = Lists.of(nbest, features, metric.name), metric.gain(nbest)
+                trace = Trace(best=np.full(1, -1), plus=np.full(1, -1), minus=np.full(1, -1), spread=np.full(1, np.nan))
+                past = np.zeros(len(w))  # age 0: the mean is kept here
+                one = np.zeros(1, np.int64)
+                moves += learner_pass(x, one, gains, choice, limits, w, past, own_factor, sums, trace, x.longest, x.n_scratch)
+                state.rows[s], state.seen[s] = x.rows[trace.best[0]], 1
+                seen.add(x.rows[[trace.best[0], trace.plus[0], trace.minus[0]]], trace.spread)
+            total += w - own_first
+            done.append(s)
+            tick(len(done), len(state.rows))
+        return moves, w, total / max(len(order), 1), ids, seen
+
+    with ThreadPoolExecutor(max(1, min(threads, tuner.shards))) as pool:
+        moves, last, mean, found, seen = zip(*pool.map(learn, parts), strict=True)
+    started = bool(state.w.any())
+    d = len(fresh.dense)
+    for ids in found:
+        for name in ids:
+            fresh.ids.setdefault(name, len(fresh.ids))
+    state.grow(d + len(fresh.ids))
+    places = [np.append(np.arange(d), [d + fresh.ids[name] for name in ids]).astype(np.int64) for ids in found]
+    state.w = state.w + sum(_scattered(w - state.w[at], at, len(state.w)) for w, at in zip(last, places, strict=True)) / len(last)
+    state.total = state.total + sum(_scattered(m, at, len(state.w)) for m, at in zip(mean, places, strict=True)) / len(mean)
+    every = Seen.nothing(metric.width)
+    for own in seen:
+        every.add(own.sums, own.spread)
+    return {**every.row(metric), "moves": sum(moves), **health(epoch, state.w, started=started, moves=sum(moves))}
+
+
+def _scattered(x: F64, at: I64, n: int) -> F64:
+    """[n] numbers x in places ``at``, 0 elsewhere."""
+    out = np.zeros(n)
+    out[at] = x
+    return out
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# AdaGrad
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """The gradient of a mini-batch at some weights."""
+
+    active: I64
+    values: F64  # [len(active)]
+    loss: float
+    n_pairs: int
+    seen: Seen
+    new: tuple[str, ...] = ()  # sparse features that the weights did not have: the columns after theirs
+
+
+def batch_gradient(
+    tuner: Adagrad,
+    fresh: Fresh,
+    w: F64,
+    unit: F64,
+    sentences: I64,
+    seed: Sequence[int],
+    names: Sequence[str] = (),
+    *,
+    gain: str = "bleu",
+) -> Gradient:
+    """Decode a mini-batch with raw weights w [D], draw pairs, and take the gradient of weights in units of ``unit`` [D].
+
+    ``names`` are the sparse features among the D.
+    """
+    ids = {name: k for k, name in enumerate(names)}
+    nbest, features = fresh.lists(w, sentences, ids)
+    metric = metric_of(gain)
+    gains = metric.gain(nbest)
+    pairs = tuner.draw(nbest, gains, np.random.default_rng(seed), Run())
+    seen = seen_in(nbest, features.scores(padded(w, len(features))), gains, metric)
+    unit = np.append(unit, np.ones(len(features) - len(unit)))
+    batch = replace(Differences.of(features), unit=unit).batch(pairs.better, pairs.worse)
+    values, loss = batch.gradient((padded(w, len(features)) * unit)[batch.active], loss=tuner.loss)
+    return Gradient(batch.active, values, loss, len(pairs), seen, tuple(ids)[len(names) :])
+
+
+def seen_in(nbest: NBest, scores: F64, gains: F64, metric: Metric) -> Seen:
+    """Of fresh lists with scores and gains [H]: the oracle has the highest gain, the prediction is the model's best."""
+    some = nbest.take(np.flatnonzero(np.diff(nbest.hyp_ptr)))
+    best, oracle, worst = (best_choice(some, of) for of in (scores, gains, -scores))
+    rows = [metric.rows(some, at).sum(axis=0) for at in (best, oracle, best)]
+    spread = np.where(np.diff(some.hyp_ptr) > 1, scores[oracle] - scores[worst], np.nan)
+    seen = Seen.nothing(metric.width)
+    seen.add(np.array(rows, np.float64), spread.tolist())
+    return seen
+
+
+def adagrad_epoch(
+    tuner: Adagrad,
+    fresh: Fresh,
+    pool: Sequence[Worker],
+    state: State,
+    factor: F64,
+    l1: F64,
+    *,
+    epoch: int,
+    seed: int,
+    gain: str = "bleu",
+    tick: Tick = no_tick,
+    groups: Groups = Groups(),  # noqa: B008 (frozen)
+) -> dict[str, Any]:
+    """[G13 algorithm 2] on a fixed schedule: the gradient of batch t is taken at the weights of step t - n.
+
+    IN OUT state, fresh.ids. Worker t mod n decodes batch t, so the result depends on the number n of workers and not on which
+    is done first. An epoch starts with no gradient under way and ends when all are applied.
+    """
+    order = np.random.default_rng([seed, epoch]).permutation(len(state.rows))
+    batches = [order[i : i + tuner.batch] for i in range(0, len(order), tuner.batch)]
+    if not len(state.unit):
+        state.unit = _units(tuner, fresh, gain, state.w, batches[0], seed)
+    d = len(fresh.dense)
+
+    def rates() -> tuple[F64, F64]:
+        """Of dense features, whose steps are in units of their typical difference, and of sparse ones."""
+        eta = np.where(np.arange(len(factor)) < d, tuner.dense_eta, tuner.eta)
+        return eta * factor, l1
+
+    rate, l1 = rates()
+    weights = Weights(state.w * state.unit[: len(state.w)], rate=rate, l1=l1, root=True)
+    weights.squares, weights.last, weights.t = state.squares, state.last, int(state.t)
+    total = n_pairs = 0.0
+    seen = Seen.nothing(metric_of(gain).width)
+
+    def grow() -> None:
+        """Make room for the features of fresh.ids that are new."""
+        nonlocal factor, l1
+        names = fresh.names
+        if len(names) > len(factor):
+            l1 = np.append(l1, tuner.l1 * groups.factors(names[len(l1) :], "l1"))
+            factor = grown_factors(factor, names, groups)
+        if len(factor) > len(weights.w):
+            rate, _ = rates()
+            weights.grow(rate=rate, l1=l1)
+        state.unit = np.append(state.unit, np.ones(len(factor) - len(state.unit)))
+
+    given: dict[int, int] = {}  # the sparse features that each batch's weights had
+
+    def step(t: int, gradient: Gradient) -> None:
+        nonlocal total, n_pairs
+        known = d + given.pop(t)
+        of_new = np.array([d + fresh.ids.setdefault(name, len(fresh.ids)) for name in gradient.new], np.int64)
+        grow()
+        is_new = gradient.active >= known
+        active = gradient.active.copy()
+        active[is_new] = of_new[active[is_new] - known]
+        by_column = np.argsort(active, kind="stable")
+        weights.step(active[by_column], gradient.values[by_column])
+        total, n_pairs = total + gradient.loss, n_pairs + gradient.n_pairs
+        seen.add(gradient.seen.sums, gradient.seen.spread)
+
+    n = len(pool)
+    grow()
+    for t, sentences in enumerate(batches):
+        if t >= n:
+            step(t - n, pool[t % n].result())
+        tick(t, len(batches))
+        given[t] = len(fresh.ids)
+        names = () if fresh.plan is None else (tuple(fresh.ids),)
+        pool[t % n].start(weights.settled() / state.unit, state.unit.copy(), sentences, (seed, epoch, t), *names)
+    for t in range(max(len(batches) - n, 0), len(batches)):
+        step(t, pool[t % n].result())
+    if not np.isfinite(weights.squares).all():
+        raise InputError(f"epoch {epoch}: the gradients have blown up; rescale the features")
+    state.grow(len(weights.w))
+    state.w, state.squares, state.last = weights.settled() / state.unit, weights.squares, weights.last
+    state.t = np.array(weights.t)
+    return {**seen.row(metric_of(gain)), "loss": total / max(n_pairs, 1), "pairs": int(n_pairs)}
+
+
+def _units(tuner: Adagrad, fresh: Fresh, gain: str, w: F64, sentences: I64, seed: int) -> F64:
+    """[D] what differences are measured in: their typical size in the first mini-batch, as the start's weights decode it."""
+    nbest, features = fresh.lists(w, sentences)
+    rng = np.random.default_rng([seed, 0])
+    return tuner.differences(features, nbest, metric_of(gain).gain(nbest), rng, Run()).unit

@@ -1,0 +1,434 @@
+"""The reference decoder in the loop, batch and online, on a tiny system whose best translations are known."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shlex
+import sys
+from dataclasses import dataclass, fields, replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from golden import check_golden
+from toy_systems import START, write_known_system
+
+from boostfeat.core.errors import FormatError, InputError
+from boostfeat.lists.choices import first_choice
+from boostfeat.lists.store import read_store
+from boostfeat.metrics.metric import metric_of
+from boostfeat.model.model import Model
+from boostfeat.search.decoder import SearchOptions
+from boostfeat.search.loop import online
+from boostfeat.search.loop.decoders import Corpus, Place
+from boostfeat.search.loop.driver import run_loop
+from boostfeat.search.loop.loop_options import LoopOptions
+from boostfeat.search.loop.online import Fresh, OnlineLearner, State, adagrad_epoch, batch_gradient, seen_in
+from boostfeat.search.loop.online_workers import There
+from boostfeat.search.loop.reference_decoder import ReferenceDecoder
+from boostfeat.trees.tree import Tree
+from boostfeat.tuners.adagrad import Adagrad
+from boostfeat.tuners.adaptive import Weights
+from boostfeat.tuners.base import Groups
+from boostfeat.tuners.mira import Mira
+from boostfeat.tuners.relative_margin import RelativeMargin
+
+
+@pytest.fixture(scope="module")
+def system(tmp_path_factory) -> Path:
+    """12 source words with 3 translations each, a unigram model, and 12 + 6 sentences; option 0 is what references have."""
+    return write_known_system(tmp_path_factory.mktemp("system"))
+
+
+@pytest.fixture(scope="module")
+def corpora(system) -> list[Corpus]:
+    return [Corpus.read(name, str(system / f"{name}.src"), [str(system / f"{name}.ref")]) for name in ("dev", "select")]
+
+
+@pytest.fixture(scope="module")
+def decoder(system, corpora) -> ReferenceDecoder:
+    sentences = tuple(line for corpus in corpora for line in corpus.source)
+    search = SearchOptions(distortion_limit=2)
+    return ReferenceDecoder(str(system / "pt"), str(system / "lm.arpa"), None, search, sentences, size=20)
+
+
+def flags(system: Path, run: Path, *more: object, select: bool = True) -> list[object]:
+    tables = ["--phrase-table", system / "pt", "--lm", system / "lm.arpa", "--distortion-limit", 2, "--nbest-size", 20]
+    held_out = ["--select-input", system / "select.src", "--select-ref", system / "select.ref"] if select else []
+    start = ["--init", system / "start.json"]
+    return ["loop", system / "dev.src", "-r", system / "dev.ref", *start, *tables, *held_out, "-o", run, *more]
+
+
+# -- batch ----------------------------------------------------------------------------------------------------------------
+
+
+METHODS = [
+    ["--method", "pro"],
+    ["--method", "kbmira", "--set", "epochs=5"],
+    ["--online", "mira", "--set", "c=0.3"],
+    ["--online", "adagrad"],
+]
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda m: " ".join(m[:2]))
+def test_the_known_translations_are_found_by_real_decoding(boostfeat, system, tmp_path, method):
+    code, out, err = boostfeat(*flags(system, tmp_path / "run", *method, "--max-iterations", 4, "--json", "-q"))
+    assert code == 0, err
+    rows = json.loads(out)["rows"]
+    best = max(row["select"]["bleu"] for row in rows)
+    assert rows[0]["select"]["bleu"] < 50
+    assert best > 90  # option 0 of every word in order is 100
+
+
+WHOLE = {
+    "pro": ["--method", "pro", "--set", "draws=200"],
+    "mert": ["--method", "mert", "--accumulate", 0, "--no-rescale"],
+    "mira in two shards": ["--online", "mira", "--set", "c=0.3", "--set", "shards=2"],
+    "mira with words": ["--online", "mira", "--set", "c=0.1", "--templates", "pt"],
+    "rm": ["--online", "rm", "--gain", "chrf"],
+    "adagrad": ["--online", "adagrad", "--set", "batch=5"],
+    "adagrad with words": ["--online", "adagrad", "--set", "batch=4", "--set", "l1=0.001", "--templates", "pt"],
+    "kbmira with words": ["--method", "kbmira", "--templates", "bi,length", "--set", "epochs=2"],
+}
+
+
+@pytest.mark.parametrize("run", WHOLE)
+def test_whole_runs(boostfeat, system, tmp_path, run):
+    """Rows, curves and weights of two iterations, as they were when naive twins and known translations (in this file) held."""
+    code, out, err = boostfeat(*flags(system, tmp_path / "run", *WHOLE[run], "--max-iterations", 2, "--json", "-q"))
+    assert code == 0, err
+    told, model = json.loads(out), Model.load(tmp_path / "run" / "model.json")
+    rows = [{k: v for k, v in row.items() if k not in ("seconds", "signature")} for row in told.pop("rows")]
+    weights = dict(sorted(model.weights.items(), key=lambda item: -abs(item[1]))[:12])
+    kept = {"told": sorted(told), "rows": rows, "weights": weights, "n_weights": len(model.weights), "history": model.history}
+    # optimisers of other releases of scipy may stop a little earlier or later
+    check_golden(kept, Path(__file__).parent / "whole_runs" / f"{run.replace(' ', '_')}.json", rel=1e-3)
+
+
+def test_trees_are_scored_in_search(boostfeat, system, tmp_path):
+    more = [
+        "--method",
+        "induce",
+        "--recipe",
+        "paper",
+        "--set",
+        "rounds=2",
+        "--set",
+        "min-occurrences=5",
+        "--extra",
+        "count.log",
+        "-q",
+        "--json",
+    ]
+    code, out, err = boostfeat(*flags(system, tmp_path / "run", *more, "--max-iterations", 1, select=False))
+    assert code == 0, err
+    assert json.loads(out)["rows"][-1]["trees"] > 0
+    model = Model.load(tmp_path / "run" / "model.json")
+    nbest = read_store(tmp_path / "run" / "iteration-01" / "dev.nbest")
+    assert "count.log" in nbest.unit_names
+    np.testing.assert_allclose(nbest.score, model.decision_function(nbest), atol=1e-6)  # the issue's tolerance
+
+
+@pytest.mark.slow
+def test_the_decode_command_in_the_loop_is_the_reference_decoder(boostfeat, system, tmp_path):
+    """Twin: through files and processes, with a model that has trees from the first iteration on, to the same bytes."""
+    tables = ["--phrase-table", system / "pt", "--lm", system / "lm.arpa", "--distortion-limit", 2, "--extra", "count.log"]
+    words = [
+        sys.executable,
+        "-m",
+        "boostfeat",
+        "decode",
+        "{input}",
+        "-m",
+        "{model}",
+        "--nbest",
+        "{size}",
+        "--nbest-output",
+        "{nbest}",
+    ]
+    command = shlex.join(map(str, [*words, *tables, "-q"]))
+    learn = [
+        "--method",
+        "induce",
+        "--recipe",
+        "paper",
+        "--set",
+        "rounds=1",
+        "--set",
+        "min-occurrences=5",
+        "--max-iterations",
+        1,
+        "-q",
+    ]
+    start = ["loop", system / "dev.src", "-r", system / "dev.ref", "--init", system / "start.json", "--nbest-size", 20, *learn]
+    for name, how in (("a", ["--decoder", command]), ("b", tables)):
+        code, _, err = boostfeat(*start, *how, "-o", tmp_path / name)
+        assert code == 0, err
+    model = Model.load(tmp_path / "a" / "model.json")
+    assert len(model.trees) == 1
+    assert (tmp_path / "a" / "model.json").read_bytes() == (tmp_path / "b" / "model.json").read_bytes()
+    lists = [read_store(tmp_path / name / "iteration-01" / "dev.nbest") for name in ("a", "b")]
+    assert lists[0].text.equals(lists[1].text)
+
+
+def test_global_trees_are_refused_at_once(boostfeat, system, tmp_path):
+    code, _, err = boostfeat(*flags(system, tmp_path / "run", "--method", "induce", "--set", "level=global", "-q"))
+    assert (code, "level local" in err, err.count("\n")) == (2, True, 1)
+
+
+def test_a_list_of_the_loop_is_what_the_decoder_says(decoder, corpora, tmp_path):
+    nbest = decoder.decode(START, corpora[0], Place(tmp_path, 0, 0, threads=2))
+    texts = nbest.text.to_pylist()
+    for s, h in enumerate(first_choice(nbest)):
+        assert texts[h] == decoder.decoder.with_model(START).decode(corpora[0].source[s]).best.text
+    assert nbest == decoder.decode(START, corpora[0], Place(tmp_path, 0, 0, threads=1))
+
+
+UNKNOWN = "UnknownWordPenalty0"
+
+
+@pytest.mark.parametrize("how", [["--method", "pro"], ["--online", "mira"]], ids=["batch", "online"])
+def test_the_penalty_of_unknown_words_counts_and_is_not_learnt(boostfeat, system, tmp_path, how):
+    """s00 is only known before s01: leaving it as it is would score higher, but for the penalty, which tuners do not see."""
+    lines = [line for line in (system / "pt").read_text().splitlines(keepends=True) if not line.startswith("s00 ")]
+    (tmp_path / "pt").write_text("".join(lines) + "s00 s01 ||| t0a t1a ||| 0.0001 0.0001 ||| 0-0 1-1 ||| 1 1 1 ||| |||\n")
+    (tmp_path / "src").write_text("s00 s01 s02\ns03 new s04\n" * 4)
+    (tmp_path / "ref").write_text("t0a t1a t2a\nt3a new t4a\n" * 4)
+    for name, weights in (("with", {UNKNOWN: 1.0, **START.weights}), ("without", START.weights)):
+        Model(weights).save(tmp_path / f"{name}.json")
+        flags = ["--phrase-table", tmp_path / "pt", "--lm", system / "lm.arpa", "--init", tmp_path / f"{name}.json", *how, "-q"]
+        run = ["-o", tmp_path / name, "--nbest-size", 9, "--max-iterations", 1]
+        code, _, err = boostfeat("loop", tmp_path / "src", "-r", tmp_path / "ref", *flags, *run)
+        assert code == 0, err
+    first = {name: read_store(tmp_path / name / "iteration-00" / "dev.nbest") for name in ("with", "without")}
+    texts = {name: nbest.text[first_choice(nbest)[0]].as_py().split() for name, nbest in first.items()}
+    assert ("s00" in texts["with"], "s00" in texts["without"]) == (False, True)
+    assert UNKNOWN not in first["with"].unit_names
+    learnt = Model.load(tmp_path / "with" / "iteration-01" / "model.json")
+    assert learnt.weights[UNKNOWN] == learnt.config["loop"]["scale"]  # 1, as all at the scale of the start
+    assert learnt.weights["LM0"] != START.weights["LM0"]
+
+
+# -- online ---------------------------------------------------------------------------------------------------------------
+
+
+def run_online(decoder, corpora, folder, tuner, *, epochs=2, threads=1, start=START, **more):
+    with contextlib.closing(OnlineLearner(tuner, decoder, corpora[0], start)) as learner:
+        options = LoopOptions(max_iterations=epochs, min_weight_change=0, rescale=False, seed=4)
+        return run_loop(corpora, decoder, learner, start, folder, options, threads=threads, **more)
+
+
+@pytest.mark.parametrize("shards", [1, 5, 14])
+def test_mira_is_the_naive_one(decoder, corpora, tmp_path, shards):
+    """Twin of [E12] Algorithm 1 for one epoch: decode, hope and fear by BLEU+1, a PA-I step, the mean of all weights, of shards
+    the mean of theirs; of 14 shards of 12 sentences two have none and stay where they were.
+    """
+    result = run_online(decoder, corpora, tmp_path / "run", Mira(c=0.05, shards=shards), epochs=1)
+    from boostfeat.metrics.bleu import corpus_bleu, sentence_bleu, sum_stats
+
+    fresh = Fresh(decoder, corpora[0], START)
+    means, lines, spread = [], {"dev": [], "oracle": [], "prediction": []}, []
+    for order in np.array_split(np.random.default_rng([5, 1]).permutation(len(corpora[0].source)), shards):
+        w, seen = fresh.vector(), []
+        for s in order:
+            nbest, features = fresh.lists(w, np.array([s]))
+            scores, gains = features.dense @ w, sentence_bleu(nbest.stats)
+            hope, fear = np.argmax(scores + gains), np.argmax(scores - gains)
+            for name, at in (("dev", np.argmax(scores)), ("oracle", hope), ("prediction", fear)):
+                lines[name].append(nbest.stats[at])
+            spread += [scores[hope] - scores.min()] if nbest.n_hyps > 1 else []
+            df = features.dense[hope] - features.dense[fear]
+            loss = scores[fear] - scores[hope] + gains[hope] - gains[fear]
+            if loss > 0 and df @ df > 0:
+                w = w + min(0.05, loss / (df @ df)) * df
+            seen.append(w)
+        means.append(np.mean(seen, axis=0) if seen else w)
+    expected = np.mean(means, axis=0)
+    model = Model.load(tmp_path / "run" / "iteration-01" / "model.json")
+    np.testing.assert_allclose([model.weights[n] for n in fresh.names], expected, rtol=1e-9)
+    assert result.rows[1]["signature"] == model.signature
+    (row,) = model.history  # the curves of [E12] and [EMR13], of real decoding
+    for name, rows in lines.items():
+        assert row[name] == pytest.approx(100 * corpus_bleu(sum_stats(np.array(rows))))
+    assert (row["spread_mean"], row["spread_sd"]) == pytest.approx((np.mean(spread), np.std(spread)))
+
+
+@pytest.mark.parametrize("tuner", [RelativeMargin(shards=2), Adagrad(batch=3, draws=200)], ids=["rm", "adagrad"])
+def test_online_runs_keep_their_curves(decoder, corpora, tmp_path, tuner):
+    """Each epoch has the scores of what it decoded: the oracle of a list is not below its prediction in sum."""
+    history = run_online(decoder, corpora, tmp_path / "run", tuner).model.history
+    assert [row["epoch"] for row in history] == list(range(1, len(history) + 1)) != []
+    for row in history:
+        assert row["oracle"] >= row["prediction"]
+        assert row["spread_mean"] >= 0
+        assert row["spread_sd"] >= 0
+        assert 0 <= row["dev"] <= 100
+        assert not isinstance(tuner, Adagrad) or row["loss"] > 0  # the mean over pairs
+
+
+def test_what_passes_by_is_of_the_best_the_oracle_and_the_lowest(dev):
+    """By hand, list by list; of one hypothesis there is no spread."""
+    whole = dev[:3].hyp_ptr
+    nbest = dev[:3].take_hyps(np.arange(whole[2] + 1), np.append(whole[:3], whole[2] + 1))
+    metric = metric_of("bleu")
+    scores, gains = np.random.default_rng(1).normal(size=(2, nbest.n_hyps))
+    seen = seen_in(nbest, scores, gains, metric)
+    lists = [slice(a, b) for a, b in pairwise(nbest.hyp_ptr.tolist())]
+    spread = [scores[at][gains[at].argmax()] - scores[at].min() for at in lists[:2]]
+    assert seen.spread == pytest.approx(spread)
+    best, oracle = (np.array([at.start + of[at].argmax() for at in lists]) for of in (scores, gains))
+    for sums, chosen in zip(seen.sums, (best, oracle, best), strict=True):
+        assert (sums == metric.rows(nbest, chosen).sum(axis=0)).all()
+
+
+@pytest.mark.parametrize("name", [f.name for f in fields(State) if f.name != "names"])
+def test_a_state_of_another_length_is_refused(tmp_path, name):
+    new = State.new(np.zeros(3), 2)
+    columns = {f.name: getattr(new, f.name) for f in fields(new)}
+    columns[name] = np.zeros((*columns[name].shape, 4), columns[name].dtype)
+    np.savez(tmp_path / "state.npz", **columns)
+    with pytest.raises(FormatError, match=f"found {name} of"):
+        State.load(tmp_path / "state.npz", new)
+
+
+@pytest.mark.parametrize("tuner", [Mira(shards=2), Adagrad(batch=3, draws=200, workers=1)], ids=["mira", "adagrad"])
+def test_threads_and_interruptions_do_not_matter(decoder, corpora, tmp_path, tuner):
+    run_online(decoder, corpora, tmp_path / "a", tuner, threads=1)
+    run_online(decoder, corpora, tmp_path / "b", tuner, threads=2, epochs=1)
+    run_online(decoder, corpora, tmp_path / "b", tuner, threads=2, resume=True)
+    assert (tmp_path / "a" / "model.json").read_bytes() == (tmp_path / "b" / "model.json").read_bytes()
+
+
+def naive_stale(tuner: Adagrad, fresh: Fresh, unit, n_batches, order, seed, n):
+    """[G13] Algorithm 2 in plain sequence: the gradient of batch t at the weights after t - n steps."""
+    weights = Weights(fresh.vector() * unit, rate=np.full(len(unit), tuner.dense_eta), l1=np.full(len(unit), tuner.l1), root=True)
+    history, gradients = [weights.settled() / unit], []
+    for t in range(n_batches):
+        at = max(0, t - n + 1)  # steps applied before batch t is given out
+        while len(history) <= at:
+            g = gradients[len(history) - 1]
+            weights.step(g.active, g.values)
+            history.append(weights.settled() / unit)
+        sentences = order[t * tuner.batch : (t + 1) * tuner.batch]
+        gradients.append(batch_gradient(tuner, fresh, history[at], unit, sentences, (seed, 1, t)))
+    while len(history) <= n_batches:
+        g = gradients[len(history) - 1]
+        weights.step(g.active, g.values)
+        history.append(weights.settled() / unit)
+    return history[-1]
+
+
+@dataclass
+class Late:
+    """A worker whose result is only computed when it is asked for, with what it was given at the start."""
+
+    job: object
+    given: tuple = ()
+
+    def start(self, *args):
+        self.given = tuple(a.copy() if isinstance(a, np.ndarray) else a for a in args)
+
+    def result(self):
+        return self.job(*self.given)
+
+    def close(self):
+        pass
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 7])
+def test_staleness_is_the_schedule_and_not_the_timing(decoder, corpora, n):
+    tuner, fresh = Adagrad(batch=3, draws=200, workers=n), Fresh(decoder, corpora[0], START)
+    state = State.new(fresh.vector(), len(corpora[0].source))
+
+    def job(*args):
+        return batch_gradient(tuner, fresh, *args)
+
+    ones = np.ones(len(fresh.names))
+    adagrad_epoch(tuner, fresh, [Late(job) for _ in range(n)], state, ones, tuner.l1 * ones, epoch=1, seed=9)
+    order = np.random.default_rng([9, 1]).permutation(len(state.rows))
+    expected = naive_stale(tuner, fresh, state.unit, 4, order, 9, n)
+    np.testing.assert_array_equal(state.w, expected)
+
+
+@pytest.mark.slow
+def test_worker_processes_give_the_model_of_late_ones(decoder, corpora, tmp_path):
+    """Two real processes: the same bytes as the schedule done in this process."""
+    tuner = Adagrad(batch=3, draws=200, workers=2)
+    run_online(decoder, corpora, tmp_path / "a", tuner)
+    learner = OnlineLearner(tuner, decoder, corpora[0], START)
+    learner.__dict__["workers"] = [Late(lambda *args: batch_gradient(tuner, learner.fresh, *args)) for _ in range(2)]
+    options = LoopOptions(max_iterations=2, min_weight_change=0, rescale=False, seed=4)
+    run_loop(corpora, decoder, learner, START, tmp_path / "c", options)
+    assert (tmp_path / "a" / "model.json").read_bytes() == (tmp_path / "c" / "model.json").read_bytes()
+
+
+def test_a_worker_that_fails_or_dies_is_reported():
+    with contextlib.closing(There(eval)) as worker:
+        worker.start("int('x')")
+        with pytest.raises(RuntimeError, match="invalid literal"):
+            worker.result()
+        worker.start("7")
+        assert worker.result() == 7
+        worker.start("__import__('os')._exit(3)")
+        with pytest.raises(InputError, match="exit code 3"):
+            worker.result()
+
+
+def test_what_online_learning_cannot_do_is_refused(decoder, corpora):
+    with pytest.raises(InputError, match="fixed schedule"):
+        OnlineLearner(Adagrad(asynchronous=True), decoder, corpora[0], START)
+    with pytest.raises(InputError, match="for mira, found l1"):
+        OnlineLearner(Mira(), decoder, corpora[0], START, Groups((("*", {"l1": 2.0}),)))
+
+
+def test_frozen_weights_stay(decoder, corpora, tmp_path):
+    groups = Groups((("LM*", {"freeze": True}),))
+    learner = OnlineLearner(Mira(c=0.1), decoder, corpora[0], START, groups)
+    run_loop(corpora, decoder, learner, START, tmp_path / "run", LoopOptions(max_iterations=1, rescale=False))
+    weights = Model.load(tmp_path / "run" / "iteration-01" / "model.json").weights
+    assert weights["LM0"] == START.weights["LM0"]
+    assert weights["TranslationModel0_0"] != START.weights["TranslationModel0_0"]
+
+
+def with_tree(weight: float, value: float) -> Model:
+    """The start with a tree that tells good translations (ln p > -1) from bad ones."""
+    nodes = [{"feature": "TranslationModel0_0", "threshold": -1.0, "left": 1, "right": 2}, {"value": -value}, {"value": value}]
+    return replace(START, trees=(Tree.from_json({"name": "t", "weight": weight, "leaf": "constant", "nodes": nodes}, "test"),))
+
+
+def test_trees_are_weighed_online_too(decoder, corpora, tmp_path):
+    start = with_tree(0.1, 1.0)
+    run_online(decoder, corpora, tmp_path / "run", Mira(c=0.05), epochs=1, start=start)
+    model = Model.load(tmp_path / "run" / "iteration-01" / "model.json")
+    assert model.trees[0].weight > 0.1
+    assert replace(model.trees[0], weight=0.1) == start.trees[0]
+
+
+@pytest.mark.parametrize("tuner", [Mira(c=0.05), Adagrad(batch=4)], ids=["mira", "adagrad"])
+def test_what_is_out_of_range_is_left_out_and_named_once(decoder, corpora, tmp_path, tuner):
+    told, start = [], with_tree(0.0, 1e70)
+    model = run_online(decoder, corpora, tmp_path / "run", tuner, start=start, warn=told.append).model
+    assert told == ["feature t has values up to 1e+70, outside 1e-60 to 1e+60: it is left out, its weight is 0"]
+    assert model.trees[0].weight == 0
+    assert 0 < abs(model.weights["TranslationModel0_0"] - START.weights["TranslationModel0_0"]) < 10
+
+
+@pytest.mark.parametrize(("n", "kinds"), [(1, ["Here"]), (2, ["There", "There"]), (3, ["There"] * 3)])
+def test_a_single_worker_is_this_process(decoder, corpora, monkeypatch, n, kinds):
+    class Other(online.Here):
+        pass
+
+    monkeypatch.setattr(online, "There", Other)
+    learner = OnlineLearner(Adagrad(workers=n), decoder, corpora[0], START)
+    assert [{Other: "There"}.get(type(worker), type(worker).__name__) for worker in learner.workers] == kinds
+    learner.close()
+
+
+def test_names_of_sparse_features_are_kept():
+    state = State.new(np.zeros(3), 2)
+    assert state.sparse_names() == []  # as release 0.1 has it
+    for names in ([], ["bi:a|ä"], ["x", "y"]):
+        state.keep_names(names)
+        assert state.sparse_names() == names
