@@ -261,7 +261,15 @@ def hide_ticker() -> None:
 
 @contextlib.contextmanager
 def at_work(what: str, *, quiet: bool) -> Iterator[None]:
-    """Show on a terminal that a command is at work, from PATIENCE seconds on."""
+    """Show on a terminal that a command is at work, from PATIENCE seconds on; say so when kernels have to be compiled."""
+    from ..core.kernels import when_compiling
+
+    with when_compiling(lambda: say("compiling (once)", quiet=quiet)), _ticking(what, quiet=quiet):
+        yield
+
+
+@contextlib.contextmanager
+def _ticking(what: str, *, quiet: bool) -> Iterator[None]:
     if quiet or _Ticker.now is not None or not sys.stderr.isatty():
         yield
         return

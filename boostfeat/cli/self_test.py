@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import __version__
-from ..core.kernels import KERNELS, interpreted
 
 if TYPE_CHECKING:
     from ..lists.nbest import NBest
@@ -37,7 +36,6 @@ OPTIONAL = {  # distribution: what is not to be had without it
     "distributed": "lists on several machines",
     "polars": "looking into stores",
 }
-COMPILED = "the compiler"  # the check of it
 PROGRAMS = {"cc": "export --to c, verified", "chromium": "tests of the report", "chromedriver": "tests of the report"}
 
 
@@ -79,7 +77,7 @@ def numba_cache() -> dict[str, Any]:
     """Where compiled kernels are kept, whether they can be, and how many are there."""
     from ..core.arrays import _mix
 
-    if (path := _mix.compiled().stats.cache_path) is None:
+    if (path := _mix.stats.cache_path) is None:
         return {"path": "nowhere", "writable": False, "kernels": 0}
     here = Path(path)
     existing = next(place for place in (here, *here.parents) if place.exists())
@@ -87,15 +85,6 @@ def numba_cache() -> dict[str, Any]:
     own = package if here.is_relative_to(package) else here.parent  # beside the modules, or where a user may write
     root = Path(os.environ["NUMBA_CACHE_DIR"]) if os.environ.get("NUMBA_CACHE_DIR") else own
     return {"path": str(here), "writable": os.access(existing, os.W_OK), "kernels": sum(1 for _ in root.rglob("*.nbi"))}
-
-
-def kernels_used() -> dict[str, int]:
-    """Of the kernels that have run in this process: how many were compiled, and how many came from the cache."""
-    found = [kernel.compiled().stats for kernel in KERNELS if kernel.was_compiled]
-    return {
-        "compiled": sum(sum(s.cache_misses.values()) for s in found),
-        "loaded": sum(sum(s.cache_hits.values()) for s in found),
-    }
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -106,7 +95,7 @@ def kernels_used() -> dict[str, int]:
 def self_test() -> Iterator[dict[str, Any]]:
     """Each check as {"check", "ok", "found", "seconds"}."""
     checks: dict[str, Callable[[], str]] = {
-        COMPILED: _check_compiler,
+        "the compiler": _check_compiler,
         "gradient of the loss": _check_gradient,
         "trees find what weights cannot": _check_boosting,
         "a store is read as it was written": _check_store,
@@ -114,8 +103,7 @@ def self_test() -> Iterator[dict[str, Any]]:
     for name, check in checks.items():
         began, ok = time.monotonic(), True
         try:
-            with contextlib.nullcontext() if name == COMPILED else interpreted():  # on so few numbers sooner done than compiling
-                found = check()
+            found = check()
         except Exception as error:  # whatever is broken, it is what is being looked for
             ok, found = False, f"{type(error).__name__}: {error}".splitlines()[0]
         yield {"check": name, "ok": ok, "found": found, "seconds": round(time.monotonic() - began, 3)}
@@ -128,7 +116,8 @@ def _check_compiler() -> str:
     from ..core.arrays import _mix
 
     words = np.random.default_rng(0).integers(2**63, size=2, dtype=np.uint64)
-    found = [int(function(*words)) for function in (_mix.compiled(), _mix.interpreted())]
+    with np.errstate(over="ignore"):
+        found = [int(function(*words)) for function in (_mix, _mix.py_func)]
     if found[0] != found[1]:
         raise ValueError(f"expected {found[1]}, found {found[0]}")
     return "a kernel gives what Python does"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -56,12 +55,7 @@ def unsigned(idx: I32) -> Array:
     return frozen(idx.view(np.uint32))
 
 
-def _segment_sum_twin(ptr: I64, idx: Array, values: F64, out: F64) -> None:
-    own = idx[ptr[0] : ptr[-1]]
-    out += np.bincount(owners(ptr), weights=values[own], minlength=len(out))  # adds one after the other, from 0
-
-
-@kernel(twin=_segment_sum_twin)
+@kernel
 def _segment_sum(ptr, idx, values, out):  # type: ignore[no-untyped-def]
     for h in range(len(ptr) - 1):
         total = 0.0
@@ -92,11 +86,7 @@ def scatter_segments(ptr: I64, idx: I32, values: F64, n: int) -> F64:
     return out
 
 
-def _segment_rows_twin(ptr: I64, idx: Array, matrix: F64, out: F64) -> None:
-    np.add.at(out[:, : matrix.shape[1]], owners(ptr), matrix[idx[ptr[0] : ptr[-1]]])
-
-
-@kernel(twin=_segment_rows_twin)
+@kernel
 def _segment_rows(ptr, idx, matrix, out):  # type: ignore[no-untyped-def]
     for h in range(len(ptr) - 1):
         for i in range(ptr[h], ptr[h + 1]):
@@ -111,11 +101,7 @@ def add_segment_rows(ptr: I64, idx: I32, matrix: F64, out: F64) -> F64:
     return out
 
 
-def _count_twin(idx: Array, out: F64) -> None:
-    np.add.at(out, idx, 1.0)
-
-
-@kernel(twin=_count_twin)
+@kernel
 def _count(idx, out):  # type: ignore[no-untyped-def]
     for i in range(len(idx)):
         out[idx[i]] += 1.0
@@ -128,17 +114,7 @@ def occurrences(idx: I32, n: int) -> F64:
     return out
 
 
-def _segment_argmax_twin(ptr: I64, values: F64, out: I64) -> None:
-    numbers, cuts = values.tolist(), ptr.tolist()
-    for s, (start, end) in enumerate(itertools.pairwise(cuts)):
-        best = -1
-        for i in range(start, end):
-            if best < 0 or numbers[i] > numbers[best]:
-                best = i
-        out[s] = best
-
-
-@kernel(twin=_segment_argmax_twin)
+@kernel
 def _segment_argmax(ptr, values, out):  # type: ignore[no-untyped-def]
     for s in range(len(ptr) - 1):
         own = values[ptr[s] : ptr[s + 1]]
@@ -173,16 +149,7 @@ def _mix(h, word):  # type: ignore[no-untyped-def]
     return h ^ (h >> np.uint64(29))
 
 
-def _unique_rows_twin(a: Array, b: Array, first: I64, inverse: I64) -> int:
-    rows = np.concatenate([a, b], axis=1)
-    keys = rows.view(f"V{8 * rows.shape[1]}").ravel().tolist() if rows.shape[1] else [b""] * len(rows)
-    number = {key: k for k, key in enumerate(dict.fromkeys(keys))}
-    inverse[:] = [number[key] for key in keys]
-    first[: len(number)] = np.unique(inverse, return_index=True)[1]
-    return len(number)
-
-
-@kernel(twin=_unique_rows_twin)
+@kernel
 def _unique_rows(a, b, first, inverse):  # type: ignore[no-untyped-def]
     """IN a[n, p], b[n, q] (uint64 words); OUT first[n] (of each distinct row), inverse[n]. Returns their number."""
     n = len(a)
@@ -294,14 +261,7 @@ def first_use_order(unit_idx: Array, n: int) -> tuple[I64, I32]:
     return order[:m], number[unit_idx]
 
 
-def _number_by_first_use_twin(idx: Array, number: I32, order: I64) -> int:
-    used, first = np.unique(idx, return_index=True)
-    used = used[np.argsort(first)]
-    order[: len(used)], number[used] = used, np.arange(len(used))
-    return len(used)
-
-
-@kernel(twin=_number_by_first_use_twin)
+@kernel
 def _number_by_first_use(idx, number, order):  # type: ignore[no-untyped-def]
     n = 0
     for i in range(len(idx)):

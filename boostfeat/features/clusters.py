@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
+from scipy import sparse
 
 from ..core.arrays import I64, offsets
 from ..core.errors import FormatError, clip
 from ..core.files import read_lines
-from ..core.lazy import sparse
 from ..core.text import is_whole, split_words
 from ..lists.words import Words
 from .resources import UNKNOWN_CLUSTER

@@ -174,15 +174,7 @@ def _side_by_side(parts: list[_Taken]) -> SparseRows:
     return SparseRows(ptr, idx, val)
 
 
-def _put_rows_twin(ptr: I64, idx: I32, val: F64, taken: I64, shift: int, start: I64, out_idx: I32, out_val: F64) -> None:
-    own = SparseRows(ptr, idx, val).take(taken)
-    n = np.diff(own.ptr)
-    at = np.arange(len(own.idx)) + np.repeat(start - own.ptr[:-1], n)
-    out_idx[at], out_val[at] = own.idx + np.int32(shift), own.val
-    start += n
-
-
-@kernel(twin=_put_rows_twin)
+@kernel
 def _put_rows(ptr, idx, val, taken, shift, start, out_idx, out_val):  # type: ignore[no-untyped-def]
     """OUT out_idx, out_val: from start[n] on the entries of the rows taken[n], indices with shift. INOUT start: where they end.
 

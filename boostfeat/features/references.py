@@ -68,28 +68,7 @@ def _t(row_ptr, column, prob, row, wanted):  # type: ignore[no-untyped-def]
     return prob[low] if low < row_ptr[row + 1] and column[low] == wanted else 0.0
 
 
-def _words_explained_twin(
-    ptr: I64, words: I64, given_of: I64, given_ptr: I64, given: I64, row_ptr: I64, column: I64, prob: F64, floor: float, out: F64
-) -> None:
-    ends, by_row = row_ptr.tolist(), dict[int, dict[int, float]]()
-
-    def t(row: int) -> dict[int, float]:
-        if row not in by_row:
-            own = slice(ends[row], ends[row + 1]) if row >= 0 else slice(0)
-            by_row[row] = dict(zip(column[own].tolist(), prob[own].tolist(), strict=True))
-        return by_row[row]
-
-    bounds, starts, wanted, rows = ptr.tolist(), given_ptr.tolist(), words.tolist(), given.tolist()
-    for r, s in enumerate(given_of.tolist()):
-        tables = [t(0), *map(t, rows[starts[s] : starts[s + 1]])]
-        for word in wanted[bounds[r] : bounds[r + 1]]:
-            p = 0.0
-            for table in tables:  # not sum(), which rounds in another way
-                p += table.get(word, 0.0)
-            out[r] += log(max(p / len(tables), floor))
-
-
-@kernel(twin=_words_explained_twin)
+@kernel
 def _words_explained(ptr, words, given_of, given_ptr, given, row_ptr, column, prob, floor, out):  # type: ignore[no-untyped-def]
     """OUT out[n]: Σ_j log max(1/(l+1) Σ_{i=0..l} t(e_j|f_i), floor) of the words e of a row, given the l words f of another."""
     for r in range(len(out)):

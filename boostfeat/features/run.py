@@ -9,10 +9,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from ..core.arrays import F64, I64, Array, offsets
 from ..core.errors import InputError, clip
-from ..core.lazy import sparse
 from ..core.strings import Strings
 from ..lists.nbest import SparseRows, strings
 from ..lists.words import concat, positions

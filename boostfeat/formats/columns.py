@@ -21,7 +21,7 @@ import pyarrow as pa
 from ..core.arrays import I32, I64, Array, in_threads, offsets
 from ..core.errors import FormatError
 from ..core.files import Block, decode_line, last_line, read_blocks
-from ..core.kernels import is_compiled, kernel
+from ..core.kernels import kernel
 from ..core.text import split_words
 from ..lists.build import Builder, HypRecord, ReadOptions
 from ..lists.merging import regroup, stack
@@ -40,7 +40,6 @@ from .byte_kernels import (
 )
 
 BLOCK_BYTES = 1 << 22  # of the lines that a thread reads at a time
-SMALL = 2  # blocks: a list of no more is sooner read than numba is loaded
 TEXTS = ("tgt", "src", "align")
 _K = np.uint64(0x9E3779B97F4A7C15)
 
@@ -438,12 +437,12 @@ def read_lines_twice(
     parse_line: Callable[[str, str], HypRecord],
 ) -> NBest:
     """A list of lines by two readers of the same language: a kernel's, and from the first line on that it does not understand
-    the plain one, which makes every error. ``fast_for`` gets the first block; for small lists numba is not loaded.
+    the plain one, which makes every error. ``fast_for`` gets the first block.
     """
     spare: list[bytearray] = []
     blocks = read_blocks(path, BLOCK_BYTES, last_sentence, spare)
-    head = list(islice(blocks, SMALL + 1))
-    fast = fast_for(head[0].text(), options) if len(head) > SMALL or (head and is_compiled()) else None
+    head = list(islice(blocks, 1))
+    fast = fast_for(head[0].text(), options) if head else None
     slow, n_lines, has_more = None, 0, False
     parsed = fast.parse(chain(head, blocks)) if fast else ((block, None) for block in chain(head, blocks))
     for block, part in parsed:

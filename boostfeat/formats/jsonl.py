@@ -30,19 +30,18 @@ from typing import IO, Any
 
 import msgspec
 import numpy as np
+from scipy import sparse
 
 from ..core.arrays import F64, offsets
 from ..core.errors import FormatError, InputError, counted, refuse_newer
 from ..core.files import Block, decode, read_blocks, read_lines
-from ..core.kernels import is_compiled
-from ..core.lazy import sparse
 from ..core.strict_json import find_nul
 from ..core.strings import Strings
 from ..core.text import normal, split_words
 from ..lists.build import Builder, HypRecord, ReadOptions, UnitRecord, with_stats
 from ..lists.nbest import NBest, Notes, Qualities, SparseRows, largest_ratio, strings
 from ..lists.quality import check_name
-from .columns import BLOCK_BYTES, SMALL
+from .columns import BLOCK_BYTES
 from .fields import check_links
 from .json_objects import most_objects
 from .jsonl_fast import FastReader
@@ -178,8 +177,8 @@ def _read_fast(path: str | Path, options: ReadOptions) -> NBest | None:
         return None
     spare: list[bytearray] = []
     blocks = read_blocks(path, BLOCK_BYTES, spare=spare)
-    head = list(islice(blocks, SMALL + 1))
-    if not head or (len(head) <= SMALL and not is_compiled()):
+    head = list(islice(blocks, 1))
+    if not head:
         return None
     lines = head[0].text().split(b"\n", 2)
     try:

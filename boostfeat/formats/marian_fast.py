@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Iterator, Sequence
-from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +16,11 @@ import numpy as np
 
 from ..core.errors import FormatError
 from ..core.files import Block, read_blocks
-from ..core.kernels import is_compiled, kernel
+from ..core.kernels import kernel
 from ..lists.build import ReadOptions
 from ..lists.tokens import DECODER_SCORE, TokenBuilder, TokenLists
 from .byte_kernels import NONE, is_blank, put_bytes, read_number, read_sentence_id, skip_blanks, starts_with
-from .columns import BLOCK_BYTES, SMALL, ColumnReader, Part, Room, labels_of, marks, plain_lines, read_features, string_column
+from .columns import BLOCK_BYTES, ColumnReader, Part, Room, labels_of, marks, plain_lines, read_features, string_column
 
 _LABEL = np.frombuffer(b"WordScores=", np.uint8)
 
@@ -140,14 +139,11 @@ class FastReader(ColumnReader):
 def lines_left(path: str | Path, fast: FastReader | None, builder: TokenBuilder) -> Iterator[tuple[str, str]]:
     """Give a builder what the kernel reads; yields (``file:line``, line) from the first line on that it does not understand.
 
-    For small lists numba is not loaded: all lines are left. A file without any is an error.
+    A file without any line is an error.
     """
     number, empty, spare = 0, True, list[bytearray]()
     blocks = read_blocks(path, BLOCK_BYTES, spare=spare)
-    head = list(islice(blocks, SMALL + 1))
-    if len(head) <= SMALL and not is_compiled():
-        fast = None
-    for block, part in fast.parse(chain(head, blocks)) if fast else ((block, None) for block in chain(head, blocks)):
+    for block, part in fast.parse(blocks) if fast else ((block, None) for block in blocks):
         start = 0
         if fast and part and not fast.has_stopped:
             fast.give(part.lines, builder, path, number)

@@ -9,15 +9,14 @@ Exact, over all pairs of a list. For BLEU+1, what two hypotheses have in common 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 
 import numpy as np
 
 from ..core.arrays import F64, I64, in_threads
 from ..core.errors import InputError
-from ..core.kernels import is_compiled, kernel
+from ..core.kernels import kernel
 from ..metrics.metric import Bleu, SentenceBleu, TextMetric, metric_of
-from ..metrics.ngrams import expected_gains_of_few, list_keys, posteriors
+from ..metrics.ngrams import list_keys, posteriors
 from .choices import best_choice
 from .nbest import NBest
 from .words import Words, words_of
@@ -25,7 +24,6 @@ from .words import Words, words_of
 LONGEST = 20_000  # hypotheses of a list: 200 million pairs take minutes
 _PARTS = 8  # of the sentences a thread: the work of a list grows with the square of its length
 _RUN = 256  # sentences whose words are known at a time
-_QUICK = 16  # words that numpy compares with a text while other twins do one step
 _PAIRS, _QUADS, _NIBBLES = np.uint64(0x5555555555555555), np.uint64(0x3333333333333333), np.uint64(0x0F0F0F0F0F0F0F0F)
 _BYTES = np.uint64(0x0101010101010101)
 
@@ -125,12 +123,6 @@ def expected_gains(hyp_ptr: I64, words: Words, p: F64, *, threads: int = 1) -> F
     """[H, C] expected BLEU+1 of every hypothesis under each of C posteriors p [H, C]. Does not depend on the threads."""
     _check_longest(hyp_ptr)
     out = np.zeros(p.shape)
-    if not is_compiled(int(np.diff(hyp_ptr) @ np.diff(words.ptr[hyp_ptr])) // _QUICK):
-        for a, b in pairwise(hyp_ptr.tolist()):
-            if a < b:
-                own = words.ptr[a : b + 1]
-                out[a:b] = expected_gains_of_few(own - own[0], words.ids[own[0] : own[-1]], p[a:b])
-        return out
     with np.errstate(divide="ignore"):
         logs = np.log(np.arange(int(words.counts.max(initial=0)) + 2, dtype=np.float64))
     p = np.ascontiguousarray(p)

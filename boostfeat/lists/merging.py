@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from scipy import sparse
 
 from ..core.arrays import I64, Array, offsets, segment_positions
 from ..core.errors import InputError
-from ..core.lazy import sparse
 from ..core.strings import Strings, string_buffers
 from .build import DENSE_SHARE, assemble, ordered_union, with_stats
 from .nbest import NBest, Notes, Qualities, SparseRows, Units, strings, take_strings

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from scipy import sparse
 
 from ..core.arrays import (
     F64,
@@ -32,8 +33,6 @@ from ..core.arrays import (
 from ..core.errors import counted, repeated
 from ..core.feature_table import linear_scores
 from ..core.html import cell, table, title
-from ..core.kernels import is_compiled
-from ..core.lazy import sparse
 from ..core.strings import Strings
 
 if TYPE_CHECKING:
@@ -68,11 +67,6 @@ def _freeze(owner: Any) -> None:
             object.__setattr__(owner, name, column)
 
 
-def _sums(which: I64, values: F64, n: int) -> F64:
-    """[n] sums of values, one after the other; np.bincount of none would be whole numbers."""
-    return np.asarray(np.bincount(which, values, n), np.float64)
-
-
 @dataclass(frozen=True)
 class SparseRows:
     """Rows of (name index, value): CSR without a shape. Indices within a row are increasing."""
@@ -93,14 +87,9 @@ class SparseRows:
 
     @classmethod
     def of_entries(cls, row: Array, idx: Array, val: F64, shape: tuple[int, int]) -> SparseRows:
-        """Rows of entries in any order; those of the same place are added up. Few need no scipy."""
-        if is_compiled(row):
-            m = sparse.csr_matrix((val, (row, idx)), shape=shape)
-            return cls(m.indptr.astype(np.int64), m.indices.astype(np.int32), m.data)
-        n, width = shape
-        place, which = np.unique(np.asarray(row, np.int64) * width + idx, return_inverse=True)
-        ptr = offsets(np.bincount(place // max(1, width), minlength=n))
-        return cls(ptr, (place % max(1, width)).astype(np.int32), _sums(which.ravel(), val, len(place)))
+        """Rows of entries in any order; those of the same place are added up."""
+        m = sparse.csr_matrix((val, (row, idx)), shape=shape)
+        return cls(m.indptr.astype(np.int64), m.indices.astype(np.int32), m.data)
 
     @property
     def nnz(self) -> int:
@@ -108,9 +97,7 @@ class SparseRows:
 
     def __matmul__(self, w: F64) -> F64:
         """[n] Σ val w[idx] of each row, one entry after the other."""
-        if is_compiled(self.idx):
-            return np.asarray(self.matrix(len(w)) @ w)
-        return _sums(owners(self.ptr), self.val * w[self.idx], len(self))
+        return np.asarray(self.matrix(len(w)) @ w)
 
     def matrix(self, n_names: int) -> csr_matrix:
         return sparse.csr_matrix((self.val, self.idx, self.ptr), shape=(len(self), n_names))

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import sparse
 
 from ..core.arrays import F64, I64, in_ranges, offsets
 from ..core.kernels import kernel
-from ..core.lazy import sparse
 from ..lists.nbest import NBest
 from ..metrics.metric import metric_of
 from .options import SAMPLERS, PairOptions

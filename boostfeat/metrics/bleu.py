@@ -9,11 +9,6 @@ Definitions are sacrebleu's with tokenisation ``none``. Everything here works on
 
 from __future__ import annotations
 
-import itertools
-from collections import Counter
-from collections.abc import Iterable
-from typing import Any
-
 import numpy as np
 
 from ..core.arrays import F64, I32, I64, U8, Array, Bool, in_ranges
@@ -117,52 +112,7 @@ def power_of_two(n):  # type: ignore[no-untyped-def]
     return size
 
 
-def _fill_stats_twin(
-    hyp_ptr: I64, text_ptr: I64, text: U8, ref_ptr: I64, ref_text_ptr: I64, ref: U8, first: int, last: int, out: I32
-) -> int:
-    for s in range(first, last):
-        refs = _words(ref_text_ptr[ref_ptr[s] : ref_ptr[s + 1] + 1], ref)
-        if len({word for words in refs for word in words}) > MAX_REF_TYPES:
-            return s
-        most: list[dict[Any, int]] = [{}, {}, {}, {}]  # how often the reference that has most has an n-gram
-        for words in refs:
-            for n, grams in enumerate(_ngrams(words)):
-                for gram, count in Counter(grams).items():
-                    most[n][gram] = max(most[n].get(gram, 0), count)
-        lengths = sorted(map(len, refs))  # the shorter of two equally close ones comes first
-        start, end = hyp_ptr[s], hyp_ptr[s + 1]
-        rows = []
-        for words in _words(text_ptr[start : end + 1], text):
-            row = []
-            for known, grams in zip(most, _ngrams(words), strict=True):
-                own = [gram for gram in grams if gram in known]
-                distinct = set(own)
-                row.append(len(own) if len(distinct) == len(own) else sum(min(known[gram], own.count(gram)) for gram in distinct))
-            rows.append([*row, len(words), min(lengths, key=lambda n: abs(n - len(words)))])
-        if rows:
-            out[start:end] = rows
-    return -1
-
-
-def _words(ptr: I64, text: U8) -> list[list[str]]:
-    """The words of texts[ptr[k]:ptr[k+1]]."""
-    data = text[ptr[0] : ptr[-1]].tobytes()
-    cuts = (ptr - ptr[0]).tolist()
-    return [data[a:b].decode().split() for a, b in itertools.pairwise(cuts)]
-
-
-def _ngrams(words: list[str]) -> tuple[Iterable[Any], ...]:
-    """n-grams of the four orders."""
-    two, three = words[1:], words[2:]
-    return (
-        words,
-        zip(words, two, strict=False),
-        zip(words, two, three, strict=False),
-        zip(words, two, three, words[3:], strict=False),
-    )
-
-
-@kernel(twin=_fill_stats_twin)
+@kernel
 def _fill_stats(hyp_ptr, text_ptr, text, ref_ptr, ref_text_ptr, ref, first, last, out):  # type: ignore[no-untyped-def]
     """IN hyp_ptr[S+1], text_ptr[H+1], text, ref_ptr[S+1], ref_text_ptr[N+1], ref; OUT out[H, 6]. Sentences first:last.
 

@@ -8,8 +8,6 @@ hypothesis has a key at most once, so the clipped matches of two hypotheses are 
 
 from __future__ import annotations
 
-from math import exp
-
 import numpy as np
 
 from ..core.arrays import F64, I64, cut, owners, segment_argmax
@@ -81,45 +79,3 @@ def posteriors(hyp_ptr: I64, scores: F64, *, scale: float = 1.0) -> F64:
     scaled, lists = scale * cut(np.asarray(scores, np.float64)), owners(hyp_ptr)
     p: F64 = np.exp(scaled - scaled[segment_argmax(hyp_ptr, scaled)[lists]])
     return p / np.bincount(lists, p, minlength=len(hyp_ptr) - 1)[lists]
-
-
-def expected_gains_of_few(ptr: I64, words: I64, p: F64) -> F64:
-    """[n, C] Σ_b p[b, c] BLEU+1(a, b) of one list of texts words[ptr[a]:ptr[a+1]]: lists.mbr's kernel as numpy, bit by bit."""
-    gain = _pair_gains(ptr, words)
-    return np.stack([np.add.accumulate(gain * column, axis=1)[:, -1] for column in p.T], axis=1)  # one after the other
-
-
-def _pair_gains(ptr: I64, words: I64) -> F64:
-    """[n, n] BLEU+1 of each text, by rows, each taken for the reference, by columns."""
-    length, common = np.diff(ptr), _matches(ptr, words)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        logs = np.log(np.arange(int(length.max()) + 2, dtype=np.float64))
-        top = logs[common[0]] + logs[common[1] + 1] + logs[common[2] + 1] + logs[common[3] + 1]
-        total = logs[length] + logs[length] + logs[np.maximum(length - 2, 0) + 1] + logs[np.maximum(length - 3, 0) + 1]
-        x = (top - total[:, None]) / 4 + np.minimum(0.0, 1 - length[None, :] / length[:, None])
-    x = np.where(common[0] > 0, x, -np.inf)
-    gain = np.array([*map(exp, x.ravel().tolist())]).reshape(x.shape)  # numpy's has other last bits on some processors
-    np.fill_diagonal(gain, length > 0)
-    return gain
-
-
-def _matches(ptr: I64, words: I64) -> I64:
-    """[4, n, n] clipped matches of n-grams, n = 1..4, of each two texts; what a text shares with itself is left out."""
-    n, owner = len(ptr) - 1, owners(ptr)
-    place = np.arange(len(words)) - ptr[owner]
-    out, gram = np.zeros((4, n, n), np.int64), np.zeros(len(words), np.int64)  # the n-gram that ends in each word
-    for k in range(4):
-        at = np.flatnonzero(place >= k)
-        before = gram[at - 1] if k else 0
-        gram[at] = np.unique(before * (int(words.max(initial=0)) + 1) + words[at], return_inverse=True)[1].ravel()
-        cell, count = np.unique(gram[at] * n + owner[at], return_counts=True)
-        while len(cell):  # those that have an n-gram once or more, then twice or more, ...
-            which = np.unique(cell // n, return_inverse=True)[1].ravel()
-            shared = np.bincount(which) > 1
-            some = shared[which]
-            column = (np.cumsum(shared) - 1)[which[some]]
-            holds = np.zeros((n, int(shared.sum())), np.float32)  # sums of ones are exact
-            holds[cell[some] % n, column] = 1.0
-            out[k] += (holds @ holds.T).astype(np.int64)
-            cell, count = cell[count > 1], count[count > 1] - 1
-    return out

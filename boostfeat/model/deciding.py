@@ -11,18 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from ..core.arrays import F64, offsets
+from ..core.arrays import F64
 from ..core.errors import InputError, clip
 from ..core.text import split_words
-from ..metrics.ngrams import expected_gains_of_few, posteriors
+from ..lists.mbr import expected_gains, mbr_gains
+from ..lists.nbest import NBest, strings
+from ..lists.words import words_of
+from ..metrics.ngrams import posteriors
 from .length import Length, check_sources
-
-if TYPE_CHECKING:
-    from ..lists.nbest import NBest
 
 KEY, CALIBRATION = "decision", "calibration"  # of a model's config
 Config = Mapping[str, Any]
@@ -69,21 +69,17 @@ def ranks(config: Config, nbest: NBest, scores: F64, *, threads: int = 1) -> F64
         scores = scores - length.costs_in(nbest)
     if scale is None:
         return scores
-    from ..lists.mbr import mbr_gains
-
     return mbr_gains(nbest, scores, (scale,), threads=threads)[:, 0]
 
 
 def ranks_of_few(config: Config, source: str, texts: Sequence[str], scores: F64) -> F64:
-    """[K] the same for the texts of one list, without what compiled kernels need."""
+    """[K] what a model ranks the texts of one list by."""
     scale, length = posterior_scale(config), length_of(config)
     if length is not None and len(texts):
         check_sources([source])
         scores = scores - length.costs(source, np.array([len(split_words(text)) for text in texts]))
     if scale is None or not len(texts):
         return scores
-    number: dict[str, int] = {}
-    lines = [[number.setdefault(word, len(number)) for word in split_words(text)] for text in texts]
-    ptr, words = offsets(np.array([len(line) for line in lines])), np.array([w for line in lines for w in line], np.int64)
-    p = posteriors(np.array([0, len(texts)]), scores, scale=scale)
-    return expected_gains_of_few(ptr, words, p[:, None])[:, 0]
+    whole = np.array([0, len(texts)])
+    p = posteriors(whole, scores, scale=scale)
+    return expected_gains(whole, words_of(strings(texts)), p[:, None])[:, 0]

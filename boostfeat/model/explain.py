@@ -14,9 +14,9 @@ from itertools import repeat
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from ..core.arrays import F64, I64
-from ..core.lazy import sparse
 from ..lists.joining import with_features
 from ..lists.nbest import NBest
 from .deciding import length_of

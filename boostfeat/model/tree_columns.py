@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
+from scipy import sparse
 
 from ..core.arrays import F64
 from ..core.errors import InputError, repeated
-from ..core.lazy import sparse
 from ..lists.nbest import NBest, SparseRows, strings
 from ..trees.tree import Table, Tree
 from .model import Model, hypothesis_table, unit_table

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..core.arrays import F64, I32, Array, in_ranges
+from ..core.arrays import F64, I32, in_ranges
 from ..core.errors import FormatError, clip, clip_json, counted
 from ..core.html import cell, shown, title
 from ..core.kernels import kernel
@@ -51,17 +51,7 @@ class Remembered:
         return len(self.table)
 
 
-def _descend_twin(columns: F64, slot: Array, threshold: F64, left: I32, right: I32, out: I32) -> None:
-    out[:] = 0
-    rows = np.arange(len(out)) if left[0] >= 0 else np.zeros(0, np.int64)
-    while len(rows):  # one level at a time: the rows that have not come to a leaf
-        node = out[rows]
-        node = np.where(columns[slot[node], rows] <= threshold[node], left[node], right[node])
-        out[rows] = node
-        rows = rows[left[node] >= 0]
-
-
-@kernel(twin=_descend_twin)
+@kernel
 def _descend(columns, slot, threshold, left, right, out):  # type: ignore[no-untyped-def]
     """IN columns[k, n], slot[n_nodes] (a node's row of columns); OUT out[n]: the leaf of each row.
 
@@ -84,21 +74,13 @@ def _descend(columns, slot, threshold, left, right, out):  # type: ignore[no-unt
         out[r] = node
 
 
-def _constant_outputs_twin(leaf_of: I32, value: F64, out: F64) -> None:
-    out[:] = value[leaf_of]
-
-
-@kernel(twin=_constant_outputs_twin)
+@kernel
 def _constant_outputs(leaf_of, value, out):  # type: ignore[no-untyped-def]
     for r in range(len(out)):
         out[r] = value[leaf_of[r]]
 
 
-def _slope_outputs_twin(leaf_of: I32, value: F64, intercept: F64, x: F64, out: F64) -> None:
-    out[:] = intercept[leaf_of] + value[leaf_of] * x
-
-
-@kernel(twin=_slope_outputs_twin)
+@kernel
 def _slope_outputs(leaf_of, value, intercept, x, out):  # type: ignore[no-untyped-def]
     for r in range(len(out)):
         out[r] = intercept[leaf_of[r]] + value[leaf_of[r]] * x[r]

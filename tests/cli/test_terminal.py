@@ -83,7 +83,7 @@ def test_too_little_address_space_is_one_line(folder: Path, mega: int) -> None:
 def test_a_limited_address_space_that_is_large_enough(folder: Path) -> None:
     limit = 2000 << 20
     found = subprocess.run(
-        [sys.executable, "-m", "boostfeat", "rerank", str(folder / "list.nbest")],
+        [sys.executable, "-m", "boostfeat", "rerank", str(folder / "list.nbest"), "-q"],
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
         capture_output=True,
         text=True,

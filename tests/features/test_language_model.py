@@ -9,12 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from interpreting import interpreted
 from toy_systems import TARGET, arpa, naive_lm, random_ngrams
 
 from boostfeat.core.arrays import offsets
 from boostfeat.core.errors import FormatError
 from boostfeat.core.files import read_chunks
-from boostfeat.core.kernels import interpreted
 from boostfeat.features.language_model import Automaton, LanguageModel, _child, _slot, isolated_scores
 from boostfeat.formats.arpa import read_arpa
 

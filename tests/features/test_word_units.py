@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from interpreting import interpreted
 from strategies import build, quick
 from toy_systems import TARGET, arpa, random_ngrams
 
 from boostfeat.core.errors import InputError
-from boostfeat.core.kernels import interpreted
 from boostfeat.features import TEMPLATES, FeaturePlan, Resources, featurize
 from boostfeat.features.language_model import LanguageModel
 from boostfeat.features.resources import Posterior

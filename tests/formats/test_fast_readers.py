@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat import formats
-from boostfeat.core import kernels
 from boostfeat.core.errors import FormatError, InputError
 from boostfeat.formats import columns, fairseq, jsonl, marian, marian_fast, openai
 from boostfeat.formats.byte_kernels import find_marks, hash_bytes, put_bytes, same_bytes
@@ -135,7 +134,6 @@ def test_what_is_dense_depends_on_the_whole_list(tmp_path, monkeypatch, first, n
     path = tmp_path / "list"
     lines = [f"0 ||| w{h} ||| A= {h}" + " B= 1" * (first <= h < first + n) for h in range(15)]
     path.write_text("".join(f"{line} ||| -1\n" for line in lines))
-    monkeypatch.setattr(columns, "is_compiled", lambda: True)
     assert read(path, "moses").differences(read_plainly(path, "moses", monkeypatch)) == []
 
 
@@ -181,17 +179,6 @@ def test_threads_give_the_same_bytes(tmp_path, format):
         write_store(read(path, format, threads=threads), tmp_path / f"{threads}.nbest")
     stores = {(tmp_path / f"{threads}.nbest").read_bytes() for threads in (1, 2, 5)}
     assert len(stores) == 1
-
-
-@pytest.mark.parametrize("format", FORMATS)
-def test_small_lists_load_no_numba(tmp_path, monkeypatch, format):
-    monkeypatch.setattr(kernels.Twins, "numba_is_loaded", False)
-    monkeypatch.setattr(kernels.Kernel, "compiled", lambda self: pytest.fail(f"{self.__name__} was compiled"))
-    for module in (columns, jsonl, marian_fast):
-        monkeypatch.setattr(module, "BLOCK_BYTES", 1 << 20)
-    path = tmp_path / "list"
-    path.write_bytes(text_of(some_lists()[:2], format))
-    assert read(path, format).n_hyps == 16
 
 
 PLAIN = "{} ||| a b ||| lm= -1 tm= 2 3 ||| -4 ||| 0=0 1-2=1 ||| 0-0 2-1\n"

@@ -81,13 +81,6 @@ OF_MARIAN = [
 REGULAR = {**LISTS, "moses-enriched with more": MORE, "marian": OF_MARIAN}
 
 
-@pytest.fixture(autouse=True)
-def _small_lists_too(monkeypatch):
-    """Kernels read lists of any size, whether numba is loaded or not."""
-    for module in (columns, jsonl, marian_fast):
-        monkeypatch.setattr(module, "is_compiled", lambda: True)
-
-
 def attempt(path: Path, format: str, **options: object) -> NBest | str:
     try:
         return formats.read(path, ReadOptions(warn=lambda line: None, **options), format=format)

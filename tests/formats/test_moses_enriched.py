@@ -92,12 +92,11 @@ def test_kernel_and_plain_reader_agree(tmp_path, change):
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_columns_come_in_the_order_in_which_lines_give_them(tmp_path, monkeypatch, seed):
+def test_columns_come_in_the_order_in_which_lines_give_them(tmp_path, seed):
     """Whoever reads which line: the kernel reads the first ones, the plain reader those whose blocks and totals differ.
 
     There a name may be the units' in one line and the hypothesis' in another, and rare ones are sparse.
     """
-    monkeypatch.setattr(columns, "is_compiled", lambda: True)
     rng = np.random.default_rng(seed)
     n, share = int(rng.choice([3, 6, 20, 60])), rng.choice([0.02, 0.1, 0.5, 0.9])
     alike, text = rng.integers(1, n), ""

@@ -32,7 +32,6 @@ from boostfeat import formats
 from boostfeat.compare.fits import Fitted, KeptFits, key_of
 from boostfeat.compare.runner import Folder
 from boostfeat.compare.systems import SYSTEMS
-from boostfeat.core import kernels
 from boostfeat.core.arrays import F64
 from boostfeat.core.errors import InputError
 from boostfeat.core.feature_table import FeatureTable
@@ -141,7 +140,6 @@ from .samples import (
 )
 
 REAL = Path(os.environ.get("BOOSTFEAT_REAL_DATA", Path(__file__).parents[3] / "shared" / "real"))
-kernels.Twins.numba_is_loaded = True  # else small files are not for compiled readers
 OPTIONS = ReadOptions(size=8, warn=lambda message: None)
 SENTENCE = "a b e c"
 TWINS = 1  # of so many inputs one is also given to the plain twin of a compiled reader; one plan used; one list written

@@ -11,12 +11,12 @@ import pytest
 import sacrebleu
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from interpreting import interpreted
 from strategies import build
 from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat.compare.systems import SYSTEMS, FitOptions, choose, fit, search
 from boostfeat.core.errors import InputError
-from boostfeat.core.kernels import interpreted
 from boostfeat.formats import read
 from boostfeat.lists.build import HypRecord, ReadOptions, attach
 from boostfeat.lists.choices import Scorer, best_choice

@@ -18,7 +18,6 @@ from strategies import Hyp, Sentence, build, containers, names, plain, plain_rec
 from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat.core.errors import FormatError, InputError, counted
-from boostfeat.core.kernels import Twins
 from boostfeat.lists.build import (
     DENSE_SHARE,
     MAX_DENSE,
@@ -587,26 +586,6 @@ def test_without_sparse_features_the_dense_ones_stay(nb: NBest) -> None:
     dense = nb.without_sparse()
     assert dense.feature_names == tuple(nb.global_names)
     assert (dense.global_features == nb.global_features).all()
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_few_sparse_rows_need_no_scipy(seed, monkeypatch):
-    """Entries in any order, some places twice; sums depend on their order: scipy's bits."""
-    rng = np.random.default_rng(seed)
-    row, idx, val = rng.integers(0, 9, 60), rng.integers(0, 7, 60), rng.integers(1, 4, 60).astype(np.float64)
-    w = rng.normal(size=7) * 10.0 ** rng.integers(-8, 8, 7)
-    found = []
-    for is_loaded in (True, False):
-        monkeypatch.setattr(Twins, "numba_is_loaded", is_loaded)
-        rows = SparseRows.of_entries(row, idx, val, (10, 7))
-        found.append((rows, rows @ w, SparseRows.empty(3) @ w, SparseRows.of_entries(row[:0], idx[:0], val[:0], (2, 0))))
-    for one, two in zip(*found, strict=True):
-        for a, b in (
-            [(one, two)] if isinstance(one, np.ndarray) else [(getattr(one, f), getattr(two, f)) for f in ("ptr", "idx", "val")]
-        ):
-            assert (a.dtype, a.tobytes()) == (b.dtype, b.tobytes())
-    assert len(found[0][0]) == 10
-    assert found[0][0].val.sum() == val.sum()
 
 
 @quick

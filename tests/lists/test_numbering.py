@@ -6,9 +6,9 @@ from contextlib import nullcontext
 
 import numpy as np
 import pytest
+from interpreting import interpreted
 from synthetic import SyntheticOptions, synthetic_nbest
 
-from boostfeat.core.kernels import interpreted
 from boostfeat.lists.merging import concat
 from boostfeat.lists.nbest import SparseRows, Units, strings
 from boostfeat.lists.numbering import SEEDS, UnitNumbers, _visit, in_several_runs, row_hashes

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from interpreting import interpreted
 from metric_lists import List, columns, each, four_refs, lists_of, quick, texts
 
-from boostfeat.core.kernels import interpreted
 from boostfeat.metrics.edits import edit_distance, edit_stats, error_rate, symbol_places
 
 # WER of the first and of the best of each list: shared/real/README.md

@@ -10,9 +10,9 @@ import pytest
 import sacrebleu
 from hypothesis import given
 from hypothesis import strategies as st
+from interpreting import interpreted
 from metric_lists import List, columns, fi_en, four_refs, lists_of, quick, sacrebleu_rows, texts
 
-from boostfeat.core.kernels import interpreted
 from boostfeat.metrics.ter import (
     MOST_SHIFTS,
     _align,

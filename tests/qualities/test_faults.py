@@ -119,7 +119,7 @@ def test_permissions(inputs, tmp_path, mode, expected):
     out.mkdir()
     shutil.copy(inputs / "dev.nbest", dev)
     os.chmod(*((out, 0o555) if mode == "read-only" else (dev, 0o000)))
-    words = [*COMMAND, "augment", str(dev), "-m", str(inputs / "model.json"), "-o", str(out / "more.nbest")]
+    words = [*COMMAND, "augment", str(dev), "-m", str(inputs / "model.json"), "-o", str(out / "more.nbest"), "-q"]
     done = subprocess.run([sys.executable, "-c", AS_A_USER, *words], capture_output=True, text=True)
     os.chmod(out, 0o755)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
@@ -132,7 +132,7 @@ def test_permissions(inputs, tmp_path, mode, expected):
 
 def test_standard_output_that_nobody_reads(inputs, tmp_path):
     """As ``| head -1``: it ends quietly by SIGPIPE, and what it was writing beside goes too."""
-    script = f"{' '.join(COMMAND)} convert {inputs / 'dev.nbest'} | head -1 | wc -l; echo ${{PIPESTATUS[0]}}"
+    script = f"{' '.join(COMMAND)} convert {inputs / 'dev.nbest'} -q | head -1 | wc -l; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True)
     assert (done.stdout, done.stderr) == (f"1\n{128 + signal.SIGPIPE}\n", "")
 

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import sparse
 
 from ...core.arrays import F64, I64, U8, Array
 from ...core.errors import FormatError, InputError
 from ...core.files import atomic_path
-from ...core.lazy import sparse
 from ...features.carried import carried, carrying
 from ...features.engine import featurize
 from ...features.vocab import FeaturePlan, product_name

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from interpreting import interpreted
 from toy_systems import CONTEXT_TREES, REORDERING_TREES, TARGET, arpa, random_ngrams, stump
 
 from boostfeat.core.arrays import offsets
 from boostfeat.core.feature_table import FeatureTable
-from boostfeat.core.kernels import interpreted
 from boostfeat.features.language_model import LanguageModel, extend, extend_all
 from boostfeat.search.decoder import search
 from boostfeat.search.decoder.decoder_features import _as_tree

@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from golden import check_golden
+from interpreting import interpreted
 from toy_systems import CONTEXT_TREES, REORDERING_TREES, STATIC_TREES, random_model, random_ngrams, random_pairs, write_system
 
 from boostfeat.core.arrays import offsets
-from boostfeat.core.kernels import interpreted
 from boostfeat.model.model import Model
 from boostfeat.search.decoder import Decoder, SearchOptions, System, graph_names, search, write_search_graph
 from boostfeat.search.decoder.search_options import WINDOW

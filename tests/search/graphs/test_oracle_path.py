@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from interpreting import interpreted
 from toy_graphs import OSGX, Edges, build, enumerate_all, hypergraphs, write
 
-from boostfeat.core.kernels import interpreted
 from boostfeat.lists.build import Builder, HypRecord, attach
 from boostfeat.lists.choices import Scorer, oracle_choice
 from boostfeat.metrics.bleu import HYP_LEN, N_STATS, ORDER, REF_LEN, ngram_totals, sentence_bleu
