@@ -13,7 +13,7 @@ from ..lists.nbest import NBest
 from ..lists.quality import choosing_metric
 from ..model.calibration import KEY as CALIBRATION
 from ..model.calibration import calibrated
-from ..model.deciding import KEY as DECISION
+from ..model.decision import KEY as DECISION
 from ..model.model import Model
 from ..trees.tree import Tree
 from .local import Local

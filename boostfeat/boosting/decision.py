@@ -19,7 +19,7 @@ from ..metrics.held_out import HeldOutRows
 from ..metrics.metric import Metric, metric_of
 from ..metrics.ngrams import posteriors
 from ..model.calibration import margins
-from ..model.deciding import KEY, MBR, SCORE
+from ..model.decision import KEY, MBR, SCORE
 from ..model.effects import within_list_sd
 from ..model.length import Length
 from ..model.model import Model

@@ -20,7 +20,7 @@ from ..features.carried import FeatureMaker, carrying
 from ..lists.agreement import check_agreement, lacking, shared_sentences, shown
 from ..lists.choices import Scorer, best_choice
 from ..lists.nbest import NBest
-from ..model.deciding import ranks
+from ..model.decision import ranks
 from ..model.model import Model
 from ..model.units import UnitSpace
 from .boost import boost

@@ -13,8 +13,8 @@ from ..core.errors import InputError
 from ..lists.choices import Scorer, best_choice
 from ..lists.nbest import NBest
 from ..lists.quality import choosing_metric
-from ..model.levels import Level
 from ..model.model import Model
+from ..model.model_file import Level
 from ..model.units import UnitSpace
 from ..trees.tree import Tree
 from .options import BoostOptions

@@ -15,7 +15,7 @@ from ..lists.nbest import NBest
 from ..lists.tokens import RANKINGS
 from ..metrics.held_out import HeldOutRows
 from ..metrics.metric import metric_of
-from ..model.deciding import KEY as DECISION
+from ..model.decision import KEY as DECISION
 from ..model.model import Model
 from ..model.model import tree_scores as unit_scores
 from ..model.units import UnitSpace

@@ -117,7 +117,7 @@ def check_lists(lists: Mapping[str, NBest | None], *, allow_missing: bool, quiet
 
 def say_scores_alone(model: Model, what: str, *, quiet: bool) -> None:
     """Say so where more than scores decides in a model, and scores are all that ``what`` has."""
-    from ..model.deciding import ways_to_decide
+    from ..model.decision import ways_to_decide
 
     if ways := ways_to_decide(model.config):
         say(f"warning: {ways} in this model: {what} has its scores, and not that choice", quiet=quiet)

@@ -56,7 +56,7 @@ def explain(
     from ..core.errors import InputError
     from ..lists.choices import best_choice, decoder_choice
     from ..lists.store import read_store
-    from ..model.deciding import posterior_scale, ranks
+    from ..model.decision import posterior_scale, ranks
     from ..model.explain import Differences, with_length
     from ..model.model import Model
 

@@ -101,7 +101,7 @@ def induce(
     from ..lists.merging import concat
     from ..lists.quality import choosing_metric
     from ..lists.store import read_store
-    from ..model.deciding import ways_to_decide
+    from ..model.decision import ways_to_decide
     from ..model.model import Model
 
     started = time.monotonic()

@@ -379,13 +379,13 @@ def _careful(nbest: NBest, scores: F64, model: str, *, confidence: bool, keep_fi
     from ..model.model import Model
 
     loaded = Model.load(model)
-    chosen, margin = careful_choice(nbest, scores, least_margin(loaded, keep_first))
+    chosen, margin = careful_choice(nbest, scores, least_margin(loaded.config, keep_first))
     say(f"{int((margin > 0).sum()):,} of {len(nbest):,} choices are not the decoder's", quiet=quiet)
     lines = texts(nbest, chosen)
     if not confidence:
         yield from lines
         return
-    for sure, line in zip(Calibration.of(loaded).confidence(margin).tolist(), lines, strict=True):
+    for sure, line in zip(Calibration.of(loaded.config).confidence(margin).tolist(), lines, strict=True):
         yield f"{sure:.4f}\t{line}"
 
 
@@ -408,8 +408,8 @@ def _answer(store: str, model: str | None, files: ResourceFiles, *, confidence: 
         raise InputError(f"--stream: expected '-' (standard input) and a model, found {found}; give - and -m MODEL")
     reranker = Reranker(Model.load(model), FeatureMaker(files, say=lambda line: say(line, quiet=quiet)))
     options = ReadOptions(warn=lambda line: say(line, quiet=quiet))
-    least = least_margin(reranker.model, keep_first)
-    calibration = Calibration.of(reranker.model) if confidence else None
+    least = least_margin(reranker.model.config, keep_first)
+    calibration = Calibration.of(reranker.model.config) if confidence else None
     words = KnownWords(carried(reranker.model) or FeaturePlan())
     for nbest in sentences(iter(sys.stdin.buffer.readline, b""), options):
         (sent,) = nbest.ids.tolist()
@@ -502,7 +502,7 @@ def model_scores(nbest: NBest, model: str | None, store: str, files: ResourceFil
             )
         return nbest.score
     from ..features.carried import carried
-    from ..model.deciding import ranks
+    from ..model.decision import ranks
     from ..model.model import Model, on_trees
 
     loaded = Model.load(model)

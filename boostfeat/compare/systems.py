@@ -20,8 +20,8 @@ from ..core.options import check, named, options_of, same, typed
 from ..features import SETS, TEMPLATES, Template
 from ..lists.choices import Scorer
 from ..lists.nbest import NBest
-from ..model.levels import Level
 from ..model.model import Model
+from ..model.model_file import Level
 from ..trees.options import LEAF_KINDS
 from ..tuners import TUNERS, tuner_class
 from ..tuners.options import TUNER_OPTIONS

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..lists.nbest import NBest
 from ..trees.tree import Remembered, Tree
-from .deciding import ways_to_decide
+from .decision import ways_to_decide
 from .effects import linear_effects, remembered_effects, sparse_within_list_sd, total_effects, within_list_sd
 from .model import Model
 from .units import UnitSpace

@@ -19,7 +19,7 @@ from scipy import sparse
 from ..core.arrays import F64, I64
 from ..lists.joining import with_features
 from ..lists.nbest import NBest
-from .deciding import length_of
+from .decision import length_of
 from .model import Model
 from .tree_columns import augment, augmented_weights
 

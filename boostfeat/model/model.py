@@ -10,30 +10,29 @@ from functools import cached_property
 from itertools import filterfalse
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..core.arrays import F64, I64
-from ..core.errors import FormatError, InputError, clip, clip_json, counted, repeated
+from ..core.errors import FormatError, InputError, clip, clip_json, counted, refuse_newer, repeated
 from ..core.feature_table import FeatureTable
 from ..core.files import decode, open_output, read_chunks
 from ..core.html import cell, remark, table, title
 from ..core.kinds import HEAD, LIST, kind_of
-from ..core.strict_json import indented, no_constant, parse_json
+from ..core.strict_json import finite, indented, no_constant, parse_json, typed
 from ..core.text import is_whole
+from ..lists.choices import best_choice
+from ..lists.nbest import NBest
 from ..trees.tree import Remembered, Table, Tree
-from .carried import Plan, pack, plan_digest, unpack
-from .levels import LEVELS, Level
-from .written import Written, decided, read_written, signature
-
-if TYPE_CHECKING:  # lists are Arrow's: a program that gives candidates as dictionaries does without (rerank.reranker)
-    from ..lists.nbest import NBest
+from .decision import decisive, ranks
+from .effects import remembered_effects, total_effects
+from .model_file import LEVELS, Level, ModelRecord, Plan, pack, signature, unpack
 
 VERSION = 3  # 2: models that carry the plan of their features; 3: the signature is of what decides beside the score, too
 LARGEST, DRAWN = 20, 3  # features and trees that a notebook shows
 ENORMOUS = 1e100  # numbers that no training gives
-_KINDS = {str(dict): "an object", str(list): "a list", str(str): "a string"}  # as JSON calls them
+_FIX = "correct it, or write the model again with 'boostfeat induce' or 'boostfeat tune'"
 
 # Whether models that somebody has edited are read, and what is called with (trees scored, trees) while there are many.
 accept_edited: ContextVar[bool] = ContextVar("accept_edited", default=False)
@@ -73,11 +72,9 @@ class Model:
         return self._signature(f"model/{VERSION}")
 
     def _signature(self, kind: str) -> str:
-        """That of a file of this kind."""
-        weights = json.dumps(sorted(self.weights.items()))[2:-2].encode()
-        plan = None if self.plan is None else plan_digest(self.plan)
-        trees, decides = [tree.to_json() for tree in self.trees], decided(kind, self.config)
-        return signature(self.level, len(self.weights), [weights], trees, plan, decides)
+        """Return the signature of a file of this kind: until model/3 it was not of what decides beside the score."""
+        decides = {} if kind in ("model/1", "model/2") else decisive(self.config)
+        return signature(self.level, self.weights, [tree.to_json() for tree in self.trees], self.plan, decides)
 
     def __repr__(self) -> str:
         carried = "" if self.plan is None else ", carries its features"
@@ -116,10 +113,7 @@ class Model:
         return nbest.sum_units(unit_scores + tree_scores(self.trees, unit_table(nbest, self._tested)), own)
 
     def predict(self, nbest: NBest) -> I64:
-        """[S] what the model takes of each list: the highest score, or as its config says (see deciding); -1 of an empty one."""
-        from ..lists.choices import best_choice
-        from .deciding import ranks
-
+        """[S] what the model takes of each list: the highest score, or as its config says (see decision); -1 of an empty one."""
         return best_choice(nbest, ranks(self.config, nbest, self.decision_function(nbest)))
 
     @cached_property
@@ -135,8 +129,6 @@ class Model:
 
     def _repr_html_(self) -> str:
         """For notebooks: the features that matter most, on the list it was learnt on, and the first trees, drawn."""
-        from .effects import remembered_effects, total_effects
-
         effects, of_trees = remembered_effects(self.trees, self.history)
         total = total_effects(self.weights, self.trees, effects, of_trees)
         known = any(total.values())
@@ -172,75 +164,53 @@ class Model:
 
     @classmethod
     def from_json(cls, obj: Any, where: str, *, allow_edited: bool = False) -> Model:
-        """The model of a parsed file. One whose signature is not that of its content is refused, unless ``allow_edited``."""
-        model = cls._of(obj, where)
-        expected = model._signature(str(obj["boostfeat"]))
-        told = obj.get("signature", expected)
-        if told != expected and not (allow_edited or accept_edited.get()):
-            raise FormatError(
-                where,
-                expected=f"the signature of its content, {expected.rpartition('|')[2]}",
-                found=clip(told.rpartition("|")[2] if isinstance(told, str) else clip_json(told)),
-                fix="it was edited or damaged: make it again, or accept it as it is with --allow-edited",
-            )
-        return model
-
-    @classmethod
-    def _of(cls, obj: Any, where: str, written: Written | None = None) -> Model:
-        """The same, whatever the signature; ``written`` has its weights and plan where they are looked at already."""
-
-        def check(value: Any, kind: type | tuple[type, ...], what: str) -> Any:
-            if not isinstance(value, kind) or isinstance(value, bool):
-                name = _KINDS.get(str(kind), "a number")
-                fix = "correct it, or write the model again with 'boostfeat induce' or 'boostfeat tune'"
-                raise FormatError(f"{where}: {what}", expected=name, found=clip_json(value), fix=fix)
-            return value
-
-        def number(value: Any, name: str) -> float:
-            return float(value if type(value) in (float, int) else check(value, (int, float), f"weights[{clip(name)}]"))
-
-        check(obj, dict, "model")
-        kind, _, version = str(obj.get("boostfeat", "")).partition("/")
+        """Return the model of a parsed file; one whose content is not what was signed is refused, unless ``allow_edited``."""
+        kind, _, version = str(obj.get("boostfeat", "") if isinstance(obj, dict) else "").partition("/")
         if kind != "model" or not is_whole(version, digits=9):
             raise FormatError(
                 where, expected='a model file ("boostfeat": "model/1")', found="another kind of JSON", fix="name a model"
             )
-        if int(version) > VERSION:
-            raise FormatError(where, expected=f"format version {VERSION} or lower", found=version, fix="upgrade boostfeat")
-        known = ("boostfeat", "signature", "level", "weights", "trees", "features", "config", "history")
-        if unknown := sorted(set(obj) - set(known)):
-            raise FormatError(where, expected=f"only the keys {', '.join(known)}", found=clip(unknown[0]), fix="remove it")
-        weights = written.weights if written else check(obj.get("weights", {}), dict, "weights")
-        trees = check(obj.get("trees", []), list, "trees")
+        refuse_newer(where, obj["boostfeat"], "model", VERSION)
+        record = typed(obj, ModelRecord, where, fix=_FIX)
         try:
-            json.dumps([obj.get("config"), obj.get("history")], allow_nan=False)  # 1e999 is read as an infinity
+            json.dumps([record.config, record.history], allow_nan=False)
             model = cls(
-                weights=weights if written else {name: number(w, name) for name, w in weights.items()},
-                trees=tuple(Tree.from_json(tree, f"{where}: trees[{m}]") for m, tree in enumerate(trees)),
-                level=check(obj.get("level", "local"), str, "level"),
-                config=check(obj.get("config", {}), dict, "config"),
-                history=tuple(check(row, dict, "history") for row in check(obj.get("history", []), list, "history")),
-                plan=written.plan if written else unpack(obj["features"], f"{where}: features") if "features" in obj else None,
+                weights=record.weights,
+                trees=tuple(Tree.from_record(tree, f"{where}: trees[{m}]") for m, tree in enumerate(record.trees)),
+                level=record.level,
+                config=record.config,
+                history=tuple(record.history),
+                plan=None if record.features is None else unpack(record.features, f"{where}: features"),
             )
         except InputError:
             raise
-        except (ValueError, OverflowError) as error:
+        except ValueError as error:
             raise FormatError(where, expected="a valid model", found=str(error), fix="make it again") from None
         if twice := repeated(tree.name for tree in model.trees):
             raise FormatError(
                 f"{where}: trees", expected="distinct names", found=f"{clip(twice)} twice", fix="rename one of them"
             )
+        if record.signature is not None and not (allow_edited or accept_edited.get()):
+            model._check_signature(record, where)
         return model
+
+    def _check_signature(self, record: ModelRecord, where: str) -> None:
+        expected, found = self._signature(record.boostfeat), record.signature
+        if found != expected:
+            raise FormatError(
+                where,
+                expected=f"the signature of its content, {expected.rpartition('|')[2]}",
+                found=clip(found.rpartition("|")[2] if isinstance(found, str) else clip_json(found)),
+                fix="it was edited or damaged: make it again, or accept it as it is with --allow-edited",
+            )
 
     @classmethod
     def load(cls, path: str | Path, *, allow_edited: bool = False) -> Model:
         """Read a model file. One whose content is not what it was written with is refused, unless ``allow_edited``."""
         data = b"".join(read_chunks(path))
-        if written := read_written(data):
-            return cls._of(written.obj, str(path), written)
         text = decode(data, str(path))
         try:
-            obj = parse_json(text, parse_constant=no_constant)
+            obj = parse_json(text, parse_constant=no_constant, parse_float=finite)
         except ValueError as error:
             kind = kind_of(data[:HEAD])
             found = str(error)[:200] if text.lstrip("\ufeff \t\r\n").startswith("{") and kind != LIST else kind

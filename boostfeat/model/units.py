@@ -13,8 +13,8 @@ from ..core.errors import InputError
 from ..core.feature_table import FeatureTable
 from ..core.prefixes import Prefixes
 from ..lists.nbest import NBest
-from .levels import Level
 from .model import hypothesis_table, unit_table
+from .model_file import Level
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from ..core.arrays import F64, offsets
 from ..core.errors import InputError, clip
 from ..core.text import normal, split_words
 from ..features.vocab import FeaturePlan
-from ..model.deciding import ranks_of_few
+from ..model.decision import ranks_of_few
 from ..model.model import Model
 from .few import Few, FewLists, Unit
 
@@ -122,7 +122,7 @@ class Reranker:
         return int(np.argmax(self.ranks(candidates, self.scores(candidates, source=source), source=source)))
 
     def ranks(self, candidates: Sequence[Candidate] | NBest, scores: F64, *, source: str = "") -> F64:
-        """[K] what the model ranks one list by: its scores, less what lengths cost, or expected BLEU+1 (model.deciding)."""
+        """[K] what the model ranks one list by: its scores, less what lengths cost, or expected BLEU+1 (model.decision)."""
         if _is_list(candidates):
             texts, source = candidates.text.to_pylist(), "".join(candidates.source.to_pylist())
         else:

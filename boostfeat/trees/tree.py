@@ -10,15 +10,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import isfinite
-from sys import float_info
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 import numpy as np
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from ..core.arrays import F64, I32, in_ranges
-from ..core.errors import FormatError, clip, clip_json, counted
+from ..core.errors import FormatError, counted
 from ..core.html import cell, shown, title
 from ..core.kernels import kernel
+from ..core.strict_json import typed
 from .drawing import tree_svg
 from .options import LEAF_KINDS, LeafKind
 
@@ -98,6 +99,35 @@ def leaf_outputs(leaf_of: I32, *, value: F64, intercept: F64, x: F64 | None, thr
 
     in_ranges(fill, len(out), threads)
     return out
+
+
+_Child = Annotated[int, Meta(gt=0, lt=1 << 31)]
+_SPLIT_KEYS = {"feature", "threshold", "left", "right"}
+_FIX = "repair the model file or write it again"
+
+
+class NodeRecord(Struct, forbid_unknown_fields=True):
+    """A node in the model file: a split, or a leaf with its value."""
+
+    feature: str | UnsetType = UNSET
+    threshold: float | UnsetType = UNSET
+    left: _Child | UnsetType = UNSET
+    right: _Child | UnsetType = UNSET
+    intercept: float | UnsetType = UNSET
+    value: float | UnsetType = UNSET
+
+    def keys(self) -> set[str]:
+        return {name for name in self.__struct_fields__ if getattr(self, name) is not UNSET}
+
+
+class TreeRecord(Struct, forbid_unknown_fields=True):
+    """A tree in the model file."""
+
+    name: str
+    weight: float
+    leaf: LeafKind
+    nodes: Annotated[list[NodeRecord], Meta(min_length=1)]
+    on: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,45 +293,36 @@ class Tree:
 
     @classmethod
     def from_json(cls, obj: object, where: str) -> Tree:
-        """The tree of an object of the model file; ``where`` is its place for errors, as in ``model.json: trees[3]``."""
-        tree = _object(obj, where)
-        leaf = _string(tree.get("leaf"), f"{where}.leaf")
-        if leaf not in LEAF_KINDS:
-            raise _bad(f"{where}.leaf", "one of " + ", ".join(LEAF_KINDS), clip(leaf))
-        _keys(tree, {"name", "weight", "leaf", "nodes"} | ({"on"} if leaf != "constant" else set()), where)
-        nodes = tree["nodes"]
-        if not isinstance(nodes, list) or not nodes:
-            raise _bad(f"{where}.nodes", "a list of at least one node", clip_json(nodes))
-        n = len(nodes)
-        feature, (left, right), (threshold, value, intercept) = [""] * n, np.full((2, n), -1, np.int32), np.zeros((3, n))
-        leaf_keys = {"value", "intercept"} if leaf == "affine" else {"value"}
-        for i, item in enumerate(nodes):
-            place = f"{where}.nodes[{i}]"
-            node = _object(item, place)
-            if "value" in node or "intercept" in node:
-                _keys(node, leaf_keys, place)
-                value[i] = _number(node["value"], f"{place}.value")
-                intercept[i] = _number(node.get("intercept", 0.0), f"{place}.intercept")
-            else:
-                _keys(node, {"feature", "threshold", "left", "right"}, place)
-                feature[i] = _string(node["feature"], f"{place}.feature")
-                threshold[i] = _number(node["threshold"], f"{place}.threshold")
-                left[i], right[i] = (_child(node[side], n, f"{place}.{side}") for side in ("left", "right"))
-        if problem := _link_problem(left, right):
-            at, expected, found = problem
-            raise _bad(f"{where}.nodes[{at}]", expected, found)
-        return cls(
-            name=_string(tree["name"], f"{where}.name"),
-            weight=_number(tree["weight"], f"{where}.weight"),
-            leaf=leaf,
-            on=None if leaf == "constant" else _string(tree["on"], f"{where}.on"),
-            feature=tuple(feature),
-            threshold=threshold,
-            left=left,
-            right=right,
-            value=value,
-            intercept=intercept,
-        )
+        """Return the tree of an object of the model file; ``where`` is its place for errors, as in ``model.json: trees[3]``."""
+        return cls.from_record(typed(obj, TreeRecord, where, fix=_FIX), where)
+
+    @classmethod
+    def from_record(cls, record: TreeRecord, where: str) -> Tree:
+        nodes, leaf_keys = record.nodes, {"value", "intercept"} if record.leaf == "affine" else {"value"}
+        for i, node in enumerate(nodes):
+            if (keys := node.keys()) not in (leaf_keys, _SPLIT_KEYS):
+                expected = f"the keys {', '.join(sorted(leaf_keys))} or {', '.join(sorted(_SPLIT_KEYS))}"
+                found = ", ".join(sorted(keys)) or "none"
+                raise FormatError(f"{where}.nodes[{i}]", expected=expected, found=found, fix=_FIX)
+
+        def column(name: str, absent: Any) -> list[Any]:
+            return [absent if (value := getattr(node, name)) is UNSET else value for node in nodes]
+
+        try:
+            return cls(
+                name=record.name,
+                weight=record.weight,
+                leaf=record.leaf,
+                on=record.on,
+                feature=tuple(column("feature", "")),
+                threshold=np.array(column("threshold", 0.0)),
+                left=np.array(column("left", -1), np.int32),
+                right=np.array(column("right", -1), np.int32),
+                value=np.array(column("value", 0.0)),
+                intercept=np.array(column("intercept", 0.0)),
+            )
+        except ValueError as error:
+            raise FormatError(where, expected="a tree", found=str(error), fix=_FIX) from None
 
 
 def _link_problem(left: I32, right: I32) -> tuple[int, str, str] | None:
@@ -332,39 +353,3 @@ def _decimal(x: float) -> str:
     """Four digits; a whole number keeps its point: a slope of 2 is 2.0."""
     text = f"{x:.4g}"
     return text + ".0" if text.lstrip("-").isdigit() else text
-
-
-# -- pieces of JSON, each with an error that names its place ---------------------------------------------------------------
-
-
-def _bad(where: str, expected: str, found: str) -> FormatError:
-    return FormatError(where, expected=expected, found=found, fix="repair the model file or write it again")
-
-
-def _object(obj: object, where: str) -> Mapping[str, Any]:
-    if not isinstance(obj, dict):
-        raise _bad(where, "an object", clip_json(obj))
-    return obj
-
-
-def _keys(obj: Mapping[str, Any], expected: set[str], where: str) -> None:
-    if obj.keys() != expected:
-        raise _bad(where, "the keys " + ", ".join(sorted(expected)), ", ".join(sorted(map(str, obj))) or "none")
-
-
-def _string(value: object, where: str) -> str:
-    if not isinstance(value, str):
-        raise _bad(where, "a string", clip_json(value))
-    return value
-
-
-def _number(value: object, where: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= float_info.max:
-        raise _bad(where, "a finite number", clip_json(value))
-    return float(value)
-
-
-def _child(value: object, n: int, where: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < n:
-        raise _bad(where, f"a node from 1 to {n - 1}", clip_json(value))
-    return value

@@ -29,7 +29,7 @@ from boostfeat.lists.nbest import NBest
 from boostfeat.lists.store import read_store
 from boostfeat.metrics.held_out import HeldOutRows
 from boostfeat.metrics.metric import Metric, metric_of
-from boostfeat.model.deciding import posterior_scale
+from boostfeat.model.decision import posterior_scale
 from boostfeat.model.model import Model
 from boostfeat.tuners.linear import fit_pro
 

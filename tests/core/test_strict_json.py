@@ -16,9 +16,9 @@ pytestmark = pytest.mark.quick
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (r'"\ud800"', r"half of a character, \\ud800"),
-        (r'"\uDC00 x"', r"half of a character, \\uDC00"),
-        (r'"\ud83d\ude00 \ud83d"', r"half of a character, \\ud83d"),
+        (r'"\ud800"', "half of a character"),
+        (r'"\uDC00 x"', "half of a character"),
+        (r'"\ud83d\ude00 \ud83d"', "half of a character"),
         (r'"a\u0000"', r"\\u0000, which no text has"),
         ("[" * 200_000, "nested too deeply"),
         ("[1, -" + "1" * 400 + "]", "a whole number of 401 digits where a finite number is expected"),

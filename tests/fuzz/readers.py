@@ -63,8 +63,8 @@ from boostfeat.lists.number_files import read_numbers
 from boostfeat.lists.quality import join_qualities
 from boostfeat.lists.store import read_store, write_store
 from boostfeat.lists.words import parse_alignments
-from boostfeat.model.carried import pack, unpack
 from boostfeat.model.model import Model
+from boostfeat.model.model_file import pack, unpack
 from boostfeat.report import run
 from boostfeat.rerank.reranker import Reranker
 from boostfeat.search.decoder import Decoder, Derivation, System, collect, read_setup

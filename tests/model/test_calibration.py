@@ -21,7 +21,8 @@ from boostfeat.lists.choices import Scorer, best_choice, first_choice
 from boostfeat.lists.nbest import NBest
 from boostfeat.lists.store import write_store
 from boostfeat.metrics.metric import metric_of
-from boostfeat.model.calibration import KEY, Calibration, _curve, calibrated, calibration, careful_choice, least_margin, margins
+from boostfeat.model.calibration import KEY, _curve, calibrated, calibration
+from boostfeat.model.decision import Calibration, careful_choice, least_margin, margins
 from boostfeat.model.model import Model
 
 MODEL = Model({"f": 1.0}, config={"metric": "bleu"})
@@ -49,7 +50,7 @@ def risky(margin):
 
 
 def test_a_planted_curve_is_found_and_the_decoder_is_kept_below_it():
-    found = Calibration.of(calibrated(MODEL, pairs(risky)))
+    found = Calibration.of(calibrated(MODEL, pairs(risky)).config)
     assert found.lists == found.changed == 600
     assert (found.intercept, found.slope) == (pytest.approx(-2.8, abs=0.8), pytest.approx(4, abs=0.8))
     assert 0.4 < found.keep_first < 1.1  # where the curve crosses a half
@@ -66,23 +67,23 @@ def test_a_planted_curve_is_found_and_the_decoder_is_kept_below_it():
 
 
 def test_a_model_that_is_right_keeps_its_choices():
-    found = Calibration.of(calibrated(MODEL, pairs(lambda margin: np.full(len(margin), 0.8))))
+    found = Calibration.of(calibrated(MODEL, pairs(lambda margin: np.full(len(margin), 0.8))).config)
     assert (found.keep_first, found.gain, found.error) == (0, 0, 0)
     assert found.confidence(np.array([0.0, 0.1, 5.0])) == pytest.approx([1, 0.8, 0.8], abs=0.07)
 
 
 def test_margins_that_tell_the_wrong_way_round_are_one_number():
-    found = Calibration.of(calibrated(MODEL, pairs(lambda margin: 1 - risky(margin))))
+    found = Calibration.of(calibrated(MODEL, pairs(lambda margin: 1 - risky(margin))).config)
     assert found.slope == 0
 
 
 def test_a_model_that_changes_nothing_is_as_it_was():
     same = Model({"f": -1.0}, config={"metric": "bleu"})
     assert calibrated(same, pairs(risky)) is same
-    with pytest.raises(InputError, match="expected one that was calibrated on a held-out list"):
-        Calibration.of(same)
-    with pytest.raises(InputError, match="calibrated"):
-        Calibration.of(replace(same, config={KEY: {"slope": "steep"}}))
+    with pytest.raises(InputError, match="was not calibrated on a held-out list"):
+        Calibration.of(same.config)
+    with pytest.raises(InputError, match="model: calibration: slope: expected a number, found a string; make the model again"):
+        Calibration.of({KEY: {"intercept": 1.0, "slope": "steep"}})
 
 
 def test_the_decoders_choice_is_its_best_scored_one():
@@ -97,20 +98,20 @@ def test_the_decoders_choice_is_its_best_scored_one():
 
 @pytest.mark.parametrize(("text", "margin"), [("never", 0.0), ("0.5", 0.5), ("0", 0.0)])
 def test_margins_by_name(text, margin):
-    assert least_margin(MODEL, text) == margin
+    assert least_margin(MODEL.config, text) == margin
 
 
 @pytest.mark.parametrize("text", ["sometimes", "-1", "nan", "inf"])
 def test_other_margins_are_refused(text):
     with pytest.raises(InputError, match="--keep-first: expected auto, never or a margin of 0 or more"):
-        least_margin(MODEL, text)
+        least_margin(MODEL.config, text)
 
 
 def test_induce_learns_it_and_rerank_uses_it(dev, select, tmp_path, capfd, monkeypatch):
     quick = recipe("paper", rounds=2, min_occurrences=20, draws=200, keep=20)
     model = boost(dev, select, quick)
     assert KEY not in boost(dev, None, quick).config
-    calibration = Calibration.of(model)
+    calibration = Calibration.of(model.config)
     path = tmp_path / "m.json"
     replace(model, config={**model.config, KEY: {**model.config[KEY], "keep_first": 0.5}}).save(path)
     write_store(select, tmp_path / "s.nbest")
@@ -144,7 +145,7 @@ def test_induce_learns_it_and_rerank_uses_it(dev, select, tmp_path, capfd, monke
     assert (code, "found --format moses" in told) == (2, True)
     Model(model.weights).save(tmp_path / "plain.json")
     code, _, told = rerank("-m", tmp_path / "plain.json", "--keep-first", "auto")
-    assert (code, "'induce --select LIST' does it" in told) == (2, True)
+    assert (code, "learn it with 'induce --select LIST'" in told) == (2, True)
     text = path.read_text()
     assert json.loads(text)["signature"] != model.signature  # the other margin takes other hypotheses
     path.write_text(text.replace('"keep_first": 0.5', '"keep_first": 0.6'))
@@ -217,7 +218,7 @@ def test_the_decoder_is_kept_below_a_margin_not_at_it():
     scores = np.array([0.0, 1.0, 0.0, 2.0, 0.0, -1.0])
     chosen, margin = careful_choice(nbest, scores, 2.0)
     assert (chosen.tolist(), margin.tolist()) == ([0, 3, 4], [0.0, 2.0, 0.0])
-    assert least_margin(Model({}, config={KEY: {**asdict(SURE), "keep_first": 0.75}}), "auto") == 0.75
+    assert least_margin({KEY: {**asdict(SURE), "keep_first": 0.75}}, "auto") == 0.75
 
 
 SURE = Calibration(intercept=0.25, slope=0.5, scale=2.0, keep_first=1.0, gain=0.5, error=0.25, lists=6, changed=4)

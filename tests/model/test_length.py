@@ -11,9 +11,9 @@ from synthetic import SyntheticOptions, synthetic_nbest
 from boostfeat import Reranker
 from boostfeat.core.errors import InputError
 from boostfeat.lists.nbest import NBest, strings
-from boostfeat.model.deciding import length_of, ranks, ranks_of_few, ways_to_decide
+from boostfeat.model.decision import Length, length_of, ranks, ranks_of_few, ways_to_decide, word_counts
 from boostfeat.model.explain import LENGTH, with_length
-from boostfeat.model.length import Length, fitted, learn_length, word_counts
+from boostfeat.model.length import fitted, learn_length
 from boostfeat.model.model import Model
 
 TAUGHT = Length((0.5, 0.5, 0.125), {"talot": 0.25, "se": 0.25, "no": 9.0}, weight=2.0)
@@ -109,15 +109,13 @@ def test_lists_without_sources_are_refused_and_blank_ones_among_others_are_not()
 @pytest.mark.parametrize(
     "told",
     [
-        None, 3, {}, [], {"shared": [1, 2], "stems": {}, "weight": 1.0}, {"shared": [1, 2, 3], "stems": [], "weight": 1.0},
-        {"shared": [1, 2, float("nan")], "stems": {}, "weight": 1.0}, {"shared": [1, 2, 3], "stems": {"a": "b"}, "weight": 1.0},
+        3, {}, [], {"shared": [1, 2], "stems": {}, "weight": 1.0}, {"shared": [1, 2, 3], "stems": [], "weight": 1.0},
+        {"shared": [1, 2, 3], "stems": {"a": "b"}, "weight": 1.0},
         {"shared": [1, 2, 3], "stems": {}, "weight": -1.0}, {"shared": [1, 2, 3], "stems": {}, "weight": True},
     ],
 )  # fmt: skip
 def test_what_is_no_length_is_refused(told):
-    with pytest.raises(
-        InputError, match="model: decision: expected a length of three numbers, stems and a weight; make the model again"
-    ):
+    with pytest.raises(InputError, match=r"^model: decision: length.*; make the model again$"):
         length_of({"decision": {"length": told}})
 
 

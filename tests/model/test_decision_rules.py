@@ -18,7 +18,7 @@ from boostfeat.lists.nbest import strings
 from boostfeat.lists.store import write_store
 from boostfeat.lists.words import tokenise
 from boostfeat.metrics.ngrams import posteriors
-from boostfeat.model.deciding import posterior_scale, ranks, ranks_of_few
+from boostfeat.model.decision import posterior_scale, ranks, ranks_of_few
 from boostfeat.model.model import Model
 
 MBR = {"decision": {"by": "mbr", "scale": 0.8}}
@@ -57,7 +57,7 @@ def test_scores_decide_unless_the_config_says_so():
 
 @pytest.mark.parametrize("scale", [0, -1, "3", None, True, float("nan")])
 def test_a_scale_that_is_none_is_said(scale):
-    with pytest.raises(InputError, match="expected a scale above 0"):
+    with pytest.raises(InputError, match=r"model: decision: .*make the model again"):
         posterior_scale({"decision": {"by": "mbr", "scale": scale}})
 
 

@@ -1,0 +1,219 @@
+"""How a model decides: by the highest score, or by the least Bayes risk under its own posterior [KB04].
+
+    p(h) = softmax(scale · score(h)) over the list;   E(h) = Σ_{h'} p(h') BLEU+1(h, h')
+
+The score says which hypothesis is likely to be the best; E, which of them has most in common with all that may be. What a length
+costs that references would not have may come off the score first:
+
+    q(source) = max(1, b_0 + b_1 · words + b_2 · letters + Σ b_stem over its words),    cost(h) = weight · (words(h) - q)² / q
+
+Where the margin of the choice over the decoder's is small, the decoder's may be kept: a calibration says how small. The model's
+config holds all of it; the training lists teach it (model.length, model.calibration, boosting.decision).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from math import inf
+from typing import Annotated, Any
+
+import msgspec
+import numpy as np
+
+from ..core.arrays import F64, I64, Array
+from ..core.errors import InputError
+from ..core.strict_json import typed
+from ..core.text import split_words
+from ..lists.choices import best_choice, decoder_choice
+from ..lists.mbr import expected_gains, mbr_gains
+from ..lists.nbest import NBest, strings
+from ..lists.words import words_of
+from ..metrics.ngrams import posteriors
+
+KEY, CALIBRATION = "decision", "calibration"  # of a model's config
+Config = Mapping[str, Any]
+MBR, SCORE = "mbr", "score"
+CUT = 5  # letters of a source word: what follows is mostly inflection
+_RUN = 1 << 18  # texts whose words are counted at a time
+_FIX = "make the model again"
+
+
+@dataclass(frozen=True)
+class Length:
+    """The length that references taught, and the weight of its cost."""
+
+    shared: tuple[float, float, float]  # b_0, b_1, b_2
+    stems: Mapping[str, float]
+    weight: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def weighing(self, weight: float) -> Length:
+        return replace(self, weight=weight)
+
+    def expected(self, source: str) -> float:
+        """Return q."""
+        words = split_words(source)
+        constant, a_word, a_letter = self.shared
+        total = constant + a_word * len(words) + a_letter * letters(words)
+        for stem in stems(words):
+            total += self.stems.get(stem, 0.0)
+        return max(total, 1.0)
+
+    def costs(self, source: str, counts: Array) -> F64:
+        """Return [K] the costs of hypotheses of so many words."""
+        q = self.expected(source)
+        return self.weight * (counts - q) ** 2 / q
+
+    def costs_in(self, nbest: NBest) -> F64:
+        """Return [H] the costs of the hypotheses of lists."""
+        sources, counts, ptr = nbest.source.to_pylist(), word_counts(nbest), nbest.hyp_ptr.tolist()
+        check_sources(sources)
+        own = (self.costs(source, counts[a:b]) for source, a, b in zip(sources, ptr, ptr[1:], strict=False))
+        return np.concatenate([np.zeros(0), *own])
+
+
+def stems(words: Sequence[str]) -> list[str]:
+    return [word[:CUT] for word in words]
+
+
+def letters(words: Sequence[str]) -> int:
+    return sum(map(len, words))
+
+
+def check_sources(sources: Sequence[str]) -> None:
+    if sources and not any(sources):
+        raise InputError(
+            "the model knows how long the translation of a source sentence is: expected these sentences, found none; import with "
+            "-s SOURCE, or learn with --set decide=score"
+        )
+
+
+def word_counts(nbest: NBest) -> I64:
+    """Return [H] the words of hypotheses."""
+    text = nbest.text
+    return np.concatenate([np.zeros(0, np.int64), *(words_of(text[a : a + _RUN]).counts for a in range(0, len(text), _RUN))])
+
+
+class Decision(msgspec.Struct):
+    """What a model's config says of how it decides."""
+
+    by: str = SCORE
+    scale: Annotated[float, msgspec.Meta(gt=0)] | None = None  # of the posterior
+    length: Length | None = None
+
+    @classmethod
+    def of(cls, config: Config) -> Decision:
+        """Read it from a config; another kind of value decides nothing."""
+        found = config.get(KEY)
+        decision = typed(found, cls, f"model: {KEY}", fix=_FIX) if isinstance(found, Mapping) else cls()
+        if (decision.by == MBR) != (decision.scale is not None):
+            raise InputError(f"model: {KEY}: only minimum Bayes risk has a scale, and needs one; {_FIX}")
+        return decision
+
+
+def posterior_scale(config: Config) -> float | None:
+    """Return the scale of the posterior that a model of this config decides by; None where the highest score decides."""
+    return Decision.of(config).scale
+
+
+def length_of(config: Config) -> Length | None:
+    """Return what a model of this config knows of lengths; None where it does not weigh them."""
+    return Decision.of(config).length
+
+
+def ways_to_decide(config: Config) -> str:
+    """Say what decides beside the highest score; empty where nothing does."""
+    decision = Decision.of(config)
+    ways = ["the length that references teach counts"] if decision.length is not None else []
+    return " and ".join(ways + ["minimum Bayes risk decides"] * (decision.scale is not None))
+
+
+def decisive(config: Config) -> dict[str, Any]:
+    """Select what of a config decides beside the highest score: a model's signature is of it."""
+    told = config.get(KEY)
+    told = told if isinstance(told, Mapping) else {}
+    kept = {"scale": told.get("scale")} if told.get("by") == MBR else {}
+    kept |= {"length": told["length"]} if "length" in told else {}
+    kept |= {CALIBRATION: config[CALIBRATION]} if CALIBRATION in config else {}  # rerank --keep-first auto
+    return kept | ({"gain": config.get("gain")} if config.get("method") == MBR else {})  # compare's system of that name
+
+
+def ranks(config: Config, nbest: NBest, scores: F64, *, threads: int = 1) -> F64:
+    """Return [H] what a model ranks hypotheses by: scores [H], less what their lengths cost, or their expected BLEU+1."""
+    decision = Decision.of(config)
+    if decision.length is not None:
+        scores = scores - decision.length.costs_in(nbest)
+    return scores if decision.scale is None else mbr_gains(nbest, scores, (decision.scale,), threads=threads)[:, 0]
+
+
+def ranks_of_few(config: Config, source: str, texts: Sequence[str], scores: F64) -> F64:
+    """Return [K] what a model ranks the texts of one list by."""
+    decision = Decision.of(config)
+    if decision.length is not None and len(texts):
+        check_sources([source])
+        scores = scores - decision.length.costs(source, np.array([len(split_words(text)) for text in texts]))
+    if decision.scale is None or not len(texts):
+        return scores
+    whole = np.array([0, len(texts)])
+    p = posteriors(whole, scores, scale=decision.scale)
+    return expected_gains(whole, words_of(strings(texts)), p[:, None])[:, 0]
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """P(the choice is better than the decoder's | margin) = σ(intercept + slope log(1 + margin / scale)), where they differ."""
+
+    intercept: float
+    slope: float
+    scale: float
+    keep_first: float  # margin below which the decoder's choice is kept; 0: never
+    gain: float  # of keeping it, in points of the metric on the held-out list
+    error: float  # of that gain
+    lists: int  # that it was learnt on, and those of them where choices differ
+    changed: int
+
+    def confidence(self, margin: F64) -> F64:
+        """Return [S] the confidence of each choice; 1 where it is the decoder's."""
+        z = self.intercept + self.slope * np.log1p(np.maximum(margin, 0.0) / self.scale)
+        return np.where(margin > 0, 1 / (1 + np.exp(-z)), 1.0)
+
+    @classmethod
+    def of(cls, config: Config) -> Calibration:
+        """Return what a model of this config carries."""
+        if CALIBRATION not in config:
+            raise InputError("the model was not calibrated on a held-out list; learn it with 'induce --select LIST'")
+        return typed(config[CALIBRATION], cls, f"model: {CALIBRATION}", fix=_FIX)
+
+
+def margins(nbest: NBest, scores: F64) -> tuple[I64, I64, F64]:
+    """Return [S] each: the model's choice, the decoder's, and the margin between them; 0 for an empty list."""
+    chosen, first = best_choice(nbest, scores), decoder_choice(nbest)
+    some = chosen >= 0
+    margin = np.zeros(len(chosen))
+    margin[some] = scores[chosen[some]] - scores[first[some]]
+    return chosen, first, margin
+
+
+def careful_choice(nbest: NBest, scores: F64, least: float) -> tuple[I64, F64]:
+    """Return [S] the model's choice where its margin is ``least`` or more, else the decoder's; and the margin of that."""
+    chosen, first, margin = margins(nbest, scores)
+    keeps = margin < least
+    return np.where(keeps, first, chosen), np.where(keeps, 0.0, margin)
+
+
+def least_margin(config: Config, keep_first: str) -> float:
+    """Return the margin that ``auto`` (the model's own), ``never`` or a number stands for."""
+    if keep_first == "auto":
+        return Calibration.of(config).keep_first
+    if keep_first == "never":
+        return 0.0
+    try:
+        value = float(keep_first)
+    except ValueError:
+        value = -inf
+    if not 0 <= value < inf:
+        raise InputError(f"--keep-first: expected auto, never or a margin of 0 or more, found {keep_first!r}")
+    return value
