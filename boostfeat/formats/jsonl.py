@@ -18,41 +18,38 @@ denominator; if any has a column, all have. The header says which are better whe
 
 from __future__ import annotations
 
-import json
-import os
+import re
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain, islice
+from json import JSONDecodeError
 from math import isfinite, isnan, nan
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import msgspec
 import numpy as np
+from msgspec import UNSET, UnsetType
 from scipy import sparse
 
 from ..core.arrays import F64, offsets
-from ..core.errors import FormatError, InputError, counted, refuse_newer
-from ..core.files import Block, decode, read_blocks, read_lines
-from ..core.strict_json import find_nul
+from ..core.errors import FormatError, InputError, clip, counted, refuse_newer
+from ..core.files import decode, read_lines
+from ..core.strict_json import finite, no_constant, parse_json
 from ..core.strings import Strings
 from ..core.text import normal, split_words
-from ..lists.build import Builder, HypRecord, ReadOptions, UnitRecord, with_stats
+from ..lists.build import Builder, ListRecord, ReadOptions, UnitRecord, with_stats
 from ..lists.nbest import NBest, Notes, Qualities, SparseRows, largest_ratio, strings
 from ..lists.quality import check_name
-from .columns import BLOCK_BYTES
 from .fields import check_links
 from .json_objects import most_objects
-from .jsonl_fast import FastReader
-from .jsonl_faults import HEADER, SENTENCE, check_keys, distinct, explain
 
 VERSION = "nbest/1"
-_NO_FEATURES = msgspec.Raw(b"{}")
+FIX = "repair or remove this line"
 Span = tuple[int, int]
 
 
-class _Header(msgspec.Struct, forbid_unknown_fields=True):
+class _Header(msgspec.Struct):
     boostfeat: str
     unit_features: list[str] = []
     hyp_features: list[str] | None = None
@@ -62,98 +59,33 @@ class _Header(msgspec.Struct, forbid_unknown_fields=True):
     meta: dict[str, str] = {}
 
 
-class _Unit(msgspec.Struct, forbid_unknown_fields=True):
-    src: Span | None = None
-    tgt: Span | None = None
-    x: list[float] | None = None
-    sparse: msgspec.Raw = _NO_FEATURES  # decoded later, where a name given twice can be seen
-    src_text: str | None = None
-    tgt_text: str | None = None
-    align: str = ""
-    score: float | None = None
+class _Unit(msgspec.Struct, gc=False):
+    src: Span | UnsetType | None = UNSET
+    tgt: Span | UnsetType | None = UNSET
+    x: list[float] | UnsetType | None = UNSET
+    sparse: dict[str, float] | UnsetType = UNSET
+    src_text: str | UnsetType | None = UNSET
+    tgt_text: str | UnsetType | None = UNSET
+    align: str | UnsetType = UNSET
+    score: float | UnsetType | None = UNSET
 
 
-class _Hyp(msgspec.Struct, forbid_unknown_fields=True):
+class _Hyp(msgspec.Struct, gc=False):
     text: str
-    score: float | None = None
-    features: msgspec.Raw = _NO_FEATURES
-    units: list[msgspec.Raw] = []  # decoded once for each distinct text in a list
-    quality: dict[str, float | tuple[float, float]] = {}
+    score: float | UnsetType | None = UNSET
+    features: dict[str, float] | UnsetType = UNSET
+    units: list[msgspec.Raw] | UnsetType = UNSET  # decoded once for each distinct text in a list
+    quality: dict[str, float | tuple[float, float]] | UnsetType = UNSET
 
 
-class _Sentence(msgspec.Struct, forbid_unknown_fields=True):
+class _Sentence(msgspec.Struct):
     id: int
-    source: str = ""
-    refs: list[str] = []
-    hyps: list[_Hyp] = []
+    source: str | UnsetType = UNSET
+    refs: list[str] | UnsetType = UNSET
+    hyps: list[_Hyp] | UnsetType = UNSET
 
 
-# The same with any other keys beside
-class _OpenHeader(_Header, forbid_unknown_fields=False): ...
-
-
-class _OpenUnit(_Unit, forbid_unknown_fields=False): ...
-
-
-class _OpenHyp(_Hyp, forbid_unknown_fields=False): ...
-
-
-class _OpenSentence(_Sentence, forbid_unknown_fields=False):
-    hyps: list[_OpenHyp] = []  # type: ignore[assignment]
-
-
-class _Keys:
-    """Decodes, and takes down the keys that have no place. Most lines have none: those are decoded once."""
-
-    def __init__(self) -> None:
-        self.unknown: dict[str, None] = {}
-        self.sentences: list[str] = []  # other keys of each sentence, in JSON
-        self.hyps: list[str] = []
-
-    def header(self, line: str) -> _Header:
-        return self._decode(_header, _open_header, line, _Header, "header.")
-
-    def sentence(self, line: str, size: int | None) -> _Sentence:
-        """A sentence, whose other keys, and those of its first hypotheses, are kept."""
-        try:
-            value: _Sentence = _sentence.decode(line)
-            parsed: dict[str, Any] = {}
-        except msgspec.ValidationError:
-            value, parsed = _open_sentence.decode(line), msgspec.json.decode(line)
-        self.sentences.append(self._others(parsed, _Sentence))
-        hyps = value.hyps[:size]
-        self.hyps += [self._others(hyp, _Hyp) for hyp in parsed["hyps"][:size]] if parsed.get("hyps") else [""] * len(hyps)
-        return value
-
-    def notes(self) -> Notes:
-        return Notes(*(strings(own if any(own) else []) for own in (self.sentences, self.hyps)))
-
-    def _others(self, found: dict[str, Any], kind: type[msgspec.Struct]) -> str:
-        own = {key: value for key, value in found.items() if key not in kind.__struct_fields__}
-        return msgspec.json.encode(own).decode() if own else ""
-
-    def unit(self, raw: msgspec.Raw) -> _Unit:
-        return self._decode(_unit, _open_unit, raw, _Unit, "hyps.units.")
-
-    def _decode(self, strict: Any, lenient: Any, raw: Any, kind: type[msgspec.Struct], at: str) -> Any:
-        try:
-            return strict.decode(raw)
-        except msgspec.ValidationError:
-            value = lenient.decode(raw)  # raises again where anything else is wrong
-        self.unknown |= {at + key: None for key in msgspec.json.decode(raw) if key not in kind.__struct_fields__}
-        return value
-
-    def tell(self, path: str | Path, warn: Callable[[str], None]) -> None:
-        if self.unknown:
-            names = [repr(name) for name in self.unknown]
-            more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-            warn(f"{path}: keys that a list has no place for are not kept: {', '.join(names[:5])}{more}")
-
-
-_header, _open_header = msgspec.json.Decoder(_Header), msgspec.json.Decoder(_OpenHeader)
-_sentence, _open_sentence = msgspec.json.Decoder(_Sentence), msgspec.json.Decoder(_OpenSentence)
-_unit, _open_unit = msgspec.json.Decoder(_Unit), msgspec.json.Decoder(_OpenUnit)
-_features = msgspec.json.Decoder(dict[str, float])
+_header, _sentence, _unit = (msgspec.json.Decoder(kind) for kind in (_Header, _Sentence, _Unit))
 
 
 def sniff(head: str) -> bool:
@@ -168,54 +100,18 @@ def sniff(head: str) -> bool:
 
 
 def read(path: str | Path, options: ReadOptions) -> NBest:
-    return _read_fast(path, options) or _read_plain(path, options)
-
-
-def _read_fast(path: str | Path, options: ReadOptions) -> NBest | None:
-    """A large file by the kernel; None where it does not understand all of it."""
-    if not os.path.isfile(path) or options.source is not None or (options.size is not None and options.size < 1):
-        return None
-    spare: list[bytearray] = []
-    blocks = read_blocks(path, BLOCK_BYTES, spare=spare)
-    head = list(islice(blocks, 1))
-    if not head:
-        return None
-    lines = head[0].text().split(b"\n", 2)
-    try:
-        header, names = _header.decode(lines[0]), _sentence.decode(lines[1]).hyps[0].features
-        if header.lower_is_better or header.quality_units:
-            return None
-        extra_names = _features.decode(names) if header.hyp_features is None else header.hyp_features
-    except (msgspec.MsgspecError, RecursionError, IndexError, UnicodeDecodeError):
-        return None
-    _read_header(_checked(lines[0].decode(), f"{path}:1"), f"{path}:1", _Keys())
-    fast = FastReader(header.unit_features, list(extra_names), options)
-    at = len(lines[0]) + 1
-    first = Block(head[0].data[at:], head[0].end - at)
-    for block, part in fast.parse(chain([first], head[1:], blocks)):
-        if not part or (fast.take(part) < block.end and not part.is_last):
-            fast.has_stopped = True
-            return None
-        if part.is_last:
-            break
-        spare.append(block.data)
-    nbest = replace(_as_declared(fast.finish(), header), meta=header.meta)
-    return with_stats(nbest, threads=options.threads) if len(nbest) and np.diff(nbest.ref_ptr).all() else nbest
-
-
-def _read_plain(path: str | Path, options: ReadOptions) -> NBest:
     lists: _Lists | None = None
     for number, line in read_lines(path):
         where = f"{path}:{number}"
         if not line or line.isspace():
             continue
         if lists is None:
-            lists = _Lists(_checked(line, where), where, options)
-        elif not lists.add(_checked(line, where), where):
+            lists = _Lists(line, where, options)
+        elif not lists.add(line, where):
             break
     if lists is None:
         raise FormatError(str(path), expected="JSON lines", found="an empty file", fix="check what wrote it")
-    lists.keys.tell(path, options.warn)
+    lists.warn_of_keys(path)
     return lists.finish(str(path))
 
 
@@ -225,7 +121,7 @@ def stream(lines: Iterable[bytes], options: ReadOptions, *, name: str = "stdin")
     answered = False
     for number, raw in enumerate(lines, 1):
         where = f"{name}:{number}"
-        line = _checked(decode(raw, where), where).strip()
+        line = decode(raw, where).strip()
         if not line:
             continue
         if header is None:
@@ -234,7 +130,7 @@ def stream(lines: Iterable[bytes], options: ReadOptions, *, name: str = "stdin")
             continue
         one = _Lists(header, f"{name}:1", options)
         one.add(line, where)
-        one.keys.tell(where, options.warn)
+        one.warn_of_keys(where)
         yield one.finish(where)
         answered = True
     if not answered:
@@ -242,36 +138,62 @@ def stream(lines: Iterable[bytes], options: ReadOptions, *, name: str = "stdin")
         raise FormatError(name, expected="a header and a list a line", found=found, fix="check what wrote it")
 
 
-def _checked(line: str, where: str) -> str:
-    if (nul := find_nul(line)) >= 0:
-        fix = "looks like a binary file: repair or remove this line"
-        raise FormatError(where, expected="text", found=f"\\u0000 at column {nul + 1}", fix=fix)
-    return line
+_NONE = slice(0, 0)
+
+
+class _Placed(NamedTuple):
+    """A unit as its JSON gives it, place and all."""
+
+    record: UnitRecord
+    words: slice  # of the hypothesis, which are its text; none where it says its text itself
+    n_quotes: int
+    numbers: dict[str, int]  # by these words: of the distinct units of a list
 
 
 class _Lists:
     """Sentences after a header, in the order of their lines."""
 
     def __init__(self, header: str, where: str, options: ReadOptions) -> None:
-        self.options, self.keys = options, _Keys()
-        self.header = _read_header(header, where, self.keys)
+        self.options = options
+        self.unknown: dict[str, None] = {}  # keys of the header and of units that have no place here
+        self.header = self._read_header(header, where)
         self._builder = Builder(options, declared_dense=tuple(self.header.unit_features))
-        self._ids: list[int] = []
+        self._links: set[tuple[str, int, int]] = set()  # alignments that are fine, with the words of both sides
+        self._last = -1
         self._sources: list[str] = []
         self._refs: list[list[str]] = []
-        self._counts: list[int] = []
+        self._notes: tuple[list[str], list[str]] = ([], [])  # other keys of each sentence and hypothesis, in JSON
         self._qualities = _Qualities()
+
+    def _read_header(self, line: str, where: str) -> _Header:
+        header: _Header = _decoded(_header, line, where)
+        self._note_unknown(_parsed(line, where), _Header, "header.")
+        refuse_newer(where, header.boostfeat, "nbest", 1)
+        if header.boostfeat != VERSION:
+            raise FormatError(
+                f"{where}: boostfeat", expected=repr(VERSION), found=repr(header.boostfeat), fix="is this an n-best list?"
+            )
+        for key in ("unit_features", "hyp_features", "sparse_features"):
+            names = getattr(header, key) or []
+            if len(set(names)) != len(names):
+                twice = next(name for i, name in enumerate(names) if name in names[:i])
+                raise FormatError(
+                    f"{where}: {key}", expected="distinct feature names", found=f"{twice!r} twice", fix="rename one of them"
+                )
+        dense = {*header.unit_features, *(header.hyp_features or ())}
+        if both := next((name for name in header.sparse_features if name in dense), None):
+            raise FormatError(
+                f"{where}: sparse_features",
+                expected="names that are not dense as well",
+                found=repr(both),
+                fix="leave it out there",
+            )
+        return header
 
     def add(self, line: str, where: str) -> bool:
         """Append a sentence; False for one that is not wanted, like those after it."""
-        size = self.options.size
-        try:
-            sentence = self.keys.sentence(line, size)
-            check_keys(line, where)
-            records = _hyp_records(sentence, size, self.header.unit_features, where, self.keys, line)
-        except (msgspec.MsgspecError, RecursionError) as error:
-            explain(error, line, where, SENTENCE)
-        if not (self._ids[-1] if self._ids else -1) < sentence.id < 2**62:
+        sentence: _Sentence = _decoded(_sentence, line, where)
+        if not self._last < sentence.id < 2**62:
             raise FormatError(
                 f"{where}: id",
                 expected="a whole number above that of the line before",
@@ -280,29 +202,173 @@ class _Lists:
             )
         if self.options.first is not None and sentence.id >= self.options.first:
             return False
-        self._ids.append(sentence.id)
-        self._sources.append(normal(sentence.source))
-        self._refs.append([normal(ref) for ref in sentence.refs])
-        self._counts.append(len(records))
-        for record in records:
-            self._builder.add(record)
-        self._qualities.add(sentence.hyps[:size], where)
+        every = sentence.hyps or []
+        hyps = every[: self.options.size]
+        self._last = sentence.id
+        self._builder.sentence(sentence.id, where)
+        n_quotes = _quotes(sentence) + 2 * len(sentence.refs or ()) + sum(map(_quotes, every))
+        n_quotes += self._add_hyps(sentence, hyps, where)
+        n_quotes += sum(_count_quotes(raw) for hyp in every[len(hyps) :] for raw in hyp.units or ())
+        self._sources.append(normal(sentence.source or ""))
+        self._refs.append([normal(ref) for ref in sentence.refs or ()])
+        self._qualities.add(hyps, where)
+        # an unknown key, or one that is there twice, has quotation marks of its own
+        found = _parsed(line, where) if _count_quotes(line) != n_quotes or "\\u0000" in line else {}
+        self._notes[0].append(_others(found, _Sentence))
+        noted = found.get("hyps", ()) if found else ()
+        self._notes[1].extend([_others(hyp, _Hyp) for hyp in noted[: len(hyps)]] or [""] * len(hyps))
         return True
+
+    def _add_hyps(self, sentence: _Sentence, hyps: Sequence[_Hyp], where: str) -> int:
+        """Append hypotheses, whose units are looked at once a distinct text; returns how many quotation marks units have."""
+        source = split_words(normal(sentence.source or ""))
+        seen: dict[bytes, _Placed] = {}
+        placed, units = list[_Placed](), list[UnitRecord]()  # of the distinct units
+        texts, unit_idx, counts, n_words = list[str](), array("i"), array("q"), array("q")
+        for h, hyp in enumerate(hyps):
+            texts.append(text := normal(hyp.text))
+            words = split_words(text) if hyp.units else []
+            for u, raw in enumerate(hyp.units or ()):
+                if (unit := seen.get(key := bytes(raw))) is None:
+                    unit = seen[key] = self._unit(raw, source, f"{where}: hyps[{h}].units[{u}]")
+                phrase = " ".join(words[unit.words])
+                if (k := unit.numbers.get(phrase)) is None:
+                    k = unit.numbers[phrase] = len(units)
+                    placed.append(unit)
+                    units.append(UnitRecord(*unit.record[:4], phrase, *unit.record[5:]) if unit.words != _NONE else unit.record)
+                unit_idx.append(k)
+            counts.append(len(hyp.units or ()))
+            n_words.append(len(words))
+        idx, ptr = np.array(unit_idx, np.int32), offsets(np.array(counts, np.int64))
+        span = np.array([unit.tgt or (-1, -1) for unit in units], np.int32).reshape(-1, 2)
+        beyond = span[idx, 1] > np.repeat(np.array(n_words, np.int64), np.diff(ptr))
+        if beyond.any():
+            r = int(np.argmax(beyond))
+            h = int(np.searchsorted(ptr, r, side="right")) - 1
+            place = f"{where}: hyps[{h}].units[{r - ptr[h]}].tgt"
+            raise _bad_span(place, span[idx[r]].tolist(), f" of {counted(n_words[h], 'word')}")
+        score = np.array([nan if hyp.score is None or hyp.score is UNSET else hyp.score for hyp in hyps], np.float64)
+        features = [hyp.features or {} for hyp in hyps]
+        self._builder.add_list(ListRecord(sentence.id, where, texts, score, units, ptr, idx, span[idx, 0], features))
+        return int(np.array([unit.n_quotes for unit in placed], np.int64)[idx].sum())
+
+    def _unit(self, raw: msgspec.Raw, source: list[str], where: str) -> _Placed:
+        unit: _Unit = _decoded(_unit, raw, where)
+        n_quotes = _count_quotes(raw)
+        if n_quotes != _quotes(unit):
+            self._note_unknown(_parsed(bytes(raw), where), _Unit, "hyps.units.")
+        names = self.header.unit_features
+        values = unit.x if unit.x is not None and unit.x is not UNSET else [0.0] * len(names)
+        if len(values) != len(names):
+            expected = f"{counted(len(names), 'value')}, as unit_features has"
+            raise FormatError(f"{where}.x", expected=expected, found=str(len(values)), fix=FIX)
+        features = dict(zip(names, values, strict=True))
+        features.update(unit.sparse or {})
+        if unit.sparse and len(features) < len(names) + len(unit.sparse):
+            both = next(name for name in unit.sparse if name in names)
+            raise FormatError(
+                f"{where}.sparse", expected="distinct feature names", found=f"{both!r}, which x holds", fix="rename it"
+            )
+        src, tgt = unit.src or None, unit.tgt or None
+        for key, span in (("src", src), ("tgt", tgt)):
+            if span and not 0 <= span[0] <= span[1] < 2**31:
+                raise _bad_span(f"{where}.{key}", span)
+        if source and src and src[1] > len(source):
+            raise _bad_span(f"{where}.src", src, f" of {counted(len(source), 'word')}")
+        src_text = unit.src_text if isinstance(unit.src_text, str) else " ".join(source[slice(*src)]) if src else ""
+        if unit.align:
+            n_src, n_tgt = (span[1] - span[0] if span else -1 for span in (src, tgt))
+            if (links := (unit.align, n_src, n_tgt)) not in self._links:
+                check_links(unit.align, f"{where}.align", n_src=n_src, n_tgt=n_tgt)
+                self._links.add(links)
+        score = nan if unit.score is None or unit.score is UNSET else unit.score
+        words = slice(*tgt) if tgt and not isinstance(unit.tgt_text, str) else _NONE
+        record = UnitRecord(features, src, tgt, src_text, unit.tgt_text or "", unit.align or "", score)
+        return _Placed(record, words, n_quotes, {})
+
+    def _note_unknown(self, found: dict[str, Any], kind: type[msgspec.Struct], at: str) -> None:
+        self.unknown |= {at + key: None for key in found if key not in kind.__struct_fields__}
+
+    def warn_of_keys(self, path: str | Path) -> None:
+        """Say which keys were not kept."""
+        if self.unknown:
+            names = [repr(name) for name in self.unknown]
+            more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+            self.options.warn(f"{path}: keys that a list has no place for are not kept: {', '.join(names[:5])}{more}")
 
     def finish(self, name: str) -> NBest:
         refs = self._refs
         nbest = replace(
             _as_declared(self._builder.finish(), self.header),
-            ids=np.array(self._ids, np.int64),
-            hyp_ptr=offsets(np.array(self._counts, np.int64)),
             source=strings(self._sources),
             ref_ptr=offsets(np.array([len(r) for r in refs], np.int64)),
             refs=strings([ref for own in refs for ref in own]),
             quality=self._qualities.finish(self.header, name),
-            notes=self.keys.notes(),
+            notes=Notes(*(strings(own if any(own) else []) for own in self._notes)),
             meta=self.header.meta,
         )
         return with_stats(nbest, threads=self.options.threads) if refs and all(refs) else nbest
+
+
+def _decoded(decoder: msgspec.json.Decoder[Any], text: str | msgspec.Raw, where: str) -> Any:
+    """The typed value of a text; the error says which part of it is wrong."""
+    try:
+        return decoder.decode(text)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        _parsed(text if isinstance(text, str) else bytes(text), where)  # raises for what is no JSON
+        what, _, at = str(error).partition(" - at `$")
+        at, place = at.removesuffix("`"), where
+        if at:
+            place = where + at if "units[" in where else f"{where}: {at.removeprefix('.')}"
+        raise FormatError(place, **_in_words(what), fix=FIX) from None
+
+
+_OTHER_KIND = re.compile(r"Expected `([^`]*)`( of length [0-9]+)?(?:, got `?([^`]*)`?)?")
+_MISSING = re.compile(r"Object missing required field `(.*)`")
+_KINDS = {"str": "a string", "int": "a whole number", "float": "a finite number", "object": "an object", "array": "a list"}
+
+
+def _in_words(message: str) -> dict[str, str]:
+    """What was expected and found, as msgspec says it."""
+    if missing := _MISSING.fullmatch(message):
+        return {"expected": f"the key {missing[1]!r}", "found": "none"}
+    if other := _OTHER_KIND.fullmatch(message):
+        kinds = [_KINDS[kind] for kind in other[1].split(" | ") if kind in _KINDS]
+        return {"expected": " or ".join(kinds) + (other[2] or ""), "found": _KINDS.get(other[3], other[3] or "another")}
+    return {"expected": f"a line of {VERSION}", "found": message}
+
+
+def _parsed(text: str | bytes, where: str) -> dict[str, Any]:
+    """Any object; keys that are there twice, and what else no JSON has, are refused."""
+    try:
+        value = parse_json(text, parse_constant=no_constant, parse_float=finite)
+    except ValueError as error:
+        found = f"{error.msg} at column {error.colno}" if isinstance(error, JSONDecodeError) else str(error)
+        raise FormatError(where, expected="JSON", found=found, fix=FIX) from None
+    if not isinstance(value, dict):
+        raise FormatError(where, expected="an object", found=clip(text), fix=FIX)
+    return value
+
+
+def _count_quotes(text: str | msgspec.Raw) -> int:
+    """Quotation marks of a JSON text that begin or end a string. (After an escaped backslash one too few: it is looked at.)"""
+    if isinstance(text, str):
+        return text.count('"') - (text.count('\\"') if "\\" in text else 0)
+    raw = bytes(text)
+    return raw.count(b'"') - (raw.count(b'\\"') if b"\\" in raw else 0)
+
+
+def _quotes(found: msgspec.Struct) -> int:
+    """Quotation marks of an object that has each of its keys once and no others, without those of what its lists hold."""
+    values = msgspec.structs.astuple(found)
+    kinds = [*map(type, values)]
+    total = 2 * (len(kinds) - kinds.count(UnsetType) + kinds.count(str))
+    return total + 2 * sum(map(len, (v for v in values if type(v) is dict))) if dict in kinds else total
+
+
+def _others(found: dict[str, Any], kind: type[msgspec.Struct]) -> str:
+    own = {key: value for key, value in found.items() if key not in kind.__struct_fields__}
+    return msgspec.json.encode(own).decode() if own else ""
 
 
 class _Qualities:
@@ -314,19 +380,20 @@ class _Qualities:
 
     def add(self, hyps: Sequence[_Hyp], where: str) -> None:
         for h, hyp in enumerate(hyps):
+            quality = hyp.quality or {}
             if self.names is None:
-                self.names = tuple(hyp.quality)
+                self.names = tuple(quality)
                 for name in self.names:
                     check_name(name)
-            if hyp.quality.keys() != set(self.names):
+            if quality.keys() != set(self.names):
                 raise FormatError(
                     f"{where}: hyps[{h}].quality",
                     expected=", ".join(self.names) or "none, as before",
-                    found=", ".join(hyp.quality) or "none",
+                    found=", ".join(quality) or "none",
                     fix="give every hypothesis the same columns",
                 )
             for name in self.names:
-                value = hyp.quality[name]
+                value = quality[name]
                 pair = (value, 1.0) if isinstance(value, float) else value
                 if pair[1] < 0 or not (isfinite(pair[0]) and isfinite(pair[1])):
                     raise FormatError(
@@ -358,99 +425,8 @@ class _Qualities:
         return replace(out, unit=unit)
 
 
-def _read_header(line: str, where: str, keys: _Keys) -> _Header:
-    try:
-        header = keys.header(line)
-        check_keys(line, where)
-    except (msgspec.MsgspecError, RecursionError) as error:
-        explain(error, line, where, HEADER)
-    refuse_newer(where, header.boostfeat, "nbest", 1)
-    if header.boostfeat != VERSION:
-        raise FormatError(
-            f"{where}: boostfeat", expected=repr(VERSION), found=repr(header.boostfeat), fix="is this an n-best list?"
-        )
-    for key in ("unit_features", "hyp_features", "sparse_features"):
-        names = getattr(header, key) or []
-        if len(set(names)) != len(names):
-            twice = next(name for i, name in enumerate(names) if name in names[:i])
-            raise FormatError(
-                f"{where}: {key}", expected="distinct feature names", found=f"{twice!r} twice", fix="rename one of them"
-            )
-    dense = {*header.unit_features, *(header.hyp_features or ())}
-    if both := next((name for name in header.sparse_features or () if name in dense), None):
-        raise FormatError(
-            f"{where}: sparse_features", expected="names that are not dense as well", found=repr(both), fix="leave it out there"
-        )
-    return header
-
-
-def _hyp_records(sentence: _Sentence, size: int | None, names: list[str], where: str, keys: _Keys, line: str) -> list[HypRecord]:
-    source = split_words(normal(sentence.source))
-    known: dict[bytes, UnitRecord] = {}  # hypotheses of a list share most of their units
-    records = []
-    for h, hyp in enumerate(sentence.hyps[:size]):
-        at = f"{where}: hyps[{h}]"
-        hyp_text = normal(hyp.text)
-        n_words = len(split_words(hyp_text)) if hyp.units else 0
-        units = []
-        for u, raw in enumerate(hyp.units):
-            unit = known.get(text := bytes(raw))
-            if unit is None:
-                unit = known[text] = _unit_record(keys.unit(raw), source, names, f"{at}.units[{u}]")
-            if unit.tgt and unit.tgt[1] > n_words:
-                raise _bad_span(f"{at}.units[{u}].tgt", unit.tgt, f" of {counted(n_words, 'word')}")
-            units.append(unit)
-        features = _feature_map(hyp.features, f"{at}.features")
-        records.append(HypRecord(sentence.id, hyp_text, where, nan if hyp.score is None else hyp.score, features, units))
-    distinct(list(known), line, where)
-    return records
-
-
-def _unit_record(unit: _Unit, source: list[str], names: list[str], at: str) -> UnitRecord:
-    values = [0.0] * len(names) if unit.x is None else unit.x
-    if len(values) != len(names):
-        raise FormatError(
-            f"{at}.x",
-            expected=f"{counted(len(names), 'value')}, as unit_features has",
-            found=str(len(values)),
-            fix="repair or remove this line",
-        )
-    features = dict(zip(names, values, strict=True))
-    for name, value in _feature_map(unit.sparse, f"{at}.sparse").items():
-        if name in features:
-            raise FormatError(
-                f"{at}.sparse", expected="distinct feature names", found=f"{name!r}, which x holds", fix="rename it"
-            )
-        features[name] = value
-    for key, span in (("src", unit.src), ("tgt", unit.tgt)):
-        if span and not 0 <= span[0] <= span[1] < 2**31:
-            raise _bad_span(f"{at}.{key}", span)
-    if source and unit.src and unit.src[1] > len(source):
-        raise _bad_span(f"{at}.src", unit.src, f" of {counted(len(source), 'word')}")
-    src_text = unit.src_text
-    if src_text is None and unit.src and source:
-        src_text = " ".join(source[slice(*unit.src)])
-    n_src, n_tgt = (span[1] - span[0] if span else -1 for span in (unit.src, unit.tgt))
-    check_links(unit.align, f"{at}.align", n_src=n_src, n_tgt=n_tgt)
-    score = nan if unit.score is None else unit.score
-    return UnitRecord(features, unit.src, unit.tgt, src_text, unit.tgt_text, unit.align, score)
-
-
-def _bad_span(where: str, span: Span, of: str = "") -> FormatError:
+def _bad_span(where: str, span: Sequence[int], of: str = "") -> FormatError:
     return FormatError(where, expected=f"a span [start, end){of}", found=str(list(span)), fix="repair or remove this line")
-
-
-def _feature_map(raw: msgspec.Raw, where: str) -> dict[str, float]:
-    """Names and numbers; parsers keep the last of two equal names, so count the quotes: two a name, more if it has some."""
-    features = _features.decode(raw)
-    text = bytes(raw)
-    if text.count(b'"') != 2 * len(features):
-        seen: set[str] = set()
-        for name, _ in json.loads(text, object_pairs_hook=list):
-            if name in seen:
-                raise FormatError(where, expected="distinct feature names", found=f"{name!r} twice", fix="rename one of them")
-            seen.add(name)
-    return features
 
 
 def _as_declared(nbest: NBest, header: _Header) -> NBest:

@@ -10,7 +10,7 @@ import warnings
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, islice
+from itertools import chain, islice, repeat
 from math import nan
 from typing import NamedTuple
 
@@ -66,6 +66,7 @@ class ListRecord(NamedTuple):
     unit_ptr: I64  # [K+1]
     unit_idx: Array  # [R] into units
     tgt_start: Array  # [R]
+    features: Sequence[Mapping[str, float]] | None = None  # [K] what no unit carries
 
 
 def _warn(message: str) -> None:
@@ -124,7 +125,7 @@ class Builder:
 
     def add(self, hyp: HypRecord) -> None:
         """Append one hypothesis. Sentence ids must not go back; at most ``options.size`` a sentence are kept."""
-        self._begin(hyp.sent, hyp.where)
+        self.sentence(hyp.sent, hyp.where)
         if self.options.size is not None and self._hyp_counts[-1] >= self.options.size:
             return
         text = normal(hyp.text)
@@ -150,20 +151,24 @@ class Builder:
 
     def add_list(self, hyps: ListRecord) -> None:
         """Append hypotheses of one sentence in columns: as ``add`` for each, but a unit they share is looked at once."""
-        self._begin(hyps.sent, hyps.where)
+        self.sentence(hyps.sent, hyps.where)
         source = self._tokens_of(hyps.sent)
-        number = np.array([self._number(unit, source, [], hyps.where) for unit in hyps.units], np.int32)
+        number = len(self._unit_score) + np.arange(len(hyps.units), dtype=np.int32)  # equal ones are merged in the end
+        for unit in hyps.units:
+            self._check_span(unit, source, hyps.where)
+            src = " ".join(source[slice(*unit.src)]) if unit.src_text is None and unit.src else unit.src_text or ""
+            self._append(unit, src, unit.tgt_text or "")
         start = np.array([unit.src[0] if unit.src else -1 for unit in hyps.units], np.int32)
-        for text, score in zip(hyps.texts, hyps.score.tolist(), strict=True):
+        for text, score, own in zip(hyps.texts, hyps.score.tolist(), hyps.features or repeat({}, len(hyps.texts)), strict=True):
             self._add_text(text, score)
-            self._extra_rows.add(self._indices({}), ())
+            self._extra_rows.add(self._indices(own), own.values())
         self._unit_counts.extend(np.diff(hyps.unit_ptr))
         self._unit_idx.frombytes(number[hyps.unit_idx].tobytes())
         self._src_start.frombytes(start[hyps.unit_idx].tobytes())
         self._tgt_start.frombytes(hyps.tgt_start.astype(np.int32).tobytes())
 
-    def _begin(self, sent: int, where: str) -> None:
-        """Open the list of a sentence, unless it is the open one."""
+    def sentence(self, sent: int, where: str) -> None:
+        """Open the list of a sentence, unless it is the open one; it may stay empty."""
         if not self._ids or sent != self._ids[-1]:
             check_order(sent, self._ids[-1] if self._ids else self.first_id, where)
             self._ids.append(sent)
@@ -186,13 +191,7 @@ class Builder:
 
     def _number(self, unit: UnitRecord, source: list[str], target: list[str], where: str) -> int:
         """The number of a unit; an unknown one gets the next."""
-        if source and unit.src and unit.src[1] > len(source):
-            raise FormatError(
-                where,
-                expected=f"a source span within the sentence's {counted(len(source), 'word')}",
-                found=f"{unit.src[0]}-{unit.src[1] - 1}",
-                fix="give the source that was decoded",
-            )
+        self._check_span(unit, source, where)
         tgt = " ".join(target[unit.tgt[0] : unit.tgt[1]]) if unit.tgt_text is None and unit.tgt else unit.tgt_text or ""
         if unit.features and (near := self._near.get((id(unit), tgt))):
             return near[1]
@@ -200,17 +199,29 @@ class Builder:
         src_len = unit.src[1] - unit.src[0] if unit.src else -1
         tgt_len = unit.tgt[1] - unit.tgt[0] if unit.tgt else -1
         key = (src, tgt, unit.align, src_len, tgt_len, *unit.features.items())
-        u = self._unit_of.setdefault(key, len(self._unit_of))
+        u = self._unit_of.setdefault(key, len(self._unit_score))
         if u == len(self._unit_score):
-            for column, text in zip(self._unit_text, (src, tgt, unit.align), strict=True):
-                column.append(text)
-            self._unit_len[0].append(src_len)
-            self._unit_len[1].append(tgt_len)
-            self._unit_score.append(unit.score)
-            self._unit_rows.add(self._indices(unit.features), unit.features.values())
+            self._append(unit, src, tgt)
         if unit.features:
             self._near[id(unit), tgt] = (unit, u)
         return u
+
+    def _check_span(self, unit: UnitRecord, source: list[str], where: str) -> None:
+        if source and unit.src and unit.src[1] > len(source):
+            raise FormatError(
+                where,
+                expected=f"a source span within the sentence's {counted(len(source), 'word')}",
+                found=f"{unit.src[0]}-{unit.src[1] - 1}",
+                fix="give the source that was decoded",
+            )
+
+    def _append(self, unit: UnitRecord, src: str, tgt: str) -> None:
+        for column, text in zip(self._unit_text, (src, tgt, unit.align), strict=True):
+            column.append(text)
+        self._unit_len[0].append(unit.src[1] - unit.src[0] if unit.src else -1)
+        self._unit_len[1].append(unit.tgt[1] - unit.tgt[0] if unit.tgt else -1)
+        self._unit_score.append(unit.score)
+        self._unit_rows.add(self._indices(unit.features), unit.features.values())
 
     def _indices(self, features: Mapping[str, float]) -> array[int]:
         """Name numbers of features; most hypotheses have the names of the one before."""

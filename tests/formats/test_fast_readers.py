@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat import formats
-from boostfeat.core.errors import FormatError, InputError
-from boostfeat.formats import columns, fairseq, jsonl, marian, marian_fast, openai
+from boostfeat.core.errors import FormatError
+from boostfeat.formats import columns, fairseq, marian, marian_fast, openai
 from boostfeat.formats.byte_kernels import find_marks, hash_bytes, put_bytes, same_bytes
 from boostfeat.formats.importing import Corpus, import_corpus
 from boostfeat.formats.moses import enriched, nbest
@@ -40,7 +40,6 @@ COMPRESS = {
 def small_blocks(monkeypatch):
     """Blocks of a few sentences."""
     monkeypatch.setattr(columns, "BLOCK_BYTES", 4000)
-    monkeypatch.setattr(jsonl, "BLOCK_BYTES", 4000)
     monkeypatch.setattr(marian_fast, "BLOCK_BYTES", 4000)
 
 
@@ -75,7 +74,6 @@ def read_plainly(path: Path, format: str, monkeypatch: pytest.MonkeyPatch, **opt
     with monkeypatch.context() as patch:
         for reader in (enriched.FastReader, nbest.FastReader):
             patch.setattr(reader, "for_list", lambda *_: None)
-        patch.setattr(jsonl, "_read_fast", lambda *_: None)
         patch.setattr(marian, "_fast_for", lambda *_: None)
         return read(path, format, **options)
 
@@ -282,77 +280,6 @@ def test_regular_lines_of_marian_are_the_kernels(tmp_path, monkeypatch):
     (tmp_path / "list").write_text(text + "what is this?\n")
     assert read(tmp_path / "list", "marian", first=3).ids.tolist() == [0, 1, 2]
     assert len(left) == 2
-
-
-UNIT = '{"src": [0, 1], "tgt": [1, 2], "x": [1, -2.5], "align": "0-0", "score": -1}'
-HYP = '{"text": "a b", "score": -1, "features": {"n": 1}, "units": [' + UNIT + "]}"
-SENTENCE = '{"id": ID, "source": "das haus", "refs": ["a b"], "hyps": [' + HYP + "]}"
-HEADER = '{"boostfeat": "nbest/1", "unit_features": ["tm", "lm"], "hyp_features": ["n"]}'
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("a b", "a b"),
-        ("a b", '\\u00e4 \\"\\\\\\/ \\ud83d\\ude00'),
-        ("a b", "a \\n b"),
-        ("a b", "a \\ud83d"),
-        ("a b", "a \\u0000"),
-        ('"score": -1, "features"', '"features"'),
-        ('"score": -1, "features"', '"score": null, "features"'),
-        ('{"n": 1}', '{"n": 1, "m": 2}'),
-        ('{"n": 1}', "{}"),
-        ('"features": {"n": 1}, ', ""),
-        ('"x": [1, -2.5], ', ""),
-        ("[1, -2.5]", "[1]"),
-        ("[1, -2.5]", "[1, 2, 3]"),
-        ("[1, -2.5]", "[01, 2]"),
-        ("[1, -2.5]", "[1., 2]"),
-        ("[1, -2.5]", "[+1, 2]"),
-        ("[1, -2.5]", "[1e999, 2]"),
-        ("[1, -2.5]", "[1E+2, -0]"),
-        ("[1, 2]", "[1, 3]"),
-        ("[1, 2]", "[2, 1]"),
-        ("[0, 1]", "[0, 3]"),
-        ("[0, 1]", "[0.0, 1]"),
-        ('"src": [0, 1], ', ""),
-        ('"tgt": [1, 2], ', ""),
-        ('"align": "0-0"', '"align": "1-0"'),
-        ('"align": "0-0"', '"src_text": "der  hof", "tgt_text": ""'),
-        ('"align": "0-0"', '"sparse": {"s": 1}'),
-        ('"align": "0-0"', '"align": "0-0", "mine": 1'),
-        ('"id"', '"mine": 1, "id"'),
-        ('"text"', '"quality": {"q": 1}, "text"'),
-        ('"refs": ["a b"]', '"refs": []'),
-        ('"source": "das haus", ', ""),
-        (UNIT, f"{UNIT}, {UNIT}"),
-        (UNIT, ""),
-        (UNIT, f"{UNIT},"),
-        (HYP, ""),
-        ("ID", "39.0"),
-        ("ID", '39, "id": 39'),
-        ("ID", "12"),
-        ('"id": ID, ', ""),
-        ("}]}", "}]} x"),
-    ],
-)
-def test_sentences_of_json(tmp_path, monkeypatch, old, new):
-    """A sentence among regular ones; the kernel's answer is the plain reader's, errors and warnings included."""
-    assert old in SENTENCE
-    lines = [SENTENCE.replace("ID", str(k)) for k in range(60)]
-    lines[39] = SENTENCE.replace(old, new).replace("ID", "39")
-    (tmp_path / "list").write_text("\n".join([HEADER, *lines]))
-
-    def attempt(read):
-        said: list[str] = []
-        try:
-            return read(warn=said.append), said
-        except InputError as error:
-            return str(error), said
-
-    expected = attempt(lambda **options: read_plainly(tmp_path / "list", "jsonl", monkeypatch, **options))
-    found = attempt(lambda **options: formats.read(tmp_path / "list", ReadOptions(**options), format="jsonl"))
-    assert found == expected
 
 
 # ---------------------------------------------------------------------------------------------------------------------

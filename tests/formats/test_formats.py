@@ -258,39 +258,38 @@ def hyp(**keys: object) -> str:
 
 
 BAD_JSONL = {
-    HEADER
-    + '{"id": 0, "hyps": [{"text": "a", "units": [{"x": [1, NaN]}]}]}': r"list:2: hyps\[0\].units\[0\].x\[1\]: expected a finite",
-    HEADER
-    + '{"id": 0, "hyps": [{"text": "a", "score": -Infinity}]}': r"list:2: hyps\[0\].score: expected a finite number, found -inf",
-    HEADER
-    + '{"id": 0, "hyps": [{"text": "a", "features": {"b": 1e999}}]}': r"list:2: hyps\[0\].features.b: expected a finite number",
-    hyp(units=[{"x": [1, 2]}, {"x": [1, "2"]}]): r"list:2: hyps\[1\].units\[1\].x\[1\]: expected a finite number, found '\"2\"'",
+    HEADER + '{"id": 0, "hyps": [{"text": "a", "units": [{"x": [1, NaN]}]}]}': r"list:2: expected JSON, found NaN where a finite",
+    HEADER + '{"id": 0, "hyps": [{"text": "a", "score": -Infinity}]}': r"list:2: expected JSON, found -Infinity where a finite",
+    HEADER + '{"id": 0, "hyps": [{"text": "a", "features": {"b": 1e999}}]}': r"list:2: expected JSON, found 1e999 where a finite",
+    hyp(units=[{"x": [1, 2]}, {"x": [1, "2"]}]): r"list:2: hyps\[1\].units\[1\].x\[1\]: expected a finite number, found a string",
     hyp(units=[{"x": [1]}]): r"list:2: hyps\[1\].units\[0\].x: expected 2 values, as unit_features has, found 1",
     hyp(
         units=[{"sparse": {"lm": 1}}]
     ): r"hyps\[1\].units\[0\].sparse: expected distinct feature names, found 'lm', which x holds",
-    hyp(units=[{"sparse": {"q": None}}]): r"hyps\[1\].units\[0\].sparse.q: expected a finite number",
+    hyp(units=[{"sparse": {"q": None}}]): r"hyps\[1\].units\[0\].sparse\[...\]: expected a finite number, found null",
     hyp(units=[{"tgt": [1, 3]}]): r"hyps\[1\].units\[0\].tgt: expected a span \[start, end\) of 2 words, found \[1, 3\]",
     HEADER + '{"id": 0, "source": "x", "hyps": [{"text": "a", "units": [{"src": [0, 2]}]}]}': r"\.src: .* of 1 word, found",
     hyp(units=[{"src": [2, 1]}]): r"hyps\[1\].units\[0\].src: expected a span",
-    hyp(units=[{"src": [1]}]): r"hyps\[1\].units\[0\].src: expected \[start, end\]",
+    hyp(units=[{"src": [1]}]): r"hyps\[1\].units\[0\].src: expected a list of length 2, found",
     hyp(units=[{"tgt": [0, 1], "align": "0-1"}]): r"units\[0\].align: expected an alignment of .* 1 target words, found '0-1'",
     hyp(units=[{"align": "a-b"}]): r"hyps\[1\].units\[0\].align: expected an alignment of links like 0-1, found 'a-b'",
-    hyp(source="a\0b"): r"list:2: expected text, found \\u0000 at column",
+    hyp(source="a\0b"): r"list:2: expected JSON, found \\u0000, which no text has",
     HEADER + '{"id": 0, "hyps": [{"score": 1}]}': r"list:2: hyps\[0\]: expected the key 'text'",
     HEADER
-    + '{"id": 0, "hyps": [{"text": "a", "features": {"b": 1, "b": 2}}]}': r"hyps\[0\].features: expected distinct .* 'b' twice",
-    HEADER + '{"id": 0, "hyps": [], "id": 1}': r"list:2: expected each key once, found 'id' twice",
-    HEADER + r'{"id": 0, "source": "\"", "\u0069d": 1}': r"list:2: expected each key once, found 'id' twice",
-    HEADER + '{"id": 0, "hyps": [{"text": "a", "text": "b"}]}': r"list:2: hyps\[0\]: expected each key once, found 'text' twice",
-    HEADER + '{"id": 0, "hyps": [{"text": "a", "quality": {"q": 1, "q": 2}}]}': r"hyps\[0\].quality: expected each key once",
-    HEADER + '{"id": 0, "hyps": [{"text": "a", "units": [{"x": [1, 2], "x": [1, 2]}]}]}': r"units\[0\]: expected each key once",
-    HEADER + '{"id": 0, "mine": 1, "mine": 2}': r"list:2: expected each key once, found 'mine' twice",
-    '{"boostfeat": "nbest/1", "meta": {}, "meta": {}}': r"list:1: expected each key once, found 'meta' twice",
-    HEADER + '{"id": 0}, {"id": 1}': r"list:2: expected a JSON object, found Extra data at column 10",
+    + '{"id": 0, "hyps": [{"text": "a", "features": {"b": 1, "b": 2}}]}': r"list:2: expected JSON, found key 'b' twice in one object",
+    HEADER + '{"id": 0, "hyps": [], "id": 1}': r"list:2: expected JSON, found key 'id' twice in one object",
+    HEADER + r'{"id": 0, "source": "\"", "\u0069d": 1}': r"list:2: expected JSON, found key 'id' twice in one object",
+    HEADER + '{"id": 0, "hyps": [{"text": "a", "text": "b"}]}': r"list:2: expected JSON, found key 'text' twice in one object",
+    HEADER
+    + '{"id": 0, "hyps": [{"text": "a", "quality": {"q": 1, "q": 2}}]}': r"list:2: expected JSON, found key 'q' twice in one object",
+    HEADER
+    + '{"id": 0, "hyps": [{"text": "a", "units": [{"x": [1, 2], "x": [1, 2]}]}]}': r"units\[0\]: expected JSON, found key 'x' twice in one object",
+    HEADER + '{"id": 0, "mine": 1, "mine": 2}': r"list:2: expected JSON, found key 'mine' twice in one object",
+    '{"boostfeat": "nbest/1", "meta": {}, "meta": {}}': r"list:1: expected JSON, found key 'meta' twice in one object",
+    HEADER + '{"id": 0}, {"id": 1}': r"list:2: expected JSON, found Extra data at column 10",
     HEADER + '{"id": 1}\n\n{"id": 1}': r"list:4: id: expected a whole number above that of the line before, found 1",
     HEADER + '{"id": -1}': r"list:2: id: expected a whole number above",
-    HEADER + '{"id": 0': r"list:2: expected a JSON object, found Expecting ',' delimiter at column 9",
+    HEADER + '{"id": 0': r"list:2: expected JSON, found Expecting ',' delimiter at column 9",
     HEADER + "[1]": r"list:2: expected an object, found '\[1\]'",
     '{"id": 0, "hyps": []}': r"list:1: expected the key 'boostfeat'",
     '{"boostfeat": "nbest/2"}': r"list:1: expected format version 1 or lower, found 2; upgrade boostfeat",

@@ -5,7 +5,6 @@ The plain readers are the oracle. First they read; then they are taken away.
 
 from __future__ import annotations
 
-import json
 import random
 import re
 from pathlib import Path
@@ -18,11 +17,9 @@ from toy_graphs import OSGX
 from boostfeat import formats
 from boostfeat.core.errors import FormatError
 from boostfeat.core.files import Block
-from boostfeat.formats import columns, jsonl, marian, marian_fast
+from boostfeat.formats import columns, marian, marian_fast
 from boostfeat.formats.byte_kernels import read_digits, read_number, skip_blanks, starts_with
 from boostfeat.formats.columns import Room
-from boostfeat.formats.jsonl_fast import FastReader as JsonReader
-from boostfeat.formats.jsonl_fast import _hex, _number, _put_character, _whole
 from boostfeat.formats.moses import enriched, nbest
 from boostfeat.lists.build import ReadOptions
 from boostfeat.lists.nbest import NBest
@@ -51,20 +48,7 @@ ENRICHED = [
     "12 ||| |0-11,wa= ,total=0, LM0= 1 TM0= 2 3| ä |12-12,wa=0-0,total=1, LM0= 1 TM0= 2 3|  ||| LM0= 2 TM0= 4 6 ||| -1 |||\r",
     "12 ||| w |10-11,wa=1-0 0-0 ,total=.5, LM0= 12345.6789 TM0= 1e2 -7| ||| LM0= 12345.6789 TM0= 100 -7 ||| 0 ||| ",
 ]
-UNIT = '{"src": [0, 1], "tgt": [1, 2], "x": [1, -2.5], "align": "0-0", "score": -1}'
-HEADER = '{"boostfeat": "nbest/1", "unit_features": ["tm", "lm"], "hyp_features": ["n", "m\\u00e4"]}'
-FEATURES = '"features": {"n": 1.5e1, "mä": -0}'
-JSONL = [
-    HEADER,
-    f'{{"id": 0, "source": "das  haus", "refs": ["a b", " a "], "hyps": [{{"text": "a b", "score": -1, {FEATURES}, "units": [{UNIT}]}}]}}',
-    f' {{ "id" : 1 ,\t"source":"" , "refs":["x"], "hyps":[{{"text":"\\u00e4\\u20ac \\ud83d\\ude00 \\"\\\\\\/", "score":null, {FEATURES}, "units":[]}}, {{"text": "", {FEATURES}}}] }} ',
-    "",
-    '{"id": 5, "source": "z", "refs": ["r"], "hyps": []}',
-    f'{{"source": "a b c d e f g h i j k", "refs": ["y z"], "hyps": [{{"text": "p q r", {FEATURES}, "units": [{UNIT}, '
-    '{"src": [9, 11], "tgt": [0, 0], "score": null, "x": [0.1, 12345678901234568]}, {"tgt": [2, 3], "src_text": "s  t", "x": [1, 1]}, '
-    '{"src": [1, 3], "tgt_text": "own words", "align": "0-1 1-0"}]}], "id": 999999999}\r',
-]  # fmt: skip
-LISTS = {"moses": MOSES, "moses-enriched": ENRICHED, "jsonl": JSONL}
+LISTS = {"moses": MOSES, "moses-enriched": ENRICHED}
 # totals that no block carries, before, between and behind the others
 MORE = [
     re.sub(r"\|\|\| LM0= (\S+) (TM0= \S+ \S+) \|\|\|", r"||| A= 3 LM0= \1 Doc0= 7 -1 \2 Z= -0.5 |||", line) for line in ENRICHED
@@ -96,7 +80,6 @@ def plainly(monkeypatch):
         with monkeypatch.context() as patch:
             for reader in (enriched.FastReader, nbest.FastReader):
                 patch.setattr(reader, "for_list", lambda *_: None)
-            patch.setattr(jsonl, "_read_fast", lambda *_: None)
             patch.setattr(marian, "_fast_for", lambda *_: None)
             return attempt(path, format, **options)
 
@@ -111,7 +94,6 @@ def alone(monkeypatch):
         for module in (enriched, nbest):
             monkeypatch.setattr(module, "parse_line", lambda line, where, _: pytest.fail(f"{where} was left to the plain reader"))
         monkeypatch.setattr(marian, "_hyps", lambda lines, *, ids: [pytest.fail(f"{where} was left") for where, _ in lines])
-        monkeypatch.setattr(jsonl, "_read_plain", lambda path, options: pytest.fail("the list was left to the plain reader"))
 
     return take
 
@@ -129,11 +111,8 @@ def check_same(found: NBest | str, expected: NBest | str) -> None:
 def test_regular_lists(tmp_path, monkeypatch, plainly, alone, name, options, block):
     """Numbers, spans, links, blanks and escapes of every kind that kernels know, in blocks of a line and in one."""
     format = name.split()[0]
-    if format == "jsonl" and ("source" in options or "size" in options):
-        pytest.skip("these are for the plain reader")
     monkeypatch.setattr(columns, "BLOCK_BYTES", block)
     monkeypatch.setattr(marian_fast, "BLOCK_BYTES", block)
-    monkeypatch.setattr(jsonl, "BLOCK_BYTES", max(block, 400))
     (tmp_path / "list").write_text("\n".join(REGULAR[name]) + "\n", newline="")
     expected = plainly(tmp_path / "list", format, **options)
     assert not isinstance(expected, str)
@@ -142,50 +121,20 @@ def test_regular_lists(tmp_path, monkeypatch, plainly, alone, name, options, blo
     check_same(attempt(tmp_path / "list", format, **options), expected)
 
 
-@pytest.mark.parametrize("size", [1, 2, 3])
-def test_json_lists_that_are_cut(tmp_path, plainly, size):
-    """Units of hypotheses that are left out are not in the table, whether they are like those before them or not."""
-    own = UNIT.replace("-2.5", "-3.5")
-    hyps = [f'{{"text": "a b", {FEATURES}, "units": [{unit}]}}' for unit in (UNIT, UNIT, own, UNIT)]
-    lines = [HEADER] + [f'{{"id": {n}, "source": "x y", "refs": ["r"], "hyps": [{", ".join(hyps[n:])}]}}' for n in range(2)]
-    (tmp_path / "list").write_text("\n".join(lines) + "\n")
-    expected = plainly(tmp_path / "list", "jsonl", size=size)
-    check_same(attempt(tmp_path / "list", "jsonl", size=size), expected)
-    assert expected.n_units == (1 if size == 1 else 2)
-
-
-TWICE = {"src": "[1, 2]", "tgt": "[0, 1]", "x": "[3, 4]", "align": '""', "score": "null", "src_text": '"b c"', "tgt_text": '""'}
-
-
-@pytest.mark.parametrize("key", TWICE)
-def test_a_key_twice_is_refused(tmp_path, monkeypatch, plainly, key):
-    """In a unit; the kernel leaves it to the plain reader, which says where."""
-    first = {**json.loads(UNIT), "src_text": "first", "tgt_text": "first"}
-    unit = f'{json.dumps(first)[:-1]}, "{key}": {TWICE[key]}}}'
-    lines = [JSONL[1].replace(UNIT, unit).replace('"id": 0', f'"id": {k}') for k in range(9)]
-    (tmp_path / "list").write_text("\n".join([HEADER, *lines]) + "\n")
-    monkeypatch.setattr(jsonl, "BLOCK_BYTES", 400)
-    expected = plainly(tmp_path / "list", "jsonl")
-    assert f"expected each key once, found '{key}' twice" in expected
-    check_same(attempt(tmp_path / "list", "jsonl"), expected)
-
-
 @pytest.mark.parametrize("format", LISTS)
 def test_whatever_is_changed(tmp_path, plainly, format):
     """A byte more, less or another, in a list of two lines: the same list, or the same error."""
     rng = random.Random(7)
-    first = 2 if format == "jsonl" else 1
-    whole = "\n".join([*LISTS[format][:first], LISTS[format][-1].strip()]) + "\n"
-    start = whole.index("\n") + 1 if format == "jsonl" else 0
+    whole = "\n".join([LISTS[format][0], LISTS[format][-1].strip()]) + "\n"
     for _ in range(120):
-        at = rng.randrange(start, len(whole) - 1)
+        at = rng.randrange(len(whole) - 1)
         piece = rng.choice(['"', "|", " ", "-", "=", "0", "9", ",", ".", "e", "[", "]", "{", "}", ":", "\t", "||", "1", "\\", ""])
         text = whole[:at] + piece + whole[at + rng.randrange(3) :]
         (tmp_path / "list").write_text(text, newline="")
         check_same(attempt(tmp_path / "list", format), plainly(tmp_path / "list", format))
 
 
-CHANGED = {"moses": MOSES[1], "moses-enriched": ENRICHED[0], "marian": OF_MARIAN[0], "jsonl": JSONL[1]}
+CHANGED = {"moses": MOSES[1], "moses-enriched": ENRICHED[0], "marian": OF_MARIAN[0]}
 
 
 @pytest.mark.parametrize("format", CHANGED)
@@ -198,10 +147,9 @@ def test_whole_lines_with_a_byte_changed(format):
         "moses": lambda: nbest.FastReader.for_list(line, ReadOptions()),
         "moses-enriched": lambda: enriched.FastReader.for_list(line, ReadOptions(source=["das alte haus"])),
         "marian": lambda: marian._fast_for(line.decode(), ReadOptions()),
-        "jsonl": lambda: JsonReader(["tm", "lm"], ["n", "mä"], ReadOptions()),
     }[format]()
     found = {"": line.decode()}
-    for piece in ("", *{"jsonl": '",'}.get(format, "| ")):
+    for piece in ("", *"| "):
         changed = (line[:k] + piece.encode() + line[k + 1 :] + b"\n" for k in range(len(line)))
         parts = [(text, reader.parse_block(Block(bytearray(text), len(text)), Room())) for text in changed]
         found[piece or "less"] = "".join("+" if part.end == len(text) else "." for text, part in parts)
@@ -211,14 +159,12 @@ def test_whole_lines_with_a_byte_changed(format):
 MARIAN = "0 ||| ▁a b ▁c ||| WordScores= -0.5 -1 -2.25 -0.125 ||| F0= -3.875 L= 2 1 ||| -1.25"
 
 
-@pytest.mark.parametrize(
-    ("format", "line"), [*((f, lines[1 if f == "jsonl" else 0]) for f, lines in LISTS.items()), ("marian", MARIAN)]
-)
+@pytest.mark.parametrize(("format", "line"), [*((f, lines[0]) for f, lines in LISTS.items()), ("marian", MARIAN)])
 def test_lines_that_end_too_soon(tmp_path, plainly, format, line):
     """Cut at every place, alone and with bars behind it: the same list, or the same error."""
-    before = HEADER + "\n" if format == "jsonl" else line + "\n"
+    before = line + "\n"
     for end in range(len(line)):
-        for behind in ("", "|", "||", "|||") if line[end - 1] == " " and format != "jsonl" else ("",):
+        for behind in ("", "|", "||", "|||") if line[end - 1] == " " else ("",):
             (tmp_path / "list").write_text(before + line[:end] + behind + "\n")
             check_same(attempt(tmp_path / "list", format), plainly(tmp_path / "list", format))
 
@@ -282,35 +228,6 @@ def test_numbers_that_kernels_know(text):
                                   "1e101", "9007199254740993", "9223372036854775807", "1e23", "1e-101", "1e400", "1e-99999999999"])  # fmt: skip
 def test_numbers_that_are_left_to_python(text):
     assert read_number(raw(text), 0, len(text))[1] == -1
-
-
-@pytest.mark.parametrize(
-    ("text", "is_json", "is_whole"),
-    [("0", 1, 1), ("7", 1, 1), ("-7", 2, -1), ("12", 2, 2), ("01", -1, -1), ("00", -1, -1), ("-01", -1, -1), ("1.5", 3, -1), ("1.", -1, -1),
-     ("1.e5", -1, -1), (".5", -1, -1), ("+1", -1, -1), ("1e5", 3, -1), ("1E5", 3, -1), ("-", -1, -1), ("", -1, -1), ("123456789", 9, 9),
-     ("1234567890", 10, -1), ("0]", 1, 1), ("10,", 2, 2), ("-0.5}", 4, -1), ("a", -1, -1)],
-)  # fmt: skip
-def test_numbers_of_json(text, is_json, is_whole):
-    """The grammar of RFC 8259, section 6; whole numbers have up to nine digits."""
-    value, stop = _number(raw(text), 0, len(text))
-    assert stop == is_json
-    assert stop < 0 or value == float(text[:stop])
-    value, stop = _whole(raw(text), 0, len(text))
-    assert stop == is_whole
-    assert stop < 0 or value == int(text[:stop])
-
-
-@pytest.mark.parametrize("code", [0x20, 0x7F, 0x80, 0x7FF, 0x800, 0xFFFF, 0x10000, 0x1F600, 0x10FFFF])
-def test_characters_in_utf8(code):
-    out = np.zeros(6, np.uint8)
-    end = _put_character(code, out, 1)
-    assert bytes(out[:end]) == b"\0" + chr(code).encode()
-
-
-def test_hexadecimal_digits():
-    for text, value in (("0000", 0), ("00fF", 255), ("AbCd", 0xABCD), ("9aA9", 0x9AA9), ("ffff", 65535), ("00g0", -1), ("00G0", -1),
-                        ("0@00", -1), ("0`00", -1), ("0/00", -1), ("0:00", -1), ("000", -1)):  # fmt: skip
-        assert _hex(raw(text), 0, len(text)) == value
 
 
 @pytest.mark.parametrize(("text", "value", "end"), [("0", 0, 1), ("12x", 12, 2), ("123456789", 123456789, 9), ("1234567890", 123456789, 9),

@@ -101,10 +101,10 @@ LINES = {
     HEADER % "" + QUALITY % "[1e300, 1e-300]": ": quality.q: expected ratios that are finite, found an infinite one",
     HEADER % "" + QUALITY % "[1, -1]": ":2: hyps[0].quality.q: expected",
     **{
-        HEADER % "" + QUALITY % value: ":2: hyps[0].quality.q: expected"
+        HEADER % "" + QUALITY % value: ":2: hyps[0].quality[...]"
         for value in ('"x"', "[]", "[1]", "[1, 2, 3]", "[1, null]", "true", '[1, "2"]')
     },
-    HEADER % "" + '{"id": 0, "hyps": [}\n': ":2: expected a JSON object, found",
+    HEADER % "" + '{"id": 0, "hyps": [}\n': ":2: expected JSON, found",
     HEADER % "" + '{"id": "0", "hyps": []}\n': ":2: id: expected",
 }
 TEXTS = {

@@ -325,10 +325,6 @@ def read_plain_twice(path: str) -> NBest:
     return with_twin(moses_plain.read, path, options, moses_plain.FastReader, "for_list")
 
 
-def read_jsonl_twice(path: str) -> NBest:
-    return with_twin(jsonl.read, path, OPTIONS, jsonl, "_read_fast")
-
-
 def read_graph_twice(path: str) -> NBest:
     return with_twin(moses_osgx.read, path, OPTIONS, moses_osgx, "fast_graph")
 
@@ -667,7 +663,7 @@ READERS: dict[str, Reader] = {
     "numbers": Reader(text(NUMBERS, NUMBERS_TSV, NUMBERS_JSON), read_numbers, lambda found: good_numbers(dict(enumerate(found.values))), VALUE),
     "numbers-column": Reader(text(RATIO_TSV, RATIO_JSON), lambda path: read_numbers(f"{path}:x,y"), mutations=VALUE),
     "numbers-of-tokens": Reader(text(NUMBERS, "1 2\n\n-3 4 5\n", TOKENS_JSON), read_tokens, mutations=VALUE),
-    "jsonl": Reader(lambda: [JSONL.encode(), JSONL_DENSE.encode(), written("jsonl")], read_jsonl_twice, good_list, VALUE),
+    "jsonl": Reader(lambda: [JSONL.encode(), JSONL_DENSE.encode(), written("jsonl")], lambda path: jsonl.read(path, OPTIONS), good_list, VALUE),
     "auto": a_list("auto", PLAIN, ENRICHED, CDEC, JOSHUA, PHRASAL, TRAVATAR, MARIAN, MARIAN_PLAIN, FAIRSEQ, JSONL, OSGX, HYPORADISE, SOCKEYE, PLF, SLF, mutations=JSON),
     "moses-osgx": Reader(text(OSGX), read_graph_twice, good_list, real="fi-en/sg.*.osgx.xz"),
     "moses-osgx-named": a_list("moses-osgx", OSGX, options=ReadOptions(size=8, names=("LM0", "d", "TM0_0"), warn=lambda message: None)),
