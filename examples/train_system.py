@@ -15,7 +15,9 @@ from boostfeat.core.errors import InputError
 from boostfeat.core.files import open_output, read_lines
 from boostfeat.model.model import Model
 from boostfeat.search.decoder import Decoder, SearchOptions, System, read_setup, write_nbest
-from boostfeat.search.decoder.train import read_bitext, train_system
+
+sys.path.insert(0, str(Path(__file__).with_name("make_data")))
+from training import read_bitext, train_system
 
 
 def main(source: str, target: str, to_translate: str, folder: str) -> list[str]:

@@ -1,6 +1,6 @@
 """How is data/ made?  python examples/make_data [FOLDER]      (about ten minutes; word alignment needs sil-thot)
 
-A bilingual world is generated (world/), a system trained on its bitext (boostfeat/search/decoder/train), its weights tuned on
+A bilingual world is generated (world/), a system trained on its bitext (training/), its weights tuned on
 sentences of their own, and the lists decoded (boostfeat/search/decoder). Of FOLDER, alignment.xz and weights.json are used again.
 """
 
@@ -15,6 +15,7 @@ from functools import cache, cached_property
 from pathlib import Path
 
 import numpy as np
+from training import TrainOptions, align, train_system, write_ini
 from world import World
 
 from boostfeat.core.files import open_output, read_bytes
@@ -24,7 +25,6 @@ from boostfeat.lists.merging import merge
 from boostfeat.lists.nbest import NBest
 from boostfeat.model.model import Model
 from boostfeat.search.decoder import Decoder, SearchOptions, System, collect, read_setup
-from boostfeat.search.decoder.train import TrainOptions, align, train_system, write_ini
 from boostfeat.tuners.base import Run
 from boostfeat.tuners.kbmira import Kbmira
 

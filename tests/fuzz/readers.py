@@ -69,7 +69,6 @@ from boostfeat.report import run
 from boostfeat.rerank.reranker import Reranker
 from boostfeat.search.decoder import Decoder, Derivation, System, collect, read_setup
 from boostfeat.search.decoder.tables import read_phrase_table, with_reordering
-from boostfeat.search.decoder.train.bitext import make_bitext, read_bitext
 from boostfeat.search.graphs import moses_search_graph as moses_osgx
 from boostfeat.search.graphs.graph_files import read_graphs
 from boostfeat.search.graphs.rescoring import EdgeScorer, RescoreOptions, rescored_lists
@@ -720,10 +719,6 @@ READERS: dict[str, Reader] = {
     ),
     "clusters": Reader(text(MKCLS, BROWN), read_clusters),
     "lexicon": Reader(text(LINES), beside("other", LINES, Bitext.read)),
-    "bitext": Reader(text(LINES), beside("other", LINES, read_bitext)),
-    "alignment": Reader(
-        text("0-0 1-1 3-2\n\n0-0\n"), lambda path: make_bitext(LINES.split("\n")[:-1], LINES.split("\n")[:-1], [s for _, s in read_lines(path)])
-    ),
     "links": Reader(text("0-0 1-1 3-2\n\n0-0\n"), lambda path: parse_alignments(strings([line for _, line in read_lines(path)]))),
     "lines": Reader(text(LINES), lambda path: list(read_lines(path))),
     "gz": compressed(lambda data: gzip.compress(data, mtime=0)),

@@ -35,8 +35,6 @@ FILES = (
         "phrase-counts",
         "clusters",
         "lexicon",
-        "bitext",
-        "alignment",
         "links",
     ),
     *("references", "model", "plan", "vocab", "run-results", "run-config"),

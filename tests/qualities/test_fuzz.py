@@ -160,7 +160,7 @@ FOUND = {
     "a probability of 10^-1e308": ("arpa", samples.ARPA.replace("-0.75", "-1e308").encode(), "refused"),
     "a path that is too long": ("setup", samples.INI.replace("phrase-table", "x" * 5000).encode(), "read"),
     "a tail beyond int64": ("cdec-forest", samples.FOREST.replace('"tail":[0]', '"tail":[99999999999999999999]').encode(), "refused"),
-    "a link beyond int64": ("alignment", b"0-99999999999999999999\n\n\n", "refused"),
+    "a link beyond int64": ("links", b"0-99999999999999999999\n\n\n", "refused"),
     "a choice beyond int64": ("run-choices", b'{"test": [0, 99999999999999999999]}', "refused"),
     "a model that is no name": ("run-results", b'[{"name": "x", "model": {"a": 1}, "choice": "choices.json"}]', "refused"),
     "inputs that are no object": ("run-config", b'{"inputs": {"test": "test.nbest"}}', "refused"),

@@ -300,7 +300,8 @@ def cited(text: str) -> set[str]:
 
 def test_citations_lead_to_papers() -> None:
     known = papers()
-    files = [*(ROOT / "boostfeat").rglob("*.py"), *(ROOT / "tests").rglob("*.py"), *PAGES]
+    folders = (ROOT / name for name in ("boostfeat", "tests", "examples"))
+    files = [*(file for folder in folders for file in folder.rglob("*.py")), *PAGES]
     found = {(key, file.name) for file in files for key in cited(file.read_text(encoding="utf-8").split("\n## Papers")[0])}
     assert [where for where in sorted(found) if where[0] not in known] == []
     assert known - {key for key, _ in found} == set()  # a paper that nothing cites

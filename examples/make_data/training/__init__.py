@@ -1,7 +1,4 @@
-"""From parallel text to a phrase-based system: word alignment, phrase tables, reordering, language model, as Moses reads them.
-
-A helper of examples/ and of the lists in data/; the rest of boostfeat does not need it.
-"""
+"""From parallel text to a phrase-based system: word alignment, phrase tables, reordering, language model, as Moses reads them."""
 
 from .align import align
 from .bitext import Bitext, make_bitext, read_bitext

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numba import njit
 
-from ....core.arrays import I64
-from ....core.errors import InputError
-from ....core.kernels import kernel
-from ....core.text import split_words
+from boostfeat.core.arrays import I64
+from boostfeat.core.errors import InputError
+from boostfeat.core.text import split_words
 
 UNALIGNED = -1
 
@@ -68,7 +68,7 @@ def symmetrise(forward: Sequence[I64], backward: Sequence[I64]) -> list[str]:
     return out
 
 
-@kernel
+@njit(cache=True)
 def grow_diag_final_and(forward, backward):  # type: ignore[no-untyped-def]
     """[source, target] links: the intersection, grown into the union, then pairs of words that both have none.
 

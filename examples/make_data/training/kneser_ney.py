@@ -15,10 +15,10 @@ from typing import IO
 
 import numpy as np
 
-from ....core.arrays import F64, I64
-from ....core.text import split_words
-from ....lists.nbest import strings
-from ....lists.words import tokenise
+from boostfeat.core.arrays import F64, I64
+from boostfeat.core.text import split_words
+from boostfeat.lists.nbest import strings
+from boostfeat.lists.words import tokenise
 
 BEGIN, END, UNKNOWN = "<s>", "</s>", "<unk>"
 FALLBACK = (0.5, 1.0, 1.5)  # discounts where the text is too small to estimate them

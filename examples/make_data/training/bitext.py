@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from ....core.errors import FormatError, InputError, clip, counted
-from ....core.files import read_lines
-from ....core.text import normal, split_words
-from ....lists.nbest import strings
-from ....lists.words import Links, Words, parse_alignments, words_of
+from boostfeat.core.errors import FormatError, InputError, clip, counted
+from boostfeat.core.files import read_lines
+from boostfeat.core.text import normal, split_words
+from boostfeat.lists.nbest import strings
+from boostfeat.lists.words import Links, Words, parse_alignments, words_of
 
 RESERVED = {"<s>", "</s>", "<unk>", "NULL"}  # words of language models and lexicons
 

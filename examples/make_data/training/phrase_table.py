@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import IO
 
 import numpy as np
+from numba import njit
 
-from ....core.arrays import F64, I64, Array, offsets, unique_rows
-from ....core.kernels import kernel
-from ....core.text import split_words
-from ....formats.moses.phrase_table import format_scores, write_entry
-from ....lists.words import Words
+from boostfeat.core.arrays import F64, I64, Array, offsets, unique_rows
+from boostfeat.core.text import split_words
+from boostfeat.formats.moses.phrase_table import format_scores, write_entry
+from boostfeat.lists.words import Words
+
 from .bitext import Bitext
 from .extract import LONGEST, Occurrences, extract
 
@@ -149,7 +150,7 @@ def _lexical_weights(bitext: Bitext, src: Words, tgt: Words, links: Array) -> tu
     return out[0], out[1]
 
 
-@kernel
+@njit(cache=True)
 def _weigh(ptr, words, given_ptr, given, links, bit, key, keys, weight, out):  # type: ignore[no-untyped-def]
     """IN phrases, what they are given, links as bits bit[0] i + bit[1] j, w by keys key[0] word + key[1] given; OUT lex."""
     for p in range(len(ptr) - 1):

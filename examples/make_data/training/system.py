@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from ....core.files import open_output
-from ....formats.moses.ini import Ini
-from ....formats.moses.labels import format_features, group_names
+from boostfeat.core.files import open_output
+from boostfeat.formats.moses.ini import Ini
+from boostfeat.formats.moses.labels import format_features, group_names
+
 from .align import align
 from .bitext import make_bitext
 from .kneser_ney import estimate, write_arpa

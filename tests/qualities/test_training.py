@@ -13,10 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from boostfeat.core.errors import FormatError, InputError
-from boostfeat.core.files import read_bytes, read_lines
-from boostfeat.search.decoder.train import (
+from training import (
     PhraseTable,
     TrainOptions,
     align,
@@ -27,9 +24,12 @@ from boostfeat.search.decoder.train import (
     train_system,
     write_arpa,
 )
-from boostfeat.search.decoder.train.align import symmetrise
-from boostfeat.search.decoder.train.extract import LONGEST, extract
-from boostfeat.search.decoder.train.phrase_table import _phrases_of, link_text
+from training.align import symmetrise
+from training.extract import LONGEST, extract
+from training.phrase_table import _phrases_of, link_text
+
+from boostfeat.core.errors import FormatError, InputError
+from boostfeat.core.files import read_bytes, read_lines
 
 # -- symmetrisation -----------------------------------------------------------------------------------------------------
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numba import njit
 
-from ....core.arrays import I64, Array
-from ....core.kernels import kernel
+from boostfeat.core.arrays import I64, Array
+
 from .bitext import Bitext
 
 LONGEST = 8  # words of a phrase: the links of 8 x 8 words are the bits of one number
@@ -43,7 +44,7 @@ def extract(bitext: Bitext, *, max_length: int = 7) -> Occurrences:
     return Occurrences(rows[:, 0], rows[:, 1:3], rows[:, 3:5], links, rows[:, 5], rows[:, 6])
 
 
-@kernel
+@njit(cache=True)
 def _is_linked(linked, i, j):  # type: ignore[no-untyped-def]
     """Whether words i and j are linked; the places before the first and after the last words are."""
     n_src, n_tgt = linked.shape
@@ -52,7 +53,7 @@ def _is_linked(linked, i, j):  # type: ignore[no-untyped-def]
     return 0 <= i < n_src and 0 <= j < n_tgt and linked[i, j]
 
 
-@kernel
+@njit(cache=True)
 def _orientation(linked, same_side, other_side, j):  # type: ignore[no-untyped-def]
     mono, swap = _is_linked(linked, same_side, j), _is_linked(linked, other_side, j)
     if mono and not swap:
@@ -60,7 +61,7 @@ def _orientation(linked, same_side, other_side, j):  # type: ignore[no-untyped-d
     return SWAP if swap and not mono else OTHER
 
 
-@kernel
+@njit(cache=True)
 def _extract(src_ptr, tgt_ptr, link_ptr, link_src, link_tgt, max_length, rows, masks):  # type: ignore[no-untyped-def]
     """IN aligned sentences; OUT rows[n, 7], masks[n] unless they are empty. Returns n."""
     n = 0
