@@ -82,7 +82,7 @@ def boost(
         choosing_metric(select, options.metric)
     options, why = with_penalties(dev, options, seed=seed, threads=threads, init=init, so_far=so_far, tell=tell)
     options, more = with_tree_count(dev, select, options, seed=seed, threads=threads, init=init, so_far=so_far, tell=tell)
-    give_back(dev.unit_ptr)  # what folds held
+    give_back()  # what folds held
     engine = Local(dev, options, seed=seed, threads=threads)
     return run_rounds(engine, select, options, seed=seed, why={**why, **more}, init=init, so_far=so_far, callback=callback)
 

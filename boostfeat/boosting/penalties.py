@@ -96,7 +96,7 @@ def held_out_rows(
             found[k].append(rows)
             if tell:
                 tell("penalty of sparse features", fold * len(GRID) + k + 1, FOLDS * len(GRID))
-        give_back(dev.unit_ptr)
+        give_back()
     return [np.concatenate(own) for own in found]
 
 

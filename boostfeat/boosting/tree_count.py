@@ -106,7 +106,7 @@ class Folds:
             models.append(fit(part, alone))
             lengths.append(learn_length(part))
             del part
-            give_back(dev.unit_ptr)
+            give_back()
         return cls(models, lengths, [held_out for _, held_out in parts], dev, select)
 
     def each(self, of: Callable[[Model, Length | None, NBest], Any]) -> list[Any]:

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from ..core.arrays import F64, I32, I64
 from ..core.errors import InputError, unknown_name
-from ..core.memory import Pages, give_back
+from ..core.memory import give_back
 from ..core.scratch import Scratch
 from ..lists.agreement import sentence_digest, sentence_digests
 from ..lists.build import ordered_union
@@ -73,7 +73,7 @@ def featurize(
     plan, lists = _learn_and_compute(runs, plan, registry, Scratch())
     [(_, parts)] = lists
     del runs, lists
-    give_back(nbest.unit_idx)
+    give_back()
     out, _ = with_parts(nbest, parts, all_sparse_names(nbest, parts))
     if plan.products is None and plan.n_products:
         if gradient_of is None:
@@ -85,7 +85,7 @@ def featurize(
     plan = _with_products(plan, plan.products or ())
     out = replace(out, meta=_meta(nbest, plan, parts, registry))
     del parts
-    give_back(nbest.unit_idx)
+    give_back()
     return out, plan
 
 
@@ -115,14 +115,11 @@ def featurize_to(
         out, plan = featurize(nbest, vocab, registry=registry, resources=resources, **how)  # type: ignore[arg-type]
         write_store(out, path, beside=lambda: keep(plan))
         return out, plan
-    Pages(nbest.unit_idx).let_go()  # those that were looked at when the store was opened
     plan, resources = _prepared(nbest, vocab, registry, resources, left_out, seed=seed, threads=threads)
     give_back()
     plan = _write(path, Runs(nbest, resources, every, report=report), plan, registry, keep)
     give_back()
-    out = read_store(path)
-    Pages(out.unit_idx).let_go()
-    return out, plan
+    return read_store(path), plan
 
 
 def _write(
@@ -211,13 +208,11 @@ class Runs:
         if self.is_one:
             yield self.whole
             return
-        pages = Pages(self.nbest.unit_idx)
         for r, (first, last) in enumerate(self.cuts):
             if self.report:
                 self.report(doing, r, len(self.cuts))
             part, units = self.nbest.run(first, last)
             yield Engine(Corpus(part, self.resources), units, self.present, first)
-            pages.let_go()
         give_back()
 
 

@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow.compute as pc
 
 from ..core.arrays import F64, I64
-from ..core.memory import Pages
 from ..lists.nbest import NBest
 from ..lists.tokens import RANKINGS
 
@@ -101,13 +100,12 @@ def _filled(nbest: NBest) -> tuple[F64, F64]:
     counts = np.bincount(nbest.unit_idx, minlength=nbest.n_units).astype(np.float64)
     n_dense, n = len(nbest.global_names), len(nbest.sparse_names)
     in_units, in_hyps = np.zeros(n_dense + n), np.zeros(n_dense + n)
-    rows, pages = nbest.units.sparse, Pages(nbest.unit_idx)
-    for a in range(0, nbest.n_units, BLOCK):  # not a copy of all values beside them, nor all pages of a mapped store
+    rows = nbest.units.sparse
+    for a in range(0, nbest.n_units, BLOCK):  # not a copy of all values beside them
         some = slice(a, min(a + BLOCK, nbest.n_units))
         in_units[: len(nbest.unit_names)] += np.einsum("v,vd->d", counts[some], nbest.X[some] != 0)
         own, n_own = slice(*rows.ptr[[some.start, some.stop]]), np.diff(rows.ptr[some.start : some.stop + 1])
         np.add.at(in_units, n_dense + rows.idx[own], np.repeat(counts[some], n_own))
-        pages.let_go()
     in_hyps[[nbest.global_names.index(name) for name in nbest.extra_names]] = np.count_nonzero(nbest.extra, axis=0)
     in_hyps[n_dense:] = np.bincount(nbest.extra_sparse.idx, minlength=n)
     return in_units, in_hyps

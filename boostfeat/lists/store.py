@@ -32,7 +32,6 @@ from ..core.errors import FormatError, InputError, refuse_newer
 from ..core.files import atomic_path, cannot_read, is_special, open_output, read_bytes, read_head
 from ..core.guard import on_read
 from ..core.kinds import HEAD, STORE, kind_of
-from ..core.memory import Pages
 from ..core.strict_json import parse_json
 from ..core.strings import Strings
 from ..core.text import is_whole
@@ -40,7 +39,6 @@ from .nbest import NBest, Notes, Qualities, SparseRows, Units, numbers, strings
 
 MAGIC = b"ARROW1"
 VERSION = 1
-BIG = 1 << 28  # bytes of a store whose pages matter
 _KIND = "nbest-store"
 
 
@@ -157,8 +155,6 @@ def read_store(path: str | Path) -> NBest:
         if reader.num_record_batches != 1 or (batch := reader.get_batch(0)).num_rows != 1:
             raise ValueError("expected one row in one batch, found another number")
         batch.validate(full=True)
-        if source.size() > BIG:  # texts were looked at, offsets will be: not the pages of both at a time
-            Pages(np.frombuffer(next(filter(None, batch.column(0).buffers())), np.uint8)).let_go()
         return _nbest(batch, metadata)
     except InputError:
         raise

@@ -273,7 +273,7 @@ class Grower:
         if booster is None or booster.num_trees() >= _TREES_A_BOOSTER:
             params = self._params(min_sum_hessian_in_leaf=least_hessian, num_leaves=max_leaves)
             booster = self._boosters[key] = lgb.Booster(params, self._dataset)
-        if _boosted(booster, self._grad, hess):
+        if booster.update(fobj=lambda *_: (self._grad, hess)):
             return []  # it could not split
         dump = booster.dump_model(start_iteration=booster.num_trees() - 1, num_iteration=1)
         found = {}
@@ -331,12 +331,6 @@ def _root(n_rows: int) -> _Structure:
     """The tree that is not split."""
     feature, cut, left, right = ([blank] for blank in _LEAF)
     return _Structure(feature, cut, left, right, np.zeros(n_rows, np.int32))
-
-
-def _boosted(booster: Any, grad: Array, hess: Array) -> bool:
-    """One more tree; is it empty? LightGBM's update() would first copy the predictions of all rows, which nothing here uses."""
-    boost = getattr(booster, "_Booster__boost", None)
-    return bool(boost(grad=grad, hess=hess) if boost else booster.update(fobj=lambda *_: (grad, hess)))
 
 
 class _Silence:

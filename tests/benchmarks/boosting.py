@@ -25,7 +25,7 @@ from boostfeat.losses.pairs import PairOptions, Pairs, pairs_for
 from boostfeat.losses.pairwise import PairwiseLogLoss
 from boostfeat.model.model import Model
 from boostfeat.model.units import UnitSpace
-from boostfeat.trees.growing import Grower, TreeOptions, _boosted
+from boostfeat.trees.growing import Grower, TreeOptions
 from boostfeat.tuners.linear import linear_problem
 
 
@@ -126,7 +126,7 @@ def lightgbm_part(nbest: NBest, pairs: Pairs, scores: Any, max_leaves: int) -> A
     gradient = PairwiseLogLoss(pairs, nbest.n_hyps).gradient(scores)
     grower.grow(-scatter_segments(space.unit_ptr, space.unit_idx, gradient, len(space.table)))
     (booster,) = grower._boosters.values()
-    return lambda: _boosted(booster, grower._grad, grower._counts)
+    return lambda: booster.update(fobj=lambda *_: (grower._grad, grower._counts))
 
 
 def logistic_regression(nbest: NBest, pairs: Pairs) -> Any:

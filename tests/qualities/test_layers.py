@@ -98,3 +98,29 @@ def test_the_command_line_imports_nothing_heavy() -> None:
     program = "import sys, boostfeat.cli; print(*sorted({'numpy', 'numba', 'pyarrow', 'scipy', 'lightgbm'} & set(sys.modules)))"
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=PACKAGE.parent)
     assert found.stdout.strip() == ""
+
+
+OF_TUPLES = {"_replace", "_asdict", "_fields", "_make"}  # public names of typing.NamedTuple
+
+
+def test_no_private_attribute_of_a_dependency_is_touched():
+    """Private names in a module are those that it defines itself, or that a class of ours beside it does."""
+    defined, used = OF_TUPLES | {"_exit", "_runtime_param"}, {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                defined.add(node.name)
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                defined.add(node.id)
+            elif isinstance(node, ast.Attribute):
+                is_own = isinstance(node.ctx, ast.Store) and ast.unparse(node.value) in ("self", "cls")
+                (defined.add(node.attr) if is_own else used.setdefault(node.attr, f"{path}:{node.lineno}"))
+            elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("getattr", "setattr", "hasattr"):
+                name = node.args[1]
+                if isinstance(name, ast.Constant):
+                    used.setdefault(name.value, f"{path}:{node.lineno}")
+            elif isinstance(node, ast.ImportFrom) and node.level == 0:
+                assert not any(part.startswith("_") for part in str(node.module).replace("__future__", "").split(".")), path
+                used |= {alias.name: f"{path}:{node.lineno}" for alias in node.names}
+    private = {name: where for name, where in used.items() if name.startswith("_") and not name.endswith("__")}
+    assert {name: where for name, where in private.items() if name not in defined} == {}

@@ -16,7 +16,7 @@ import boostfeat.trees.growing
 from boostfeat.core.errors import InputError
 from boostfeat.core.feature_table import FeatureTable
 from boostfeat.trees.binning import _merge_runs
-from boostfeat.trees.growing import Grower, TreeOptions, _boosted
+from boostfeat.trees.growing import Grower, TreeOptions
 from boostfeat.trees.slope_search import SlopeSearch, _coarse_bins, sample_size
 
 KINDS = ["constant", "linear", "affine"]
@@ -496,23 +496,6 @@ def test_where_a_split_is_dropped_the_next_best_one_is_taken():
     assert leaf_counts(x, g, max_leaves=3, min_occurrences=5) == [10, 10, 20]
     assert leaf_counts(x, g, max_leaves=3, min_occurrences=2) == [2, 18, 20]
     assert leaf_counts(x, g, max_leaves=2, min_occurrences=5) == [20, 20]
-
-
-def test_a_booster_is_given_the_gradient_without_its_predictions_where_it_can_be():
-    """By LightGBM's own method, which is not public; by update() where there is none. Whether it could not split is said."""
-    grad, hess = np.zeros(3, np.float32), np.ones(3, np.float32)
-
-    class Public:
-        def update(self, fobj):
-            assert [a is b for a, b in zip(fobj("predictions", "data"), (grad, hess), strict=True)] == [True, True]
-            return True
-
-    class Today(Public):
-        def _Booster__boost(self, *, grad, hess):  # noqa: N802
-            return (grad is not hess) and None
-
-    assert _boosted(Public(), grad, hess) is True
-    assert _boosted(Today(), grad, hess) is False
 
 
 @pytest.mark.parametrize("leaves", ["constant", "linear"])
