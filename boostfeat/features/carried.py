@@ -150,15 +150,13 @@ class FeatureMaker:
             self.say(
                 f"--bitext: the model cannot tell test sentences that are in it: of over {MOST_LINES:,} lines it keeps no trace"
             )
-        name, lines = self.taught(plan), self._own_lines(nbest, "the list")
-        if name and lines:
-            self.say(f"{lines}: template {name!r} learns without them")
-        for reader in self._bitext_readers(plan) if lines else ():
-            self.say(f"{lines}: by template {reader!r} they look too good; leave them out")
+        names = [name for name in (self.taught(plan), *self._bitext_readers(plan)) if name]
+        if names and (lines := self._own_lines(nbest, "the list")):
+            self.say(f"{lines}: template {names[0]!r} learns without them")
 
     def _own_lines(self, nbest: NBest, where: str) -> str:
         """How many lines of the bitext are sentences of a list; "" where none is."""
-        n = len(self._bitext.pairs) - len(self._bitext.without(set(pairs_of(nbest)))) if self._bitext else 0
+        n = len(self._bitext.pairs) - len(self._bitext.without(set(pairs_of(nbest))).pairs) if self._bitext else 0
         of_it = f"{counted(n, 'line')} of it {'is a sentence' if n == 1 else 'are sentences'} of {where}"
         return f"warning: --bitext: {of_it}" if n else ""
 

@@ -149,9 +149,10 @@ class Corpus:
 
     @cached_property
     def posterior(self) -> F64:
-        """[H] p(h) under the model that is given, or the decoder."""
-        how = self.resources.posterior
-        return posteriors(self.nbest.hyp_ptr, list_scores(self.nbest, how.model), scale=1.0 if how.scale is None else how.scale)
+        """[H] p(h) under the model that is given, or the decoder; equal ones where the list has no scores."""
+        how, scales = self.resources.posterior, self.resources.scales
+        scale = (1.0 if how.scale is None else how.scale) if scales is None else scales[self.nbest.sent_of_hyp]
+        return posteriors(self.nbest.hyp_ptr, list_scores(self.nbest, how.model), scale=scale)
 
     # -- rows for templates ------------------------------------------------------------------------------------------
 
@@ -253,7 +254,9 @@ def _linked(words: Words, owner: I64, position: I64) -> Bool:
 
 
 def list_scores(nbest: NBest, model: Mapping[str, Any] | None) -> F64:
-    """[H] scores under a model (as in its file), or the decoder's own."""
+    """[H] scores under a model (as in its file), or the decoder's own; 0 where the decoder gave none."""
     from ..model.model import Model
 
+    if model is None and not nbest.has_scores:
+        return np.zeros(nbest.n_hyps)
     return nbest.score if model is None else Model.from_json(model, "model of the consensus").decision_function(nbest)

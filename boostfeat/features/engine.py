@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..core.arrays import F64, I32, I64
@@ -135,7 +134,7 @@ def _write(
         for engine, parts in lists:
             if sparse_names is None:  # they are those of all runs
                 sparse_names, meta = all_sparse_names(nbest, parts), _meta(nbest, plan, parts, registry)
-            out, old = with_parts(engine.corpus.nbest, parts, sparse_names)
+            out, old = with_parts(engine.part, parts, sparse_names)
             out = replace(add_products(out, plan.products or ()), meta=meta)
             fresh, number = numbers.number(out.units, engine.of_list(old))
             writer.append(out, number[out.unit_idx], fresh)
@@ -160,12 +159,12 @@ def featurize_runs(
     def featurized(part: NBest, parts: list[Part]) -> NBest:
         return add_products(with_parts(part, parts, all_sparse_names(part, parts))[0], plan.products or ())
 
-    return (featurized(engine.corpus.nbest, parts) for engine, parts in lists)
+    return (featurized(engine.part, parts) for engine, parts in lists)
 
 
 def runs_of(nbest: NBest) -> Iterator[NBest]:
     """A list in runs of sentences that memory is well used by."""
-    return (engine.corpus.nbest for engine in Runs(nbest, Resources(), _well_used(nbest)).engines(""))
+    return (engine.part for engine in Runs(nbest, Resources(), _well_used(nbest)).engines(""))
 
 
 def _well_used(nbest: NBest) -> int:
@@ -183,7 +182,7 @@ def occurrence_features(
     """(names, values [R, ...]) of each template at all occurrences of units: featurize without a list around it."""
     plan = FeaturePlan(tuple(entries))
     _check(nbest, plan, registry, resources)
-    engine = Engine(Corpus(nbest, resources))
+    engine = Engine(nbest, Corpus(nbest, resources))
     for entry in plan.entries:
         part = engine.features_of(registry[entry.name], entry)
         row = part.row_of if part.of == "occurrence" else part.row_of[nbest.unit_idx]
@@ -201,7 +200,7 @@ class Runs:
     ) -> None:
         self.nbest, self.resources, self.report, self.present = nbest, resources, report, present
         self.cuts = [(a, min(a + n, len(nbest))) for a in range(0, max(1, len(nbest)), n)]
-        self.whole = Engine(Corpus(nbest, resources), None, present)
+        self.whole = Engine(nbest, Corpus(nbest.without_references(), resources), None, present)
         self.is_one = len(self.cuts) == 1
 
     def engines(self, doing: str) -> Iterator[Engine]:
@@ -212,7 +211,9 @@ class Runs:
             if self.report:
                 self.report(doing, r, len(self.cuts))
             part, units = self.nbest.run(first, last)
-            yield Engine(Corpus(part, self.resources), units, self.present, first)
+            scales = None if self.resources.scales is None else self.resources.scales[first:last]
+            corpus = Corpus(part.without_references(), replace(self.resources, scales=scales))
+            yield Engine(part, corpus, units, self.present, first)
         give_back()
 
 
@@ -246,10 +247,16 @@ def _crossings(runs: Runs, plan: FeaturePlan, registry: Mapping[str, Template]) 
     crossed = [(e, learn) for e in _untaught(plan, registry) if isinstance(learn := registry[e.name].learn, Crossed)]
     if not crossed:
         return {}
-    blocks = runs.nbest.blocks_of_sentences(max(1, min(CROSSED, len(runs.nbest))))
-    ends = np.cumsum([len(block) for _, block in blocks])
+    blocks, block_of = _crossed_blocks(runs.nbest), np.zeros(len(runs.nbest), np.int64)
+    for b, (_, block) in enumerate(blocks):
+        block_of[block] = b
     bitexts = [_lessons(runs, others) for others, _ in blocks]
-    return {e.name: Crossing(ends, [_taught(registry[e.name], learn, e, bitext) for bitext in bitexts]) for e, learn in crossed}
+    return {e.name: Crossing(block_of, [_taught(registry[e.name], learn, e, b) for b in bitexts]) for e, learn in crossed}
+
+
+def _crossed_blocks(nbest: NBest) -> list[tuple[I64, I64]]:
+    """Return (the others, own sentences) of each block: what references teach reaches the features of other blocks alone."""
+    return nbest.blocks_of_sentences(max(1, min(CROSSED, len(nbest))))
 
 
 def _taught(template: Template, learn: Crossed, entry: Entry, bitext: list[tuple[str, str]]) -> Entry:
@@ -260,7 +267,7 @@ def _taught(template: Template, learn: Crossed, entry: Entry, bitext: list[tuple
 def _lessons(runs: Runs, sentences: I64 | None = None) -> list[tuple[str, str]]:
     """What teaches from references: those of these sentences (None: of all), and a given bitext without the list's own."""
     given = runs.resources.bitext
-    return pairs_of(runs.nbest, sentences) + ([] if given is None else given.without(set(pairs_of(runs.nbest))))
+    return pairs_of(runs.nbest, sentences) + ([] if given is None else list(given.pairs))
 
 
 def pairs_of(nbest: NBest, sentences: I64 | None = None) -> list[tuple[str, str]]:
@@ -343,7 +350,7 @@ class _Columns:
         found = engine.compute(self.registry[entry.name], entry, self.crossings.get(entry.name))
         if isinstance(found, Part):
             self.dense[entry.name] = ordered_union([self.dense.get(entry.name, ()), found.names])
-            same = _same_as_theirs(engine.corpus.nbest, found)
+            same = _same_as_theirs(engine.part, found)
             self.same[entry.name] = self.same.get(entry.name, same) & same
             if engine.is_whole:
                 self.aside[r, entry.name] = lambda: found
@@ -421,6 +428,8 @@ def _prepared(
         if not isinstance(value, kind):
             raise TypeError(f"{name}: expected a {kind.__name__}, found {type(value).__name__}; {fix} gives one")
     resources = resources or Resources()
+    if resources.bitext is not None and not vocab.is_frozen:  # a list's own references must not teach it
+        resources = replace(resources, bitext=resources.bitext.without(set(pairs_of(nbest))))
     if vocab.posterior is not None:
         resources = replace(resources, posterior=vocab.posterior)
     vocab = _without_lacking(nbest, vocab, registry, resources, left_out)
@@ -428,8 +437,9 @@ def _prepared(
     if vocab.posterior is None and (reading := [e.name for e in vocab.entries if "list" in registry[e.name].reads]):
         if vocab.is_frozen:  # the list that is ranked must not teach it
             raise InputError(f"template {reading[0]!r}: expected a plan with the scale of posteriors, found none; learn it again")
-        vocab = replace(vocab, posterior=learn_posterior(nbest, resources.posterior, threads=threads))
-        resources = replace(resources, posterior=vocab.posterior or resources.posterior)
+        blocks = [block for _, block in _crossed_blocks(nbest)]
+        posterior, scales = learn_posterior(nbest, resources.posterior, blocks, threads=threads)
+        vocab, resources = replace(vocab, posterior=posterior), replace(resources, posterior=posterior, scales=scales)
     if any("clusters" in registry[e.name].reads for e in vocab.entries):
         vocab = replace(vocab, clusters=_clusters(nbest, vocab, resources, seed))
         resources = replace(resources, clusters=vocab.clusters or Clusters())
@@ -466,6 +476,11 @@ def _check(nbest: NBest, vocab: FeaturePlan, registry: Mapping[str, Template], r
         if entry.name not in registry:
             error = unknown_name("template", entry.name, registry)
             raise InputError(f"{error}; a template of a user's file needs --plugin FILE.py")
+        if registry[entry.name].looks_at_references:
+            raise InputError(
+                f"{registry[entry.name].place}template {entry.name!r} looks at references or qualities, which templates are not "
+                "shown: its features would know the own reference; let references teach with learn=Crossed(...)"
+            )
         if lacking := registry[entry.name].lacks(nbest, resources, entry.options):
             works = [name for name, t in registry.items() if not t.lacks(nbest, resources, {})]
             raise InputError(
@@ -474,13 +489,12 @@ def _check(nbest: NBest, vocab: FeaturePlan, registry: Mapping[str, Template], r
 
 
 def _clusters(nbest: NBest, vocab: FeaturePlan, resources: Resources, seed: int) -> Clusters:
-    """Frozen ones, those of files, or learnt from the list's own text."""
+    """Return the frozen ones, those of files, or those that sources and first hypotheses teach; references must not."""
     if vocab.clusters is not None:
         return vocab.clusters
     given = resources.clusters
     first = take_strings(nbest.text, nbest.hyp_ptr[:-1][np.diff(nbest.hyp_ptr) > 0])  # all 200 of a list say hardly more
-    texts = nbest.source, pa.concat_arrays([nbest.refs.cast(pa.large_string()), first.cast(pa.large_string())])
-    src, tgt = (words_of(column) for column in texts)
+    src, tgt = words_of(nbest.source), words_of(first)
     return Clusters(
         given.src or learn_clusters(src, size=vocab.cluster_size, seed=seed),
         given.tgt or learn_clusters(tgt, size=vocab.cluster_size, seed=seed),

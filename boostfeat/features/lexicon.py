@@ -71,9 +71,9 @@ class Bitext:
         src, tgt = (words_of(strings([pair[side] for pair in self.pairs])) for side in (0, 1))
         return Lexicon(model1(src, tgt), model1(tgt, src))
 
-    def without(self, own: Set[tuple[str, str]]) -> list[tuple[str, str]]:
-        """All pairs but those of a list: what teaches it must not know its references."""
-        return [pair for pair in self.pairs if pair not in own]
+    def without(self, own: Set[tuple[str, str]]) -> Bitext:
+        """Return the text without the pairs of a list: what teaches it must not know its references."""
+        return Bitext([pair for pair in self.pairs if pair not in own]) if not own.isdisjoint(self.pairs) else self
 
 
 def model1(f: Words, e: Words, iterations: int = ITERATIONS) -> Table:

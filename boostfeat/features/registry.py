@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import CodeType
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -66,6 +67,7 @@ GIVEN = {"phrase table": "--phrase-table FILE", "bitext": "--bitext SOURCE TARGE
 _IN_TEXT = ("words before", "words around")  # of an occurrence in its hypothesis
 
 
+_REFERENCES = {"refs", "ref_ptr", "stats", "quality"}  # columns of lists that templates are not shown
 PLUGIN = "boostfeat_plugin_"  # begins the names of modules that are users' files
 
 
@@ -147,8 +149,6 @@ class Template:
                 raise InputError(f"{where}: a {self.kind} template cannot read {what!r}; declare another kind")
         if self.kind == "list" and "list" not in self.reads:
             raise InputError(f"{where}: expected a list template to read 'list', found {', '.join(self.reads)}; add it")
-        if self.crossed and "source sentence" not in self.reads:
-            raise InputError(f"{where}: expected a template of references to read 'source sentence', found none; add it")
 
     @property
     def state(self) -> tuple[str, ...]:
@@ -199,6 +199,11 @@ class Template:
         return f"{code.co_filename}:{code.co_firstlineno}: " if code else ""
 
     @property
+    def looks_at_references(self) -> bool:
+        """Whether its function asks the list for what only those who teach may see; it would find nothing there."""
+        return not self.is_ours and bool(_REFERENCES & names_in(self.compute.__code__))
+
+    @property
     def summary(self) -> str:
         return (inspect.getdoc(self.compute) or "").split("\n")[0]
 
@@ -221,6 +226,12 @@ class Template:
         if found or options is None or not isinstance(self.learn, Counted) or not nbest.n_hyps:
             return found
         return self.learn.lacks(nbest.unit_names, options)
+
+
+def names_in(code: CodeType) -> set[str]:
+    """Return the names of attributes and globals that a function uses, also in functions inside it."""
+    inner = (constant for constant in code.co_consts if isinstance(constant, CodeType))
+    return set(code.co_names).union(*map(names_in, inner))
 
 
 def keywords(function: Callable[..., Any]) -> dict[str, Any]:
@@ -250,11 +261,8 @@ def missing(what: str, nbest: NBest, resources: Resources) -> str | None:
     units = nbest.units
     if what in GIVEN:
         return None if resources.has(what) else f"a {what}, and none is given; add {GIVEN[what]}"
-    if not nbest.n_hyps or what == "hypothesis":
+    if not nbest.n_hyps or what in ("hypothesis", "list"):
         return None
-    if what == "list":
-        scored = resources.posterior.model is not None or nbest.has_scores
-        return None if scored else "the decoder's scores, or a model's; add --model FILE"
     if what == "source sentence":
         return "source sentences; import with -s SOURCE" if _all_empty(nbest.source) else None
     if not nbest.n_occurrences:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ..core.arrays import F64
+
 if TYPE_CHECKING:
     from .language_model import LanguageModel
     from .lexicon import Bitext
@@ -38,6 +40,7 @@ class Resources:
     bitext: Bitext | None = None
     lm: LanguageModel | None = None
     posterior: Posterior = field(default_factory=Posterior)
+    scales: F64 | None = None  # [S] of the posterior, where the list itself teaches it: each sentence by what others teach
 
     def has(self, what: str) -> bool:
         return {"phrase table": self.phrase_counts, "bitext": self.bitext, "language model": self.lm}[what] is not None

@@ -14,7 +14,7 @@ from scipy import sparse
 from ..core.arrays import F64, I64, Array, offsets
 from ..core.errors import InputError, clip
 from ..core.strings import Strings
-from ..lists.nbest import SparseRows, strings
+from ..lists.nbest import NBest, SparseRows, strings
 from ..lists.words import concat, positions
 from .context import Corpus, Rows
 from .parts import Met, Part, PartOf
@@ -54,16 +54,17 @@ class Keys:
 
 @dataclass(frozen=True)
 class Crossing:
-    """Blocks of neighbouring sentences, and the entry of a template that each is computed with: what the other blocks teach."""
+    """Blocks of sentences, and the entry of a template that each is computed with: what the other blocks teach."""
 
-    ends: I64  # [B] the sentence behind each
+    block_of: I64  # [S] of the list
     entries: list[Entry]  # [B]
 
 
 @dataclass
 class Engine:
-    """Computes templates on a run of sentences."""
+    """Computes templates on a run of sentences. The corpus has no references: no template knows those of its own sentence."""
 
+    part: NBest  # the run as it is in the list
     corpus: Corpus
     units: I64 | None = None  # [V] which units of the list those of the run are; None: the run is all of it
     present: bool = False  # of a frozen plan's sparse features, those that occur
@@ -78,8 +79,10 @@ class Engine:
         """Which units of the list some of the run are."""
         return units if self.units is None else self.units[units]
 
-    def keys_of(self, template: Template) -> Keys:
-        """Rows that a template sees; templates that read the same share them."""
+    def keys_of(self, template: Template, crossing: Crossing | None = None) -> Keys:
+        """Return the rows that a template sees; templates that read the same share them. Crossed ones differ by sentence."""
+        if crossing is not None and template.rows_are in ("pairs", "contexts"):
+            return self._rows("contexts", tuple(dict.fromkeys([*template.columns, "sent"])))
         return self._rows(template.rows_are, template.columns)
 
     def _rows(self, what: str, columns: tuple[str, ...]) -> Keys:
@@ -101,6 +104,8 @@ class Engine:
         """Let go of the rows that a template saw, unless one of those to come sees them, too."""
         if _kind_of_rows(template) not in map(_kind_of_rows, later):
             self._keys.pop(_kind_of_rows(template), None)
+        if template.rows_are == "pairs":
+            self._keys.pop((*template.columns, "sent"), None)  # of a crossed one
 
     def count(self, template: Template, learn: Counted, entry: Entry) -> dict[str, Tally]:
         """What this run adds to what a template learns."""
@@ -111,8 +116,8 @@ class Engine:
 
     def compute(self, template: Template, entry: Entry, crossing: Crossing | None = None) -> Part | Met:
         """Features of the template: dense ones, or all sparse ones that this run has."""
-        keys = self.keys_of(template)
-        of = _PART_OF[template.rows_are]
+        keys = self.keys_of(template, crossing)
+        of = "occurrence" if crossing is not None and template.rows_are == "pairs" else _PART_OF[template.rows_are]
         with blamed(template):
             if crossing is None or not len(keys.rows):
                 result = template.compute(keys.rows, **own_options(template.compute, entry))
@@ -125,7 +130,7 @@ class Engine:
 
     def _crossed(self, template: Template, rows: Rows, crossing: Crossing) -> Dense:
         """Columns whose rows of each block are computed with its own entry."""
-        block = np.searchsorted(crossing.ends, self.first + rows["sent"], side="right")
+        block = crossing.block_of[self.first + rows["sent"]]
         out: Dense = {}
         for b in np.unique(block).tolist():
             some = np.flatnonzero(block == b)

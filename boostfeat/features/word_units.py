@@ -7,6 +7,8 @@ and a language model. R occurrences of units, S sentences, H hypotheses. A unit 
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,10 +22,10 @@ from ..lists.nbest import strings, take_strings
 from ..lists.words import NONE, Words, flags
 from .by_unit import MARKS, NUMBER, PUNCTUATION
 from .consensus import STEP
-from .context import Corpus, Rows
+from .context import Rows
 from .dense import _characters
 from .language_model import step
-from .registry import Counted, Dense, Sparse, Tally, template
+from .registry import Crossed, Dense, Sparse, template
 from .sparse import indicators, word_indicators
 
 MOST_WORDS = 20_000  # whose frequencies are kept: the others are rare
@@ -48,27 +50,15 @@ def word(rows: Rows) -> Dense:
     return out | {f"word.{name}": tgt.per_row(tgt.matches(pattern)) for name, pattern in MARKS.items()}
 
 
-def _count_words(rows: Rows, counts: I64) -> dict[str, Tally]:
-    """Words of the first hypotheses and the references."""
-    from collections import Counter
-
-    nbest = rows.corpus.nbest
-    first = nbest.hyp_ptr[:-1][np.diff(nbest.hyp_ptr) > 0]
-    texts = [*nbest.text.take(first).to_pylist(), *nbest.refs.to_pylist()]
-    seen = Counter(token for text in texts for token in split_words(text))
-    return {"words": (strings(list(seen)), np.array(list(seen.values()), np.int64))}
+def _learn_frequencies(bitext: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """Count the words of references, the most frequent ones first."""
+    seen = Counter(token for _, ref in bitext for token in split_words(ref))
+    return {"frequencies": dict(sorted(seen.items(), key=lambda item: (-item[1], item[0]))[:MOST_WORDS])}
 
 
-def _choose_words(corpus: Corpus, tallies: dict[str, Tally]) -> dict[str, Any]:
-    """The most frequent ones first."""
-    names, counts = tallies["words"]
-    seen = zip(names.to_pylist(), counts.tolist(), strict=True)
-    return {"frequencies": dict(sorted(seen, key=lambda item: (-item[1], item[0]))[:MOST_WORDS])}
-
-
-@template("frequency", kind="static", reads=("target phrase",), learn=Counted(_count_words, _choose_words))
+@template("frequency", kind="static", reads=("target phrase",), learn=Crossed(_learn_frequencies))
 def frequency(rows: Rows, *, frequencies: dict[str, int]) -> Dense:
-    """How often the dev list has a word, and indicators of its rank; words it lacks are unknown."""
+    """How often references have a word, and indicators of its rank; words they lack are unknown."""
     rank = {name: k for k, name in enumerate(frequencies)}
     names = rows.tgt.names.to_pylist()
     seen = np.array([frequencies.get(name, 0) for name in names], np.float64)

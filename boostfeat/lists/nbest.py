@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from itertools import repeat
+from itertools import pairwise, repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -455,8 +455,14 @@ class NBest:
         return part, used
 
     def neighbours(self, sentences: I64) -> NBest:
-        """The same as take of a run of neighbouring sentences, without a copy of what is not their units'."""
-        return self.run(int(sentences[0]), int(sentences[-1]) + 1)[0]
+        """Take these sentences; where they are a run of neighbours, only their units are copied."""
+        first, last = int(sentences[0]), int(sentences[-1])
+        return self.run(first, last + 1)[0] if last - first + 1 == len(sentences) else self.take(sentences)
+
+    def without_references(self) -> NBest:
+        """Return the lists without anything that tells which hypothesis is better: references, statistics, quality columns."""
+        nothing = {"ref_ptr": np.zeros(len(self) + 1, np.int64), "refs": strings([]), "stats": self.stats[:0]}
+        return replace(self, **nothing, quality=Qualities())
 
     def without_sparse(self) -> NBest:
         """The same lists with their dense features alone."""
@@ -507,13 +513,33 @@ class NBest:
         return [(np.sort(np.concatenate([*folds[:k], *folds[k + 1 :]])), np.sort(folds[k])) for k in range(n_folds)]
 
     def blocks_of_sentences(self, n_folds: int) -> list[tuple[I64, I64]]:
-        """The same of n_folds runs of neighbouring sentences.
+        """Return (train, held-out) sentence positions of n_folds runs of neighbouring sentences.
 
         Neighbours are often of one document and share its words. Folds that tear documents apart see those words in training,
-        and take for learnt what a new document would not have.
+        and take for learnt what a new document would not have. For the same reason a sentence that is there again is in the
+        fold of its first occurrence: equal sources (or references, where there are no sources) are never on both sides.
         """
-        every = np.arange(len(self))
-        return [(np.setdiff1d(every, held_out), held_out) for held_out in np.array_split(every, n_folds)]
+        group = self._first_occurrences
+        firsts = np.unique(group)
+        if len(firsts) < n_folds:  # too few distinct sentences to keep them apart
+            group = firsts = np.arange(len(self))
+        folds = [np.flatnonzero(np.isin(group, part)) for part in np.array_split(firsts, n_folds)]
+        return [(np.setdiff1d(np.arange(len(self)), held_out), held_out) for held_out in folds]
+
+    @cached_property
+    def _first_occurrences(self) -> I64:
+        """[S] the first sentence with the same source, or with the same references where the list has no sources."""
+        keys: list[Any] = self.source.to_pylist()
+        if not any(keys):
+            refs, ptr = self.refs.to_pylist(), self.ref_ptr.tolist()
+            keys = [tuple(refs[a:b]) for a, b in pairwise(ptr)]
+        seen: dict[Any, int] = {}
+        return np.array([seen.setdefault(key, s) if key else s for s, key in enumerate(keys)], np.int64)
+
+    @property
+    def n_repeated(self) -> int:
+        """The number of sentences that are there again."""
+        return len(self) - len(np.unique(self._first_occurrences))
 
     # -- equality ----------------------------------------------------------------------------------------------------
 

@@ -74,8 +74,8 @@ def key_masses(token_ptr, keys, n_keys, first, last, posterior):  # type: ignore
     return mass
 
 
-def posteriors(hyp_ptr: I64, scores: F64, *, scale: float = 1.0) -> F64:
-    """[H] p(h) = exp(scale · score(h)) / Σ_{h' of the list} exp(scale · score(h'))"""
+def posteriors(hyp_ptr: I64, scores: F64, *, scale: float | F64 = 1.0) -> F64:
+    """[H] p(h) = exp(scale · score(h)) / Σ_{h' of the list} exp(scale · score(h')); the scale may be a number a hypothesis."""
     scaled, lists = scale * cut(np.asarray(scores, np.float64)), owners(hyp_ptr)
     p: F64 = np.exp(scaled - scaled[segment_argmax(hyp_ptr, scaled)[lists]])
     return p / np.bincount(lists, p, minlength=len(hyp_ptr) - 1)[lists]

@@ -68,8 +68,10 @@ TABLES = {  # what references would teach: translations, some of words that no t
 
 def taught(plan: FeaturePlan) -> FeaturePlan:
     """With tables, where a list without references teaches none."""
-    entries = [replace(e, options={"cut": 3, "table": TABLES[e.name]}) if e.name in TABLES else e for e in plan.entries]
-    return replace(plan, entries=tuple(entries))
+    options = {name: {"cut": 3, "table": table} for name, table in TABLES.items()} | {
+        "frequency": {"frequencies": {"a": 3, "b": 1}}
+    }
+    return replace(plan, entries=tuple(replace(e, options=options.get(e.name, e.options)) for e in plan.entries))
 
 
 def learn(raw: NBest, what: str, **options: int) -> tuple[NBest, FeaturePlan]:

@@ -175,10 +175,14 @@ def test_the_dev_list_chooses_the_scale():
     with pytest.raises(InputError, match="expected a list with references to choose the scale by, found none; give one with"):
         featurize(plain, FeaturePlan.of("mbr", TEMPLATES))
     assert made(plain, "mbr", 1.0).extra[0, 0] == 1
-    unscored = build([HypRecord(0, "a", "h")])
-    with pytest.raises(InputError, match="template 'mbr' needs the decoder's scores, or a model's; add --model FILE"):
-        made(unscored, "mbr")
-    assert made(unscored, "mbr", 1.0, Model({})).extra[0, 0] == 1
+
+
+def test_hypotheses_without_scores_are_equally_probable():
+    unscored = build([HypRecord(0, text, "h") for text in ("a b", "a b c", "a b")])
+    equal = replace(unscored, score=np.zeros(3))
+    assert featurize(unscored, FeaturePlan.of("mbr", TEMPLATES))[1].posterior == Posterior(1.0)
+    for scale in (1.0, 4.0):
+        np.testing.assert_array_equal(made(unscored, "mbr", scale).extra, made(equal, "mbr", scale).extra)
 
 
 @pytest.mark.parametrize(

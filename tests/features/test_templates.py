@@ -600,7 +600,7 @@ def test_spans_of_no_words_are_spans():
 
 def test_a_list_without_units():
     nbest = build([HypRecord(0, "a b", "h"), HypRecord(1, "c", "h")])
-    with pytest.raises(InputError, match=r"needs units.*this list: hypothesis, model1_inverse$"):
+    with pytest.raises(InputError, match=r"needs units.*this list: hypothesis, model1_inverse, mbr$"):
         made(nbest, "large")
     assert made(nbest, "hypothesis").extra.shape == (2, 3)
 
@@ -805,20 +805,6 @@ def test_the_table_is_model_1_of_stems() -> None:
         assert found.keys() == expected.keys()
         np.testing.assert_allclose([found[key] for key in expected], list(expected.values()), rtol=1e-3)
     assert entry.options["cut"] == 5
-
-
-def test_a_sentence_is_not_scored_by_what_its_own_reference_taught() -> None:
-    """Another reference changes the features of other blocks of neighbours, not of its own; a learnt plan has all sentences."""
-    n, other = 24, 17  # six blocks of four
-    plan = FeaturePlan.of("model1,model1_inverse")
-    (one, learnt), (two, _) = (featurize(taught_lists(n, other=k), plan) for k in (-1, other))
-    again, _ = featurize(taught_lists(n), learnt)
-    for name in ("m1.tgt", "m1.src"):
-        x, y, z = (out.global_column(name).reshape(n, 2) for out in (one, two, again))
-        assert np.array_equal(x[16:20, 1], y[16:20, 1])  # of the texts that are the same
-        assert (x[:, 1] != y[:, 1]).any()
-        assert (z > x)[:, 0].sum() > n / 2  # of references, by a table that has seen them
-    assert featurize(taught_lists(1), plan)[0].n_hyps == 2  # nobody else teaches it
 
 
 def test_a_bitext_teaches_beside_the_references_and_its_copies_of_the_list_do_not() -> None:

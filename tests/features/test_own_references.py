@@ -1,0 +1,116 @@
+"""References never teach their own sentence: whatever they teach, the features of their own run of sentences stay the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from strategies import build
+
+from boostfeat.core.errors import InputError
+from boostfeat.features import TEMPLATES, FeaturePlan, Resources, featurize, load_plugin
+from boostfeat.features.lexicon import Bitext
+from boostfeat.lists.build import HypRecord, ReadOptions, UnitRecord, attach
+from boostfeat.lists.nbest import NBest
+from boostfeat.lists.store import read_store
+
+N, BLOCK = 36, slice(12, 18)  # sentences, and one of six blocks of neighbours
+
+
+def with_references(nbest: NBest, refs: list[str]) -> NBest:
+    return attach(nbest.without_references(), source=None, refs=[refs], name="other references")
+
+
+def changed(refs: list[str]) -> list[str]:
+    """The references of one block become words that nobody else has, beside some that everybody has."""
+    return [f"neu{s} {refs[0]} neu{s}" if s in range(*BLOCK.indices(N)) else ref for s, ref in enumerate(refs)]
+
+
+def phrase_lists(stores: Path) -> NBest:
+    nbest = read_store(stores / "dev.nbest")[:N].truncate(6)
+    assert len(set(nbest.source.to_pylist())) == N
+    return nbest
+
+
+def word_lists(seed: int = 0) -> tuple[NBest, list[str]]:
+    """Lists of words with a score, sources and references that are near one of the hypotheses."""
+    rng = np.random.default_rng(seed)
+    sources = [" ".join(f"sana{k}" for k in rng.integers(0, 30, 6)) + f" nro{s}" for s in range(N)]
+    records, refs = [], []
+    for s in range(N):
+        texts = [" ".join(f"w{k}" for k in rng.integers(0, 40, rng.integers(4, 8))) for _ in range(5)]
+        refs.append(texts[rng.integers(5)] + f" w{rng.integers(40)}")
+        for h, text in enumerate(texts):
+            units = [UnitRecord({"lp": -1.0}, tgt=(k, k + 1), tgt_text=word) for k, word in enumerate(text.split())]
+            records.append(HypRecord(s, text, f"list:{s}", -0.3 * h, units=units))
+    nbest = build(records, options=ReadOptions(source=sources))
+    return attach(nbest, source=sources, refs=[refs], name="words"), refs
+
+
+def columns(nbest: NBest) -> np.ndarray:
+    """[H, D + N] all features of the hypotheses of the block."""
+    own = nbest[BLOCK]
+    sparse = own.A @ own.units.sparse.matrix(len(own.sparse_names)) + own.extra_sparse.matrix(len(own.sparse_names))
+    return np.hstack([own.global_features, sparse.toarray()])
+
+
+def check(nbest: NBest, other: NBest, plan: FeaturePlan) -> bool:
+    """Compare the features that the block is learned with, beside a bitext that has the list's own sentences, too.
+
+    Returns whether those of other sentences have changed.
+    """
+    (one, _), (two, _) = (featurize(given, plan, resources=resources_of(given)) for given in (nbest, other))
+    assert one.feature_names == two.feature_names
+    np.testing.assert_array_equal(columns(one), columns(two))
+    return not np.array_equal(one.global_features, two.global_features)
+
+
+def resources_of(nbest: NBest) -> Resources:
+    own = zip(nbest.source.to_pylist(), nbest.refs.to_pylist(), strict=True)
+    return Resources(bitext=Bitext([*own, ("sana1 sana2", "w1 w2")]))
+
+
+NEEDS = {"phrase_count": "phrase table", "lm": "language model"}  # which know nothing of references
+
+
+@pytest.mark.parametrize("name", [name for name in TEMPLATES if name not in NEEDS])
+def test_of_every_template(data_stores: Path, name: str) -> None:
+    """Another reference changes features of other blocks by templates that references teach, and never those of its own."""
+    done = 0
+    for nbest in (word_lists()[0], phrase_lists(data_stores)):
+        if TEMPLATES[name].lacks(nbest, resources_of(nbest), {}) is None:
+            other = with_references(nbest, changed(nbest.refs.to_pylist()))
+            moved = check(nbest, other, FeaturePlan.of(name, TEMPLATES))
+            assert moved <= (TEMPLATES[name].crossed or "list" in TEMPLATES[name].reads)
+            done += 1
+    assert done
+
+
+def test_of_the_scale_of_posteriors() -> None:
+    """Each block has the scale that the other blocks' references choose; another list has the scale of all."""
+    words, refs = word_lists()
+    texts = words.text.to_pylist()
+    last = [texts[b - 1] for b in words.hyp_ptr[1:]]  # whose hypothesis is the best decides between sharp and flat
+    flat = with_references(words, [last[s] if s in range(*BLOCK.indices(N)) else ref for s, ref in enumerate(refs)])
+    check(words, flat, FeaturePlan.of("mbr,slot,agreement", TEMPLATES))
+
+
+@pytest.mark.parametrize("templates", ["words-basic", "phrases"])
+def test_of_sets(data_stores: Path, templates: str) -> None:
+    nbest = word_lists()[0] if templates == "words-basic" else phrase_lists(data_stores)
+    check(nbest, with_references(nbest, changed(nbest.refs.to_pylist())), FeaturePlan.of(templates, TEMPLATES))
+
+
+def test_of_plugins(tmp_path: Path) -> None:
+    """A user's template is shown no references; one that asks for them is told by whom references may teach."""
+    path = tmp_path / "peeking.py"
+    path.write_text(
+        "from boostfeat import template\n\n\n"
+        '@template("peeking", kind="global", reads=("hypothesis",))\n'
+        "def peeking(rows):\n"
+        "    return {'peeking': [float(len(rows.corpus.nbest.refs))] * len(rows)}\n"
+    )
+    registry = {**TEMPLATES, **load_plugin(path)}
+    with pytest.raises(InputError, match=r"peeking.py:4: template 'peeking' looks at references .*learn=Crossed"):
+        featurize(word_lists()[0], FeaturePlan.of("peeking", registry), registry=registry)
