@@ -11,7 +11,7 @@ import typer
 from ..export import ExportOptions
 from ..features.options import ResourceFiles
 from .carried import with_features
-from .common import AllowMissing, check_model, emit, progress, say, say_scores_alone, say_written
+from .common import AllowMissing, Force, check_model, emit, progress, say, say_written
 from .flags import add
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ def export(
     ] = None,
     no_verify: Annotated[bool, typer.Option("--no-verify", help="Do not score the list both ways.")] = False,
     allow_missing: AllowMissing = False,
+    force: Force = False,
     options: ExportOptions,
     quiet: bool,
     as_json: bool,
@@ -74,9 +75,9 @@ def export(
         nbest = with_features(nbest, loaded, ResourceFiles(phrase_table=table), where=name, quiet=quiet)
         check_model(loaded, nbest, name, allow_missing=allow_missing, quiet=quiet)
     warn = partial(_warn, quiet=quiet)
-    say_scores_alone(loaded, f"--to {to}", quiet=quiet)
     with progress(f"export to {to}", quiet=quiet) as bar:
-        context = Context(nbest, options, carried(loaded), on_progress=bar.update, warn=warn)
+        tell = partial(say, quiet=quiet)
+        context = Context(nbest, options, carried(loaded), on_progress=bar.update, warn=warn, tell=tell, force=force)
         files, check = write(loaded, to, output, context, verify=not no_verify)
     found = _found(check)
     if output == "-":

@@ -6,24 +6,24 @@ the files in their place. What a target cannot express is refused by name.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ..core.errors import InputError, unknown_name
 from ..core.files import is_writable_target, open_output, temporary_folder
 from ..core.guard import on_write
-from ..core.options import option
+from ..model.decision import ways_to_decide
+from ..model.model import Model
+from .target import Check, Context, Exporter, ExportOptions
+from .verify import near_thresholds
 
-if TYPE_CHECKING:
-    from ..features import FeaturePlan
-    from ..lists.nbest import NBest
-    from ..model.model import Model
+__all__ = ["EXPORTERS", "Check", "Context", "ExportOptions", "Exporter", "contents", "export", "exporter"]
 
 EXPORTERS: dict[str, str] = {  # modules of this package, each with an EXPORTER
     "c": "c",
@@ -35,76 +35,6 @@ EXPORTERS: dict[str, str] = {  # modules of this package, each with an EXPORTER
     "cdec": "cdec",
     "nbest": "nbest",
 }
-
-
-@dataclass(frozen=True)
-class ExportOptions:
-    """What the command line can say; each exporter names those it uses, and the others are errors for it."""
-
-    prefix: str | None = option(None, "c, moses: of all C names (boostfeat)")
-    static: tuple[str, ...] = option((), "c, moses: features to take for static (phrase pair alone)")
-    phrase_table: str | None = option(None, "moses: the phrase table (a file) to augment")
-    ini: str | None = option(None, "moses: the moses.ini (a file) to rewrite")
-    columns: str | None = option(None, "moses: trees, or sum (all in one)")
-    binary: str | None = option(None, "moses: compact or probing: a binary table, by Moses' own tool")
-    hidden: bool = option(False, "moses: lists do not show the new scores, so that no tuner learns them")
-    vocab: str | None = option(None, "moses: the file that featurize wrote", was=("graph_vocab",))
-
-    def given(self) -> list[str]:
-        """The options that are not at their default."""
-        return [f.name for f in fields(self) if getattr(self, f.name) != f.default]
-
-
-@dataclass(frozen=True)
-class Context:
-    """What an exporter may look at beside the model."""
-
-    nbest: NBest | None = None  # the list of --verify or --list
-    options: ExportOptions = field(default_factory=ExportOptions)
-    plan: FeaturePlan | None = None  # of the model's features, if it carries one
-    target: Path | None = None  # where the main file will be once verified; None for a stream
-    on_progress: Callable[[float, float | None, str], None] = lambda done, total, note: None
-    warn: Callable[[str], None] = lambda line: None  # gets what the user has to do besides
-
-    @property
-    def rows(self) -> NBest:
-        """The list, for verification: it is there."""
-        if self.nbest is None:
-            raise ValueError("nbest: expected a list to verify on, found none")
-        return self.nbest
-
-    def kinds(self, names: Sequence[str]) -> Mapping[str, str]:
-        """Of each feature: static, contextual, ... as the list declares it, else by well-known decoder names."""
-        from .kinds import kinds_of
-
-        return kinds_of(names, self.nbest, static=self.options.static)
-
-
-@dataclass(frozen=True)
-class Check:
-    """What verification found: the largest difference between the export's numbers and this library's."""
-
-    rows: int
-    what: str  # the rows are: "distinct units", "hypotheses", "entries"
-    difference: float
-    tolerance: float
-    note: str = ""
-    near: int = 0  # rows so near to a threshold that the list's rounding may have put them on this side of it
-
-    @property
-    def passed(self) -> bool:
-        return self.difference <= self.tolerance  # False for NaN
-
-
-@dataclass(frozen=True)
-class Exporter:
-    """A target. ``write`` puts files at or beside ``out`` and returns them, the main one first; ``verify`` reads them back."""
-
-    write: Callable[[Model, Path, Context], list[Path]]
-    verify: Callable[[Model, list[Path], Context], Check]
-    uses: tuple[str, ...] = ()  # the fields of ExportOptions that mean something here
-    needs_list: bool = False
-    folder: bool = False  # out is a folder
 
 
 def exporter(name: str) -> Exporter:
@@ -152,20 +82,43 @@ def export(
                 + (f" ({check.note})" if check.note else "")
             )
         if check is not None:
-            check = replace(check, near=_near_thresholds(model, context))
+            check = replace(check, near=near_thresholds(model, context.rows))
         if is_stream:
             _copy(written[0], str(out))
             return [str(out)], check
         places = [final.parent / path.relative_to(staging) for path in written]
+        context.tell(contents(model, target, context))
+        if not context.force:
+            check_replaced(places if found.folder else places[1:])
         for place in places:  # of all, before the first
             on_write(place)
         return [_put(path, place) for path, place in zip(written, places, strict=True)], check
 
 
-def _near_thresholds(model: Model, context: Context) -> int:
-    from .verify import near_thresholds
+def contents(model: Model, target: str, context: Context) -> str:
+    """Say in one line what of a model a target has, and what not."""
+    found = exporter(target)
+    ways = "" if found.whole else ways_to_decide(model.config)
+    return f"--to {target} {found.carries(model, context)}" + (f"; it has scores alone: in the model {ways}" if ways else "")
 
-    return near_thresholds(model, context.rows)
+
+def check_replaced(places: Sequence[Path]) -> None:
+    """Raise where a file beside the main one would replace what boostfeat did not write: all that it writes name it somewhere.
+
+    In a folder, its README.txt answers for files that have no room for a name.
+    """
+    for place in places:
+        beside = place.with_name("README.txt")
+        if place.is_file() and not any(is_ours(path) for path in (place, beside)):
+            raise InputError(f"{place}: this file is not of boostfeat; choose another output, or give --force to replace it")
+
+
+def is_ours(path: Path) -> bool:
+    """Tell whether boostfeat wrote a file: it is named near its beginning. An empty file belongs to nobody."""
+    with contextlib.suppress(OSError), open(path, "rb") as file:
+        head = file.read(4096)
+        return not head or b"boostfeat" in head
+    return False
 
 
 def _copy(path: Path, out: str) -> None:

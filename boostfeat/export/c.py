@@ -20,77 +20,101 @@ from ..core.files import open_output, read_bytes
 from ..lists.nbest import NBest
 from ..model.model import Model
 from ..trees.tree import Tree
-from . import Check, Context, Exporter, compiling
-from .sparse_sum import checked, summed_beside, tell_of_sum
-from .unit_arrays import UnitArrays, pointers
-from .unit_text import NO_TEXTS, TEXT_NUMBER, HashTable, TextFeatures, c_text, text_features, text_names
-from .verify import compare_scores, inputs_of
+from . import compiling
+from .compiling import UnitArrays, pointers
+from .inputs import Inputs
+from .target import Check, Context, Exporter
+from .unit_text import TEXT_NUMBER, HashTable, TextFeatures, c_text
 
 PREFIX = "boostfeat"
 
 
 def write(model: Model, out: Path, context: Context) -> list[Path]:
-    changed, names, texts = inputs_and_texts(model, context, "c")
-    tell_of_sum(context, model, changed)
+    inputs = Inputs.beside_texts(model, context, "c")
+    text = header(inputs, context.kinds(inputs.names), prefix=context.options.prefix or PREFIX)
     with open_output(out) as stream:
-        prefix = context.options.prefix or PREFIX
-        text = header(changed, context.kinds(names), prefix=prefix, names=names, texts=texts, signature=model.signature)
         stream.write(text.encode("ascii"))
     return [out]
 
 
 def verify(model: Model, written: list[Path], context: Context) -> Check:
     prefix = context.options.prefix or PREFIX
-    changed, names, texts = inputs_and_texts(model, context, "c")
+    inputs = Inputs.beside_texts(model, context, "c")
+    texts = inputs.texts
     with tempfile.TemporaryDirectory() as folder:
         library = compiled(read_bytes(written[0]).decode("ascii"), Path(folder), [prefix], with_texts=texts.are_any)
-        score = unit_scorer(library, prefix, context.rows, texts.places(names)) if texts.are_any else scorer(library, prefix)
-        return compare_scores(changed, checked(context, model, changed), score, names, tolerance=1e-6)
+        places = texts.places(inputs.names)
+        score = unit_scorer(library, prefix, context.rows, places) if texts.are_any else scorer(library, prefix)
+        return inputs.compare(context, score)
 
 
-EXPORTER = Exporter(write, verify, uses=("prefix", "static"))
+def carries(model: Model, context: Context) -> str:
+    return Inputs.beside_texts(model, context, "c").describe()
+
+
+EXPORTER = Exporter(write, verify, carries, uses=("prefix", "static"))
 
 
 # -- the text ---------------------------------------------------------------------------------------------------------------
 
+# In all text below, $ stands for the prefix and $$ for its capitals; names from outside have their $ escaped.
+_ROWS = {
+    "local": "x holds the features of a unit (a phrase in context). A hypothesis scores the sum over its units,\n"
+    " * plus $_linear of the features that no unit carries.",
+    "global": "x holds the features of a whole hypothesis.",
+}
+_KIND = "kind of x[i]: a static feature depends on the phrase pair alone, a contextual one on its neighbours, too"
+_PICK = """
+/* left where test is 1, right where it is 0: no branch, since tests on features are hard to predict */
+static inline int $_pick(int test, int left, int right) { return (-test & left) | ((test - 1) & right); }
+"""
 
-def header(
-    model: Model,
-    kinds: Mapping[str, str],
-    *,
-    prefix: str = PREFIX,
-    names: tuple[str, ...] | None = None,
-    texts: TextFeatures = NO_TEXTS,
-    signature: str | None = None,
-) -> str:
-    """The header's text, ASCII only. ``prefix`` begins every name in it, so that headers of several models coexist."""
+
+def header(inputs: Inputs, kinds: Mapping[str, str], *, prefix: str = PREFIX) -> str:
+    """Return the header's text, ASCII only. ``prefix`` begins every name in it, so that headers of several models coexist."""
     check_prefix(prefix)
-    names = inputs_of(model, "c") if names is None else names
+    model, names = inputs.model, inputs.names
     for name in (*names, *(tree.name for tree in model.trees)):
         if "\0" in name:
-            raise InputError(f"--to c: expected names that a C string can hold, found {clip(name)}; rename it in the model")
+            raise InputError(f"--to c: a C string cannot hold the name {clip(name)}; rename it in the model")
     slot = {name: j for j, name in enumerate(names)}
-    trees = [line for m, tree in enumerate(model.trees) for line in _tree(tree, m, slot)]
     static = [all(kinds[name] == "static" for name in tree.features()) for tree in model.trees]
-    lines = [
-        *_preamble(model, names, signature or model.signature),
-        *_table("const char *", "feature_name", "name of x[i]", map(_string, names)),
-        *_table(
-            "const char *",
-            "feature_kind",
-            "kind of x[i]: a static feature depends on the phrase pair alone, a contextual one on its neighbours, too",
-            (_string(kinds[n]) for n in names),
-        ),
-        *_table("const char *", "tree_name", "name of tree i", (_string(tree.name) for tree in model.trees)),
-        *_table("double ", "tree_weight", "weight of tree i in the score", (number(tree.weight) for tree in model.trees)),
-        *_table("int ", "tree_is_static", "1 where all features that tree i looks at are static", (str(int(s)) for s in static)),
-        *([_PICK] if any(tree.n_leaves > 1 for tree in model.trees) else []),
-        *trees,
-        *_scores(model, names, texts),
-        *(_text_scores(names, texts) if texts.are_any else []),
-        "#endif",
+    own = {name: weight for name, weight in model.weights.items() if weight and name not in inputs.texts.sparse}
+    tables = [
+        _table("const char *", "feature_name", "name of x[i]", map(_string, names)),
+        _table("const char *", "feature_kind", _KIND, (_string(kinds[n]) for n in names)),
+        _table("const char *", "tree_name", "name of tree i", (_string(tree.name) for tree in model.trees)),
+        _table("double ", "tree_weight", "weight of tree i in the score", (number(tree.weight) for tree in model.trees)),
+        _table("int ", "tree_is_static", "1 where all features that tree i looks at are static", (str(int(s)) for s in static)),
     ]
-    return "\n".join(lines).replace("$$", prefix.upper()).replace("$", prefix) + "\n"
+    linear = [f"    sum += {number(own[name])} * x[{j}];" for j, name in enumerate(names) if name in own]
+    values = [f"    out[{m}] = $_tree_{m}(x);" for m in range(len(model.trees))]
+    parts = {
+        "ROWS": _ROWS[model.level],
+        "SIGNATURE": _string(inputs.whole.signature),
+        "LEVEL": _string(model.level),
+        "N_FEATURES": len(names),
+        "N_TREES": len(model.trees),
+        "PLACES": _places(names),
+        "TABLES": "".join(tables),
+        "PICK": _PICK if any(tree.n_leaves > 1 for tree in model.trees) else "",
+        "TREES": "".join(_tree(tree, m, slot) for m, tree in enumerate(model.trees)),
+        "LINEAR": "\n".join(linear or ["    (void)x;"]),
+        "VALUES": "\n".join(values or ["    (void)x;", "    (void)out;"]),
+        "SUM": "".join(f"    sum += {number(tree.weight)} * $_tree_{m}(x);\n" for m, tree in enumerate(model.trees)),
+        "TEXTS": _text_scores(names, inputs.texts) if inputs.texts.are_any else "",
+    }
+    return prefixed(filled("model.h.in", parts), prefix)
+
+
+def filled(template: str, parts: Mapping[str, object]) -> str:
+    """Return the text of a file of this package with its @NAMES@ replaced; the last newline is no part of it."""
+    text = Path(__file__).with_name(template).read_text()
+    return re.sub("@([A-Z_]+)@", lambda m: str(parts[m[1]]), text)
+
+
+def prefixed(text: str, prefix: str) -> str:
+    return text.replace("$$", prefix.upper()).replace("$", prefix)
 
 
 def check_prefix(prefix: str) -> None:
@@ -98,65 +122,31 @@ def check_prefix(prefix: str) -> None:
         raise InputError(f"--prefix: expected small letters, digits and '_' after a letter, found {clip(prefix)}; choose another")
 
 
-# In all text below, $ stands for the prefix and $$ for its capitals; names from outside have their $ escaped.
-_PICK = """
-/* left where test is 1, right where it is 0: no branch, since tests on features are hard to predict */
-static inline int $_pick(int test, int left, int right) { return (-test & left) | ((test - 1) & right); }"""
-
-
-def _preamble(model: Model, names: tuple[str, ...], signature: str) -> list[str]:
-    rows = {
-        "local": "x holds the features of a unit (a phrase in context). A hypothesis scores the sum over its units,\n"
-        " * plus $_linear of the features that no unit carries.",
-        "global": "x holds the features of a whole hypothesis.",
-    }[model.level]
+def _places(names: tuple[str, ...]) -> str:
     wide = max(map(len, idents := identifiers(names)), default=0)
-    places = [f"    {ident:<{wide}} = {j}," for j, ident in enumerate(idents)]
-    return [
-        "/* A boostfeat model as C99 or C++, made by 'boostfeat export --to c'. Not meant to be edited.",
-        " *",
-        f" * {rows}",
-        " * The score is the sum of weights times features plus the sum of weights times trees, in the model file's order.",
-        " * Numbers equal boostfeat's bit by bit if the compiler keeps to IEEE doubles: no -ffast-math, no x87, no fused",
-        " * multiply-adds (-ffp-contract=off where the processor has them). x <= threshold goes left; NaN goes right.",
-        " */",
-        "#ifndef $$_SCORE_H",
-        "#define $$_SCORE_H",
-        "",
-        "#include <stddef.h>",
-        "",
-        "#ifdef __clang__",
-        "#pragma STDC FP_CONTRACT OFF",
-        "#endif",
-        "",
-        f"#define $$_SIGNATURE {_string(signature)}",
-        f"#define $$_LEVEL {_string(model.level)}",
-        f"#define $$_N_FEATURES {len(names)}",
-        f"#define $$_N_TREES {len(model.trees)}",
-        *(["", "enum {  /* where each feature stands in x */", *places[:-1], places[-1].rstrip(","), "};"] if names else []),
-    ]
+    places = ",\n".join(f"    {ident:<{wide}} = {j}" for j, ident in enumerate(idents))
+    return f"\nenum {{  /* where each feature stands in x */\n{places}\n}};\n" if names else ""
 
 
-def _table(kind: str, name: str, what: str, values: Iterable[str]) -> list[str]:
-    """A function that looks a constant up: unlike an array in a header, it may stay unused without a warning."""
+def _table(kind: str, name: str, what: str, values: Iterable[str]) -> str:
+    """Return a function that looks a constant up: unlike an array in a header, it may stay unused without a warning."""
     rows = ",\n        ".join(values)
-    if not rows:
-        return []
     constant = "const char *const " if kind.endswith("*") else f"const {kind}"
-    return [
-        "",
-        f"/* {what} */",
-        f"static inline {kind}$_{name}(int i) {{",
-        f"    static {constant}values[] = {{",
-        f"        {rows}",
-        "    };",
-        "    return values[i];",
-        "}",
-    ]
+    if not rows:
+        return ""
+    return f"""
+/* {what} */
+static inline {kind}$_{name}(int i) {{
+    static {constant}values[] = {{
+        {rows}
+    }};
+    return values[i];
+}}
+"""
 
 
-def _tree(tree: Tree, m: int, slot: Mapping[str, int]) -> list[str]:
-    """The leaf of x, then the tree's value there. Tests run from the leaves up: no nesting, whatever the depth."""
+def _tree(tree: Tree, m: int, slot: Mapping[str, int]) -> str:
+    """Return a function: the leaf of x, then the tree's value there. Tests run from the leaves up, without nesting."""
     rank = {int(node): k for k, node in enumerate(tree.leaves)}
     at = [str(rank[i]) if i in rank else f"n{i}" for i in range(len(tree.feature))]
     picks = {
@@ -167,57 +157,21 @@ def _tree(tree: Tree, m: int, slot: Mapping[str, int]) -> list[str]:
     x = f"x[{slot[tree.on]}]" if tree.on is not None else ""
     value = {"constant": "b[leaf]", "linear": f"b[leaf] * {x}", "affine": f"a[leaf] + b[leaf] * {x}"}[tree.leaf]
     rule = tree.rules() if tree.n_leaves <= 2 else f"{tree.n_leaves} {tree.leaf} leaves"
-    return [
-        "",
-        f"/* {_comment(f'{tree.name}: {rule}')} */",
-        f"static inline double $_tree_{m}(const double *x) {{",
-        *([f"    static const double a[] = {{{numbers(tree.intercept[tree.leaves])}}};"] if tree.leaf == "affine" else []),
-        f"    static const double b[] = {{{numbers(tree.value[tree.leaves])}}};",
-        *(f"    const int n{i} = {picks[i]};" for i in reversed(picks) if i > 0),
-        f"    const int leaf = {picks.get(0, 0)};",
-        *([] if picks or x else ["    (void)x;"]),
-        f"    return {value};",
-        "}",
-    ]
+    affine = f"    static const double a[] = {{{numbers(tree.intercept[tree.leaves])}}};\n" if tree.leaf == "affine" else ""
+    unused = "" if picks or x else "    (void)x;\n"
+    inner = "".join(f"    const int n{i} = {picks[i]};\n" for i in reversed(picks) if i > 0)
+    return f"""
+/* {_comment(f"{tree.name}: {rule}")} */
+static inline double $_tree_{m}(const double *x) {{
+{affine}    static const double b[] = {{{numbers(tree.value[tree.leaves])}}};
+{inner}    const int leaf = {picks.get(0, 0)};
+{unused}    return {value};
+}}
+"""
 
 
-def _scores(model: Model, names: tuple[str, ...], texts: TextFeatures) -> list[str]:
-    own = {name: weight for name, weight in model.weights.items() if weight and name not in texts.sparse}
-    weights = [(j, own[name]) for j, name in enumerate(names) if name in own]
-    return [
-        "",
-        "/* the linear part: weights times features */",
-        "static inline double $_linear(const double *x) {",
-        "    double sum = 0.0;",
-        *(f"    sum += {number(weight)} * x[{j}];" for j, weight in weights),
-        *([] if weights else ["    (void)x;"]),
-        "    return sum;",
-        "}",
-        "",
-        "/* the values of all trees, without their weights: out[0] ... out[$$_N_TREES - 1] */",
-        "static inline void $_trees(const double *x, double *out) {",
-        *(f"    out[{m}] = $_tree_{m}(x);" for m in range(len(model.trees))),
-        *([] if model.trees else ["    (void)x;", "    (void)out;"]),
-        "}",
-        "",
-        "/* the model's score of x[0] ... x[$$_N_FEATURES - 1] */",
-        "static inline double $_score(const double *x) {",
-        "    double sum = 0.0;",
-        *(f"    sum += {number(tree.weight)} * $_tree_{m}(x);" for m, tree in enumerate(model.trees)),
-        "    return $_linear(x) + sum;",
-        "}",
-        "",
-        "/* the scores out[0] ... out[n - 1] of n rows; row i begins at x[i * stride] */",
-        "static inline void $_score_many(const double *x, size_t n, size_t stride, double *out) {",
-        "    size_t i;",
-        "    for (i = 0; i < n; i++) out[i] = $_score(x + i * stride);",
-        "}",
-        "",
-    ]
-
-
-def _text_scores(names: tuple[str, ...], texts: TextFeatures) -> list[str]:
-    """What the texts of a unit tell, and the score that needs no more than the rest of x."""
+def _text_scores(names: tuple[str, ...], texts: TextFeatures) -> str:
+    """Return what the texts of a unit tell, and the score that needs no more than the rest of x."""
     table = HashTable.of(texts.sparse, texts.slots)
     arrays = {
         "int first": map(str, table.first.tolist()),
@@ -225,45 +179,26 @@ def _text_scores(names: tuple[str, ...], texts: TextFeatures) -> list[str]:
         "double weights": map(number, table.weights.tolist()),
         "int slots": map(str, table.slots.tolist()),
     }
-    constants = [
-        line for name, values in arrays.items() for line in (f"    static const {name}[] = {{", *_wrapped(values), "    };")
-    ]
+    constants = "\n".join(f"    static const {name}[] = {{\n{_wrapped(values)}\n    }};" for name, values in arrays.items())
     at = {name: j for j, name in enumerate(names)}
-    clear = [f"    x[{j}] = 0.0;" for j in texts.slots.values()]
-    return [
-        "#include <stdint.h>",
-        "",
-        *c_text().splitlines(),
-        "",
-        "static inline const $_table *$_sparse_table(void) {",
-        *(constants if texts.sparse else ["    static const int first[3] = {0, 0, 0};"]),
-        f"    static const $_table table = {{{64 - table.bits if texts.sparse else 63}, first, "
-        + ("keys, weights, slots};" if texts.sparse else "NULL, NULL, NULL};"),
-        "    return &table;",
-        "}",
-        "",
-        "/* Writes those features into x that the texts of a unit tell, and gives the sum of the weights of its sparse features,",
-        f" * which are not in x: {len(texts.sparse)} have a weight. Links are sorted by source word, then target word. */",
-        "static inline double $_fill(const $_unit *u, double *x) {",
-        *clear,
-        *(f"    x[{at[name]}] = $_text_feature({TEXT_NUMBER[name]}, u); /* {name} */" for name in sorted(texts.dense)),
-        "    (void)x;",
-        f"    return $_pair_weights($_sparse_table(), {texts.which}, u, x);",
-        "}",
-        "",
-        "/* the model's score of a unit; x has the features that texts do not tell, the others are written */",
-        "static inline double $_score_unit(const $_unit *u, double *x) {",
-        "    const double sum = $_fill(u, x);",
-        "    return $_score(x) + sum;",
-        "}",
-        "",
-    ]
+    clear = "".join(f"    x[{j}] = 0.0;\n" for j in texts.slots.values())
+    dense = (f"    x[{at[name]}] = $_text_feature({TEXT_NUMBER[name]}, u); /* {name} */\n" for name in sorted(texts.dense))
+    parts = {
+        "UNIT_TEXT": c_text().rstrip("\n"),
+        "CONSTANTS": constants if texts.sparse else "    static const int first[3] = {0, 0, 0};",
+        "SHIFT": 64 - table.bits if texts.sparse else 63,
+        "COLUMNS": "keys, weights, slots" if texts.sparse else "NULL, NULL, NULL",
+        "N_SPARSE": len(texts.sparse),
+        "FILL": clear + "".join(dense),
+        "WHICH": texts.which,
+    }
+    return filled("texts.h.in", parts)
 
 
-def _wrapped(values: Iterable[str]) -> list[str]:
-    """Lines of an initialiser, five values each."""
+def _wrapped(values: Iterable[str]) -> str:
+    """Return the lines of an initialiser, five values each."""
     every = list(values)
-    return [f"        {', '.join(every[k : k + 5])}," for k in range(0, len(every), 5)]
+    return "\n".join(f"        {', '.join(every[k : k + 5])}," for k in range(0, len(every), 5))
 
 
 def number(x: float) -> str:
@@ -300,50 +235,11 @@ def identifiers(names: tuple[str, ...]) -> list[str]:
 # -- verification -----------------------------------------------------------------------------------------------------------
 
 
-_UNITS = """
-#include <stdlib.h>
-void units_$(const char *texts, const int64_t *at, const int64_t *ptr, const int64_t *words, const int64_t *link_ptr,
-             const int *links, int64_t n_units, int64_t start, int64_t n, double *x, size_t stride, double *out) {
-    const int64_t all = ptr[2 * n_units];
-    $_word *of = malloc((size_t)(all + 1) * sizeof *of);
-    int64_t i;
-    for (i = 0; i < all; i++) {
-        of[i].at = texts + at[words[i]];
-        of[i].n = (size_t)(at[words[i] + 1] - at[words[i]]);
-    }
-    for (i = 0; i < n; i++) {
-        const int64_t u = start + i, t = n_units + u;
-        const $_unit unit = {of + ptr[u], of + ptr[t], (int)(ptr[u + 1] - ptr[u]), (int)(ptr[t + 1] - ptr[t]),
-                             links + 2 * link_ptr[u], (int)(link_ptr[u + 1] - link_ptr[u])};
-        out[i] = $_score_unit(&unit, x + (size_t)i * stride);
-    }
-    free(of);
-}
-"""
-
-
 def compiled(text: str, folder: Path, prefixes: Iterable[str], *, with_texts: bool = False) -> ctypes.CDLL:
-    """A library with score_many, score and trees of headers (their text joined), built in ``folder`` by $CC, cc, gcc or clang."""
-    functions = [
-        f"void many_{p}(const double *x, size_t n, size_t stride, double *out) {{ {p}_score_many(x, n, stride, out); }}\n"
-        f"void trees_{p}(const double *x, size_t n, size_t stride, double *out) {{\n"
-        f"    size_t i;\n    for (i = 0; i < n; i++) {p}_trees(x + i * stride, out + i * {p.upper()}_N_TREES);\n}}\n"
-        + (_UNITS.replace("$", p) if with_texts else "")
-        for p in prefixes
-    ]
-    return compiling.compiled(text + "".join(functions), folder, compiling.C, target="c", what="header")
-
-
-def inputs_and_texts(model: Model, context: Context, target: str) -> tuple[Model, tuple[str, ...], TextFeatures]:
-    """What an export has, its inputs, and what it computes from the texts of units: what the model's templates say it can.
-
-    Sparse weights that no text tells are one input, where they are too many.
-    """
-    plan = context.plan if model.level == "local" else None
-    told = text_names(model, plan)[1]
-    model = summed_beside(model, told)
-    names = inputs_of(model, target, told)
-    return model, names, text_features(model, plan, names)
+    """Return a library with score_many and trees of headers (their text joined), built in ``folder`` by $CC, cc, gcc or clang."""
+    functions = filled("verify.c.in", {}) + (filled("verify_texts.c.in", {}) if with_texts else "")
+    code = text + "".join(prefixed(functions, p) for p in prefixes)
+    return compiling.compiled(code, folder, compiling.C, target="c", what="header")
 
 
 def unit_scorer(library: ctypes.CDLL, prefix: str, nbest: NBest, written: list[int]) -> Callable[[F64, int], F64]:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from ..core.errors import InputError, repeated
+from ..core.errors import InputError, counted, repeated
 from ..formats.moses.weights import read_weights, weight_lines, write_lines
 from ..model.model import Model
 from ..model.tree_columns import augment, augmented_weights
-from . import Check, Context, Exporter
+from .target import Check, Context, Exporter
 from .verify import difference
 
 
@@ -57,7 +57,12 @@ def verify(model: Model, written: list[Path], context: Context) -> Check:
     read = {unescaped(name): weight for name, weight in read_weights(written).items()}
     found = augmented.sum_units(*augmented.weigh(read))
     worst = difference(found, model.decision_function(context.rows))
-    return Check(augmented.n_hyps, "hypotheses", worst, 1e-6, "of lists that carry the trees' values" if model.trees else "")
+    return Check(augmented.n_hyps, "hypotheses", worst, note="of lists that carry the trees' values" if model.trees else "")
 
 
-EXPORTER = Exporter(write, verify)
+def carries(model: Model, context: Context) -> str:
+    trees = f"{counted(len(model.trees), 'tree')}, whose values lists have to carry" if model.trees else "no trees"
+    return f"has {counted(len(model.weights), 'weight')} and the weights of {trees}"
+
+
+EXPORTER = Exporter(write, verify, carries)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..model.model import Model
-from . import Check, Context, Exporter
+from .target import Check, Context, Exporter
 from .verify import difference, expected_scores
 
 SCHEMA = Path(__file__).with_name("model.schema.json")
@@ -23,7 +23,11 @@ def write(model: Model, out: Path, context: Context) -> list[Path]:
 def verify(model: Model, written: list[Path], context: Context) -> Check:
     expected, what = expected_scores(model, context.rows)
     found, _ = expected_scores(Model.load(written[0]), context.rows)
-    return Check(len(expected), what, difference(found, expected), tolerance=1e-6)
+    return Check(len(expected), what, difference(found, expected))
 
 
-EXPORTER = Exporter(write, verify)
+def carries(model: Model, context: Context) -> str:
+    return "has all of the model"
+
+
+EXPORTER = Exporter(write, verify, carries, whole=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..core.errors import InputError
+from ..core.errors import InputError, counted
 from ..core.files import open_output
 from ..formats.moses import nbest as moses
 from ..formats.moses.labels import group_names
@@ -21,8 +21,8 @@ from ..lists.build import ReadOptions
 from ..lists.nbest import NBest, SparseRows, strings
 from ..model.model import Model
 from ..model.tree_columns import augment, augmented_weights
-from . import Check, Context, Exporter
-from .sparse_sum import summed, with_sums
+from .inputs import Inputs
+from .target import Check, Context, Exporter
 from .unit_text import template_of
 from .verify import difference
 
@@ -37,10 +37,11 @@ def write(model: Model, out: Path, context: Context) -> list[Path]:
 
 def _with_columns(model: Model, context: Context) -> tuple[Model, NBest]:
     """The list with trees as columns; sparse features of templates, whose names Moses' tools cannot read, are one: their sum."""
-    changed, rows = summed(model, context), context.rows
+    inputs, rows = Inputs.of(model, context, "nbest"), context.rows
+    changed = inputs.model
     if changed is model or not all(map(template_of, rows.sparse_names.to_pylist())):
         return model, augment(rows, model)
-    out = augment(with_sums(rows, model, changed), changed)
+    out = augment(inputs.with_sums(rows), changed)
     units = replace(out.units, sparse=SparseRows.empty(out.n_units))
     return changed, replace(out, units=units, extra_sparse=SparseRows.empty(out.n_hyps), sparse_names=strings([]))
 
@@ -92,7 +93,14 @@ def verify(model: Model, written: list[Path], context: Context) -> Check:
         difference(found.sum_units(*found.weigh(weights)), expected.sum_units(*expected.weigh(weights)))
         for weights in (augmented_weights(model), random)
     )
-    return Check(expected.n_hyps, "hypotheses", worst, 1e-6)
+    return Check(expected.n_hyps, "hypotheses", worst)
 
 
-EXPORTER = Exporter(write, verify, needs_list=True)
+def carries(model: Model, context: Context) -> str:
+    changed, nbest = _with_columns(model, context)
+    summed = ", the sum of sparse weights among them" if changed is not model else ""
+    features = f"{len(nbest.feature_names):,} in all{summed}"
+    return f"has the list with {counted(len(model.trees), 'tree')} as features ({features}) and no weights"
+
+
+EXPORTER = Exporter(write, verify, carries, needs_list=True)

@@ -1,15 +1,18 @@
-"""An ONNX graph in doubles: a TreeEnsemble with vector leaves (see vector_leaves.py), then the dot product that makes scores.
+"""An ONNX graph in doubles: a TreeEnsemble with vector leaves, then the dot product that makes scores.
 
     score = x w + y[:, 0] + Σ_k y[:, 1 + k] x[:, on_k],    y = TreeEnsemble(x)
 
-Sparse weights of templates are one input, their sum (sparse_sum.py). The second output is ``linear``, x w alone: what a
-hypothesis adds for features that no unit carries. A leaf of TreeEnsemble fills one column only, so an affine tree is there
-twice: with its intercepts and with its slopes.
+The runtime only adds up leaf values, so a leaf gives a vector: column 0 holds the intercept (or the constant), column 1 + k the
+slope of the k-th feature that is multiplied, all times the tree's weight. Sparse weights of templates are one input. The second
+output is ``linear``, x w alone: what a hypothesis adds for features that no unit carries. A leaf of TreeEnsemble fills one column
+only, so an affine tree is there twice: with its intercepts and with its slopes.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,18 +23,16 @@ from ..core.arrays import F64
 from ..core.errors import InputError
 from ..model.model import Model
 from ..trees.tree import Tree
-from . import Check, Context, Exporter
-from .sparse_sum import checked, summed
-from .vector_leaves import leaf_columns, package
-from .verify import compare_scores, inputs_of
+from .inputs import Inputs
+from .target import Check, Context, Exporter
 
 OPSET, ML_OPSET, IR_VERSION = 18, 5, 10  # TreeEnsemble takes doubles from version 5 of ai.onnx.ml on
 LEQ = 0  # the mode of a node whose test is x <= split
 
 
 def write(model: Model, out: Path, context: Context) -> list[Path]:
-    changed = summed(model, context)
-    out.write_bytes(_proto(changed, inputs_of(changed, "onnx"), model.signature).SerializeToString(deterministic=True))
+    inputs = Inputs.of(model, context, "onnx")
+    out.write_bytes(_proto(inputs, model.signature).SerializeToString(deterministic=True))
     return [out]
 
 
@@ -44,11 +45,32 @@ def verify(model: Model, written: list[Path], context: Context) -> Check:
     def score(x: F64, start: int) -> F64:
         return session.run(["score"], {"x": np.ascontiguousarray(x)})[0]
 
-    changed = summed(model, context)
-    return compare_scores(changed, checked(context, model, changed), score, inputs_of(changed, "onnx"), tolerance=1e-6)
+    return Inputs.of(model, context, "onnx").compare(context, score)
 
 
-EXPORTER = Exporter(write, verify)
+def carries(model: Model, context: Context) -> str:
+    return Inputs.of(model, context, "onnx").describe()
+
+
+EXPORTER = Exporter(write, verify, carries)
+
+
+def leaf_columns(tree: Tree, slopes: Sequence[str]) -> list[tuple[int, F64]]:
+    """Return (column, weighted values by node) of each column that the leaves of a tree fill; ``slopes``: features multiplied."""
+    if tree.on is None:
+        return [(0, tree.weight * tree.value)]
+    slope = (1 + slopes.index(tree.on), tree.weight * tree.value)
+    return [(0, tree.weight * tree.intercept), slope] if tree.leaf == "affine" else [slope]
+
+
+def package(name: str, *, target: str) -> Any:
+    """Import an optional package, or say in one line how to get it."""
+    top = name.partition(".")[0]
+    try:
+        importlib.import_module(top)
+        return importlib.import_module(name)
+    except ImportError:
+        raise InputError(f"--to {target}: expected the package {top}, found none; pip install 'boostfeat[export]'") from None
 
 
 @dataclass
@@ -84,7 +106,8 @@ class _Ensemble:
             self.leaf_children[side].append(int(child in leaf))
 
 
-def _proto(model: Model, names: tuple[str, ...], signature: str) -> Any:
+def _proto(inputs: Inputs, signature: str) -> Any:
+    model, names = inputs.model, inputs.names
     onnx = package("onnx", target="onnx")
     helper = onnx.helper
     if not names:

@@ -17,24 +17,22 @@ from ..core.files import open_output, read_bytes
 from ..lists.nbest import NBest
 from ..model.model import Model
 from ..trees.tree import Tree
-from . import Check, Context, Exporter
-from .c import inputs_and_texts
-from .sparse_sum import checked, tell_of_sum
+from .inputs import Inputs, inputs_of
+from .target import Check, Context, Exporter
 from .unit_text import NO_TEXTS, PAIR_TEMPLATES, TEXT, TextFeatures
-from .verify import compare_scores, inputs_of
 
 
 def write(model: Model, out: Path, context: Context) -> list[Path]:
-    changed, names, texts = inputs_and_texts(model, context, "python")
-    tell_of_sum(context, model, changed)
+    inputs = Inputs.beside_texts(model, context, "python")
     with open_output(out) as stream:
-        stream.write(module_text(changed, names, texts, signature=model.signature).encode("ascii"))
+        text = module_text(inputs.model, inputs.names, inputs.texts, signature=model.signature)
+        stream.write(text.encode("ascii"))
     return [out]
 
 
 def verify(model: Model, written: list[Path], context: Context) -> Check:
-    changed, names, texts = inputs_and_texts(model, context, "python")
-    units = _texts_of(context.rows) if texts.are_any else None
+    inputs = Inputs.beside_texts(model, context, "python")
+    units = _texts_of(context.rows) if inputs.texts.are_any else None
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.py"
         path.write_bytes(read_bytes(written[0]))
@@ -43,17 +41,21 @@ def verify(model: Model, written: list[Path], context: Context) -> Check:
             if units is None:
                 return score_rows(path, x)
             spoilt = np.array(x)
-            spoilt[:, texts.places(names)] = 1e9
+            spoilt[:, inputs.texts.places(inputs.names)] = 1e9
             return score_rows(path, spoilt, units[start : start + len(x)])
 
-        return compare_scores(changed, checked(context, model, changed), score, names, tolerance=1e-6)
+        return inputs.compare(context, score)
+
+
+def carries(model: Model, context: Context) -> str:
+    return Inputs.beside_texts(model, context, "python").describe()
 
 
 def _texts_of(nbest: NBest) -> list[tuple[str, str, str]]:
     return list(zip(*(column.to_pylist() for column in (nbest.units.src, nbest.units.tgt, nbest.units.align)), strict=True))
 
 
-EXPORTER = Exporter(write, verify)
+EXPORTER = Exporter(write, verify, carries)
 
 
 def module_text(

@@ -1,4 +1,4 @@
-"""A treelite checkpoint: trees with vector leaves (see vector_leaves.py), and a note beside it that says how they make a score.
+"""A treelite checkpoint: trees with vector leaves (see onnx.py), and a note beside it that says how they make a score.
 
 The weights of the linear part are slopes, too: a tree of one leaf holds them. (Base scores could, but tl2cgen 1.0
 was seen to leave a vector of them out.) Thresholds and leaves are doubles.
@@ -16,41 +16,42 @@ import numpy as np
 from ..core.arrays import F64
 from ..model.model import Model
 from ..trees.tree import Tree
-from . import Check, Context, Exporter
-from .sparse_sum import checked, summed
-from .vector_leaves import leaf_columns, package
-from .verify import compare_scores, inputs_of
+from .inputs import Inputs
+from .onnx import leaf_columns, package
+from .target import Check, Context, Exporter
 
 
 def write(model: Model, out: Path, context: Context) -> list[Path]:
-    changed = summed(model, context)
-    names = inputs_of(changed, "treelite")
-    out.write_bytes(_built(changed, names).serialize_bytes())  # its serialize() takes a full disk for a written file
+    inputs = Inputs.of(model, context, "treelite")
+    out.write_bytes(_built(inputs).serialize_bytes())  # its serialize() takes a full disk for a written file
     beside = out.with_name(out.name + ".json")
-    beside.write_text(json.dumps(_note(changed, names, model.signature), indent=1) + "\n")
+    beside.write_text(json.dumps(_note(inputs), indent=1) + "\n")
     return [out, beside]
 
 
 def verify(model: Model, written: list[Path], context: Context) -> Check:
-    """treelite's own interpreter (GTIL) runs the checkpoint; the note alone says how to combine its outputs."""
+    """Run the checkpoint by treelite's own interpreter (GTIL); the note alone says how to combine its outputs."""
     treelite = package("treelite", target="treelite")
     forest, note = treelite.Model.deserialize(str(written[0])), json.loads(written[1].read_text())
-    changed = summed(model, context)
 
     def score(x: F64, start: int) -> F64:
         return combined(treelite.gtil.predict(forest, x), x, note)
 
-    return compare_scores(changed, checked(context, model, changed), score, inputs_of(changed, "treelite"), tolerance=1e-6)
+    return Inputs.of(model, context, "treelite").compare(context, score)
 
 
 def combined(out: F64, x: F64, note: Mapping[str, Any]) -> F64:
-    """Scores [n] of what treelite gives rows x [n, d], as the note says."""
+    """Return scores [n] of what treelite gives rows x [n, d], as the note says."""
     out = out.reshape(len(x), -1)
     columns = [note["features"].index(name) for name in note["slope_features"]]
     return out[:, 0] + np.einsum("nk,nk->n", out[:, 1:], x[:, columns])
 
 
-EXPORTER = Exporter(write, verify)
+def carries(model: Model, context: Context) -> str:
+    return Inputs.of(model, context, "treelite").describe()
+
+
+EXPORTER = Exporter(write, verify, carries)
 
 
 def slope_features(model: Model, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -59,10 +60,11 @@ def slope_features(model: Model, names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(name for name in names if model.weights.get(name) or name in on)
 
 
-def _note(model: Model, names: tuple[str, ...], signature: str) -> dict[str, Any]:
+def _note(inputs: Inputs) -> dict[str, Any]:
+    model, names = inputs.model, inputs.names
     return {
         "boostfeat": "treelite/1",
-        "signature": signature,
+        "signature": inputs.whole.signature,
         "level": model.level,
         "features": names,
         "slope_features": slope_features(model, names),
@@ -71,7 +73,8 @@ def _note(model: Model, names: tuple[str, ...], signature: str) -> dict[str, Any
     }
 
 
-def _built(model: Model, names: tuple[str, ...]) -> Any:
+def _built(inputs: Inputs) -> Any:
+    model, names = inputs.model, inputs.names
     build = package("treelite.model_builder", target="treelite")
     slopes = slope_features(model, names)
     width, n = 1 + len(slopes), 1 + len(model.trees)

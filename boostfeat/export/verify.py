@@ -1,48 +1,27 @@
-"""The same rows both ways: what an export computes against what this library computes."""
+"""Compare what an export computes with what this library computes, on the same rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..core.arrays import F64
-from ..core.errors import InputError, clip
+from ..core.errors import InputError
 from ..lists.nbest import NBest
 from ..lists.precision import precision_of
 from ..model.model import Model, hypothesis_table, tree_scores, unit_table
-from . import Check, Context
-from .unit_text import template_of
+from .target import Check, Context
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-MAX_INPUTS = 4096  # a program with more named inputs than this is no use to a decoder
 BLOCK = 32_768  # rows at a time
 UNITS, HYPS = "distinct units", "hypotheses"  # what the rows are
 
 
-def inputs_of(model: Model, target: str, computed: Collection[str] = ()) -> tuple[str, ...]:
-    """The features a model looks at, the order of x: those with a weight as the model file has them, then the trees' others.
-
-    A feature of weight 0 that no tree looks at is no input, nor is one whose weight the export looks up itself (``computed``).
-    """
-    names = dict.fromkeys(name for name, weight in model.weights.items() if weight and name not in computed)
-    for tree in model.trees:
-        names.update(dict.fromkeys(sorted(tree.features())))
-    if len(names) > MAX_INPUTS:
-        example = next((name for name in reversed(names) if template_of(name)), list(names)[-1])
-        raise InputError(
-            f"--to {target}: expected at most {MAX_INPUTS:,} input features, found {len(names):,}, as {clip(example)}; "
-            "use --to moses or json, or tune with an L1 penalty (--method adagrad)"
-        )
-    return tuple(names)
-
-
-def compare_scores(
-    model: Model, context: Context, score: Callable[[F64, int], F64], names: Sequence[str], *, tolerance: float
-) -> Check:
+def compare_scores(model: Model, context: Context, score: Callable[[F64, int], F64], names: Sequence[str]) -> Check:
     """Score every distinct unit (level local) or hypothesis (level global) of the list both ways.
 
     ``score`` gets rows x [n, len(names)] and the number of the first of them.
@@ -54,7 +33,7 @@ def compare_scores(
         found = np.asarray(score(x, start), np.float64)
         largest = np.maximum(largest, difference(found, expected[start : start + len(x)]))  # NaN stays NaN
         context.on_progress(start + len(x), len(expected), "verifying")
-    return Check(len(expected), what, float(largest), tolerance)
+    return Check(len(expected), what, float(largest))
 
 
 def difference(found: F64, expected: F64) -> float:
@@ -65,7 +44,7 @@ def difference(found: F64, expected: F64) -> float:
 
 
 def expected_scores(model: Model, nbest: NBest) -> tuple[F64, str]:
-    """What this library gives every row, and what the rows are. A linear model scores lists without units by hypothesis."""
+    """Return the scores of rows, and what the rows are. A linear model scores lists without units by hypothesis."""
     if model.level == "global" or (not nbest.n_occurrences and not model.trees):
         return model.decision_function(nbest), HYPS
     if nbest.n_hyps and not nbest.n_occurrences:
@@ -76,7 +55,7 @@ def expected_scores(model: Model, nbest: NBest) -> tuple[F64, str]:
 
 
 def near_thresholds(model: Model, nbest: NBest) -> int:
-    """Rows with a feature as near to a threshold of a tree as the list's precision: a decoder may have them on its other side."""
+    """Count rows with a feature as near to a threshold of a tree as the list's precision: a decoder may differ."""
     table = hypothesis_table(nbest) if model.level == "global" else unit_table(nbest)
     cuts: dict[str, set[float]] = {}
     for tree in model.trees:

@@ -18,8 +18,8 @@ from harness import REAL, cpu, report
 from boostfeat.core.arrays import F64
 from boostfeat.core.feature_table import FeatureTable
 from boostfeat.export import Context, c, exporter, python
+from boostfeat.export.inputs import Inputs, inputs_of
 from boostfeat.export.treelite import combined
-from boostfeat.export.verify import inputs_of
 from boostfeat.formats import read
 from boostfeat.lists.build import ReadOptions
 from boostfeat.model.model import Model, tree_scores
@@ -87,7 +87,8 @@ def bench(model: Model, x: F64, folder: Path, *, goal: float | None) -> None:
 
 def in_c(model: Model, folder: Path) -> Callable[[F64], F64]:
     place = Path(tempfile.mkdtemp(dir=folder))
-    header = c.header(model, dict.fromkeys(inputs_of(model, "c"), "static"))
+    inputs = Inputs.of(model, Context(), "c")
+    header = c.header(inputs, dict.fromkeys(inputs.names, "static"))
     return c.scorer(c.compiled(header, place, [c.PREFIX]), c.PREFIX)
 
 

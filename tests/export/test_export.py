@@ -25,10 +25,12 @@ from boostfeat.boosting.options import BoostOptions
 from boostfeat.core.errors import InputError
 from boostfeat.core.feature_table import FeatureTable
 from boostfeat.core.files import read_chunks
-from boostfeat.export import EXPORTERS, Context, ExportOptions, c, export, exporter, python
+from boostfeat.export import EXPORTERS, Context, ExportOptions, c, contents, export, exporter, python
+from boostfeat.export.inputs import MAX_INPUTS, Inputs, inputs_of
 from boostfeat.export.json_model import SCHEMA
 from boostfeat.export.treelite import combined
-from boostfeat.export.verify import MAX_INPUTS, difference, expected_scores, inputs_of
+from boostfeat.export.verify import difference, expected_scores
+from boostfeat.features import FeaturePlan
 from boostfeat.formats import read
 from boostfeat.lists.build import Builder, HypRecord, ReadOptions, attach
 from boostfeat.lists.nbest import NBest
@@ -109,7 +111,8 @@ def magnitude(model: Model, names: tuple[str, ...], x: np.ndarray) -> np.ndarray
 
 
 def c_text(model: Model, prefix: str) -> str:
-    return c.header(model, dict.fromkeys(inputs_of(model, "c"), "static"), prefix=prefix)
+    inputs = Inputs.of(model, Context(), "c")
+    return c.header(inputs, dict.fromkeys(inputs.names, "static"), prefix=prefix)
 
 
 @needs_cc
@@ -170,7 +173,7 @@ def test_header_has_names_kinds_and_places(tmp_path):
     """Names come back from C as the bytes they were; a feature's place is a constant of the header."""
     model = odd_model()
     kinds = {**dict.fromkeys(inputs_of(model, "c"), "contextual"), "what??/?!": "static", "LM0": "static"}
-    text = c.header(model, kinds, prefix="odd")
+    text = c.header(Inputs.of(model, Context(), "c"), kinds, prefix="odd")
     assert text.isascii()
     text += (
         "const char *feature(int i) { return odd_feature_name(i); }\nconst char *kind(int i) { return odd_feature_kind(i); }\n"
@@ -506,7 +509,7 @@ def test_too_many_inputs_are_refused_by_name(tmp_path, target):
 
 
 def test_names_that_c_cannot_hold(tmp_path):
-    with pytest.raises(InputError, match=r"names that a C string can hold, found 'a\\x00b'"):
+    with pytest.raises(InputError, match=r"a C string cannot hold the name 'a\\x00b'"):
         export(Model({"a\0b": 1.0}), "c", tmp_path / "out")
 
 
@@ -603,3 +606,46 @@ def test_onnx_needs_an_input(tmp_path: Path):
     with pytest.raises(InputError, match="--to onnx: expected a model with an input feature, found none"):
         export(Model({}), "onnx", tmp_path / "m.onnx")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("target", "beside"),
+    [
+        ("json", "boostfeat-model.schema.json"),
+        ("treelite", "out.json"),
+        ("moses", "out/README.txt"),
+        ("moses", "out/moses.ini.lines"),
+    ],
+)
+def test_a_file_beside_the_main_one_replaces_no_file_of_others(tmp_path: Path, target: str, beside: str) -> None:
+    if target == "treelite":
+        pytest.importorskip("treelite")
+    model, place = Model({"LM0": 1.0}), tmp_path / beside
+    place.parent.mkdir(exist_ok=True)
+    place.write_text("mine\n")
+    with pytest.raises(InputError, match="this file is not of boostfeat; choose another output, or give --force"):
+        export(model, target, tmp_path / "out")
+    assert place.read_text() == "mine\n"
+    export(model, target, tmp_path / "out", Context(force=True))
+    assert place.read_text() != "mine\n"
+    export(model, target, tmp_path / "out")  # its own may be replaced
+
+
+@pytest.mark.parametrize(
+    ("target", "plan", "line"),
+    [
+        ("json", True, "--to json has all of the model"),
+        (
+            "onnx",
+            True,
+            "--to onnx has 1 weight and 0 trees; sparse.sum is an input that the caller fills: the sum of 2 weights (pt)",
+        ),
+        ("python", False, "--to python has 3 weights and 0 trees, of 3 inputs"),
+        ("cdec", False, "--to cdec has 3 weights and the weights of no trees"),
+    ],
+)
+def test_a_target_says_what_of_the_model_it_has(target: str, plan: bool, line: str) -> None:
+    weights = {"LM0": 1.0, "pt:a|b": 0.5, "pt:c|d": 0.25}
+    context = Context(plan=FeaturePlan(()) if plan else None)
+    ending = "" if target == "json" else "; it has scores alone: in the model minimum Bayes risk decides"
+    assert contents(Model(weights, config={"decision": {"by": "mbr", "scale": 1.0}}), target, context) == line + ending

@@ -14,7 +14,8 @@ from test_export import needs_cc
 from test_export_moses import decoded, stump
 
 from boostfeat.core.errors import InputError
-from boostfeat.export import Context, c, export, python
+from boostfeat.export import Context, export, python
+from boostfeat.export.inputs import Inputs
 from boostfeat.export.unit_text import PAIR_TEMPLATES, TEXT, HashTable, name_key, text_names
 from boostfeat.features import TEMPLATES, FeaturePlan, featurize
 from boostfeat.features.carried import carried, carrying
@@ -78,9 +79,9 @@ def test_the_names_that_texts_tell(made: tuple[NBest, Model]) -> None:
     assert {
         t.name for t in TEMPLATES.values() if t.kind == "static" and t.name in FeaturePlan.of("sparse", TEMPLATES).to_json()
     } <= set(PAIR_TEMPLATES)
-    _, names, texts = c.inputs_and_texts(model, Context(plan=carried(model)), "c")
-    assert "punct.src" in names  # is an input: C has no tables of punctuation
-    assert not any(name.startswith("pt:") and name not in texts.slots for name in names)
+    inputs = Inputs.beside_texts(model, Context(plan=carried(model)), "c")
+    assert "punct.src" in inputs.names  # is an input: C has no tables of punctuation
+    assert not any(name.startswith("pt:") and name not in inputs.texts.slots for name in inputs.names)
 
 
 @needs_cc
@@ -140,14 +141,14 @@ def test_thousands_of_contextual_weights_are_one_input(target: str, made: tuple[
     listed, model = made
     many = replace(model, weights={**model.weights, **{f"bi:a|{k}": 1.0 for k in range(5000)}})
     said: list[str] = []
-    _, check = export(many, target, tmp_path / "out", Context(listed, plan=carried(model), warn=said.append))
+    _, check = export(many, target, tmp_path / "out", Context(listed, plan=carried(model), tell=said.append))
     assert check is not None
     assert (check.rows, check.passed) == (listed.n_units, True)
     assert check.difference < 1e-9
     assert "sparse.sum" in (tmp_path / "out").read_text()
     assert many.signature in (tmp_path / "out").read_text()
     n = sum(name.partition(":")[0] in ("bi", "lo", "cx") for name, weight in many.weights.items() if weight)
-    assert said[0].startswith(f"sparse.sum: an input for the sum of {n:,} weights that a unit's texts do not tell (bi")
+    assert f"; sparse.sum is an input that the caller fills: the sum of {n:,} weights (bi" in said[0]
 
 
 def test_the_module_of_a_model_without_templates_is_as_it_was() -> None:

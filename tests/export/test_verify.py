@@ -13,11 +13,12 @@ import pytest
 from test_export_moses import stump
 
 from boostfeat.core.errors import InputError
-from boostfeat.export import Context, ExportOptions, verify
+from boostfeat.export import Context, ExportOptions, inputs, verify
 from boostfeat.export.compiling import C, compiler_command
-from boostfeat.export.moses.check import _check_features, _note
+from boostfeat.export.inputs import inputs_of
+from boostfeat.export.moses.exporter import _check_features, _note
 from boostfeat.export.moses.writing import known_features
-from boostfeat.export.verify import compare_scores, difference, expected_scores, input_blocks, inputs_of, near_thresholds
+from boostfeat.export.verify import compare_scores, difference, expected_scores, input_blocks, near_thresholds
 from boostfeat.lists.nbest import NBest, SparseRows, strings
 from boostfeat.lists.precision import precision_of
 from boostfeat.model.model import Model
@@ -65,9 +66,9 @@ def test_inputs_are_what_a_model_looks_at(monkeypatch):
         {"z": 1.0, "none": 0.0, "a": -1.0, "pt:x|y": 2.0}, (stump(0, "m", 0.0, 1.0, 2.0, on="b"), stump(1, "a", 0.0, 1.0, 2.0))
     )
     assert inputs_of(model, "c", computed={"pt:x|y"}) == ("z", "a", "b", "m")
-    monkeypatch.setattr(verify, "MAX_INPUTS", 5)
+    monkeypatch.setattr(inputs, "MAX_INPUTS", 5)
     assert inputs_of(model, "c") == ("z", "a", "pt:x|y", "b", "m")
-    monkeypatch.setattr(verify, "MAX_INPUTS", 4)
+    monkeypatch.setattr(inputs, "MAX_INPUTS", 4)
     with pytest.raises(
         InputError, match=r"--to c: expected at most 4 input features, found 5, as 'pt:x\|y'; use --to moses or json"
     ):
@@ -117,8 +118,8 @@ def test_every_row_is_compared(dev, monkeypatch, level, what):
         out[: max(0, n - start)][-1:] += 0.25 * (start + len(x) == n)  # the last row of all is wrong
         return out
 
-    check = compare_scores(model, context, scores, [name], tolerance=1e-3)
-    assert (check.rows, check.what, check.tolerance) == (n, what, 1e-3)
+    check = compare_scores(model, context, scores, [name])
+    assert (check.rows, check.what, check.tolerance) == (n, what, 1e-6)
     assert check.difference == pytest.approx(0.25 / max(1.0, abs(expected[-1])))
     assert told == [(min(k + 5, n), n, "verifying") for k in range(0, n, 5)]
 

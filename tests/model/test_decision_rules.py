@@ -95,8 +95,9 @@ def test_what_has_scores_only_is_said(tmp_path, boostfeat):
     write_store(nbest, tmp_path / "test.nbest")
     for config, said in ((MBR, True), ({}, False)):
         Model(WEIGHTS, config=config).save(tmp_path / "model.json")
-        _, _, err = boostfeat("export", tmp_path / "model.json", "--to", "json", "-o", tmp_path / "out.json")
-        assert ("--to json has its scores, and not that choice" in err) == said
+        for target, left_out in (("json", False), ("cdec", said)):
+            _, _, err = boostfeat("export", tmp_path / "model.json", "--to", target, "-o", tmp_path / f"out.{target}")
+            assert ("it has scores alone: in the model minimum Bayes risk decides" in err) == left_out
         explain = "explain", tmp_path / "test.nbest", "-m", tmp_path / "model.json"
         _, out, _ = boostfeat(*explain)
         assert ("minimum Bayes risk decides" in out) == said

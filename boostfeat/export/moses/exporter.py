@@ -1,16 +1,240 @@
-"""The target moses: writes tables, feature functions or weights, and verifies what it wrote."""
+"""The target moses: it writes tables, feature functions or weights, and verifies what it wrote on the phrases of a list.
+
+Moses itself is not there to ask: what its loader would read from a table is read back, and the model file of a feature function
+is run phrase by phrase as Moses' search would, in C++ that knows no Moses.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import ctypes
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from ...model.model import Model
-from .. import Check, Context, Exporter
-from .check import check_source, check_table, check_weights
-from .writing import Parts, is_plain, write
+from ...core.arrays import F64, I64, Array, Bool
+from ...core.errors import InputError, counted
+from ...core.feature_table import FeatureTable
+from ...core.strings import Strings
+from ...core.text import split_words
+from ...formats.moses.ini import Ini
+from ...formats.moses.labels import component
+from ...formats.moses.phrase_table import SOURCE, TARGET, read_entries
+from ...formats.moses.weights import read_weights
+from ...lists.nbest import NBest
+from ...lists.words import concat, positions
+from ...model.model import Model, tree_scores, unit_table
+from ..c import PREFIX
+from ..compiling import CXX, UnitArrays, compiled, pointers
+from ..kinds import tested_features
+from ..target import Check, Context, Exporter
+from ..verify import difference
+from .feature_function import filled
+from .writing import (
+    TABLE,
+    WEIGHTS,
+    MosesWeights,
+    Parts,
+    TablePlan,
+    function_weights,
+    given_ini,
+    is_plain,
+    known_features,
+    linear_value,
+    of_function,
+    write,
+)
+
+USES = ("prefix", "static", "phrase_table", "ini", "columns", "binary", "hidden", "vocab")
+BAR = " ||| "
+NOISE = 1e-3  # relative; a list has six digits, and its phrases' scores are differences of sums in single precision
+
+
+def check_source(model: Model, written: list[Path], context: Context) -> Check:
+    """What the feature function adds, phrase by phrase in the order of each hypothesis; Moses itself is not there to ask."""
+    prefix, columns, nbest = context.options.prefix or PREFIX, context.options.columns or "trees", context.rows
+    parts = Parts.of(model, context)
+    inner = parts.function or Model({})
+    places = {}
+    if parts.table is not None:
+        of_table = TablePlan.of(parts, context, given_ini(context)).places()
+        places = {name: of_table[name] for name in parts.inputs}
+    folder = next(path for path in written if path.name == f"{prefix}.model").parent
+    found = run_model(folder, prefix, nbest, function_weights(inner, columns), places)
+    expected = nbest.weigh(dict(inner.weights))[0] + tree_scores(inner.trees, unit_table(nbest))
+    worst = difference(found, expected[nbest.unit_idx])
+    weights = linear_difference(model, written, context)
+    note = "the feature function's source, on phrases in their order, and the ini's weights"
+    return Check(nbest.n_occurrences, "phrases", float(np.maximum(worst, weights)), note=note)
+
+
+def check_weights(model: Model, written: list[Path], context: Context) -> Check:
+    """The weights alone."""
+    return Check(len(model.weights), "weights", linear_difference(model, written, context))
+
+
+def linear_difference(model: Model, written: list[Path], context: Context) -> float:
+    """max |λ in the ini and the file of sparse weights − λ of the model|, over all features that Moses has itself."""
+    files = {path.name: path for path in written}
+    own = MosesWeights.of(model, known_features(context))
+    ini = Ini.read(files["moses.ini" if context.options.ini else "moses.ini.lines"]).weights()
+    sparse = read_weights([files[WEIGHTS]]) if WEIGHTS in files else {}
+    pairs = [(a, b) for name, values in own.dense.items() for a, b in zip(ini.get(name, []), values, strict=False)]
+    pairs += [(sparse[name], weight) for name, weight in own.sparse.items()]
+    return max((abs(a - b) for a, b in pairs), default=0.0)
+
+
+@dataclass(frozen=True)
+class _Pairs:
+    """The distinct phrase pairs of a list, and what was found about them in a table. NaN: the table does not have it."""
+
+    names: Strings  # [P] source ||| target
+    of_unit: I64  # [V]
+    added: F64  # [P] what the new scores add to the model's score, as written
+    single: F64  # [P] the same in Moses' single precision
+    expected: F64  # [P] the model's trees, and its weights of features that Moses does not have
+    x: F64  # [P, len(tested)] features that trees look at
+
+    @classmethod
+    def of(cls, nbest: NBest, n_tested: int) -> _Pairs:
+        encoded = concat(nbest.units.src, BAR, nbest.units.tgt).dictionary_encode()
+        n = len(encoded.dictionary)
+        of_unit = np.asarray(encoded.indices).astype(np.int64)
+        added, single, expected = np.full((3, n), np.nan)
+        return cls(encoded.dictionary, of_unit, added, single, expected, np.full((n, n_tested), np.nan))
+
+    @property
+    def is_known(self) -> Bool:
+        """[V] whether the table has the phrase pair of a unit."""
+        return ~np.isnan(self.expected[self.of_unit])
+
+
+def check_table(model: Model, written: list[Path], context: Context) -> Check:
+    """What the new table adds to the score of every distinct unit of the list, against the trees of the same entry.
+
+    An entry's features must be those that the list has, up to the list's rounding. Phrases without an entry are unknown words.
+    """
+    nbest, files = context.rows, {path.name: path for path in written}
+    parts = Parts.of(model, context)
+    plan, part = TablePlan.of(parts, context, given_ini(context)), parts.table or Model({})
+    ini = Ini.read(files["moses.ini" if context.options.ini else "moses.ini.lines"])
+    n_scores, features = plan.n_scores, plan.features
+    weights = np.array(ini.weights()[plan.producer][n_scores:])
+    other = linear_value(MosesWeights.of(part, known_features(context)).other)
+    tested = [name for name in (*tested_features(part), *parts.inputs) if name in nbest.unit_names]
+    pairs = _Pairs.of(nbest, len(tested))
+
+    def score(table: FeatureTable) -> F64:
+        return tree_scores(part.trees, table) + other(table)
+
+    for entries in read_entries(files[TABLE]):
+        at = positions(concat(entries.texts(SOURCE), BAR, entries.texts(TARGET)), pairs.names)
+        rows = np.flatnonzero(at >= 0)
+        at, table = at[rows], features.table(entries)
+        pairs.added[at] = np.log(entries.scores[rows, n_scores:]) @ weights
+        pairs.single[at] = entries.logs(np.float32)[rows, n_scores:] @ weights
+        pairs.expected[at] = score(table)[rows]
+        for k, name in enumerate(tested):
+            pairs.x[at, k] = table.column(name)[rows]
+        context.on_progress(int(entries.number[-1]), None, "verifying")
+    _check_unknown(nbest, pairs)
+    _check_features(nbest, pairs, tested)
+    difference = float(np.nanmax(np.abs(pairs.added - pairs.expected), initial=linear_difference(model, written, context)))
+    return Check(nbest.n_units, "distinct units", difference, note=_note(nbest, pairs, score(unit_table(nbest))))
+
+
+def _check_unknown(nbest: NBest, pairs: _Pairs) -> None:
+    """Moses copies or drops a word that no entry translates; any other phrase must have an entry."""
+    for u in np.flatnonzero(~pairs.is_known).tolist():
+        src, tgt = nbest.units.src[u].as_py(), nbest.units.tgt[u].as_py()
+        if len(split_words(src)) != 1 or tgt not in (src, ""):
+            raise InputError(
+                f"--phrase-table: expected the phrases of the list, found no entry {src + BAR + tgt!r}; "
+                "give the table that the list was decoded with"
+            )
+
+
+def _check_features(nbest: NBest, pairs: _Pairs, tested: list[str]) -> None:
+    known = np.flatnonzero(pairs.is_known)
+    for k, name in enumerate(tested):
+        listed, here = nbest.X[known, nbest.unit_names.index(name)], pairs.x[pairs.of_unit[known], k]
+        off = np.abs(listed - here) > NOISE * np.maximum(1.0, np.abs(here))
+        if off.any():
+            u = int(np.argmax(off))
+            pair = pairs.names[int(pairs.of_unit[known[u]])].as_py()
+            raise InputError(
+                f"--phrase-table: {name} of {pair!r}: expected {listed[u]:.6g} as in the list, found {here[u]:.6g}; "
+                "give the table that the list was decoded with"
+            )
+
+
+def _note(nbest: NBest, pairs: _Pairs, listed: F64) -> str:
+    """What differs for reasons that are not the export's: unknown words, a list's rounding, Moses' single precision."""
+    known = pairs.is_known
+    expected = pairs.expected[pairs.of_unit]
+    moved = np.abs(listed - expected)[known] > NOISE * np.maximum(1.0, np.abs(expected[known]))
+    missing = nbest.sum_units(np.where(known, 0.0, listed))
+    low, high = np.full(len(nbest), np.inf), np.full(len(nbest), -np.inf)
+    np.minimum.at(low, nbest.sent_of_hyp, missing)
+    np.maximum.at(high, nbest.sent_of_hyp, missing)
+    n_lists = int(np.sum(high - low > 1e-9))
+    single = float(np.nanmax(np.abs(pairs.single - pairs.expected), initial=0.0))
+    return (
+        f"{counted(int(np.sum(~known)), 'unknown word')} to which Moses gives no tree values: matters in {n_lists:,} of "
+        f"{counted(len(nbest), 'list')}; {counted(int(moved.sum()), 'unit')} beyond a threshold only because the list's numbers "
+        f"are rounded; with Moses' single precision {single:.1g}"
+    )
+
+
+def run_model(folder: Path, prefix: str, nbest: NBest, weights: list[float], places: Mapping[str, str]) -> F64:
+    """[R] what the feature function adds to the score of each phrase occurrence, by the header and the model in ``folder``.
+
+    ``places``: scores of an augmented table by the features that they are, which the list has under their own names.
+    """
+    model_file = folder / f"{prefix}.model"
+    with tempfile.TemporaryDirectory() as build:
+        driver = filled("moses_run.cpp.in", {"header": f"{prefix}.h", "prefix": prefix})
+        library = compiled(driver, Path(build), CXX, target="moses", what="feature function", flags=(f"-I{folder}",))
+        out = np.zeros(nbest.n_occurrences)
+        texts = UnitArrays.of(nbest.units, nbest.source)
+        hyps = _long(nbest.unit_ptr), _long(nbest.sent_of_hyp)
+        occurrences = _long(nbest.unit_idx), _long(nbest.src_start), _long(nbest.units.src_len)
+        numbers = np.ascontiguousarray(_scores(model_file, nbest, places)), np.array(weights, np.float64), out
+        n_sentences, n_units, n_hyps = map(ctypes.c_long, (len(nbest), nbest.n_units, nbest.n_hyps))
+        library.run.restype = ctypes.c_char_p
+        failed = library.run(
+            str(model_file).encode(),
+            *texts.pointers,
+            n_sentences,
+            n_units,
+            *pointers(*hyps),
+            n_hyps,
+            *pointers(*occurrences, *numbers),
+        )
+    if failed is not None:
+        raise InputError(f"--to moses: expected a model that the feature function reads, found: {failed.decode()}; report this")
+    return out
+
+
+def _long(array: Array) -> I64:
+    return np.ascontiguousarray(array, np.int64)
+
+
+def _scores(model_file: Path, nbest: NBest, places: Mapping[str, str]) -> F64:
+    """[V, S] the scores that the model looks at, from the list."""
+    lines = model_file.read_text().split("\n")
+    at = lines.index(next(line for line in lines if line.startswith("scores ")))
+    asked = [line.split() for line in lines[at + 1 : at + 1 + int(lines[at].split()[1])]]
+    features = {place: name for name, place in places.items()}
+    columns = {component(name): k for k, name in enumerate(nbest.unit_names)}
+    columns |= {component(place): nbest.unit_names.index(name) for place, name in features.items() if name in nbest.unit_names}
+    out = np.zeros((nbest.n_units, len(asked)))
+    for k, (producer, number) in enumerate(asked):
+        if (producer, int(number)) in columns:
+            out[:, k] = nbest.X[:, columns[producer, int(number)]]
+    return out
 
 
 def verify(model: Model, written: list[Path], context: Context) -> Check:
@@ -27,5 +251,13 @@ def verify(model: Model, written: list[Path], context: Context) -> Check:
     return replace(table, difference=worst, note=f"{table.note}; {source.note}")
 
 
-USES = ("prefix", "static", "phrase_table", "ini", "columns", "binary", "hidden", "vocab")
-EXPORTER = Exporter(write, verify, uses=USES, folder=True)
+def carries(model: Model, context: Context) -> str:
+    if is_plain(model, context):
+        return f"has {counted(len(model.weights), 'weight')} for a stock Moses"
+    parts = Parts.of(model, context)
+    table = f"a phrase table with {counted(len(parts.table.trees), 'tree')} for a stock Moses" if parts.table else ""
+    function = f"a feature function, which Moses is built with, of {of_function(parts.function)}" if parts.function else ""
+    return f"has {' and '.join(filter(None, (table, function)))}"
+
+
+EXPORTER = Exporter(write, verify, carries, uses=USES, folder=True)

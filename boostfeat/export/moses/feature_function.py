@@ -270,15 +270,15 @@ def sources(prefix: str) -> dict[str, str]:
     name = class_name(prefix)
     values = {"name": name, "header": f"{prefix}.h", "prefix": prefix, "macro": prefix.upper()}
     return {
-        f"{name}.h": _filled("moses_feature.h.in", values),
-        f"{name}.cpp": _filled("moses_feature.cpp.in", values),
+        f"{name}.h": filled("moses_feature.h.in", values),
+        f"{name}.cpp": filled("moses_feature.cpp.in", values),
         f"{prefix}.h": model_header(prefix),
     }
 
 
 def model_header(prefix: str) -> str:
     text = c_text().replace("$$", prefix.upper()).replace("$", prefix)
-    return _filled("moses_model.h.in", {"prefix": prefix, "macro": prefix.upper(), "unit_text": text})
+    return filled("moses_model.h.in", {"prefix": prefix, "macro": prefix.upper(), "unit_text": text})
 
 
 def class_name(prefix: str) -> str:
@@ -286,5 +286,5 @@ def class_name(prefix: str) -> str:
     return "".join(part.capitalize() for part in prefix.split("_")) + "Trees"
 
 
-def _filled(template: str, values: Mapping[str, object]) -> str:
+def filled(template: str, values: Mapping[str, object]) -> str:
     return Template(Path(__file__).with_name(template).read_text()).substitute(values)

@@ -28,17 +28,60 @@ from ...formats.moses.labels import component
 from ...formats.moses.phrase_table import count_scores
 from ...formats.moses.weights import weight_lines
 from ...model.model import Model, tree_scores
-from .. import Context
 from ..c import PREFIX
 from ..kinds import Known, not_static, tested_features
-from .binary import BINARY, binary_table, make_binary
-from .columns import EntryFeatures, Scores, Value, augment_table
+from ..target import Context
 from .feature_function import KNOWN, can_compute, class_name, model_text, sources
-from .weights import MosesWeights
+from .table_scores import BINARY, EntryFeatures, Scores, Value, augment_table, binary_table, make_binary
 
 COLUMNS = ("trees", "sum")
 TABLE, WEIGHTS, README = "phrase-table.gz", "weights.sparse", "README.txt"
 FAST = 1  # of gzip's levels: most of the time goes into compression, and scores of ten digits hardly shrink
+
+
+@dataclass(frozen=True)
+class MosesWeights:
+    """λ of the model's linear part."""
+
+    dense: dict[str, list[float]]  # by feature function, all its values
+    sparse: dict[str, float]
+    other: dict[str, float]  # of features that templates made
+
+    @classmethod
+    def of(cls, model: Model, known: Known) -> MosesWeights:
+        listed_sparse = set(known.nbest.sparse_names.to_pylist()) if known.nbest else set()
+        listed_dense = set(known.nbest.global_names) if known.nbest else set()
+        unweighed = [name for name in known.nbest.unit_names if not known.is_made(name)] if known.nbest else []
+        dense: dict[str, dict[int, float]] = {}
+        sparse: dict[str, float] = {}
+        other: dict[str, float] = {}
+        # a decoder's feature that the list has and the model does not weighs 0: an ini must not keep what it had
+        for name, weight in {**dict.fromkeys(unweighed, 0.0), **model.weights}.items():
+            producer, k = component(name)
+            if known.is_made(name):
+                if weight:
+                    other[name] = weight
+            elif name.split() != [name] or "=" in name:
+                raise InputError(f"weight {name!r}: expected a name without blanks and '=' for Moses, found one; rename it")
+            elif name in listed_sparse or ("_" in producer and name not in listed_dense):
+                sparse[name] = weight
+            else:
+                dense.setdefault(producer, {})[k] = weight
+        whole = {name: [values.get(k, 0.0) for k in range(max(values) + 1)] for name, values in dense.items()}
+        return cls(whole, sparse, other)
+
+    def as_in(self, ini: Ini) -> dict[str, list[float]]:
+        """The dense weights with as many values as an ini has; those that it does not have are an error."""
+        known = ini.weights()
+        dense = {name: values for name, values in self.dense.items() if any(values) or name in known}
+        for name, values in dense.items():
+            if len(values) > len(known.get(name, [])):
+                found = f"{len(known[name])}" if name in known else f"weights of {', '.join(known) or 'none'}"
+                raise InputError(
+                    f"{ini.where}: {name}: expected {counted(len(values), 'weight')}, found {found}; "
+                    "give the ini that the lists were decoded with"
+                )
+        return {name: [*values, *[0.0] * (len(known[name]) - len(values))] for name, values in dense.items()}
 
 
 def write(model: Model, out: Path, context: Context) -> list[Path]:
@@ -66,7 +109,7 @@ def write(model: Model, out: Path, context: Context) -> list[Path]:
             )
         return _write_weights(model, out, context)
     parts = Parts.of(model, context)
-    ini, says = given_ini(context), {"signature": model.signature}
+    ini = given_ini(context)
     files: dict[str, str] = {}
     written: list[Path] = []
     readmes: list[str] = []
@@ -78,17 +121,18 @@ def write(model: Model, out: Path, context: Context) -> list[Path]:
         readmes.append(readme)
         if table:
             context.warn(
-                f"{_of_function(parts.function)} of more than the phrase pair: Moses has to be built with the feature function "
+                f"{of_function(parts.function)} of more than the phrase pair: Moses has to be built with the feature function "
                 f"(see {README}); 'induce --static-only' learns a model for a stock Moses"
             )
     sparse = MosesWeights.of(model, known_features(context)).sparse
     assert ini is not None  # one of the two has made it
     files |= _ini_files(ini, sparse, context.target or out, is_whole=bool(context.options.ini))
-    return [*written, *_write_texts(out, files, readmes, says)]
+    build = "" if parts.function is None else f"the feature function {class_name(context.options.prefix or PREFIX)}"
+    return [*written, *_write_texts(out, model, files, readmes, build=build)]
 
 
-def _of_function(model: Model) -> str:
-    """What a table cannot hold, with its first feature by name."""
+def of_function(model: Model) -> str:
+    """Name what a table cannot hold, with its first feature."""
     n, some = len(model.trees), sorted(model.weights)
     found = [*([counted(n, "tree")] if n else []), *([f"{counted(len(some), 'weight')} ({some[0]} ...)"] if some else [])]
     return " and ".join(found)
@@ -311,12 +355,13 @@ def _readme(template: str, says: Mapping[str, object]) -> str:
     return Template(Path(__file__).with_name(template).read_text()).safe_substitute(says)
 
 
-def _write_texts(out: Path, files: dict[str, str], readmes: Iterable[str], says: Mapping[str, object]) -> list[Path]:
-    """These files, and what to do with them."""
+def _write_texts(out: Path, model: Model, files: dict[str, str], readmes: Iterable[str], *, build: str = "") -> list[Path]:
+    """Write these files, and a README that begins with whether Moses has to be built anew (``build``: with what)."""
     listed = "\n".join(f"  {name}: {_WHAT[name]}" for name in files if name in _WHAT)
     use = "Use the moses.ini here" if "moses.ini" in files else "Put the lines of moses.ini.lines into your moses.ini"
-    text = "\n\n".join(Template(readme).substitute(says, files=listed, use=use) for readme in readmes)
-    for name, content in (files | {README: text}).items():
+    begin = f"Moses has to be rebuilt, with {build}: see below." if build else "A stock Moses will do: no rebuilding is needed."
+    texts = [Template(readme).substitute(files=listed, use=use) for readme in readmes]
+    for name, content in (files | {README: "\n\n".join([f"{begin}\n{model.signature}", *texts])}).items():
         (out / name).write_text(content)
     return [out / name for name in (*files, README)]
 
@@ -339,7 +384,7 @@ def _write_weights(model: Model, out: Path, context: Context) -> list[Path]:
     new = ini_lines(None, dense) if ini is None else ini.with_weights(dense)
     files = _ini_files(new, weights.sparse, context.target or out, is_whole=ini is not None)
     readme = _readme("moses_weights.readme.in", {"kept": _kept(ini, dense)})
-    return _write_texts(out, files, [readme], {"signature": model.signature})
+    return _write_texts(out, model, files, [readme])
 
 
 # ---------------------------------------------------------------------------------------------------------------------

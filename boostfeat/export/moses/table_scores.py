@@ -1,4 +1,4 @@
-"""What trees add to a phrase table: more scores.
+"""Scores that trees add to a phrase table, as text or as a binary table made by Moses' own tools.
 
 The loader of Moses takes the logarithm of every score, in single precision, and floors it at -100: what is to come out as v is
 written as exp(v). Sparse features of entries are no way: Moses reads their weights after its tables, so that they are missing in
@@ -8,30 +8,30 @@ its future costs and in the order of options (TargetPhrase::EvaluateInIsolation)
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 from collections.abc import Callable, Collection
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from gzip import GzipFile
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 import numpy as np
 
 from ...core.arrays import F64
-from ...core.errors import InputError
+from ...core.errors import InputError, clip, unknown_name
 from ...core.feature_table import FeatureTable
 from ...core.strings import Strings
+from ...features import FeaturePlan
 from ...features.dense import count_features
 from ...formats.moses.labels import score_names
 from ...formats.moses.phrase_table import ALIGNMENT, SCORES, SOURCE, TARGET, Entries, read_entries, spliced
 from ...lists.nbest import strings
 from ...model.model import unit_table
 from ..phrase_pairs import PairFeatures, factors
-from .numbers import number_rows
 
-if TYPE_CHECKING:
-    from ...features import FeaturePlan
-
+DIGITS = 10  # nine tell all single-precision numbers apart; one more keeps sums over many trees within 1e-6
 LEAST, MOST = -87.3, 88.7  # exp(v) is a normal number in single precision; others lose digits, or become 0 or infinite
 COUNT_NAMES = frozenset(count_features(np.zeros(0)))  # entries bring their counts: no lookup by phrases, as for lists
 _PENALTY = re.compile(r"(WordPenalty|PhrasePenalty|UnknownWordPenalty)\d*")
@@ -93,6 +93,12 @@ class Scores:
         return number_rows(np.exp(values).T)
 
 
+def number_rows(values: F64) -> Strings:
+    """Return [n] the numbers of each row of values [n, k] as text, a blank between them."""
+    form = " ".join([f"%.{DIGITS}g"] * values.shape[1])
+    return strings([form % tuple(row) for row in values.tolist()])
+
+
 def augment_table(
     path: str | Path,
     stream: IO[bytes] | GzipFile,
@@ -115,3 +121,48 @@ def augment_table(
         if written is not None:
             written.result()
     return n
+
+
+@dataclass(frozen=True)
+class BinaryTable:
+    """A kind of table: the program that makes it, and what an ini calls it."""
+
+    program: str
+    feature: str  # the feature function that reads it
+    file: str  # or folder, beside the text
+    command: Callable[[str, str, int], list[str]]  # of the text, the binary table and the number of scores
+
+
+def _compact(text: str, table: str, n_scores: int) -> list[str]:
+    return ["-in", text, "-out", table.removesuffix(".minphr"), "-nscores", str(n_scores)]
+
+
+def _probing(text: str, table: str, n_scores: int) -> list[str]:
+    return ["--input-pt", text, "--output-dir", table, "--num-scores", str(n_scores), "--log-prob"]
+
+
+BINARY: dict[str, BinaryTable] = {
+    "compact": BinaryTable("processPhraseTableMin", "PhraseDictionaryCompact", "phrase-table.minphr", _compact),
+    "probing": BinaryTable("CreateProbingPT", "ProbingPT", "phrase-table.probing", _probing),
+}
+
+
+def binary_table(kind: str) -> BinaryTable:
+    if kind not in BINARY:
+        raise unknown_name("--binary", kind, BINARY)
+    return BINARY[kind]
+
+
+def make_binary(kind: str, text: Path, n_scores: int) -> list[Path]:
+    """The binary table of a text beside it, as files; none where its program is not found."""
+    made = binary_table(kind)
+    program = shutil.which(made.program)
+    if program is None:
+        return []
+    place = text.with_name(made.file)
+    done = subprocess.run([program, *made.command(str(text), str(place), n_scores)], capture_output=True, text=True, check=False)
+    files = sorted(place.rglob("*")) if place.is_dir() else [place] if place.exists() else []
+    if done.returncode or not files:
+        said = clip((done.stderr or done.stdout).strip()[-300:], 300)
+        raise InputError(f"--binary: expected {made.program} to make {made.file}, found exit code {done.returncode}: {said}")
+    return [file for file in files if file.is_file()]

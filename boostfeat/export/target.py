@@ -1,0 +1,85 @@
+"""What an exporter is: its options, what it may look at, and what verification finds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+
+from ..core.options import option
+from ..features import FeaturePlan
+from ..lists.nbest import NBest
+from ..model.model import Model
+from .kinds import kinds_of
+
+
+@dataclass(frozen=True)
+class ExportOptions:
+    """What the command line can say; each exporter names those it uses, and the others are errors for it."""
+
+    prefix: str | None = option(None, "c, moses: of all C names (boostfeat)")
+    static: tuple[str, ...] = option((), "c, moses: features to take for static (phrase pair alone)")
+    phrase_table: str | None = option(None, "moses: the phrase table (a file) to augment")
+    ini: str | None = option(None, "moses: the moses.ini (a file) to rewrite")
+    columns: str | None = option(None, "moses: trees, or sum (all in one)")
+    binary: str | None = option(None, "moses: compact or probing: a binary table, by Moses' own tool")
+    hidden: bool = option(False, "moses: lists do not show the new scores, so that no tuner learns them")
+    vocab: str | None = option(None, "moses: the file that featurize wrote", was=("graph_vocab",))
+
+    def given(self) -> list[str]:
+        """The options that are not at their default."""
+        return [f.name for f in fields(self) if getattr(self, f.name) != f.default]
+
+
+@dataclass(frozen=True)
+class Context:
+    """What an exporter may look at beside the model."""
+
+    nbest: NBest | None = None  # the list of --verify or --list
+    options: ExportOptions = field(default_factory=ExportOptions)
+    plan: FeaturePlan | None = None  # of the model's features, if it carries one
+    target: Path | None = None  # where the main file will be once verified; None for a stream
+    on_progress: Callable[[float, float | None, str], None] = lambda done, total, note: None
+    warn: Callable[[str], None] = lambda line: None  # gets what the user has to do besides
+    tell: Callable[[str], None] = lambda line: None  # gets what of the model the export has, and what not
+    force: bool = False  # files beside the main one may replace those of others
+
+    @property
+    def rows(self) -> NBest:
+        """The list, for verification: it is there."""
+        if self.nbest is None:
+            raise ValueError("nbest: expected a list to verify on, found none")
+        return self.nbest
+
+    def kinds(self, names: Sequence[str]) -> Mapping[str, str]:
+        """Of each feature: static, contextual, ... as the list declares it, else by well-known decoder names."""
+        return kinds_of(names, self.nbest, static=self.options.static)
+
+
+@dataclass(frozen=True)
+class Check:
+    """What verification found: the largest difference between the export's numbers and this library's."""
+
+    rows: int
+    what: str  # the rows are: "distinct units", "hypotheses", "entries"
+    difference: float
+    tolerance: float = 1e-6
+    note: str = ""
+    near: int = 0  # rows so near to a threshold that the list's rounding may have put them on this side of it
+
+    @property
+    def passed(self) -> bool:
+        return self.difference <= self.tolerance  # False for NaN
+
+
+@dataclass(frozen=True)
+class Exporter:
+    """A target. ``write`` puts files at or beside ``out`` and returns them, the main one first; ``verify`` reads them back."""
+
+    write: Callable[[Model, Path, Context], list[Path]]
+    verify: Callable[[Model, list[Path], Context], Check]
+    carries: Callable[[Model, Context], str]  # says what of the model the files have
+    uses: tuple[str, ...] = ()  # the fields of ExportOptions that mean something here
+    needs_list: bool = False
+    folder: bool = False  # out is a folder
+    whole: bool = False  # it has how the model decides, too, not only its scores
