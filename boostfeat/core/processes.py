@@ -9,6 +9,7 @@ import resource
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from multiprocessing.connection import wait
@@ -46,78 +47,81 @@ class Workers:
     """
 
     size: int
-    _idle: list[tuple[Any, Any]] = field(default_factory=list)
-    _busy: dict[Any, tuple[Any, Job]] = field(default_factory=dict)
+    _idle: list[Worker] = field(default_factory=list)
+    _busy: dict[Any, tuple[Worker, Job]] = field(default_factory=dict)
 
     def __enter__(self) -> Workers:
         return self
 
     def __exit__(self, *error: object) -> None:
-        for process, _ in self._busy.values():
-            process.terminate()
-        for pipe, (process, _) in self._busy.items():
-            _end(pipe, process)
-        for pipe, _ in self._idle:
-            with contextlib.suppress(OSError):
-                pipe.send(None)
-        for pipe, process in self._idle:
-            _end(pipe, process)
+        for worker, _ in self._busy.values():
+            worker.process.terminate()
+        for worker in (*(worker for worker, _ in self._busy.values()), *self._idle):
+            worker.close()
 
     def run(self, jobs: Jobs, *, report: Callable[[str], None]) -> None:
         """All jobs. An InputError there is one here, with the job's name."""
         while True:
             while len(self._busy) < self.size and (job := jobs.take(len(self._busy))):
-                pipe, process = self._idle.pop() if self._idle else self._started()
-                self._busy[pipe] = process, job
-                pipe.send((job.function, job.args))
+                worker = self._idle.pop() if self._idle else Worker()
+                self._busy[worker.pipe] = worker, job
+                worker.start(job.function, *job.args)
             if not self._busy:
                 return
             for pipe in wait(list(self._busy)):
-                process, job = self._busy[pipe]
-                answer = _answer_of(pipe, process, job.name, report)
+                worker, job = self._busy[pipe]
+                answer = worker.answer(job.name, report)
                 if answer is not None:
                     del self._busy[pipe]
-                    self._idle.append((pipe, process))
+                    self._idle.append(worker)
                     jobs.done(job, *answer)
 
-    def _started(self) -> tuple[Any, Any]:
+
+class Worker:
+    """A process that makes one call after another, and ends with this one, however that ends."""
+
+    def __init__(self) -> None:
         context: Any = multiprocessing.get_context(START)
-        here, there = context.Pipe()
-        process = context.Process(target=_serve, args=(there,), daemon=True)
-        process.start()
+        self.pipe, there = context.Pipe()
+        self.process = context.Process(target=_serve, args=(there,), daemon=True)
+        self.process.start()
         there.close()  # the worker's end is now its own: when it dies, the pipe ends
-        return here, process
 
+    def start(self, function: Callable[..., Any], *args: Any) -> None:
+        """Have function(*args, report=...) called; ``answer`` gives what comes of it."""
+        with contextlib.suppress(BrokenPipeError):  # it is gone: the answer says so
+            self.pipe.send((function, args))
 
-def _answer_of(pipe: Any, process: Any, name: str, report: Callable[[str], None]) -> tuple[Any, float] | None:
-    """(result, peak memory) if that is what a process sends; a report is passed on, an error raised."""
-    try:
-        kind, value = pipe.recv()
-    except EOFError:
-        process.join()
-        raise InputError(f"{name}: ended {_end_text(process.exitcode)}") from None
-    if kind == "report":
-        report(value)
-        return None
-    if kind == "input error":
-        raise InputError(f"{name}: {value}")
-    if kind == "error":
-        raise RuntimeError(value)
-    result: tuple[Any, float] = value
-    return result
+    def answer(self, name: str, report: Callable[[str], None] = lambda note: None) -> tuple[Any, float] | None:
+        """(result, peak memory) if that is what the process sends; a report is passed on, an error raised."""
+        try:
+            kind, value = self.pipe.recv()
+        except EOFError:
+            self.process.join()
+            raise InputError(f"{name}: ended {_end_text(self.process.exitcode)}") from None
+        if kind == "report":
+            report(value)
+            return None
+        if kind == "input error":
+            raise InputError(f"{name}: {value}")
+        if kind == "error":
+            raise RuntimeError(value)
+        result: tuple[Any, float] = value
+        return result
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self.pipe.send(None)
+        self.process.join(PATIENCE)
+        if self.process.exitcode is None:
+            self.process.kill()
+            self.process.join()
+        self.process.close()
+        self.pipe.close()
 
 
 def _end_text(code: int) -> str:
     return f"by signal {-code}; is there enough memory?" if code < 0 else f"early, with exit code {code}; start it again"
-
-
-def _end(pipe: Any, child: Any) -> None:
-    child.join(PATIENCE)
-    if child.exitcode is None:
-        child.kill()
-        child.join()
-    child.close()
-    pipe.close()
 
 
 def _serve(pipe: Any) -> None:
@@ -149,8 +153,6 @@ def _answer(there: Any, job: Callable[..., Any], args: tuple[Any, ...]) -> None:
     except InputError as error:
         there.send(("input error", str(error)))
     except Exception:
-        import traceback
-
         there.send(("error", traceback.format_exc()))
 
 

@@ -88,8 +88,15 @@ def test_workers_stay_for_the_next_job():
 
 def test_workers_without_work_end_by_themselves(monkeypatch):
     """Nothing in them goes on: they need not be killed."""
-    codes, end = [], processes._end
-    monkeypatch.setattr(processes, "_end", lambda pipe, child: (child.join(10), codes.append(child.exitcode), end(pipe, child)))
+    codes, close = [], processes.Worker.close
+
+    def told(worker):
+        worker.pipe.send(None)
+        worker.process.join(10)
+        codes.append(worker.process.exitcode)
+        close(worker)
+
+    monkeypatch.setattr(processes.Worker, "close", told)
     run(Calls(process, ()))
     assert codes == [0]
 

@@ -93,7 +93,13 @@ def run_loop(
         while reason is None:
             rows.append(loop.iteration(len(rows)))
             reason = stop_reason(rows, options)
-        picked = pick(rows, options)
+        by = picked_by(options, has_select=len(corpora) > 1, online=learner.online)
+        picked = pick(rows, by, options.metric)
+        if options.pick == "auto" and by == "dev":
+            warn(
+                f"no sentences to select by: iteration {picked} is kept, whose {options.metric} on the sentences learnt from is "
+                "the best; give --select for a better choice"
+            )
         model = folder.model(picked)
         model.save(folder.path / "model.json")
         tested = [loop.tested(corpus, picked) for corpus in tests]
@@ -245,10 +251,19 @@ def stop_reason(rows: Sequence[Mapping[str, Any]], options: LoopOptions) -> str 
     return counted(k, "iteration") if k >= options.max_iterations else None
 
 
-def pick(rows: Sequence[Mapping[str, Any]], options: LoopOptions) -> int:
-    """The iteration whose model is given."""
-    how = {"auto": "select" if "select" in rows[0] else "last"}.get(options.pick, options.pick)
-    return len(rows) - 1 if how == "last" else _best(rows, how, options.metric)
+def picked_by(options: LoopOptions, *, has_select: bool, online: bool) -> str:
+    """Return what picks the iteration whose model is given: select, dev or last.
+
+    Batch learners see all lists so far, and their last weights are the ones to take. Online weights wander.
+    """
+    if options.pick != "auto":
+        return options.pick
+    return "select" if has_select else "dev" if online else "last"
+
+
+def pick(rows: Sequence[Mapping[str, Any]], by: str, metric: str) -> int:
+    """Return the iteration whose model is given."""
+    return len(rows) - 1 if by == "last" else _best(rows, by, metric)
 
 
 def _best(rows: Sequence[Mapping[str, Any]], name: str, metric: str) -> int:

@@ -1,7 +1,7 @@
 """What learns a model from the lists of a loop: any tuner, or boosting.
 
-A learner has ``learn(task) -> Model``, ``made_from()``, all that its models depend on besides the task, and the ``level`` of the
-trees that it makes, None if it makes none.
+A learner has ``learn(task) -> Model``, ``made_from()``, all that its models depend on besides the task, the ``level`` of the
+trees that it makes, None if it makes none, and says whether it is ``online``: its weights wander, and the last may be poor ones.
 """
 
 from __future__ import annotations
@@ -11,12 +11,15 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from ...boosting.boost import boost
 from ...export.kinds import static_features
 from ...lists.learnable import learnable
 from ...lists.nbest import NBest
+from ...losses.pairs import pairs_for
 from ...model.model import Model
 from ...model.tree_columns import augment, augmented_weights, folded
 from ...tuners.base import Groups, Run, Tuner
+from ...tuners.linear import linear_problem
 
 Tick = Callable[[int, int], None]  # called with how much of a step is done, and of how much
 
@@ -44,6 +47,8 @@ class Task:
 class Learner(Protocol):
     @property
     def level(self) -> str | None: ...
+    @property
+    def online(self) -> bool: ...
     def learn(self, task: Task) -> Model: ...
     def made_from(self) -> dict[str, Any]: ...
 
@@ -67,7 +72,7 @@ def tune(tuner: Tuner, dev: NBest, select: NBest | None, start: Model, run: Run)
 
 
 def learnt(gain: str) -> dict[str, str]:
-    """What a folder says of the gain; nothing of BLEU, since folders of release 0.1 do not."""
+    """Name the gain in a folder's settings; BLEU, the default, is left out."""
     return {} if gain == "bleu" else {"gain": gain}
 
 
@@ -82,9 +87,8 @@ class TunerLearner:
     gain: str = "bleu"  # what is learnt
     pick: str = "auto"  # the epoch that is kept: by select, if there is one; train, by dev; last
 
-    @property
-    def level(self) -> str | None:
-        return None
+    level = None
+    online = False
 
     def made_from(self) -> dict[str, Any]:
         return {
@@ -124,19 +128,19 @@ class TreeLearner:
     reweigh: bool = True
     static_only: bool = False  # trees look at features of the phrase pair only
 
+    online = False
+
     @property
     def level(self) -> str | None:
         return str(self.options.level)
 
     def made_from(self) -> dict[str, Any]:
         options = {name: value for name, value in asdict(self.options).items() if name != "gain"}
-        static = {"static_only": True} if self.static_only else {}  # folders of release 0.1 do not say it
+        static = {"static_only": True} if self.static_only else {}
         return {"method": "induce", **options, "reweigh": self.reweigh, **static, **learnt(self.options.gain)}
 
     def learn(self, task: Task) -> Model:
         """Rounds are kept in partial.json as they come, so that an interruption loses no more than one."""
-        from ...boosting.boost import boost
-
         task.name_left_out(task.dev)
         options = self.options
         if self.static_only or (task.tree_features and not options.tree_features):
@@ -164,9 +168,6 @@ class TreeLearner:
 
     def _reweighed(self, task: Task) -> Model:
         """The start with the weights of its features and trees fitted to the accumulated pairs, as PRO does."""
-        from ...losses.pairs import pairs_for
-        from ...tuners.linear import linear_problem
-
         dev = augment(learnable(task.dev), task.start)
         known, weights = known_names(dev), augmented_weights(task.start)
         pairs = pairs_for(dev, self.options.pairs, gain=self.options.gain, seed=task.seed, threads=task.threads)

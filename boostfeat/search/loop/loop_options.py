@@ -41,7 +41,7 @@ class LoopOptions:
     metric: str = option("", "Chooses iterations: bleu-sbp, or that of the gain", group=ITERATIONS)
     pick: str = option(
         "auto",
-        "Of auto (select, else last), select, dev, last",
+        "Of auto (select, else dev when --online, else last), select, dev, last",
         choices=("auto", "select", "dev", "last"),
         group=ITERATIONS,
     )

@@ -8,13 +8,13 @@ tuners. Sparse features of templates are learnt as they appear in fresh lists.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property, partial
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 from scipy import sparse
@@ -22,13 +22,13 @@ from scipy import sparse
 from ...core.arrays import F64, I64, U8, Array
 from ...core.errors import FormatError, InputError
 from ...core.files import atomic_path
+from ...core.processes import Worker
 from ...features.carried import carried, carrying
 from ...features.engine import featurize
 from ...features.vocab import FeaturePlan, product_name
 from ...lists.choices import best_choice
 from ...lists.learnable import learnable
 from ...lists.nbest import NBest, SparseRows
-from ...metrics.bleu import N_STATS, corpus_rows
 from ...metrics.metric import Metric, metric_of
 from ...metrics.sums import add_row
 from ...model.model import Model
@@ -39,14 +39,11 @@ from ...tuners.base import Features, Groups, Run, step_factors
 from ...tuners.margin import Lists, health
 from ...tuners.mira import Mira, Trace, context_scale, first_choice, learner_pass
 from ...tuners.relative_margin import RelativeMargin
+from ..decoder.search_templates import Templates
 from .decoders import Corpus
 from .learners import Task, Tick, learnt, no_tick
 from .loop_features import LoopFeatures, with_names, without_names
-from .online_workers import Here, There, Worker
 from .reference_decoder import ReferenceDecoder
-
-if TYPE_CHECKING:
-    from ..decoder.search_templates import Templates
 
 
 @dataclass(frozen=True)
@@ -204,15 +201,12 @@ class State:
         """What save has written for a run that started as ``new``; its sparse features are new to that."""
         try:
             with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as columns:
-                given = {"names": np.zeros(0, np.uint8), **columns}  # folders of release 0.1 have none
-                state = cls(**{f.name: np.asarray(given[f.name]) for f in fields(cls)})  # bytes where it is no array
+                state = cls(**{f.name: np.asarray(columns[f.name]) for f in fields(cls)})  # bytes where it is no array
                 names = json.loads(state.names.tobytes()) if len(state.names) else []
             if not isinstance(names, list) or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
                 raise ValueError("names that are no list of names")
         except Exception as error:  # numpy and zipfile raise a dozen kinds for damaged data
             raise _bad_state(path, f"{type(error).__name__}: {error}") from None
-        if state.rows.shape == (len(new.rows), N_STATS):  # as release 0.1 kept them
-            state.rows = corpus_rows(state.rows).astype(np.float64)
         wide = ((len(new.w) if n_dense is None else n_dense) + len(names),)
         for f in fields(cls):
             found, expected = getattr(state, f.name), getattr(new, f.name)
@@ -272,9 +266,8 @@ class OnlineLearner:
         if isinstance(self.tuner, Adagrad) and self.tuner.asynchronous:
             raise InputError("asynchronous: expected the fixed schedule of online learning, found true; leave it out")
 
-    @property
-    def level(self) -> str | None:
-        return None
+    level = None
+    online = True
 
     @cached_property
     def metric(self) -> Metric:
@@ -298,7 +291,7 @@ class OnlineLearner:
         return self.fresh
 
     @cached_property
-    def workers(self) -> list[Worker]:
+    def workers(self) -> list[Here | There]:
         """Those of AdaGrad, for all epochs: each reads the decoder's tables once. A single one is this process."""
         assert isinstance(self.tuner, Adagrad)
         n, job = self.tuner.workers, partial(batch_gradient, self.tuner, self.fresh, gain=self.gain)
@@ -433,6 +426,67 @@ def _scattered(x: F64, at: I64, n: int) -> F64:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
+class Pending(Protocol):
+    """Does one job at a time: ``start`` it, later take its ``result``."""
+
+    def start(self, *args: Any) -> None: ...
+    def result(self) -> Any: ...
+
+
+class Here:
+    """A worker that is this process."""
+
+    def __init__(self, job: Callable[..., Any]) -> None:
+        self.job, self.value = job, None
+
+    def start(self, *args: Any) -> None:
+        self.value = self.job(*args)
+
+    def result(self) -> Any:
+        return self.value
+
+    def close(self) -> None:
+        pass
+
+
+_jobs: list[Callable[..., Any]] = []  # of a worker process: its only job, with all that it has read
+
+
+def _do(*args: Any, report: Callable[[str], None]) -> Any:
+    return _jobs[0](*args)
+
+
+def _keep(job: Callable[..., Any], *, report: Callable[[str], None]) -> None:
+    _jobs[:] = [job]
+
+
+class There:
+    """A worker in a process of its own."""
+
+    def __init__(self, job: Callable[..., Any]) -> None:
+        self.worker = Worker()
+        self.worker.start(_keep, job)
+        self.is_ready = False
+
+    def start(self, *args: Any) -> None:
+        self.worker.start(_do, *args)
+
+    def result(self) -> Any:
+        if not self.is_ready:
+            self._answer()
+            self.is_ready = True
+        return self._answer()
+
+    def _answer(self) -> Any:
+        answer = self.worker.answer("worker")
+        assert answer is not None
+        return answer[0]
+
+    def close(self) -> None:
+        self.worker.process.terminate()
+        self.worker.close()
+
+
 @dataclass(frozen=True)
 class Gradient:
     """The gradient of a mini-batch at some weights."""
@@ -486,7 +540,7 @@ def seen_in(nbest: NBest, scores: F64, gains: F64, metric: Metric) -> Seen:
 def adagrad_epoch(
     tuner: Adagrad,
     fresh: Fresh,
-    pool: Sequence[Worker],
+    pool: Sequence[Pending],
     state: State,
     factor: F64,
     l1: F64,

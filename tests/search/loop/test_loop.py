@@ -33,7 +33,7 @@ from boostfeat.losses.pairs import PairOptions
 from boostfeat.metrics.significance import approximate_randomisation
 from boostfeat.model.model import Model
 from boostfeat.search.loop.decoders import CommandDecoder, Corpus
-from boostfeat.search.loop.driver import decoded_gains, pick, run_loop, stop_reason, table_rows
+from boostfeat.search.loop.driver import decoded_gains, pick, picked_by, run_loop, stop_reason, table_rows
 from boostfeat.search.loop.driver import test_lines as lines_of_tests
 from boostfeat.search.loop.learners import TreeLearner, TunerLearner, tune
 from boostfeat.search.loop.loop_folder import Folder
@@ -236,7 +236,7 @@ def test_when_it_ends(rows, reason):
 
 def test_lower_is_better_of_an_error_rate():
     rows = [{**row(k, 0), "select": {"ter": ter}, "dev": {"ter": ter}} for k, ter in enumerate((50.0, 40.0, 40.0, 60.0))]
-    assert pick(rows, LoopOptions(metric="ter")) == 1
+    assert pick(rows, "select", "ter") == 1
     assert (
         stop_reason(rows, LoopOptions(metric="ter", patience=2, max_iterations=9))
         == "2 iterations without a better ter on select"
@@ -265,9 +265,23 @@ def test_the_table_that_people_read():
     assert lines_of_tests(tests, "ter") == ["test-1 TER: 50.13 at the start, 49.00 now, p 0.0124"]
 
 
-@pytest.mark.parametrize(("how", "expected"), [("auto", 1), ("select", 1), ("dev", 0), ("last", 2)])
+@pytest.mark.parametrize(("how", "expected"), [("select", 1), ("dev", 0), ("last", 2)])
 def test_which_model_is_given(how, expected):
-    assert pick([row(0, 1), row(1, 3), row(2, 2)], LoopOptions(metric="bleu", pick=how)) == expected
+    assert pick([row(0, 1), row(1, 3), row(2, 2)], how, "bleu") == expected
+
+
+@pytest.mark.parametrize(
+    ("how", "has_select", "online", "expected"),
+    [
+        ("auto", True, False, "select"),
+        ("auto", True, True, "select"),
+        ("auto", False, False, "last"),
+        ("auto", False, True, "dev"),
+        ("last", False, True, "last"),
+    ],
+)
+def test_what_picks_the_model(how, has_select, online, expected):
+    assert picked_by(LoopOptions(pick=how), has_select=has_select, online=online) == expected
 
 
 def test_change_is_of_shares_and_counts_trees():

@@ -25,8 +25,7 @@ from boostfeat.search.loop import online
 from boostfeat.search.loop.decoders import Corpus, Place
 from boostfeat.search.loop.driver import run_loop
 from boostfeat.search.loop.loop_options import LoopOptions
-from boostfeat.search.loop.online import Fresh, OnlineLearner, State, adagrad_epoch, batch_gradient, seen_in
-from boostfeat.search.loop.online_workers import There
+from boostfeat.search.loop.online import Fresh, OnlineLearner, State, There, adagrad_epoch, batch_gradient, seen_in
 from boostfeat.search.loop.reference_decoder import ReferenceDecoder
 from boostfeat.trees.tree import Tree
 from boostfeat.tuners.adagrad import Adagrad
@@ -362,6 +361,28 @@ def test_worker_processes_give_the_model_of_late_ones(decoder, corpora, tmp_path
     options = LoopOptions(max_iterations=2, min_weight_change=0, rescale=False, seed=4)
     run_loop(corpora, decoder, learner, START, tmp_path / "c", options)
     assert (tmp_path / "a" / "model.json").read_bytes() == (tmp_path / "c" / "model.json").read_bytes()
+
+
+class Spoilt(OnlineLearner):
+    """Its second epoch turns all weights around."""
+
+    def learn(self, task):
+        model = super().learn(task)
+        return model if task.iteration == 1 else replace(model, weights={name: -w for name, w in model.weights.items()})
+
+
+def test_without_select_the_best_iteration_is_kept_and_that_is_said(decoder, corpora, tmp_path):
+    told: list[str] = []
+    limits = LoopOptions(max_iterations=2, min_weight_change=0, rescale=False, seed=4)
+    learner = Spoilt(Mira(c=0.05), decoder, corpora[0], START)
+    result = run_loop(corpora[:1], decoder, learner, START, tmp_path / "run", limits, warn=told.append)
+    scores = [row["dev"]["bleu-sbp"] for row in result.rows]
+    assert scores[result.picked] == max(scores) > scores[2]
+    assert result.model.signature == result.rows[result.picked]["signature"]
+    assert told == [
+        f"no sentences to select by: iteration {result.picked} is kept, whose bleu-sbp on the sentences learnt from is the best; "
+        "give --select for a better choice"
+    ]
 
 
 def test_a_worker_that_fails_or_dies_is_reported():

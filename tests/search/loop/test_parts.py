@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import pickle
 import sys
 from dataclasses import asdict, replace
@@ -31,7 +30,6 @@ from boostfeat.search.loop.loop_features import LoopFeatures, with_names, withou
 from boostfeat.search.loop.loop_folder import Folder
 from boostfeat.search.loop.loop_options import LoopOptions
 from boostfeat.search.loop.online import Fresh
-from boostfeat.search.loop.online_workers import _serve
 from boostfeat.search.loop.reference_decoder import ReferenceDecoder
 from boostfeat.tuners.base import Groups
 from boostfeat.tuners.kbmira import Kbmira
@@ -392,27 +390,6 @@ def test_templates_of_a_loop():
         LoopFeatures.of(maker, "length", start)
 
 
-def test_a_worker_serves_until_nobody_asks():
-    """In this process: three jobs, of which one fails and one is bad input; then the pipe ends."""
-    here, there = multiprocessing.Pipe()
-    for args in (("3 + 4",), ("1 / 0",), ("(_ for _ in ()).throw(E('bad'))", {"E": InputError})):
-        here.send(args)
-    answers = []
-
-    class Kept:
-        recv, close = there.recv, there.close
-
-        def send(self, answer):
-            answers.append(answer)
-
-    here.close()
-    _serve(Kept(), eval)
-    assert answers[0] == ("done", 7)
-    assert answers[1][0] == "error"
-    assert "ZeroDivisionError" in answers[1][1]
-    assert answers[2] == ("input error", "bad")
-
-
 def test_what_a_loop_asks_of_decoder_and_learner(tmp_path, monkeypatch):
     """Iteration k learns with seed + k from where it was before scaling, and decodes at the scale of the start: weights that are
     four times as large are taken down to a quarter.
@@ -433,6 +410,7 @@ def test_what_a_loop_asks_of_decoder_and_learner(tmp_path, monkeypatch):
             return corpus.attached(bare(f"x y{place.iteration}", "z"), corpus.name)
 
     class Learner:
+        online = False
         level = None
 
         def made_from(self):
