@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import count
 from typing import Any, Protocol
 
-from ..core.memory import give_back
+from ..core.machine import give_back
 from ..lists.learnable import learnable
 from ..lists.nbest import NBest
 from ..lists.quality import choosing_metric

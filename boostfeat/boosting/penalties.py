@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import I64, Array, Bool, offsets
-from ..core.memory import give_back
+from ..core.machine import give_back
 from ..lists.choices import Scorer, best_choice
 from ..lists.nbest import NBest
 from ..losses.corpus_weights import weighed_by_size

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import F64, I64, Array
-from ..core.memory import give_back
+from ..core.machine import give_back
 from ..lists.choices import Scorer, best_choice
 from ..lists.nbest import NBest
 from ..metrics.held_out import HeldOutRows

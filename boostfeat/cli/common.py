@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..core.clock import seconds_since
 from ..core.errors import plain, plain_lines
-from ..core.threads import usable_cores
+from ..core.machine import seconds_since, usable_cores
 
 if TYPE_CHECKING:
     from ..lists.nbest import NBest

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..compare.options import CompareOptions, DecodedFiles, numbered
-from ..core.clock import seconds_since
 from ..core.errors import plain
+from ..core.machine import seconds_since
 from ..core.options import comma_list
 from ..core.text_table import table
 from ..features.options import ResourceFiles

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..core.clock import seconds_since
 from ..core.errors import counted
+from ..core.machine import seconds_since
 from ..core.options import comma_list
 from ..features.options import TemplateFiles
 from ..search.decoder.search_options import SearchOptions

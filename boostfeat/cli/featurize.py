@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..core.clock import seconds_since
 from ..core.errors import counted
-from ..core.kinds import VOCAB
+from ..core.machine import seconds_since
 from ..core.options import same
+from ..core.overwriting import VOCAB
 from ..core.text_table import laid_out, table, terminal_width
 from ..features.options import ResourceFiles
 from .carried import feature_maker, say_unused

@@ -14,8 +14,8 @@ import typer
 
 from ..boosting.options import BY_FOLDS, RECIPES, BoostOptions
 from ..boosting.options import recipe as options_of
-from ..core.clock import seconds_since
 from ..core.errors import counted
+from ..core.machine import seconds_since
 from ..core.options import same, typed
 from ..core.text_table import table
 from ..features.options import ResourceFiles

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..core.clock import seconds_since
 from ..core.errors import counted
+from ..core.machine import seconds_since
 from .common import LowerIsBetter, Qualities, Store, emit, reading, say
 from .flags import add
 

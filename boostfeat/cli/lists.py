@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..core.clock import seconds_since
 from ..core.errors import counted
+from ..core.machine import seconds_since
 from ..core.text_table import table
 from ..features.options import ResourceFiles
 from .carried import CARRYING, feature_maker, refuse_files, say_unused

@@ -280,8 +280,8 @@ def reference_decoder(ini: str, size: int, corpora: list[Corpus], files: Resourc
 
 def _tests(inputs: Sequence[str], refs: Sequence[str]) -> list[Corpus]:
     """Test sets, each with as many of the references; named by what they hold, so that another one is not taken for it."""
-    from ..core.digests import digest_lines
     from ..core.errors import InputError
+    from ..core.files import digest_lines
     from ..formats.importing import expand
     from ..search.loop.decoders import Corpus
 

@@ -9,8 +9,7 @@ from typing import Any
 from typer.core import TyperCommand
 
 from ..core.errors import InputError
-from ..core.guard import guarded
-from ..core.kinds import BINARY, EMPTY, HEAD, LIST, MODEL, PAGE, STORE, TEXT, kind_of
+from ..core.overwriting import BINARY, EMPTY, HEAD, LIST, MODEL, PAGE, STORE, TEXT, guarded, kind_of
 
 OUTPUTS = ("output", "nbest_output", "search_graph")  # parameters that name what is written
 WRITES = {  # what -o of a command is; others write text

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from ..compare.options import numbered
-from ..core.clock import seconds_since
+from ..core.machine import seconds_since
 from ..core.text_table import table
 from ..features.options import ResourceFiles
 from .common import AllowMissing, Store, emit, say

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..core.clock import seconds_since
 from ..core.errors import counted
+from ..core.machine import seconds_since
 from .common import AllowMissing, check_missing, emit, reading, say, say_scores_alone, say_written
 from .flags import add
 from .graphs import CoreNames, GraphMetric, core_names, metric_of

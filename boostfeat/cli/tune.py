@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..core.clock import seconds_since
 from ..core.errors import counted
+from ..core.machine import seconds_since
 from ..core.options import describe, named, options_of, typed
 from ..core.text_table import table
 from ..features.options import ResourceFiles

@@ -23,10 +23,10 @@ import numpy as np
 
 from .. import __version__
 from ..core.arrays import Array
-from ..core.digests import digest
 from ..core.errors import InputError, clip_json, refuse_newer
-from ..core.files import cannot_read, only_writer, open_output
-from ..core.processes import Workers, peak_mb
+from ..core.files import cannot_read, digest, only_writer, open_output
+from ..core.machine import peak_mb
+from ..core.processes import Workers
 from ..core.strict_json import object_of, read_json, write_json
 from ..features import TEMPLATES, FeaturePlan, Template
 from ..features.carried import FeatureMaker, carrying

@@ -14,8 +14,8 @@ import numpy as np
 from ..boosting.boost import boost
 from ..boosting.options import ABLATION, RECIPES, BoostOptions, recipe
 from ..core.arrays import I64
-from ..core.clock import seconds_since
 from ..core.errors import InputError, unknown_name
+from ..core.machine import seconds_since
 from ..core.options import check, named, options_of, same, typed
 from ..features import SETS, TEMPLATES, Template
 from ..lists.choices import Scorer

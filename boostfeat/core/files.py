@@ -7,6 +7,7 @@ import contextlib
 import errno
 import fcntl
 import gzip
+import hashlib
 import io
 import lzma
 import os
@@ -19,7 +20,7 @@ import tempfile
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from math import inf
 from pathlib import Path
@@ -27,7 +28,7 @@ from typing import IO, Any, BinaryIO, NamedTuple, TypeVar, cast
 
 from .compression import COMPRESSORS, DECOMPRESSORS, Bounded
 from .errors import CANNOT_WRITE, FormatError, InputError, plain
-from .guard import on_read, on_write
+from .overwriting import on_read, on_write
 
 CHUNK_BYTES = 1 << 22
 LONGEST_LINE = 1 << 28  # bytes of a first line by which a format is recognised
@@ -557,3 +558,23 @@ class Sparing:
             save()
             ended = time.monotonic()
             self._not_before = ended + 10 * (ended - began)
+
+
+def digest(path: str | Path) -> str:
+    """SHA-256 of a file; of a folder, that of its files' names and contents."""
+    try:
+        if os.path.isdir(path):
+            inside = sorted(p for p in Path(path).rglob("*") if p.is_file())
+            return digest_lines(f"{p.relative_to(path)} {digest(p)}" for p in inside)
+        with open(path, "rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError as error:
+        raise cannot_read(str(path), error) from None
+
+
+def digest_lines(lines: Iterable[str]) -> str:
+    """SHA-256 of lines of text."""
+    out = hashlib.sha256()
+    for line in lines:
+        out.update(line.encode() + b"\n")
+    return out.hexdigest()

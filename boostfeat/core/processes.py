@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
-import resource
 import signal
 import sys
 import threading
@@ -16,6 +15,7 @@ from multiprocessing.connection import wait
 from typing import Any, NamedTuple, Protocol
 
 from .errors import InputError
+from .machine import forget_peak, peak_mb
 
 START = "spawn"  # a fork would share, and count, the caller's memory
 PATIENCE = 5.0  # seconds that a child gets to tidy up in, when it is told to end
@@ -134,7 +134,7 @@ def _serve(pipe: Any) -> None:
             return
         if call is None:
             return
-        _forget_peak()
+        forget_peak()
         _answer(pipe, *call)
 
 
@@ -162,19 +162,3 @@ def _end_with_parent() -> None:
     if parent is not None:
         parent.join()
         os._exit(1)
-
-
-def _forget_peak() -> None:
-    """Let ``peak_mb`` begin anew, where the system can."""
-    with contextlib.suppress(OSError), open("/proc/self/clear_refs", "w") as stream:
-        stream.write("5")
-
-
-def peak_mb() -> float:
-    """The most memory this process has had resident, in MB (2^20 bytes)."""
-    try:
-        # not ru_maxrss where there is better: Linux lets it start from the parent's
-        with open("/proc/self/status") as lines:
-            return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM:"))
-    except (OSError, StopIteration):
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20 if sys.platform == "darwin" else 1 << 10)

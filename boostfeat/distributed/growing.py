@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core.arrays import F64, I64
 from ..core.errors import InputError
-from ..core.precision import Precision
+from ..core.printed_numbers import Precision
 from ..trees.binning import Borders, Scale, borders_of, scale_of
 from ..trees.growing import LEAST_ENERGY, fit_leaves
 from ..trees.growing_kernels import grid_step

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..core.arrays import F64, I32, Array, in_threads, offsets
 from ..core.errors import InputError
-from ..core.precision import Precision
+from ..core.printed_numbers import Precision
 from ..lists.learnable import learnable
 from ..lists.precision import precision_of
 from ..lists.store import read_store

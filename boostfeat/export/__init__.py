@@ -17,7 +17,7 @@ from pathlib import Path
 
 from ..core.errors import InputError, unknown_name
 from ..core.files import is_writable_target, open_output, temporary_folder
-from ..core.guard import on_write
+from ..core.overwriting import on_write
 from ..model.decision import ways_to_decide
 from ..model.model import Model
 from .target import Check, Context, Exporter, ExportOptions

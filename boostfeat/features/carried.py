@@ -8,8 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..core.digests import digest
 from ..core.errors import InputError, counted
+from ..core.files import digest
 from ..core.text import split_words
 from ..lists.agreement import known_sentences
 from ..lists.choices import first_choice, texts

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core.arrays import F64, I64, Array, Bool
 from ..core.kernels import kernel
-from ..core.precision import Precision
+from ..core.printed_numbers import Precision
 from ..lists.nbest import NBest
 from ..lists.precision import precision_of
 from ..lists.words import Words, positions

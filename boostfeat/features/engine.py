@@ -17,8 +17,7 @@ import pyarrow.compute as pc
 
 from ..core.arrays import F64, I32, I64
 from ..core.errors import InputError, unknown_name
-from ..core.memory import give_back
-from ..core.scratch import Scratch
+from ..core.machine import give_back
 from ..lists.agreement import sentence_digest, sentence_digests
 from ..lists.build import ordered_union
 from ..lists.nbest import NBest, SparseRows, take_strings
@@ -36,6 +35,7 @@ from .products import Gradient, add_products, choose_products
 from .registry import KINDS, Counted, Crossed, Tally, Template, added_up
 from .resources import Clusters, Resources
 from .run import Crossing, Engine, blamed, own_options
+from .scratch import Scratch
 from .sets import TEMPLATES
 from .vocab import Entry, FeaturePlan, product_name
 

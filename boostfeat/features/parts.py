@@ -12,10 +12,10 @@ import pyarrow as pa
 from ..core.arrays import F64, I32, I64, frozen, offsets, owners, unique_rows
 from ..core.errors import InputError, repeated
 from ..core.kernels import kernel
-from ..core.scratch import Scratch
 from ..core.strings import Strings, string_buffers
 from ..lists.nbest import NBest, SparseRows, strings
 from .registry import Tally
+from .scratch import Scratch
 
 PartOf = Literal["unit", "occurrence", "hypothesis"]
 

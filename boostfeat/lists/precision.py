@@ -10,7 +10,7 @@ from functools import cache, partial
 import numpy as np
 
 from ..core.arrays import F64, I64
-from ..core.precision import EXACT, Precision, printed_precision
+from ..core.printed_numbers import EXACT, Precision, printed_precision
 from .nbest import NBest
 
 KEY = "precision"  # in the list's meta

@@ -30,8 +30,7 @@ from ..core.arrays import Array
 from ..core.compression import COMPRESSORS
 from ..core.errors import FormatError, InputError, refuse_newer
 from ..core.files import atomic_path, cannot_read, is_special, open_output, read_bytes, read_head
-from ..core.guard import on_read
-from ..core.kinds import HEAD, STORE, kind_of
+from ..core.overwriting import HEAD, STORE, kind_of, on_read
 from ..core.strict_json import parse_json
 from ..core.strings import Strings
 from ..core.text import is_whole

@@ -8,8 +8,8 @@ import numpy as np
 
 from ..core.arrays import F64, HUGE, I64, in_ranges
 from ..core.blocks import sum_in_order
-from ..core.fast_exp import exp_nonpositive, log1p_unit
 from ..core.kernels import kernel
+from .fast_exp import exp_nonpositive, log1p_unit
 from .loss import Ray
 from .pairs import Pairs
 

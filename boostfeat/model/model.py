@@ -19,7 +19,7 @@ from ..core.errors import FormatError, InputError, clip, clip_json, counted, ref
 from ..core.feature_table import FeatureTable
 from ..core.files import decode, open_output, read_chunks
 from ..core.html import cell, remark, table, title
-from ..core.kinds import HEAD, LIST, kind_of
+from ..core.overwriting import HEAD, LIST, kind_of
 from ..core.strict_json import finite, indented, no_constant, parse_json, typed
 from ..core.text import is_whole
 from ..lists.choices import best_choice

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
-from ..core.arrays import F64, I32, I64, occurrences
+from ..core.arrays import F64, I32, I64, add_segment_sums, in_ranges, occurrences, scatter_segments
 from ..core.errors import InputError
 from ..core.feature_table import FeatureTable
-from ..core.prefixes import Prefixes
 from ..lists.nbest import NBest
 from .model import hypothesis_table, unit_table
 from .model_file import Level
@@ -21,7 +19,7 @@ from .model_file import Level
 class UnitSpace:
     """The units of a level: their features, and how hypotheses are made of them. Global is local with A = I."""
 
-    hyp_ptr: I64 | None  # [S+1] lists, whose hypotheses begin alike; None: A = I
+    is_global: bool  # A = I
     unit_ptr: I64  # [H+1]
     unit_idx: I32  # [R]
     table: FeatureTable  # X [V, D], and the sparse features
@@ -31,32 +29,47 @@ class UnitSpace:
     def of(cls, nbest: NBest, level: Level, *, threads: int = 1) -> UnitSpace:
         n = nbest.n_hyps
         if level == "global":
-            return cls(None, np.arange(n + 1), np.arange(n, dtype=np.int32), hypothesis_table(nbest), threads)
+            return cls(True, np.arange(n + 1), np.arange(n, dtype=np.int32), hypothesis_table(nbest), threads)
         if n and not nbest.n_occurrences:
             raise InputError(
                 "expected a list with units (phrases) for level local, found none; import one that has them, or use level global"
             )
-        return cls(nbest.hyp_ptr, nbest.unit_ptr, nbest.unit_idx, unit_table(nbest), threads)
+        return cls(False, nbest.unit_ptr, nbest.unit_idx, unit_table(nbest), threads)
 
     def __len__(self) -> int:
         """H"""
         return len(self.unit_ptr) - 1
 
-    @cached_property
-    def _prefixes(self) -> Prefixes | None:
-        """Made for the first sum, in the time of some ten of them; there are as many as trees."""
-        return None if self.hyp_ptr is None else Prefixes.of(self.hyp_ptr, self.unit_ptr, self.unit_idx, threads=self.threads)
-
     def sum(self, unit_values: F64) -> F64:
         """A F [H]: hypothesis scores of unit scores [V]."""
-        return unit_values + 0.0 if self._prefixes is None else self._prefixes.sum(unit_values, threads=self.threads)
+        if self.is_global:
+            return unit_values + 0.0
+        out = np.zeros(len(self))
+
+        def part(some: slice) -> None:
+            add_segment_sums(self.unit_ptr[some.start : some.stop + 1], self.unit_idx, unit_values, out[some])
+
+        in_ranges(part, len(self), self.threads)
+        return out
 
     def spread_of(self, hyps: I64) -> Callable[[F64], F64]:
-        """g [L] -> A' g [V]: what these hypotheses, which rise, ask of each unit, for g on a grid (growing_kernels.on_grid)."""
-        if self._prefixes is None:
+        """g [L] -> A' g [V]: what hypotheses ask of each unit, of g on a grid (growing_kernels.on_grid), whose sums are exact."""
+        if self.is_global:
             return lambda g: _put(g, hyps, len(self.table))
-        some = self._prefixes.some(hyps, threads=self.threads)
-        return lambda g: some.spread(g, len(self.table), threads=self.threads)
+
+        def spread(g: F64) -> F64:
+            values = _put(g, hyps, len(self))
+
+            def part(some: slice) -> F64:
+                ptr = self.unit_ptr[some.start : some.stop + 1]
+                return scatter_segments(ptr, self.unit_idx, values[some], len(self.table))
+
+            total, *others = in_ranges(part, len(self), self.threads)
+            for other in others:
+                total += other
+            return total
+
+        return spread
 
     def for_trees(self, names: Collection[str]) -> FeatureTable:
         """Of its features these; where none are named, the dense ones, or the sparse ones of a list without."""

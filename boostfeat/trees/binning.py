@@ -14,7 +14,7 @@ import numpy as np
 
 from ..core.arrays import F64, I64, U8, Array, in_threads
 from ..core.kernels import kernel
-from ..core.precision import EXACT, Precision
+from ..core.printed_numbers import EXACT, Precision
 
 if TYPE_CHECKING:
     from scipy.sparse import csc_matrix, csr_matrix

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..core.arrays import F64, I32, I64, Array, in_ranges
-from ..core.precision import Precision
+from ..core.printed_numbers import Precision
 from .binning import Bins
 from .growing_kernels import descend, divide, slope_sums, sums, to_grid
 from .options import LeafKind, TreeOptions

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import get_args
 
 from boostfeat.cli import app
+from boostfeat.core.machine import usable_cores
 from boostfeat.core.options import Option, options_of
-from boostfeat.core.threads import usable_cores
 
 HERE = Path(__file__).parent
 PACKAGE = HERE.parents[1] / "boostfeat"

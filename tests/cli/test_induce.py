@@ -156,7 +156,7 @@ def test_what_is_said_of_a_model(boostfeat, stores, tmp_path, monkeypatch, confi
     model = Model({}, made, config={"best_round": trees, **config}, history=history)
     monkeypatch.setattr("boostfeat.cli.induce._Fit.run", lambda fit: model)
     monkeypatch.setattr("boostfeat.cli.induce.time", SimpleNamespace(monotonic=lambda: 2.0))
-    monkeypatch.setattr("boostfeat.core.clock.time", SimpleNamespace(monotonic=lambda: 9.75))
+    monkeypatch.setattr("boostfeat.core.machine.time", SimpleNamespace(monotonic=lambda: 9.75))
     command = ["induce", stores / "dev", "--templates", "none", "--set", "rule=best", "-o", tmp_path / "m.json"]
     code, out, err = boostfeat(*command, *(["--select", stores / "select"] if held_out else []))
     trees_are = "1 tree" if trees == 1 else f"{trees} trees"

@@ -16,7 +16,7 @@ from toy_systems import random_ngrams, random_pairs, stump, write_system
 from boostfeat import read_store, write_store
 from boostfeat.cli.outputs import RUNS, _check_run
 from boostfeat.core.errors import InputError
-from boostfeat.core.kinds import kind_of
+from boostfeat.core.overwriting import kind_of
 from boostfeat.model.model import Model
 
 

@@ -15,9 +15,9 @@ import pytest
 from boostfeat.boosting.options import recipe
 from boostfeat.cli import explain, export, graphs, induce, lists, loop, replicate, tune
 from boostfeat.compare.papers import PAPERS, bitext_options, paper_of, paper_options
-from boostfeat.core import clock as clock_module
-from boostfeat.core.digests import digest_lines
+from boostfeat.core import machine as clock_module
 from boostfeat.core.errors import InputError
+from boostfeat.core.files import digest_lines
 from boostfeat.core.text_table import table
 from boostfeat.export import Check
 from boostfeat.features.carried import FeatureMaker

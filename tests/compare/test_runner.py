@@ -19,9 +19,8 @@ from boostfeat.compare.fits import SUFFIX, KeptFits
 from boostfeat.compare.options import CompareOptions
 from boostfeat.compare.runner import Folder, compare, settings
 from boostfeat.compare.systems import SYSTEMS, parse_systems
-from boostfeat.core.digests import digest
 from boostfeat.core.errors import InputError
-from boostfeat.core.files import read_bytes
+from boostfeat.core.files import digest, read_bytes
 from boostfeat.features import TEMPLATES, FeaturePlan, featurize
 from boostfeat.features.options import ResourceFiles
 from boostfeat.lists.choices import Scorer

@@ -118,7 +118,7 @@ def test_what_a_notebook_shows():
 def test_what_the_command_prints_and_says(capsys, monkeypatch, wide, quiet):
     """On 80 columns; which rows are one run, what does not fit, and how long it took."""
     monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setattr("boostfeat.core.clock.time", SimpleNamespace(monotonic=lambda: 9.75))
+    monkeypatch.setattr("boostfeat.core.machine.time", SimpleNamespace(monotonic=lambda: 9.75))
     command.show_results(Results(ROWS), "run", 2.0, wide=wide, quiet=quiet, as_json=False)
     out, err = capsys.readouterr()
     header, rows = table_rows(ROWS)

@@ -163,7 +163,7 @@ def test_a_fit_on_part_of_dev(dev, select, monkeypatch, share, fold, sizes):
 
     monkeypatch.setattr(systems, "fit", fit)
     monkeypatch.setattr(systems, "time", SimpleNamespace(monotonic=lambda: 2.0))
-    monkeypatch.setattr("boostfeat.core.clock.time", SimpleNamespace(monotonic=lambda: 9.25))
+    monkeypatch.setattr("boostfeat.core.machine.time", SimpleNamespace(monotonic=lambda: 9.25))
     options = fit_options(CompareOptions(metric="bleu", seed=3))
     found = systems.fitted_here(Fit(system("kbmira"), {"c": 1}, 7, share, fold), dev, Scorer(select), options)
     (part,) = seen

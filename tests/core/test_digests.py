@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from boostfeat.core.digests import digest
 from boostfeat.core.errors import InputError
+from boostfeat.core.files import digest
 
 pytestmark = pytest.mark.quick
 

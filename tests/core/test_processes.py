@@ -11,9 +11,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from boostfeat.core import processes
+from boostfeat.core import machine, processes
 from boostfeat.core.errors import InputError
-from boostfeat.core.processes import Job, Workers, peak_mb
+from boostfeat.core.machine import peak_mb
+from boostfeat.core.processes import Job, Workers
 
 pytestmark = [pytest.mark.quick, pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")]
 
@@ -135,9 +136,9 @@ def test_an_interrupted_caller_ends_its_children():
 @pytest.mark.parametrize(("platform", "unit"), [("darwin", 1), ("freebsd", 1 << 10)])
 def test_memory_where_there_is_no_proc(monkeypatch, platform, unit):
     """getrusage(2): macOS counts bytes, others kilobytes."""
-    monkeypatch.setattr(processes, "open", lambda name: open("/no/such/file"), raising=False)
-    monkeypatch.setattr(processes.sys, "platform", platform)
-    monkeypatch.setattr(processes.resource, "getrusage", lambda who: SimpleNamespace(ru_maxrss=(96 << 20) // unit))
+    monkeypatch.setattr(machine, "open", lambda name: open("/no/such/file"), raising=False)
+    monkeypatch.setattr(machine.sys, "platform", platform)
+    monkeypatch.setattr(machine.resource, "getrusage", lambda who: SimpleNamespace(ru_maxrss=(96 << 20) // unit))
     assert peak_mb() == 96
 
 

@@ -14,7 +14,7 @@ import pytest
 from boostfeat import formats
 from boostfeat.core.errors import InputError
 from boostfeat.core.files import read_chunks
-from boostfeat.core.precision import EXACT, Precision
+from boostfeat.core.printed_numbers import EXACT, Precision
 from boostfeat.formats.join_files import read_other
 from boostfeat.lists.build import ReadOptions
 from boostfeat.lists.choices import decoder_choice, texts

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from strategies import build
 
-from boostfeat.core.precision import EXACT, Precision
+from boostfeat.core.printed_numbers import EXACT, Precision
 from boostfeat.lists import precision
 from boostfeat.lists.build import HypRecord, UnitRecord
 from boostfeat.lists.nbest import NBest

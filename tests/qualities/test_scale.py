@@ -13,10 +13,11 @@ import pytest
 
 from boostfeat.boosting.boost import boost
 from boostfeat.boosting.options import recipe
-from boostfeat.core.arrays import add_segment_sums, occurrences, offsets
-from boostfeat.core.prefixes import Prefixes
+from boostfeat.core.arrays import add_segment_sums, occurrences, offsets, scatter_segments
+from boostfeat.core.feature_table import FeatureTable
 from boostfeat.lists.store import read_store
 from boostfeat.metrics import bleu
+from boostfeat.model.units import UnitSpace
 from boostfeat.trees import binning as bins
 from boostfeat.trees import growing as grow
 from boostfeat.trees.binning import Bins, borders_of, value_masses
@@ -113,7 +114,11 @@ def test_sums_do_not_depend_on_threads_nor_scores_on_how_many_rows_are_scored_at
     one = add_segment_sums(ptr, idx, values, np.zeros(101))
     np.testing.assert_allclose(one, [values[idx[a:b]].sum() for a, b in itertools.pairwise(ptr)], rtol=1e-13)
     for n in (1, 2, 7, 200):
-        np.testing.assert_array_equal(Prefixes.of(np.array([0, 40, 101]), ptr, idx, threads=n).sum(values, threads=n), one)
+        space = UnitSpace(False, ptr, idx, FeatureTable([], np.zeros((50, 0))), n)
+        np.testing.assert_array_equal(space.sum(values), one)
+        np.testing.assert_array_equal(
+            space.spread_of(np.arange(101))(np.arange(101.0)), scatter_segments(ptr, idx, np.arange(101.0), 50)
+        )
     np.testing.assert_array_equal(occurrences(idx, 60), np.bincount(idx, minlength=60))
     stats = rng.integers(0, 9, (50, 6)).astype(np.int32)
     whole = bleu.sentence_bleu(stats, alpha=0.5)

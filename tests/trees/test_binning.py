@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from boostfeat.core.precision import EXACT, Precision
+from boostfeat.core.printed_numbers import EXACT, Precision
 from boostfeat.trees import binning
 from boostfeat.trees.binning import Bins, Borders, Scale, _cut, _encode, borders_of, columns_of, scale_of, value_masses
 

@@ -24,9 +24,8 @@ from ...compare.systems import Report, System, boost_options, parse_systems, spl
 from ...compare.table import Results
 from ...compare.tasks import fit_options, reported, scores_of
 from ...core.arrays import I64, offsets
-from ...core.digests import digest, digest_lines
 from ...core.errors import InputError
-from ...core.files import only_writer
+from ...core.files import digest, digest_lines, only_writer
 from ...core.processes import Job, Workers
 from ...core.strict_json import object_of, read_json, write_json
 from ...features.carried import FeatureMaker

@@ -22,9 +22,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ...core.digests import digest
 from ...core.errors import InputError, clip, counted, unknown_name
-from ...core.files import open_output, read_lines
+from ...core.files import digest, open_output, read_lines
 from ...formats import read
 from ...formats.importing import expand
 from ...lists.build import ReadOptions, attach

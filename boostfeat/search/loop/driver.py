@@ -8,10 +8,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ...core.clock import seconds_since
-from ...core.digests import digest_lines
 from ...core.errors import InputError, counted
-from ...core.files import only_writer
+from ...core.files import digest_lines, only_writer
+from ...core.machine import seconds_since
 from ...core.strict_json import write_json
 from ...features.carried import carrying
 from ...lists.agreement import check_agreement

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ...core.digests import digest
 from ...core.errors import InputError
+from ...core.files import digest
 from ...export import Context, ExportOptions, export
 from ...export.c import PREFIX
 from ...export.moses.feature_function import class_name

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ...core.digests import digest
 from ...core.errors import InputError
+from ...core.files import digest
 from ...features.carried import FeatureMaker
 from ...lists.nbest import NBest
 from ...model.model import Model

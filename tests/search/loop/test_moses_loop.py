@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from synthetic import SyntheticOptions, synthetic_nbest
 
-from boostfeat.core.digests import digest
 from boostfeat.core.errors import InputError
+from boostfeat.core.files import digest
 from boostfeat.formats.moses.ini import Ini
 from boostfeat.lists.store import read_store
 from boostfeat.model.model import Model

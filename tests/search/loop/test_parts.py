@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from boostfeat.boosting.options import BoostOptions
-from boostfeat.core.digests import digest
 from boostfeat.core.errors import InputError
+from boostfeat.core.files import digest
 from boostfeat.features import TEMPLATES, FeaturePlan
 from boostfeat.features.carried import FeatureMaker, carrying
 from boostfeat.lists.build import Builder, HypRecord, ReadOptions, UnitRecord, attach
@@ -395,7 +395,7 @@ def test_what_a_loop_asks_of_decoder_and_learner(tmp_path, monkeypatch):
     four times as large are taken down to a quarter.
     """
     decoded, tasks, now = list[tuple](), list[Task](), [1000.0]
-    for module in ("core.clock", "search.loop.driver"):  # decoding takes 2 seconds, learning 5.25
+    for module in ("core.machine", "search.loop.driver"):  # decoding takes 2 seconds, learning 5.25
         monkeypatch.setattr(f"boostfeat.{module}.time", SimpleNamespace(monotonic=lambda: now[0]))
 
     class Decoder:

@@ -6,7 +6,7 @@ from math import factorial
 
 import numpy as np
 
-from .kernels import kernel
+from ..core.kernels import kernel
 
 _LOG2_E = 1.4426950408889634
 _LN_2_HIGH, _LN_2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10  # ln 2 in two parts: n * high is exact

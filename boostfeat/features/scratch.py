@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import Array
+from ..core.arrays import Array
 
 
 class Scratch:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from boostfeat.core.fast_exp import exp_nonpositive, log1p_unit
+from boostfeat.losses.fast_exp import exp_nonpositive, log1p_unit
 
 pytestmark = pytest.mark.quick
 

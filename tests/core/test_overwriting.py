@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from boostfeat.core import guard
+from boostfeat.core import overwriting as guard
 from boostfeat.core.errors import InputError
-from boostfeat.core.guard import guarded, on_read, on_write
+from boostfeat.core.overwriting import guarded, on_read, on_write
 
 pytestmark = pytest.mark.quick
 
