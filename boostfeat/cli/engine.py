@@ -65,7 +65,8 @@ def cluster_of(options: EngineOptions, *, threads: int, quiet: bool) -> Iterator
     timeout = options.timeout or 60.0
     where = options.scheduler or "local"
     with connected(where, workers=options.workers, threads=threads, timeout=min(timeout, 20.0)) as client:
-        say(f"dask dashboard: {client.dashboard_link}", quiet=quiet)
+        if where != "local":  # the cluster made here has none
+            say(f"dask dashboard: {client.dashboard_link}", quiet=quiet)
         cluster = Workers(client, workers=options.workers, timeout=timeout)
         try:
             yield cluster

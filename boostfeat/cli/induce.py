@@ -254,7 +254,7 @@ class _Fit:
             from ..boosting.boost import boost
 
             return boost(self.dev, self.select, self.options, threads=self.threads, **how)
-        from ..distributed.boosting import boost_on, check_options
+        from ..distributed.cluster import boost_on, check_options
 
         check_options(self.options, self.dev)
         source = source_of(self.store)

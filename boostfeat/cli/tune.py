@@ -195,7 +195,7 @@ def _check(output: str | None, pick: str, method: str, tuner: Any, where: Engine
     from ..core.files import is_writable_target
 
     if where.is_dask:
-        from ..distributed.tuning import check_tuner
+        from ..distributed.mixing import check_tuner
 
         check_tuner(tuner, method)
     if output is None and not strategy_grid:
@@ -236,7 +236,7 @@ def _fitting(source: Any, where: EngineOptions, *, threads: int, quiet: bool) ->
     if source is None:
         yield _fit_here
         return
-    from ..distributed.tuning import tune_on
+    from ..distributed.mixing import tune_on
 
     with cluster_of(where, threads=threads, quiet=quiet) as cluster:
         yield partial(tune_on, cluster, source, say=lambda what: say(what, quiet=False))

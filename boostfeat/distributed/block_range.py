@@ -11,11 +11,12 @@ from dataclasses import replace
 from functools import cached_property, reduce
 from itertools import pairwise
 from operator import add
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
+from ..boosting.options import BoostOptions
 from ..boosting.round_loss import RoundLoss, Standing
 from ..boosting.stopping import scores_of, tree_scores
 from ..core.arrays import F64, I64, Array, first_use_order
@@ -30,9 +31,6 @@ from ..model.model import Model
 from ..model.units import UnitSpace
 from ..trees.tree import Tree
 from ..tuners.linear import LinearPart
-
-if TYPE_CHECKING:
-    from ..boosting.options import BoostOptions
 
 T = TypeVar("T")
 RayAt = tuple[float, float, float]

@@ -1,23 +1,30 @@
-"""What a worker holds: some blocks of sentences, their rows as codes, and a LightGBM that is one of a network."""
+"""The data of a worker: some blocks of sentences, their rows as codes, and a LightGBM that is one of a network."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import os
+import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
+from importlib.metadata import version
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
+import lightgbm as lgb
 import numpy as np
 
-from ..core.arrays import F64, I32, Array, in_threads, offsets
+from .. import __version__
+from ..boosting.options import BoostOptions
+from ..core.arrays import F64, I32, I64, Array, in_threads, offsets
+from ..core.blocks import block_ptr
 from ..core.errors import InputError
 from ..core.printed_numbers import Precision
 from ..lists.learnable import learnable
+from ..lists.nbest import NBest
 from ..lists.precision import precision_of
 from ..lists.store import read_store
 from ..losses.line_search import minimise_ray
@@ -27,15 +34,38 @@ from ..trees.growing import Grower
 from ..trees.growing_kernels import divide, on_grid, slope_sums, sums
 from ..trees.tree import Tree, leaf_outputs
 from .block_range import BlockRange, RayAt, Start
-from .shares import Share, versions
-
-if TYPE_CHECKING:
-    from ..boosting.options import BoostOptions
-    from ..lists.nbest import NBest
 
 P = ParamSpec("P")
 T = TypeVar("T")
 Split = tuple[int, int, int, int]
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of what has to be the same on all workers for the trees to be."""
+    return {"boostfeat": __version__, **{name: version(name) for name in ("lightgbm", "numpy")}}
+
+
+class Share(NamedTuple):
+    """A worker's share of a corpus: a part for each of its threads."""
+
+    blocks: list[I64]  # of each of its parts, the offsets of its blocks among the sentences
+    first: int  # number of its parts among all
+    first_block: int
+    parts: I64  # offsets of all parts of the workers among the sentences
+    threads: int
+
+
+def shares_of(n_sentences: int, threads: Sequence[int]) -> list[Share]:
+    """Share out consecutive blocks among workers of so many threads: about as many sentences each."""
+    ptr = block_ptr(n_sentences)
+    cuts = [(len(ptr) - 1) * k // len(threads) for k in range(len(threads) + 1)]
+    blocks: list[list[I64]] = []
+    for (a, b), n in zip(pairwise(cuts), threads, strict=True):
+        k = max(1, min(n, b - a))
+        blocks.append([ptr[a + (b - a) * i // k : a + (b - a) * (i + 1) // k + 1] for i in range(k)])
+    starts = np.array([part[0] for parts in blocks for part in parts] + [n_sentences])
+    first = np.cumsum([0, *map(len, blocks)]).tolist()
+    return [Share(parts, first[k], cuts[k], starts, threads[k]) for k, parts in enumerate(blocks)]
 
 
 class Source(NamedTuple):
@@ -141,8 +171,6 @@ class WorkerData:
 
     def connect(self, machines: str, ports: dict[str, int], n: int, minutes: int) -> None:
         """Join LightGBM's network; its boosters of this thread then share histograms."""
-        import lightgbm as lgb
-
         self.disconnect()
         self._network = lgb.Booster({"verbosity": -1}, lgb.Dataset(np.zeros((1, 1)), params={"verbosity": -1}))
         with _no_output():
@@ -375,8 +403,6 @@ def _no_output() -> Iterator[None]:
 
 def free_port() -> int:
     """A port that nobody listens on."""
-    import socket
-
     with socket.socket() as s:
         s.bind(("", 0))
         return int(s.getsockname()[1])

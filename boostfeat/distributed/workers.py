@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
 from functools import partial
+from importlib import import_module
 from multiprocessing import resource_tracker
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -18,8 +19,7 @@ from ..core.blocks import block_ptr
 from ..core.errors import InputError, counted
 from ..tuners.linear import LinearPart
 from .block_range import BlockRange
-from .shares import shares_of, versions
-from .worker_data import WorkerData, call, drop, free_port, load
+from .worker_data import WorkerData, call, drop, free_port, load, shares_of, versions
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -34,6 +34,7 @@ _QUIET = {  # a local cluster looks at itself a hundred times a second, which co
     "distributed.admin.tick.interval": "1s",
     "distributed.admin.system-monitor.interval": "5s",
 }
+_NO_PAGES: dict[str, list[str]] = {"distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}
 _RESTART = 30.0  # seconds that workers get, at least, to start again in
 _LONGEST = 60  # times the timeout: no call takes longer
 
@@ -43,15 +44,21 @@ class WorkerLostError(RuntimeError):
 
 
 @contextlib.contextmanager
-def connected(scheduler: str, *, workers: int | None, threads: int, timeout: float = 20.0) -> Iterator[Any]:
-    """A Dask client: of the scheduler at this address, or of a cluster of processes here (``local``), which ends with it."""
+def connected(
+    scheduler: str, *, workers: int | None, threads: int, timeout: float = 20.0, dashboard: bool = False
+) -> Iterator[Any]:
+    """Give a Dask client: of the scheduler at this address, or of a cluster of processes here (``local``), which ends with it.
+
+    A local cluster listens on the loopback address alone and speaks TLS with a key made for this run: whoever can talk to a
+    scheduler can run code as its user. It serves no pages, unless the dashboard is asked for.
+    """
     try:
         import dask
         from distributed import Client, LocalCluster
-    except ImportError:
-        raise InputError(
-            "--engine dask: expected the package dask[distributed], found none; pip install 'boostfeat[dask]'"
-        ) from None
+
+        import_module("cryptography")  # what Dask makes the key with
+    except ImportError as error:
+        raise InputError(f"--engine dask: the package {error.name} is not installed; pip install 'boostfeat[dask]'") from None
     with contextlib.ExitStack() as stack:
         stack.enter_context(_logs_silent())
         # a local cluster would give up a worker that takes longer to restart, nanny and all
@@ -60,6 +67,7 @@ def connected(scheduler: str, *, workers: int | None, threads: int, timeout: flo
             "distributed.deploy.lost-worker-timeout": 600,
             "distributed.nanny.pre-spawn-environ": _ENVIRONMENT,
             **_QUIET,
+            **({} if dashboard else _NO_PAGES),
         }
         stack.enter_context(dask.config.set(settings))
         if scheduler == "local":
@@ -70,7 +78,10 @@ def connected(scheduler: str, *, workers: int | None, threads: int, timeout: flo
                     threads_per_worker=max(1, threads // n),
                     processes=True,
                     memory_limit=0,  # a nanny would end a worker that holds much, and it would only be loaded again
-                    dashboard_address=":0",
+                    host="127.0.0.1",
+                    security=True,
+                    dashboard_address="127.0.0.1:0",
+                    worker_dashboard_address="127.0.0.1:0",
                     silence_logs=logging.CRITICAL,  # of workers
                 )
                 scheduler = stack.enter_context(cluster)

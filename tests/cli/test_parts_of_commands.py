@@ -400,7 +400,7 @@ def test_what_a_cluster_says_is_said_to_the_quiet_too(monkeypatch, capsys):
 
     for module, name in (("boosting", "boost_on"), ("tuning", "tune_on")):
         monkeypatch.setattr(f"boostfeat.distributed.{module}.{name}", on)
-    monkeypatch.setattr("boostfeat.distributed.boosting.check_options", lambda options, dev: None)
+    monkeypatch.setattr("boostfeat.distributed.cluster.check_options", lambda options, dev: None)
     for module in (induce, tune):
         monkeypatch.setattr(module, "source_of", lambda store: f"source of {store}", raising=False)
         monkeypatch.setattr(module, "cluster_of", lambda where, *, threads, quiet: nullcontext(("cluster", threads, quiet)))

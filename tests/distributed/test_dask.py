@@ -8,6 +8,8 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 from dataclasses import replace
 from itertools import pairwise
 
@@ -15,7 +17,11 @@ import numpy as np
 import pytest
 
 pytest.importorskip("distributed")
+pytest.importorskip("cryptography")
 
+import dask
+import distributed
+import psutil
 from engines import Told
 from synthetic import SyntheticOptions, synthetic_nbest
 
@@ -25,8 +31,8 @@ from boostfeat.boosting.options import recipe
 from boostfeat.core.blocks import block_ptr
 from boostfeat.core.errors import InputError
 from boostfeat.distributed.block_range import BlockRange, cut_part
-from boostfeat.distributed.boosting import Cluster, boost_on, check_options
-from boostfeat.distributed.tuning import tune_on
+from boostfeat.distributed.cluster import Cluster, boost_on, check_options
+from boostfeat.distributed.mixing import tune_on
 from boostfeat.distributed.worker_data import Source, WorkerData
 from boostfeat.distributed.workers import Workers, connected
 from boostfeat.features import TEMPLATES, FeaturePlan, featurize
@@ -74,8 +80,12 @@ def stores(lists, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def client():
+    """A local cluster, whose key other clients of this process have, too: those of commands with its address."""
     with connected("local", workers=4, threads=4) as client:
-        yield client
+        key = client.security
+        tls = {"ca-file": key.tls_ca_file, "client.cert": key.tls_client_cert, "client.key": key.tls_client_key}
+        with dask.config.set({f"distributed.comm.tls.{name}": text for name, text in tls.items()}):
+            yield client
 
 
 @pytest.fixture
@@ -413,3 +423,18 @@ def test_any_gain_is_learnt_as_on_one_machine(lists, fleet, tmp_path, gain):
     for tuner in (Pro(), Mira(epochs=2)):
         here, there = tuner.fit(dev, None, run), tune_on(fleet(1), source, tuner, dev, None, run)
         assert (there.weights, there.history) == (here.weights, here.history)
+
+
+def test_a_local_cluster_is_for_this_run_alone(client):
+    """It listens on the loopback address only, asks for its key, and its pages tell nothing."""
+    processes = [psutil.Process(), *psutil.Process().children(recursive=True)]
+    heard = [c.laddr for p in processes for c in p.net_connections("inet") if c.status == psutil.CONN_LISTEN]
+    assert len(heard) > 8
+    assert {address.ip for address in heard} == {"127.0.0.1"}
+    keyless = {f"distributed.comm.tls.{name}": None for name in ("ca-file", "client.cert", "client.key")}
+    with pytest.raises((OSError, TypeError)), dask.config.set(keyless):
+        distributed.Client(client.scheduler.address, timeout=2)
+    with pytest.raises(OSError, match="in"):
+        distributed.Client(client.scheduler.address.replace("tls", "tcp"), timeout=2)
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        urllib.request.urlopen(client.dashboard_link.replace("status", "json/identity.json"), timeout=5)

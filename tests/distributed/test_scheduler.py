@@ -10,6 +10,7 @@ import threading
 import pytest
 
 pytest.importorskip("distributed")
+pytest.importorskip("cryptography")
 
 from boostfeat.core.errors import InputError
 from boostfeat.distributed.workers import connected

@@ -8,7 +8,7 @@ import pytest
 
 from boostfeat.core.errors import InputError
 from boostfeat.distributed.block_range import BlockRange
-from boostfeat.distributed.growing import ClusterGrower
+from boostfeat.distributed.cluster_grower import ClusterGrower
 from boostfeat.distributed.worker_data import WorkerData
 from boostfeat.distributed.workers import WorkerLostError, Workers
 from boostfeat.trees.growing import TreeOptions

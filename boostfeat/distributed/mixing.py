@@ -29,8 +29,7 @@ from ..tuners.mira import Choice, Mira, Trace, context_scale, first_choice, lear
 from ..tuners.pro import Pro, no_pairs, seed_of
 from ..tuners.relative_margin import RelativeMargin
 from .block_range import BlockRange, cut_part
-from .shares import Share
-from .worker_data import Source, WorkerData
+from .worker_data import Share, Source, WorkerData
 from .workers import WorkerLostError, Workers
 
 Say = Callable[[str], None]

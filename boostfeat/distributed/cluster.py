@@ -25,7 +25,7 @@ from ..model.model import Model
 from ..trees.tree import Tree
 from ..tuners.linear import LinearProblem
 from .block_range import BlockRange, in_order
-from .growing import ClusterGrower, Grown
+from .cluster_grower import ClusterGrower, Grown
 from .worker_data import Source, WorkerData, search
 from .workers import WorkerLostError, Workers, flat
 
