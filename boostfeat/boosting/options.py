@@ -11,9 +11,9 @@ from typing import Any
 
 from ..core.errors import InputError, unknown_name
 from ..core.options import changed, check, named, option, options_of
-from ..losses.options import PAIRS, SAMPLERS, PairOptions
+from ..losses.pair_options import PAIRS, SAMPLERS, PairOptions
 from ..model.model_file import LEVELS, Level
-from ..trees.options import TREES, TreeOptions
+from ..trees.tree_options import TREES, TreeOptions
 
 BY_FOLDS = "folds"  # the number of trees, see boosting.tree_count
 RULES = (BY_FOLDS, "best", "last-se")

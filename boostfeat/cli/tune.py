@@ -17,7 +17,7 @@ from ..core.options import describe, named, options_of, typed
 from ..core.text_table import table
 from ..features.options import ResourceFiles
 from ..search.loop.loop_options import GraphOptions
-from ..tuners.options import TUNER_OPTIONS
+from ..tuners.tuner_options import TUNER_OPTIONS
 from .carried import Templates, learn_features
 from .common import FILES, LEARNING, AllowMissing, Settings, Store, check_lists, emit, progress, say
 from .engine import EngineOptions, cluster_of, source_of

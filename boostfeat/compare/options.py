@@ -8,7 +8,7 @@ from math import inf
 from typing import Any, TypeVar
 
 from ..core.options import check, option
-from ..tuners.options import ORACLES, PREDICTIONS
+from ..tuners.tuner_options import ORACLES, PREDICTIONS
 
 SEARCHES = ("grid", "halving", "folds", "none")
 T = TypeVar("T")

@@ -22,9 +22,9 @@ from ..lists.choices import Scorer
 from ..lists.nbest import NBest
 from ..model.model import Model
 from ..model.model_file import Level
-from ..trees.options import LEAF_KINDS
+from ..trees.tree_options import LEAF_KINDS
 from ..tuners import TUNERS, tuner_class
-from ..tuners.options import TUNER_OPTIONS
+from ..tuners.tuner_options import TUNER_OPTIONS
 from .options import PRESETS, CompareOptions, RowOptions
 
 BOOSTERS: dict[str, Level] = {"boost-local": "local", "boost-global": "global"}

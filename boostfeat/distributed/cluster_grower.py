@@ -14,9 +14,9 @@ from ..core.printed_numbers import Precision
 from ..trees.binning import Borders, Scale, borders_of, scale_of
 from ..trees.growing import LEAST_ENERGY, fit_leaves
 from ..trees.growing_kernels import grid_step
-from ..trees.options import TreeOptions
 from ..trees.slope_search import SlopeSearch, sample_size
 from ..trees.tree import Tree
+from ..trees.tree_options import TreeOptions
 from .block_range import BlockRange, in_order
 from .worker_data import Split, WorkerData
 from .workers import Workers, flat

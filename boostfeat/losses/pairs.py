@@ -15,7 +15,7 @@ from ..core.arrays import F64, I64, in_ranges, offsets
 from ..core.kernels import kernel
 from ..lists.nbest import NBest
 from ..metrics.metric import metric_of
-from .options import SAMPLERS, PairOptions
+from .pair_options import SAMPLERS, PairOptions
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix

@@ -18,10 +18,10 @@ import numpy as np
 from ..core.arrays import F64, I32, I64, Array, in_ranges
 from ..core.printed_numbers import Precision
 from .binning import Bins
-from .growing_kernels import descend, divide, slope_sums, sums, to_grid
-from .options import LeafKind, TreeOptions
+from .growing_kernels import divide, slope_sums, sums, to_grid
 from .slope_search import SlopeSearch
-from .tree import Tree, leaf_outputs
+from .tree import Tree, descend, leaf_outputs
+from .tree_options import LeafKind, TreeOptions
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix

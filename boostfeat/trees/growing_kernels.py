@@ -55,23 +55,6 @@ def divide(leaf_of, node, codes, cut, left, right, c):  # type: ignore[no-untype
 
 
 @kernel
-def descend(codes, slot, cut, left, right, first, last, leaf_of):  # type: ignore[no-untyped-def]
-    """OUT leaf_of[V]: the leaf of each of the rows first:last by its codes[k, V]; node n tests row slot[n] of them.
-
-    Split by split over some rows at a time: there is nothing to guess, as there is in walking down row by row.
-    """
-    for start in range(first, last, 4096):
-        part = leaf_of[start : min(start + 4096, last)]
-        part[:] = 0
-        for n in range(len(left)):  # parents come before their children
-            if left[n] >= 0:
-                own, border, one, other = codes[slot[n], start : start + len(part)], cut[n], left[n], right[n]
-                for v in range(len(part)):
-                    below = one if own[v] <= border else other
-                    part[v] = below if part[v] == n else part[v]
-
-
-@kernel
 def sums(leaf_of, c, g, out):  # type: ignore[no-untyped-def]
     """OUT out[4, n_nodes, 2] = Σ (c, g) over the rows of each leaf; four parts, so that no addition waits for the last."""
     for v in range(len(leaf_of)):

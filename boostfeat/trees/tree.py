@@ -21,7 +21,7 @@ from ..core.html import cell, shown, title
 from ..core.kernels import kernel
 from ..core.strict_json import typed
 from .drawing import tree_svg
-from .options import LEAF_KINDS, LeafKind
+from .tree_options import LEAF_KINDS, LeafKind
 
 DRAWN = 64  # leaves of a tree that is drawn, and lines of rules of a larger one
 DEEPEST = 40  # levels that are indented in rules; deeper ones are numbered, or a deep tree would be megabytes of blanks
@@ -53,38 +53,26 @@ class Remembered:
 
 
 @kernel
-def _descend(columns, slot, threshold, left, right, out):  # type: ignore[no-untyped-def]
-    """IN columns[k, n], slot[n_nodes] (a node's row of columns); OUT out[n]: the leaf of each row.
+def descend(columns, slot, threshold, left, right, first, last, out):  # type: ignore[no-untyped-def]
+    """Find the leaves of rows first:last. IN columns[k, n], slot[n_nodes] (a node's row of columns); OUT out[n].
 
-    Of a small tree split by split over some rows at a time: there is nothing to guess, as there is in walking down row by row.
+    Rows go down a small tree split by split, some at a time: there is nothing to guess, as there is in walking row by row.
     """
     small = len(left) <= _SMALL
-    for start in range(0, len(out) if small else 0, _ROWS):
-        part = out[start : start + _ROWS]
+    for start in range(first, last if small else first, _ROWS):
+        part = out[start : min(start + _ROWS, last)]
         part[:] = 0
         for n in range(len(left)):  # parents come before their children
             if left[n] >= 0:
-                own, border, one, other = columns[slot[n], start : start + _ROWS], threshold[n], left[n], right[n]
+                own, border, one, other = columns[slot[n], start : start + len(part)], threshold[n], left[n], right[n]
                 for r in range(len(part)):
                     below = one if own[r] <= border else other
                     part[r] = below if part[r] == n else part[r]
-    for r in range(len(out) if small else 0, len(out)):
+    for r in range(last if small else first, last):
         node = 0
         while left[node] >= 0:
             node = left[node] if columns[slot[node], r] <= threshold[node] else right[node]
         out[r] = node
-
-
-@kernel
-def _constant_outputs(leaf_of, value, out):  # type: ignore[no-untyped-def]
-    for r in range(len(out)):
-        out[r] = value[leaf_of[r]]
-
-
-@kernel
-def _slope_outputs(leaf_of, value, intercept, x, out):  # type: ignore[no-untyped-def]
-    for r in range(len(out)):
-        out[r] = intercept[leaf_of[r]] + value[leaf_of[r]] * x[r]
 
 
 def leaf_outputs(leaf_of: I32, *, value: F64, intercept: F64, x: F64 | None, threads: int = 1) -> F64:
@@ -92,10 +80,11 @@ def leaf_outputs(leaf_of: I32, *, value: F64, intercept: F64, x: F64 | None, thr
     out = np.empty(len(leaf_of))
 
     def fill(some: slice) -> None:
-        if x is None:
-            _constant_outputs(leaf_of[some], value, out[some])
-        else:
-            _slope_outputs(leaf_of[some], value, intercept, x[some], out[some])
+        own = leaf_of[some]
+        np.take(value, own, out=out[some], mode="clip")  # to raise, it would copy
+        if x is not None:
+            out[some] *= x[some]
+            out[some] += intercept[own]
 
     in_ranges(fill, len(out), threads)
     return out
@@ -207,7 +196,7 @@ class Tree:
             columns[k] = table.column(name)
         slot = np.array([names.index(f) if child >= 0 else 0 for f, child in zip(self.feature, self.left, strict=True)])
         out = np.empty(len(table), np.int32)
-        _descend(columns, slot, self.threshold, self.left, self.right, out)
+        descend(columns, slot, self.threshold, self.left, self.right, 0, len(out), out)
         return out
 
     def predict(self, table: Table) -> F64:

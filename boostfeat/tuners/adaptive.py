@@ -20,7 +20,7 @@ from ..core.kernels import kernel
 from ..lists.nbest import NBest, SparseRows
 from ..losses.pairs import PairOptions, Pairs, sample_pairs
 from .base import EpochLog, Features, Run, step_factors
-from .options import OnlineOptions
+from .tuner_options import OnlineOptions
 
 Hyps = Iterator[tuple[I64, I64]]
 """(better, worse) hypotheses of the pairs of each mini-batch."""

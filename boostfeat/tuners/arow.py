@@ -12,7 +12,7 @@ from ..lists.nbest import NBest
 from ..model.model import Model
 from .adaptive import OnlineRanker, append_difference
 from .base import EpochLog, Features, Run, step_factors
-from .options import ArowOptions
+from .tuner_options import ArowOptions
 
 
 @kernel

@@ -14,7 +14,7 @@ from ..metrics.sums import STRICT, Recipe, add_row, context_gain
 from ..model.model import Model
 from .base import EpochLog, Features, Run, step_factors
 from .margin import Lists, health, margin_step, score_of, start_weights
-from .options import KbmiraOptions
+from .tuner_options import KbmiraOptions
 
 
 @dataclass(frozen=True)

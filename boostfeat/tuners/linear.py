@@ -18,8 +18,8 @@ from ..lists.nbest import NBest, by_name
 from ..losses.loss import Loss
 from ..losses.pairs import Pairs, pairs_for, split_pairs
 from ..losses.pairwise import FLOOR, PairwiseLogLoss
-from .options import ProOptions
 from .sparse_sums import SparseSums
+from .tuner_options import ProOptions
 
 P = ParamSpec("P")
 T = TypeVar("T")

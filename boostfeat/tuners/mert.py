@@ -24,7 +24,7 @@ from ..metrics.significance import exact_sums
 from ..metrics.sums import STRICT, Recipe, gain_of
 from ..model.model import Model
 from .base import EpochLog, Features, Run
-from .options import MertOptions
+from .tuner_options import MertOptions
 
 NARROW = 1e-9  # an interval this narrow beside the length of the weights may be the rounding of scores: it is not entered
 FLOOR = 1e-12  # a spread this small beside a feature's largest value is the rounding of sums

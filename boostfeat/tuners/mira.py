@@ -27,7 +27,7 @@ from .margin import (
     score_of,
     start_weights,
 )
-from .options import ORACLES, PREDICTIONS, MiraOptions
+from .tuner_options import ORACLES, PREDICTIONS, MiraOptions
 
 __all__ = ["ORACLES", "PREDICTIONS", "Mira", "strategy_grid", "train"]
 

@@ -13,7 +13,7 @@ from ..losses.pairs import PairOptions, pairs_for
 from ..model.model import Model
 from .base import EpochLog, Features, Run
 from .linear import linear_problem
-from .options import ProOptions
+from .tuner_options import ProOptions
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from ..lists.nbest import NBest
 from ..model.model import Model
 from .base import EpochLog, Features, Run, step_factors
 from .margin import Lists, difference, health, score_of, start_weights
-from .options import RampionOptions
+from .tuner_options import RampionOptions
 
 
 @dataclass(frozen=True)

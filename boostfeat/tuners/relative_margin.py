@@ -10,7 +10,7 @@ from ..model.model import Model
 from .base import Run
 from .margin import Limits
 from .mira import train
-from .options import RelativeMarginOptions
+from .tuner_options import RelativeMarginOptions
 
 
 @dataclass(frozen=True)

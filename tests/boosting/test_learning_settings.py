@@ -15,13 +15,11 @@ from boostfeat.boosting import boost, decision, options, penalties, stopping, tr
 from boostfeat.boosting.estimator import BoostReranker, SentenceKFold
 from boostfeat.boosting.options import recipe
 from boostfeat.lists.nbest import NBest
-from boostfeat.losses import line_search, pairs, pairwise
-from boostfeat.losses import options as pair_options
-from boostfeat.losses.options import PairOptions
+from boostfeat.losses import line_search, pair_options, pairs, pairwise
+from boostfeat.losses.pair_options import PairOptions
 from boostfeat.search.graphs import graph_mert
 from boostfeat.trees import binning, drawing, growing, slope_search, tree
-from boostfeat.tuners import adaptive, base, linear, margin, mert, tuner_class
-from boostfeat.tuners import options as tuner_options
+from boostfeat.tuners import adaptive, base, linear, margin, mert, tuner_class, tuner_options
 
 pytestmark = pytest.mark.quick
 

@@ -20,10 +20,10 @@ PACKAGE = HERE.parents[1] / "boostfeat"
 UNSAID = asdict(Option(""))
 REGISTRIES = {  # literal ones, whose values are settings
     "boosting.options": "RECIPES ABLATION",
-    "losses.options": "SAMPLERS",
+    "losses.pair_options": "SAMPLERS",
     "compare.options": "PRESETS",
     "compare.systems": "SYSTEMS GRIDS",
-    "tuners.options": "ORACLES PREDICTIONS",
+    "tuners.tuner_options": "ORACLES PREDICTIONS",
 }
 
 

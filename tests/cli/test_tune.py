@@ -29,7 +29,7 @@ from boostfeat.trees.growing import TreeOptions
 from boostfeat.tuners import TUNERS, tuner_class
 from boostfeat.tuners.base import Features, Groups, Run, feature_warnings
 from boostfeat.tuners.linear import fit_pro
-from boostfeat.tuners.options import TUNER_OPTIONS
+from boostfeat.tuners.tuner_options import TUNER_OPTIONS
 
 SMALL = SyntheticOptions(sentences=30, hyps=20, features=5)
 

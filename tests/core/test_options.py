@@ -25,9 +25,9 @@ from boostfeat.cli.flags import Given, add
 from boostfeat.core.errors import InputError
 from boostfeat.core.machine import usable_cores
 from boostfeat.core.options import MOST, OptionError, changed, check, comma_list, describe, named, option, options_of, same, typed
-from boostfeat.losses.options import PairOptions
+from boostfeat.losses.pair_options import PairOptions
 from boostfeat.tuners import TUNERS, tuner_class
-from boostfeat.tuners.options import TUNER_OPTIONS
+from boostfeat.tuners.tuner_options import TUNER_OPTIONS
 
 ROOT = Path(__file__).parents[2]
 
@@ -324,7 +324,7 @@ def test_no_option_is_declared_twice():
             and isinstance(node.target, ast.Name)
         ]
         twice = [name for name, n in Counter(declared).items() if n > 1]
-        meant = {"tuners/options.py": {"c", "alpha", "max_iter", "tol"}}  # one letter, two things: their flags differ
+        meant = {"tuners/tuner_options.py": {"c", "alpha", "max_iter", "tol"}}  # one letter, two things: their flags differ
         assert set(twice) <= meant.get(str(path.relative_to(ROOT / "boostfeat")), set()), path
 
 

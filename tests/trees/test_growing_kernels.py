@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from boostfeat.trees import growing
-from boostfeat.trees.growing_kernels import descend, divide, grid_step, slope_sums, sums, to_grid
+from boostfeat.trees.growing_kernels import divide, grid_step, slope_sums, sums, to_grid
+from boostfeat.trees.tree import descend
 
 pytestmark = pytest.mark.quick
 

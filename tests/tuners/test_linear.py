@@ -22,8 +22,8 @@ from boostfeat.losses.pairs import PairOptions, Pairs, sample_pairs
 from boostfeat.losses.pairwise import PairwiseLogLoss
 from boostfeat.metrics.bleu import corpus_bleu, sum_stats
 from boostfeat.tuners.linear import fit_pro, linear_problem, objective
-from boostfeat.tuners.options import ProOptions
 from boostfeat.tuners.sparse_sums import SparseSums
+from boostfeat.tuners.tuner_options import ProOptions
 
 pytestmark = pytest.mark.quick
 

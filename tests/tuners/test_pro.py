@@ -14,8 +14,8 @@ from boostfeat.losses.pairs import SAMPLERS, pairs_for
 from boostfeat.tuners import tuner_class
 from boostfeat.tuners.base import Features, Groups, Run
 from boostfeat.tuners.linear import fit_pro
-from boostfeat.tuners.options import ProOptions
 from boostfeat.tuners.pro import Pro
+from boostfeat.tuners.tuner_options import ProOptions
 
 LISTS = random_lists(seed=1, counts=(12,) * 15 + (0, 1))
 INIT = {"f0": 0.5, "f2": -1.5, "s3": 0.25}

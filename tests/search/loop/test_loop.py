@@ -44,7 +44,7 @@ from boostfeat.trees.growing import TreeOptions
 from boostfeat.trees.tree import Tree
 from boostfeat.tuners import TUNERS
 from boostfeat.tuners.base import Run
-from boostfeat.tuners.options import ProOptions
+from boostfeat.tuners.tuner_options import ProOptions
 
 SIZES = SyntheticOptions(sentences=30, hyps=50, features=5)
 START = Model({"RelFreq": 0.2, "LexWeight": 0.3, "LM0": 0.5})

@@ -10,7 +10,7 @@ from math import inf
 from typing import Any
 
 from ..core.options import check, option, same
-from ..losses.options import SAMPLERS, PairOptions
+from ..losses.pair_options import SAMPLERS, PairOptions
 
 # (γ, β): y+ = argmax γ w·f - β cost, y- = argmax γ w·f + β cost [E12 eq. 3, algorithms 2 and 3]
 ORACLES: dict[str, tuple[float, float]] = {"lu": (0.0, 1.0), "hope": (1.0, 1.0), "max-bleu": (0.0, 1.0)}
