@@ -233,12 +233,17 @@ def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
 
 
+_TEX = str.maketrans(
+    {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"} | {c: f"\\{c}" for c in "%&#_${}"}
+)
+
+
 def latex_table(results: Sequence[Mapping[str, Any]]) -> str:
     """For \\input in a document with the package booktabs."""
     header, rows = table_rows(results)
 
     def line(cells: Sequence[str]) -> str:
-        return " & ".join("".join(f"\\{c}" if c in "%&#_$" else c for c in cell) for cell in cells) + " \\\\"
+        return " & ".join(cell.translate(_TEX) for cell in cells) + " \\\\"
 
     columns = "l" + "r" * (len(header) - 1)
     parts = [f"\\begin{{tabular}}{{{columns}}}", "\\toprule", line(header), "\\midrule", *map(line, rows), "\\bottomrule"]

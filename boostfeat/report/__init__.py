@@ -5,36 +5,37 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from ..core.files import is_writable_target, open_output
 from ..features.carried import FeatureMaker
-from .run import Run, load_run
+from .feature_panels import feature_panels
+from .overview import buckets, curves, duels, experiments, headline, lengths, levels, metric, reproduction, results
+from .page import check_packages, render
+from .run_folder import Run, load_run
+from .sentence_browser import sentences
+from .tree_cards import tree_panels
 
 __all__ = ["Run", "gather", "load_run", "write_report"]
 
+PARTS = {
+    "metric": metric,
+    "headline": headline,
+    "results": results,
+    "curves": curves,
+    "levels": levels,
+    "trees": tree_panels,
+    "features": feature_panels,
+    "duels": duels,
+    "buckets": buckets,
+    "lengths": lengths,
+    "sentences": sentences,
+    "experiments": experiments,
+    "reproduction": reproduction,
+}
+
 
 def gather(run: Run) -> dict[str, Any]:
-    """Everything the page shows, as plain dicts and lists."""
-    from .features import feature_panels
-    from .levels import levels
-    from .overview import buckets, curves, duels, experiments, headline, lengths, metric, reproduction, results
-    from .sentences import sentences
-    from .trees import tree_panels
-
-    return {
-        "metric": metric(run),
-        "headline": headline(run),
-        "results": results(run),
-        "curves": curves(run),
-        "levels": levels(run),
-        "trees": tree_panels(run),
-        "features": feature_panels(run),
-        "duels": duels(run),
-        "buckets": buckets(run),
-        "lengths": lengths(run),
-        "sentences": sentences(run),
-        "experiments": experiments(run),
-        "paper": run.paper,
-        "reproduction": reproduction(run),
-    }
+    """Return everything the page shows, as plain dicts and lists."""
+    return {**{name: part(run) for name, part in PARTS.items()}, "paper": run.paper}
 
 
 def write_report(
@@ -44,9 +45,6 @@ def write_report(
 
     ``maker`` has the files that the models' templates read, where the folder no longer holds the lists with their features.
     """
-    from ..core.files import is_writable_target, open_output
-    from .page import check_packages, render
-
     check_packages()
     is_writable_target(output)
     page = render(gather(load_run(folder, test=test, maker=maker))).encode()

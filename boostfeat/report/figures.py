@@ -50,8 +50,12 @@ def figures(data: dict[str, Any]) -> dict[str, Figure]:
     return out
 
 
-def _figure(data: list[dict[str, Any]], *, height: int, **layout: Any) -> Figure:
-    return {"data": data, "layout": {"height": height, **layout}}
+def _figure(data: list[dict[str, Any]], *, height: int, margin: tuple[int, int, int, int], **layout: Any) -> Figure:
+    """Return a figure; ``margin`` is left, right, top, bottom, and ``legend`` how high it stands."""
+    if "legend" in layout:
+        y, *order = layout["legend"] if isinstance(layout["legend"], tuple) else (layout["legend"],)
+        layout["legend"] = {"orientation": "h", "y": y, "yanchor": "bottom", **({"traceorder": order[0]} if order else {})}
+    return {"data": data, "layout": {"height": height, **layout, "margin": dict(zip("lrtb", margin, strict=True))}}
 
 
 def _shown(name: str) -> str:
@@ -102,7 +106,7 @@ def curve(row: dict[str, Any], colour: dict[str, str]) -> Figure:
     xaxis = {**_counting(row["step"], len(row["at"])), "anchor": f"y{len(panels)}" if panels[1:] else "y"}
     return _figure(
         traces, height=150 + 110 * len(panels), xaxis=xaxis, **axes, shapes=shapes, annotations=notes, hovermode="x unified",
-        legend={"orientation": "h", "y": 1.06, "yanchor": "bottom"}, margin={"l": 10, "r": 12, "t": 56, "b": 40},
+        legend=1.06, margin=(10, 12, 56, 40),
     )  # fmt: skip
 
 
@@ -119,8 +123,8 @@ def effects(panel: dict[str, Any]) -> Figure:
         showlegend=any(f["total"] > f["linear"] for f in rows),
         xaxis={"title": _title("effect (sd within lists)")},
         yaxis={"automargin": True, "type": "category", "ticklabelstandoff": 4, "dtick": 1},
-        legend={"orientation": "h", "y": 1, "yanchor": "bottom", "traceorder": "normal"},
-        margin={"l": 10, "r": 12, "t": 30, "b": 48},
+        legend=(1, "normal"),
+        margin=(10, 12, 30, 48),
         bargap=0.35,
     )  # fmt: skip
 
@@ -136,7 +140,7 @@ def response(row: dict[str, Any], colour: str) -> Figure:
     low = min([*row["total"], *row["linear"]])
     traces.append({"type": "scatter", "mode": "markers", "x": row["quantiles"], "y": [low] * len(row["quantiles"]),
                    "marker": {"symbol": "line-ns-open", "size": 7, "color": GREY}, "hoverinfo": "skip"})  # fmt: skip
-    return _figure(traces, height=210, showlegend=False, hovermode="x unified", margin={"l": 10, "r": 10, "t": 8, "b": 30},
+    return _figure(traces, height=210, showlegend=False, hovermode="x unified", margin=(10, 10, 8, 30),
                    xaxis={"zeroline": False, "nticks": 6}, yaxis={"automargin": True, "nticks": 6})  # fmt: skip
 
 
@@ -149,7 +153,7 @@ def used_together(pairs: dict[str, Any]) -> Figure:
         height=190 + 30 * len(names),
         xaxis={"automargin": True, "tickangle": -40, "showgrid": False, "type": "category"},
         yaxis={"automargin": True, "autorange": "reversed", "showgrid": False, "type": "category"},
-        margin={"l": 10, "r": 10, "t": 10, "b": 10},
+        margin=(10, 10, 10, 10),
     )  # fmt: skip
 
 
@@ -168,7 +172,7 @@ def duel_scatter(duel: dict[str, Any], gain: str) -> Figure:
         xaxis={"title": _title(f"{duel['b']} − decoder ({gain})"), "range": [-limit, limit]},
         yaxis={"title": _title(f"{duel['a']} − decoder"), "range": [-limit, limit], "automargin": True},
         shapes=[diagonal],
-        margin={"l": 10, "r": 12, "t": 12, "b": 48},
+        margin=(10, 12, 12, 48),
     )  # fmt: skip
 
 
@@ -182,8 +186,8 @@ def outcome(duel: dict[str, Any]) -> Figure:
         barmode="stack",
         xaxis={"visible": False, "range": [0, max(1, sum(duel[name] for name, _ in parts))]},
         yaxis={"visible": False},
-        legend={"orientation": "h", "y": 1, "yanchor": "bottom", "traceorder": "normal"},
-        margin={"l": 4, "r": 4, "t": 36, "b": 4},
+        legend=(1, "normal"),
+        margin=(4, 4, 36, 4),
     )  # fmt: skip
 
 
@@ -198,7 +202,7 @@ def differences(duel: dict[str, Any], gain: str, colour: dict[str, str]) -> Figu
         yaxis={"title": _title("sentences"), "automargin": True},
         shapes=[_line(0)],
         bargap=0.04,
-        margin={"l": 10, "r": 12, "t": 12, "b": 48},
+        margin=(10, 12, 12, 48),
     )  # fmt: skip
 
 
@@ -221,8 +225,8 @@ def _bars(labels: list[str], rows: list[tuple[str, Any]], title: str, by: str, c
         hovermode="x unified",
         xaxis={"title": _title(by), "type": "category"},
         yaxis={"title": _title(title), "automargin": True},
-        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom"},
-        margin={"l": 10, "r": 12, "t": 30, "b": 60},
+        legend=1.02,
+        margin=(10, 12, 30, 60),
         bargap=0.25,
         bargroupgap=0.12,
     )  # fmt: skip
@@ -239,8 +243,8 @@ def ratios(lengths: dict[str, Any]) -> Figure:
         xaxis={"title": _title("hypothesis words / reference words"), "zeroline": False},
         yaxis={"automargin": True, "type": "category", "dtick": 1},
         shapes=[_line(1.0)],
-        legend={"orientation": "h", "y": 1, "yanchor": "bottom"},
-        margin={"l": 10, "r": 16, "t": 30, "b": 48},
+        legend=1,
+        margin=(10, 16, 30, 48),
     )  # fmt: skip
 
 
@@ -262,8 +266,8 @@ def shifts(lengths: dict[str, Any], colour: dict[str, str]) -> Figure:
         xaxis={"title": _title("words more than the decoder's choice"), "type": "category"},
         yaxis={"title": _title("sentences"), "automargin": True, "rangemode": "tozero"},
         shapes=[_line(7.5)],
-        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom"},
-        margin={"l": 10, "r": 12, "t": 30, "b": 48},
+        legend=1.02,
+        margin=(10, 12, 30, 48),
     )
 
 
@@ -281,8 +285,8 @@ def strategies(cells: list[dict[str, Any]]) -> dict[str, Figure]:
             hovermode="x unified",
             xaxis=_counting("epoch", len(history)),
             yaxis={"automargin": True},
-            legend={"orientation": "h", "y": 1.02, "yanchor": "bottom"},
-            margin={"l": 10, "r": 10, "t": 24, "b": 44},
+            legend=1.02,
+            margin=(10, 10, 24, 44),
         )  # fmt: skip
     return out
 
@@ -296,7 +300,7 @@ def sizes(table: dict[str, Any]) -> Figure:
         height=260,
         xaxis={"type": "log", "title": _title("hypotheses of a list"), "tickvals": k, "ticktext": [f"{n:,.0f}" for n in k]},
         yaxis={"title": _title(table["header"][1]), "automargin": True},
-        margin={"l": 10, "r": 10, "t": 14, "b": 48},
+        margin=(10, 10, 14, 48),
     )  # fmt: skip
 
 
@@ -311,6 +315,6 @@ def spreads(rows: list[dict[str, Any]]) -> Figure:
         hovermode="x unified",
         xaxis=_counting("epoch", max(len(r["at"]) for r in rows)),
         yaxis={"title": _title("spread of scores, mean ± sd"), "automargin": True},
-        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom"},
-        margin={"l": 10, "r": 10, "t": 30, "b": 48},
+        legend=1.02,
+        margin=(10, 10, 30, 48),
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What the page says about systems as a whole: results, curves, duels, buckets, lengths, and how to make them again."""
+"""The page on systems as a whole: results, curves, duels, levels, buckets, lengths, and how to make them again."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from ..core.text import split_words
 from ..lists.choices import chosen_stats, texts
 from ..lists.nbest import strings
 from ..metrics.bleu import HYP_LEN, REF_LEN, brevity_penalty, corpus_bleu, sum_stats
-from ..metrics.metric import shown
+from ..metrics.metric import metric_of, shown
 from ..metrics.significance import approximate_randomisation, exact_sums
-from .run import Run, System
+from .run_folder import Run, System
 
 LENGTHS = (1, 6, 11, 16, 21, 31, 41)  # first value of each bucket; the last is open
 SIZES = (1, 2, 11, 51, 101, 201, 501)
@@ -26,7 +26,7 @@ SETS = ("dev", "select", "test")
 
 def metric(run: Run) -> dict[str, Any]:
     """What the page is about, and what else there is."""
-    first = run.systems[0].row.get("test") or {}
+    first = run.systems[0].row.test or {}
     names = [name for name in first if name not in (run.metric.name, *BESIDE)]
     return {
         "name": run.metric.name,
@@ -48,20 +48,20 @@ def _lower(run: Run, name: str) -> bool:
 def headline(run: Run) -> dict[str, Any]:
     """Who wins, by how much, and whether it is real."""
     ours, linear = run.ours, run.linear
-    test = {s.name: _metric(s, "test", run.metric.name) for s in run.systems}
+    test = {s.name: s.row.score("test", run.metric.name) for s in run.systems}
     numbered = {name: value for name, value in test.items() if value is not None}
-    other = run.rival
+    other = None if run.rival is ours else run.rival
     return {
         "ours": ours.name,
         "linear": linear.name,
         "score": test[ours.name],
         "best": max(numbered, key=lambda n: run.metric.sign * numbered[n]) if numbered else None,
         "gain": _difference(test[ours.name], test[linear.name]) if ours is not linear else None,
-        "p": ours.row.get("p_value"),
-        "gap": (ours.row.get("test") or {}).get("oracle_gap"),
-        "versus": other.name if other and other is not ours else None,
-        "versus_gain": _difference(test[ours.name], test[other.name]) if other and other is not ours else None,
-        "versus_p": randomisation_p(run, ours, other) if other and other is not ours else None,
+        "p": ours.row.p_value,
+        "gap": ours.row.score("test", "oracle_gap"),
+        "versus": other.name if other else None,
+        "versus_gain": _difference(test[ours.name], test[other.name]) if other else None,
+        "versus_p": randomisation_p(run, ours, other) if other else None,
         "sentences": len(run.test),
         "hypotheses": run.test.n_hyps,
     }
@@ -70,15 +70,15 @@ def headline(run: Run) -> dict[str, Any]:
 def results(run: Run) -> list[dict[str, Any]]:
     """The table: what results.json holds, with the difference to the linear row."""
     name = run.metric.name
-    base = _metric(run.linear, "test", name)
+    base = run.linear.row.score("test", name)
     keys = ("name", "method", "feature_set", "level", "features", "trees", "p_value", "p_bootstrap", "p_stratified", "confidence")
     return [
         {
-            **{key: s.row.get(key) for key in (*keys, "seconds", "search_seconds", "peak_mb", "sd", "same_as")},
+            **{key: getattr(s.row, key) for key in (*keys, "seconds", "search_seconds", "peak_mb", "sd", "same_as")},
             "more": _more_tests(s, name),
-            **{which: dict(s.row.get(which) or {}) for which in SETS},
-            "gain": None if s is run.linear else _difference(_metric(s, "test", name), base),
-            "runs": len(s.row.get("runs") or ()) or 1,
+            **{which: dict(getattr(s.row, which) or {}) for which in SETS},
+            "gain": None if s is run.linear else _difference(s.row.score("test", name), base),
+            "runs": len(s.row.runs or ()) or 1,
         }
         for s in run.systems
     ]
@@ -142,6 +142,64 @@ def randomisation_p(run: Run, a: System, b: System) -> float:
     """p of the difference by the metric on test, by approximate randomisation."""
     rows = [exact_sums(run.scorer.rows(s.chosen, run.metric)) for s in (a, b)]
     return approximate_randomisation(*rows, metric=run.metric)
+
+
+def levels(run: Run) -> dict[str, Any]:
+    """What folds said of the trees of each boosted system, and the choices of ours beside those of its rival."""
+    ours, rival = run.ours, run.rival
+    both = rival is not None and ours is not rival and ours.model is not None and ours.model.level == "local"
+    return {
+        "systems": [told for s in run.systems if s.model is not None and (told := folded(run, s))],
+        "agreement": agreement(run, ours, rival) if both and rival is not None else None,
+    }
+
+
+def folded(run: Run, system: System) -> dict[str, Any] | None:
+    """Numbers of trees on folds of the training list, where they chose: none, the best, and what was kept."""
+    assert system.model is not None
+    why, name = system.model.config.get("tree_count"), str(system.model.config.get("metric"))
+    if not isinstance(why, Mapping):  # another rule chose, or release 0.1
+        return None
+    scores, counts = np.array(why[name], np.float64), list(why["trees"])
+    sign = metric_of(name, run.test).sign
+    best = int(np.argmax(sign * scores))
+    return {
+        "system": system.name,
+        "level": system.model.level,
+        "folds": int(why["folds"]),
+        "rule": str(why["rule"]),
+        "metric": shown(name),
+        "trees": len(system.model.trees),
+        "most": counts[-1],
+        "without": float(scores[0]),
+        "score": float(scores[0] + sign * why["gain"]),
+        "gain": float(why["gain"]),
+        "gain_error": float(why["gain_error"]),
+        "best": counts[best],
+        "best_score": float(scores[best]),
+        "best_gain": float(sign * (scores[best] - scores[0])),
+        "best_error": float(why["error"][0]),
+        "worse_than": why.get("worse_than"),
+    }
+
+
+def agreement(run: Run, ours: System, rival: System) -> dict[str, Any]:
+    """How often two systems choose the same hypothesis of the test list, who is better where not, and by how much in all."""
+
+    def score(system: System) -> float:
+        return 100 * run.metric.sign * float(run.metric.score(run.scorer.rows(system.chosen, run.metric).sum(axis=0)))
+
+    difference = run.gains(ours.chosen) - run.gains(rival.chosen)
+    return {
+        "ours": ours.name,
+        "rival": rival.name,
+        "have_trees": [bool(s.model and s.model.trees) for s in (ours, rival)],
+        "same": int((ours.chosen == rival.chosen).sum()),
+        "sentences": len(ours.chosen),
+        "better": int((difference > 1e-9).sum()),
+        "worse": int((difference < -1e-9).sum()),
+        "difference": score(ours) - score(rival),
+    }
 
 
 def buckets(run: Run) -> dict[str, Any]:
@@ -234,7 +292,7 @@ def lengths(run: Run) -> dict[str, Any]:
                 "longer": float((shift > 0).mean()),
             }
         )
-    sets = [{"system": s.name, **{w: (s.row.get(w) or {}).get("length_ratio") for w in SETS}} for s in run.systems]
+    sets = [{"system": s.name, **{w: s.row.score(w, "length_ratio") for w in SETS}} for s in run.systems]
     return {"systems": out, "sets": sets}
 
 
@@ -262,8 +320,8 @@ def reproduction(run: Run) -> dict[str, Any]:
         "signatures": dict(config.get("signatures") or {}),
         "versions": dict(config.get("versions") or {}),
         "systems": [
-            {"system": s.name, "signature": s.model.signature if s.model else None, "chosen": s.row.get("chosen") or {},
-             "tried": [t for t in s.row.get("tried") or [] if isinstance(t, Mapping)], "runs": s.row.get("runs") or []}
+            {"system": s.name, "signature": s.model.signature if s.model else None, "chosen": s.row.chosen or {},
+             "tried": [t for t in s.row.tried or [] if isinstance(t, Mapping)], "runs": s.row.runs or []}
             for s in run.systems
         ],
         "config": dict(config),
@@ -291,13 +349,9 @@ def _word_counts(texts: Any) -> I64:
 
 def _more_tests(system: System, metric: str) -> list[tuple[str, float | None]]:
     """The metric on the test lists after the first, and the mean of all."""
-    tests = system.row.get("tests") or {}
+    tests = system.row.tests or {}
     further = [(which, scores.get(metric)) for which, scores in list(tests.items())[1:]]
-    return [*further, ("mean", (system.row.get("mean") or {}).get(metric))] if further else []
-
-
-def _metric(system: System, which: str, metric: str) -> float | None:
-    return (system.row.get(which) or {}).get(metric)
+    return [*further, ("mean", system.row.score("mean", metric))] if further else []
 
 
 def _difference(a: float | None, b: float | None) -> float | None:

@@ -139,6 +139,7 @@ def test_tables(whole):
     lines = [line for line in markdown.splitlines() if line.startswith("|")]
     assert len({line.count("|") for line in lines}) == 1
     assert f"{found[1]['test']['bleu-sbp']:.2f}" in lines[3]
+    assert r"\textbackslash{}input\{x\}\textasciitilde{}\textasciicircum{}" in latex_table([{**found[0], "name": r"\input{x}~^"}])
     tex = latex_table([{**found[0], "name": "a_b&c"}])
     assert "a\\_b\\&c & 5 &" in tex
     assert "\\%" in tex

@@ -27,7 +27,7 @@ from boostfeat.lists.nbest import NBest
 from boostfeat.lists.store import read_store, write_store
 from boostfeat.model.model import Model
 from boostfeat.report import gather
-from boostfeat.report.run import load_run
+from boostfeat.report.run_folder import load_run
 from boostfeat.search.decoder.search_options import SearchOptions
 from boostfeat.search.loop import decoded_comparison as decoded
 from boostfeat.search.loop.decoded_comparison import (

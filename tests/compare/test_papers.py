@@ -29,7 +29,7 @@ from boostfeat.lists.store import write_store
 from boostfeat.model.effects import within_list_sd
 from boostfeat.model.model import Model
 from boostfeat.model.units import UnitSpace
-from boostfeat.report.run import _paper
+from boostfeat.report.run_folder import _paper
 
 LISTS = SyntheticOptions(sentences=20, hyps=12, features=4)
 

@@ -21,7 +21,7 @@ from boostfeat.lists.choices import Scorer
 from boostfeat.lists.store import read_store, write_store
 from boostfeat.metrics.significance import approximate_randomisation, exact_sums
 from boostfeat.model.model import Model
-from boostfeat.report.run import load_run
+from boostfeat.report.run_folder import load_run
 from boostfeat.tuners.base import decoder_weights
 
 SMALL = SyntheticOptions(sentences=25, hyps=10, features=4)
@@ -150,7 +150,7 @@ def test_each_test_list_has_its_scores_and_p_values(lists, run):
     header, rows = table_rows(found)
     assert header[-6:] == ["test2", "test2 p (AR)", "mean", "seconds", "search", "MB"]
     assert rows[1][-6] == f"{found[1]['tests']['test2']['bleu']:.2f}"
-    assert load_run(run).systems[0].row["name"] == "base-PRO"
+    assert load_run(run).systems[0].row.name == "base-PRO"
 
 
 def test_whole_rows(run):

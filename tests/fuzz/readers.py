@@ -65,7 +65,7 @@ from boostfeat.lists.store import read_store, write_store
 from boostfeat.lists.words import parse_alignments
 from boostfeat.model.model import Model
 from boostfeat.model.model_file import pack, unpack
-from boostfeat.report import run
+from boostfeat.report import run_folder as run
 from boostfeat.rerank.reranker import Reranker
 from boostfeat.search.decoder import Decoder, Derivation, System, collect, read_setup
 from boostfeat.search.decoder.tables import read_phrase_table, with_reordering

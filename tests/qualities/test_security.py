@@ -28,7 +28,7 @@ from boostfeat.core.errors import FormatError, InputError
 from boostfeat.core.files import read_bytes, read_chunks, read_head
 from boostfeat.lists.store import read_store, write_store
 from boostfeat.model.model import Model
-from boostfeat.report.run import load_run
+from boostfeat.report.run_folder import load_run
 from boostfeat.search.loop.decoders import CommandDecoder
 from boostfeat.search.loop.online import State
 

@@ -12,7 +12,7 @@ from ..core.arrays import F64
 from ..model.model import Model, tree_scores
 from ..model.units import UnitSpace
 from ..trees.tree import Table
-from .run import Run
+from .run_folder import Run
 
 TOP = 24  # features with a bar
 CURVES = 12  # features with a response curve

@@ -12,7 +12,7 @@ from ..model.model import tree_scores
 from ..model.units import UnitSpace
 from ..trees.drawing import leaf_output, leaves_in_order, tree_svg
 from ..trees.tree import Remembered, Table, Tree
-from .run import Run, System
+from .run_folder import Run, System
 
 N_EXAMPLES = 3
 

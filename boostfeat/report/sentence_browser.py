@@ -12,7 +12,7 @@ from ..lists.nbest import NBest
 from ..model.explain import Differences, with_length
 from ..model.model import hypothesis_table, tree_scores, unit_table
 from .overview import rounded
-from .run import Run, System
+from .run_folder import Run, System
 
 REASONS = 8  # features and trees that are named for a choice; the others are summed
 

@@ -8,16 +8,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
-import msgspec
 import numpy as np
+from msgspec import Meta, Struct
 
 from ..compare.runner import VERSION
 from ..core.arrays import F64, I64, offsets
 from ..core.errors import FormatError, InputError, clip_json, refuse_newer
-from ..core.files import decode, read_bytes
-from ..core.strict_json import parse_json
+from ..core.strict_json import load_json, typed
 from ..features.carried import FeatureMaker
 from ..lists.choices import Scorer, decoder_choice, oracle_choice
 from ..lists.nbest import NBest
@@ -26,11 +25,13 @@ from ..metrics.metric import Bleu, Metric, shown
 from ..model.describe import describe
 from ..model.model import Model
 
+T = TypeVar("T")
 Scores = dict[str, float | None] | None
+_FIX = "make the run again with 'boostfeat compare'"
 
 
-class _Row(msgspec.Struct):
-    """What the page takes from a row of results.json; all but the name may be missing."""
+class Row(Struct):
+    """A row of results.json, as far as the page shows it; all but the name may be missing."""
 
     name: str
     method: str | None = None
@@ -56,22 +57,33 @@ class _Row(msgspec.Struct):
     mean: Scores = None
     search_seconds: float | None = None
     same_as: str | None = None
+    model: str | None = None
+    choice: str = ""
+
+    def score(self, which: str, metric: str) -> float | None:
+        """Return a score on dev, select or test."""
+        return (getattr(self, which) or {}).get(metric)
 
 
-class _Config(msgspec.Struct):
-    """The same of config.json."""
+class _Input(Struct):
+    path: str | None = None
+    sha256: str | None = None
+
+
+class _Config(Struct):
+    """The settings in config.json."""
 
     command: str | None = None
     version: str | None = None
     trials: int | None = None
     seeds: list[int] | None = None
     options: dict[str, Any] | None = None
-    inputs: dict[str, dict[str, Any]] | None = None
+    inputs: dict[str, _Input] | None = None
     signatures: dict[str, str] | None = None
     versions: dict[str, str | None] | None = None
 
 
-class _PaperTable(msgspec.Struct):
+class _PaperTable(Struct):
     title: str
     finding: str
     header: list[str]
@@ -81,8 +93,8 @@ class _PaperTable(msgspec.Struct):
     system: str | None = None
 
 
-class _Paper(msgspec.Struct):
-    """The same of paper.json."""
+class _Paper(Struct):
+    """The tables in paper.json."""
 
     title: str
     tables: list[_PaperTable]
@@ -90,28 +102,32 @@ class _Paper(msgspec.Struct):
     rows: dict[str, str]
 
 
-class _Curve(msgspec.Struct):
-    """The same of spread.json and strategy-grid.json."""
+class _Curve(Struct):
+    """A curve in spread.json or strategy-grid.json."""
 
     history: list[dict[str, Any]]
+
+
+class _Choices(Struct):
+    test: list[Annotated[int, Meta(ge=-1, lt=1 << 31)]]
 
 
 @dataclass(frozen=True)
 class System:
     """One row of the table: what results.json says, its model, and what it chose."""
 
-    row: Mapping[str, Any]
+    row: Row
     model: Model | None
     chosen: I64  # [S] hypotheses of the test list, -1 for an empty list
     nbest: NBest  # the test list with the features that the model reads
 
     @property
     def name(self) -> str:
-        return str(self.row["name"])
+        return self.row.name
 
     @cached_property
     def told(self) -> dict[str, Any]:
-        """What its model does on the test list."""
+        """Describe what its model does on the test list."""
         assert self.model is not None
         return describe(self.model, self.nbest)
 
@@ -167,7 +183,7 @@ class Run:
     @cached_property
     def metric(self) -> Metric:
         """What the comparison chose by, and is about: BLEU-SBP in runs of release 0.1, which do not say."""
-        return self.scorer.metric(str(self.systems[0].row.get("metric") or "bleu-sbp"))
+        return self.scorer.metric(str(self.systems[0].row.metric or "bleu-sbp"))
 
     @cached_property
     def scorer(self) -> Scorer:
@@ -218,42 +234,46 @@ def load_run(folder: str | Path, *, test: str | Path | None = None, maker: Featu
     if not (folder / "config.json").is_file():
         found = "another folder" if folder.is_dir() else "none"
         raise InputError(f"{folder}: expected the folder of a comparison, found {found}; make it with 'boostfeat compare'")
-    config = _object(_json(folder / "config.json"), folder / "config.json")
+    config = _read(folder / "config.json", dict[str, Any])
     refuse_newer(str(folder), config.get("boostfeat"), "compare", VERSION)
-    _shaped(config, _Config, folder / "config.json", "the settings of a comparison")
-    rows = _json(folder / "results.json")
-    if not isinstance(rows, list) or not rows:
-        raise _bad(folder / "results.json", "a list of systems", clip_json(rows))
-    _shaped(rows, list[_Row], folder / "results.json", "a list of systems, each with a name")
-    nbest = read_store(_test_path(folder, config, test))
+    settings = typed(config, _Config, str(folder / "config.json"), fix=_FIX)
+    rows = _read(folder / "results.json", list[Row])
+    if not rows:
+        raise _bad(folder / "results.json", "a list of systems", "none")
+    nbest = read_store(_test_path(folder, settings, test))
     if not len(nbest):
         raise InputError(f"{folder}: expected a test list with sentences, found an empty one")
-    systems = tuple(_system(folder, row, nbest, maker) for row in rows)
-    strategies = _optional(folder / "strategy-grid.json", "strategies")
     return Run(
-        folder, systems, nbest, config, strategies, _optional(folder / "spread.json", "systems"), _paper(folder / "paper.json")
+        folder,
+        tuple(_system(folder, row, nbest, maker) for row in rows),
+        nbest,
+        config,
+        _curves(folder / "strategy-grid.json", "strategies"),
+        _curves(folder / "spread.json", "systems"),
+        _paper(folder / "paper.json"),
     )
 
 
-def _test_path(folder: Path, config: Mapping[str, Any], given: str | Path | None) -> Path:
-    inputs = _object(config.get("inputs") or {}, folder / "config.json")
+def _read(path: Path, shape: type[T]) -> T:
+    return load_json(path, shape, expected="JSON", fix=_FIX)
+
+
+def _test_path(folder: Path, config: _Config, given: str | Path | None) -> Path:
+    inputs = config.inputs or {}
     if inputs and "test" not in inputs:
         raise InputError(f"{folder}: expected a comparison on a test list, found an ablation without one; compare with --test")
-    recorded = _object(inputs.get("test") or {}, folder / "config.json")
-    if given is None:
-        name = recorded.get("path")
-        if not isinstance(name, str):
-            raise _bad(folder / "config.json", "inputs.test.path", clip_json(recorded))
-        path = next((p for p in (Path(name), folder / name) if os.path.isfile(p)), None)
-        if path is None:
-            raise InputError(f"{name}: expected the test list of {folder}, found no file; say where it is now with --test")
-    else:
-        path = Path(given)
+    recorded = inputs.get("test", _Input())
+    if given is None and recorded.path is None:
+        raise _bad(folder / "config.json", "inputs.test.path", "none")
+    names = [Path(given)] if given is not None else [Path(str(recorded.path)), folder / str(recorded.path)]
+    path = next((p for p in names if given is not None or os.path.isfile(p)), None)
+    if path is None:
+        raise InputError(f"{recorded.path}: expected the test list of {folder}, found no file; say where it is now with --test")
     # the digest of what stands in the file, as compare takes it; the choices are positions in exactly these lists
-    found, expected = sha256(path) if path.is_file() else None, recorded.get("sha256")
+    found, expected = sha256(path) if path.is_file() else None, recorded.sha256
     if found and expected and found != expected:
         raise InputError(
-            f"{path}: expected the test list of {folder} (sha256 {str(expected)[:12]}...), found another ({found[:12]}...); "
+            f"{path}: expected the test list of {folder} (sha256 {expected[:12]}...), found another ({found[:12]}...); "
             "give the very list that was compared, or compare again"
         )
     return path
@@ -264,90 +284,59 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _system(folder: Path, row: Mapping[str, Any], nbest: NBest, maker: FeatureMaker) -> System:
-    model = Model.load(_inside(folder, row["model"])) if row.get("model") else None
-    path = _inside(folder, row.get("choice"))
-    within = _object(_json(path), path).get("test")
-    sizes = np.diff(nbest.hyp_ptr)
-    if not isinstance(within, list) or len(within) != len(nbest) or not all(type(k) is int and abs(k) < 2**62 for k in within):
-        found = f"{len(within)}" if isinstance(within, list) else clip_json(within)
-        raise _bad(path, f"test: {len(nbest)} hypothesis numbers", found)
-    at = np.array(within, np.int64)
-    wrong = np.flatnonzero((at >= sizes) | (at < -1) | ((at < 0) & (sizes > 0)))
+def _system(folder: Path, row: Row, nbest: NBest, maker: FeatureMaker) -> System:
+    model = Model.load(_inside(folder, row.model)) if row.model else None
+    path, sizes = _inside(folder, row.choice), np.diff(nbest.hyp_ptr)
+    within = np.array(_read(path, _Choices).test, np.int64)
+    if len(within) != len(nbest):
+        raise _bad(path, f"test: {len(nbest)} hypothesis numbers", str(len(within)))
+    wrong = np.flatnonzero((within >= sizes) | ((within < 0) & (sizes > 0)))
     if len(wrong):
         s = int(wrong[0])
-        raise _bad(path, f"test[{s}]: a hypothesis of its {int(sizes[s])}", str(at[s]))
-    chosen = np.where(at < 0, -1, offsets(sizes)[:-1] + at)
+        raise _bad(path, f"test[{s}]: a hypothesis of its {int(sizes[s])}", str(within[s]))
+    chosen = np.where(within < 0, -1, offsets(sizes)[:-1] + within)
     return System(row, model, chosen, _featurized(folder, row, nbest, model, maker))
 
 
-def _featurized(folder: Path, row: Mapping[str, Any], nbest: NBest, model: Model | None, maker: FeatureMaker) -> NBest:
-    """The test list with a set of features, as compare left it in the folder; where it is no longer there, with those that
+def _featurized(folder: Path, row: Row, nbest: NBest, model: Model | None, maker: FeatureMaker) -> NBest:
+    """Return the test list with a set of features, as compare left it in the folder; where it is no longer there, with those that
     the model carries, if any."""
-    path = _inside(folder, f"features/{row.get('feature_set') or 'base'}/test.nbest")
+    path = _inside(folder, f"features/{row.feature_set or 'base'}/test.nbest")
     if not os.path.isfile(path):
-        return nbest if model is None else maker.for_model(nbest, model, where=str(row["name"]))
+        return nbest if model is None else maker.for_model(nbest, model, where=row.name)
     found = read_store(path)
     if not all(np.array_equal(getattr(found, name), getattr(nbest, name)) for name in ("ids", "hyp_ptr", "unit_ptr")):
         raise _bad(path, "the test list of the run", "another")
     return found
 
 
-def _inside(folder: Path, name: Any) -> Path:
-    """A file of the folder: a results.json from elsewhere names no others."""
-    if not isinstance(name, str) or "\0" in name or not (folder / name).resolve().is_relative_to(folder.resolve()):
+def _inside(folder: Path, name: str) -> Path:
+    """Return a file of the folder: a results.json from elsewhere names no others."""
+    if not name or not (folder / name).resolve().is_relative_to(folder.resolve()):
         raise _bad(folder / "results.json", "names of files in the folder", clip_json(name))
     return folder / name
 
 
-def _optional(path: Path, key: str) -> tuple[Mapping[str, Any], ...]:
-    """The list of objects with a history in an optional file; none where there is no file."""
+def _curves(path: Path, key: str) -> tuple[Mapping[str, Any], ...]:
+    """Return the objects with a history in an optional file: under a key, alone as 'tune --json' prints them, or by name."""
     if not path.exists():
         return ()
-    obj = _json(path)
-    rows = obj.get(key) if isinstance(obj, dict) else obj
-    if isinstance(obj, dict) and rows is None and "history" in obj:  # what 'tune --json' prints
-        rows = [obj]
-    elif isinstance(obj, dict) and rows is None:  # histories by name
-        rows = [{"name": name, "history": history} for name, history in obj.items()]
-    _shaped(rows, list[_Curve], path, f"{key}: a list of objects with a history")
-    return tuple(rows)  # type: ignore[arg-type]
+    rows: Any = _read(path, Any)
+    if isinstance(rows, dict):
+        alone, by_name = [rows] if "history" in rows else None, [{"name": k, "history": v} for k, v in rows.items()]
+        rows = rows.get(key, alone or by_name)
+    typed(rows, list[_Curve], f"{path}: {key}", fix=_FIX)
+    return tuple(rows)
 
 
 def _paper(path: Path) -> Mapping[str, Any] | None:
-    """The tables of a paper's experiment; None where the run is none."""
+    """Return the tables of a paper's experiment; None where the run is none."""
     if not path.exists():
         return None
-    obj = _object(_json(path), path)
-    _shaped(obj, _Paper, path, "the tables of a paper")
-    return obj
-
-
-def _json(path: Path) -> Any:
-    try:
-        return parse_json(decode(read_bytes(path), str(path)))
-    except InputError:
-        raise
-    except ValueError as error:
-        raise _bad(path, "JSON", str(error)) from None
-
-
-def _shaped(obj: Any, shape: Any, path: Path, expected: str) -> None:
-    """Raise where something is not of the kind that the page needs."""
-    try:
-        msgspec.convert(obj, shape)
-    except msgspec.ValidationError as error:
-        what, _, at = str(error).replace("`", "").partition(" - at $")
-        wanted, comma, got = what.partition(", got ")
-        found = f"{got} where {wanted.removeprefix('Expected ')} belongs" if comma else what.lower()
-        raise _bad(path, expected, f"{found}{f', at {at}' if at else ''}") from None
-
-
-def _object(obj: Any, path: Path) -> Mapping[str, Any]:
-    if not isinstance(obj, dict):
-        raise _bad(path, "an object", clip_json(obj))
-    return obj
+    tables = _read(path, dict[str, Any])
+    typed(tables, _Paper, str(path), fix=_FIX)
+    return tables
 
 
 def _bad(path: Path, expected: str, found: str) -> FormatError:
-    return FormatError(str(path), expected=expected, found=found, fix="make the run again with 'boostfeat compare'")
+    return FormatError(str(path), expected=expected, found=found, fix=_FIX)
