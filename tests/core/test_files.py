@@ -298,29 +298,6 @@ def test_binary_files_are_not_read_for_the_end_of_a_line(tmp_path: Path) -> None
         assert len(read_head(tmp_path / "a", whole_line=True)) == found
 
 
-def test_what_is_read_ahead_and_how_much_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A thread from 64 KB on, blocks of 4 MB: both are for speed, and told here."""
-    started: list[int] = []
-    monkeypatch.setattr(files, "_ahead", lambda blocks: started.append(1) or blocks)
-    path = tmp_path / "a"
-    for size, threads, blocks in ((65535, 0, 1), (65536, 1, 1), (4 << 20, 1, 1), ((4 << 20) + 1, 1, 2)):
-        started.clear()
-        path.write_bytes((b"1234567\n" * (size // 8 + 1))[:size])
-        assert (len(list(read_chunks(path))), len(started)) == (blocks, threads)
-
-
-def test_pipes_are_known_by_their_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of /dev/fd/3 and /dev/fd/4 each has its own head; standard input is the stream itself, which tests replace."""
-    stdin = io.TextIOWrapper(io.BytesIO())
-    monkeypatch.setattr(sys, "stdin", stdin)
-    assert [files._key(path) for path in ("-", Path("/dev/fd/3"), "/dev/fd/4", "+")] == [
-        stdin.buffer,
-        "/dev/fd/3",
-        "/dev/fd/4",
-        "+",
-    ]
-
-
 def test_what_reads_ahead_keeps_no_command_from_ending(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"1234567\n" * (3 << 20))
     chunks = read_chunks(tmp_path / "a")

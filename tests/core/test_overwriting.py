@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from boostfeat.core import overwriting as guard
 from boostfeat.core.errors import InputError
 from boostfeat.core.overwriting import guarded, on_read, on_write
 
@@ -86,12 +85,3 @@ def test_what_a_command_keeps_beside_its_output_is_its_own(folder: Path, output:
         assert refusal(on_write, path) == (None if own else message(path, path))
     with guarded([path], [output]):
         assert refusal(on_write, path) == message(path, path)
-
-
-def test_a_command_inside_another_has_files_of_its_own(folder: Path) -> None:
-    with guarded(["a"], ["new"]):
-        with guarded(["b"], ["newer"]):
-            assert refusal(on_write, "a") is None
-        assert refusal(on_write, "a") == message("a", "a")
-        assert refusal(on_write, "b") is None
-    assert guard._now is None

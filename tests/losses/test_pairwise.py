@@ -12,7 +12,7 @@ from scipy.special import expit
 
 from boostfeat.losses.line_search import minimise_ray
 from boostfeat.losses.pairs import PairOptions, Pairs, sample_pairs
-from boostfeat.losses.pairwise import PairwiseLogLoss, _moved, add_up, step_penalty
+from boostfeat.losses.pairwise import PairwiseLogLoss, add_up, step_penalty
 
 pytestmark = pytest.mark.quick
 
@@ -82,19 +82,6 @@ def test_the_same_bits_in_any_number_of_threads(loss):
         ray = here.along(DIRECTION)
         found.append((here.value(), here.gradient().tolist(), ray.at(0.7), ray.told_apart))
     assert found[0] == found[1] == found[2]
-
-
-@both
-def test_where_a_line_begins_is_known_to_the_last_bit(loss):
-    """From the exponentials at the scores, as from those of a step of 0; 700 pairs are more than one product of factors."""
-    pairs = sample_pairs(HYP_PTR, GAINS, PairOptions(draws=2000, keep=700, threshold=0.0), seed=1)
-    weight = None if loss.plain else np.random.default_rng(2).random(len(pairs))
-    direction = np.where(np.arange(N) % 4 == 0, 0.0, DIRECTION)
-    ray = PairwiseLogLoss(pairs, N, weight, cuts=pairs.sent_ptr).at(SCORES).along(direction)
-    out = np.full((len(ray.ends), 3), np.nan)
-    _moved(ray.z, ray.dz, ray.weight, loss.plain, 0.0, pairs.sent_ptr, ray.ends, ray.rest, out)
-    assert ray.blocks(0.0) == [tuple(row) for row in out.tolist()]
-    assert max(np.diff(pairs.sent_ptr)) > 500
 
 
 # -- invariances and limits -------------------------------------------------------------------------------------------

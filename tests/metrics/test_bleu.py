@@ -246,14 +246,3 @@ def test_fractional_statistics(kind: Any) -> None:
     """Means of lists: half of a perfect corpus twice is the perfect corpus."""
     sums = sum_stats(np.array([[6, 5, 4, 3, 6, 6]])).astype(kind)
     assert float(corpus_bleu(sums / 2 + sums / 2)) == float(corpus_bleu(sums)) == 1.0
-
-
-@pytest.mark.parametrize("n", [0, 1, 3, 4, 6, 7])
-def test_sentences_in_blocks_are_sentences_one_by_one(monkeypatch: pytest.MonkeyPatch, n: int) -> None:
-    """Blocks of three; also of several hypotheses a sentence."""
-    rng = np.random.default_rng(n)
-    stats = np.sort(rng.integers(0, 12, (n, 2, 6)), axis=-1)[..., [3, 2, 1, 0, 4, 5]]
-    expected = np.array([[sentence_bleu(row, alpha=0.5) for row in rows] for rows in stats]).reshape(n, 2)
-    monkeypatch.setattr("boostfeat.metrics.bleu._ROWS", 3)
-    assert sentence_bleu(stats, alpha=0.5).tolist() == expected.tolist()
-    assert sentence_bleu(stats[:, 0], alpha=0.5).tolist() == expected[:, 0].tolist()

@@ -17,7 +17,7 @@ from boostfeat.core.errors import InputError
 from boostfeat.lists.nbest import NBest, Qualities
 from boostfeat.metrics.bleu import sentence_bleu
 from boostfeat.metrics.held_out import HeldOutRows
-from boostfeat.metrics.metric import METRICS, Bleu, Combination, SentenceBleu, _ratio, metric_of, metrics_of, shown, tokenizer
+from boostfeat.metrics.metric import METRICS, Bleu, Combination, SentenceBleu, metric_of, metrics_of, shown, tokenizer
 from boostfeat.metrics.sums import BLEU, CHRF, EDITS, RATIO, STRICT, TER
 
 pytestmark = pytest.mark.quick
@@ -248,10 +248,6 @@ def test_tokenisers_that_lack_something(monkeypatch, kind, said, fix):
     assert tokenizer("none")("a,b") == "a,b"
 
 
-def test_ratios_of_nothing_are_0():
-    assert _ratio(np.array([[3, 4], [5, 0], [0, 0]])).tolist() == [0.75, 0.0, 0.0]
-
-
 def test_the_slope_of_bleu_is_its_derivative():
     """By the formula: ∂BLEU/∂c_n = BLEU / (4 c_n), ∂BLEU/∂t_n = -BLEU / (4 t_n), and with a brevity penalty ∂/∂ref = -BLEU / len."""
     total = np.array([6000, 4000, 3000, 2000, 10000, 9000, 8000, 7000, 10000, 11000, 9500], np.float64)
@@ -263,14 +259,6 @@ def test_the_slope_of_bleu_is_its_derivative():
         np.testing.assert_allclose(METRICS[name].slope(total), want, rtol=1e-6, atol=1e-12)
     small = METRICS["bleu"].slope(total / 1e4)  # steps of 1 at least, below 0 even
     assert np.isfinite(small).all()
-
-
-def test_steps_of_slopes():
-    """Of x / w at (30,000, 50,000) in steps of 3 and 5, at (30, 50) in steps of 1: central differences, which are exact in x."""
-    column = metric_of("bleu+1")
-    for total, step in ((np.array([3e4, 5e4]), 5.0), (np.array([30.0, 50.0]), 1.0)):
-        x, w = total
-        assert column.slope(total) == pytest.approx([1 / w, (x / (w + step) - x / (w - step)) / (2 * step)], rel=1e-9)
 
 
 # -- candidates on sentences that none was trained on ---------------------------------------------------------------------
@@ -298,18 +286,3 @@ def test_the_last_candidate_within_the_error_of_the_best(best, last):
     assert held.last_within_error(best) == last
     alike = replace(held, rows=[held.rows[0]] * 3)
     assert alike.last_within_error(0) == 2  # of equal ones the last
-
-
-@pytest.mark.parametrize("error", [ImportError, OSError, RuntimeError])
-def test_a_tokeniser_that_cannot_be_had_says_what_to_do(error, monkeypatch):
-    """The last line of what sacrebleu says, if it says anything."""
-    for said, fix in (("no mecab\n\n  install it so  \n", "install it so"), ("", "install it")):
-
-        def missing(self, said=said, **options):
-            raise error(said)
-
-        monkeypatch.setattr(sacrebleu.metrics.bleu.BLEU, "__init__", missing)
-        with pytest.raises(InputError) as found:
-            tokenizer("13a")
-        assert str(found.value) == f"--tokenize 13a: expected what this tokenizer needs, found it missing; {fix}"
-    assert tokenizer("none")("a  b") == "a  b"

@@ -10,17 +10,10 @@ import pytest
 import sacrebleu
 from hypothesis import given
 from hypothesis import strategies as st
-from interpreting import interpreted
 from metric_lists import List, columns, fi_en, four_refs, lists_of, quick, sacrebleu_rows, texts
 
 from boostfeat.metrics.ter import (
     MOST_SHIFTS,
-    _align,
-    _distance,
-    _fill_backward,
-    _fill_forward,
-    _set_beam,
-    _shift,
     ter,
     ter_stats,
 )
@@ -144,8 +137,6 @@ def test_no_reference_at_all() -> None:
 # Kernels on a narrow beam, cell by cell in plain Python
 # ---------------------------------------------------------------------------------------------------------------------
 
-Cells = dict[tuple[int, int], int]
-
 
 def beam(n: int, m: int, width: int) -> list[range]:
     """The cells of rows 0 to n around the diagonal."""
@@ -153,98 +144,3 @@ def beam(n: int, m: int, width: int) -> list[range]:
     rows[n] = range(rows[n].start, m + 1)
     rows[0] = range(max(0, rows[1].start - 1), rows[1].stop)
     return rows
-
-
-def from_the_beginning(hyp: list[int], ref: list[int], rows: list[range]) -> Cells:
-    found: Cells = {(0, j): j for j in rows[0]}
-    for i in range(1, len(hyp) + 1):
-        for j in rows[i]:
-            steps = [(i - 1, j, 1), (i, j - 1, 1), *([(i - 1, j - 1, int(hyp[i - 1] != ref[j - 1]))] if j else [])]
-            found[i, j] = min(found[a, b] + cost for a, b, cost in steps if (a, b) in found)
-    return found
-
-
-def to_the_end(hyp: list[int], ref: list[int], rows: list[range]) -> Cells:
-    n, m = len(hyp), len(ref)
-    found: Cells = {(n, j): m - j for j in rows[n]}
-    for i in range(n - 1, 0, -1):
-        for j in reversed(rows[i]):
-            steps = [(i + 1, j, 1), (i, j + 1, 1), *([(i + 1, j + 1, int(hyp[i] != ref[j]))] if j < m else [])]
-            found[i, j] = min(found[a, b] + cost for a, b, cost in steps if (a, b) in found)
-    return found
-
-
-def aligned(hyp: list[int], ref: list[int], cells: Cells) -> tuple[list[int], list[bool], list[bool]]:
-    """Of equally good steps back: both words, then one of the hypothesis, then one of the reference."""
-    i, j = len(hyp), len(ref)
-    align, hyp_wrong, ref_wrong = [-1] * j, [False] * i, [False] * j
-    while i or j:
-        value, same = (cells[i, j] if i else j), bool(i and j and hyp[i - 1] == ref[j - 1])
-        if i and j and cells.get((i - 1, j - 1), 99) + (not same) == value:
-            i, j = i - 1, j - 1
-            align[j], hyp_wrong[i], ref_wrong[j] = i, not same, not same
-        elif i and cells.get((i - 1, j), 99) + 1 == value:
-            i -= 1
-            hyp_wrong[i] = True
-        else:
-            j -= 1
-            align[j], ref_wrong[j] = i - 1, True
-    return align, hyp_wrong, ref_wrong
-
-
-def shifted(hyp: list[int], start: int, length: int, target: int) -> list[int]:
-    """To a place before, or behind; among the moved words or right behind them, it counts from their end."""
-    rest, block = hyp[:start] + hyp[start + length :], hyp[start : start + length]
-    at = target if target < start else target - length if target > start + length else min(len(hyp), target + length) - length
-    return rest[:at] + block + rest[at:]
-
-
-def test_cells_paths_and_shifts_within_a_beam() -> None:
-    rng = np.random.default_rng(7)
-    with interpreted():
-        for _ in range(100):
-            n, m = (int(k) for k in rng.integers(1, 10, 2))
-            hyp, ref = rng.integers(0, 3, n).tolist(), rng.integers(0, 3, m).tolist()
-            rows = beam(n, m, int(rng.integers(1, 4)) + -(-m // (2 * n)))
-            low, high = (np.array([getattr(row, side) for row in rows]) for side in ("start", "stop"))
-            stride = max(map(len, rows))
-
-            def flat(cells: Cells, rows=rows, stride=stride) -> np.ndarray:
-                out = np.full(len(rows) * stride, -1, np.int64)
-                for (i, j), value in cells.items():
-                    out[i * stride + j - rows[i].start] = value
-                return out
-
-            forward, backward = from_the_beginning(hyp, ref, rows), to_the_end(hyp, ref, rows)
-            first, last = sorted(int(k) for k in rng.integers(1, n + 1, 2))
-            kept = flat({cell: value for cell, value in forward.items() if not first <= cell[0] <= last})
-            _fill_forward(hyp, ref, first, last, low, high, stride, kept)
-            np.testing.assert_array_equal(kept, flat(forward))
-            after = flat({cell: value for cell, value in backward.items() if cell[0] > last})
-            _fill_backward(hyp, n, ref, m, last, low, high, stride, after)
-            np.testing.assert_array_equal(after, flat(backward))
-            found = np.full(m, -2), np.zeros(n, bool), np.zeros(m, bool)
-            _align(hyp, n, ref, m, low, high, stride, kept, *found)
-            assert tuple(column.tolist() for column in found) == aligned(hyp, ref, forward)
-
-            start, target = int(rng.integers(0, n)), int(rng.integers(0, n + 1))
-            length = int(rng.integers(1, n - start + 1))
-            moved = list(hyp)
-            a, b = _shift(hyp, n, start, length, target, moved)
-            expected = shifted(hyp, start, length, target)
-            assert moved == expected
-            assert (moved[:a], moved[b:]) == (hyp[:a], hyp[b:])
-            if b:
-                cells = np.full(len(kept), -1, np.int64)
-                distance = _distance(moved, a, b, ref, low, high, stride, kept, after, cells)
-                assert distance == from_the_beginning(expected, ref, rows)[n, m]
-
-
-@pytest.mark.parametrize(("n", "m", "width"), [(1, 3, 25), (40, 70, 25), (70, 40, 25), (2, 100, 25), (2, 101, 51), (1, 120, 85)])
-def test_the_beam(n: int, m: int, width: int) -> None:
-    """25 cells, or 25 more than half of the words of the reference for each of the hypothesis, where these are more than 50."""
-    low, high = np.empty(n + 1, np.int64), np.empty(n + 1, np.int64)
-    with interpreted():
-        assert _set_beam(n, m, low, high) == min(m + 1, 2 * width + 2)
-    rows = beam(n, m, width)
-    assert (low.tolist(), high.tolist()) == ([row.start for row in rows], [row.stop for row in rows])

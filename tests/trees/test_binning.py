@@ -7,43 +7,7 @@ import pytest
 from scipy import sparse
 
 from boostfeat.core.printed_numbers import EXACT, Precision
-from boostfeat.trees import binning
-from boostfeat.trees.binning import Bins, Borders, Scale, _cut, _encode, borders_of, columns_of, scale_of, value_masses
-
-
-@pytest.mark.parametrize("few", [2, 4, 8, 64])
-def test_masses_are_those_of_numpy(monkeypatch, few):
-    """Of five distinct values, by a table that holds so many (a power of two), or by sorting; -0 is 0."""
-    monkeypatch.setattr(binning, "_FEW", few)
-    column = np.array([3.0, -1.0, 0.0, 3.0, -0.0, 7.5, -1.0, 1e-300, 3.0])
-    counts = np.arange(1.0, 10.0)
-    values, inverse = np.unique(column, return_inverse=True)
-    found, mass = value_masses(column, counts)
-    assert found.tolist() == values.tolist()
-    assert mass.tolist() == np.bincount(inverse, counts).tolist()
-
-
-@pytest.mark.parametrize(
-    ("mass", "max_bin", "least", "cuts"),
-    [
-        ([1, 1, 1, 1], 4, 1, [0, 1, 2]),  # every value its own bin
-        ([1, 1, 1, 1], 4, 2, [1]),  # no side with less than two
-        ([1, 1, 1, 1], 4, 3, []),
-        ([1, 1, 1, 1], 2, 1, [1]),  # bins of equal mass
-        ([1, 1, 1, 1, 1, 1], 3, 1, [1, 3]),
-        (
-            [6, 1, 1, 1, 1, 1, 1],
-            3,
-            1,
-            [0, 3],
-        ),  # 6 of 12 counts for 4, a bin: the six others share two, by their middles 4.5 ... 9.5 of 10
-        ([5], 2, 1, []),
-        ([5, 5], 2, 5, [0]),
-        ([5, 5], 2, 5.5, []),
-    ],
-)
-def test_borders_by_hand(mass, max_bin, least, cuts):
-    assert _cut(np.array(mass, float), max_bin=max_bin, least=least).tolist() == cuts
+from boostfeat.trees.binning import Bins, Borders, Scale, borders_of, scale_of
 
 
 def test_copies_of_a_number_are_one_value():
@@ -70,21 +34,6 @@ def test_scales_by_hand():
     assert scale_of(np.array([1.0, 2.0]), np.zeros(2), centred=False) == Scale()
     assert scale_of(np.array([1e-295, -1e-295]), np.ones(2), centred=False) == Scale()
     assert scale_of(np.array([1e300, -1e300]), np.ones(2), centred=False) == (1e300, 0.0)
-
-
-@pytest.mark.parametrize("n", [0, 1, 2, 3, 4, 7, 8, 9])
-def test_codes_are_the_borders_below(n):
-    low = np.arange(n, dtype=float)
-    column = np.concatenate([np.arange(-1.0, n + 1, 0.5), [np.inf, -np.inf]])
-    codes = np.zeros(len(column), np.uint8)
-    _encode(column, low, codes)
-    assert codes.tolist() == np.searchsorted(low, column, side="left").tolist()
-
-
-@pytest.mark.parametrize("threads", [1, 3])
-def test_columns_are_turned(threads):
-    x = np.arange(150.0 * 5).reshape(150, 5)
-    assert np.array_equal(columns_of(x, range(1, 4), threads), x[:, 1:4].T)
 
 
 def test_bins_of_dense_and_sparse_features():

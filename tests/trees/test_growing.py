@@ -15,9 +15,8 @@ from scipy import sparse
 import boostfeat.trees.growing
 from boostfeat.core.errors import InputError
 from boostfeat.core.feature_table import FeatureTable
-from boostfeat.trees.binning import _merge_runs
 from boostfeat.trees.growing import Grower, TreeOptions
-from boostfeat.trees.slope_search import SlopeSearch, _coarse_bins, sample_size
+from boostfeat.trees.slope_search import SlopeSearch
 
 KINDS = ["constant", "linear", "affine"]
 
@@ -312,18 +311,6 @@ def test_the_scale_of_features_and_gradient_does_not_matter(leaves):
     np.testing.assert_allclose(b.h, a.h * 2.0**-30, rtol=1e-12)
 
 
-def test_booster_is_renewed(monkeypatch):
-    """LightGBM's list of trees does not grow without bound, and a new booster goes on as the old one would."""
-    x, c, _ = make()
-    gradients = np.random.default_rng(3).normal(size=(8, len(c)))
-    a = grower(x, c)
-    expected = [a.grow(g).tree for g in gradients]
-    monkeypatch.setattr(boostfeat.trees.growing, "_TREES_A_BOOSTER", 3)
-    b = grower(x, c)
-    assert [b.grow(g).tree for g in gradients] == expected
-    assert next(iter(b._boosters.values())).num_trees() <= 3
-
-
 @pytest.mark.parametrize("leaves", KINDS)
 @pytest.mark.parametrize(
     ("x", "g"),
@@ -395,12 +382,6 @@ def test_arguments_are_checked():
         grower(x, c).grow(g * np.nan)
 
 
-def test_equal_values_are_merged_with_all_their_mass():
-    values, mass = np.array([1.0, 1.0, 1.0, 2.0, 3.0, 3.0, 9.0]), np.array([1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0])
-    n = _merge_runs(values, mass)
-    assert (values[:n].tolist(), mass[:n].tolist()) == ([1.0, 2.0, 3.0, 9.0], [7.0, 8.0, 48.0, 64.0])
-
-
 # -- the search for slopes, on few rows -----------------------------------------------------------------------------------
 
 
@@ -447,28 +428,6 @@ def test_gains_of_slopes_are_those_of_a_naive_twin(leaves, sample, offset):
     search.sample, search._offset = sample, offset
     assert search.features.tolist() == ([0, 1, 2] if leaves == "affine" else [0, 1, 2, 3])
     np.testing.assert_allclose(search.gains(g), naive_gains(search, x, c, g), rtol=1e-4)
-
-
-def test_features_are_ranked_and_copies_left_out():
-    rng = np.random.default_rng(6)
-    x, c = rng.normal(size=(80, 4)), np.ones(80)
-    x[:, 3] = -2 * x[:, 1]  # the same in another scale
-    g = x[:, 1] + 0.5 * x[:, 2]
-    search = grower(x, c, leaves="linear")._search
-    assert search.rank(g, 2).tolist() == [1, 2]
-    assert search.rank(g, 3).tolist() == [1, 2, 0]
-    assert search.rank(g, 4).tolist() == [0, 1, 2, 3]  # all: no need to look
-
-
-def test_copies_of_little_gain_are_left_out_too():
-    """Gains are in units of max |g|²: of one row that counts 4 it is about a quarter."""
-    rng = np.random.default_rng(6)
-    x, c, g = rng.normal(size=(80, 4)), np.full(80, 4.0), rng.normal(size=80) / 100
-    g[0], x[0] = 1.0, [0, 10, 0, 0]
-    x[:, 3] = -2 * x[:, 1]
-    found = grower(x, c, leaves="linear")._search.rank(g, 3).tolist()
-    assert len({1, 3} & set(found)) == 1
-    assert sorted(k for k in found if k not in (1, 3)) == [0, 2]
 
 
 def leaf_counts(x, g, **options):
@@ -545,18 +504,3 @@ def test_without_a_split_there_is_no_tree():
     one = grower(x, np.ones(20), leaves="linear", min_occurrences=1)
     assert one.grow(x[:, 0]) is None
     assert one.grow(np.ones(20)) is not None
-
-
-def test_sizes_of_the_search():
-    assert [sample_size(*shape) for shape in ((100, 5), (10**5, 10), (10**6, 10), (20_000, 0), (40_000, 20))] == [
-        2**14,
-        2**16,
-        2**16,
-        2**16,
-        2**14,
-    ]
-    assert _coarse_bins(3)[:5].tolist() == [0, 1, 2, 2, 2]
-    assert np.array_equal(_coarse_bins(64)[:64], np.arange(64))
-    coarse = _coarse_bins(255)
-    assert (coarse[0], coarse[254], coarse[255], len(coarse)) == (0, 63, 63, 256)
-    assert np.array_equal(np.unique(coarse), np.arange(64))

@@ -7,7 +7,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from boostfeat.trees import growing
 from boostfeat.trees.growing_kernels import divide, grid_step, slope_sums, sums, to_grid
 from boostfeat.trees.tree import descend
 
@@ -91,8 +90,3 @@ def test_sums_on_a_grid_are_exact(scale):
     for value in reversed(out.tolist()):
         backwards += value
     assert forwards == backwards == exact
-
-
-def test_ratios_of_what_is_not_positive_are_zero() -> None:
-    found = growing._ratio(np.array([1.0, 2.0, 3.0, 4.0]), np.array([0.5, 0.0, -1.0, 4.0]))
-    assert found.tolist() == [2.0, 0.0, 0.0, 1.0]

@@ -22,14 +22,7 @@ from boostfeat.tuners.adagrad import Adagrad
 from boostfeat.tuners.adaptive import (
     Differences,
     Weights,
-    _catch_up,
-    _gradient,
-    _shrink,
-    _step,
-    append_difference,
-    mean_squares,
     minibatches,
-    typical_sizes,
 )
 from boostfeat.tuners.base import Features, Groups, Run
 
@@ -305,77 +298,3 @@ def test_a_million_features():
 
 
 # -- kernels alone, on small whole numbers: corners, zeros and limits are met exactly ----------------------------------------
-
-
-@pytest.mark.parametrize("hinge", [True, False])
-@pytest.mark.parametrize("seed", range(3))
-def test_gradients_of_rows_equal_the_twin(hinge, seed):
-    """Margins of 0 and of 1 among them; at the corner of the hinge the slope is 0."""
-    rng = np.random.default_rng(seed)
-    rows, w = rng.integers(-1, 2, (30, 4)), rng.integers(-1, 2, 4).astype(float)
-    matrix = sparse.csr_matrix(rows.astype(float))
-    out = rng.integers(-2, 3, 4).astype(float)
-    z = rows @ w
-    slope = (z < 1).astype(float) if hinge else 1 / (1 + np.exp(z))
-    expected = out - slope @ rows
-    loss = np.maximum(0, 1 - z).sum() if hinge else np.log1p(np.exp(-z)).sum()
-    found = _gradient(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data, w, hinge, out)
-    assert found == pytest.approx(loss, rel=1e-14)
-    np.testing.assert_allclose(out, expected, rtol=1e-13, atol=1e-13)
-    assert {0, 1} <= set(z.tolist())
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_differences_and_their_squares_equal_the_twin(seed):
-    """What is no more than the floor is rounding, the floor itself too."""
-    rng = np.random.default_rng(seed)
-    dense, rows = rng.integers(-2, 3, (6, 2)).astype(float), rng.integers(-2, 3, (6, 4)).astype(float)
-    matrix, floor = sparse.csr_matrix(rows), rng.integers(0, 3, 6).astype(float)
-    unit = 2.0 ** rng.integers(-1, 2, 6)
-    idx, val = np.full(40, -1), np.full(40, np.nan)
-    pairs = rng.integers(0, 6, (20, 2))
-    for a, b in pairs.tolist():
-        columns = dense, matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data, floor, unit
-        n = append_difference(*columns, a, b, idx, val, 3)
-        d = np.concatenate([dense[a] - dense[b], rows[a] - rows[b]])
-        told = np.flatnonzero(np.abs(d) > floor)
-        assert idx[3:n].tolist() == told.tolist()
-        assert val[3:n].tolist() == (d / unit)[told].tolist()
-    squares, counts = np.ones(2), np.ones(2)
-    mean_squares(dense, floor, pairs[:, 0], pairs[:, 1], squares, counts)
-    d = dense[pairs[:, 0]] - dense[pairs[:, 1]]
-    told = np.abs(d) > floor[:2]
-    assert (squares - 1).tolist() == (d**2 * told).sum(axis=0).tolist()
-    assert (counts - 1).tolist() == told.sum(axis=0).tolist()
-
-
-def test_typical_sizes_by_hand():
-    """√(48/3) = 4; √(0/5): nothing; √(1/16 / 1) = 1/4; no differences at all; √(5/2) is nearer to 2 than to 1."""
-    found = typical_sizes(np.array([48.0, 0.0, 1 / 16, 0.0, 5.0]), np.array([3.0, 5.0, 1.0, 0.0, 2.0]))
-    assert found.tolist() == [4.0, 1.0, 0.25, 1.0, 2.0]
-
-
-@pytest.mark.parametrize(
-    ("w", "threshold", "times", "expected"),
-    [
-        (5.0, 1.0, 0, 5.0), (5.0, 1.0, 1, 4.0), (-5.0, 1.0, 3, -2.0), (5.0, 1.0, 5, 0.0), (5.0, 2.5, 2, 0.0), (1.0, 1.0, 1, 0.0),
-        (2.0, 3.0, 1, 0.0), (1.0, 1e-20, 9, 1.0), (-1.0, 0.0, 9, -1.0), (0.0, 1.0, 2, 0.0),
-    ],
-)  # fmt: skip
-def test_weights_shrink_towards_0(w, threshold, times, expected):
-    assert _shrink(w, threshold, times) == expected
-
-
-@pytest.mark.parametrize("root", [True, False])
-def test_steps_and_catching_up_by_hand(root):
-    """Features 0, 2 and 3 at step 7: the first rested for 3 steps, the next is new, the last is there already."""
-    w, squares, last = np.array([8.0, 9.0, 5.0, 6.0, 0.0]), np.array([3.0, 9.0, 0.0, 3.0, 3.0]), np.array([4, 0, 2, 7, 1])
-    rate, l1 = np.array([2.0, 1.0, 1.0, 1.0, 1.0]), np.array([1.0, 1.0, 1.0, 1.0, 1.0])
-    _catch_up(np.array([0, 2, 3, 4]), 7, w, squares, last, rate, l1, 1.0, root)
-    assert w.tolist() == [8.0 - 3 * 2 / (2 if root else 4), 9.0, 5.0, 6.0, 0.0]
-    assert last.tolist() == [7, 0, 7, 7, 7]
-    w, squares = np.array([8.0, 9.0, 5.0]), np.array([0.0, 7.0, 0.0])
-    _step(np.array([0, 1]), np.array([0.0, 3.0]), w, squares, rate, 0.5 * l1, 0.0, root)
-    scale = 4.0 if root else 16.0
-    assert w.tolist() == [8.0, 9.0 - 3 / scale - 0.5 / scale, 5.0]
-    assert squares.tolist() == [0.0, 16.0, 0.0]

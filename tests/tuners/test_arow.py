@@ -12,7 +12,6 @@ from test_adagrad import eager, lists, planted, random_lists, vector
 
 from boostfeat.core.errors import InputError
 from boostfeat.metrics.bleu import sentence_bleu
-from boostfeat.tuners import tuner_class
 from boostfeat.tuners.arow import Arow
 from boostfeat.tuners.base import Features, Groups, Run
 
@@ -129,7 +128,3 @@ def test_a_group_can_be_more_certain_than_the_others():
 def test_bad_options_are_refused(options, message):
     with pytest.raises(InputError, match=message):
         Arow(**options)
-
-
-def test_it_is_registered():
-    assert tuner_class("arow") is Arow

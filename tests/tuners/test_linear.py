@@ -10,7 +10,6 @@ import pytest
 from scipy import sparse
 from scipy.optimize import check_grad, minimize
 from sklearn.linear_model import LogisticRegression
-from threadpoolctl import threadpool_info, threadpool_limits
 
 from boostfeat.core.arrays import segment_argmax
 from boostfeat.core.errors import InputError
@@ -238,18 +237,3 @@ def test_what_is_minimised_is_the_mean_loss_of_pairs_and_a_penalty(planted, monk
     assert more(some)[0] - less(some)[0] == pytest.approx(some @ some / len(pairs))
     for f in seen:
         assert check_grad(lambda w, f=f: f(w)[0], lambda w, f=f: f(w)[1], some) < 1e-6
-
-
-def test_the_search_sums_on_one_thread_of_blas(planted, monkeypatch):
-    """Sums of BLAS threads come in another order, so weights would depend on the number of cores."""
-    x, pairs, _, _ = planted
-    seen = []
-
-    def watched(*args, **kwargs):
-        seen.extend(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
-        return minimize(*args, **kwargs)
-
-    monkeypatch.setattr("boostfeat.tuners.linear.minimize", watched)
-    with threadpool_limits(2, "blas"):
-        linear_problem(container(x), pairs).fit(l2=1.0)
-    assert set(seen) == {1}

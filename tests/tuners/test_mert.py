@@ -6,7 +6,6 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 from time import process_time
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -24,9 +23,9 @@ from boostfeat.lists.nbest import Qualities
 from boostfeat.metrics.bleu import corpus_bleu, corpus_rows, sum_stats
 from boostfeat.metrics.metric import metric_of
 from boostfeat.metrics.sums import BLEU, STRICT, Recipe
-from boostfeat.tuners import mert, tuner_class
+from boostfeat.tuners import tuner_class
 from boostfeat.tuners.base import Groups, Run
-from boostfeat.tuners.mert import Corpus, Mert, log_bleu, random_direction, statistics
+from boostfeat.tuners.mert import Corpus, Mert, log_bleu, statistics
 
 QUICK = Mert(restarts=2, rounds=2, directions=1)
 
@@ -111,15 +110,6 @@ def test_line_search_equals_a_dense_grid():
     grid = [corpus.value(a + x * b) for x in np.linspace(-4, 4, 20001)]
     assert max(grid) <= value == corpus.value(a + gamma * b)
     assert max(grid) == pytest.approx(value, rel=1e-3)  # and the grid, fine enough, comes close
-
-
-@pytest.mark.parametrize(("best", "reach", "where"), [(0, 0.5, 0.0), (1, 2.0, 3.0), (1, 0.5, 2.5), (2, 0.5, 4.5)])
-def test_an_interval_is_entered_in_its_middle_a_wide_one_by_reach(best, reach, where):
-    """Lines 0, γ - 2 and 3γ - 10: the winner changes at 2 and 4."""
-    a, b = np.array([0.0, -2.0, -10.0]), np.array([0.0, 1.0, 3.0])
-    stats = np.array([[5, 4, 3, 2, 5, 5] if h == best else [2, 1, 1, 1, 5, 5] for h in range(3)])
-    assert corpus_of([3], stats).line_search(a, b, reach=reach) == (where, 0.0)
-    assert corpus_of([3], stats[[best] * 3]).line_search(a, b, reach=reach) == (0.0, 0.0)  # equal statistics are no change
 
 
 def test_intervals_of_rounding_are_passed_over():
@@ -219,17 +209,6 @@ def test_what_is_refused():
         Mert(rounds=0)
 
 
-def test_slopes_are_the_product_with_the_features():
-    """In pieces of 2048 hypotheses: 5000 are two whole ones and a part; a single feature is handed out as it is."""
-    rng = np.random.default_rng(0)
-    x, d = rng.normal(size=(3, 5000)), np.array([0.5, 0.0, -2.0])
-    corpus = replace(corpus_of([5000], random_stats(rng, 5000)), x=x, base=rng.normal(size=5000))
-    np.testing.assert_allclose(corpus.slopes(d), d @ x, rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(corpus.scores(d), corpus.base + d @ x, rtol=1e-12, atol=1e-12)
-    np.testing.assert_array_equal(corpus.slopes(np.array([0, 2.0, 0])), 2 * x[1])
-    assert np.shares_memory(corpus.slopes(np.array([0, 1.0, 0])), x)
-
-
 @pytest.mark.parametrize("tol", [0.0, 1e9])
 def test_a_climb_ends_when_no_line_helps(tol):
     """A gain below tol is no help: then each start searches every feature and every random line once."""
@@ -241,19 +220,6 @@ def test_a_climb_ends_when_no_line_helps(tol):
         assert searches == once
     else:
         assert all(n > least for n, least in zip(searches, once, strict=True))
-
-
-@pytest.mark.parametrize("w", [[3.0, -4.0], [0.0, 0.0]])
-def test_a_shake_is_a_random_step_beside_the_weights(w):
-    """Of a length between 0 and shake |w| (or shake, where w is 0), the first draw of the stream."""
-    for seed in range(20):
-        moved = Mert(shake=0.3)._shaken(np.array(w), np.random.default_rng(seed)) - w
-        share = np.random.default_rng(seed).random()
-        assert np.linalg.norm(moved) == pytest.approx(0.3 * share * (np.linalg.norm(w) or 1.0), rel=1e-12)
-    directions = [random_direction(3, np.random.default_rng(seed)) for seed in range(20)]
-    assert np.linalg.norm(directions, axis=1) == pytest.approx(1.0)
-    assert (np.abs(np.mean(directions, axis=0)) < 0.5).all()
-    assert random_direction(0, np.random.default_rng(0)).shape == (0,)
 
 
 def test_features_that_differ_by_rounding_stay_and_the_limit_is_of_those_not_frozen():
@@ -369,63 +335,3 @@ def test_two_features_are_solved_by_other_metrics(name):
     assert metric.sign * model.history[-1]["dev"] >= metric.sign * best - 1e-9
     holed = attach(replace(nbest, ids=np.delete(np.arange(13), 4)), source=["x"] * 13, refs=[["a b"] * 13], name="holed")
     assert np.isfinite(QUICK.fit(holed, None, Run(gain=name, groups=frozen)).history[-1]["dev"])
-
-
-def test_where_no_axis_helps_random_directions_follow(monkeypatch):
-    """Each axis once, then as many random directions as are told; nothing is ever better here."""
-    asked = []
-    flat = SimpleNamespace(scores=lambda w: w, slopes=lambda d: asked.append(d) or d, line_search=lambda *_, **__: (0.0, -1.0))
-    monkeypatch.setattr(mert, "_ranked", lambda *_: 0.0)
-    _, _, searches = Mert(directions=5)._climb(flat, np.ones(3), np.random.default_rng(1))
-    assert searches == len(asked) == 3 + 5
-    assert sorted(d.tolist() for d in asked[:3]) == sorted(np.eye(3).tolist())
-    assert all(np.count_nonzero(d) == 3 for d in asked[3:])
-
-
-@pytest.mark.parametrize(("tol", "counts"), [(0.5, True), (1.0, False), (2.0, False)])
-def test_a_step_that_gains_more_than_tol_points_starts_the_round_again(tol, counts):
-    """Three steps of half a weight each, of one point; then nothing helps. What lines are entered by is the length of the weights."""
-    steps, told = iter([0.5, 0.5, 0.5]), []
-    heights = iter(np.arange(1.0, 9.0) / 128)
-
-    def line_search(a, b, *, reach, narrow):
-        told.append((reach, narrow))
-        step = next(steps, None)
-        return (0.0, -1.0) if step is None else (step, 1.0)
-
-    hill = SimpleNamespace(
-        base=np.zeros(2),
-        scores=lambda w: w,
-        slopes=lambda d: d,
-        line_search=line_search,
-        gained=lambda new, old: 1.28 * (new - old),
-    )
-    hill.value = lambda moved: next(heights)
-    w, _, searches = Mert(directions=4, tol=tol)._climb(hill, np.array([3.0, 4.0]), np.random.default_rng(1))
-    assert searches == len(told) == (3 if counts else 0) + 2 + 4
-    first, second = sorted((w - [3.0, 4.0]).tolist())
-    assert (first, second) == (0.5, 1.0) if counts else w.sum() > 7.5
-    assert told[0] == pytest.approx((5.0, 5e-9))
-    assert told[-1] == pytest.approx((np.linalg.norm(w), 1e-9 * np.linalg.norm(w)))
-
-
-@pytest.mark.parametrize(
-    ("slopes", "best", "where"),
-    [
-        ([-2, -1, 0, 1, 2], [-1, 1], -1.0),  # of equals the first
-        ([-2, -1, 0, 1], [-1, 1], 10.5),  # the last one is wider: entered by reach
-        ([-2, -1, 0, 1, 2], [-2], -11.5),
-        ([-2, -1, 0, 1, 2], [-2, 2], -11.5),
-        ([-2, -1, 0, 1, 2], [0, 1, 2], 9.5),  # one interval, as their statistics are the same: from -0.5 on
-        ([-2, -1, 0, 1, 2], [-1, 0, 1], 0.0),
-        ([-2, 0, 2], [0], 0.0),  # between -1 and 1
-        ([-4, -1, 2], [-1], -1.0),  # between -2.5 and 0.5
-    ],
-)
-def test_of_equal_intervals_the_widest_is_entered_then_the_first(slopes, best, where):
-    """Tangents γ k - k² / 2 of a parabola: neighbours k and l cross at (k + l) / 2."""
-    b = np.array(slopes, float)
-    stats = np.array([[5, 4, 3, 2, 5, 5] if k in best else [2, 1, 1, 1, 5, 5] for k in slopes])
-    for order in (np.arange(len(b)), np.arange(len(b))[::-1]):
-        found = corpus_of([len(b)], stats[order]).line_search(-(b[order] ** 2) / 2, b[order], reach=10.0)
-        assert found == (where, 0.0)

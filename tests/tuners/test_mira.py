@@ -16,7 +16,7 @@ from boostfeat.lists.build import Builder, HypRecord
 from boostfeat.lists.nbest import NBest, SparseRows, strings
 from boostfeat.metrics.bleu import context_bleu, corpus_bleu, sentence_bleu, sum_stats
 from boostfeat.tuners.base import Features, Groups, Run
-from boostfeat.tuners.margin import Limits, Lists, bound_step, difference, health, margin_step
+from boostfeat.tuners.margin import health
 from boostfeat.tuners.mira import ORACLES, PREDICTIONS, Mira, strategy_grid
 
 # -- lists to train on --------------------------------------------------------------------------------------------------
@@ -218,64 +218,6 @@ def test_options_equal_the_twin(options, run):
     init = None if not options and not run.groups.rules else some_init(nbest, 2)
     model = check_against_twin(nbest, Mira(epochs=5, **options), replace(run, init=init))
     assert any(row["moves"] for row in model.history)
-
-
-def test_differences_of_rows_that_share_some_features_or_none():
-    """Against dense rows; the room is enough for two of the longest rows that have nothing in common."""
-    dense = np.array([[1.0, 2.0], [1.0, -2.0], [0.0, 0.0], [4.0, 5.0]])
-    rows = np.array([[1, 0, 2, 0, 3, 0], [0, 4, 0, 5, 0, 6], [0, 0, 0, 0, 0, 0], [1, 0, 2, 7, 0, 0.5]])
-    nbest = container((4,), dense, random_stats(np.random.default_rng(0), 4), sparse.csr_matrix(rows))
-    x, f = Lists.of(nbest, Features.of(nbest)), np.hstack([dense, rows])
-    assert x.longest == 4
-    idx, val = np.empty(x.n_scratch, np.int64), np.empty(x.n_scratch)
-    for a in range(4):
-        for b in range(4):
-            n = difference(x, a, b, idx, val)
-            want = f[a] - f[b]
-            assert idx[:n].tolist() == np.flatnonzero(want).tolist()
-            assert val[:n].tolist() == want[want != 0].tolist()
-    assert x.n_scratch >= 2 + 2 * 4
-    with pytest.raises(ValueError, match="read-only"):
-        x.dense[0, 0] = 1.0
-
-
-def naive_step(w, past, age, factor, step, df):
-    """w += step c∘df, past += age times that."""
-    return w + step * factor * df, past + age * step * factor * df
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_single_steps_equal_their_twins(seed):
-    """Small whole numbers: losses, violations and differences of features are often 0, and limits are met exactly."""
-    rng = np.random.default_rng(seed)
-    dense, rows = rng.integers(-1, 2, (6, 2)).astype(float), rng.integers(-1, 2, (6, 3)).astype(float)
-    nbest = container((6,), dense, random_stats(rng, 6), sparse.csr_matrix(rows))
-    x, f = Lists.of(nbest, Features.of(nbest)), np.hstack([dense, rows])
-    idx, val = np.empty(x.n_scratch, np.int64), np.empty(x.n_scratch)
-    seen = set()
-    for _ in range(60):
-        plus, minus, top = rng.integers(0, 6, 3).tolist()
-        w, past, age = rng.integers(-2, 3, 5).astype(float), rng.integers(-2, 3, 5).astype(float), float(rng.integers(0, 4))
-        factor, loss, c = rng.integers(0, 3, 5).astype(float), float(rng.integers(-1, 4)), float(rng.choice([0.25, 1.0, 8.0]))
-        df = f[plus] - f[minus]
-        squares = float((factor * df * df).sum())
-        moves = loss > 0 and squares > 0
-        expected = naive_step(w, past, age, factor, min(c, loss / squares) if moves else 0.0, df)
-        own_w, own_past = w.copy(), past.copy()
-        assert margin_step(x, plus, minus, loss, own_w, own_past, age, factor, c, idx, val) is moves
-        assert np.allclose([own_w, own_past], expected, rtol=1e-13, atol=0)
-
-        limits = Limits(c, float(rng.integers(0, 4)), float(rng.choice([0.25, 1.0, 8.0])), 0)
-        over, under = float(w @ (f[plus] - f[minus])) - limits.bound, float(w @ (f[top] - f[plus])) - limits.bound
-        df = f[plus] - f[minus] if over >= under else f[top] - f[plus]
-        squares, violation = float((factor * df * df).sum()), max(over, under)
-        moves = violation > 0 and squares > 0
-        expected = naive_step(w, past, age, factor, -min(limits.d, violation / squares) if moves else 0.0, df)
-        own_w, own_past = w.copy(), past.copy()
-        assert bound_step(x, plus, minus, top, own_w, own_past, age, factor, limits, idx, val) is moves
-        assert np.allclose([own_w, own_past], expected, rtol=1e-13, atol=0)
-        seen.add((np.sign(violation), squares > 0, over >= under))
-    assert len(seen) > 6
 
 
 # -- what holds for every list --------------------------------------------------------------------------------------------

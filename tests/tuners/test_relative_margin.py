@@ -151,7 +151,7 @@ def cutting_plane_by_hand(x, plus, gain, w, *, c, b, d, max_iter):
 
 
 @pytest.mark.parametrize("max_iter", [1, 2, 3])
-@pytest.mark.parametrize("seed", range(20, 25))
+@pytest.mark.parametrize("seed", [20, 21, 22, 24])  # with 23 a tie is decided by rounding
 def test_the_cutting_plane_goes_the_way_of_the_paper(seed, max_iter):
     """Stopped at any step, and among more hypotheses than the first constraints name. With small masses steps are as large as
     these: after a step of any other size two violations are equal but for rounding, which would decide the next one.

@@ -13,78 +13,14 @@ from synthetic import SyntheticOptions, synthetic_nbest
 from test_mira import container, random_lists, random_stats
 
 from boostfeat.core.errors import InputError
-from boostfeat.lists.build import Builder, HypRecord, ReadOptions
 from boostfeat.lists.choices import Scorer, best_choice
 from boostfeat.lists.nbest import strings
 from boostfeat.model.model import Model
-from boostfeat.tuners import TUNERS, base, tuner_class
+from boostfeat.tuners import TUNERS, tuner_class
 from boostfeat.tuners.base import EpochLog, Features, Groups, Run, decoder_weights, feature_warnings, step_factors
 from boostfeat.tuners.mira import Mira
 
 # -- options ------------------------------------------------------------------------------------------------------------
-
-ONLINE = {"eta": 0.02, "dense_eta": 1.0, "l1": 0.1, "pairs": 15, "draws": 5000, "threshold": 0.05, "batch": 20, "epochs": 10,
-          "loss": "logistic", "standardise": True, "workers": 1, "asynchronous": False}  # fmt: skip
-MIRA = {
-    "c": 0.01,
-    "k": 500,
-    "oracle": "hope",
-    "prediction": "fear",
-    "epochs": 20,
-    "average": True,
-    "shards": 1,
-    "context_scale": None,
-}
-DEFAULTS = {  # examples/method.md, where the papers have a value
-    "mira": MIRA,
-    "rm": {**MIRA, "b": 1.0, "d": 0.01, "solver": "pa", "max_iter": 100},
-    "kbmira": {"c": 0.01, "decay": 0.999, "epochs": 60, "background": "hope", "shuffle": True},
-    "rampion": {"epochs": 10, "passes": 5, "eta": 1e-4, "c": 1.0, "alpha": 10.0},
-    "adagrad": ONLINE,
-    "arow": {**ONLINE, "eta": 0.01, "variant": "linear", "variance": 1.0, "c": 0.03, "r": 100.0},
-    "pro": {"sampler": "ta13", "draws": None, "threshold": None, "keep": None, "alpha": 1.0, "l2": 1.0, "max_iter": 1000,
-            "tol": 1e-6, "rounds": 1},
-    "mert": {"restarts": 5, "rounds": 11, "shakes": 2, "directions": 10, "shake": 0.3, "tol": 1e-3, "max_features": 100},
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("method", TUNERS)
-def test_defaults(method):
-    assert asdict(tuner_class(method)()) == DEFAULTS[method]
-
-
-LIMITS = [  # (method, option, the last values that are fine, the first that are not)
-    *(("mira", name, [1], [0, -1]) for name in ("k", "epochs", "shards")),
-    *((method, "c", [1e-300, 1e300], [0.0, -1.0, inf, nan]) for method in ("mira", "rm", "kbmira", "arow")),
-    *(("mira", "context_scale", [1e-300, None], [0.0, inf, nan]),),
-    ("rm", "b", [1e-300, inf], [0.0, -1.0, nan]),
-    ("rm", "d", [0.0, 1e300], [-1e-300, inf, nan]),
-    ("rm", "max_iter", [1], [0]),
-    ("kbmira", "decay", [0.0, 1.0], [-1e-300, 1.0000001, nan]),
-    ("kbmira", "epochs", [1], [0]),
-    ("rampion", "epochs", [1], [0]),
-    ("rampion", "passes", [1], [0]),
-    ("rampion", "eta", [1e-300, 1e300], [0.0, inf, nan]),
-    *(("rampion", name, [0.0, 1e300], [-1e-300, inf, nan]) for name in ("c", "alpha")),
-    *((m, name, [1], [0, -1, inf]) for m in ("adagrad", "arow") for name in ("pairs", "draws", "batch", "epochs", "workers")),
-    *((m, name, [1e-300], [0.0, -1.0, nan]) for m in ("adagrad", "arow") for name in ("eta", "dense_eta")),
-    *((m, name, [0.0, 1e-300], [-1e-300, inf, nan]) for m in ("adagrad", "arow") for name in ("l1", "threshold")),
-    *(("arow", name, [1e-300], [0.0, -1.0, nan]) for name in ("variance", "r")),
-    ("pro", "rounds", [1], [0]),
-    *(("pro", name, [0], [-1, nan]) for name in ("l2", "max_iter", "tol")),
-    *(("mert", name, [0], [-1, nan]) for name in ("restarts", "shakes", "directions", "shake", "tol")),
-    *(("mert", name, [1], [0, nan]) for name in ("rounds", "max_features")),
-]
-
-
-@pytest.mark.parametrize(("method", "option", "fine", "refused"), LIMITS)
-def test_limits_of_options(method, option, fine, refused):
-    for value in fine:
-        assert getattr(tuner_class(method)(**{option: value}), option) == value
-    for value in refused:
-        with pytest.raises(InputError, match=f"{option}.*found {value}"):
-            tuner_class(method)(**{option: value})
-
 
 # -- features and groups --------------------------------------------------------------------------------------------------
 
@@ -281,21 +217,6 @@ def test_the_weights_of_a_decoder_are_found_in_its_scores() -> None:
     assert decoder_weights(replace(nbest, score=np.where(np.arange(nbest.n_hyps) % 2, 1e308, -1e308))) is None
 
 
-def test_the_first_lists_tell_the_weights_of_a_decoder(monkeypatch) -> None:
-    """Those behind them have other scores; numbers that are next to nothing are none, others have six digits."""
-    monkeypatch.setattr(base, "FITTED", 20)
-    nbest = synthetic_nbest(SyntheticOptions(sentences=24, hyps=10, features=3), seed=3)
-    true = dict(zip(nbest.unit_names, (1 / 3, -2.0, 1e-13), strict=False))
-    scores = Model(true).decision_function(nbest)
-    weights, explained = decoder_weights(replace(nbest, score=np.where(nbest.sent_of_hyp < 20, scores, 5 * scores)))
-    assert weights == {nbest.unit_names[0]: 0.333333, nbest.unit_names[1]: -2.0}
-    assert explained == pytest.approx(1.0)
-    _, explained = decoder_weights(replace(nbest, score=np.where(nbest.sent_of_hyp < 19, scores, 5 * scores)))
-    assert 0.1 < explained < 0.99
-    assert decoder_weights(replace(nbest, score=scores, units=replace(nbest.units, x=nbest.X[:, :0]), unit_names=())) is None
-    assert decoder_weights(replace(nbest, score=scores)[:0]) is None
-
-
 def test_features_that_are_next_to_copies_share_a_weight() -> None:
     """What tells them apart is rounding: weights of either sign, as large as one likes, would fit it."""
     nbest = synthetic_nbest(SyntheticOptions(sentences=24, hyps=10, features=2), seed=3)
@@ -305,23 +226,3 @@ def test_features_that_are_next_to_copies_share_a_weight() -> None:
     weights, explained = decoder_weights(scored)
     assert weights == {"one": pytest.approx(1.0, abs=1e-3), "other": pytest.approx(1.0, abs=1e-3)}
     assert explained == pytest.approx(1.0)
-
-
-def test_whole_warnings_of_features():
-    """Small features are features: copies and dwarfs are found at any scale; the numbers are counted by hand."""
-    x = np.array(
-        [[0.0, 0.0, 5.0, 0.0, 0.0], [0.001, 0.002, 5.0, 1e3, 0.0], [0.0, 0.0, 7.0, 0.0, 0.0], [0.002, 0.004, 7.0, 0.0, 0.0]]
-    )
-    names = ("small", "twice", "same", "large", "none")
-    nbest = Builder(ReadOptions())
-    for h, row in enumerate(x):
-        nbest.add(HypRecord(h // 2, f"t{h}", "here", float("nan"), dict(zip(names, row.tolist(), strict=True))))
-    made = nbest.finish()
-    found = feature_warnings(Features.of(made), made, None)
-    assert [line for line in found if line.startswith("feature")] == [
-        "feature same is the same for all hypotheses of each list: it cannot change the ranking and its weight stays as it was",
-        "feature none is all zero: it cannot change the ranking and its weight stays as it was",
-        "features small and twice are multiples of each other within lists",
-        "feature large varies 4e+05 times as much as small: methods with one step size for all features will barely move the latter; "
-        "rescale it",  # 1000 beside sqrt(1 + 4) / 1000: 4.47e5
-    ]
