@@ -20,7 +20,7 @@ from ...core.arrays import F64, I32, I64, Array, Bool, add_segment_sums, offsets
 from ...core.errors import FormatError, InputError, clip
 from ...lists.build import Builder, ListRecord, ReadOptions, UnitRecord
 from ...lists.nbest import NBest, SparseRows
-from .kbest import Shape, find_best, find_kbest, log_counts, topological_order, unfold
+from .kbest import Shape, find_best, find_kbest, log_counts, topological_order
 
 DEFAULT_SIZE = 100  # the k of k-best when none is given
 EXAMINED_PER_STRING = 100  # for k distinct strings at most so many times k derivations of a node are examined
@@ -143,8 +143,7 @@ class Graph:
         best, back = self.viterbi(scores)
         k = min(k, 2**40)  # no more fit in memory
         limit = EXAMINED_PER_STRING * k if distinct else 0
-        pool, found = find_kbest(self.shape, scores, best, back, self.goal, k, limit, self.longest)
-        return Derivations(*unfold(self.shape, pool, self.goal, found, self.longest))
+        return Derivations(*find_kbest(self.shape, scores, best, back, self.goal, k, limit))
 
     def text(self, found: Derivations, i: int) -> str:
         return " ".join([self.vocab[w] for w in found.tokens[found.token_ptr[i] : found.token_ptr[i + 1]]])

@@ -28,23 +28,13 @@ from ...model.model import Model
 from ...tuners.base import EpochLog, Features, Run
 from ...tuners.mert import Mert, best_interval_of, climbed, value_of
 from .graph import Graph
+from .kbest import Records, add_record, written_down
 
 GRID = 2.0**20  # statistics are multiples of 1 / GRID
-_ROOM = 64  # of arrays to begin with: they grow
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Envelopes
 # ---------------------------------------------------------------------------------------------------------------------
-
-
-@kernel
-def _grown(array, n):  # type: ignore[no-untyped-def]
-    """The array with room for n entries at least."""
-    if n <= len(array):
-        return array
-    out = np.empty(max(n, 2 * len(array)), array.dtype)
-    out[: len(array)] = array
-    return out
 
 
 @kernel
@@ -54,19 +44,18 @@ def _crossing(a, b, i, j):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _upper(a, b, n, kept):  # type: ignore[no-untyped-def]
-    """OUT kept: of the lines a + γ b [n] those on their upper envelope, by rising γ; of identical lines the first."""
-    by_height = np.argsort(-a[:n], kind="mergesort")
-    order = by_height[np.argsort(b[:n][by_height], kind="mergesort")]
-    size = 0
+def _upper(a, b):  # type: ignore[no-untyped-def]
+    """Of the lines a + γ b [n] those on their upper envelope, by rising γ; of identical lines the first."""
+    by_height = np.argsort(-a, kind="mergesort")
+    order = by_height[np.argsort(b[by_height], kind="mergesort")]
+    kept = [0][:0]
     for i in order:
-        if size and b[i] == b[kept[size - 1]]:
+        if kept and b[i] == b[kept[-1]]:
             continue  # not above the first of its slope
-        while size > 1 and _crossing(a, b, kept[size - 2], i) <= _crossing(a, b, kept[size - 2], kept[size - 1]):
-            size -= 1
-        kept[size] = i
-        size += 1
-    return size
+        while len(kept) > 1 and _crossing(a, b, kept[-2], i) <= _crossing(a, b, kept[-2], kept[-1]):
+            kept.pop()
+        kept.append(i)
+    return kept
 
 
 @kernel
@@ -75,89 +64,38 @@ def goal_envelope(shape, a, b, goal):  # type: ignore[no-untyped-def]
 
     IN a[E], b[E]: the lines of the edges. Nodes come in topological order, so their tails' envelopes are there already.
     """
-    n_nodes = len(shape.head_ptr) - 1
-    first = np.zeros(n_nodes + 1, np.int64)  # the envelope of node v: lines first[v]:first[v+1] of the pool
-    pool_a, pool_b = np.empty(_ROOM), np.empty(_ROOM)
-    pool_edge, pool_back = np.empty(_ROOM, np.int64), np.empty(_ROOM, np.int64)  # its last edge; its tails' lines in back
-    back = np.empty(_ROOM, np.int64)
-    used = 0  # of back
-    line_a, line_b = np.empty(_ROOM), np.empty(_ROOM)  # what edges make of a node, before the envelope
-    line_edge, line_back = np.empty(_ROOM, np.int64), np.empty(_ROOM, np.int64)
-    links, kept, at = np.empty(_ROOM, np.int64), np.empty(_ROOM, np.int64), np.empty(_ROOM, np.int64)
+    first = np.zeros(len(shape.head_ptr), np.int64)  # the envelope of node v: records first[v]:first[v+1]
+    records, slope = Records([0.0][:0], [0][:0], [0], [0][:0]), [0.0][:0]  # scores are those at γ = 0
     for v in range(goal + 1):
-        n, m = 0, 0  # lines, links
+        lines, line_slope = Records([0.0][:0], [0][:0], [0], [0][:0]), [0.0][:0]  # what edges make of v, before the envelope
         for e in range(shape.head_ptr[v], shape.head_ptr[v + 1]):
             tails = shape.tails[shape.tail_ptr[e] : shape.tail_ptr[e + 1]]
-            k = len(tails)
-            at = _grown(at, k)
-            whole = True
-            for t in range(k):
-                at[t] = first[tails[t]]
-                whole &= first[tails[t]] < first[tails[t] + 1]
+            at = first[tails]
+            whole = (at < first[tails + 1]).all()
             while whole:  # once for each line of the sum of the tails' envelopes
-                line_a, line_b = _grown(line_a, n + 1), _grown(line_b, n + 1)
-                line_edge, line_back = _grown(line_edge, n + 1), _grown(line_back, n + 1)
-                links = _grown(links, m + k)
-                line_a[n], line_b[n], line_edge[n], line_back[n] = a[e], b[e], e, m
-                nearest, mover = np.inf, -1
-                for t in range(k):
+                line_a, line_b, nearest, mover = a[e], b[e], np.inf, -1
+                for t in range(len(tails)):
                     i = at[t]
-                    line_a[n] += pool_a[i]
-                    line_b[n] += pool_b[i]
-                    links[m + t] = i
+                    line_a += records.score[i]
+                    line_b += slope[i]
                     if i + 1 < first[tails[t] + 1]:
-                        x = _crossing(pool_a, pool_b, i, i + 1)
+                        x = _crossing(records.score, slope, i, i + 1)
                         if mover < 0 or x < nearest:
                             nearest, mover = x, t
-                n, m = n + 1, m + k
+                add_record(lines, line_a, e, at)
+                line_slope.append(line_b)
                 if mover < 0:
                     break
                 at[mover] += 1
-        kept = _grown(kept, n)
-        size = _upper(line_a, line_b, n, kept) if n else 0
-        end = first[v] + size
-        pool_a, pool_b, pool_edge, pool_back = (
-            _grown(pool_a, end), _grown(pool_b, end), _grown(pool_edge, end), _grown(pool_back, end),
-        )  # fmt: skip
-        for r in range(size):
-            i, j = kept[r], first[v] + r
-            k = shape.tail_ptr[line_edge[i] + 1] - shape.tail_ptr[line_edge[i]]
-            back = _grown(back, used + k)
-            pool_a[j], pool_b[j], pool_edge[j], pool_back[j] = line_a[i], line_b[i], line_edge[i], used
-            back[used : used + k] = links[line_back[i] : line_back[i] + k]
-            used += k
-        first[v + 1] = end
-    lines = np.arange(first[goal], first[goal + 1])
-    ptr, tokens = _yields(shape, lines, pool_edge, pool_back, back)
-    return pool_a[lines], pool_b[lines], ptr, tokens
-
-
-@kernel
-def _yields(shape, lines, pool_edge, pool_back, back):  # type: ignore[no-untyped-def]
-    """(token_ptr, tokens) of the derivations that lines of the pool stand for."""
-    ptr, tokens = np.zeros(len(lines) + 1, np.int64), np.empty(_ROOM, np.int32)
-    stack, place = np.empty(_ROOM, np.int64), np.empty(_ROOM, np.int64)
-    n = 0
-    for r in range(len(lines)):
-        stack[0], place[0], depth = lines[r], shape.word_ptr[pool_edge[lines[r]]], 1
-        while depth:
-            line, word = stack[depth - 1], place[depth - 1]
-            if word == shape.word_ptr[pool_edge[line] + 1]:
-                depth -= 1
-                continue
-            place[depth - 1] += 1
-            w = shape.words[word]
-            if w >= 0:
-                tokens = _grown(tokens, n + 1)
-                tokens[n] = w
-                n += 1
-            else:
-                inner = back[pool_back[line] - 1 - w]
-                stack, place = _grown(stack, depth + 1), _grown(place, depth + 1)
-                stack[depth], place[depth] = inner, shape.word_ptr[pool_edge[inner]]
-                depth += 1
-        ptr[r + 1] = n
-    return ptr, tokens[:n]
+        if line_slope:
+            for i in _upper(np.array(lines.score), np.array(line_slope)):
+                parts = lines.parts[lines.part_ptr[i] : lines.part_ptr[i + 1]]
+                add_record(records, lines.score[i], lines.edge[i], parts)
+                slope.append(line_slope[i])
+        first[v + 1] = len(slope)
+    best = np.arange(first[goal], first[goal + 1])
+    line_a, _, _, _, _, token_ptr, tokens = written_down(shape, records, best)
+    return line_a, np.array(slope)[best], token_ptr, tokens
 
 
 # ---------------------------------------------------------------------------------------------------------------------

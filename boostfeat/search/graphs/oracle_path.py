@@ -27,14 +27,13 @@ from ...metrics.bleu import HYP_LEN, N_STATS, ORDER, REF_LEN, context_bleu, corp
 from ...metrics.metric import Bleu
 from .graph import Derivations, Graph, kbest_record
 from .graph_files import SentenceGraph
-from .kbest import grown, listed, unfold
+from .kbest import Records, add_record, written_down
 from .rescoring import EdgeScorer, in_order
 
 BLEU = Bleu("bleu")  # what paths are near to the references by: other metrics are not sums over edges
 MAX_YIELDS = 50_000_000  # words of all partial translations kept: of a huge graph, fewer a node
 _MIX = np.uint64(0x9E3779B97F4A7C15)  # keys of texts begin with it, far from the numbers of words
 SWEEPS = 10  # over the corpus at most; two or three change nothing any more
-_ROOM = 64  # of columns to begin with: they grow
 
 
 @dataclass(frozen=True)
@@ -142,47 +141,9 @@ def _fill_stats(m, ptr, tokens, out):  # type: ignore[no-untyped-def]
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-class _Items(NamedTuple):
-    """Partial translations: an edge over partial translations of its tails, with its words as numbers of reference words."""
-
-    gain: F64
-    key: I64  # a hash of the words: those of equal words are equal
-    edge: I64
-    part_ptr: I64  # columns have room for one more than there are items
-    parts: I64
-    token_ptr: I64
-    tokens: I32
-
-
 @kernel
-def _no_items():  # type: ignore[no-untyped-def]
-    n = np.zeros(_ROOM, np.int64)
-    return _Items(np.zeros(_ROOM), n, n.copy(), n.copy(), n.copy(), n.copy(), np.zeros(_ROOM, np.int32))
-
-
-@kernel
-def _with_item(items, size, gain, key, edge, parts, tokens):  # type: ignore[no-untyped-def]
-    """The items with one more."""
-    at, start, n = items.part_ptr[size], items.token_ptr[size], size + 2
-    items = _Items(
-        grown(items.gain, n),
-        grown(items.key, n),
-        grown(items.edge, n),
-        grown(items.part_ptr, n),
-        grown(items.parts, at + len(parts)),
-        grown(items.token_ptr, n),
-        grown(items.tokens, start + len(tokens)),
-    )
-    items.gain[size], items.key[size], items.edge[size] = gain, key, edge
-    items.parts[at : at + len(parts)] = parts
-    items.tokens[start : start + len(tokens)] = tokens
-    items.part_ptr[size + 1], items.token_ptr[size + 1] = at + len(parts), start + len(tokens)
-    return items
-
-
-@kernel
-def _write_yield(shape, types, e, items, parts, out):  # type: ignore[no-untyped-def]
-    """OUT out: the reference words (-1: none) of an edge over these items; returns their number."""
+def _write_yield(shape, types, e, token_ptr, tokens, parts, out):  # type: ignore[no-untyped-def]
+    """OUT out: the reference words (-1: none) of an edge over these records, whose words are ``tokens``; returns their number."""
     n = 0
     for word in shape.words[shape.word_ptr[e] : shape.word_ptr[e + 1]]:
         if word >= 0:
@@ -190,8 +151,8 @@ def _write_yield(shape, types, e, items, parts, out):  # type: ignore[no-untyped
             n += 1
             continue
         part = parts[-1 - word]
-        for i in range(items.token_ptr[part], items.token_ptr[part + 1]):
-            out[n] = items.tokens[i]
+        for i in range(token_ptr[part], token_ptr[part + 1]):
+            out[n] = tokens[i]
             n += 1
     return n
 
@@ -232,22 +193,23 @@ def find_oracles(shape, goal, longest, types, m, theta, beam):  # type: ignore[n
     """Partial translations of the highest linear gain Σ_n θ_n c_n + θ_5 |y|: of every node the best ``beam``, distinct.
 
     Gains are exact, matches across edges and clipping included; what is approximate is that a node keeps few, and that of an
-    edge over several tails only the best combinations are tried. Returns (pool, first record, number) of the goal's.
+    edge over several tails only the best combinations are tried. Returns the columns of Derivations of the goal's.
     """
     is_in = _in_derivations(shape, goal)
-    item_ptr = np.zeros(goal + 2, np.int64)
-    items, size = _no_items(), 0
+    first = np.zeros(goal + 2, np.int64)  # of node h: records first[h]:first[h+1]
+    records = Records([0.0][:0], [0][:0], [0], [0][:0])
+    token_ptr, tokens = [0], [np.int32(0)][:0]
     counts, row, text = np.zeros(len(m.most), np.int32), np.zeros(N_STATS, np.int64), np.empty(longest, np.int32)
     for h in range(goal + 1):
-        found, n_found = _no_items(), 0  # candidates
+        tried, keys = Records([0.0][:0], [0][:0], [0], [0][:0]), [np.uint64(0)][:0]  # candidates, and hashes of their words
         for e in range(shape.head_ptr[h], shape.head_ptr[h + 1]) if is_in[h] else range(0):
             tails = shape.tails[shape.tail_ptr[e] : shape.tail_ptr[e + 1]]
-            sizes = item_ptr[tails + 1] - item_ptr[tails]
+            sizes = first[tails + 1] - first[tails]
             ranks = np.zeros(len(tails), np.int64)
             going = (sizes > 0).all()
             while going:
-                parts = item_ptr[tails] + ranks
-                n = _write_yield(shape, types, e, items, parts, text)
+                parts = first[tails] + ranks
+                n = _write_yield(shape, types, e, token_ptr, tokens, parts, text)
                 _matches(m, text[:n], counts, row)
                 gain, key = theta[ORDER] * n, _MIX
                 for k in range(ORDER):
@@ -255,22 +217,25 @@ def find_oracles(shape, goal, longest, types, m, theta, beam):  # type: ignore[n
                 for i in range(n):
                     key = (key ^ np.uint64(text[i] + 2)) * _MIX
                     key ^= key >> np.uint64(29)
-                found = _with_item(found, n_found, gain, np.int64(key >> np.uint64(1)), e, parts, text[:0])
-                n_found += 1
+                add_record(tried, gain, e, parts)
+                keys.append(key)
                 going = _next_ranks(ranks, sizes, beam)
-        first = size
-        for c in np.argsort(-found.gain[:n_found], kind="mergesort"):
-            if size == first + beam:
-                break
-            if (items.key[first:size] == found.key[c]).any():
-                continue
-            parts = found.parts[found.part_ptr[c] : found.part_ptr[c + 1]]
-            n = _write_yield(shape, types, found.edge[c], items, parts, text)
-            items = _with_item(items, size, found.gain[c], found.key[c], found.edge[c], parts, text[:n])
-            size += 1
-        item_ptr[h + 1] = size
-    first, n = item_ptr[goal], item_ptr[goal + 1] - item_ptr[goal]
-    return listed(items.gain, items.edge, items.part_ptr, items.parts, first, n), first, n
+        kept = [np.uint64(0)][:0]
+        if keys:
+            for c in np.argsort(-np.array(tried.score), kind="mergesort"):
+                if len(kept) == beam:
+                    break
+                if keys[c] in kept:
+                    continue
+                kept.append(keys[c])
+                parts_kept = tried.parts[tried.part_ptr[c] : tried.part_ptr[c + 1]]
+                n = _write_yield(shape, types, tried.edge[c], token_ptr, tokens, parts_kept, text)
+                add_record(records, tried.score[c], tried.edge[c], parts_kept)
+                for i in range(n):
+                    tokens.append(text[i])
+                token_ptr.append(len(tokens))
+        first[h + 1] = len(records.edge)
+    return written_down(shape, records, np.arange(first[goal], first[goal + 1]))
 
 
 def linear_gains(stats: Array) -> F64:
@@ -307,8 +272,7 @@ def oracle_candidates(graph: Graph, refs: Sequence[str], start: Derivations, opt
             break
         best, at = float(gains.max()), stats[np.argmax(gains)]
         for theta in linear_gains(at):
-            pool, first, n = find_oracles(graph.shape, graph.goal, graph.longest, types, m, theta, beam)
-            every.append(Derivations(*unfold(graph.shape, pool, first, n, graph.longest)))
+            every.append(Derivations(*find_oracles(graph.shape, graph.goal, graph.longest, types, m, theta, beam)))
             stats = np.concatenate([stats, stats_of(every[-1])])
     together = Derivations.concat(every)
     _, distinct = np.unique(stats[len(start) :], axis=0, return_index=True)

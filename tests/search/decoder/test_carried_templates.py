@@ -34,7 +34,7 @@ SETS = [
     "phrases",  # what induce takes by itself
     "large",
     "neighbours,around",
-    "bi,jump,position,source_words,word,frequency,w,ws",
+    "bi,jump,position,source_words,word,w,ws",
 ]
 TREES = (
     stump("jump.log", 0.5, value=(0.3, -0.2)),

@@ -20,7 +20,6 @@ from boostfeat.lists.choices import Scorer, oracle_choice
 from boostfeat.metrics.bleu import HYP_LEN, N_STATS, ORDER, REF_LEN, ngram_totals, sentence_bleu
 from boostfeat.search.graphs import oracle_path
 from boostfeat.search.graphs.graph_files import read_graphs
-from boostfeat.search.graphs.kbest import unfold
 from boostfeat.search.graphs.oracle_path import (
     OracleOptions,
     _fill_stats,
@@ -87,8 +86,8 @@ def test_search_equals_enumeration_where_nothing_is_pruned(edges, refs, theta, b
     graph, _ = build(edges)
     m, numbers = matcher(refs)
     types = np.array([numbers.get(w, -1) for w in graph.vocab] or [-1], np.int32)
-    pool, first, n = find_oracles(graph.shape, graph.goal, graph.longest, types, m, np.array(theta), beam)
-    score, edge_ptr, *_, token_ptr, tokens = unfold(graph.shape, pool, first, n, graph.longest)
+    found = find_oracles(graph.shape, graph.goal, graph.longest, types, m, np.array(theta), beam)
+    score, edge_ptr, *_, token_ptr, tokens = found
     texts = [" ".join(graph.vocab[w] for w in tokens[a:b]) for a, b in pairwise(token_ptr)]
     assert 1 <= len(texts) == len(score) == len(edge_ptr) - 1 <= beam
     assert [gains[text] for text in texts] == score.tolist() == sorted(score.tolist(), reverse=True)
@@ -220,8 +219,7 @@ def test_what_is_pruned_is_what_the_twin_prunes(edges, refs, theta, beam):
     graph, _ = build(edges)
     m, numbers = matcher(refs)
     types = np.array([numbers.get(w, -1) for w in graph.vocab] or [-1], np.int32)
-    pool, first, n = find_oracles(graph.shape, graph.goal, graph.longest, types, m, np.array(theta), beam)
-    score, *_, token_ptr, tokens = unfold(graph.shape, pool, first, n, graph.longest)
+    score, *_, token_ptr, tokens = find_oracles(graph.shape, graph.goal, graph.longest, types, m, np.array(theta), beam)
     texts = [" ".join(graph.vocab[w] for w in tokens[a:b]) for a, b in pairwise(token_ptr)]
     assert list(zip(texts, score.tolist(), strict=True)) == expected
 
@@ -263,9 +261,8 @@ def test_what_leads_nowhere_may_be_longer_than_any_translation():
     m, numbers = matcher(["b"])
     types = np.array([numbers.get(w, -1) for w in graph.vocab], np.int32)
     with interpreted():  # compiled code would write outside of the room that it has, and say nothing
-        pool, first, n = find_oracles(graph.shape, graph.goal, graph.longest, types, m, np.ones(5), 4)
-    assert n == 1
-    assert pool.score[first] == 2.0  # a word of the reference, and one word
+        score, *_ = find_oracles(graph.shape, graph.goal, graph.longest, types, m, np.ones(5), 4)
+    assert score.tolist() == [2.0]  # a word of the reference, and one word
 
 
 def test_a_trie_by_hand():
