@@ -142,7 +142,7 @@ def _add_links(shape, records, links):  # type: ignore[no-untyped-def]
     """Make the links of the last record, which is in no list yet."""
     record = len(links.rank)
     e = records.edge[record]
-    h, g, p, q = 0, 0, 1, 1
+    h, g, p, q = np.int64(0), np.int64(0), np.int64(1), np.int64(1)
     for word in shape.words[shape.word_ptr[e] : shape.word_ptr[e + 1]] if e >= 0 else shape.words[:0]:
         if word >= 0:
             hashes, powers = (np.int64(word + 1), np.int64(word + 1)), _BASES
