@@ -106,7 +106,7 @@ class BlockRange(Standing):
 
     @property
     def _hyps(self) -> list[slice]:
-        """Of each block."""
+        """Return the hypotheses of each block."""
         return [slice(a, b) for a, b in pairwise(self.nbest.hyp_ptr[self.blocks].tolist())]
 
     # -- scores --------------------------------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ class BlockRange(Standing):
         return self._in_corpus(best_choice(self.nbest, self.scores))
 
     def linear_choice(self, weights: dict[str, float]) -> list[I64]:
-        """The same under linear weights alone."""
+        """Return the 1-best of each sentence under linear weights alone."""
         return [self._in_corpus(best_choice(self.nbest, Model(weights).decision_function(self.nbest)))]
 
     def _in_corpus(self, hyps: I64) -> I64:
@@ -142,7 +142,7 @@ class BlockRange(Standing):
         return [len(self.pairs)]
 
     def context(self) -> list[Array]:
-        """What the 1-best of each block adds to the statistics of the corpus."""
+        """Return what the 1-best of each block adds to the statistics of the corpus."""
         self._rows = self.scorer.rows(best_choice(self.nbest, self.scores), self.metric)
         return [self._rows[a:b].sum(axis=0) for a, b in pairwise(self.blocks.tolist())]
 
@@ -210,7 +210,7 @@ class BlockRange(Standing):
         self.g[self._adopted] = target[self.number]
 
     def mine(self, values: Any) -> Any:
-        """Of its units: those that are rows here."""
+        """Select those of its units that are rows here."""
         return values if self._own is None else values[self._own]
 
     @cached_property
@@ -257,19 +257,19 @@ class BlockRange(Standing):
         return found
 
     def row(self) -> list[tuple[list[float], I64]]:
-        """What a row of the history needs: the losses of its blocks, and the 1-best."""
+        """Return what a row of the history needs: the losses of its blocks, and the 1-best."""
         return [(self._losses(), self.choice())]
 
     # -- linear weights ------------------------------------------------------------------------------------------------
 
     def prepare_linear(self) -> None:
-        """What columns, n_pairs, peak, squares, standardise and at are about."""
+        """Prepare what the methods of LinearPart are about."""
         weigh = self.options is not None and self.options.context
         pairs = weighed_by_size(self.pairs, self.nbest, self.metric) if weigh else self.pairs
         self._linear = [LinearPart(self.nbest, part) for part in split_pairs(pairs, self.blocks)]
 
     def linear(self, method: Callable[..., T], *arguments: Any) -> list[T]:
-        """What a method of the linear part of every block gives."""
+        """Call a method of the linear part of every block."""
         return [method(block, *arguments) for block in self._linear]
 
     def forget_linear(self) -> None:

@@ -64,7 +64,7 @@ class ClusterGrower:
         self.workers.later_each(BlockRange.complete_counts, self._completed(*zip(*counts, strict=True))[0])
 
     def _completed(self, guests: Sequence[F64], rows: Sequence[F64]) -> tuple[list[F64], F64]:
-        """What shared units have in all, by host and as one, from what parts have of their guests and of such rows."""
+        """Add up what shared units have, by host and as one, from what parts have of their guests and of such rows."""
         whole = np.concatenate(rows)
         np.add.at(whole, self._row_of.ravel(), np.concatenate(guests))
         return np.split(whole, self._cuts), whole
@@ -220,7 +220,7 @@ class ClusterGrower:
     # -- which feature leaves are linear in ----------------------------------------------------------------------------
 
     def _candidates(self) -> I64:
-        """As SlopeSearch.rank, on rows that the blocks send."""
+        """Rank features as SlopeSearch.rank, on rows that the blocks send."""
         features = np.flatnonzero([s.scale > 0 for s in self.scales])
         if len(features) <= self.options.candidates:
             return features

@@ -232,7 +232,7 @@ class AdagradData(_Sentences):
         return Differences.of(self.features).floor / ROUNDING
 
     def squares(self, floor: F64) -> tuple[F64, F64]:
-        """What the units of dense features are made by: squares and numbers of non-zero differences."""
+        """Return what the units of dense features are made by: squares and numbers of non-zero differences."""
         pairs = self.tuner.draw(self.nbest, self.gains, self.generator(0), self.run)
         squares, counts = np.zeros((2, self.features.n_dense))
         mean_squares(self.features.dense, floor, pairs.better, pairs.worse, squares, counts)
@@ -251,7 +251,7 @@ class AdagradData(_Sentences):
         return weights.settled(), weights.squares, loss, len(pairs), weights.t
 
     def _rng_of(self, epoch: int) -> np.random.Generator:
-        """Where it stands before an epoch: of one worker, after the draws of those before, which a new process makes again."""
+        """Return the generator before an epoch: of one worker, after the draws of earlier ones, which a new process repeats."""
         if not self.plain:
             return self.generator(epoch)
         if self._drawn and self._drawn[0] == epoch - 1:

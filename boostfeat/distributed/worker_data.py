@@ -106,7 +106,7 @@ class WorkerData:
     def each(
         self, method: Callable[Concatenate[BlockRange, P], list[T] | None], /, *arguments: P.args, **named: P.kwargs
     ) -> list[T]:
-        """What a method of every part gives, one after the other."""
+        """Call a method of every part; return what they give, one after the other."""
         return self._in_parts(lambda part: method(part, *arguments, **named))
 
     def _in_parts(self, job: Callable[[BlockRange], list[T] | None]) -> list[T]:
@@ -155,7 +155,7 @@ class WorkerData:
         return in_threads(lambda k: value_masses(columns[k], self._c), range(len(columns)), self.threads)
 
     def precision(self) -> list[Precision]:
-        """Of the rows' features, in the whole corpus."""
+        """Return the precision of the rows' features in the whole corpus."""
         return precision_of(self._corpus, self._names)
 
     def code_rows(self, given: Sequence[tuple[Borders, Scale]] | None, seed: int, machines: int) -> list[tuple[Borders, Scale]]:
@@ -184,7 +184,7 @@ class WorkerData:
     # -- a tree --------------------------------------------------------------------------------------------------------
 
     def complete(self, target: list[F64]) -> None:
-        """What units of several parts have in all."""
+        """Take what units of several parts have in all."""
         self.each(BlockRange.complete, target)
         self._g = _joined([part.g for part in self.parts])
 
@@ -205,7 +205,7 @@ class WorkerData:
         return np.asarray(parts.sum(axis=0))
 
     def slope_sums(self, splits: list[Split], on: int, centre: F64) -> tuple[F64, list[F64]]:
-        """The same, and of each block [n, 3] Σ (c z, z g, c z²) about the leaves' centres, z of feature ``on``."""
+        """Return leaf_sums, and of each block [n, 3] Σ (c z, z g, c z²) about the leaves' centres, z of feature ``on``."""
         leaf_of, z, slopes = self._leaf_of(splits), self._grower.z(on), []
         for b in self._blocks:
             slopes.append(np.zeros((len(centre), 3)))
@@ -230,7 +230,7 @@ class WorkerData:
         return search(self.aim(tree, splits, on), lambda rho: self.each(BlockRange.ray, rho), l2=l2)
 
     def energy(self, on: int) -> tuple[F64, F64]:
-        """Of each block Σ |z g| and Σ c z²: what the grids of linear leaves are agreed by."""
+        """Return Σ |z g| and Σ c z² of each block: what the grids of linear leaves are agreed by."""
         z, c, g = self._grower.z(on), self._c, self._g
         energies = [(np.abs(z[b] * g[b]).sum(), (c[b] * z[b] * z[b]).sum()) for b in self._blocks]
         first, second = np.array(energies).T
@@ -248,7 +248,7 @@ class WorkerData:
         return counts
 
     def shares(self) -> list[tuple[float, float]]:
-        """Of each block Σ |g| and Σ c."""
+        """Return Σ |g| and Σ c of each block."""
         return [(float(np.abs(self._g[b]).sum()), float(self._c[b].sum())) for b in self._blocks]
 
     def sample(self, points: list[F64], g_total: float, c_total: float) -> list[tuple[F64, Any, F64, F64, F64]]:
@@ -384,7 +384,7 @@ async def drop(key: str) -> None:
 
 
 def _address() -> str:
-    """Of this worker."""
+    """Return the address of this worker."""
     return _ME["address"]
 
 

@@ -98,7 +98,7 @@ def connected(
 
 @contextlib.contextmanager
 def _logs_silent() -> Iterator[None]:
-    """What goes wrong is said here, in one line: not by Dask, whose cluster may still send when it has closed."""
+    """Silence Dask's logs: what goes wrong is said here, in one line, and a cluster may still send when it has closed."""
     before = logging.root.manager.disable
     logging.disable()
     try:
@@ -168,7 +168,7 @@ class Workers:
     def _wait_for(
         self, least: int, most: int | None, nannies: Sequence[str] = (), *, patience: float | None = None
     ) -> dict[str, Any]:
-        """So many workers (of these nannies), as soon as they are there; with patience ``most``, or those that came in time."""
+        """Wait for so many workers (of these nannies); with patience for ``most``, or those that came in time."""
         until = time.monotonic() + (patience or self.timeout)
         while True:
             found = {a: w for a, w in sorted(self._present().items()) if not nannies or w.get("nanny") in nannies}
@@ -229,25 +229,25 @@ class Workers:
                 )
 
     def share(self, n_sentences: int) -> int:
-        """How many workers get some of so many sentences."""
+        """Count the workers that get some of so many sentences."""
         return min(len(self.members), len(block_ptr(n_sentences)) - 1)
 
     def shards(self, method: Callable[Concatenate[Any, P], T], /, *arguments: P.args, **named: P.kwargs) -> list[T]:
-        """What a method of every worker's data gives, in the order of their blocks."""
+        """Call a method of every worker's data; return what they give, in the order of their blocks."""
         return self.together((partial(method, **named) if named else method, *arguments))[0]
 
     def each(
         self, method: Callable[Concatenate[BlockRange, P], list[T] | None], /, *arguments: P.args, **named: P.kwargs
     ) -> list[T]:
-        """What a method of every part gives, in their order, wherever they are."""
+        """Call a method of every part; return what they give, in their order."""
         return flat(self.shards(WorkerData.each, method, *arguments, **named))
 
     def each_linear(self, method: Callable[Concatenate[LinearPart, P], T], /, *arguments: P.args, **named: P.kwargs) -> list[T]:
-        """What a method of every block's linear part gives: EachBlock of LinearProblem."""
+        """Call a method of every block's linear part: EachBlock of LinearProblem."""
         return self.each(BlockRange.linear, partial(method, **named) if named else method, *arguments)
 
     def together(self, *calls: tuple[Any, ...]) -> list[list[Any]]:
-        """The same as shards for several methods, one after the other; workers are asked once."""
+        """Call several methods of every worker's data, one after the other; workers are asked once."""
         before, self._waiting = self._waiting, []
         found = self._run(call, self._key, [*before, *calls])
         return [list(answers) for answers in zip(*found, strict=True)][len(before) :]
@@ -257,7 +257,7 @@ class Workers:
         self._waiting.append((partial(method, **named) if named else method, *arguments))
 
     def later_each(self, method: Callable[Concatenate[BlockRange, P], Any], /, *arguments: P.args, **named: P.kwargs) -> None:
-        """The same for a method of every part."""
+        """Call a method of every part, when the next call is made."""
         self.later(WorkerData.each, method, *arguments, **named)
 
     def connect(self) -> None:
@@ -283,7 +283,7 @@ class Workers:
         self._pool.shutdown(wait=False)
 
     def abandon(self) -> None:
-        """The same for a run that has failed or was interrupted: nobody waits until workers have ended what they do."""
+        """Leave a run that has failed or was interrupted: nobody waits until workers have ended what they do."""
         self._pool.shutdown(wait=False, cancel_futures=True)
         if self._key:
             thread = ThreadPoolExecutor(1)
@@ -315,7 +315,7 @@ class Workers:
         return [found[address] for address in addresses]
 
     def _await_departure(self, addresses: Sequence[str]) -> None:
-        """Of one of them, that is: the scheduler may notice a little later than we do."""
+        """Wait until one of them is gone for the scheduler, too, which may notice a little later than we do."""
         until = time.monotonic() + 5
         while set(addresses) <= set(self._present()) and time.monotonic() < until:
             time.sleep(_POLL / 4)

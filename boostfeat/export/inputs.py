@@ -24,7 +24,7 @@ NAME = "sparse.sum"
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a program takes: the model that it computes, whose sparse weights may be one, and its inputs by name."""
+    """Inputs of a program: the model that it computes, whose sparse weights may be one, and its inputs by name."""
 
     whole: Model
     model: Model

@@ -1,4 +1,4 @@
-"""Where a feature can live: with the phrase pair alone (static), with the phrase in its context, or with the whole hypothesis.
+"""Kinds of features: of the phrase pair alone (static), of the phrase in its context, or of the whole hypothesis.
 
 What a decoder can carry follows from it: a phrase table holds static features only.
 """
@@ -33,7 +33,7 @@ STATIC_NAMES = re.compile(
 def kinds_of(
     names: Iterable[str], nbest: NBest | None = None, *, static: Sequence[str] = (), vocab: FeaturePlan | None = None
 ) -> dict[str, str]:
-    """Of each feature: static, contextual or global.
+    """Return the kind of each feature: static, contextual or global.
 
     What the templates declare that made it, else what the user says (``static``), else by well-known names of decoders.
     """
@@ -70,7 +70,7 @@ def static_features(nbest: NBest, static: Sequence[str] = ()) -> tuple[str, ...]
 
 @dataclass(frozen=True)
 class Known:
-    """What is known about features by name: from a list, from the vocab of its templates, from the user, from the ini."""
+    """Knowledge about features by name: from a list, from the vocab of its templates, from the user, from the ini."""
 
     nbest: NBest | None = None
     vocab: FeaturePlan | None = None
@@ -102,7 +102,7 @@ class Known:
 
 
 def not_static(trees: Sequence[Tree], kinds: Mapping[str, str]) -> dict[str, list[str]]:
-    """By tree, the features it looks at that are not static; trees without any are left out."""
+    """Return by tree the features it looks at that are not static; trees without any are left out."""
     found = {tree.name: sorted(name for name in tree.features() if kinds[name] != "static") for tree in trees}
     return {tree: names for tree, names in found.items() if names}
 

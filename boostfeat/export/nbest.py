@@ -47,7 +47,7 @@ def _with_columns(model: Model, context: Context) -> tuple[Model, NBest]:
 
 
 def without_units(nbest: NBest) -> NBest:
-    """The same hypotheses with their features and nothing of phrases."""
+    """Return the hypotheses with their features and nothing of phrases."""
     none = np.zeros(0, np.int32)
     return replace(
         nbest,

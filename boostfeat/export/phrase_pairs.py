@@ -82,7 +82,7 @@ def factors(names: Collection[str], vocab: FeaturePlan | None) -> set[str]:
 
 @dataclass(frozen=True)
 class PairFeatures:
-    """How to compute named static features of phrase pairs that have some features of their own."""
+    """Named static features of phrase pairs that bring some features of their own."""
 
     own: tuple[str, ...]  # those that the pairs bring
     vocab: FeaturePlan  # restricted to what is asked for

@@ -17,6 +17,7 @@ from ..core.files import open_output, read_bytes
 from ..lists.nbest import NBest
 from ..model.model import Model
 from ..trees.tree import Tree
+from .c import filled
 from .inputs import Inputs, inputs_of
 from .target import Check, Context, Exporter
 from .unit_text import NO_TEXTS, PAIR_TEMPLATES, TEXT, TextFeatures
@@ -77,8 +78,9 @@ def module_text(
         "WEIGHTS": tuple(weights),
         "TREES": tuple(_tree(tree, names) for tree in model.trees),
     }
-    source = _SOURCE.replace("{rows}", rows) + "".join(f"\n{name} = {_literal(value)}\n" for name, value in data.items())
-    return source + _FUNCTIONS + (_text_part(names, texts) if texts.are_any else "")
+    text = "".join(f"\n{name} = {_literal(value)}\n" for name, value in data.items())
+    source = filled("module.py.in", {"ROWS": rows, "DATA": text})
+    return source + (_text_part(names, texts) if texts.are_any else "")
 
 
 def _text_part(names: tuple[str, ...], texts: TextFeatures) -> str:
@@ -88,57 +90,6 @@ def _text_part(names: tuple[str, ...], texts: TextFeatures) -> str:
     table = "SPARSE = {\n" + "".join(f"    {name!a}: {value!r},\n" for name, value in sparse.items()) + "}\n"
     templates = tuple(name for k, name in enumerate(PAIR_TEMPLATES) if texts.which >> k & 1)
     return f"\n\n{table}\nTEMPLATES = {templates!r}\n{_TEXT_FUNCTIONS}" + _FILL.replace("{computed}", computed)
-
-
-_SOURCE = '''"""A boostfeat model as plain Python, made by 'boostfeat export --to python'. Not meant to be edited.
-
-The features given are those of {rows}.
-"""
-'''
-
-_FUNCTIONS = '''
-
-def score(features):
-    """The model's score of features: a dict by name (absent is 0, others are ignored) or values in the order of FEATURES."""
-    x = _values(features)
-    total = 0.0
-    for tree in TREES:
-        total += tree["weight"] * _tree_value(tree, x)
-    return linear(x) + total
-
-
-def linear(features):
-    """The linear part of the score: weights times features."""
-    x = _values(features)
-    total = 0.0
-    for j, weight in WEIGHTS:
-        total += weight * x[j]
-    return total
-
-
-def trees(features):
-    """The values of all trees by name, without their weights."""
-    x = _values(features)
-    return {tree["name"]: _tree_value(tree, x) for tree in TREES}
-
-
-def _values(features):
-    if hasattr(features, "keys"):
-        return [float(features.get(name, 0.0)) for name in FEATURES]
-    if len(features) != len(FEATURES):
-        raise ValueError("features: expected %d values, found %d" % (len(FEATURES), len(features)))
-    return features
-
-
-def _tree_value(tree, x):
-    """A node is (feature, threshold, left, right), a leaf (intercept, slope): value = intercept + slope * x[on]."""
-    node = tree["nodes"][0]
-    while len(node) == 4:
-        feature, threshold, left, right = node
-        node = tree["nodes"][left if x[feature] <= threshold else right]
-    intercept, slope = node
-    return intercept if tree["on"] is None else intercept + slope * x[tree["on"]]
-'''
 
 
 _TEXT_FUNCTIONS = '''
@@ -236,29 +187,12 @@ def _literal(value: Any) -> str:
     return "(\n" + "".join(f"    {item!a},\n" for item in value) + ")"
 
 
-# Doubles in, doubles out: text would take longer than the scoring.
-_RUN = """
-import array, importlib.util, sys
-spec = importlib.util.spec_from_file_location("model", sys.argv[1])
-model = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(model)
-n, d = int(sys.argv[2]), int(sys.argv[3])
-x = array.array("d", sys.stdin.buffer.read(8 * n * d)).tolist()
-units = sys.stdin.buffer.read().decode("utf-8", "surrogatepass").split("\\n")[:-1]
-if units:
-    scores = [model.score_unit(*unit.split("\\t"), x[i * d : i * d + d]) for i, unit in enumerate(units)]
-else:
-    scores = [model.score(x[i * d : i * d + d]) for i in range(n)]
-sys.stdout.buffer.write(array.array("d", scores).tobytes())
-"""
-
-
 def score_rows(path: Path, x: F64, units: Sequence[tuple[str, str, str]] = ()) -> F64:
     """The module's scores of rows x [n, d], in a process that sees neither this library nor any other package.
 
     With units: of their texts (source, target, links), and of those features in x that texts do not tell.
     """
-    command = [sys.executable, "-I", "-S", "-B", "-c", _RUN, str(path), *map(str, x.shape)]
+    command = [sys.executable, "-I", "-S", "-B", "-c", filled("score_rows.py.in", {}), str(path), *map(str, x.shape)]
     texts = "".join("\t".join(unit) + "\n" for unit in units).encode("utf-8", "surrogatepass")
     rows = np.ascontiguousarray(x, np.float64).tobytes()
     done = subprocess.run(command, input=rows + texts, capture_output=True, check=False)

@@ -1,4 +1,4 @@
-"""What an exporter is: its options, what it may look at, and what verification finds."""
+"""Exporters: its options, what it may look at, and what verification finds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .kinds import kinds_of
 
 @dataclass(frozen=True)
 class ExportOptions:
-    """What the command line can say; each exporter names those it uses, and the others are errors for it."""
+    """Options of the command line; each exporter names those it uses, and the others are errors for it."""
 
     prefix: str | None = option(None, "c, moses: of all C names (boostfeat)")
     static: tuple[str, ...] = option((), "c, moses: features to take for static (phrase pair alone)")
@@ -33,7 +33,7 @@ class ExportOptions:
 
 @dataclass(frozen=True)
 class Context:
-    """What an exporter may look at beside the model."""
+    """The list, options and plan that an exporter may look at beside the model."""
 
     nbest: NBest | None = None  # the list of --verify or --list
     options: ExportOptions = field(default_factory=ExportOptions)
@@ -52,13 +52,13 @@ class Context:
         return self.nbest
 
     def kinds(self, names: Sequence[str]) -> Mapping[str, str]:
-        """Of each feature: static, contextual, ... as the list declares it, else by well-known decoder names."""
+        """Return the kind of each feature: static, contextual, ... as the list declares it, else by well-known decoder names."""
         return kinds_of(names, self.nbest, static=self.options.static)
 
 
 @dataclass(frozen=True)
 class Check:
-    """What verification found: the largest difference between the export's numbers and this library's."""
+    """The result of verification: the largest difference between the export's numbers and this library's."""
 
     rows: int
     what: str  # the rows are: "distinct units", "hypotheses", "entries"

@@ -37,7 +37,7 @@ def calibrated(model: Model, select: NBest) -> Model:
 
 
 def calibration(metric: Metric, *, ours: Array, theirs: Array, margin: F64) -> Calibration | None:
-    """What held-out lists say of margins [S]: statistics [S, n] of a model's choices and the decoder's; None if they agree."""
+    """Learn from margins [S] on held-out lists, and statistics [S, n] of choices; None if the two always agree."""
     changed = margin > 0
     if not changed.any():
         return None

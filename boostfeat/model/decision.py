@@ -1,4 +1,4 @@
-"""How a model decides: by the highest score, or by the least Bayes risk under its own posterior [KB04].
+"""Decisions of a model: by the highest score, or by the least Bayes risk under its own posterior [KB04].
 
     p(h) = softmax(scale · score(h)) over the list;   E(h) = Σ_{h'} p(h') BLEU+1(h, h')
 
@@ -98,7 +98,7 @@ def word_counts(nbest: NBest) -> I64:
 
 
 class Decision(msgspec.Struct):
-    """What a model's config says of how it decides."""
+    """The decision in a model's config."""
 
     by: str = SCORE
     scale: Annotated[float, msgspec.Meta(gt=0)] | None = None  # of the posterior

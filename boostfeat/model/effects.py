@@ -1,12 +1,14 @@
-"""What features and trees can move: standard deviations within lists of what they add to the score."""
+"""Effects of features and trees: standard deviations within lists of what they add to the score."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from sys import float_info
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from ..core.arrays import F64, I64, frozen, in_ranges, in_threads
 from ..core.blocks import block_ptr, sum_in_order
@@ -60,41 +62,16 @@ def _squares(hyp_ptr, values):  # type: ignore[no-untyped-def]
 
 
 def sparse_within_list_sd(nbest: NBest) -> F64:
-    """[N] the same of the sparse features, of units and of hypotheses."""
+    """Return [N] the spread within lists of the sparse features, of units and of hypotheses."""
     squares = np.zeros(len(nbest.sparse_names))
-    rows = [column for part in (nbest.units.sparse, nbest.extra_sparse) for column in (part.ptr, part.idx, part.val)]
-    _sparse_squares(nbest.hyp_ptr, nbest.unit_ptr, nbest.unit_idx, *rows, squares)
-    return np.asarray(np.sqrt(squares / max(1, nbest.n_hyps)))
-
-
-@kernel
-def _sparse_squares(hyp_ptr, unit_ptr, unit_idx, u_ptr, u_idx, u_val, h_ptr, h_idx, h_val, out):  # type: ignore[no-untyped-def]
-    """OUT out[N] += squared distances from the list's mean. Of a list only the features that occur in it are touched."""
-    n = len(out)
-    value, total, squares = np.zeros(n), np.zeros(n), np.zeros(n)  # of a hypothesis, of a list so far
-    in_hyp, in_list = np.full(n, -1, np.int64), np.full(n, -1, np.int64)  # the last hypothesis and list that has it
-    of_hyp, of_list = np.empty(n, np.int64), np.empty(n, np.int64)
-    for s in range(len(hyp_ptr) - 1):
-        n_list = 0
-        for h in range(hyp_ptr[s], hyp_ptr[s + 1]):
-            n_hyp = 0
-            for r in range(unit_ptr[h], unit_ptr[h + 1] + 1):  # its units, then the hypothesis itself
-                own = r == unit_ptr[h + 1]
-                ptr, idx, val, row = (h_ptr, h_idx, h_val, h) if own else (u_ptr, u_idx, u_val, np.int64(unit_idx[r]))
-                for k in range(ptr[row], ptr[row + 1]):
-                    j = idx[k]
-                    if in_hyp[j] != h:
-                        in_hyp[j], value[j], of_hyp[n_hyp] = h, 0.0, j
-                        n_hyp += 1
-                    value[j] += val[k]
-            for j in of_hyp[:n_hyp]:
-                if in_list[j] != s:
-                    in_list[j], total[j], squares[j], of_list[n_list] = s, 0.0, 0.0, j
-                    n_list += 1
-                total[j] += value[j]
-                squares[j] += value[j] ** 2
-        for j in of_list[:n_list]:
-            out[j] += max(0.0, squares[j] - total[j] ** 2 / (hyp_ptr[s + 1] - hyp_ptr[s]))
+    for a, b in pairwise(block_ptr(len(nbest)).tolist()):  # all at once are many times the entries of A and X
+        part = nbest[a:b]
+        values, sizes = part.global_sparse.tocsc(), np.maximum(np.diff(part.hyp_ptr), 1)
+        of_lists = sparse.csr_matrix((np.ones(part.n_hyps), np.arange(part.n_hyps), part.hyp_ptr), (len(part), part.n_hyps))
+        sums = of_lists @ values
+        sums.data **= 2
+        squares += values.power(2).sum(axis=0).A1 - (1 / sizes) @ sums
+    return np.sqrt(np.maximum(squares, 0.0) / max(1, nbest.n_hyps))
 
 
 def linear_effects(nbest: NBest, weights: Mapping[str, float], *, threads: int = 1) -> dict[str, float]:

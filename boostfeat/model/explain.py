@@ -28,7 +28,7 @@ LENGTH = "(length)"  # what it costs, as a feature
 
 
 def with_length(model: Model, nbest: NBest) -> tuple[Model, NBest]:
-    """The same with what lengths cost as a feature like any other, for those who ask what a choice is made of."""
+    """Return both with what lengths cost as a feature like any other, for those who ask what a choice is made of."""
     length = length_of(model.config)
     if length is None:
         return model, nbest
@@ -37,7 +37,7 @@ def with_length(model: Model, nbest: NBest) -> tuple[Model, NBest]:
 
 @dataclass(frozen=True)
 class Differences:
-    """Of n sentences where two choices differ: the lists with these two hypotheses only, the first ones at 0, 2, 4, ..."""
+    """The n sentences where two choices differ, as lists of these two hypotheses only; the first ones are at 0, 2, 4, ..."""
 
     sentences: I64  # [n] positions in the whole list
     pairs: NBest  # [2n] hypotheses with the trees as features
@@ -82,7 +82,7 @@ class Differences:
         return sorted(found, key=lambda item: (-abs(item[1]), item[0]))
 
     def units(self, k: int) -> list[dict[str, Any]]:
-        """What the units that only one of the two has add: {"in", "src", "tgt", "linear", "trees"}; "in": chosen, other, both.
+        """Return what units that only one of the two has add: {"in", "src", "tgt", "linear", "trees"}; "in": chosen, other, both.
 
         A phrase pair that both have in another context (other neighbours, another order) is one row. So are the features of
         whole hypotheses, without phrases. The rows sum to the difference.
@@ -117,7 +117,7 @@ class Differences:
         return self._deciders(self.parts, self.names, gains)
 
     def group_movers(self, groups: Mapping[str, str], gains: F64) -> list[dict[str, Any]]:
-        """The same for groups of features, all of whose parts are taken together; IN the group of each feature and tree."""
+        """Return the choices that groups of features decided, their parts taken together; IN the group of each name."""
         of = [groups[name] for name in self.names]
         number = {name: k for k, name in enumerate(dict.fromkeys(of))}
         one = np.ones(len(of)), (np.arange(len(of)), np.array([number[name] for name in of], np.int64))

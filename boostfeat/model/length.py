@@ -23,7 +23,7 @@ SOLVING, EXACT = 1000, 1e-16  # steps at most, and the squared residual that is 
 
 
 def learn_length(nbest: NBest) -> Length | None:
-    """What the references of lists teach; None where there are none, or no source sentences."""
+    """Learn from the references of lists; None where there are none, or no source sentences."""
     sources, refs, ptr = nbest.source.to_pylist(), nbest.refs.to_pylist(), nbest.ref_ptr.tolist()
     bitext = [(source, ref) for source, a, b in zip(sources, ptr, ptr[1:], strict=False) for ref in refs[a:b]]
     return fitted(bitext) if any(source for source, _ in bitext) else None

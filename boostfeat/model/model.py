@@ -145,7 +145,7 @@ class Model:
     # -- the file ----------------------------------------------------------------------------------------------------
 
     def to_json(self) -> dict[str, Any]:
-        """What a model file holds."""
+        """Return the object of a model file."""
         return {
             "boostfeat": f"model/{VERSION}",
             "signature": self.signature,

@@ -17,7 +17,7 @@ from .model import Model, hypothesis_table, unit_table
 
 
 def augment(nbest: NBest, model: Model, *, leaves: bool = False) -> NBest:
-    """The same lists with every tree as a named feature (its value without the weight).
+    """Return the lists with every tree as a named feature (its value without the weight).
 
     Local trees become unit features, global ones features of the hypothesis. With ``leaves``, every leaf is a feature of its own
     (``tree.000.2``, its value where a unit is in it): sparse, as a unit is in one leaf of each tree.
@@ -59,7 +59,7 @@ def _check_units(nbest: NBest, model: Model) -> None:
 
 
 def leaf_names(model: Model) -> tuple[str, ...]:
-    """Of all leaves of all trees, in the order of trees and of nodes."""
+    """Return the names of all leaves of all trees, in the order of trees and of nodes."""
     return tuple(f"{tree.name}.{k}" for tree in model.trees for k in range(tree.n_leaves))
 
 

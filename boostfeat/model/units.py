@@ -72,7 +72,7 @@ class UnitSpace:
         return spread
 
     def for_trees(self, names: Collection[str]) -> FeatureTable:
-        """Of its features these; where none are named, the dense ones, or the sparse ones of a list without."""
+        """Select features for trees; where none are named, the dense ones, or the sparse ones of a list without."""
         table, wanted = self.table, set(names or self.table.sparse_names)
         if not names and (len(table.names) or not wanted):
             return FeatureTable(table.names, table.x)

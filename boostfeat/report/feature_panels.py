@@ -1,4 +1,4 @@
-"""What each feature does: its effect, its response curve, and which features trees use together."""
+"""Panels of features: their effect, their response curves, and which features trees use together."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def _steps(trees: tuple[Any, ...], name: str, real: F64) -> F64:
 
 
 def used_together(model: Model) -> dict[str, Any]:
-    """How many trees use each pair of features; on the diagonal, how many use the feature."""
+    """Count the trees that use each pair of features; on the diagonal, how many use the feature."""
     uses = [sorted(tree.features()) for tree in model.trees]
     counts: dict[str, int] = {}
     for names in uses:

@@ -249,7 +249,7 @@ def ratios(lengths: dict[str, Any]) -> Figure:
 
 
 def shifts(lengths: dict[str, Any], colour: dict[str, str]) -> Figure:
-    """How many words each choice is longer or shorter than the decoder's; sentences of equal length are left out."""
+    """Draw how many words each choice is longer or shorter than the decoder's; sentences of equal length are left out."""
     rows = [r for r in lengths["systems"] if any(k for k in r["shift"])]
     at = [k for k in range(-8, 9) if k]
     names = [f"{'≤ ' if k == -8 else '≥ ' if k == 8 else ''}{k:+d}" for k in at]

@@ -25,7 +25,7 @@ SETS = ("dev", "select", "test")
 
 
 def metric(run: Run) -> dict[str, Any]:
-    """What the page is about, and what else there is."""
+    """Return the metric that the page is about, and the others."""
     first = run.systems[0].row.test or {}
     names = [name for name in first if name not in (run.metric.name, *BESIDE)]
     return {
@@ -145,7 +145,7 @@ def randomisation_p(run: Run, a: System, b: System) -> float:
 
 
 def levels(run: Run) -> dict[str, Any]:
-    """What folds said of the trees of each boosted system, and the choices of ours beside those of its rival."""
+    """Return what folds said of the trees of each boosted system, and the choices of ours beside those of its rival."""
     ours, rival = run.ours, run.rival
     both = rival is not None and ours is not rival and ours.model is not None and ours.model.level == "local"
     return {
@@ -184,7 +184,7 @@ def folded(run: Run, system: System) -> dict[str, Any] | None:
 
 
 def agreement(run: Run, ours: System, rival: System) -> dict[str, Any]:
-    """How often two systems choose the same hypothesis of the test list, who is better where not, and by how much in all."""
+    """Count how often two systems choose the same hypothesis, who is better where not, and by how much in all."""
 
     def score(system: System) -> float:
         return 100 * run.metric.sign * float(run.metric.score(run.scorer.rows(system.chosen, run.metric).sum(axis=0)))
@@ -267,7 +267,7 @@ def _ranks(run: Run, systems: list[System]) -> dict[str, Any]:
 
 
 def lengths(run: Run) -> dict[str, Any]:
-    """Where BLEU comes from: BLEU = BP · precision. A system that only got the length right shows here. It takes references."""
+    """Split BLEU into BP · precision: a system that only got the length right shows here. It takes references."""
     if not run.test.has_stats:
         return {"systems": [], "sets": []}
     base = chosen_stats(run.test, run.decoder)[:, HYP_LEN].astype(np.int64)

@@ -165,7 +165,7 @@ class Run:
 
     @property
     def rival(self) -> System | None:
-        """What it is set against: boost-global, or the last with trees of whole hypotheses."""
+        """The row it is set against: boost-global, or the last with trees of whole hypotheses."""
         whole = [s for s in self.boosted if s.model and s.model.level == "global"]
         return self.system("boost-global") or (whole[-1] if whole else None)
 
@@ -182,7 +182,7 @@ class Run:
 
     @cached_property
     def metric(self) -> Metric:
-        """What the comparison chose by, and is about: BLEU-SBP in runs of release 0.1, which do not say."""
+        """The metric that the comparison chose by."""
         return self.scorer.metric(str(self.systems[0].row.metric or "bleu-sbp"))
 
     @cached_property
@@ -191,7 +191,7 @@ class Run:
 
     @property
     def gain_name(self) -> str:
-        """What sentences are compared by, higher is better: BLEU+1, since BLEU of a sentence means little, or the metric."""
+        """The name of the gain of a sentence, higher is better: BLEU+1, since BLEU of a sentence means little, or the metric."""
         name = "BLEU+1" if isinstance(self.metric, Bleu) else shown(self.metric.name)
         return f"−{name}" if self.metric.lower_is_better else name
 

@@ -88,7 +88,7 @@ def _reasons(system: System, decoder: I64) -> dict[int, list[list[Any]]]:
 
 
 def _contributions(scorers: Sequence[System], part: NBest, shown: I64) -> tuple[F64, F64, F64]:
-    """Of these hypotheses: what occurrences of units add to the score by weights [R, M] and by trees [R, M], and what only whole
+    """Return what occurrences of units add to the score by weights [R, M] and by trees [R, M], and what only whole
     hypotheses do [H, M]. Every system is scored on the list with its own features.
     """
     linear, trees = np.zeros((2, part.n_occurrences, len(scorers)))

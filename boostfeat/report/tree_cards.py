@@ -32,7 +32,7 @@ def tree_panels(run: Run) -> list[dict[str, Any]]:
 
 
 def _known(run: Run, system: System) -> dict[str, Any]:
-    """How much of what the trees add is told by sums of features already, and how much with the trees of a global system."""
+    """Return the share of what trees add that sums of features tell already, and with the trees of a global system."""
     assert system.model is not None
     added = _added(system)
     sums = system.nbest.global_features

@@ -14,12 +14,11 @@ from test_export import needs_cc
 from test_export_moses import decoded, stump
 
 from boostfeat.core.errors import InputError
-from boostfeat.export import Context, export, python
+from boostfeat.export import Context, export
 from boostfeat.export.inputs import Inputs
 from boostfeat.export.unit_text import PAIR_TEMPLATES, TEXT, HashTable, name_key, text_names
 from boostfeat.features import TEMPLATES, FeaturePlan, featurize
 from boostfeat.features.carried import carried, carrying
-from boostfeat.features.vocab import Entry
 from boostfeat.lists.nbest import NBest, strings
 from boostfeat.model.model import Model, unit_table
 
@@ -149,32 +148,3 @@ def test_thousands_of_contextual_weights_are_one_input(target: str, made: tuple[
     assert many.signature in (tmp_path / "out").read_text()
     n = sum(name.partition(":")[0] in ("bi", "lo", "cx") for name, weight in many.weights.items() if weight)
     assert f"; sparse.sum is an input that the caller fills: the sum of {n:,} weights (bi" in said[0]
-
-
-def test_the_module_of_a_model_without_templates_is_as_it_was() -> None:
-    assert "score_unit" not in python.module_text(Model({"LM0": 1.0}))
-
-
-def test_which_features_texts_tell():
-    """Those that the model looks at, of templates of texts; weights of 0, other features and hashed names are not among them."""
-    weights = {
-        "len.src": 1.0,
-        "len.tgt": 0.0,
-        "len.other": 2.0,
-        "LM0": 1.0,
-        "pt:a|b": 1.0,
-        "pt:c|d": 0.0,
-        "bi:a|b": 1.0,
-        "id:x": 1.0,
-    }
-    model = Model(weights, (stump(0, "len.ratio", 0.5, 1.0, 2.0), stump(1, "jump.log", 0.5, 1.0, 2.0)))
-    length = Entry("length", features=("len.src", "len.tgt", "len.ratio", "len.diff", "len.other"))
-    others = [
-        Entry("pt", features=("pt:a|b", "pt:c|d", "pt:e|f")),
-        Entry("bi", features=("bi:a|b",)),
-        Entry("jump", features=("jump.log",)),
-    ]
-    plan = FeaturePlan((length, *others, Entry("id", hash_bits=4, features=("id:x",)), Entry("del")))
-    assert text_names(model, plan) == ({"len.src", "len.ratio"}, {"pt:a|b"})
-    assert text_names(model, plan, ("bi", "id")) == ({"len.src", "len.ratio"}, {"bi:a|b"})
-    assert text_names(model, None) == (set(), set())

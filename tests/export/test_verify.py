@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
-from contextlib import nullcontext
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,10 +13,8 @@ from boostfeat.core.errors import InputError
 from boostfeat.export import Context, ExportOptions, inputs, verify
 from boostfeat.export.compiling import C, compiler_command
 from boostfeat.export.inputs import inputs_of
-from boostfeat.export.moses.exporter import _check_features, _note
 from boostfeat.export.moses.writing import known_features
-from boostfeat.export.verify import compare_scores, difference, expected_scores, input_blocks, near_thresholds
-from boostfeat.lists.nbest import NBest, SparseRows, strings
+from boostfeat.export.verify import compare_scores, difference, expected_scores, near_thresholds
 from boostfeat.lists.precision import precision_of
 from boostfeat.model.model import Model
 
@@ -37,21 +32,6 @@ from boostfeat.model.model import Model
 )
 def test_differences_are_absolute_or_relative_beyond_1(found, expected, apart):
     assert difference(np.array(found), np.array(expected)) == apart
-
-
-@pytest.mark.parametrize(
-    ("listed", "here", "is_off"),
-    [(0.5, 0.5009, False), (0.5, 0.502, True), (-100.0, -100.09, False), (-100.0, -100.2, True), (2.0, 1.999, False)],
-)
-def test_what_a_list_and_a_table_say_is_the_same_up_to_a_thousandth(listed, here, is_off):
-    """Absolute, or relative beyond 1. Pairs that the table lacks are not looked at; the pair that differs is named."""
-    nbest = SimpleNamespace(unit_names=("a", "b"), X=np.array([[7.0, 7.0], [0.0, 1.0], [0.0, listed]]))
-    names, of_unit = strings(["p ||| q", "r ||| s", "t ||| u"]), np.array([1, 0, 2])
-    x = np.array([[1.0], [np.nan], [here]])
-    pairs = SimpleNamespace(names=names, of_unit=of_unit, is_known=np.array([False, True, True]), x=x)
-    message = f"b of 't ||| u': expected {listed:.6g} as in the list, found {here:.6g}"
-    with pytest.raises(InputError, match=re.escape(message)) if is_off else nullcontext():
-        _check_features(nbest, pairs, ["b"])
 
 
 def test_differences_need_the_same_rows():
@@ -75,30 +55,6 @@ def test_inputs_are_what_a_model_looks_at(monkeypatch):
         inputs_of(model, "c")
     with pytest.raises(InputError, match="found 5, as 'e'"):
         inputs_of(Model(dict.fromkeys("abcde", 1.0)), "c")
-
-
-def with_sparse(nbest: NBest) -> NBest:
-    rows = np.zeros((nbest.n_units, 2))
-    rows[::3, 0], rows[1::2, 1] = 2.0, -1.0
-    return replace(nbest, units=replace(nbest.units, sparse=SparseRows.from_matrix(rows)), sparse_names=strings(["s", "t"]))
-
-
-@pytest.mark.parametrize("block", [1, 7, 10**6])
-@pytest.mark.parametrize("of_units", [True, False])
-def test_rows_come_in_blocks(dev, monkeypatch, block, of_units):
-    """All of them once, each number in the column of its name; what a list does not have is 0."""
-    nbest = with_sparse(dev[:2])
-    monkeypatch.setattr(verify, "BLOCK", block)
-    first, second, *_ = nbest.unit_names
-    names = ["t", second, "absent", first, "s"]
-    blocks = list(input_blocks(nbest, names, of_units=of_units))
-    n = nbest.n_units if of_units else nbest.n_hyps
-    assert [start for start, _ in blocks] == list(range(0, n, block))
-    x = np.concatenate([rows for _, rows in blocks])
-    dense, sparse = (nbest.X, nbest.X_sparse) if of_units else (nbest.global_features, nbest.global_sparse)
-    expected = np.column_stack([sparse.toarray()[:, 1], dense[:, 1], np.zeros(n), dense[:, 0], sparse.toarray()[:, 0]])
-    assert x.tolist() == expected.tolist()
-    assert next(iter(input_blocks(dev[:2], names[1:4], of_units=of_units)))[1].shape[1] == 3
 
 
 @pytest.mark.parametrize(("level", "what"), [("local", "distinct units"), ("global", "hypotheses")])
@@ -136,31 +92,6 @@ def test_rows_near_a_threshold(dev, step):
         assert near_thresholds(Model({}, trees, level), nbest) == (near[0] | near[1]).sum()
     assert near_thresholds(Model({}, trees), nbest) >= 2
     assert near_thresholds(Model({}, (stump(0, "absent", 0.0, 1.0, 2.0),)), nbest) == 0
-
-
-def test_what_a_table_cannot_say_is_noted():
-    """Two lists of two hypotheses: the second list has an unknown word in one of its two. Of the known units two are moved by
-    more than a thousandth, absolute or relative beyond 1."""
-    listed, expected = np.array([0.5015, 0.5009, 100.05, 100.2, 7.0]), np.array([0.5, 100.0, np.nan])
-    pairs = SimpleNamespace(
-        is_known=np.array([True, True, True, True, False]), of_unit=np.array([0, 0, 1, 1, 2]), expected=expected,
-        single=np.array([0.5 + 2e-7, 100.0, np.nan]),
-    )  # fmt: skip
-    units = [[0], [1], [2, 4], [3]]
-
-    class Lists:
-        sent_of_hyp = np.array([0, 0, 1, 1])
-
-        def __len__(self):
-            return 2
-
-        def sum_units(self, values):
-            return np.array([values[own].sum() for own in units])
-
-    assert _note(Lists(), pairs, listed) == (
-        "1 unknown word to which Moses gives no tree values: matters in 1 of 2 lists; 2 units beyond a threshold only because the "
-        "list's numbers are rounded; with Moses' single precision 2e-07"
-    )
 
 
 def test_the_functions_of_an_ini_are_those_it_names_anywhere(tmp_path):

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from strategies import containers, sparsely
 from toy_trees import stump
 
-from boostfeat.model.describe import _tree, describe
+from boostfeat.model.describe import describe
 from boostfeat.model.effects import within_list_sd
-from boostfeat.model.model import Model, _card
+from boostfeat.model.model import Model
 from boostfeat.model.tree_columns import augment
 
 pytestmark = pytest.mark.quick
@@ -27,18 +27,6 @@ def test_effects_of_sparse_features_are_those_of_their_columns(nbest):
     for k, name in enumerate(names):
         assert told[name]["sparse"]
         assert told[name]["effect"] == told[name]["total_effect"] == pytest.approx(abs(weights[name]) * columns[k], abs=1e-6)
-
-
-def test_shares_of_leaves_are_of_all_rows():
-    rules = _tree(stump(), 0.5, [1, 2])
-    assert "33.3%" in rules["rules"]
-    assert "66.7%" in rules["rules"]
-    assert (rules["fires"], rules["effect"]) == ([1, 2], 0.5)
-    assert "%" not in _tree(stump(), None, None)["rules"]
-    html = _card(stump(), 0.5, [1, 3])
-    assert "25.0%" in html
-    assert "75.0%" in html
-    assert "effect 0.5" in html
 
 
 def test_models_show_effects_where_they_are_known():

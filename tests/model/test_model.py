@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 
 import numpy as np
 import pytest
@@ -204,19 +203,6 @@ def test_what_is_no_number_is_no_part_of_a_model(part):
     """JSON reads 1e999 as an infinity, which no JSON could be written of again."""
     with pytest.raises(FormatError, match=r"^m: expected a valid model, found .*; make it again"):
         Model.from_json({**Model({}).to_json(), **part}, "m", allow_edited=True)
-
-
-@pytest.mark.parametrize(("n_features", "n_trees"), [(20, 3), (21, 4), (1, 0)])
-def test_a_notebook_shows_the_first_features_and_trees(n_features, n_trees):
-    nodes = [{"feature": "f0", "threshold": 0.5, "left": 1, "right": 2}, {"value": 1.0}, {"value": 2.0}]
-    trees = [
-        Tree.from_json({"name": f"tree.{k}", "weight": 1.0, "leaf": "constant", "nodes": nodes}, "test") for k in range(n_trees)
-    ]
-    page = Model({f"f{k}": float(k + 1) for k in range(n_features)}, tuple(trees))._repr_html_()
-    assert len(re.findall(r"<tr", page)) >= 1 + min(n_features, 20)
-    assert ("the first 20 of 21 features" in page, "the first" in page) == (n_features == 21, n_features == 21)
-    assert ("and 1 more trees" in page, "more trees" in page) == (n_trees == 4, n_trees == 4)
-    assert [f"tree.{k}" in page for k in range(n_trees)] == [k < 3 for k in range(n_trees)]
 
 
 @pytest.mark.parametrize(

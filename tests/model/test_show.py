@@ -12,22 +12,6 @@ from boostfeat.model.model import Model
 from boostfeat.model.tree_columns import augment
 from boostfeat.trees.tree import DEEPEST, Tree
 
-HISTORIES = [
-    [{"round": "x", "effects": 3}],
-    [{"effects": {"LM0": "x"}}],
-    [{"effects": {"LM0": None}}, {"tree": ["tree.000"], "effect": 1}],
-    [{}, {"tree": "tree.000", "effect": "x", "fires": 3}],
-    [{}, {"tree": "tree.000", "effect": True, "fires": [1, "2"]}],
-    [{}, {"tree": "tree.000", "fires": [1, 2, 3]}],
-]
-
-
-@pytest.mark.parametrize("history", HISTORIES)
-def test_a_history_may_hold_anything(history: list[dict[str, object]]) -> None:
-    what = describe(Model.from_json({**DESIGN, "history": history}, "m"))
-    assert (what["trees"][0]["effect"], what["trees"][0]["fires"]) == (None, None)
-    assert "tree.000" in described_text(what, top=5, most_trees=5)
-
 
 def test_effects_of_a_history_are_shown() -> None:
     history = [{"effects": {"LM0": 0.5}}, {"tree": "tree.000", "effect": 0.25, "fires": [3, 1]}]

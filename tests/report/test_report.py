@@ -11,9 +11,7 @@ import shutil
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
-from types import SimpleNamespace
 
-import msgspec
 import numpy as np
 import pytest
 from synthetic import SyntheticOptions, synthetic_nbest
@@ -30,11 +28,10 @@ from boostfeat.metrics.bleu import corpus_bleu, sum_stats
 from boostfeat.model.model import Model
 from boostfeat.model.units import UnitSpace
 from boostfeat.report import gather, load_run, write_report
-from boostfeat.report.feature_panels import _Varied, response_curves, used_together
-from boostfeat.report.figures import curve, effects, shifts
-from boostfeat.report.overview import _label, bucket_of, lengths, levels
+from boostfeat.report.feature_panels import response_curves, used_together
+from boostfeat.report.overview import bucket_of, levels
 from boostfeat.report.page import packed, render, script_json
-from boostfeat.report.run_folder import Row, sha256
+from boostfeat.report.run_folder import sha256
 from boostfeat.report.tree_cards import told_share, tree_panels
 from boostfeat.trees.growing import TreeOptions
 from boostfeat.trees.tree import Tree
@@ -213,12 +210,6 @@ def test_same_run_same_page(run_folder, page, tmp_path):
     assert packed(b"x" * 1000) == packed(b"x" * 1000)
 
 
-def test_size_is_mostly_plotly(page):
-    plotly = len(Page(page).scripts["data-plotly"])
-    assert 500_000 < plotly < 2_500_000
-    assert len(page) - plotly < 500_000  # 60 sentences
-
-
 # -- what it says --------------------------------------------------------------------------------------------------------
 
 
@@ -373,16 +364,6 @@ def test_the_page_says_why_systems_have_trees_or_none(run_folder, data, local, w
     assert "No system of this run has trees" not in text
 
 
-def test_a_history_of_one_row_says_what_it_has(data):
-    """Whichever of loss, dev and select a tuner noted."""
-    curve = {"system": "x", "step": "epoch", "metric": "", "at": [0], "stop": None}
-    for noted, said in (
-        ({}, "x is fitted in one go."),
-        ({"loss": [0.5], "select": [2.0]}, "x is fitted in one go: loss 0.5000, select 2.00."),
-    ):
-        assert said in render({**data, "curves": [{**curve, **noted}]})
-
-
 def test_a_system_is_shown_with_its_own_features(run_folder, tmp_path):
     """sparse/boost-local reads a list that compare made: its words in context count on every page, as they did in the table."""
     folder = tmp_path / "run"
@@ -446,47 +427,6 @@ def test_small_buckets_join_a_neighbour():
     values = np.repeat([3, 7, 12, 50], [1, 60, 38, 1])  # a fiftieth of 100 is 2
     assert np.unique(bucket_of(values, (1, 6, 11, 41)), return_counts=True)[1].tolist() == [61, 39]
     assert (bucket_of(np.array([5]), (1, 6)) == 0).all()
-
-
-@pytest.mark.quick
-def test_labels_of_ranks_are_one_number_or_a_range():
-    assert [_label((0, 1, 3, 10), k) for k in range(4)] == ["0", "1–2", "3–9", "10+"]
-
-
-@pytest.mark.quick
-def test_the_largest_effect_is_drawn_on_top():
-    """Bars are drawn from below."""
-    features = [{"name": name, "linear": linear, "total": total} for name, linear, total in (("a", 3.0, 3.5), ("b", 2.0, 2.0))]
-    figure = effects({"features": features})
-    weight, trees = figure["data"]
-    assert [effects({"features": rows})["layout"]["showlegend"] for rows in (features, features[1:])] == [True, False]
-    assert weight["y"] == ["b", "a"]
-    assert (weight["x"], trees["x"]) == ([2.0, 3.0], [0.0, 0.5])
-
-
-@pytest.mark.quick
-def test_panels_of_a_curve_fill_the_figure():
-    """Half of it for gains and a quarter each for loss and ρ, less the gaps of 7 % between them."""
-    row = {
-        "system": "x",
-        "metric": "BLEU",
-        "step": "round",
-        "at": [1, 2],
-        "dev": [1, 2],
-        "loss": [1, 1],
-        "rho": [1, 1],
-        "stop": None,
-    }
-    layout = curve(row, {"x": "red"})["layout"]
-    assert [layout[axis]["domain"] for axis in ("yaxis", "yaxis2", "yaxis3")] == [[0.57, 1.0], [0.285, 0.5], [0.0, 0.215]]
-
-
-@pytest.mark.quick
-def test_a_feature_is_varied_and_the_others_stay():
-    varied = _Varied({"a": np.array([1.0, 2.0])}, "b", np.array([5.0, 6.0, 7.0]), 2)
-    assert len(varied) == 6
-    assert varied.column("b").tolist() == [5, 5, 6, 6, 7, 7]
-    assert varied.column("a").tolist() == [1, 2] * 3
 
 
 def test_brevity_times_precision_is_bleu(run_folder, data):
@@ -610,29 +550,6 @@ def test_moved_or_other_test_list(boostfeat, run_folder, tmp_path):
     assert (code, err) == (2, f"boostfeat: {tmp_path}: {told}\n")
 
 
-@pytest.mark.parametrize(
-    ("file", "content", "expected"),
-    [
-        ("results.json", "[]", "a list of systems"),
-        ("results.json", "{", "JSON"),
-        ("config.json", "[]", "an object"),
-        ("config.json", '{"boostfeat": "compare/1", "inputs": {"dev": {}}}', "an ablation without one; compare with --test"),
-        ("choices/decoder.json", json.dumps({"test": [20] * 60}), "a hypothesis of its 20"),
-        ("strategy-grid.json", '[{"history": [1.5]}]', "strategies: [0].history[0]: expected an object, found a number"),
-        ("config.json", '{"boostfeat": "compare/1", "seeds": "x"}', "config.json: seeds: expected"),
-        ("results.json", '[{"name": "x", "confidence": [1]}]', "[0].confidence: expected a list of length 2, found 1"),
-    ],
-)
-def test_bad_run_is_one_line(boostfeat, run_folder, tmp_path, file, content, expected):
-    run = shutil.copytree(run_folder, tmp_path / "run")
-    (run / file).write_text(content)
-    code, _, err = boostfeat("report", run, "-o", tmp_path / "r.html")
-    assert code == 2
-    assert expected in err
-    assert err.count("\n") == 1
-    assert not (tmp_path / "r.html").exists()
-
-
 def test_no_folder_and_no_packages(boostfeat, run_folder, tmp_path, monkeypatch):
     code, _, err = boostfeat("report", tmp_path / "none", "-o", tmp_path / "r.html")
     assert (code, err.count("\n")) == (2, 1)
@@ -649,53 +566,3 @@ def test_ranks_follow_the_decoders_score(run_folder):
     assert (run.rank[first] == 1).all()
     for a, b in zip(run.test.hyp_ptr, run.test.hyp_ptr[1:], strict=False):
         assert sorted(run.rank[a:b]) == list(range(1, b - a + 1))
-
-
-def test_the_row_that_people_come_for(run_folder):
-    """boost-local by name; with sets of features before the names, the local trees, wherever global ones stand."""
-    loaded = load_run(run_folder)
-    assert (loaded.ours.name, loaded.rival and loaded.rival.name) == ("boost-local", "boost-global")
-    renamed = [replace(s, row=msgspec.structs.replace(s.row, name=f"sparse/{s.name}")) for s in loaded.systems]
-    for systems in (renamed, renamed[::-1]):
-        other = replace(loaded, systems=tuple(systems))
-        assert (other.ours.name, other.rival and other.rival.name) == ("sparse/boost-local", "sparse/boost-global")
-    plain = replace(loaded, systems=tuple(s for s in renamed if not (s.model and s.model.trees)))
-    assert (plain.ours, plain.rival) == (plain.systems[-1], None)
-
-
-@pytest.mark.parametrize(
-    ("ours", "rival", "compared"),
-    [
-        ("local", "other", True),
-        ("local", "itself", False),
-        ("local", None, False),
-        ("global", "other", False),
-        (None, "other", False),
-    ],
-)
-def test_choices_are_set_beside_those_of_a_rival_where_ours_is_local(monkeypatch, ours, rival, compared):
-    monkeypatch.setattr("boostfeat.report.overview.agreement", lambda run, ours, rival: "compared")
-    system = SimpleNamespace(model=None if ours is None else SimpleNamespace(level=ours))
-    run = SimpleNamespace(ours=system, rival={"itself": system, "other": SimpleNamespace()}.get(rival), systems=[])
-    assert levels(run) == {"systems": [], "agreement": "compared" if compared else None}
-
-
-def test_choices_that_are_much_longer_or_shorter_are_counted_together():
-    """20 words are the decoder's; 8 or more beside them are one group on either side, and no difference is no group."""
-    words = np.array([20, 28, 29, 40, 27, 21, 12, 11, 1, 13])
-    stats = np.zeros((len(words), 6), np.int32)
-    stats[:, 4], stats[:, 5] = words, 20
-    nbest = synthetic_nbest(SyntheticOptions(sentences=len(words), hyps=1), seed=1)
-    shifted, same = np.arange(len(words)), np.zeros(len(words), np.int64)
-    run = SimpleNamespace(
-        test=replace(nbest, stats=stats),
-        decoder=same,
-        systems=[SimpleNamespace(name="a", chosen=shifted, row=Row("a"))],
-        oracle=same,
-    )
-    found = lengths(run)["systems"][0]
-    assert found["shift"] == {-8: 3, -7: 1, 0: 1, 1: 1, 7: 1, 8: 3}
-    assert (found["shorter"], found["longer"], found["mean_shift"]) == (0.4, 0.5, 0.2)
-    trace = shifts({"systems": [found]}, {"a": "red"})["data"][0]
-    assert (trace["x"][0], trace["x"][1], trace["x"][-2], trace["x"][-1]) == ("≤ -8", "-7", "+7", "≥ +8")
-    assert trace["y"] == [3, 1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1, 3]

@@ -22,10 +22,8 @@ from boostfeat.core.errors import InputError
 from boostfeat.lists.choices import best_choice, first_choice
 from boostfeat.lists.store import write_store
 from boostfeat.model.model import Model
-from boostfeat.report import gather, load_run, sentence_browser
+from boostfeat.report import gather, load_run
 from boostfeat.report.figures import figures, sizes
-from boostfeat.report.overview import lengths
-from boostfeat.report.page import _count, _fixed, _p, _share, _signed, _value
 from boostfeat.report.run_folder import _curves, sha256
 
 HERE = Path(__file__).parent
@@ -111,19 +109,6 @@ def test_all_figures(gathered):
 def test_the_figure_of_a_papers_table():
     table = {"kind": "sizes", "header": ["k", "BLEU"], "rows": [["1", "20.5"], ["1000", "40"]]}
     check_golden({"sizes": sizes(table)}, HERE / "sizes.json")
-
-
-@pytest.mark.parametrize(
-    ("shows", "value", "text"),
-    [
-        (_fixed, None, "–"), (_fixed, -1.234, "−1.23"), (_signed, None, "–"), (_signed, 1.235e2, "+123.50"), (_signed, -0.5, "−0.50"),
-        (_p, None, "–"), (_p, 0.001, "0.001"), (_p, 0.00099, "< 0.001"), (_p, 0.25, "0.250"), (_share, None, "–"),
-        (_share, 0.1234, "12.3%"), (_share, -0.5, "−50.0%"), (_count, None, "–"), (_count, 12345.6, "12,346"),
-        (_value, 0.12345678, "0.123457"), (_value, "x", "x"), (_value, [1, "é"], '[1, "é"]'), (_value, True, "true"),
-    ],
-)  # fmt: skip
-def test_numbers_as_the_page_shows_them(shows, value, text):
-    assert shows(value) == text
 
 
 # -- the folder of a run -------------------------------------------------------------------------------------------------
@@ -232,10 +217,6 @@ def test_gains_of_sentences(run, name, shown, sign):
     assert nothing.tolist() == [0.0, *[-100.0 if name == "ter" else 0.0] * (len(run.test) - 1)]
 
 
-def test_lengths_of_no_sentences(run):
-    assert lengths(replace(run, test=run.test[:0])) == {"systems": [], "sets": []}
-
-
 def test_curves_of_three_shapes(tmp_path):
     """A list, an object of a list, histories by name, or one history, as tune prints it."""
     rows = [{"name": "a", "history": [{"epoch": 1}]}]
@@ -246,17 +227,3 @@ def test_curves_of_three_shapes(tmp_path):
     ):  # fmt: skip
         path.write_text(json.dumps(content))
         assert _curves(path, "systems") == tuple(expected)
-
-
-def test_digits_of_what_units_add(run, monkeypatch):
-    """Three of units, four of hypotheses."""
-    real = sentence_browser._contributions
-    monkeypatch.setattr(sentence_browser, "_contributions", lambda *given: tuple(part + 0.123456 for part in real(*given)))
-    found = sentence_browser.sentences(run)["sentences"]
-    for digits, values in (
-        (3, [v for row in found for *_, linear, _ in row["units"] for v in linear]),
-        (3, [v for row in found for *_, trees in row["units"] for v in trees]),
-        (4, [v for row in found for hyp in row["hyps"] for v in hyp["own"]]),
-    ):
-        assert [round(v, digits) for v in values] == values
-        assert [round(v, digits - 1) for v in values] != values

@@ -53,7 +53,7 @@ NOISE = 1e-3  # relative; a list has six digits, and its phrases' scores are dif
 
 
 def check_source(model: Model, written: list[Path], context: Context) -> Check:
-    """What the feature function adds, phrase by phrase in the order of each hypothesis; Moses itself is not there to ask."""
+    """Check what the feature function adds, phrase by phrase in the order of each hypothesis."""
     prefix, columns, nbest = context.options.prefix or PREFIX, context.options.columns or "trees", context.rows
     parts = Parts.of(model, context)
     inner = parts.function or Model({})
@@ -112,7 +112,7 @@ class _Pairs:
 
 
 def check_table(model: Model, written: list[Path], context: Context) -> Check:
-    """What the new table adds to the score of every distinct unit of the list, against the trees of the same entry.
+    """Check what the new table adds to the score of every distinct unit of the list, against the trees of the same entry.
 
     An entry's features must be those that the list has, up to the list's rounding. Phrases without an entry are unknown words.
     """
@@ -171,7 +171,7 @@ def _check_features(nbest: NBest, pairs: _Pairs, tested: list[str]) -> None:
 
 
 def _note(nbest: NBest, pairs: _Pairs, listed: F64) -> str:
-    """What differs for reasons that are not the export's: unknown words, a list's rounding, Moses' single precision."""
+    """Say what differs for reasons that are not the export's: unknown words, a list's rounding, Moses' single precision."""
     known = pairs.is_known
     expected = pairs.expected[pairs.of_unit]
     moved = np.abs(listed - expected)[known] > NOISE * np.maximum(1.0, np.abs(expected[known]))

@@ -282,7 +282,7 @@ def model_header(prefix: str) -> str:
 
 
 def class_name(prefix: str) -> str:
-    """Of the class in C++: ``my_model`` is MyModelTrees."""
+    """Return the name of the class in C++: ``my_model`` is MyModelTrees."""
     return "".join(part.capitalize() for part in prefix.split("_")) + "Trees"
 
 

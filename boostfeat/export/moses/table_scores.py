@@ -41,7 +41,7 @@ Value = Callable[[FeatureTable], F64]
 
 @dataclass(frozen=True)
 class EntryFeatures:
-    """How the features that trees look at come from a line: its scores, Moses' penalties, and static templates."""
+    """Features that trees look at, from a line of the table: its scores, Moses' penalties, and static templates."""
 
     pairs: PairFeatures
     n_scores: int  # that the features are computed from; a table may have more

@@ -196,7 +196,7 @@ class Parts:
 
 @dataclass(frozen=True)
 class TablePlan:
-    """What a model puts into a phrase table, and the weights that go with it."""
+    """Scores that a model puts into a phrase table, and the weights that go with it."""
 
     producer: str  # the feature function of the table, as TranslationModel0
     n_scores: int  # that the table has
@@ -226,13 +226,12 @@ class TablePlan:
 
 
 def table_columns(model: Model, other: dict[str, float], style: str, inputs: Iterable[str] = ()) -> tuple[Scores, list[float]]:
-    """What is added to a table, and its weights: one for each tree and one for the linear part, or for the sum of all.
+    """Return what is added to a table, and its weights: one for each tree and one for the linear part, or for the sum of all.
 
     Then the inputs of a feature function, which weigh nothing.
     """
     if style not in COLUMNS:
-        gone = "leaves: sparse features of a table are missing in Moses' future costs; take trees or sum"
-        raise InputError(f"--columns {gone}") if style == "leaves" else unknown_name("--columns", style, COLUMNS)
+        raise unknown_name("--columns", style, COLUMNS)
     linear = linear_value(other) if other else None
     parts: list[tuple[str, Value, float]] = [(tree.name, tree.predict, tree.weight) for tree in model.trees]
     if linear is not None:
@@ -317,7 +316,7 @@ def _write_table(parts: Parts, out: Path, context: Context, ini: Ini | None) -> 
 
 
 def _by_hand(kind: str, folder: Path, n_scores: int) -> str:
-    """What to do where the program of a binary table was not found."""
+    """Say what to do where the program of a binary table was not found."""
     table = BINARY[kind]
     command = shlex.join([table.program, *table.command(str(folder / TABLE), str(folder / table.file), n_scores)])
     return (
