@@ -130,10 +130,11 @@ class Bins:
         out[part.indices] = part.data
         return out, -self.zero[f - d]
 
-    def dataset(self, params: dict[str, Any], again: I64 | None = None) -> Any:
+    def dataset(self, params: dict[str, Any], again: I64 | None = None, *, mirrored: bool = False) -> Any:
         """One LightGBM dataset of the codes: dense features, then the kept sparse ones. Each code gets a bin of its own.
 
-        The rows ``again`` are in it once more, at its end; without sparse features only.
+        The rows ``again`` are in it once more, at its end; without sparse features only. With ``mirrored``, the dense features
+        are followed by themselves with their codes in reverse order.
         """
         import lightgbm as lgb
         import pyarrow as pa
@@ -143,7 +144,10 @@ class Bins:
             # A reference that shows every code fixes the bins without a sample. Arrow columns are read where they are.
             sizes = np.array([len(borders.low) + 1 for borders in self.borders[: len(self.codes)]])
             every = np.arange(sizes.max(), dtype=np.float64)[:, None] % sizes
-            rows = self.codes if again is None else (np.append(codes, codes[again]) for codes in self.codes)
+            rows = [*self.codes] if again is None else [np.append(codes, codes[again]) for codes in self.codes]
+            if mirrored:
+                rows += [(size - 1 - codes).astype(codes.dtype) for size, codes in zip(sizes, rows, strict=True)]
+                sizes, every = np.tile(sizes, 2), np.concatenate([every, sizes - 1 - every], axis=1)
             table = pa.table([pa.array(codes) for codes in rows], names=[str(f) for f in range(len(sizes))])
             parts.append(lgb.Dataset(table, params=params, reference=lgb.Dataset(every, params=params)))
         if self.sparse is not None:

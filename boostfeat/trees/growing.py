@@ -31,6 +31,7 @@ _CACHED_BINS = 16_384  # 16 bytes each
 _COPIED_CODES = 1 << 28  # bytes
 _PARTS = 12  # of rows: sums of each, then of all
 _LEAF = (-1, 0, -1, -1)  # feature, cut and children of a node that is not split
+_MIRRORED = 100  # occurrences in a leaf, at least, below which LightGBM gets every dense feature a second time, in reverse
 _TREES_A_BOOSTER = 256  # LightGBM keeps its trees; taking one back costs as much as a third of growing it
 
 
@@ -231,7 +232,16 @@ class Grower:
         import lightgbm as lgb
 
         lgb.register_logger(_Silence())
-        return self._bins.dataset(self._params(), self._again)
+        return self._bins.dataset(self._params(), self._again, mirrored=self._is_mirrored)
+
+    @property
+    def _is_mirrored(self) -> bool:
+        """Whether LightGBM sees dense features from both ends, as it has to where leaves may be small.
+
+        From the highest bin on it adds up the rows of bins, each rounded, and stops where they are more than there are: it may
+        not see the splits of the lowest values. Rounding at most doubles the rows, so these splits are seen from the other end.
+        """
+        return self.options.min_occurrences < _MIRRORED
 
     def _params(self, **more: Any) -> dict[str, Any]:
         # by rows is faster while the histograms fit the cache; but it takes another copy of all codes
@@ -282,9 +292,18 @@ class Grower:
             node = todo.pop()
             children = [node["left_child"], node["right_child"]]
             below = [child.get("split_index", -1) for child in children]
-            found[node["split_index"]] = (node["split_feature"], int(np.floor(node["threshold"])), *below)
+            found[node["split_index"]] = self._as_seen(node["split_feature"], int(np.floor(node["threshold"])), *below)
             todo += [child for child in children if "split_index" in child]
         return [found[k] for k in range(len(found))]
+
+    def _as_seen(self, f: int, code: int, left: int, right: int) -> tuple[int, int, int, int]:
+        """Return a split on a mirrored feature as one on the feature itself."""
+        n = len(self._bins.codes) if self._is_mirrored else 0
+        if f < n or not n:
+            return f, code, left, right
+        if f >= 2 * n:
+            return f - n, code, left, right
+        return f - n, len(self._bins.borders[f - n].low) - 1 - code, right, left
 
     def _descended(self, splits: list[tuple[int, int, int, int]]) -> _Structure:
         """The tree of all splits, numbered as _replay numbers them; rows walk down it once."""

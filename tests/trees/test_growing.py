@@ -113,6 +113,17 @@ def test_equals_greedy_growth_by_numpy(leaves, n_leaves, least, seed):
     np.testing.assert_allclose(grown.h, twins[int(np.argmax(gains))], rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("n_leaves", [2, 4, 8])
+@pytest.mark.parametrize("seed", range(6))
+def test_small_leaves_are_those_of_greedy_growth(seed, n_leaves):
+    """Counts whose shares LightGBM rounds up, bin by bin: it would stop before the lowest values."""
+    rng = np.random.default_rng(seed)
+    x, c = rng.normal(size=(120, 3)), np.where(rng.random(120) < 0.9, 6.0, 40.0)
+    g = rng.normal(size=120) * np.sqrt(c) * np.where(x.min(axis=1) < -1.8, 9.0, 1.0)
+    grown = grower(x, c, max_leaves=n_leaves, min_occurrences=1).grow(g)
+    np.testing.assert_allclose(grown.h, twin(x, c, np.ones(120), g, n_leaves, 1), rtol=1e-9, atol=1e-12)
+
+
 @pytest.mark.parametrize("leaves", KINDS)
 def test_leaves_are_least_squares(leaves):
     x, c, g = make(seed=3)
