@@ -14,7 +14,11 @@ from pathlib import Path
 from boostfeat.core.errors import InputError
 from boostfeat.core.files import open_output, read_lines
 from boostfeat.model.model import Model
-from boostfeat.search.decoder import Decoder, SearchOptions, System, read_setup, write_nbest
+from boostfeat.search.decoder.decoder import Decoder
+from boostfeat.search.decoder.output import write_nbest
+from boostfeat.search.decoder.search_options import SearchOptions
+from boostfeat.search.decoder.setup import read_setup
+from boostfeat.search.decoder.system import System
 
 sys.path.insert(0, str(Path(__file__).with_name("make_data")))
 from training import read_bitext, train_system

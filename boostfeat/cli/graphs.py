@@ -143,9 +143,8 @@ def _graph_oracle(path: str, metric: str | None, refs: list[str]) -> dict[str, A
     from ..core.files import read_lines
     from ..formats.importing import expand
     from ..lists.build import ReadOptions
-    from ..search.graphs.edit_oracle import edit_oracle_lists
     from ..search.graphs.graph_files import read_graphs
-    from ..search.graphs.oracle_path import oracle_paths
+    from ..search.graphs.oracle_path import edit_oracle_lists, oracle_paths
     from ..search.graphs.rescoring import EdgeScorer
 
     lines = [[line for _, line in read_lines(ref)] for ref in expand(refs)]

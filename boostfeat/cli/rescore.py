@@ -95,9 +95,8 @@ def rescore(
     from ..lists.build import ReadOptions
     from ..lists.choices import Score, Scorer, first_choice, oracle_choice, texts
     from ..metrics.metric import shown
-    from ..search.graphs.edit_oracle import edit_oracle_lists
     from ..search.graphs.graph_files import read_graphs
-    from ..search.graphs.oracle_path import OracleOptions, corpus_oracle, oracle_paths
+    from ..search.graphs.oracle_path import OracleOptions, corpus_oracle, edit_oracle_lists, oracle_paths
     from ..search.graphs.rescoring import EdgeScorer, RescoreOptions, rescored_lists
 
     started = time.monotonic()

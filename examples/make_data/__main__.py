@@ -24,7 +24,11 @@ from boostfeat.lists.build import attach
 from boostfeat.lists.merging import merge
 from boostfeat.lists.nbest import NBest
 from boostfeat.model.model import Model
-from boostfeat.search.decoder import Decoder, SearchOptions, System, collect, read_setup
+from boostfeat.search.decoder.decoder import Decoder
+from boostfeat.search.decoder.output import collect
+from boostfeat.search.decoder.search_options import SearchOptions
+from boostfeat.search.decoder.setup import read_setup
+from boostfeat.search.decoder.system import System
 from boostfeat.tuners.base import Run
 from boostfeat.tuners.kbmira import Kbmira
 

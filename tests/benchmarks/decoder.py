@@ -23,9 +23,12 @@ from boostfeat.features.carried import FeatureMaker, carrying
 from boostfeat.features.vocab import FeaturePlan
 from boostfeat.lists.build import attach
 from boostfeat.model.model import Model
-from boostfeat.search.decoder import Decoder, SearchOptions, System, read_setup
+from boostfeat.search.decoder.decoder import Decoder
 from boostfeat.search.decoder.output import collect
+from boostfeat.search.decoder.search_options import SearchOptions
 from boostfeat.search.decoder.search_templates import Templates
+from boostfeat.search.decoder.setup import read_setup
+from boostfeat.search.decoder.system import System
 
 DATA = Path(__file__).parents[2] / "data"
 

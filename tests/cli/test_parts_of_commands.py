@@ -129,7 +129,7 @@ def test_what_learns_in_a_loop(tmp_path):
 
 
 def test_what_learns_online():
-    from boostfeat.search.decoder import SearchOptions
+    from boostfeat.search.decoder.search_options import SearchOptions
     from boostfeat.search.loop.reference_decoder import ReferenceDecoder
 
     decoder, corpus = ReferenceDecoder("pt", "lm", None, SearchOptions(), ("a",)), Corpus("dev", ("a",), (("b",),))

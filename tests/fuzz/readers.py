@@ -67,8 +67,11 @@ from boostfeat.model.model import Model
 from boostfeat.model.model_file import pack, unpack
 from boostfeat.report import run_folder as run
 from boostfeat.rerank.reranker import Reranker
-from boostfeat.search.decoder import Decoder, Derivation, System, collect, read_setup
-from boostfeat.search.decoder.tables import read_phrase_table, with_reordering
+from boostfeat.search.decoder.decoder import Decoder
+from boostfeat.search.decoder.lattice import Derivation
+from boostfeat.search.decoder.output import collect
+from boostfeat.search.decoder.setup import read_setup
+from boostfeat.search.decoder.system import System, read_phrase_table, with_reordering
 from boostfeat.search.graphs import moses_search_graph as moses_osgx
 from boostfeat.search.graphs.graph_files import read_graphs
 from boostfeat.search.graphs.rescoring import EdgeScorer, RescoreOptions, rescored_lists

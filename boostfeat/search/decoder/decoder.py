@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
@@ -20,6 +18,7 @@ from ...features.carried import FeatureMaker
 from ...model.model import Model
 from ..graphs.graph import EXAMINED_PER_STRING
 from ..graphs.kbest import Shape, find_best, find_kbest
+from ..graphs.rescoring import in_order
 from . import search as kernel
 from .decoder_features import Scorer, scorer
 from .lattice import Derivation, Lattice
@@ -94,17 +93,7 @@ class Decoder:
         if self.scorer.weighed is not None:
             sentences = list(sentences)
             self._prepare(sentences)
-        if threads == 1:
-            yield from map(self.decode, sentences)
-            return
-        waiting: deque[Future[Decoded]] = deque()
-        with ThreadPoolExecutor(threads) as pool:
-            for sentence in sentences:
-                waiting.append(pool.submit(self.decode, sentence))
-                if len(waiting) > 2 * threads:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
+        yield from in_order(self.decode, sentences, threads=threads)
 
     def _prepare(self, sentences: Sequence[str]) -> None:
         """Compute the templates' features of all unknown words at once."""

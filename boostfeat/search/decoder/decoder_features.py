@@ -19,11 +19,10 @@ from ...features.carried import FeatureMaker, carried
 from ...features.vocab import product_name
 from ...model.model import Model
 from ...trees.tree import Tree
-from .names import CONTEXT, EDGE, ENDS, LM_WORD, MOVE, REORDERING, TRANSLATION, UNKNOWN, UNKNOWN_VALUE
 from .search_templates import NEXT, PREV, Templates, Weighed, binned
 from .search_trees import N_CONTEXT, Trees, pack, tree_scores
 from .searchable import Searchable
-from .system import System
+from .system import CONTEXT, EDGE, ENDS, LM_WORD, MOVE, REORDERING, TRANSLATION, UNKNOWN, UNKNOWN_VALUE, System
 
 LARGEST = 1e100  # weight
 

@@ -11,11 +11,10 @@ from ...core.errors import InputError, clip
 from ...features.language_model import isolated_scores
 from . import search as kernel
 from .decoder_features import EXTRAS, Scorer
-from .names import PHRASE_PENALTY, UNKNOWN, UNKNOWN_VALUE, WORD_PENALTY
 from .search_ngrams import Ngrams
 from .search_templates import NEXT, PREV, OptionSums, no_moves
 from .search_trees import INVERSE, LM, N_CONTEXT, ORIENTATION, PER_WORD, tree_scores
-from .system import System
+from .system import PHRASE_PENALTY, UNKNOWN, UNKNOWN_VALUE, WORD_PENALTY, System
 
 
 @dataclass(frozen=True)

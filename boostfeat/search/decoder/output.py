@@ -17,7 +17,7 @@ from ...lists.nbest import NBest
 from . import search as kernel
 from .decoder import Decoded
 from .lattice import Derivation, Lattice
-from .names import DISTORTION, LM, PHRASE_PENALTY, REORDERING, TRANSLATION, UNKNOWN, UNKNOWN_VALUE, WORD_PENALTY
+from .system import DISTORTION, LM, PHRASE_PENALTY, REORDERING, TRANSLATION, UNKNOWN, UNKNOWN_VALUE, WORD_PENALTY
 
 BATCH = 64  # sentences whose lists are in memory while a file is written
 

@@ -38,11 +38,10 @@ from ...features.run import full_names
 from ...features.vocab import Entry, FeaturePlan, full_name
 from ...lists.nbest import NBest, SparseRows, Units, strings, take_strings
 from ...lists.words import NONE, flags, positions
-from .names import LM, QUANTILES
 from .search import Moves
 from .search_ngrams import START, Ngrams, joined
 from .searchable import BETWEEN, is_placed
-from .system import System
+from .system import LM, QUANTILES, System
 
 BLOCK = 1 << 16  # phrase pairs whose features are computed at a time
 PREV, NEXT, BACK, AHEAD = "prev", "next", ("<0", "<1", "<2"), (">0", ">1", ">2")

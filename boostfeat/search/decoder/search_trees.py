@@ -14,8 +14,8 @@ import numpy as np
 from ...core.arrays import F64, I64, offsets
 from ...core.kernels import kernel
 from ...trees.tree import Tree
-from .names import EDGE, MOVE
 from .search_options import WINDOW
+from .system import EDGE, MOVE
 
 DISTORTION, LM = 6, 7  # columns of context features; 0-5 are reordering
 JUMP, ORIENTATION, FIRST, LAST, PER_WORD, N_EDGE = 8, 12, 16, 17, 18, 23  # names.EDGE

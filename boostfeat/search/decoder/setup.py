@@ -11,8 +11,8 @@ from pathlib import Path
 from ...core.errors import FormatError, clip
 from ...formats.moses.ini import Ini
 from ...formats.moses.labels import component
-from .names import DISTORTION, LM, PHRASE_PENALTY, TRANSLATION, UNKNOWN, WORD_PENALTY
 from .search_options import WINDOW
+from .system import DISTORTION, LM, PHRASE_PENALTY, TRANSLATION, UNKNOWN, WORD_PENALTY
 
 REORDERING = "LexicalReordering0"
 KNOWN = (UNKNOWN, WORD_PENALTY, PHRASE_PENALTY, TRANSLATION, REORDERING, DISTORTION, LM)

@@ -1,22 +1,203 @@
-"""Feature templates on the edges of a search graph: those that need no more than the edge and the source sentence."""
+"""Feature templates on the edges of a search graph, and on pairs of edges that follow each other.
+
+Such a feature looks at a unit and the one before it, or the one after it. So what two neighbours add to a path is a function of
+the two, and a node that says what its last unit was makes it one of edges:
+
+    Σ_i f(u_i, u_{i-1}, u_{i+1}) = Σ_i A(u_i, u_{i-1}) + Σ_i B(u_i, u_{i+1})
+
+A node of the graph becomes one for each *late key* of the edges that enter it, which is all that a following edge can see of
+them: span, last words, and B by the move that follows. The best paths of the larger graph are exactly those of the list that has
+all paths.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 
-from ...core.arrays import offsets
+from ...core.arrays import F64, I64, Array, offsets, segment_positions
 from ...core.errors import InputError
 from ...core.text import normal, split_words
-from ...features import TEMPLATES, FeaturePlan, Template, featurize
+from ...features import TEMPLATES, Template, featurize
+from ...features.by_unit import Pair, Place, bound
 from ...features.registry import GIVEN
-from ...features.vocab import product_name
+from ...features.vocab import Entry, FeaturePlan, full_name, product_name
 from ...lists.build import assemble
 from ...lists.nbest import NBest, SparseRows, Units, strings
-from .edge_neighbours import BETWEEN
 from .graph import Graph
+from .kbest import Shape
+
+BETWEEN = ("bi", "lo", "ro", "cb", "co", "orientation", "jump")
+MOST = 3_000_000  # edges of one graph with late keys: about two gigabytes
+_MOVES = ((0, 1), (-1, 0), (1, 1), (-1, 1))  # (words between, words to a swap): monotone, swap, to the right, to the left
+_NOTHING = Pair((), (), ())  # stands beside a unit where its features of that side are not asked for
+
+# What a following edge sees of the last unit: its span, its last words, B by move, B at the end of the sentence
+LateKey: TypeAlias = tuple[int, int, tuple[str, ...], tuple[float, ...], float]
+START: LateKey = (-1, 0, (), (0.0, 0.0, 0.0, 0.0), 0.0)
+
+
+def between(plan: FeaturePlan, wanted: Iterable[str]) -> tuple[list[Entry], set[str]]:
+    """The templates of neighbours that make some of these features, and those features."""
+    wanted = set(wanted)
+    entries = [entry for entry in plan.entries if entry.name in BETWEEN and not wanted.isdisjoint(entry.features or ())]
+    return entries, {name for entry in entries for name in wanted.intersection(entry.features or ())}
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """The linear scores of templates of neighbours."""
+
+    plan: FeaturePlan
+    entries: Sequence[Entry]
+    weights: Mapping[str, float]  # of their features
+
+    def expanded(self, graph: Graph, scores: F64, source: str, where: str) -> tuple[Graph, F64]:
+        """The graph whose nodes have late keys, and scores [E'] of its edges, from those [E] of the graph's own."""
+        if (np.diff(graph.shape.tail_ptr) > 1).any():
+            raise InputError(
+                f"{where}: expected a graph of phrases, whose edges have one tail each, for the feature "
+                f"{min(self.weights)!r} of neighbours, found a hypergraph; rerank a list with this model"
+            )
+        if (graph.src_start[graph.is_unit] < 0).any():
+            raise InputError(f"{where}: expected source spans of all edges for {min(self.weights)!r}, found none; rerank a list")
+        words = split_words(source)
+        n_src = len(words) or int(graph.src_end.max(initial=0))
+        unit_of, places = self._units(graph, words, n_src)
+        late = [self._late(at) for at in places]
+        known: dict[tuple[object, ...], float] = {}
+        base, head_ptr = scores.tolist(), graph.shape.head_ptr.tolist()
+        tail_of = np.full(graph.n_edges, -1, np.int64)
+        tail_of[np.diff(graph.shape.tail_ptr) > 0] = graph.shape.tails
+        tails = tail_of.tolist()
+        keys_of: list[dict[LateKey, int]] = []  # of each old node: new nodes by late key
+        old_edge, new_tail, new_score = [], [], []
+        counts: list[int] = []  # edges of each new node
+        for node in range(graph.n_nodes):
+            entering: dict[LateKey, list[tuple[int, int, float]]] = {}
+            for e in range(head_ptr[node], head_ptr[node + 1]):
+                before = keys_of[tails[e]].items() if tails[e] >= 0 else ((START, -1),)
+                u = unit_of[e]
+                for key, tail in before:
+                    if u < 0:
+                        entering.setdefault(key, []).append((e, tail, base[e]))
+                    else:
+                        moved = base[e] + self._between(u, places[u], key, known)
+                        entering.setdefault(late[u], []).append((e, tail, moved))
+            keys_of.append({})
+            for key, edges in entering.items():
+                keys_of[node][key] = len(counts)
+                counts.append(len(edges))
+                for e, tail, score in edges:
+                    old_edge.append(e)
+                    new_tail.append(tail)
+                    new_score.append(score)
+            if len(old_edge) > MOST:
+                raise InputError(
+                    f"{where}: expected a graph that has at most {MOST:,} edges where nodes know their last phrase (feature "
+                    f"{min(self.weights)!r}), found more; have the decoder prune it, or rerank a list with this model"
+                )
+        ends = list(keys_of[graph.goal].items())  # one more edge for each, to the new goal
+        old_edge += [graph.n_edges] * len(ends)
+        new_tail += [node for _, node in ends]
+        new_score += [key[4] for key, _ in ends]
+        counts.append(len(ends))
+        return _with_edges(graph, np.array(old_edge), np.array(new_tail), offsets(np.array(counts))), np.array(new_score)
+
+    def _units(self, graph: Graph, words: Sequence[str], n_src: int) -> tuple[list[int], list[Place]]:
+        """The distinct unit of each edge [E], -1 for none, and the units in no place yet."""
+        number: dict[tuple[str, str, int, int], int] = {}
+        unit_of: list[int] = []
+        places: list[Place] = []
+        spans = zip(graph.src_start.tolist(), graph.src_end.tolist(), strict=True)
+        for (start, end), src, tgt, is_unit in zip(spans, graph.src, graph.tgt, graph.is_unit.tolist(), strict=True):
+            if not is_unit:
+                unit_of.append(-1)
+                continue
+            src = src or " ".join(words[start:end])
+            u = number.setdefault((src, tgt, start, end), len(places))
+            if u == len(places):
+                pair = Pair(split_words(src) if src else [], split_words(tgt) if tgt else [], ())
+                places.append(Place(pair, {}, start, end, _NOTHING, _NOTHING, None, None, 1, 1, 1, 1, words, n_src))
+            unit_of.append(u)
+        return unit_of, places
+
+    def _late(self, at: Place) -> LateKey:
+        own = self._sum(at)
+        moves = tuple(self._sum(at._replace(ahead=gap, ahead_swap=swap)) - own for gap, swap in _MOVES)
+        end = at._replace(next=None, next_x=None, ahead=at.n_src - at.end, ahead_swap=at.start - at.n_src - 1)
+        return at.start, at.end, tuple(at.pair.t[-self._n_words :]), moves, self._sum(end) - own
+
+    @cached_property
+    def _n_words(self) -> int:
+        """How many of the last unit's words count."""
+        return 2 if any(entry.name == "cb" for entry in self.entries) else 1
+
+    def _between(self, u: int, at: Place, key: LateKey, known: dict[tuple[object, ...], float]) -> float:
+        """A(u, last) + B(last, u)."""
+        start, end, words, moves, _ = key
+        is_first = start < 0
+        back, swap = at.start - end, (0 if is_first else start) - at.end
+        asked = (u, back, swap == 0, words, is_first)
+        found = known.get(asked)
+        if found is None:
+            last = None if is_first else Pair((), words, ())
+            found = known[asked] = self._sum(at._replace(prev=last, back=back, back_swap=swap))
+        if is_first:
+            return found
+        ahead = at.start - end
+        return found + moves[0 if ahead == 0 else 1 if start == at.end else 2 if ahead > 0 else 3]
+
+    def _sum(self, at: Place) -> float:
+        """Σ of weights times features of a unit in its place."""
+        total, weights = 0.0, self.weights
+        for entry, call in self._calls:
+            found = call(at)
+            if isinstance(found, dict):
+                total += sum(weights.get(name, 0.0) * value for name, value in found.items())
+            else:
+                total += sum(weights.get(full_name(entry.name, text, entry.hash_bits), 0.0) for text in found)
+        return total
+
+    @cached_property
+    def _calls(self) -> list[tuple[Entry, Callable[[Place], dict[str, float] | list[str]]]]:
+        return [(entry, bound(entry.name, entry.options, self.plan.clusters)) for entry in self.entries]
+
+
+def _with_edges(graph: Graph, old: I64, tails: I64, head_ptr: I64) -> Graph:
+    """The graph of copies ``old`` [E'] of its edges with other tails; the copy of an edge behind the last leads to the goal."""
+    shape, rows, is_end = graph.shape, graph.features, old == graph.n_edges
+    own = np.where(is_end, 0, old)
+    n_words = np.where(is_end, 1, np.diff(shape.word_ptr)[own])
+    words = np.full(int(n_words.sum()), -1, np.int32)  # -1: the words of the tail
+    words[: int(n_words[~is_end].sum())] = shape.words[segment_positions(shape.word_ptr, old[~is_end])]
+
+    def column(values: Array, other: float) -> Array:
+        return np.where(is_end, np.array(other, values.dtype), values[own])
+
+    return replace(
+        graph,
+        shape=Shape(
+            head_ptr=head_ptr,
+            tail_ptr=offsets(tails >= 0),
+            tails=tails[tails >= 0].astype(np.int32),
+            word_ptr=offsets(n_words),
+            words=words,
+        ),
+        goal=len(head_ptr) - 2,
+        longest=graph.longest + 2,
+        features=SparseRows(np.append(rows.ptr, rows.ptr[-1]), rows.idx, rows.val).take(old),
+        score=column(graph.score, 0.0),
+        src_start=column(graph.src_start, -1),
+        src_end=column(graph.src_end, -1),
+        src=tuple(("" if end else graph.src[e]) for e, end in zip(own.tolist(), is_end.tolist(), strict=True)),
+        tgt=tuple(("" if end else graph.tgt[e]) for e, end in zip(own.tolist(), is_end.tolist(), strict=True)),
+        is_unit=column(graph.is_unit, False),
+    )
 
 
 def edge_vocab(vocab: FeaturePlan, features: Iterable[str], *, registry: Mapping[str, Template] = TEMPLATES) -> FeaturePlan:

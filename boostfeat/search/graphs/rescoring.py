@@ -10,23 +10,21 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 from ...core.arrays import F64
 from ...core.errors import InputError, counted
 from ...core.kernels import kernel
+from ...features import FeaturePlan, featurize
 from ...lists.build import Builder, ListRecord, ReadOptions, attach
 from ...lists.nbest import NBest
 from ...model.model import Model
 from ...trees.forest import forest, forest_score
+from .edge_features import Neighbours, between, edge_vocab, with_templates
 from .graph import DEFAULT_SIZE, Graph, kbest_record, search_scores
 from .graph_files import SentenceGraph, read_graphs
-
-if TYPE_CHECKING:
-    from ...features import FeaturePlan
-    from .edge_neighbours import Neighbours
 
 AHEAD = 4  # graphs that wait for a thread, for each thread
 
@@ -98,8 +96,6 @@ class EdgeScorer:
         """What scores the features of neighbours that no tree tests."""
         if self.model is None or self.vocab is None:
             return None
-        from .edge_neighbours import Neighbours, between
-
         factors = {name for pair in self.vocab.products or () for name in pair}
         entries, names = between(self.vocab, self.used.difference(self.tested, factors))
         return Neighbours(self.vocab, entries, {name: self.model.weights[name] for name in names}) if names else None
@@ -117,8 +113,6 @@ class EdgeScorer:
         if self.model is None:
             return search_scores(graph, None, item.where)
         if self.vocab is not None:
-            from .edge_features import edge_vocab, with_templates
-
             lacking = edge_vocab(self.vocab, self.used.difference(graph.names, apart))
             graph = with_templates(graph, lacking, source=self._source(item.sent))
         if graph.names and self.used and self.used.isdisjoint(graph.names):
@@ -274,6 +268,4 @@ def kbest_nbest(
     )
     if vocab is None:
         return nbest
-    from ...features import featurize
-
     return featurize(nbest, vocab, threads=threads)[0]

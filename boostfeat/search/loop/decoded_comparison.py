@@ -41,6 +41,7 @@ from .learners import Learner, TreeLearner, TunerLearner
 from .loop_features import LoopFeatures
 from .loop_folder import Folder as LoopFolder
 from .loop_options import LoopOptions
+from .online import OnlineLearner
 from .reference_decoder import ReferenceDecoder
 
 ONLINE = ("mira", "rm", "adagrad")
@@ -244,8 +245,6 @@ def learner_of(system: System, decoding: Decoding, options: CompareOptions) -> t
         return TreeLearner(boost_options(system, fit_options(options), first_of_grid(system))), features
     tuner = tuner_class(system.method)(**changes, **first_of_grid(system))
     if row.online:
-        from .online import OnlineLearner
-
         assert isinstance(decoding.decoder, ReferenceDecoder)
         own = OnlineLearner(tuner, decoding.decoder, decoding.corpora[0], decoding.start, gain=options.gain, features=features)
         return own, None  # it makes its own lists

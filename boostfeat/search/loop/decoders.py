@@ -29,6 +29,7 @@ from ...formats.importing import expand
 from ...lists.build import ReadOptions, attach
 from ...lists.nbest import NBest
 from ...model.model import Model
+from ..graphs.rescoring import kbest_nbest
 from .weight_files import WEIGHT_FORMATS
 
 TAIL = 8  # last lines of a decoder that failed
@@ -287,8 +288,6 @@ class GraphDecoder:
         return {"command": "graphs", "size": self.size, "names": self.names, "graphs": files}
 
     def decode(self, model: Model, corpus: Corpus, place: Place) -> NBest:
-        from ..graphs.rescoring import kbest_nbest
-
         nbest = kbest_nbest(
             self.graphs[corpus.name],
             model,

@@ -22,11 +22,10 @@ from ...metrics.metric import metric_of, shown
 from ...metrics.significance import approximate_randomisation, exact_sums
 from ...model.model import Model
 from .decoders import Corpus, Decoder, Place
-from .learners import Learner, Task, Tick, no_tick
+from .learners import Learner, Task, Tick, no_tick, rescaled, scale_to, share_change
 from .loop_features import LoopFeatures
 from .loop_folder import Folder
 from .loop_options import LoopOptions
-from .model_scale import rescaled, scale_to, share_change
 from .moses_decoder import without_trees
 
 REPORTED = ("bleu", "bleu-sbp")

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...core.errors import InputError, counted
-from ...lists.build import assemble
+from ...features.vocab import FeaturePlan
+from ...lists.build import ReadOptions, assemble
 from ...lists.merging import merge
 from ...lists.nbest import NBest, SparseRows, strings
 from ...model.model import Model
+from ..graphs.edge_features import edge_vocab, with_templates
 from ..graphs.graph import Graph
+from ..graphs.graph_files import read_graphs
+from ..graphs.rescoring import kbest_nbest
 from .learners import known_names
 from .loop_options import GraphOptions
-
-if TYPE_CHECKING:
-    from ...features.vocab import FeaturePlan
 
 
 def grown(
@@ -54,8 +54,6 @@ def grown(
 
 def fresh_list(dev: NBest, model: Model, options: GraphOptions, *, threads: int = 1) -> NBest:
     """The graphs' k-best under a model, with the features of the list and no others, so that the two can be merged."""
-    from ..graphs.rescoring import kbest_nbest
-
     vocab = _plan(options)
     texts = dict(zip(dev.ids.tolist(), dev.source.to_pylist(), strict=True))
     fresh = kbest_nbest(
@@ -83,10 +81,6 @@ def fresh_list(dev: NBest, model: Model, options: GraphOptions, *, threads: int 
 
 def graphs_of(dev: NBest, options: GraphOptions) -> dict[int, Graph]:
     """The graphs of a list's sentences, by their position in it; their edges have to have all its features."""
-    from ...lists.build import ReadOptions
-    from ..graphs.edge_features import edge_vocab, with_templates
-    from ..graphs.graph_files import read_graphs
-
     where = _where(options)
     names, position = dev.feature_names, {int(sent): s for s, sent in enumerate(dev.ids.tolist())}
     plan = _plan(options)
@@ -109,8 +103,6 @@ def graphs_of(dev: NBest, options: GraphOptions) -> dict[int, Graph]:
 
 def _plan(options: GraphOptions) -> FeaturePlan | None:
     """Of the templates that gave the list its features."""
-    from ...features.vocab import FeaturePlan
-
     return FeaturePlan.load(options.vocab) if options.vocab else options.plan
 
 

@@ -13,6 +13,7 @@ from ...features.carried import FeatureMaker, carried
 from ...features.vocab import FeaturePlan
 from ...lists.nbest import NBest
 from ...model.model import Model
+from ..decoder.searchable import Searchable, searchable
 
 
 @dataclass(frozen=True)
@@ -43,8 +44,6 @@ class LoopFeatures:
     @property
     def first(self) -> FeaturePlan:
         """The plan before any list has taught it; members of sets that search cannot have are left out."""
-        from ..decoder.searchable import searchable
-
         return searchable(self.maker.plan(str(self.what)), self.maker.registry, self.maker.say)
 
     def made_from(self) -> dict[str, Any]:
@@ -68,8 +67,6 @@ class LoopFeatures:
 
     def tree_features(self, made: NBest, plan: FeaturePlan) -> tuple[str, ...]:
         """The dense features that trees may look at in search."""
-        from ..decoder.searchable import Searchable
-
         known = Searchable(plan, self.maker.registry)
         return tuple(name for name in made.unit_names if known.problem(name, in_tree=True) is None)
 

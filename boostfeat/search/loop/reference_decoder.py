@@ -5,21 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...core.errors import InputError
 from ...core.files import digest
 from ...features.carried import FeatureMaker
+from ...features.vocab import FeaturePlan
 from ...lists.nbest import NBest
 from ...model.model import Model
+from ..decoder.decoder import Decoded, Decoder
+from ..decoder.output import collect
+from ..decoder.search_options import SearchOptions
+from ..decoder.search_templates import Templates
+from ..decoder.system import UNKNOWN, System
 from .decoders import Corpus, Place
-from .model_scale import UNKNOWN
-
-if TYPE_CHECKING:
-    from ...features.vocab import FeaturePlan
-    from ..decoder.decoder import Decoded, Decoder
-    from ..decoder.search_options import SearchOptions
-    from ..decoder.search_templates import Templates
 
 
 @dataclass(frozen=True)
@@ -37,17 +36,12 @@ class ReferenceDecoder:
 
     @cached_property
     def decoder(self) -> Decoder:
-        from ..decoder.decoder import Decoder
-        from ..decoder.system import System
-
         only = list(dict.fromkeys(self.sentences))
         system = System.load(phrase_table=self.phrase_table, lm=self.lm, reordering_table=self.reordering_table, only=only)
         return Decoder(system, Model({}), self.search, extra=self.extra, maker=self.maker)
 
     def templates(self, plan: FeaturePlan) -> Templates:
         """A plan on the tables: all the features that its templates can give."""
-        from ..decoder.search_templates import Templates
-
         return Templates(self.decoder.system, plan, self.maker)
 
     def with_model(self, model: Model, templates: Templates | None = None) -> Decoder:
@@ -97,7 +91,6 @@ class ReferenceDecoder:
         templates: Templates | None = None,
     ) -> NBest:
         """n-best lists without references of some sentences, numbered from 0. ``templates``: of a model that is still learnt."""
-        from ..decoder.output import collect
 
         def counted() -> Iterator[Decoded]:
             for done, result in enumerate(self.with_model(model, templates).decode_all(sentences, threads=threads), 1):

@@ -20,9 +20,12 @@ from boostfeat.formats import read
 from boostfeat.lists.build import ReadOptions, attach
 from boostfeat.lists.nbest import NBest
 from boostfeat.model.model import Model
-from boostfeat.search.decoder import Decoder, SearchOptions, System, read_setup
+from boostfeat.search.decoder.decoder import Decoder
 from boostfeat.search.decoder.output import collect, write_nbest
+from boostfeat.search.decoder.search_options import SearchOptions
 from boostfeat.search.decoder.search_templates import Templates
+from boostfeat.search.decoder.setup import read_setup
+from boostfeat.search.decoder.system import System
 
 UNPRUNED = SearchOptions(stack=0, beam=0, table_limit=0, distortion_limit=-1)
 NARROW = SearchOptions(stack=20)

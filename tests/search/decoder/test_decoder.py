@@ -29,8 +29,11 @@ from toy_systems import (
 
 from boostfeat.core.errors import InputError
 from boostfeat.model.model import Model
-from boostfeat.search.decoder import Decoder, Derivation, SearchOptions, System, read_setup
-from boostfeat.search.decoder.lattice import Lattice
+from boostfeat.search.decoder.decoder import Decoder
+from boostfeat.search.decoder.lattice import Derivation, Lattice
+from boostfeat.search.decoder.search_options import SearchOptions
+from boostfeat.search.decoder.setup import read_setup
+from boostfeat.search.decoder.system import System
 from boostfeat.trees.tree import Tree
 
 UNPRUNED = SearchOptions(stack=0, beam=0, table_limit=0, distortion_limit=-1)

@@ -30,20 +30,13 @@ from boostfeat.features.phrase_table import read_phrase_counts
 from boostfeat.formats.moses import enriched as moses_enriched
 from boostfeat.lists.build import ReadOptions, attach
 from boostfeat.model.model import Model, tree_scores, unit_table
-from boostfeat.search.decoder import (
-    Decoder,
-    SearchOptions,
-    System,
-    collect,
-    graph_names,
-    read_setup,
-    write_nbest,
-    write_search_graph,
-)
 from boostfeat.search.decoder import search_trees as kernel
+from boostfeat.search.decoder.decoder import Decoder
 from boostfeat.search.decoder.decoder_features import EXTRAS
-from boostfeat.search.decoder.names import CONTEXT
-from boostfeat.search.decoder.setup import Setup
+from boostfeat.search.decoder.output import collect, graph_names, write_nbest, write_search_graph
+from boostfeat.search.decoder.search_options import SearchOptions
+from boostfeat.search.decoder.setup import Setup, read_setup
+from boostfeat.search.decoder.system import CONTEXT, System
 from boostfeat.search.graphs import moses_search_graph as moses_osgx
 
 pytestmark = pytest.mark.quick

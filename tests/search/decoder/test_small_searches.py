@@ -20,9 +20,9 @@ from boostfeat.features.language_model import LanguageModel, extend, extend_all
 from boostfeat.search.decoder import search
 from boostfeat.search.decoder.decoder_features import _as_tree
 from boostfeat.search.decoder.lattice import _expected_context
-from boostfeat.search.decoder.names import EDGE
 from boostfeat.search.decoder.search_templates import no_moves
 from boostfeat.search.decoder.search_trees import N_CONTEXT, pack, tree_scores
+from boostfeat.search.decoder.system import EDGE
 from boostfeat.trees.tree import Tree
 
 pytestmark = pytest.mark.quick

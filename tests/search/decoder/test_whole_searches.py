@@ -18,8 +18,11 @@ from toy_systems import CONTEXT_TREES, REORDERING_TREES, STATIC_TREES, random_mo
 
 from boostfeat.core.arrays import offsets
 from boostfeat.model.model import Model
-from boostfeat.search.decoder import Decoder, SearchOptions, System, graph_names, search, write_search_graph
-from boostfeat.search.decoder.search_options import WINDOW
+from boostfeat.search.decoder import search
+from boostfeat.search.decoder.decoder import Decoder
+from boostfeat.search.decoder.output import graph_names, write_search_graph
+from boostfeat.search.decoder.search_options import WINDOW, SearchOptions
+from boostfeat.search.decoder.system import System
 
 pytestmark = pytest.mark.quick
 

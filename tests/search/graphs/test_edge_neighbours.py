@@ -17,7 +17,7 @@ from boostfeat.formats.moses.ini import Ini
 from boostfeat.lists.build import ReadOptions
 from boostfeat.lists.store import read_store, write_store
 from boostfeat.model.model import Model
-from boostfeat.search.graphs import edge_neighbours as neighbours
+from boostfeat.search.graphs import edge_features as neighbours
 from boostfeat.search.graphs.graph_files import read_graphs
 from boostfeat.search.graphs.rescoring import kbest_nbest
 

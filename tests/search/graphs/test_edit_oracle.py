@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from strategies import quick
 
 from boostfeat.core.errors import InputError
-from boostfeat.search.graphs.edit_oracle import nearest_path
 from boostfeat.search.graphs.graph import Graph, GraphBuilder
 from boostfeat.search.graphs.graph_files import read_graphs
+from boostfeat.search.graphs.oracle_path import nearest_path
 
 
 def naive_edits(a: list[str], b: list[str]) -> int:

@@ -35,10 +35,9 @@ from boostfeat.model.model import Model
 from boostfeat.search.loop.decoders import CommandDecoder, Corpus
 from boostfeat.search.loop.driver import decoded_gains, pick, picked_by, run_loop, stop_reason, table_rows
 from boostfeat.search.loop.driver import test_lines as lines_of_tests
-from boostfeat.search.loop.learners import TreeLearner, TunerLearner, tune
+from boostfeat.search.loop.learners import TreeLearner, TunerLearner, rescaled, scale_to, share_change, tune
 from boostfeat.search.loop.loop_folder import Folder
 from boostfeat.search.loop.loop_options import LoopOptions
-from boostfeat.search.loop.model_scale import rescaled, scale_to, share_change
 from boostfeat.search.loop.weight_files import read_start
 from boostfeat.trees.growing import TreeOptions
 from boostfeat.trees.tree import Tree

@@ -17,7 +17,7 @@ from boostfeat.features.sets import SETS
 from boostfeat.features.vocab import Entry, FeaturePlan
 from boostfeat.lists.store import read_store
 from boostfeat.model.model import Model
-from boostfeat.search.decoder import SearchOptions
+from boostfeat.search.decoder.search_options import SearchOptions
 from boostfeat.search.loop.decoders import Corpus, Place
 from boostfeat.search.loop.driver import run_loop
 from boostfeat.search.loop.learners import TunerLearner

@@ -20,7 +20,7 @@ from boostfeat.lists.choices import first_choice
 from boostfeat.lists.store import read_store
 from boostfeat.metrics.metric import metric_of
 from boostfeat.model.model import Model
-from boostfeat.search.decoder import SearchOptions
+from boostfeat.search.decoder.search_options import SearchOptions
 from boostfeat.search.loop import online
 from boostfeat.search.loop.decoders import Corpus, Place
 from boostfeat.search.loop.driver import run_loop

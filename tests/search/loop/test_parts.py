@@ -20,7 +20,7 @@ from boostfeat.features.carried import FeatureMaker, carrying
 from boostfeat.lists.build import Builder, HypRecord, ReadOptions, UnitRecord, attach
 from boostfeat.lists.nbest import NBest, Qualities
 from boostfeat.model.model import Model
-from boostfeat.search.decoder import SearchOptions
+from boostfeat.search.decoder.search_options import SearchOptions
 from boostfeat.search.loop.decoded_comparison import StartOnce
 from boostfeat.search.loop.decoders import CommandDecoder, Corpus, GraphDecoder, Place, _last_lines, _signal_name, filled
 from boostfeat.search.loop.driver import run_loop
@@ -233,7 +233,7 @@ def test_graphs_are_searched_with_the_model(monkeypatch):
     """What is asked of them, and the file that an error names."""
     nbest, asked = a_list("a b", "", "c"), list[tuple]()
     bare = replace(nbest, refs=nbest.refs[:0], ref_ptr=np.zeros(4, np.int64), stats=nbest.stats[:0])
-    monkeypatch.setattr("boostfeat.search.graphs.rescoring.kbest_nbest", lambda *given, **how: asked.append((given, how)) or bare)
+    monkeypatch.setattr("boostfeat.search.loop.decoders.kbest_nbest", lambda *given, **how: asked.append((given, how)) or bare)
     decoder, model = GraphDecoder({"dev": ("one", "two")}, 7, ("x",)), Model({"f": 1.0})
     place = Place(Path("x"), 0, 0, 1, print)
     found = decoder.decode(model, Corpus("dev", ("s", "", "t"), (("x", "x", "x"),)), place)
