@@ -1,7 +1,7 @@
 """Readers and writers of n-best lists and graphs, one file each.
 
-A reader module has ``sniff(head) -> bool`` (do most of these first lines look like mine?) and ``read(path, options) -> NBest``;
-a writer module has ``write(nbest, stream)``. ``auto`` asks the readers in the order of the registry.
+A reader module has ``read(path, options) -> NBest``, a writer module ``write(nbest, stream)``. ``auto`` asks the table of
+sniffers in its order: do most of these first lines look like this format?
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from ..lists.build import ReadOptions
 from ..lists.merging import merge, stack
 from ..lists.nbest import NBest
 from ..lists.precision import with_precision
+from .labelled_lists import LAYOUTS, read_labelled
+from .sniffers import SNIFFERS
 
-# The stricter ones first: the first that recognises the content reads it. Those of graphs are above this package.
-READERS: dict[str, str] = {
+READERS: dict[str, str] = {  # modules; those of graphs are above this package
     "jsonl": "jsonl",
     "hyporadise": "hyporadise",
     "mlm-scoring": "mlm_scoring",
@@ -37,12 +38,12 @@ READERS: dict[str, str] = {
     "moses-hypergraph": ".search.graphs.moses_hypergraph",
     "moses-osgx": ".search.graphs.moses_search_graph",
     "fairseq": "fairseq",
-    "travatar": "travatar",
+    "travatar": "labelled_lists",
     "marian": "marian",
     "moses-enriched": "moses.enriched",
-    "joshua": "joshua",
-    "cdec": "cdec",
-    "phrasal": "phrasal",
+    "joshua": "labelled_lists",
+    "cdec": "labelled_lists",
+    "phrasal": "labelled_lists",
     "moses": "moses.nbest",
     "espnet": "espnet",  # a folder
     "lines": "lines",  # these by name only: any text would do
@@ -81,8 +82,8 @@ def detect(path: str | Path) -> str:
         found = "a store, which is imported already" if head.startswith(b"ARROW1") else "a binary file"
         raise FormatError(str(path), expected="an n-best list", found=found, fix="name the list the decoder wrote")
     text = _text(head)
-    for name in READERS:
-        if reader_module(name).sniff(text):
+    for name, is_format in SNIFFERS.items():
+        if is_format(text):
             return name
     raise FormatError(
         str(path),
@@ -100,10 +101,13 @@ def read(path: str | Path, options: ReadOptions, *, format: str = "auto") -> NBe
     """One file of n-best lists or graphs, without references; see build.attach."""
     name = detect(path) if format == "auto" else format
     for plain, richer in (("moses", "moses-enriched"), ("cdec", "cdec-forest")):
-        if name == plain and format != "auto" and reader_module(richer).sniff(_text(read_head(path, whole_line=True))):
+        if name == plain and format != "auto" and SNIFFERS[richer](_text(read_head(path, whole_line=True))):
             name = richer
-    reader: Callable[[str | Path, ReadOptions], NBest] = reader_module(name).read
-    nbest = reader(path, options)
+    if name in LAYOUTS:
+        nbest = read_labelled(path, options, layout=LAYOUTS[name])
+    else:
+        reader: Callable[[str | Path, ReadOptions], NBest] = reader_module(name).read
+        nbest = reader(path, options)
     if not len(nbest) and options.first is None:
         raise FormatError(str(path), expected="an n-best list", found="no sentences", fix="check what wrote it")
     return with_precision(nbest)

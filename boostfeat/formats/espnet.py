@@ -20,10 +20,6 @@ from .json_objects import as_number, key_values
 _FOLDER = re.compile(r"([0-9]{1,6})best_recog")
 
 
-def sniff(head: str) -> bool:
-    return False  # a folder, see is_folder
-
-
 def is_folder(path: str | Path) -> bool:
     return (Path(path) / "1best_recog" / "text").is_file()
 

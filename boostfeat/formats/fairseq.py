@@ -48,11 +48,6 @@ class _Hyp:
     places: dict[str, str] = field(default_factory=dict)
 
 
-def sniff(head: str) -> bool:
-    """A log may come first, of any length."""
-    return re.search(r"^[SH]-\d+\t", head, re.MULTILINE) is not None and "|||" not in head.split("\n", 1)[0]
-
-
 def read(path: str | Path, options: ReadOptions) -> NBest:
     every = list(read_lines(path))
     if not any(line and not line.isspace() for _, line in every):

@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from itertools import islice, starmap
 from math import isfinite, nan
-from operator import itemgetter
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,14 +11,9 @@ import pyarrow.compute as pc
 
 from ..core.arrays import F64
 from ..core.errors import FormatError, clip
-from ..core.files import read_lines
 from ..core.text import BLANKS, is_whole, may_be_number, split_words
-from ..lists.build import Builder, HypRecord, ReadOptions
-from ..lists.nbest import NBest
 
 _LINK = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
-LOOKED_AT = 1000  # lines among which those are
-SNIFFED = 20  # lines that are not blank, by which a format is recognised
 
 
 def number(text: str, where: str, what: str) -> float:
@@ -128,49 +117,9 @@ def label_groups(field: str, where: str) -> list[tuple[str, list[str]]]:
     return groups
 
 
-class FeatureParser:
-    """Named features of a field, see label_groups. Most lines repeat the labels of the one before: then only numbers are read."""
-
-    def __init__(self) -> None:
-        self._labels: tuple[str, ...] = ()
-        self._n_tokens = -1
-        self._names: tuple[str, ...] = ()
-        self._pick_labels: Any = None
-        self._pick_values: Any = None
-
-    def __call__(self, field: str, where: str) -> dict[str, float]:
-        found = self.again(field)
-        if found is None:
-            found = name_values(label_groups(field, where), where)
-            self._learn(split_words(field), tuple(found))
-        return found
-
-    def again(self, field: str) -> dict[str, float] | None:
-        """The features of a field with the labels of the one before; None where it has others, or not only numbers."""
-        tokens = split_words(field)
-        if len(tokens) != self._n_tokens or self._pick_labels(tokens) != self._labels:
-            return None
-        texts = self._pick_values(tokens)
-        try:
-            values = [float(text) for text in texts]
-        except ValueError:
-            return None
-        return dict(zip(self._names, values, strict=True)) if isfinite(sum(values)) and may_be_number("".join(texts)) else None
-
-    def _learn(self, tokens: list[str], names: tuple[str, ...]) -> None:
-        """Remember where labels and values stand."""
-        labels = [i for i, token in enumerate(tokens) if token[-1] in "=:"]
-        is_label = set(labels)
-        values = [i for i in range(len(tokens)) if i not in is_label]
-        if labels and labels[0] == 0 and len(values) == len(names):
-            self._n_tokens, self._names = len(tokens), names
-            self._pick_labels, self._pick_values = _picker(labels), _picker(values)
-            self._labels = self._pick_labels(tokens)
-
-
-def _picker(places: list[int]) -> Callable[[list[str]], tuple[str, ...]]:
-    """Takes the tokens at these places; itemgetter of one place would give no tuple."""
-    return itemgetter(*places) if len(places) > 1 else lambda tokens: (tokens[places[0]],)
+def read_features(field: str, where: str) -> dict[str, float]:
+    """Named features of a field, see label_groups."""
+    return name_values(label_groups(field, where), where)
 
 
 def check_links(align: str, where: str, *, n_src: int, n_tgt: int) -> None:
@@ -184,68 +133,9 @@ def check_links(align: str, where: str, *, n_src: int, n_tgt: int) -> None:
             raise FormatError(where, expected=f"an alignment of links like 0-1{inside}", found=clip(align), fix=fix)
 
 
-def list_lines(path: str | Path) -> Iterator[tuple[str, str]]:
-    """(``file:line``, line) for every line that is not blank; a file without any is an error."""
-    empty = True
-    for number, line in read_lines(path):
-        if line and not line.isspace():
-            empty = False
-            yield f"{path}:{number}", line
-    if empty:
-        raise FormatError(str(path), expected="an n-best list", found="an empty file", fix="check what wrote it")
-
-
-def most_lines(head: str, tells: Callable[[str], bool | None]) -> bool:
-    """Whether more of a file's first lines tell of a format than against it; a line may tell neither (None). For sniffing."""
-    lines = [line for line in islice(head.split("\n"), LOOKED_AT) if line and not line.isspace()]
-    if len(lines) > 1 and not head.endswith("\n"):  # the last may have been cut
-        lines = lines[:-1]
-    found = [tells(line.removesuffix("\r")) for line in lines[:SNIFFED]]
-    return found.count(True) > found.count(False)
-
-
-def most_fields(head: str, tells: Callable[[list[str]], bool | None]) -> bool:
-    """The same by the fields of each line; one that is not ``number ||| text ||| ...`` tells against."""
-
-    def of_line(line: str) -> bool | None:
-        parts = [part.strip(BLANKS) for part in line.split("|||")]
-        return tells(parts) if len(parts) >= 3 and parts[0].isascii() and parts[0].isdigit() else False
-
-    return most_lines(head, of_line)
-
-
 def is_number(text: str) -> bool:
     try:
         number(text, "", "")
     except FormatError:
         return False
     return True
-
-
-@dataclass(frozen=True)
-class Layout:
-    """Which field of ``id ||| text ||| ...`` holds what; ``shown`` is the line as error messages give it."""
-
-    shown: str
-    least: int
-    most: int | None
-    features: int = 2
-    score: int = 3
-
-
-def read_list(path: str | Path, options: ReadOptions, layout: Layout) -> NBest:
-    """A list whose hypotheses have features of their own and no units."""
-    builder, features = Builder(options), FeatureParser()
-
-    def record(where: str, line: str) -> HypRecord:
-        parts = split_fields(line, where, least=layout.least, most=layout.most, layout=layout.shown)
-        return HypRecord(
-            sent=sentence_id(parts[0], where),
-            text=parts[1],
-            where=where,
-            score=optional_score(parts[layout.score], where) if layout.score < len(parts) else nan,
-            features=features(parts[layout.features], where),
-        )
-
-    builder.take(starmap(record, list_lines(path)))
-    return builder.finish()

@@ -15,14 +15,9 @@ from ..core.text import normal
 from ..lists.build import ReadOptions, with_own_lines
 from ..lists.nbest import NBest
 from ..lists.tokens import TokenBuilder, TokenList
-from .json_objects import Keys, are_numbers, get, most_objects, numbers_of, objects, texts_of
+from .json_objects import Keys, are_numbers, get, numbers_of, objects, texts_of
 
 SCORES = ("am_score", "score")  # the decoder's own, the first that is there
-
-
-def sniff(head: str) -> bool:
-    """By both keys; objects of servers may have them too, beside what they answered."""
-    return most_objects(head, lambda keys: {"input", "output"} <= keys and not keys & {"choices", "translations", "translation"})
 
 
 def read(path: str | Path, options: ReadOptions) -> NBest:

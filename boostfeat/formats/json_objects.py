@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from math import isfinite, nan
 from pathlib import Path
 from typing import Any
@@ -17,31 +16,6 @@ from ..core.text import BLANKS, may_be_number
 from ..lists.build import ReadOptions
 
 HUGE = 1e300  # numbers are below it
-_PIECE = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:]')
-
-
-def most_objects(head: str, tells: Callable[[set[str]], bool]) -> bool:
-    """Whether half of a file's first objects, or more, tell of a format by their keys. For sniffing."""
-    found = [tells(keys) for keys in _keys(head)]
-    return any(found) and 2 * sum(found) >= len(found)
-
-
-def _keys(head: str) -> list[set[str]]:
-    """The keys of each object, those of an array or one after the other; not what is inside them, nor what texts say."""
-    if (begin := re.match(r"\s*(\[\s*)?\{", head)) is None:
-        return []
-    own, depth, last, found = 2 if begin[1] else 1, 0, "", list[set[str]]()
-    for piece in _PIECE.findall(head):
-        if piece in "{[":
-            depth += 1
-            if depth == own:
-                found.append(set())
-        elif piece in "}]":
-            depth -= 1
-        elif piece == ":" and depth == own:
-            found[-1].add(last[1:-1])
-        last = piece
-    return found[:-1] if len(found) > 1 and depth >= own else found  # the last may have been cut
 
 
 def objects(path: str | Path) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -42,7 +42,6 @@ from ..lists.build import Builder, ListRecord, ReadOptions, UnitRecord, with_sta
 from ..lists.nbest import NBest, Notes, Qualities, SparseRows, largest_ratio, strings
 from ..lists.quality import check_name
 from .fields import check_links
-from .json_objects import most_objects
 
 VERSION = "nbest/1"
 FIX = "repair or remove this line"
@@ -86,12 +85,6 @@ class _Sentence(msgspec.Struct):
 
 
 _header, _sentence, _unit = (msgspec.json.Decoder(kind) for kind in (_Header, _Sentence, _Unit))
-
-
-def sniff(head: str) -> bool:
-    """By the keys of its objects; a model and a vocab have the first of these too, and no lists."""
-    is_list = '"nbest/' in head or '"hyps"' in head
-    return is_list and most_objects(head, lambda keys: "boostfeat" in keys or "hyps" in keys)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -30,10 +30,6 @@ _COUNT = re.compile(r"NC=([0-9]{1,9})")
 SCORE = "score"
 
 
-def sniff(head: str) -> bool:
-    return False  # any text would do: by name only
-
-
 def read(path: str | Path, options: ReadOptions) -> NBest:
     lines = [line for _, line in read_lines(path)]
     if not lines:

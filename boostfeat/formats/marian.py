@@ -16,43 +16,30 @@ from __future__ import annotations
 
 import re
 from codecs import BOM_UTF8
-from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
+from ..core.arrays import F64, I64, Array, offsets
 from ..core.errors import FormatError, clip, counted
 from ..core.files import read_head
+from ..core.strings import Strings
 from ..core.text import BLANKS, split_words
 from ..lists.build import ReadOptions
 from ..lists.nbest import NBest
-from ..lists.tokens import DECODER_SCORE, WORDS, TokenBuilder, TokenHyp, attention
-from .fields import FeatureParser, is_number, label_groups, name_values, numbers, optional_score, sentence_id, split_fields
-from .marian_fast import FastReader, lines_left
+from ..lists.tokens import DECODER_SCORE, WORDS, TokenBuilder, TokenHyp, TokenLists, attention
+from .bar_lines import BarLines, NamedValues, parsed_blocks, runs_of_rows
+from .fields import is_number, label_groups, name_values, numbers, optional_score, sentence_id, split_fields
 
 LAYOUT = "id ||| text ||| F0= v ||| score"
 WORD_SCORES = "WordScores"
-_SCORES = f"{WORD_SCORES}= "
 _SIGNS = re.compile(rf"(?:^|\s){WORD_SCORES}=|^(?:\S+\s+)*?F0=\s*\S+(?:\s+[^\s=]+=\s*\S+)*$")
 _OURS = re.compile(rf"(?:^|\s)(?:{WORDS}|{DECODER_SCORE})=")  # a list of Marian that boostfeat wrote, in Moses' format
 _HARD = re.compile(r"(?:[0-9]{1,9}-[0-9]{1,9}(?:[ \t]+|$))+")
 _SOFT = re.compile(r"(?:[0-9.eE+-]+(?:,[0-9.eE+-]+)*(?:[ \t]+|$))+")
 _OF_SCORER = re.compile(r"F[0-9]+")
-
-
-def sniff(head: str) -> bool:
-    """Whether half of the lines of a head, or more, look like Marian's, with ids or without."""
-    lines = [line for line in head.split("\n") if line and not line.isspace()]
-    found = sum(_is_marian(line) for line in lines)
-    return found > 0 and 2 * found >= len(lines)
-
-
-def _is_marian(line: str) -> bool:
-    parts = [part.strip() for part in line.split("|||")]
-    if any(_OURS.search(part) for part in parts[2:]):
-        return False
-    if _is_id(parts[0]) and len(parts) >= 4:
-        return any(_SIGNS.search(part) for part in parts[2:-1])
-    return len(parts) >= 2 and any(part.startswith(f"{WORD_SCORES}=") for part in parts[1:])
 
 
 def _is_id(text: str) -> bool:
@@ -76,89 +63,106 @@ class _Fields(NamedTuple):
 
 
 def read(path: str | Path, options: ReadOptions) -> NBest:
-    """Read a list by two readers of the same language; see columns.read_lines_twice."""
-    builder = TokenBuilder(options)
-    head = read_head(path).removeprefix(BOM_UTF8).decode("utf-8", "replace")
-    ids = _has_ids(head)
-    builder.take(_hyps(lines_left(path, _fast_for(head, options) if ids else None, builder), ids=ids))
+    """Read a list, by kernels as far as they understand it; the other lines one by one."""
+    builder, empty = TokenBuilder(options), True
+    ids = _has_ids(read_head(path).removeprefix(BOM_UTF8).decode("utf-8", "replace"))
+    n_before = 0  # hypotheses, which are sentences where there are no ids
+    for lines, hyps in parsed_blocks(path, options, partial(_columns, ids=ids)):
+        empty = empty and not len(lines)
+        for a, b, is_last in runs_of_rows(lines, hyps.sent, options):
+            if a < b:
+                builder.add_lists(_lists(lines, hyps, a, b))
+            if is_last:
+                return builder.finish()
+            if b < len(lines) and not (text := lines.text(b)).isspace():
+                hyp = _hyp(text, lines.where(b), None if ids else n_before + b)
+                if options.first is not None and hyp.sent >= options.first:
+                    return builder.finish()
+                builder.add(hyp)
+        n_before += len(lines)
+    if empty:
+        raise FormatError(str(path), expected="an n-best list", found="an empty file", fix="check what wrote it")
     return builder.finish()
 
 
-def _fast_for(head: str, options: ReadOptions) -> FastReader | None:
-    """A reader for lists like the first of these lines; None where it has other fields than a kernel knows."""
-    try:
-        first = next(line for line in head.split("\n") if line.strip())
-        _, _, *between, _ = split_fields(first, "", least=4, layout=LAYOUT)
-        found = _fields(between, "")
-        groups = [(name, len(values)) for name, values in label_groups(between[-1], "")]
-    except (FormatError, StopIteration, ValueError):
-        return None
-    are_scores = [field.startswith(_SCORES) for field in between]
-    plain = found.links is None and found.attention is None and DECODER_SCORE not in found.features
-    if not plain or are_scores not in ([False], [True, False]) or len(found.scores) != sum(are_scores):
-        return None
-    return FastReader(groups, next(iter(found.scores), None), options)
+class _Columns(NamedTuple):
+    """Hypotheses in columns, whose fields are text [, scores of tokens], features and the decoder's score."""
+
+    sent: I64  # [n]
+    text: Strings
+    score: F64
+    names: list[str]  # of the features
+    features: NamedValues
+    tokens: NamedValues
+    model: str  # whose scores of tokens they are, "" where there are none
 
 
-def _hyps(lines: Iterable[tuple[str, str]], *, ids: bool) -> Iterator[TokenHyp]:
-    regular = _Regular()
-    for n, (where, line) in enumerate(lines):
-        if ids:
-            ident, text, *between, last = split_fields(line, where, least=4, layout=LAYOUT)
-            sent, score = sentence_id(ident, where), optional_score(last, where)
-        else:
-            text, *between = split_fields(line, where, least=1, layout=f"text ||| {WORD_SCORES}= v ...")
-            sent, score = n, optional_score(between.pop() if between and is_number(between[-1]) else "", where)
-        found = regular(between, where) or regular.learn(between, _fields(between, where))
-        links, features = found.links, found.features
-        signals: dict[str, list[float]] = {}
-        if found.attention is not None:
-            links, signals, coverage = attention(found.attention)
-            features |= coverage
-        if score == score and features.setdefault(DECODER_SCORE, score) != score:
-            raise FormatError(
-                where, expected="distinct feature names", found=f"{DECODER_SCORE!r} twice", fix="rename one of them"
-            )
-        yield TokenHyp(sent, " ".join(text.split(" ")), where, score, features, found.scores, signals, links)
+def _columns(lines: BarLines, *, ids: bool) -> tuple[BarLines, _Columns]:
+    """What kernels make of lines. Those with other fields than most, or other features than the first of these, are odd."""
+    sent = lines.ids()
+    n_fields = int(np.bincount(lines.n_fields).argmax()) if len(lines) else 0
+    has_tokens = n_fields == 5
+    lines.odd |= (lines.n_fields != n_fields) | (not ids or n_fields not in (4, 5))
+    features, score = lines.features(lines.field(-2)), lines.numbers(lines.field(-1))
+    tokens = lines.features(lines.field(2)) if has_tokens else NamedValues((), 0 * features.counts, features.idx[:0], score[:0])
+    names = _of_first(features, lines.odd)
+    added = next((name for name in reversed(names) if not _OF_SCORER.fullmatch(name)), "")
+    _check_scores(tokens, lines.odd)
+    lines.odd |= np.isnan(score) | ((tokens.counts == 0) & has_tokens)
+    lines.odd |= not names or any(name == DECODER_SCORE or name.startswith(WORD_SCORES) for name in names)
+    model = (f"{added}.{WORD_SCORES}" if added else WORD_SCORES) if has_tokens else ""
+    return lines, _Columns(sent, lines.texts(lines.field(1)), score, names, features, tokens, model)
 
 
-class _Regular:
-    """Fields like those of the line before, where one at most has the scores of tokens and the others named features."""
+def _of_first(features: NamedValues, odd: Array) -> list[str]:
+    """The names of the first row that is not odd; rows with others become odd."""
+    if odd.all():
+        return []
+    ptr, first = offsets(features.counts), int(np.argmin(odd))
+    own = features.idx[ptr[first] : ptr[first + 1]]
+    odd |= features.counts != len(own)
+    rows = np.flatnonzero(~odd)
+    odd[rows] |= (features.idx[ptr[rows][:, None] + np.arange(len(own))] != own).any(axis=1)
+    return [features.names[k] for k in own]
 
-    def __init__(self) -> None:
-        self._parsers: list[FeatureParser | None] = []  # None: scores of tokens
-        self._scores = ""  # their name
 
-    def __call__(self, fields: list[str], where: str) -> _Fields | None:
-        """What the fields hold; None where they are others."""
-        if not self._parsers or len(fields) != len(self._parsers):
-            return None
-        features: dict[str, float] = {}
-        scores: dict[str, list[float]] = {}
-        for parse, field in zip(self._parsers, fields, strict=True):
-            if parse is not None:
-                own = parse.again(field)
-                if own is None:
-                    return None
-                features |= own
-            elif field.startswith(_SCORES) and "=" not in field[len(_SCORES) :]:
-                scores[self._scores] = numbers(field[len(_SCORES) :], where, WORD_SCORES)
-            else:
-                return None
-        return _Fields(features, scores, None, None)
+def _check_scores(tokens: NamedValues, odd: Array) -> None:
+    """Rows that are not the scores of tokens, and nothing else, become odd."""
+    number = {name: k for k, name in enumerate(tokens.names)}
+    most = int(tokens.counts.max(initial=0))
+    expected = np.array([number.get(f"{WORD_SCORES}_{k}", -1) for k in range(most)], np.int64)
+    counts, row = np.repeat(tokens.counts, tokens.counts), np.repeat(np.arange(len(odd)), tokens.counts)
+    place = np.arange(len(row)) - np.repeat(offsets(tokens.counts)[:-1], tokens.counts)
+    odd[row[tokens.idx != np.where(counts == 1, number.get(WORD_SCORES, -1), expected[place])]] = True
 
-    def learn(self, fields: list[str], found: _Fields) -> _Fields:
-        """Remember what these fields hold, if they are regular; returns it."""
-        are_scores = [field.startswith(_SCORES) for field in fields]
-        labelled = all("=" in next(iter(split_words(field)), "") for field in fields)
-        self._parsers = []
-        if labelled and found.links is None and found.attention is None and sum(are_scores) == len(found.scores) <= 1:
-            self._parsers = [None if own else FeatureParser() for own in are_scores]
-            self._scores = next(iter(found.scores), "")
-            for parse, field in zip(self._parsers, fields, strict=True):
-                if parse is not None:
-                    parse(field, "")
-        return found
+
+def _lists(lines: BarLines, hyps: _Columns, a: int, b: int) -> TokenLists:
+    """Hypotheses a to b - 1, none of which is odd."""
+    features, tokens = (slice(*offsets(own.counts)[[a, b]].tolist()) for own in (hyps.features, hyps.tokens))
+    score = hyps.score[a:b]
+    columns = dict(zip(hyps.names, hyps.features.val[features].reshape(b - a, -1).T, strict=True)) | {DECODER_SCORE: score}
+    scores = {hyps.model: (hyps.tokens.counts[a:b], hyps.tokens.val[tokens])} if hyps.model else {}
+    where = [lines.where(row) for row in range(a, b)]
+    return TokenLists(hyps.sent[a:b], where, hyps.text[a:b].to_pylist(), score, columns, scores)
+
+
+def _hyp(line: str, where: str, sent: int | None) -> TokenHyp:
+    """The hypothesis of a line; without an id it is of the sentence ``sent``."""
+    if sent is None:
+        ident, text, *between, last = split_fields(line, where, least=4, layout=LAYOUT)
+        sent, score = sentence_id(ident, where), optional_score(last, where)
+    else:
+        text, *between = split_fields(line, where, least=1, layout=f"text ||| {WORD_SCORES}= v ...")
+        score = optional_score(between.pop() if between and is_number(between[-1]) else "", where)
+    found = _fields(between, where)
+    links, features = found.links, found.features
+    signals: dict[str, list[float]] = {}
+    if found.attention is not None:
+        links, signals, coverage = attention(found.attention)
+        features |= coverage
+    if score == score and features.setdefault(DECODER_SCORE, score) != score:
+        raise FormatError(where, expected="distinct feature names", found=f"{DECODER_SCORE!r} twice", fix="rename one of them")
+    return TokenHyp(sent, text, where, score, features, found.scores, signals, links)
 
 
 def _fields(fields: list[str], where: str) -> _Fields:

@@ -20,12 +20,6 @@ from .json_objects import Keys, as_number, get, objects
 _HYP = re.compile(r"hyp_([0-9]{1,9})")
 
 
-def sniff(head: str) -> bool:
-    return (
-        re.match(r'\s*\{\s*"(?:[^"\\]|\\.)*"\s*:\s*\{', head) is not None and re.search(r'"hyp_\d+"\s*:\s*\{', head) is not None
-    )
-
-
 def read(path: str | Path, options: ReadOptions) -> NBest:
     builder, refs = TokenBuilder(options, ranked=True), []
     keys = Keys(options, ("text", "ref"))

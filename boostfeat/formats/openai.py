@@ -19,16 +19,11 @@ from ..core.text import ascii_words
 from ..lists.build import ReadOptions
 from ..lists.nbest import NBest
 from ..lists.tokens import TokenBuilder, TokenHyp
-from .json_objects import as_number, get, most_objects, numbers_of, objects
+from .json_objects import as_number, get, numbers_of, objects
 
 LOWEST = -100.0  # servers say -9999 where a token is not among those they keep
 _PIECE = dict.fromkeys(map(ord, " \t\n\r\v\f"), "▁")
 NAME, MARGIN, ENTROPY, CUT = "logprob", "logprob.margin", "logprob.entropy", "Cut"
-
-
-def sniff(head: str) -> bool:
-    """Answers, or the lines of a batch."""
-    return most_objects(head, lambda keys: "choices" in keys or {"custom_id", "response"} <= keys)
 
 
 def read(path: str | Path, options: ReadOptions) -> NBest:

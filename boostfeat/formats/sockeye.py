@@ -18,17 +18,9 @@ from ..lists.build import ReadOptions, with_own_lines
 from ..lists.nbest import NBest
 from ..lists.tokens import TokenBuilder, TokenHyp
 from .hyporadise import is_column
-from .json_objects import Keys, as_number, get, most_objects, numbers_of, objects, texts_of
+from .json_objects import Keys, as_number, get, numbers_of, objects, texts_of
 
 KNOWN = ("sentence_id", "translation", "translations", "score", "scores", "text", "reference")
-
-
-def sniff(head: str) -> bool:
-    return most_objects(head, _is_sockeye)
-
-
-def _is_sockeye(keys: set[str]) -> bool:
-    return ("translations" in keys and "choices" not in keys) or ("sentence_id" in keys and "translation" in keys)
 
 
 def read(path: str | Path, options: ReadOptions) -> NBest:

@@ -16,12 +16,7 @@ from ..core.text import normal, split_words
 from ..lists.build import ReadOptions
 from ..lists.nbest import NBest
 from ..lists.tokens import TokenBuilder, TokenHyp
-from .json_objects import Keys, as_number, get, most_objects, objects
-
-
-def sniff(head: str) -> bool:
-    """A result without alternatives tells nothing; it may be the first."""
-    return most_objects(head, lambda keys: "alternatives" in keys or keys <= {"text", "result"}) and '"alternatives"' in head
+from .json_objects import Keys, as_number, get, objects
 
 
 def read(path: str | Path, options: ReadOptions) -> NBest:

@@ -10,7 +10,7 @@ import warnings
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, islice, repeat
+from itertools import chain, islice, pairwise, repeat
 from math import nan
 from typing import NamedTuple
 
@@ -69,6 +69,43 @@ class ListRecord(NamedTuple):
     features: Sequence[Mapping[str, float]] | None = None  # [K] what no unit carries
 
 
+class UnitColumns(NamedTuple):
+    """Units in columns; equal ones may be among them. Feature k is ``names[feature_idx[k]]``."""
+
+    src: Strings  # [V]
+    tgt: Strings
+    align: Strings
+    src_len: I32
+    tgt_len: I32
+    score: F64
+    names: Sequence[str]
+    n_features: I64  # [V]
+    feature_idx: I32
+    feature_val: F64
+
+    @classmethod
+    def none(cls) -> UnitColumns:
+        text, length, no_ints = strings([]), np.zeros(0, np.int32), np.zeros(0, np.int64)
+        return cls(text, text, text, length, length, np.zeros(0), (), no_ints, length, np.zeros(0))
+
+
+class HypColumns(NamedTuple):
+    """Hypotheses of many sentences in columns. Texts have single blanks; features are as in UnitColumns."""
+
+    sent: I64  # [K]
+    text: Strings
+    score: F64
+    names: Sequence[str]
+    n_features: I64  # [K]
+    feature_idx: I32
+    feature_val: F64
+    n_units: I64  # [K]
+    unit_idx: I32  # [R] into units
+    src_start: I32
+    tgt_start: I32
+    units: UnitColumns
+
+
 def _warn(message: str) -> None:
     warnings.warn(message, stacklevel=3)
 
@@ -99,7 +136,6 @@ class Builder:
 
     options: ReadOptions = field(default_factory=ReadOptions)
     declared_dense: tuple[str, ...] = ()  # unit features that are dense whatever their share
-    first_id: int = 0  # ids below this one go back: a fast reader has read the lines before
 
     def __post_init__(self) -> None:
         self._names: dict[str, int] = {}
@@ -107,8 +143,7 @@ class Builder:
         self._last_indices = array("i")
         self._ids: list[int] = []
         self._hyp_counts: list[int] = []
-        self._text: list[str] = []
-        self._text_chunks: list[Strings] = []
+        self._text = TextColumn()
         self._score = array("d")
         self._unit_counts = array("q")
         self._unit_idx, self._src_start, self._tgt_start = array("i"), array("i"), array("i")
@@ -116,7 +151,7 @@ class Builder:
         # units of this sentence as readers gave them, by identity (which is theirs as long as they are kept) and target phrase
         self._near: dict[tuple[int, str], tuple[UnitRecord, int]] = {}
         self._unit_rows = Triples()
-        self._unit_text: tuple[list[str], list[str], list[str]] = ([], [], [])
+        self._unit_text = TextColumn(), TextColumn(), TextColumn()
         self._unit_len: tuple[array[int], array[int]] = (array("i"), array("i"))
         self._unit_score = array("d")
         self._extra_rows = Triples()
@@ -167,10 +202,43 @@ class Builder:
         self._src_start.frombytes(start[hyps.unit_idx].tobytes())
         self._tgt_start.frombytes(hyps.tgt_start.astype(np.int32).tobytes())
 
+    def add_units(self, units: UnitColumns) -> int:
+        """Append units; returns the number of the first."""
+        first = len(self._unit_score)
+        for column, texts in zip(self._unit_text, units[:3], strict=True):
+            column.extend(texts)
+        for lengths, own in zip(self._unit_len, (units.src_len, units.tgt_len), strict=True):
+            lengths.frombytes(own.tobytes())
+        self._unit_score.frombytes(units.score.tobytes())
+        self._unit_rows.extend(units.n_features, self._numbers_of(units.names)[units.feature_idx], units.feature_val)
+        return first
+
+    def add_hyps(self, hyps: HypColumns, first: int, last: int, base: int, where: Callable[[int], str]) -> None:
+        """Append hypotheses first to last - 1, whose units are numbered from ``base``; ``where`` is the place of a row."""
+        if first == last:
+            return
+        sent = hyps.sent[first:last]
+        starts = np.flatnonzero(np.diff(sent, prepend=-1))
+        for a, b in pairwise([*starts.tolist(), last - first]):
+            self.sentence(int(sent[a]), where(first + a))
+            self._hyp_counts[-1] += b - a
+        features, units = (slice(*offsets(n)[[first, last]].tolist()) for n in (hyps.n_features, hyps.n_units))
+        self._text.extend(hyps.text[first:last])
+        self._score.frombytes(hyps.score[first:last].tobytes())
+        idx = self._numbers_of(hyps.names)[hyps.feature_idx[features]]
+        self._extra_rows.extend(hyps.n_features[first:last], idx, hyps.feature_val[features])
+        self._unit_counts.frombytes(hyps.n_units[first:last].tobytes())
+        self._unit_idx.frombytes((hyps.unit_idx[units] + np.int32(base)).tobytes())
+        self._src_start.frombytes(hyps.src_start[units].tobytes())
+        self._tgt_start.frombytes(hyps.tgt_start[units].tobytes())
+
+    def _numbers_of(self, names: Sequence[str]) -> I32:
+        return np.array([self._names.setdefault(name, len(self._names)) for name in names], np.int32)
+
     def sentence(self, sent: int, where: str) -> None:
         """Open the list of a sentence, unless it is the open one; it may stay empty."""
         if not self._ids or sent != self._ids[-1]:
-            check_order(sent, self._ids[-1] if self._ids else self.first_id, where)
+            check_order(sent, self._ids[-1] if self._ids else 0, where)
             self._ids.append(sent)
             self._hyp_counts.append(0)
             self._near.clear()
@@ -178,9 +246,6 @@ class Builder:
     def _add_text(self, text: str, score: float) -> None:
         self._hyp_counts[-1] += 1
         self._text.append(text)
-        if len(self._text) >= 1 << 16:
-            self._text_chunks.append(strings(self._text))
-            self._text = []
         self._score.append(score)
 
     def _tokens_of(self, sent: int) -> list[str]:
@@ -232,16 +297,13 @@ class Builder:
             self._last_indices = array("i", [known.setdefault(name, len(known)) for name in names])
         return self._last_indices
 
-    def finish(self, after: NBest | None = None) -> NBest:
-        """The list; where it is the rest of one whose beginning has been read, what is stored densely depends on both."""
+    def finish(self) -> NBest:
         names = list(self._names)
         sparse_names = NameTable(names)
         declared = [self._names[n] for n in self.declared_dense if n in self._names]
+        unit_idx = self._merge_units(len(names))
         # a name that is dense for units is dense for extras, and the other way round: it has one weight
-        before = [(after.unit_names, len(after.units)), (after.extra_names, after.n_hyps)] if after else [((), 0)] * 2
-        known = [([self._names[n] for n in given if n in self._names], n_rows) for given, n_rows in before]
-        parts = zip((self._unit_rows, self._extra_rows), known, strict=True)
-        dense = np.union1d(*(rows.often(len(names), *given) for rows, given in parts))
+        dense = np.union1d(*(rows.often(len(names)) for rows in (self._unit_rows, self._extra_rows)))
         x, unit_names, unit_sparse = self._unit_rows.split(names, sparse_names, declared, dense)
         missing = [n for n in self.declared_dense if n not in self._names]
         if missing:  # declared in a header, given by no unit: a column of zeros
@@ -252,33 +314,26 @@ class Builder:
         extra, extra_names, extra_sparse = self._extra_rows.split(
             names, sparse_names, [], np.union1d(dense, np.array(declared, np.int64))
         )
-        text = pa.chunked_array([*self._text_chunks, strings(self._text)]).combine_chunks()
-        units = Units(
-            x=x,
-            sparse=unit_sparse,
-            src=strings(self._unit_text[0]),
-            tgt=strings(self._unit_text[1]),
-            align=strings(self._unit_text[2]),
-            src_len=np.array(self._unit_len[0], np.int32),
-            tgt_len=np.array(self._unit_len[1], np.int32),
-            score=np.array(self._unit_score, np.float64) + 0.0,  # -0.0 becomes 0.0, here and below
-        )
-        s = len(self._ids)
-        return assemble(
-            NBest(
+        nbest = assemble(
+            NBest.bare(
                 ids=np.array(self._ids, np.int64),
-                source=strings([""] * s),
-                ref_ptr=np.zeros(s + 1, np.int64),
-                refs=strings([]),
                 hyp_ptr=offsets(np.array(self._hyp_counts, np.int64)),
-                text=text,
-                score=np.array(self._score, np.float64) + 0.0,
-                stats=np.zeros((0, 6), np.int32),
+                text=self._text.column(),
+                score=np.array(self._score, np.float64) + 0.0,  # -0.0 becomes 0.0, here and below
                 unit_ptr=offsets(np.array(self._unit_counts, np.int64)),
-                unit_idx=np.array(self._unit_idx, np.int32),
+                unit_idx=unit_idx,
                 src_start=np.array(self._src_start, np.int32),
                 tgt_start=np.array(self._tgt_start, np.int32),
-                units=units,
+                units=Units(
+                    x=x,
+                    sparse=unit_sparse,
+                    src=self._unit_text[0].column(),
+                    tgt=self._unit_text[1].column(),
+                    align=self._unit_text[2].column(),
+                    src_len=np.array(self._unit_len[0], np.int32),
+                    tgt_len=np.array(self._unit_len[1], np.int32),
+                    score=np.array(self._unit_score, np.float64) + 0.0,
+                ),
                 unit_names=unit_names,
                 extra=extra,
                 extra_names=extra_names,
@@ -286,6 +341,51 @@ class Builder:
                 sparse_names=sparse_names.column(),
             )
         )
+        size = self.options.size
+        return nbest.truncate(size) if size is not None and (np.diff(nbest.hyp_ptr) > size).any() else nbest
+
+    def _merge_units(self, n_names: int) -> I32:
+        """[R] the units of occurrences. Where units differ in the names they give, equal and unused ones go first: which names
+        are frequent depends on the others.
+        """
+        unit_idx, rows = np.array(self._unit_idx, np.int32), self._unit_rows
+        n = len(rows.counts)
+        if not n or len(rows.idx) == n * n_names or rows.is_regular():
+            return unit_idx
+        ptr, idx, val = offsets(np.array(rows.counts, np.int64)), np.array(rows.idx, np.int32), np.array(rows.val) + 0.0
+        src, tgt, align = (column.column() for column in self._unit_text)
+        src_len, tgt_len = (np.array(lengths, np.int32) for lengths in self._unit_len)
+        x, score = np.zeros((n, 0)), np.array(self._unit_score)
+        draft = Units(x, SparseRows(ptr, idx, val), src, tgt, align, src_len, tgt_len, score)
+        first, inverse = unique_rows(draft.x, _unit_keys(draft))
+        order, unit_idx = first_use_order(inverse.astype(np.int32)[unit_idx], len(first))
+        kept = draft.take(first[order])
+        self._unit_text = TextColumn(kept.src), TextColumn(kept.tgt), TextColumn(kept.align)
+        self._unit_len = array("i", kept.src_len.tolist()), array("i", kept.tgt_len.tolist())
+        self._unit_score = array("d", kept.score.tolist())
+        self._unit_rows = Triples()
+        self._unit_rows.extend(np.diff(kept.sparse.ptr), kept.sparse.idx, kept.sparse.val)
+        return unit_idx
+
+
+class TextColumn:
+    """Texts as they come, one by one or many at a time."""
+
+    def __init__(self, *chunks: Strings) -> None:
+        self._chunks: list[Strings] = list(chunks)
+        self._last: list[str] = []
+
+    def append(self, text: str) -> None:
+        self._last.append(text)
+        if len(self._last) >= 1 << 16:
+            self.extend(strings([]))
+
+    def extend(self, texts: Strings) -> None:
+        self._chunks += [strings(self._last), texts] if self._last else [texts]
+        self._last = []
+
+    def column(self) -> Strings:
+        return pa.chunked_array([*self._chunks, strings(self._last)]).combine_chunks()
 
 
 def check_order(sent: int, last: int, where: str) -> None:
@@ -347,11 +447,23 @@ class Triples:
         self.idx.extend(idx * len(values))
         self.val.frombytes(np.asarray(values, np.float64).tobytes())
 
-    def often(self, n_names: int, before: Sequence[int] = (), n_before: int = 0) -> I64:
-        """The names that enough rows give to be stored densely, in order; so many rows before them gave the names ``before``."""
+    def extend(self, counts: I64, idx: I32, values: F64) -> None:
+        """Rows with so many names and values each."""
+        self.counts.frombytes(np.asarray(counts, np.int64).tobytes())
+        self.idx.frombytes(np.asarray(idx, np.int32).tobytes())
+        self.val.frombytes(np.asarray(values, np.float64).tobytes())
+
+    def is_regular(self) -> bool:
+        """Whether all rows give the names of the first, in its order."""
+        n, width = len(self.counts), self.counts[0] if self.counts else 0
+        idx = np.frombuffer(self.idx, np.int32) if self.idx else np.zeros(0, np.int32)
+        same_width = len(idx) == n * width and bool((np.frombuffer(self.counts, np.int64) == width).all()) if n else True
+        return same_width and bool((idx.reshape(n, width) == idx[:width]).all())
+
+    def often(self, n_names: int) -> I64:
+        """The names that enough rows give to be stored densely, in order."""
         given = np.bincount(np.array(self.idx, np.int64), minlength=n_names)
-        given[list(before)] += n_before
-        often = np.flatnonzero(given >= max(1, DENSE_SHARE * (len(self.counts) + n_before)))
+        often = np.flatnonzero(given >= max(1, DENSE_SHARE * len(self.counts)))
         return np.sort(often[np.argsort(-given[often], kind="stable")[:MAX_DENSE]])
 
     def split(
@@ -363,6 +475,18 @@ class Triples:
         n = len(self.counts)
         if not self.idx and not declared:
             return np.zeros((n, 0)), (), SparseRows.empty(n)
+        first = self.idx[: self.counts[0]].tolist() if n else []
+        if (
+            first
+            and self.is_regular()
+            and len({*first}) == len(first)
+            and {*first} <= {*dense.tolist()}
+            and {*declared} <= {*first}
+        ):
+            order = [*declared, *(k for k in first if k not in declared)]
+            values = np.frombuffer(self.val).reshape(n, len(first)) + 0.0
+            x = values if order == first else np.ascontiguousarray(values[:, [first.index(k) for k in order]])
+            return x, tuple(names[k] for k in order), SparseRows.empty(n)
         idx, val = np.array(self.idx, np.int64), np.array(self.val, np.float64) + 0.0  # -0.0 becomes 0.0
         met = np.full(len(names), -1)
         met[idx[::-1]] = np.arange(len(idx))[::-1]  # where a name is met first: of several values the last one stays

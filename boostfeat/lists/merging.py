@@ -194,22 +194,6 @@ def _spread(nb: NBest, unit_names: tuple[str, ...], extra_names: tuple[str, ...]
     )
 
 
-def regroup(nbest: NBest) -> NBest:
-    """One list for neighbouring lists of the same sentence id: parts of a file that were read one after the other."""
-    is_start = np.diff(nbest.ids, prepend=-1).astype(bool)
-    if is_start.all():
-        return nbest
-    starts = np.flatnonzero(is_start)
-    return replace(
-        nbest,
-        ids=nbest.ids[starts],
-        source=take_strings(nbest.source, starts),
-        notes=nbest.notes.take(np.arange(nbest.n_hyps), starts),
-        ref_ptr=np.append(nbest.ref_ptr[starts], nbest.ref_ptr[-1]),
-        hyp_ptr=np.append(nbest.hyp_ptr[starts], nbest.hyp_ptr[-1]),
-    )
-
-
 def concat(lists: Sequence[NBest]) -> NBest:
     """Lists of different sentences, one corpus after the other; sentences are numbered anew from 0."""
     stacked = stack(lists)

@@ -221,6 +221,13 @@ class NBest:
 
     # -- construction ------------------------------------------------------------------------------------------------
 
+    @classmethod
+    def bare(cls, *, ids: I64, **columns: Any) -> NBest:
+        """Lists without source sentences, references and statistics."""
+        s = len(ids)
+        lines = {"source": empty_strings(s), "ref_ptr": np.zeros(s + 1, np.int64), "refs": strings([])}
+        return cls(ids=ids, stats=np.zeros((0, 6), np.int32), **lines, **columns)
+
     def __post_init__(self) -> None:
         """Check every offset, index and length once; all code after this may trust them."""
         _freeze(self)

@@ -485,7 +485,7 @@ class TokenBuilder:
         return True
 
     def _container(self, place: _Places, draft: _Draft, text: Strings) -> NBest:
-        names, s = list(self._names), len(self._ids)
+        names = list(self._names)
         if twice := next((name for name in (PIECES, WORDS) if name in draft.names and name in self._names), None):
             raise FormatError(
                 self._where[0],
@@ -509,15 +509,11 @@ class TokenBuilder:
             score=np.full(len(draft.x), nan),
         )
         return assemble(
-            NBest(
+            NBest.bare(
                 ids=np.array(self._ids, np.int64),
-                source=strings([""] * s),
-                ref_ptr=np.zeros(s + 1, np.int64),
-                refs=strings([]),
                 hyp_ptr=offsets(np.array(self._hyp_counts, np.int64)),
                 text=text,
                 score=np.array(self._score, np.float64) + 0.0,  # -0.0 becomes 0.0
-                stats=np.zeros((0, 6), np.int32),
                 unit_ptr=place.ptr,
                 unit_idx=np.arange(len(draft.x), dtype=np.int32),
                 src_start=place.src_start.astype(np.int32),

@@ -8,7 +8,7 @@ import pytest
 from boostfeat.core.errors import plain, plain_lines
 from boostfeat.core.text import is_whole, may_be_number, normal, split_words
 from boostfeat.core.text_table import table
-from boostfeat.formats.byte_kernels import put_tokens
+from boostfeat.formats.bar_kernel import put_words
 
 OTHER_BLANKS = [c for c in map(chr, range(0x110000)) if c.isspace() and c not in " \t\n\r"]  # 25 of them
 
@@ -37,7 +37,7 @@ def test_no_other_blank_splits_and_kernel_and_python_agree(blank: str) -> None:
     assert split_words(text) == [f"a{blank}b", blank, f"c{blank}"]
     raw = np.frombuffer(text.encode(), np.uint8)
     out = np.zeros(len(raw) + 1, np.uint8)
-    end, n = put_tokens(raw, 0, len(raw), out, 0)
+    end, n = put_words(raw, 0, len(raw), out, 0)
     assert (out[:end].tobytes().decode(), n) == (normal(text), 3)
 
 

@@ -8,21 +8,18 @@ import pytest
 
 from boostfeat.core.errors import FormatError
 from boostfeat.formats.fields import (
-    FeatureParser,
     check_links,
     is_number,
     label_groups,
-    list_lines,
-    most_fields,
-    most_lines,
     name_values,
     number,
     numbers,
     optional_score,
+    read_features,
     sentence_id,
     split_fields,
 )
-from boostfeat.formats.json_objects import most_objects
+from boostfeat.formats.sniffers import most_fields, most_lines, most_objects
 
 pytestmark = pytest.mark.quick
 REPAIR = "repair or remove this line"
@@ -101,7 +98,7 @@ def test_fields_between_bars(line, least, most, found):
 )
 def test_labels_and_values(field, groups):
     assert label_groups(field, "list:1") == groups
-    assert FeatureParser()(field, "list:1") == name_values(groups, "list:1") if all(v for _, v in groups) else True
+    assert read_features(field, "list:1") == name_values(groups, "list:1") if all(v for _, v in groups) else True
 
 
 def test_labels_that_are_none():
@@ -117,29 +114,6 @@ def test_labels_that_are_none():
         == f"list:1: expected a finite number for feature d_1, found 'x'; {REPAIR}"
     )
     assert name_values([("d", ["1", "2"]), ("e", ["3"])], "") == {"d_0": 1.0, "d_1": 2.0, "e": 3.0}
-
-
-def test_labels_are_learnt_once():
-    """A line with the labels of the one before is read without looking at them; another is not, nor one of no numbers."""
-    parser = FeatureParser()
-    assert parser("d= 0 -1 lm= 2", "list:1") == {"d_0": 0.0, "d_1": -1.0, "lm": 2.0}
-    assert parser.again("d=  5 6\tlm= 7 ") == {"d_0": 5.0, "d_1": 6.0, "lm": 7.0}
-    for other in (
-        "d= 5 lm= 6 7",
-        "d= 5 6 lm= 7 8",
-        "d= 5 6 xx= 7",
-        "d= 5 6 lm= x",
-        "d= 5 6 lm= nan",
-        "d= 5 1_0 lm= 7",
-        "d= 5 6 lm= 1e999",
-    ):
-        assert parser.again(other) is None
-    assert parser("x= 1", "list:2") == {"x": 1.0}
-    assert parser.again("x= 2") == {"x": 2.0}
-    assert parser("y=1 z=2", "list:3") == {"y": 1.0, "z": 2.0}
-    assert parser.again("y=1 z=2") is None  # labels and values in one word are not learnt
-    assert parser.again("x= 3") == {"x": 3.0}
-    assert FeatureParser().again("") is None
 
 
 @pytest.mark.parametrize(
@@ -163,16 +137,6 @@ def test_links_of_phrases(align, n_src, n_tgt, inside):
     else:
         expected = f"list:1: expected an alignment of links like 0-1{inside}, found {align!r}; {REPAIR}"
         assert refusal(check_links, align, "list:1", n_src=n_src, n_tgt=n_tgt) == expected
-
-
-def test_lines_of_a_list(tmp_path):
-    path = tmp_path / "list"
-    path.write_text("\na\n \t\nb")
-    assert list(list_lines(path)) == [(f"{path}:2", "a"), (f"{path}:4", "b")]
-    path.write_text(" \n\n")
-    with pytest.raises(FormatError) as error:
-        list(list_lines(path))
-    assert str(error.value) == f"{path}: expected an n-best list, found an empty file; check what wrote it"
 
 
 @pytest.mark.parametrize(

@@ -18,9 +18,9 @@ from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat.core.errors import FormatError
 from boostfeat.core.files import read_blocks
-from boostfeat.formats import columns, detect, read
-from boostfeat.formats.byte_kernels import read_number
-from boostfeat.formats.columns import last_sentence
+from boostfeat.formats import bar_lines, detect, read
+from boostfeat.formats.bar_kernel import read_number
+from boostfeat.formats.bar_lines import last_sentence
 from boostfeat.formats.moses import enriched as moses_enriched
 from boostfeat.formats.moses.enriched import parse_line
 from boostfeat.lists.build import Builder, ReadOptions, attach
@@ -152,34 +152,6 @@ def test_numbers_in_full_precision_take_the_fast_path(value):
         assert (found, end) == (float(text), len(text)) or (end == -1 and Decimal(text) == halfway)  # a tie is left to float()
 
 
-@pytest.mark.parametrize(
-    ("lines", "plainly"),
-    [
-        ([LINE, LINE, LINE.replace("0 |||", "1 |||")], []),
-        ([LINE.replace("red", "r\u00f6d"), LINE], []),
-        ([LINE.replace(" ||| -1.5 |||", " |||   -1.5 |||")], []),
-        ([LINE, LINE.replace("-1.5 |||", "-1.5x |||"), LINE], [2]),
-        ([LINE, LINE.replace("LM0= -3.5", "LM0= -4.5"), LINE], [2]),  # units and totals disagree
-    ],
-)
-def test_what_the_kernel_leaves_to_the_plain_reader(tmp_path, monkeypatch, lines, plainly):
-    """Only from the first line on that it does not understand; that one is refused."""
-    met = []
-
-    def plain(line, where, cache):
-        met.append(int(where.rpartition(":")[2]))
-        return parse_line(line, where, cache)
-
-    monkeypatch.setattr(moses_enriched, "parse_line", plain)
-    (tmp_path / "list").write_text("".join(lines), encoding="utf-8")
-    try:
-        nbest = read(tmp_path / "list", ReadOptions(), format="moses-enriched")
-        assert (nbest.n_hyps, plainly) == (len(lines), [])
-    except FormatError as error:
-        assert f"list:{plainly[0]}:" in str(error)
-    assert met in ([], plainly)
-
-
 def test_round_trip(tmp_path):
     nb = replace(synthetic_nbest(SyntheticOptions(sentences=7, hyps=9), seed=3), meta={})
     nb = replace(nb, stats=np.zeros((0, 6), np.int32), ref_ptr=np.zeros(8, np.int64), refs=nb.refs[:0])
@@ -270,7 +242,7 @@ def test_real_list(real, name):
 @pytest.fixture
 def small_chunks(monkeypatch):
     """Blocks of a few lines."""
-    monkeypatch.setattr(columns, "BLOCK_BYTES", 700)
+    monkeypatch.setattr(bar_lines, "BLOCK_BYTES", 700)
 
 
 def lines_of(n_sentences: int) -> str:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from boostfeat.core.errors import FormatError
 from boostfeat.formats.moses.labels import (
     block_fields,
     component,
-    feature_groups,
     format_features,
     format_number,
     group_names,
@@ -16,28 +14,6 @@ from boostfeat.formats.moses.labels import (
 )
 
 pytestmark = pytest.mark.quick
-
-
-@pytest.mark.parametrize(
-    ("text", "groups"),
-    [
-        ("", []),
-        ("LM0= -1.5  TM0= 1 2\t3", [("LM0", ["-1.5"]), ("TM0", ["1", "2", "3"])]),
-        ("lm: -1 d: 0", [("lm", ["-1"]), ("d", ["0"])]),
-        ("a= b=", [("a", []), ("b", [])]),
-        ("a= 1 = : 2", [("a", ["1", "=", ":", "2"])]),  # a sign alone is no label
-        ("a=1= 2", [("a=1", ["2"])]),
-    ],
-)
-def test_values_follow_their_label(text, groups):
-    assert feature_groups(text, "here") == groups
-
-
-@pytest.mark.parametrize("text", ["1", "= 1", "a 1", "a=1"])
-def test_values_without_a_label(text):
-    with pytest.raises(FormatError) as error:
-        feature_groups(text, "here")
-    assert str(error.value) == f"here: expected a feature label like LM0=, found {text.split()[0]!r}; is this Moses' format?"
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ import samples
 from test_formats import LINES
 
 from boostfeat.core.errors import FormatError
-from boostfeat.formats import detect, marian, read
-from boostfeat.formats.hyporadise import sniff as is_hyporadise
+from boostfeat.formats import detect, read
+from boostfeat.formats.sniffers import is_hyporadise, is_marian
 from boostfeat.lists.build import ReadOptions
 
 ENRICHED = "{} ||| {} |0-0,wa=0-0 ,total=-0.5, LM0= -0.5| ||| LM0= -0.5 ||| -0.5\n"
@@ -38,7 +38,7 @@ def test_enriched_lists_whose_first_line_is_odd(tmp_path: Path, first: str) -> N
 
 def test_half_of_the_lines_make_a_list_of_marian() -> None:
     line = "0 ||| a ||| F0= -1 ||| -1\n"
-    assert [marian.sniff(text) for text in ("", "x\n", line, line + "x\n", line + "\nx\n  \n", line + "x\ny\n")] == [
+    assert [is_marian(text) for text in ("", "x\n", line, line + "x\n", line + "\nx\n  \n", line + "x\ny\n")] == [
         *(False, False, True, True, True, False)
     ]
 
@@ -46,7 +46,7 @@ def test_half_of_the_lines_make_a_list_of_marian() -> None:
 def test_a_list_of_marian_that_boostfeat_wrote_is_one_of_moses(tmp_path: Path) -> None:
     """It has counts of words already; whoever insists on Marian is told."""
     lines = ["0 ||| a b ||| Pieces= 3 Words= 2 F0= -1 DecoderScore= -1 ||| -1", "0 ||| WordScores= x ||| WordScores= -1 Words= 1"]
-    assert [marian.sniff(line + "\n") for line in lines] == [False, False]
+    assert [is_marian(line + "\n") for line in lines] == [False, False]
     (tmp_path / "list").write_text(lines[0] + "\n")
     assert detect(tmp_path / "list") == "moses"
     assert read(tmp_path / "list", ReadOptions()).global_features.tolist() == [[3.0, 2.0, -1.0, -1.0]]

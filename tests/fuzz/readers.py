@@ -49,9 +49,8 @@ from boostfeat.features.phrase_table import read_phrase_counts
 from boostfeat.features.sets import TEMPLATES
 from boostfeat.features.vocab import Entry, FeaturePlan
 from boostfeat.formats import jsonl
+from boostfeat.formats.bar_lines import BarLines
 from boostfeat.formats.join_files import read_other, read_tokens
-from boostfeat.formats.moses import enriched as moses_enriched
-from boostfeat.formats.moses import nbest as moses_plain
 from boostfeat.formats.moses.ini import Ini
 from boostfeat.formats.moses.phrase_table import COUNTS, Entries, read_entries, spliced
 from boostfeat.formats.moses.weights import read_weights
@@ -316,19 +315,22 @@ def swapped(owner: Any, name: str, value: Any) -> Iterator[None]:
         setattr(owner, name, old)
 
 
-def read_twice(path: str) -> NBest:
-    """By the compiled reader and by the plain one: the same container, or an error of both."""
-    options = ReadOptions(source=[" ".join(f"w{i}" for i in range(60))] * 2)
-    return with_twin(moses_enriched.read, path, options, moses_enriched.FastReader, "for_list")
+def read_twice(format: str) -> Callable[[str], NBest]:
+    """By kernels, and every line in Python: the same container, or an error of both."""
+    options = ReadOptions(source=[" ".join(f"w{i}" for i in range(60))] * 2, warn=lambda message: None)
 
+    def read(path: str, options: ReadOptions) -> NBest:
+        return formats.read(path, options, format=format)
 
-def read_plain_twice(path: str) -> NBest:
-    options = ReadOptions(source=[" ".join(f"w{i}" for i in range(60))] * 2, size=8, warn=lambda message: None)
-    return with_twin(moses_plain.read, path, options, moses_plain.FastReader, "for_list")
+    def all_odd(lines: BarLines) -> np.ndarray:
+        lines.odd[:] = True
+        return np.zeros(len(lines), np.int64)
+
+    return lambda path: with_twin(read, path, options, BarLines, "ids", all_odd)
 
 
 def read_graph_twice(path: str) -> NBest:
-    return with_twin(moses_osgx.read, path, OPTIONS, moses_osgx, "fast_graph")
+    return with_twin(moses_osgx.read, path, OPTIONS, moses_osgx, "fast_graph", lambda *_: None)
 
 
 def read_any_graphs(path: str) -> NBest:
@@ -488,11 +490,13 @@ def has_turn(path: str) -> bool:
     return os.stat(path).st_size % TWINS == 0
 
 
-def with_twin(read: Callable[[str, ReadOptions], NBest], path: str, options: ReadOptions, owner: Any, compiled: str) -> NBest:
+def with_twin(
+    read: Callable[[str, ReadOptions], NBest], path: str, options: ReadOptions, owner: Any, compiled: str, twin: Any
+) -> NBest:
     if not has_turn(path):
         return read(path, options)
     fast = attempt(read, path, options)
-    with swapped(owner, compiled, lambda *_: None):
+    with swapped(owner, compiled, twin):
         return agreed(fast, attempt(read, path, options))
 
 
@@ -627,10 +631,10 @@ def kept_loop(path: str) -> None:
 
 READERS: dict[str, Reader] = {
     "moses": Reader(
-        lambda: [PLAIN.encode(), INLINE.encode(), written("moses")], read_plain_twice, good_list, real="moses-tests/*/*nbest*"
+        lambda: [PLAIN.encode(), INLINE.encode(), written("moses")], read_twice("moses"), good_list, real="moses-tests/*/*nbest*"
     ),
     "moses-enriched": Reader(
-        lambda: [ENRICHED.encode(), written("moses-enriched")], read_twice, good_list, real="fi-en/*enriched.xz"
+        lambda: [ENRICHED.encode(), written("moses-enriched")], read_twice("moses-enriched"), good_list, real="fi-en/*enriched.xz"
     ),
     "cdec": a_list("cdec", CDEC),
     "joshua": a_list("joshua", JOSHUA),

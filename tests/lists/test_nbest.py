@@ -30,7 +30,7 @@ from boostfeat.lists.build import (
     with_own_lines,
     with_stats,
 )
-from boostfeat.lists.merging import concat, merge, regroup
+from boostfeat.lists.merging import concat, merge
 from boostfeat.lists.nbest import NBest, Notes, Qualities, SparseRows, Units, strings
 
 
@@ -113,8 +113,6 @@ def test_dense_and_declared_columns() -> None:
 def test_ids_do_not_go_back() -> None:
     with pytest.raises(FormatError, match="list:1: expected sentence id 2 or higher, found 1; sort the list"):
         build([hyp(2), hyp(1)])
-    with pytest.raises(FormatError, match="expected sentence id 5 or higher, found 4"):
-        build([hyp(4)], first_id=5)
     assert build([hyp(0), hyp(2**61)]).ids.tolist() == [0, 2**61]
 
 
@@ -282,16 +280,6 @@ def test_merge_is_the_union(a: NBest, b: NBest, c: NBest) -> None:
     assert merge([once, once]) == once
     assert plain(merge([merged, b, a])) == plain(merged)
     assert plain(merge([sparsely(a), a, b, c])) == plain(merged)
-
-
-@quick
-@given(records(min_sentences=1), st.data())
-def test_regroup_joins_what_was_cut(hyps: list[HypRecord], data: st.DataObject) -> None:
-    cut = data.draw(st.integers(0, len(hyps)))
-    parts = [build(part) for part in (hyps[:cut], hyps[cut:])]
-    stacked = concat(parts)
-    joined = regroup(replace(stacked, ids=np.concatenate([part.ids for part in parts])))
-    assert plain(joined) == plain(build(hyps))
 
 
 def with_refs(nb: NBest, *refs: list[str]) -> NBest:

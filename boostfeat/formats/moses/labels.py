@@ -5,23 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ...core.errors import FormatError, clip
-from ...core.text import BLANKS, split_words
+from ...core.text import BLANKS
 
 _NUMBERED = re.compile(r"(.+)_(0|[1-9][0-9]*)")
-
-
-def feature_groups(text: str, where: str) -> list[tuple[str, list[str]]]:
-    """(label, values) in order; a label is a word that ends in ``=``, or ``:`` in old lists."""
-    groups: list[tuple[str, list[str]]] = []
-    for word in split_words(text):
-        if word[-1] in "=:" and len(word) > 1:
-            groups.append((word[:-1], []))
-        elif groups:
-            groups[-1][1].append(word)
-        else:
-            raise FormatError(where, expected="a feature label like LM0=", found=clip(word), fix="is this Moses' format?")
-    return groups
 
 
 def block_fields(block: str) -> tuple[str, str, str, str]:

@@ -17,28 +17,30 @@ import pyarrow.compute as pc
 
 from ...core.arrays import Array
 from ...core.errors import FormatError, InputError, clip, counted
+from ...core.kernels import kernel
 from ...core.text import split_words
-from ...lists.build import HypRecord, ReadOptions, UnitRecord
+from ...lists.build import HypColumns, HypRecord, ReadOptions, UnitRecord
 from ...lists.nbest import NBest, SparseRows, Units
-from ..columns import read_lines_twice
-from ..fields import FeatureParser, most_lines, optional_score, sentence_id, split_fields
+from ..bar_kernel import (
+    NONE,
+    Source,
+    find_unit,
+    hash_bytes,
+    put_bytes,
+    read_digits,
+    skip_blanks,
+    source_slice,
+)
+from ..bar_lines import BarLines, NamedValues, read_bar_list, source_tokens, string_column, unit_columns
+from ..fields import optional_score, read_features, sentence_id, split_fields
+from ..sniffers import BLOCK
 from .labels import format_number, group_names
-from .nbest_fast import FastReader
 
 LAYOUT = "id ||| text ||| features ||| score [||| segmentation] [||| alignment]"
 Span = tuple[int, int]
 _MARK = re.compile(r"\|([0-9]{1,9})-([0-9]{1,9})\|")
-BLOCK = re.compile(r"\|[0-9]+-[0-9]+,")  # how the scores of a phrase begin in an enriched list
 _SEGMENT = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?=([0-9]{1,9})(?:-([0-9]{1,9}))?")
-MOST_SEEN = 100_000  # tokens that are remembered
-_SEEN: dict[str, tuple[Span, Span, bool]] = {}
-_POINTS: dict[str, tuple[int, int]] = {}
 _POINT = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
-
-
-def sniff(head: str) -> bool:
-    """Asked last, and content with anything in three fields: the reader then says what is wrong, and in which line."""
-    return most_lines(head, lambda line: line.count("|||") >= 2)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -47,15 +49,208 @@ def sniff(head: str) -> bool:
 
 
 def read(path: str | Path, options: ReadOptions) -> NBest:
-    """Read a list, by a kernel as far as that understands it; see columns.read_lines_twice."""
-    features = FeatureParser()
-    return read_lines_twice(path, options, FastReader.for_list, lambda line, where: parse_line(line, where, features))
+    """Read a list, by kernels as far as they understand it."""
+    source = source_tokens(list(options.source or ()))
+    longest = max((len(sentence.encode()) for sentence in options.source or ()), default=0)
+    return read_bar_list(
+        path,
+        options,
+        lambda lines: _columns(lines, options, source, longest),
+        parse_line,
+    )
 
 
-def parse_line(line: str, where: str, features: FeatureParser) -> HypRecord:
+def _columns(lines: BarLines, options: ReadOptions, source: Source, longest: int) -> tuple[BarLines, HypColumns]:
+    sent = lines.ids()
+    wanted = lines.wanted(sent, options)
+    lines, sent = lines.take(wanted), sent[wanted]
+    lines.odd |= (lines.n_fields < 3) | (lines.n_fields > 6) | lines.has_bars(1)
+    features, score = lines.features(lines.field(2)), lines.numbers(lines.field(3))
+    text_ptr, text, n_words = lines.words(lines.field(1))
+    segments, links = lines.field(4), lines.field(5)
+    most = int(np.sum(segments[1] - segments[0])) // 3 + 1  # a segment is like 0=0
+    units = lines.room.units(most, 2 * lines.block.end, most * min(longest, 4096))
+    n_units = np.zeros(len(lines), np.int64)
+    places = [
+        lines.room.array(f"places.{k}", most, np.int32) for k in range(3)
+    ]  # units, and where they begin in source and target
+    given = (lines.n_fields, sent, *segments, *links, text, text_ptr, n_words, source)
+    n = _read_units(lines.buf, *given, units, n_units, *places, lines.odd)
+    none = NamedValues((), np.zeros(int(units.n[0]), np.int64), np.zeros(0, np.int32), np.zeros(0))
+    texts, found = string_column(text_ptr, text), unit_columns(units, none)
+    of_units = [place[:n].copy() for place in places]
+    return lines, HypColumns._make([sent, texts, score, *features, n_units, *of_units, found])
+
+
+@kernel
+def _read_span(buf, i, end):  # type: ignore[no-untyped-def]
+    """(first, last, position after it) of ``2`` or ``2-3``; position -1 if it is none."""
+    first, i = read_digits(buf, i, end)
+    if i < 0 or i >= end or buf[i] != 45:
+        return first, first, i
+    last, i = read_digits(buf, i + 1, end)
+    return first, last, (i if last >= first else NONE)
+
+
+@kernel
+def _read_segments(buf, i, end, n_words, spans):  # type: ignore[no-untyped-def]
+    """The segments ``0-1=0 2=1-2`` of buf[i:end] into OUT spans[k] = (source start, end, target start, end).
+
+    Returns their number, -1 where one is irregular. A phrase without words is printed like one with one word, which the next
+    one takes.
+    """
+    n = 0
+    while True:
+        i = skip_blanks(buf, i, end)
+        if i == end:
+            break
+        a, b, i = _read_span(buf, i, end)
+        if i < 0 or i >= end or buf[i] != 61:
+            return NONE
+        start = i + 1
+        c, d, i = _read_span(buf, start, end)
+        if i < 0 or (i < end and buf[i] != 32):
+            return NONE
+        is_one = c == d
+        for j in range(start, i):
+            is_one = is_one and buf[j] != 45
+        spans[n, 0], spans[n, 1], spans[n, 2], spans[n, 3], spans[n, 4] = a, b + 1, c, d + 1, is_one
+        n += 1
+    for k in range(n):
+        following = spans[k + 1, 2] if k + 1 < n else n_words
+        if spans[k, 4] and spans[k, 2] == following:
+            spans[k, 3] = following
+        if spans[k, 3] > n_words:
+            return NONE
+    return n
+
+
+@kernel
+def _read_points(buf, i, end, spans, n_units, n_words, unit_at, points):  # type: ignore[no-untyped-def]
+    """The alignment points ``0-1`` of buf[i:end] into OUT points[k] = (unit, source, target), places within the unit.
+
+    Returns their number, -1 where one is irregular or outside of its segment.
+    """
+    unit_at[:n_words] = -1
+    for u in range(n_units):
+        unit_at[spans[u, 2] : spans[u, 3]] = u
+    n = 0
+    while True:
+        i = skip_blanks(buf, i, end)
+        if i == end:
+            return n
+        s, i = read_digits(buf, i, end)
+        if i < 0 or i >= end or buf[i] != 45:
+            return NONE
+        t, i = read_digits(buf, i + 1, end)
+        if i < 0 or (i < end and buf[i] != 32):
+            return NONE
+        if n_units:
+            u = unit_at[t] if t < n_words else -1
+            if u < 0 or not spans[u, 0] <= s < spans[u, 1]:
+                return NONE
+            points[n, 0], points[n, 1], points[n, 2] = u, s - spans[u, 0], t - spans[u, 2]
+            n += 1
+
+
+@kernel
+def _put_digits(value, out, at):  # type: ignore[no-untyped-def]
+    size = 1
+    while value >= 10**size:
+        size += 1
+    for k in range(size):
+        out[at + size - 1 - k] = 48 + value % 10
+        value //= 10
+    return at + size
+
+
+@kernel
+def _put_links(points, n_points, u, out, at):  # type: ignore[no-untyped-def]
+    """The links of unit u, ``0-0 1-1``, to OUT out[at:]; returns the position after them."""
+    first = at
+    for k in range(n_points):
+        if points[k, 0] == u:
+            if at > first:
+                out[at] = 32
+                at += 1
+            at = _put_digits(points[k, 1], out, at)
+            out[at] = 45
+            at = _put_digits(points[k, 2], out, at + 1)
+    return at
+
+
+@kernel
+def _read_units(  # type: ignore[no-untyped-def]
+    buf, n_fields, sent, seg_begin, seg_end, al_begin, al_end, text, text_ptr, n_words, source, units, n_units, unit, src_start,
+    tgt_start, odd,
+):  # fmt: skip
+    """Units of segments and links of lines. OUT units, n_units of each line; unit, src_start, tgt_start of occurrences.
+
+    Returns the number of occurrences.
+    """
+    most = 2
+    for r in range(len(sent)):
+        most = max(most, seg_end[r] - seg_begin[r], al_end[r] - al_begin[r], text_ptr[r + 1] - text_ptr[r])
+    most = most // 2 + 2
+    starts, unit_at = np.empty(most + 1, np.int64), np.empty(most, np.int64)
+    spans, points = np.empty((most, 5), np.int64), np.empty((most, 3), np.int64)
+    table, hash1, hash2, align, align_ptr = units.table, units.hash, units.hash2, units.align, units.align_ptr
+    n_occ, has_source = 0, len(source.start) > 0
+    for r in range(len(sent)):
+        if odd[r] or n_fields[r] < 5:
+            continue
+        has_segments = n_fields[r] == 6
+        for j in range(seg_begin[r], seg_end[r]):
+            has_segments = has_segments or buf[j] == 61
+        n = _read_segments(buf, seg_begin[r], seg_end[r], n_words[r], spans) if has_segments else 0
+        a, b = (al_begin[r], al_end[r]) if n_fields[r] == 6 else (seg_begin[r], seg_end[r])
+        n_points = 0
+        if n >= 0 and (n_fields[r] == 6 or not has_segments):
+            n_points = _read_points(buf, a, b, spans, n, n_words[r], unit_at, points)
+        if n < 0 or n_points < 0:
+            odd[r] = True
+            continue
+        k = 0
+        if n_words[r]:
+            starts[0], k = text_ptr[r], 1
+        for j in range(text_ptr[r], text_ptr[r + 1] if n else text_ptr[r]):
+            if text[j] == 32:
+                starts[k] = j + 1
+                k += 1
+        starts[k] = text_ptr[r + 1] + 1
+        for u in range(n):
+            first, last, tgt, tgt_end = spans[u, 0], spans[u, 1], spans[u, 2], spans[u, 3]
+            src_a = src_b = np.int64(0)
+            if has_source:
+                src_a, src_b = source_slice(source, sent[r], first, last)
+            v = units.n[0]
+            if src_a < 0 or (src_b and units.src_ptr[v] + src_b - src_a > len(units.src)):
+                odd[r] = True
+                break
+            links_end = _put_links(points, n_points, u, align, align_ptr[v])
+            word_a, word_b = (starts[tgt], starts[tgt_end] - 1) if tgt_end > tgt else (np.int64(0), np.int64(0))
+            h1, h2 = hash_bytes(text, word_a, word_b, np.uint64(last - first), np.uint64(tgt_end - tgt))
+            h1, h2 = hash_bytes(align, align_ptr[v], links_end, h1, h2)
+            h1, h2 = hash_bytes(source.text, src_a, src_b, h1, h2)
+            slot = find_unit(table, hash1, hash2, h1, h2)
+            if table[slot] < 0:
+                align_ptr[v + 1] = links_end
+                units.tgt_ptr[v + 1] = put_bytes(text, word_a, word_b, units.tgt, units.tgt_ptr[v])
+                units.src_ptr[v + 1] = put_bytes(source.text, src_a, src_b, units.src, units.src_ptr[v])
+                units.src_len[v], units.tgt_len[v], units.score[v] = last - first, tgt_end - tgt, np.nan
+                table[slot], hash1[v], hash2[v] = v, h1, h2
+                units.n[0] += 1
+            unit[n_occ + u], src_start[n_occ + u], tgt_start[n_occ + u] = table[slot], first, tgt
+        if not odd[r]:
+            n_units[r] = n
+            n_occ += n
+    return n_occ
+
+
+def parse_line(line: str, where: str) -> HypRecord:
     """One hypothesis."""
     parts = split_fields(line, where, least=3, most=6, layout=LAYOUT)
-    sent, text, values = sentence_id(parts[0], where), parts[1], features(parts[2], where)
+    sent, text, values = sentence_id(parts[0], where), parts[1], read_features(parts[2], where)
     score = optional_score(parts[3], where) if len(parts) > 3 else np.nan
     units: list[UnitRecord] = []
     if "|" in text:
@@ -90,21 +285,18 @@ def _segments(parts: list[str], units: list[UnitRecord], text: str, where: str) 
     segmentation, alignment = (parts[0], parts[1]) if len(parts) == 2 else (parts[0], "") if "=" in parts[0] else ("", parts[0])
     if segmentation:
         units = _parse_segmentation(segmentation, len(split_words(text)), where)
-    points = [_POINTS.get(token) or _point(token, where) for token in split_words(alignment)]
+    points = [_point(token, where) for token in split_words(alignment)]
     return _align(units, points, where) if units and points else units
 
 
 def _point(token: str, where: str) -> tuple[int, int]:
     found = _match(_POINT, token, where, "an alignment point like 0-1")
-    point = int(found[1]), int(found[2])
-    if len(_POINTS) < MOST_SEEN:
-        _POINTS[token] = point
-    return point
+    return int(found[1]), int(found[2])
 
 
 def _parse_segmentation(field: str, n_words: int, where: str) -> list[UnitRecord]:
     tokens = split_words(field)
-    segments = [_SEEN.get(token) or _segment(token, where) for token in tokens]
+    segments = [_segment(token, where) for token in tokens]
     starts = [*(tgt[0] for _, tgt, _ in segments), n_words]
     units = []
     for token, (src, tgt, is_one), following in zip(tokens, segments, starts[1:], strict=True):
@@ -119,11 +311,9 @@ def _parse_segmentation(field: str, n_words: int, where: str) -> list[UnitRecord
 
 
 def _segment(token: str, where: str) -> tuple[Span, Span, bool]:
-    """(source span, target span, whether the second is one number) of ``0-1=0``; lists have the same ones in most lines."""
+    """(source span, target span, whether the second is one number) of ``0-1=0``."""
     found = _match(_SEGMENT, token, where, "a segment like 0-1=0")
     src, tgt = (_span(found[k], found[k + 1] or found[k], token, where) for k in (1, 3))
-    if len(_SEEN) < MOST_SEEN:
-        _SEEN[token] = src, tgt, found[4] is None
     return src, tgt, found[4] is None
 
 

@@ -22,7 +22,7 @@ from ...core.errors import FormatError, clip
 from ...core.files import decode, read_chunks, read_head
 from ...core.kernels import kernel
 from ...core.strings import Strings, string_buffers
-from ..byte_kernels import is_blank, read_number
+from ..bar_kernel import is_blank, read_number
 
 SOURCE, TARGET, SCORES, ALIGNMENT, COUNTS, SPARSE = range(6)
 N_FIELDS = 6  # that are told apart; what follows stays with the last

@@ -43,10 +43,6 @@ class Edge(NamedTuple):
     rule: Rule
 
 
-def sniff(head: str) -> bool:
-    return re.match(r'\s*\{\s*"(rules|features|is_sorted|edges|node)"\s*:', head) is not None
-
-
 def read(path: str | Path, options: ReadOptions) -> NBest:
     return kbest_lists(read_graphs(path, options), options, str(path))
 

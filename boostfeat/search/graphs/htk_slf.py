@@ -81,14 +81,6 @@ class Lattice:
         return number(self.header[name], where, f"{name}=") if name in self.header else default
 
 
-def sniff(head: str) -> bool:
-    return re.match(r"(?:\s*#[^\n]*\n|\s*\n)*(?:VERSION|V)=\S", head) is not None or _has_sizes(head)
-
-
-def _has_sizes(head: str) -> bool:
-    return re.search(r"^N=\d+\s+L=\d+\s*$", head, re.MULTILINE) is not None and re.search(r"^[IJ]=\d", head, re.M) is not None
-
-
 def read(path: str | Path, options: ReadOptions) -> NBest:
     return kbest_lists(read_graphs(path, options), options, str(path))
 

@@ -28,10 +28,6 @@ MARKERS = {"<s>", "</s>"}  # the decoder's sentence boundaries are no words of t
 SUFFIXES = re.compile(r"(\.(gz|xz|bz2|zst|json|hg|txt))+$")
 
 
-def sniff(head: str) -> bool:
-    return re.match(r"# target \|\|\| features|\s*\d+ \d+\s*\n# *node ", head) is not None
-
-
 def read(path: str | Path, options: ReadOptions) -> NBest:
     return kbest_lists(read_graphs(path, options), options, str(path))
 

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from ...core.errors import FormatError, InputError, clip, counted
 from ...core.files import decode_line
 from ...core.text import normal, split_words
-from ...formats.fields import most_lines, number, sentence_id
+from ...formats.fields import number, sentence_id
 from ...lists.build import ReadOptions
 from ...lists.nbest import NBest
 from .graph import Graph, GraphBuilder, kbest_lists
@@ -50,10 +50,6 @@ class Arc(NamedTuple):
     sparse: dict[str, float]
     src: str
     tgt: str
-
-
-def sniff(head: str) -> bool:
-    return most_lines(head, lambda line: ARC.match(line) is not None)
 
 
 def read(path: str | Path, options: ReadOptions) -> NBest:

@@ -19,7 +19,7 @@ from ...core.arrays import F64, I64, Bool
 from ...core.files import read_chunks
 from ...core.kernels import kernel
 from ...core.text import split_words
-from ...formats.byte_kernels import NONE, read_digits, read_number, starts_with
+from ...formats.bar_kernel import NONE, read_digits, read_number, starts_with
 from .graph import Graph, GraphBuilder
 
 _HYP, _STACK, _BACK, _SCORE, _TRANSITION, _RECOMBINED, _FORWARD, _FSCORE, _COVERED, _CORE, _OUT = (

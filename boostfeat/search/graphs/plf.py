@@ -32,11 +32,6 @@ OPEN, CLOSE = re.compile(r"\s*\(\s*"), re.compile(r"\)\s*,?\s*")
 MAX_AHEAD = 10**9
 
 
-def sniff(head: str) -> bool:
-    """Whether the first lattice that is not empty starts as one."""
-    return re.match(r"""(?:\s*\(\s*\)\s*\n|\s*\n)*\s*\(\s*\(\s*\(\s*['"]""", head) is not None
-
-
 def read(path: str | Path, options: ReadOptions) -> NBest:
     return kbest_lists(read_graphs(path, options), options, str(path))
 

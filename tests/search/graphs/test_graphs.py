@@ -23,6 +23,7 @@ from toy_graphs import FI_EN_CORE, FOREST, HYPERGRAPH, OSGX, Edges, build, enume
 
 from boostfeat.core.errors import FormatError, InputError
 from boostfeat.formats.moses.weights import read_weights
+from boostfeat.formats.sniffers import SNIFFERS
 from boostfeat.lists.build import ReadOptions
 from boostfeat.search.graphs import cdec_forest, moses_hypergraph
 from boostfeat.search.graphs import graph as graph_module
@@ -419,11 +420,12 @@ READERS = {"osgx": (moses_osgx, OSGX), "hypergraph": (moses_hypergraph, HYPERGRA
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_sniff_knows_its_own(name: str) -> None:
+def test_formats_are_told_apart(name: str) -> None:
+    is_format = SNIFFERS[{"osgx": "moses-osgx", "hypergraph": "moses-hypergraph", "forest": "cdec-forest"}[name]]
     for other, (_, sample) in READERS.items():
-        assert READERS[name][0].sniff(sample) == (name == other)
+        assert is_format(sample) == (name == other)
     for text in ("", "0 ||| the house ||| LM0= -1 ||| -1\n", '{"boostfeat": "nbest/1"}\n', "hyp=0\n", "# node\n"):
-        assert not READERS[name][0].sniff(text)
+        assert not is_format(text)
 
 
 @pytest.mark.parametrize(

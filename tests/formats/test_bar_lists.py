@@ -1,4 +1,7 @@
-"""Compiled readers of lists against the plain ones, blocks and threads, several files, reading no more than is wanted."""
+"""Lists in blocks and threads, several files, reading no more than is wanted; lines that kernels leave to Python.
+
+Kernels mark lines that they do not understand, which Python reads one by one: whichever reads a line, the list is the same.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +9,21 @@ import bz2
 import gzip
 import io
 import lzma
+import random
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import zstandard
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat import formats
 from boostfeat.core.errors import FormatError
-from boostfeat.formats import columns, fairseq, marian, marian_fast, openai
-from boostfeat.formats.byte_kernels import find_marks, hash_bytes, put_bytes, same_bytes
+from boostfeat.formats import bar_lines, fairseq, openai
+from boostfeat.formats.bar_lines import BarLines
 from boostfeat.formats.importing import Corpus, import_corpus
-from boostfeat.formats.moses import enriched, nbest
 from boostfeat.lists.build import ReadOptions
 from boostfeat.lists.nbest import NBest
 from boostfeat.lists.store import write_store
@@ -39,8 +41,7 @@ COMPRESS = {
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
     """Blocks of a few sentences."""
-    monkeypatch.setattr(columns, "BLOCK_BYTES", 4000)
-    monkeypatch.setattr(marian_fast, "BLOCK_BYTES", 4000)
+    monkeypatch.setattr(bar_lines, "BLOCK_BYTES", 4000)
 
 
 def some_lists() -> NBest:
@@ -71,45 +72,19 @@ def read(path: Path, format: str, **options: object) -> NBest:
 
 
 def read_plainly(path: Path, format: str, monkeypatch: pytest.MonkeyPatch, **options: object) -> NBest:
+    """Read every line in Python."""
+
+    def all_odd(lines: BarLines) -> np.ndarray:
+        lines.odd[:] = True
+        return np.zeros(len(lines), np.int64)
+
     with monkeypatch.context() as patch:
-        for reader in (enriched.FastReader, nbest.FastReader):
-            patch.setattr(reader, "for_list", lambda *_: None)
-        patch.setattr(marian, "_fast_for", lambda *_: None)
+        patch.setattr(BarLines, "ids", all_odd)
         return read(path, format, **options)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Kernels over bytes
-# ---------------------------------------------------------------------------------------------------------------------
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.lists(st.sampled_from([10, 124, 32, 65, 0, 200, 11, 125, 123, 2]), max_size=60))
-def test_marks_are_found(raw):
-    """Against numpy. Neighbours of the marks (11, 123, 125) and bytes from 80 on are what tricks with words go wrong on."""
-    buf = np.array(raw, np.uint8)
-    ends, bars = np.empty(len(buf), np.int64), np.empty(len(buf), np.int64)
-    n_ends, n_bars, nul, is_ascii = find_marks(buf, buf[: len(buf) // 8 * 8].view(np.uint64), ends, bars)
-    assert ends[:n_ends].tolist() == np.flatnonzero(buf == 10).tolist()
-    assert bars[:n_bars].tolist() == np.flatnonzero(buf == 124).tolist()
-    assert (nul, bool(is_ascii)) == (next(iter(np.flatnonzero(buf == 0)), -1), bool((buf < 128).all()))
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.binary(max_size=30), st.binary(max_size=30), st.integers(0, 5))
-def test_bytes_are_compared_hashed_and_copied(a, b, shift):
-    one, two = (np.frombuffer(bytes(shift) + raw + b"tail", np.uint8) for raw in (a, b))
-    hashes = [hash_bytes(own, shift, shift + len(raw), np.uint64(1), np.uint64(2)) for own, raw in ((one, a), (two, b))]
-    assert (hashes[0] == hashes[1]) == (a == b)
-    if len(a) == len(b):
-        assert same_bytes(one, shift, two, shift, len(a)) == (a == b)
-    out = np.zeros(40, np.uint8)
-    assert put_bytes(one, shift, shift + len(a), out, 3) == 3 + len(a)
-    assert out.tobytes()[3 : 3 + len(a)] == a
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# The same as plain readers
+# Kernels and Python
 # ---------------------------------------------------------------------------------------------------------------------
 
 CHANGES = {
@@ -128,7 +103,7 @@ CHANGES = {
 
 @pytest.mark.parametrize(("first", "n"), [(10, 1), (10, 2), (13, 1), (13, 2), (1, 1)])
 def test_what_is_dense_depends_on_the_whole_list(tmp_path, monkeypatch, first, n):
-    """The kernel stops where a line has other features than the first one; what is left must not decide by itself."""
+    """Lines of one block and of another, read by kernels or in Python, decide together."""
     path = tmp_path / "list"
     lines = [f"0 ||| w{h} ||| A= {h}" + " B= 1" * (first <= h < first + n) for h in range(15)]
     path.write_text("".join(f"{line} ||| -1\n" for line in lines))
@@ -268,18 +243,78 @@ def test_lines_of_marian(tmp_path, monkeypatch, old, new):
         assert attempt(read) == expected
 
 
-def test_regular_lines_of_marian_are_the_kernels(tmp_path, monkeypatch):
-    """The plain reader gets the one line that is not, and those after it."""
-    left: list[str] = []
-    plain = marian_fast.plain_lines
-    monkeypatch.setattr(marian_fast, "plain_lines", lambda *lines: (left.append(x[0]) or x for x in plain(*lines)))
-    text = "".join(MARIAN.format(k // 4) for k in range(200))
-    (tmp_path / "list").write_text(text + MARIAN.format(50).replace("F0= ", "F0=") + MARIAN.format(51))
-    assert read(tmp_path / "list", "marian").n_hyps == 202
-    assert left == [f"{tmp_path / 'list'}:201", f"{tmp_path / 'list'}:202"]
-    (tmp_path / "list").write_text(text + "what is this?\n")
-    assert read(tmp_path / "list", "marian", first=3).ids.tolist() == [0, 1, 2]
-    assert len(left) == 2
+MOSES = [
+    "0 ||| das haus ||| LM0= -1.5 TM0= -0.25 0 ||| -1.75 ||| 0=0 1=1 ||| 0-0 1-1",
+    "0 |||  a  b\tc  ||| LM0= 1e-3 TM0= +2 -3. ||| 2.5e+1  ||| 0-1=0 2=1-2 ||| 1-0 0-0 2-2 2-1",
+    "0 ||| x y z ||| LM0= .5 TM0= 123456789012345678 900719925474099 ||| -0.30000000000000004 ||| 0=0 1=1 2=1 3=2 ||| ",
+    "0 |||  ||| LM0= -0 TM0= 0 0 ||| 0 |||  ||| ",
+    "",
+    "7 ||| w0 w1 w2 w3 w4 w5 w6 w7 w8 w9 w10 w11 ||| LM0= 1 TM0= 2 3 ||| 4 ||| 0-9=0-9 10=10-11 ||| 0-9 9-0 10-11 10-10",
+    "7 ||| das haus ||| LM0= -1.5 TM0= -0.25 0 ||| -1.75 ||| 1=0 0=1 ||| 0-1 1-0\r",
+    "  12 ||| ä ö ||| LM0= 8.67e-18 TM0= 1.17E-05 -100 ||| -7 ||| 0=0 1=1",
+    "123456789012 ||| ä ö ||| LM0= 1 TM0= 1 1 ||| -7 ||| 0-0 1-1",
+    "123456789013 ||| a b ||| LM0= 1 TM0= 1 1 |||  ",
+]
+ENRICHED = [
+    "0 ||| the |0-0,wa=0-0 ,total=-0.5, LM0= -1.5 TM0= -0.5 -0.25| red  house |1-2,wa=0-0 1-1 ,total=-1, LM0= -2 TM0= -1 -0| "
+    " ||| LM0= -3.5 TM0= -1.5 -0.25 ||| -1.5 ||| 0=0 1-2=1-2 ||| 0-0 1-1 2-2",
+    "0 ||| the |0-0,wa=0-0 ,total=-9, LM0= -1.5 TM0= -0.5 -0.25| |1-1,total=2.5e0, LM0= 1 TM0= 1 1| b\tc |2-2, LM0= 0 TM0= 0 2| "
+    " ||| LM0= -0.5 TM0= 0.5 2.75 ||| 3e1 |||",
+    "   ",
+    "9 ||| u |9-9,wa=0-0 ,total=9, LM0= 0 TM0= 99.99 -9e-9|  ||| LM0= 9e-7 TM0= 99.99 -9e-9 ||| 9 ||| 9=0 ||| 9-0",
+    "12 ||| |0-11,wa= ,total=0, LM0= 1 TM0= 2 3| ä |12-12,wa=0-0,total=1, LM0= 1 TM0= 2 3|  ||| LM0= 2 TM0= 4 6 ||| -1 |||\r",
+    "12 ||| w |10-11,wa=1-0 0-0 ,total=.5, LM0= 12345.6789 TM0= 1e2 -7| ||| LM0= 12345.6789 TM0= 100 -7 ||| 0 ||| ",
+]
+# totals that no block carries, before, between and behind the others
+MORE = [
+    re.sub(r"\|\|\| LM0= (\S+) (TM0= \S+ \S+) \|\|\|", r"||| A= 3 LM0= \1 Doc0= 7 -1 \2 Z= -0.5 |||", line) for line in ENRICHED
+]
+OF_MARIAN = [
+    "0 ||| the house ||| WordScores= -1 -0.5 -0.25 ||| F0= -1.75 F1= -1.5 ||| -0.5",
+    "0 |||\t a\tb \t||| WordScores= 1e-3 .5 -0 ||| F0= 9 F1= 99.99 ||| 9e1 ",
+    "0 ||| ||| WordScores= -1 ||| F0= 0 F1= 12345678901 ||| 0\r",
+    "  ",
+    " 9 ||| ä ö ü ||| WordScores= 1 2 3 4 ||| F0= -0.30000000000000004 F1= +2 ||| 1",
+    "12 |||x||| WordScores= 1 2||| F0= 1 F1= 2|||3",
+    "123456789012 ||| c ||| WordScores= 0 0 ||| F0= 1 F1= 2 ||| 3",
+]
+REGULAR = {"moses": MOSES, "moses-enriched": ENRICHED, "moses-enriched with more": MORE, "marian": OF_MARIAN}
+
+
+def attempt(path, format, monkeypatch=None, **options):
+    try:
+        if monkeypatch is not None:
+            return read_plainly(path, format, monkeypatch, warn=lambda line: None, **options)
+        return read(path, format, warn=lambda line: None, **options)
+    except FormatError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("block", [64, 1 << 20])
+@pytest.mark.parametrize("options", [{}, {"size": 1}, {"first": 8}, {"source": [" ".join("abcdefghijklmn")] * 13}])
+@pytest.mark.parametrize("name", REGULAR)
+def test_lines_that_kernels_read(tmp_path, monkeypatch, name, options, block):
+    """Numbers, spans, links and blanks of every kind that kernels know, in blocks of a line and in one."""
+    monkeypatch.setattr(bar_lines, "BLOCK_BYTES", block)
+    (tmp_path / "list").write_text("\n".join(REGULAR[name]) + "\n", newline="")
+    expected = attempt(tmp_path / "list", name, monkeypatch, **options)
+    assert not isinstance(expected, str)
+    assert expected.n_hyps > 0
+    monkeypatch.setattr(BarLines, "text", lambda lines, row: pytest.fail(f"{lines.where(row)} was left to Python"))
+    assert attempt(tmp_path / "list", name, **options).differences(expected) == []
+
+
+@pytest.mark.parametrize("name", REGULAR)
+def test_whatever_is_changed(tmp_path, monkeypatch, name):
+    """A byte more, less or another, or a line that is cut: the same list, or the same error."""
+    rng = random.Random(7)
+    whole = "\n".join([REGULAR[name][0], REGULAR[name][-1].strip()]) + "\n"
+    for k in range(150):
+        at = rng.randrange(len(whole) - 1)
+        piece = rng.choice(["|", " ", "-", "=", "0", "9", ",", ".", "e", ":", "\t", "||", "1", "|||", ""])
+        text = whole[:at] + piece + whole[at + rng.randrange(3) :] if k % 3 else whole[:at] + "\n"
+        (tmp_path / "list").write_text(text, newline="")
+        assert attempt(tmp_path / "list", name) == attempt(tmp_path / "list", name, monkeypatch)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,531 @@
+"""Kernels over the bytes of lists whose fields are separated by ``|||``: lines, fields, words, numbers, labelled features.
+
+They understand what decoders write. A row that has something else in it (a number whose last bit is not certain, a sign where
+none should be) is marked as odd; the reader of its format reads that line again in Python, or says there what is wrong.
+"""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from fractions import Fraction
+
+import numpy as np
+
+from ..core.arrays import Array
+from ..core.kernels import kernel
+
+_K1, _K2 = np.uint64(0xFF51AFD7ED558CCD), np.uint64(0x9E3779B97F4A7C15)
+NONE = np.int64(-1)  # a number or a place that there is not
+_1, _8 = np.uint64(1), np.uint64(8)  # positions are unsigned: numba need not look for negative ones
+_ONES = np.uint64(0x0101010101010101)
+_HIGHS, _LOWS, _NEWLINES, _BARS = (_ONES * np.uint64(byte) for byte in (0x80, 0x7F, 10, 124))
+_TENS = np.array([10.0**k for k in range(23)])  # all exact
+_MOST = 100  # the largest power of ten in the tables
+_POWERS = [Fraction(10) ** k for k in range(-_MOST, _MOST + 1)]
+_HIGH = np.array([float(p) for p in _POWERS])
+_LOW = np.array([float(p - Fraction(float(p))) for p in _POWERS])  # what _HIGH misses
+
+
+@kernel
+def is_digit(c):  # type: ignore[no-untyped-def]
+    return 48 <= c <= 57
+
+
+@kernel
+def is_blank(c):  # type: ignore[no-untyped-def]
+    """A space or a tab."""
+    return c == 32 or c == 9
+
+
+@kernel
+def read_number(buf, begin, end):  # type: ignore[no-untyped-def]
+    """(value, position after it) of a decimal number; position -1 where its last bit is not certain (or it is none)."""
+    i, stop = np.uint64(begin), np.uint64(end)
+    negative = False
+    if i < stop and (buf[i] == 45 or buf[i] == 43):
+        negative = buf[i] == 45
+        i += _1
+    first = i
+    mantissa, i = _more_digits(buf, i, stop, np.int64(0))
+    digits, scale = i - first, np.int64(0)
+    if i < stop and buf[i] == 46 and mantissa >= 0:
+        i += _1
+        first = i
+        mantissa, i = _more_digits(buf, i, stop, mantissa)
+        digits += i - first
+        scale = -np.int64(i - first)
+    if digits == 0 or mantissa < 0:
+        return 0.0, NONE
+    if i < stop and (buf[i] == 101 or buf[i] == 69):
+        i += _1
+        below = False
+        if i < stop and (buf[i] == 45 or buf[i] == 43):
+            below = buf[i] == 45
+            i += _1
+        if i >= stop or not is_digit(buf[i]):
+            return 0.0, NONE
+        exponent = np.int64(0)
+        while i < stop and is_digit(buf[i]):
+            exponent = min(exponent * 10 + np.int64(buf[i]) - 48, np.int64(9999))
+            i += _1
+        scale += -exponent if below else exponent
+    if mantissa == 0:
+        return 0.0, np.int64(i)
+    value, certain = _scaled(mantissa, scale)
+    return (-value if negative else value), (np.int64(i) if certain else NONE)
+
+
+@kernel
+def _more_digits(buf, i, stop, value):  # type: ignore[no-untyped-def]
+    """(whole number that continues ``value``, position after its digits); -1 where it, or the nearest float, has over 63 bits."""
+    while i < stop and is_digit(buf[i]):
+        if value > 922_337_203_685_477_528:
+            return NONE, i
+        value = value * 10 + np.int64(buf[i]) - 48
+        i += _1
+    return value, i
+
+
+@kernel
+def _scaled(mantissa, scale):  # type: ignore[no-untyped-def]
+    """(mantissa * 10**scale rounded once, whether that is certain)."""
+    if mantissa < 1 << 53 and -22 <= scale <= 22:  # both exact: one rounding
+        return (mantissa / _TENS[-scale] if scale < 0 else mantissa * _TENS[scale]), True
+    if scale < -_MOST or scale > _MOST:
+        return 0.0, False
+    # in twice the precision, to 2**-100 of the value; certain where the nearest number does not change within that
+    a = np.float64(mantissa)
+    rest = np.float64(mantissa - np.int64(a))
+    high, low = _HIGH[scale + _MOST], _LOW[scale + _MOST]
+    product, error = _product(a, high)
+    error += a * low + rest * high
+    slack = product * 2.0**-100
+    return product + error, product + (error - slack) == product + (error + slack)
+
+
+@kernel
+def _product(a, b):  # type: ignore[no-untyped-def]
+    """a * b as a sum of two numbers, exactly (Dekker)."""
+    p = a * b
+    x, y = a * 134_217_729.0, b * 134_217_729.0  # 2**27 + 1: halves of 26 bits
+    a1, b1 = x - (x - a), y - (y - b)
+    a2, b2 = a - a1, b - b1
+    return p, ((a1 * b1 - p) + a1 * b2 + a2 * b1) + a2 * b2
+
+
+@kernel
+def starts_with(buf, begin, end, word, a, b):  # type: ignore[no-untyped-def]
+    return begin + b - a <= end and same_bytes(buf, begin, word, a, b - a)
+
+
+@kernel
+def same_bytes(a, i, b, j, n):  # type: ignore[no-untyped-def]
+    """Whether a[i:i+n] and b[j:j+n] are equal."""
+    k, other, stop = np.uint64(i), np.uint64(j), np.uint64(i + n)
+    while k + _8 <= stop:
+        if _word(a, k) != _word(b, other):
+            return False
+        k += _8
+        other += _8
+    while k < stop:
+        if a[k] != b[other]:
+            return False
+        k += _1
+        other += _1
+    return True
+
+
+@kernel
+def read_digits(buf, begin, end):  # type: ignore[no-untyped-def]
+    """(whole number, position after it); position -1 if there is none of up to nine digits."""
+    return _digits(buf, begin, end, 9)
+
+
+@kernel
+def _digits(buf, begin, end, most):  # type: ignore[no-untyped-def]
+    value, first, stop = np.int64(0), np.uint64(begin), np.uint64(min(end, begin + most))
+    i = first
+    while i < stop and is_digit(buf[i]):
+        value = value * 10 + np.int64(buf[i]) - 48
+        i += _1
+    return value, (np.int64(i) if i > first else NONE)
+
+
+@kernel
+def _word(buf, i):  # type: ignore[no-untyped-def]
+    """Eight bytes from i as one number: LLVM makes them one load."""
+    word = np.uint64(buf[i]) | np.uint64(buf[i + _1]) << np.uint64(8)
+    word |= np.uint64(buf[i + np.uint64(2)]) << np.uint64(16) | np.uint64(buf[i + np.uint64(3)]) << np.uint64(24)
+    word |= np.uint64(buf[i + np.uint64(4)]) << np.uint64(32) | np.uint64(buf[i + np.uint64(5)]) << np.uint64(40)
+    return word | np.uint64(buf[i + np.uint64(6)]) << np.uint64(48) | np.uint64(buf[i + np.uint64(7)]) << np.uint64(56)
+
+
+@kernel(inline="always")
+def mix(h, word, factor):  # type: ignore[no-untyped-def]
+    h = (h ^ word) * factor
+    return h ^ (h >> np.uint64(32))
+
+
+@kernel
+def hash_bytes(buf, begin, end, h1, h2):  # type: ignore[no-untyped-def]
+    """Two hashes of buf[begin:end] and its length, continued from (h1, h2), eight bytes a step."""
+    i, stop = np.uint64(begin), np.uint64(end)
+    h1 = mix(h1, stop - i, _K1)
+    while i + _8 <= stop:
+        word = _word(buf, i)
+        h1, h2 = mix(h1, word, _K1), mix(h2, word, _K2)
+        i += _8
+    word = np.uint64(0)
+    while i < stop:
+        word = (word << _8) | np.uint64(buf[i])
+        i += _1
+    return mix(h1, word, _K1), mix(h2, word, _K2)
+
+
+@kernel
+def put_bytes(buf, begin, end, out, at):  # type: ignore[no-untyped-def]
+    """Copy buf[begin:end] to OUT out[at:]; returns the position after it."""
+    i, stop, to = np.uint64(begin), np.uint64(end), np.uint64(at)
+    while i < stop:
+        out[to] = buf[i]
+        i += _1
+        to += _1
+    return np.int64(to)
+
+
+@kernel
+def put_words(buf, begin, end, out, at):  # type: ignore[no-untyped-def]
+    """Copy the words of buf[begin:end] to OUT out[at:] with single spaces; (position after them, number of words).
+
+    Words as in core.text: between blanks and tabs.
+    """
+    n, i, stop, to = 0, np.uint64(begin), np.uint64(end), np.uint64(at)
+    while i < stop:
+        if is_blank(buf[i]):
+            i += _1
+            continue
+        if n:
+            out[to] = 32
+            to += _1
+        while i < stop and not is_blank(buf[i]):
+            out[to] = buf[i]
+            to += _1
+            i += _1
+        n += 1
+    return np.int64(to), n
+
+
+@kernel
+def skip_blanks(buf, begin, end):  # type: ignore[no-untyped-def]
+    """Where buf[begin:end] has its first byte that is no space or tab."""
+    i, stop = np.uint64(begin), np.uint64(end)
+    while i < stop and is_blank(buf[i]):
+        i += _1
+    return np.int64(i)
+
+
+@kernel
+def _flags(word, sign):  # type: ignore[no-untyped-def]
+    """80 in each byte of a word that is as in ``sign``, 00 in the others."""
+    x = word ^ sign
+    return ~(((x & _LOWS) + _LOWS) | x | _LOWS)
+
+
+@kernel
+def find_marks(buf, words, ends, bars):  # type: ignore[no-untyped-def]
+    """Where a text has ends of lines (into OUT ends) and bars (into OUT bars); ``words`` are its bytes, eight together.
+
+    Returns how many there are of both, the place of the first NUL (else -1), and whether all bytes are ASCII.
+    """
+    n_ends, n_bars, nul, high = 0, 0, NONE, np.uint64(0)
+    for k in range(len(words)):
+        word = words[np.uint64(k)]
+        high |= word
+        found = _flags(word, _NEWLINES) | _flags(word, _BARS)
+        while found:
+            lowest = found & (~found + _1)
+            found ^= lowest
+            i = 8 * k + np.int64(((lowest - _1) & _ONES) * _ONES >> np.uint64(56)) - 1  # the bytes below it, and itself
+            if buf[np.uint64(i)] == 10:
+                ends[n_ends] = i
+                n_ends += 1
+            else:
+                bars[n_bars] = i
+                n_bars += 1
+        if nul < 0 and (word - _ONES) & ~word & _HIGHS:
+            for j in range(8 * k + 7, 8 * k - 1, -1):
+                nul = np.int64(j) if buf[j] == 0 else nul
+    for j in range(8 * len(words), len(buf)):
+        c = buf[j]
+        if c == 10:
+            ends[n_ends] = j
+            n_ends += 1
+        elif c == 124:
+            bars[n_bars] = j
+            n_bars += 1
+        elif c == 0 and nul < 0:
+            nul = np.int64(j)
+        high |= np.uint64(c)
+    return n_ends, n_bars, nul, high & _HIGHS == np.uint64(0)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Fields
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@kernel
+def find_fields(buf, start, ends, bars, ptr, begin, end, first_bar):  # type: ignore[no-untyped-def]
+    """Fields between ``|||`` of the lines that end at ``ends``, the first line from ``start``.
+
+    OUT ptr[lines + 1]; begin, end of the contents without blanks around them; first_bar: of the bars, the first from there on.
+    """
+    n, bar, pos = 0, 0, start
+    ptr[0] = 0
+    for line in range(len(ends)):
+        stop = ends[line]
+        if stop > pos and buf[stop - 1] == 13:  # what Windows adds
+            stop -= 1
+        i, first_bar[n] = pos, bar
+        while bar < len(bars) and bars[bar] < stop:
+            if bar + 2 < len(bars) and bars[bar + 2] == bars[bar] + 2:
+                begin[n], end[n] = _trimmed(buf, i, bars[bar])
+                n += 1
+                i = bars[bar] + 3
+                bar += 3
+                first_bar[n] = bar
+            else:
+                bar += 1
+        begin[n], end[n] = _trimmed(buf, i, stop)
+        n += 1
+        ptr[line + 1] = n
+        pos = ends[line] + 1
+
+
+@kernel
+def _trimmed(buf, i, stop):  # type: ignore[no-untyped-def]
+    i = skip_blanks(buf, i, stop)
+    while stop > i and is_blank(buf[stop - 1]):
+        stop -= 1
+    return i, stop
+
+
+@kernel
+def read_ids(buf, begin, end, out, odd):  # type: ignore[no-untyped-def]
+    """OUT out[n]: whole numbers of up to 18 digits, which slices consist of."""
+    for r in range(len(begin)):
+        out[r], i = _digits(buf, begin[r], end[r], 18)
+        odd[r] |= i != end[r]
+
+
+@kernel
+def read_numbers(buf, begin, end, out, odd):  # type: ignore[no-untyped-def]
+    """OUT out[n]: the numbers that slices consist of, NaN where they are empty."""
+    for r in range(len(begin)):
+        out[r] = np.nan
+        if begin[r] < end[r]:
+            out[r], i = read_number(buf, begin[r], end[r])
+            odd[r] |= i != end[r]
+
+
+@kernel
+def copy_words(buf, begin, end, out, ptr, n_words):  # type: ignore[no-untyped-def]
+    """OUT out[ptr[r]:ptr[r + 1]] the words of slices with single spaces between them, n_words[r] how many."""
+    ptr[0] = 0
+    for r in range(len(begin)):
+        ptr[r + 1], n_words[r] = put_words(buf, begin[r], end[r], out, ptr[r])
+
+
+@kernel
+def copy_slices(buf, begin, end, out, ptr):  # type: ignore[no-untyped-def]
+    """OUT out[ptr[r]:ptr[r + 1]] the bytes of slices."""
+    ptr[0] = 0
+    for r in range(len(begin)):
+        ptr[r + 1] = put_bytes(buf, begin[r], end[r], out, ptr[r])
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Labelled features: ``d= 0 -1.5 lm= -3``, ``d: 0 -1.5``, ``d=0 lm=-3``
+# ---------------------------------------------------------------------------------------------------------------------
+
+# Labels are slices [begin, end) of the bytes and found by a table of hashes. A label with one value is a name, with several as
+# many: name k is value ``place[k]`` (-1: the only one) of label ``label[k]``. Names of a label with several values follow each
+# other from ``run`` on. ``n`` counts labels, names and values; ``idx`` and ``val`` are the names and values of all rows.
+Features = namedtuple("Features", "table begin end single run n_run label place n idx val")
+LABELS, NAMES, VALUES = range(3)
+MOST_LABELS = 1 << 15
+
+
+class Room:
+    """Arrays for one block at a time, which the next one uses again: new memory costs page faults."""
+
+    def __init__(self) -> None:
+        self._arrays: dict[str, Array] = {}
+
+    def array(self, name: str, n: int, dtype: type = np.int64) -> Array:
+        """[n] with whatever it held before."""
+        if len(self._arrays.get(name, ())) < n or name not in self._arrays:
+            self._arrays[name] = np.empty(n + n // 4, dtype)
+        return self._arrays[name][:n]
+
+    def features(self, n_bytes: int) -> Features:
+        """Place for the numbers that so many bytes can hold, with up to MOST_LABELS labels."""
+        most = n_bytes // 2 + 2
+        table = self.array("labels", 2 * MOST_LABELS, np.int32)
+        table[:] = -1
+        labels = [self.array(f"labels.{k}", MOST_LABELS) for k in range(5)]
+        names = [self.array(f"names.{k}", 2 * most, np.int32) for k in range(2)]
+        values = self.array("feature.idx", most, np.int32), self.array("feature.val", most, np.float64)
+        return Features._make([table, *labels, *names, np.zeros(3, np.int64), *values])
+
+    def units(self, most: int, n_bytes: int, source_bytes: int) -> UnitTable:
+        """Place for so many units, whose texts come from so many bytes."""
+        table = self.array("units", 1 << max(14, (2 * most - 1).bit_length()), np.int32)
+        table[:] = -1
+        hashes = [self.array(f"units.hash{k}", most, np.uint64) for k in range(2)]
+        texts = []
+        for name, n in (("tgt", n_bytes), ("src", source_bytes), ("align", n_bytes)):
+            texts += [self.array(f"units.{name}", n, np.uint8), self.array(f"units.{name}_ptr", most + 1)]
+            texts[-1][0] = 0
+        lengths = [self.array(f"units.{name}_len", most, np.int32) for name in ("src", "tgt")]
+        columns = [table, *hashes, *texts, *lengths, self.array("units.score", most, np.float64)]
+        return UnitTable._make([np.zeros(1, np.int64), *columns])
+
+
+@kernel
+def _label(buf, i, stop, table, begin, end, n):  # type: ignore[no-untyped-def]
+    """The number of the label buf[i:stop], a new one if need be; -1 where there are too many."""
+    h, _ = hash_bytes(buf, i, stop, np.uint64(0), np.uint64(0))
+    mask = np.uint64(len(table) - 1)
+    slot = h & mask
+    while table[slot] >= 0:
+        k = table[slot]
+        if end[k] - begin[k] == stop - i and same_bytes(buf, begin[k], buf, i, stop - i):
+            return np.int64(k)
+        slot = (slot + _1) & mask
+    k = n[LABELS]
+    if k == len(begin):
+        return NONE
+    table[slot] = k
+    begin[k], end[k] = i, stop
+    n[LABELS] += 1
+    return np.int64(k)
+
+
+@kernel
+def _is_label(buf, i, stop, begin, end):  # type: ignore[no-untyped-def]
+    """Whether the label buf[begin:end] stands at i, with the sign that it has there."""
+    n = end - begin + 1
+    if i + n > stop or not same_bytes(buf, i, buf, begin, n):
+        return False
+    return buf[end] == 61 or i + n == stop or is_blank(buf[i + n])  # a colon ends a word
+
+
+@kernel
+def _end_of_label(buf, i, stop):  # type: ignore[no-untyped-def]
+    """The position after the sign of a label that begins at i, -1 where none does."""
+    first = i
+    while i < stop and buf[i] != 61 and not is_blank(buf[i]):
+        i += 1
+    if i < stop and buf[i] == 61:
+        i += 1
+    return i if i > first + 1 and (buf[i - 1] == 61 or buf[i - 1] == 58) else NONE
+
+
+@kernel
+def read_rows_of_features(buf, begin, end, f, counts, odd):  # type: ignore[no-untyped-def]
+    """The labelled numbers of slices into OUT f, counts[r] of each; odd[r] where anything else stands there."""
+    # tuples of arrays are slow to pass on: numba counts references to each of them
+    labels, ends, single, run, n_run, label_of, place = f.begin, f.end, f.single, f.run, f.n_run, f.label, f.place
+    table, n_of, idx, val = f.table, f.n, f.idx, f.val
+    single[:], n_run[:] = -1, 0
+    n, n_names = 0, 0
+    for r in range(len(begin)):
+        stop, before, fine, guess = end[r], n, True, np.int64(0)  # labels often follow each other as they did at first
+        i = skip_blanks(buf, begin[r], stop)
+        while fine and i < stop:
+            if guess < n_of[LABELS] and _is_label(buf, i, stop, labels[guess], ends[guess]):
+                label, after = guess, i + ends[guess] - labels[guess] + 1
+            else:
+                after = _end_of_label(buf, i, stop)
+                label = _label(buf, i, after - 1, table, labels, ends, n_of) if after >= 0 else NONE
+            if label < 0:
+                fine = False
+                break
+            guess, first, i = label + 1, n, after
+            while i < stop:  # its values; the first one may follow at once
+                start = i
+                while start < stop and is_blank(buf[start]):
+                    start += 1
+                value, number_end = read_number(buf, start, stop) if start < stop and buf[start] < 58 else (0.0, NONE)
+                if number_end < 0 or (number_end < stop and not is_blank(buf[number_end])):
+                    fine = start > after or start == stop
+                    i = start
+                    break
+                val[n] = value
+                n += 1
+                i = number_end
+            size = n - first
+            if size == 0 or n_names + size > len(label_of):
+                fine = False
+            elif size == 1:
+                if single[label] < 0:
+                    single[label], label_of[n_names], place[n_names] = n_names, label, -1
+                    n_names += 1
+                idx[first] = single[label]
+            else:
+                if size > n_run[label]:
+                    run[label], n_run[label] = n_names, size
+                    for k in range(size):
+                        label_of[n_names], place[n_names] = label, k
+                        n_names += 1
+                start = run[label]
+                for k in range(size):
+                    idx[first + k] = start + k
+        if not fine:
+            n, odd[r] = before, True
+        counts[r] = n - before
+    n_of[NAMES], n_of[VALUES] = n_names, n
+
+
+@kernel
+def find_repeats(counts, idx, n_names, odd):  # type: ignore[no-untyped-def]
+    """OUT odd[r]: rows that give a name twice; row r has ``counts[r]`` of the names idx."""
+    last, i = np.full(n_names, -1, np.int64), 0
+    for r in range(len(counts)):
+        for _ in range(counts[r]):
+            odd[r] |= last[idx[i]] == r
+            last[idx[i]] = r
+            i += 1
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Units
+# ---------------------------------------------------------------------------------------------------------------------
+
+# Distinct units of a block in order of their first use, found by two independent hashes of 64 bits of a unit's bytes; ``n[0]``
+# is how many there are. Texts stand one after the other: text k is tgt[tgt_ptr[k]:tgt_ptr[k + 1]].
+UnitTable = namedtuple("UnitTable", "n table hash hash2 tgt tgt_ptr src src_ptr align align_ptr src_len tgt_len score")
+
+# Source sentences: token t of sentence s is text[start[t]:end[t]] for t in ptr[s]:ptr[s + 1].
+Source = namedtuple("Source", "text ptr start end")
+
+
+@kernel
+def find_unit(table, hash1, hash2, h1, h2):  # type: ignore[no-untyped-def]
+    """The slot of a unit with these hashes, a free one where there is none."""
+    mask = np.uint64(len(table) - 1)
+    slot = h1 & mask
+    while table[slot] >= 0 and (hash1[table[slot]] != h1 or hash2[table[slot]] != h2):
+        slot = (slot + _1) & mask
+    return slot
+
+
+@kernel
+def source_slice(source, sent, first, last):  # type: ignore[no-untyped-def]
+    """(begin, end) of words first to last - 1 of a source sentence, (0, 0) where it is not known; -1 beyond its end."""
+    if sent >= len(source.ptr) - 1 or source.ptr[sent] == source.ptr[sent + 1]:
+        return np.int64(0), np.int64(0)
+    if source.ptr[sent] + last > source.ptr[sent + 1]:
+        return NONE, NONE
+    return source.start[source.ptr[sent] + first], source.end[source.ptr[sent] + last - 1]

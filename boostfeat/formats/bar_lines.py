@@ -1,0 +1,297 @@
+"""Lists whose fields are separated by ``|||``, in columns: blocks of lines go through kernels, in threads.
+
+A kernel marks the rows that it does not understand as odd. These lines are read in Python, one by one, in their place among the
+others: so they are read all the same, or refused with an error that says what is wrong in which line.
+"""
+
+from __future__ import annotations
+
+import sys
+from codecs import BOM_UTF8
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from ..core.arrays import F64, I32, I64, Array, offsets
+from ..core.errors import FormatError
+from ..core.files import Block, decode_line, last_line, read_blocks
+from ..core.strings import Strings
+from ..core.text import split_words
+from ..lists.build import Builder, HypColumns, HypRecord, ReadOptions, UnitColumns
+from ..lists.nbest import NBest
+from .bar_kernel import (
+    LABELS,
+    NAMES,
+    VALUES,
+    Features,
+    Room,
+    Source,
+    UnitTable,
+    copy_slices,
+    copy_words,
+    find_fields,
+    find_marks,
+    find_repeats,
+    read_ids,
+    read_numbers,
+    read_rows_of_features,
+)
+
+BLOCK_BYTES = 1 << 22  # of the lines that a thread reads at a time
+T = TypeVar("T")
+Slices = tuple[I64, I64]  # [n] where slices of bytes begin and end
+
+
+class NamedValues(NamedTuple):
+    """Values of rows, one after the other, by name."""
+
+    names: Sequence[str]
+    counts: I64  # [n] values of each row
+    idx: I32  # into names
+    val: F64
+
+
+@dataclass
+class BarLines:
+    """The lines of a block that are not blank, and where their fields are."""
+
+    path: str
+    block: Block
+    room: Room  # for what is needed while these lines are parsed
+    buf: Array
+    bars: I64  # where all bars are
+    number: I64  # [n] of the lines in the block, from 1
+    line: I64  # [n, 2] where lines begin and end
+    first: I64  # [n] the first field of each line
+    n_fields: I64  # [n]
+    begin: I64  # of all fields, without blanks around them
+    end: I64
+    first_bar: I64  # of all fields: the first bar from there on
+    odd: Array  # [n] lines that are for Python
+    n_lines: int  # of the block, blank ones and all
+    before: int = 0  # lines of the file before the block
+
+    @classmethod
+    def of_block(cls, path: str, block: Block, room: Room, *, is_first: bool) -> BarLines:
+        buf = np.frombuffer(block.data, np.uint8)[: block.end]
+        start = len(BOM_UTF8) if is_first and block.data.startswith(BOM_UTF8) else 0
+        ends, bars = room.array("ends", block.end), room.array("bars", block.end)
+        n, n_bars, nul, is_ascii = find_marks(buf, buf[: block.end // 8 * 8].view(np.uint64), ends, bars)
+        ends, bars = ends[:n], bars[:n_bars]
+        ptr = np.empty(n + 1, np.int64)
+        begin, end, first_bar = (room.array(f"fields.{k}", n + n_bars // 3 + 1) for k in range(3))
+        find_fields(buf, start, ends, bars, ptr, begin, end, first_bar)
+        n_fields, first = np.diff(ptr), ptr[:-1]
+        line = np.stack([np.append(start, ends[:-1] + 1), ends], axis=1) if n else np.zeros((0, 2), np.int64)
+        valid = min(nul if nul >= 0 else block.end, block.end if is_ascii else valid_utf8(block))
+        odd = ends >= valid
+        lines = cls(path, block, room, buf, bars, 1 + np.arange(n), line, first, n_fields, begin, end, first_bar, odd, n)
+        blank = (n_fields == 1) & (begin[first] == end[first])
+        return lines.take(~blank) if blank.any() else lines
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    def take(self, rows: Array) -> BarLines:
+        own = {name: getattr(self, name)[rows] for name in ("number", "line", "first", "n_fields", "odd")}
+        return BarLines(**{**vars(self), **own})
+
+    def where(self, row: int) -> str:
+        return f"{self.path}:{self.before + self.number[row]}"
+
+    def text(self, row: int) -> str:
+        """A line as Python has it."""
+        begin, end = self.line[row].tolist()
+        return decode_line(bytes(memoryview(self.block.data)[begin:end]), self.path, self.before + int(self.number[row]))
+
+    def field(self, k: int | I64) -> Slices:
+        """[n] where field k (from the end if it is negative) of each line is; an empty slice where a line has none."""
+        own = k if isinstance(k, int) and k >= 0 else self.n_fields + k
+        has = (own >= 0) & (own < self.n_fields)
+        at = np.where(has, self.first + own, self.first)
+        return self.begin[at], np.where(has, self.end[at], self.begin[at])
+
+    def has_bars(self, k: int) -> Array:
+        """[n] whether field k, which all lines but odd ones have, has a bar in it."""
+        at = np.where(self.n_fields > k, self.first + k, self.first)
+        begin, end = self.begin[at], self.end[at]
+        bar = np.minimum(self.first_bar[at], max(len(self.bars) - 1, 0))
+        return (self.bars[bar] >= begin) & (self.bars[bar] < end) if len(self.bars) else np.zeros(len(self), bool)
+
+    def ids(self) -> I64:
+        out = np.zeros(len(self), np.int64)
+        read_ids(self.buf, *self.field(0), out, self.odd)
+        return out
+
+    def wanted(self, sent: I64, options: ReadOptions) -> Array:
+        """[n] lines that a reader has to look at: odd ones, and those of the first hypotheses of each sentence."""
+        starts = np.flatnonzero(np.diff(sent, prepend=-1))
+        rank = np.arange(len(sent)) - np.repeat(starts, np.diff(np.append(starts, len(sent))))
+        return self.odd | (rank < (len(sent) if options.size is None else options.size))
+
+    def numbers(self, at: Slices) -> F64:
+        """[n] numbers, NaN where a slice is empty."""
+        out = np.zeros(len(self))
+        read_numbers(self.buf, *at, out, self.odd)
+        return out
+
+    def words(self, at: Slices) -> tuple[I64, Array, I64]:
+        """(offsets, bytes, number of words) of slices, with single blanks between words."""
+        ptr, n_words = np.empty(len(self) + 1, np.int64), np.empty(len(self), np.int64)
+        out = np.empty(int(np.sum(at[1] - at[0])), np.uint8)
+        copy_words(self.buf, *at, out, ptr, n_words)
+        return ptr, out, n_words
+
+    def texts(self, at: Slices) -> Strings:
+        """[n] slices as they stand."""
+        ptr, out = np.empty(len(self) + 1, np.int64), np.empty(int(np.sum(at[1] - at[0])), np.uint8)
+        copy_slices(self.buf, *at, out, ptr)
+        return string_column(ptr, out)
+
+    def features(self, at: Slices) -> NamedValues:
+        """The labelled features of slices."""
+        found, counts = self.room.features(self.block.end), np.empty(len(self), np.int64)
+        read_rows_of_features(self.buf, *at, found, counts, self.odd)
+        out = self.named(found, counts)
+        find_repeats(counts, out.idx, len(out.names), self.odd)
+        return out
+
+    def named(self, found: Features, counts: I64) -> NamedValues:
+        """What a kernel found, by names: one for a label with a single value, else one for each value."""
+        n, n_names = int(found.n[VALUES]), int(found.n[NAMES])
+        slices = zip(*(column[: found.n[LABELS]].tolist() for column in (found.begin, found.end)), strict=True)
+        labels = [self.buf[a:b].tobytes().decode("utf-8", "replace") for a, b in slices]
+        places = zip(found.label[:n_names].tolist(), found.place[:n_names].tolist(), strict=True)
+        number: dict[str, int] = {}
+        of_name = [number.setdefault(labels[k] if j < 0 else f"{labels[k]}_{j}", len(number)) for k, j in places]
+        idx = found.idx[:n].copy() if of_name == [*range(n_names)] else np.array(of_name, np.int32)[found.idx[:n]]
+        return NamedValues(list(number), counts, idx, found.val[:n].copy())
+
+
+def string_column(ptr: Array, data: Array) -> Strings:
+    """Strings data[ptr[k]:ptr[k + 1]]."""
+    return pa.LargeStringArray.from_buffers(len(ptr) - 1, pa.py_buffer(ptr), pa.py_buffer(data[: int(ptr[-1])]))
+
+
+def unit_columns(units: UnitTable, features: NamedValues) -> UnitColumns:
+    """What a kernel left of the units of a block."""
+    n = int(units.n[0])
+    texts = [(units.src_ptr, units.src), (units.tgt_ptr, units.tgt), (units.align_ptr, units.align)]
+    columns = [string_column(ptr[: n + 1].copy(), data[: ptr[n]].copy()) for ptr, data in texts]
+    numbers = [column[:n].copy() for column in (units.src_len, units.tgt_len, units.score)]
+    return UnitColumns._make([*columns, *numbers, *features])
+
+
+def valid_utf8(block: Block) -> int:
+    """Where a block has its first byte that is not UTF-8, else its end."""
+    ptr, data = pa.py_buffer(np.array([0, block.end])), pa.py_buffer(memoryview(block.data))
+    try:
+        pa.LargeStringArray.from_buffers(1, ptr, data).validate(full=True)
+    except pa.ArrowInvalid:
+        try:
+            block.text().decode()
+        except UnicodeDecodeError as error:
+            return error.start
+    return block.end
+
+
+def last_sentence(data: bytearray, end: int) -> int:
+    """Where the lines of data[:end] begin that begin as the last whole one does, 0 where all do."""
+    end = last_line(data, end)
+    start = last_line(data, max(0, end - 1))
+    head = bytes(memoryview(data)[start:end]).split(b" ", 1)[0] + b" "
+    while start and data.startswith(head, before := last_line(data, start - 1)):
+        start = before
+    return start
+
+
+def source_tokens(sentences: Sequence[str]) -> Source:
+    """Source sentences as kernels have them."""
+    tokens = [split_words(sentence) for sentence in sentences]
+    text = "".join(f"{word} " for own in tokens for word in own).encode()
+    end = np.flatnonzero(np.frombuffer(text, np.uint8) == 32)
+    start = np.append(0, end[:-1] + 1)[: len(end)]
+    return Source(np.frombuffer(text or b" ", np.uint8), offsets(np.array([len(own) for own in tokens], np.int64)), start, end)
+
+
+def parsed_blocks(
+    path: str | Path, options: ReadOptions, parse: Callable[[BarLines], tuple[BarLines, T]]
+) -> Iterator[tuple[BarLines, T]]:
+    """The lines of each block, with what ``parse`` makes of them, in order; those ahead are parsed in threads meanwhile."""
+    spare: list[bytearray] = []
+    rooms: list[Room] = []  # of threads that are done with a block
+    before = 0
+
+    def of_block(k: int, block: Block) -> tuple[BarLines, T]:
+        room = rooms.pop() if rooms else Room()
+        found = parse(BarLines.of_block(str(path), block, room, is_first=k == 0))
+        rooms.append(room)
+        return found
+
+    for lines, found in _in_threads(of_block, enumerate(read_blocks(path, BLOCK_BYTES, last_sentence, spare)), options.threads):
+        lines.before = before
+        yield lines, found
+        before += lines.n_lines
+        spare.append(lines.block.data)
+
+
+def _in_threads(task: Callable[..., T], items: Iterable[tuple[int, Block]], threads: int) -> Iterator[T]:
+    if threads == 1:
+        yield from (task(*item) for item in items)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        ahead: deque[Future[T]] = deque()
+        try:
+            for item in items:
+                ahead.append(pool.submit(task, *item))
+                if len(ahead) > threads:
+                    yield ahead.popleft().result()
+            while ahead:
+                yield ahead.popleft().result()
+        finally:
+            for future in ahead:
+                future.cancel()
+
+
+def runs_of_rows(lines: BarLines, sent: I64, options: ReadOptions) -> Iterator[tuple[int, int, bool]]:
+    """(first row, row after the last, whether nothing after it is wanted) of the rows that are not odd, between odd ones.
+
+    The row after the last of a run is odd, or there is none.
+    """
+    cuts = np.flatnonzero(lines.odd).tolist()
+    for a, b in pairwise([-1, *cuts, len(lines)]):
+        beyond = np.flatnonzero(sent[a + 1 : b] >= (sys.maxsize if options.first is None else options.first))
+        yield a + 1, (a + 1 + int(beyond[0]) if len(beyond) else b), len(beyond) > 0
+
+
+def read_bar_list(
+    path: str | Path,
+    options: ReadOptions,
+    columns_of: Callable[[BarLines], tuple[BarLines, HypColumns]],
+    parse_line: Callable[[str, str], HypRecord],
+) -> NBest:
+    """Read a list by columns; lines that are odd by ``parse_line`` (line, where)."""
+    builder, empty = Builder(options), True
+    for lines, columns in parsed_blocks(path, options, columns_of):
+        empty = empty and not len(lines)
+        base = builder.add_units(columns.units)
+        for a, b, is_last in runs_of_rows(lines, columns.sent, options):
+            builder.add_hyps(columns, a, b, base, lines.where)
+            if is_last or (b < len(lines) and not add_line(builder, lines, b, parse_line)):
+                return builder.finish()
+    if empty:
+        raise FormatError(str(path), expected="an n-best list", found="an empty file", fix="check what wrote it")
+    return builder.finish()
+
+
+def add_line(builder: Builder, lines: BarLines, row: int, parse_line: Callable[[str, str], HypRecord]) -> bool:
+    """Give a builder the hypothesis of an odd line; False where its sentence is not wanted."""
+    text, where = lines.text(row), lines.where(row)
+    return text.isspace() or builder.take([parse_line(text, where)])
