@@ -32,8 +32,8 @@ EXPORTERS: dict[str, str] = {  # modules of this package, each with an EXPORTER
     "onnx": "onnx",
     "treelite": "treelite",
     "python": "python",
-    "cdec": "cdec",
-    "nbest": "nbest",
+    "cdec": "cdec_weights",
+    "nbest": "list_with_trees",
 }
 
 

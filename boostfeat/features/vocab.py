@@ -11,11 +11,13 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from ..core.errors import FormatError, InputError, clip, clip_json, unknown_name
+from msgspec import Meta, Struct
+
+from ..core.errors import FormatError, InputError, clip, clip_json, refuse_newer, unknown_name
 from ..core.files import decode, open_output, read_chunks
-from ..core.strict_json import finite, no_constant, parse_json
+from ..core.strict_json import finite, no_constant, parse_json, typed
 from ..core.text import is_whole
 from .resources import Clusters, Posterior, Resources
 
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 VERSION = 1
 MIN_COUNT = 2
+_FIX = "name the .vocab.json beside the featurized dev list"
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,31 @@ class Entry:
     def places(self) -> dict[str, int]:
         """Where each feature stands."""
         return dict(zip(self.features or (), count(), strict=False))  # there may be a hundred thousand
+
+
+class _EntryRecord(Struct):
+    name: str
+    options: dict[str, Any]
+    min_count: Annotated[int, Meta(ge=1)]
+    hash: Annotated[int, Meta(ge=0)]
+    features: tuple[str, ...]
+
+
+class _ClassesRecord(Struct):
+    src: dict[str, str]
+    tgt: dict[str, str]
+
+
+class PlanRecord(Struct):
+    """The object in a .vocab.json, or in a model that carries it."""
+
+    boostfeat: str
+    templates: list[_EntryRecord]
+    clusters: _ClassesRecord
+    products: tuple[tuple[str, str], ...]
+    posterior: Posterior | None = None
+    resources: dict[str, str] = {}
+    taught_by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -159,30 +187,20 @@ class FeaturePlan:
     @classmethod
     def from_json(cls, obj: Any, where: str) -> FeaturePlan:
         """The frozen plan of a parsed file, or of a model that carries it."""
-        try:
-            if not isinstance(obj, dict):
-                raise ValueError("another kind of JSON")
-            kind, _, version = str(obj.get("boostfeat", "")).partition("/")
-            if kind != "vocab" or not is_whole(version):
-                raise ValueError("another kind of JSON")
-            if int(version) > VERSION:
-                raise FormatError(where, expected=f"format version {VERSION} or lower", found=version, fix="upgrade boostfeat")
-            return cls(
-                tuple(_read_entry(t, where) for t in obj["templates"]),
-                clusters=Clusters(**{side: _read_classes(obj["clusters"][side]) for side in ("src", "tgt")}),
-                n_products=len(obj["products"]),
-                products=tuple((str(a), str(b)) for a, b in obj["products"]),
-                posterior=Posterior(**obj["posterior"]) if "posterior" in obj else None,
-                resources={str(what): str(digest) for what, digest in obj.get("resources", {}).items()},
-                taught_by=tuple(map(str, obj.get("taught_by", ()))),
-            )
-        except InputError:
-            raise
-        except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
-            found = f"no key {error}" if isinstance(error, KeyError) else str(error)
-            if not isinstance(error, KeyError | ValueError):
-                found = "values of other kinds than featurize writes"
-            raise _no_plan(where, found) from None
+        kind, _, version = str(obj.get("boostfeat", "") if isinstance(obj, dict) else "").partition("/")
+        if kind != "vocab" or not is_whole(version):
+            raise _no_plan(where, "another kind of JSON")
+        refuse_newer(where, obj["boostfeat"], "vocab", VERSION)
+        record = typed(obj, PlanRecord, where, fix=_FIX)
+        return cls(
+            tuple(Entry(t.name, t.options, t.min_count, t.hash, t.features) for t in record.templates),
+            clusters=Clusters(src=record.clusters.src, tgt=record.clusters.tgt),
+            n_products=len(record.products),
+            products=record.products,
+            posterior=record.posterior,
+            resources=record.resources,
+            taught_by=record.taught_by,
+        )
 
     def with_entry(self, entry: Entry) -> FeaturePlan:
         """The plan with this template in place of its own of that name."""
@@ -206,21 +224,8 @@ def _no_plan(where: str, found: str) -> FormatError:
         where,
         expected='a vocab that featurize wrote ("boostfeat": "vocab/1")',
         found=found[:200],
-        fix="name the .vocab.json beside the featurized dev list",
+        fix=_FIX,
     )
-
-
-def _read_entry(t: Mapping[str, Any], path: str) -> Entry:
-    min_count, hash_bits = _integer(t["min_count"], 1, f"{path}: min_count"), _integer(t["hash"], 0, f"{path}: hash")
-    return Entry(str(t["name"]), dict(t["options"]), min_count, hash_bits, tuple(map(str, t["features"])))
-
-
-def _read_classes(found: Any) -> dict[str, str]:
-    """The class of each word."""
-    classes = dict(found)
-    if not all(isinstance(name, str) for pair in classes.items() for name in pair):
-        raise TypeError("expected names of words and classes")
-    return classes
 
 
 def _entry(name: str, options: Any, common: Mapping[str, Any], registry: Mapping[str, Template], where: str) -> Entry:

@@ -16,7 +16,7 @@ from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat.core.errors import InputError
 from boostfeat.export import Context, export
-from boostfeat.export.cdec import escaped, unescaped
+from boostfeat.export.cdec_weights import escaped, unescaped
 from boostfeat.formats.moses import nbest as moses
 from boostfeat.formats.moses.weights import read_weights
 from boostfeat.lists.build import HypRecord, ReadOptions, UnitRecord

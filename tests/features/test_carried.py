@@ -229,14 +229,14 @@ def test_damaged_plans_are_one_line(features):
     [
         ({}, "a vocab that featurize wrote"),
         ({"boostfeat": "vocab/9"}, "upgrade boostfeat"),
-        ({"boostfeat": "vocab/1", "templates": [1]}, "values of other kinds"),
+        ({"boostfeat": "vocab/1", "templates": [1]}, "templates"),
         (
             {"boostfeat": "vocab/1", "templates": [], "clusters": {"src": {"a": "1"}, "tgt": {"b": 1}}, "products": []},
-            "other kinds",
+            "expected a",
         ),
         (
             {"boostfeat": "vocab/1", "templates": [], "clusters": {"src": {}, "tgt": {}}, "products": [], "resources": 3},
-            "other kinds",
+            "expected a",
         ),
         (
             {
