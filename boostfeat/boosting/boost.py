@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from itertools import count
 from typing import Any, Protocol
 
-from ..core.machine import give_back
 from ..lists.learnable import learnable
 from ..lists.nbest import NBest
-from ..lists.quality import choosing_metric
-from ..model.calibration import KEY as CALIBRATION
-from ..model.calibration import calibrated
-from ..model.decision import KEY as DECISION
 from ..model.model import Model
 from ..trees.tree import Tree
 from .local import Local
-from .options import BY_FOLDS, BoostOptions
-from .penalties import NO_REASONS, Tell, Why, kept_reasons, with_penalties
+from .options import BoostOptions
 from .record import Callback, Record
-from .stopping import kept_rounds, never_below_ranking
-from .tree_count import FOLDS, chosen_tree_count
+from .stopping import kept_rounds
 
 
 class Engine(Protocol):
@@ -67,52 +58,17 @@ def boost(
     init: Model | None = None,
     so_far: Model | None = None,
     callback: Callback | None = None,
-    tell: Tell | None = None,
 ) -> Model:
-    """Learn linear weights, then trees, on dev; keep the rounds up to the best gain on select.
+    """Learn linear weights, then trees, on dev; keep the rounds up to the best gain on select, or all of them without one.
 
-    By the rule ``folds``, dev and select choose the number of trees beforehand; without select, folds also say how far
-    margins are to be trusted. By others, without select, all rounds are kept.
     After each round ``callback`` gets the history row and the model with all trees so far; given back as ``so_far`` with the same
     lists, options and seed, it is continued to the very model an uninterrupted run gives: an interrupt loses nothing but the
-    round under way. ``tell`` hears of the fits that choose penalties and the number of trees.
+    round under way.
     """
     dev, select, options = learnable(dev), None if select is None else learnable(select), options or BoostOptions()
-    if select is not None:
-        choosing_metric(select, options.metric)
-    options, why = with_penalties(dev, options, seed=seed, threads=threads, init=init, so_far=so_far, tell=tell)
-    options, more = with_tree_count(dev, select, options, seed=seed, threads=threads, init=init, so_far=so_far, tell=tell)
-    give_back()  # what folds held
     engine = Local(dev, options, seed=seed, threads=threads)
-    return run_rounds(engine, select, options, seed=seed, why={**why, **more}, init=init, so_far=so_far, callback=callback)
-
-
-def with_tree_count(
-    dev: NBest,
-    select: NBest | None,
-    options: BoostOptions,
-    *,
-    seed: int,
-    threads: int,
-    init: Model | None,
-    so_far: Model | None,
-    tell: Tell | None,
-) -> tuple[BoostOptions, Why]:
-    """The options with the rounds that folds choose, and why. A run so far has its own; a model to start from saw all folds."""
-    if so_far is not None and "tree_count" in so_far.config:
-        return replace(options, rounds=so_far.config["rounds"]), kept_reasons(so_far, "tree_count", DECISION, CALIBRATION)
-    if options.rule != BY_FOLDS or so_far or init or not options.rounds or len(dev) < 2 * FOLDS:
-        return options, NO_REASONS
-    done = count()
-
-    def fit(part: NBest, own: BoostOptions) -> Model:
-        def report(row: Mapping[str, Any], model: Model) -> None:
-            if tell:
-                tell("number of trees", min(next(done), FOLDS * own.rounds), FOLDS * own.rounds)
-
-        return boost(part, None, own, seed=seed, threads=threads, callback=report)
-
-    return chosen_tree_count(dev, select, options, fit)
+    model = run_rounds(engine, select, options, seed=seed, init=init, so_far=so_far, callback=callback)
+    return kept_rounds(model, len(init.trees) if init else 0)
 
 
 def run_rounds(
@@ -121,12 +77,12 @@ def run_rounds(
     options: BoostOptions,
     *,
     seed: int,
-    why: Why = NO_REASONS,
+    why: Mapping[str, Any] = {},
     init: Model | None = None,
     so_far: Model | None = None,
     callback: Callback | None = None,
 ) -> Model:
-    """Figure 3 of [TA13] on an engine; ``why`` is what the model records of how its penalties were chosen.
+    """Run Figure 3 of [TA13] on an engine, and keep all rounds; ``why`` is what the model records of choices made before.
 
     1. F_0 = X λ, λ = argmin Ψ + l2/2 |λ|²  (or the weights and trees of ``init``)
     2. for m = 1..M:  y = -dΨ/dF = A' P' σ(-z);  h_m = tree fitted to y;  ρ_m = argmin Ψ(F + ρ h_m) + l2/2 (s ρ)²;  F += ρ_m h_m
@@ -147,9 +103,7 @@ def run_rounds(
             break
         effect, fires = engine.move(rho, m)  # F += ρ h
         record.add(m, *grown, rho, effect=effect, fires=fires, row_of=engine.row)
-    model = kept_rounds(record.model, record.n_init, select=select, rule=options.rule)
-    model = model if init else never_below_ranking(model, select)
-    return model if select is None else calibrated(model, select)
+    return record.model
 
 
 def resume(engine: Engine, model: Model, n_init: int, options: BoostOptions) -> None:

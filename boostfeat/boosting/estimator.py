@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Iterator, Mapping
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,15 +15,14 @@ from ..core.arrays import F64, I64
 from ..core.errors import InputError
 from ..core.machine import usable_cores
 from ..core.options import named, options_of
-from ..features.carried import FeatureMaker, carrying
+from ..features.carried import FeatureMaker
 from ..lists.agreement import check_agreement, lacking, shared_sentences, shown
 from ..lists.choices import Scorer, best_choice
 from ..lists.nbest import NBest
 from ..model.decision import ranks
 from ..model.model import Model
 from ..model.units import UnitSpace
-from .boost import boost
-from .first_gradient import first_gradient
+from .induce import induce
 from .options import BoostOptions, recipe
 from .record import score_of
 from .stopping import tree_scores
@@ -55,6 +53,7 @@ class BoostReranker(BaseEstimator):
     An estimator by scikit-learn's conventions, but for its input: ``X`` is an NBest, whose references are the ``y``.
 
     ``templates`` names features to compute (as ``boostfeat induce --templates``), which the model then carries: lists stay raw.
+    By default those that pay are taken; "none" leaves the lists' own features alone. The command learns the very same model.
     ``recipe`` sets all options; those given (not None) change it. The parameters are the options of BoostOptions, PairOptions and
     TreeOptions, by the names of the flags of ``boostfeat induce``. After ``fit``, ``model_`` is the model, ``history_`` what
     happened in each round, and ``feature_names_in_`` what the lists had.
@@ -90,7 +89,7 @@ class BoostReranker(BaseEstimator):
         init: Model | None = None,
         allow_missing: bool = False,
     ) -> BoostReranker:
-        """Learn on lists with references; ``select`` chooses the number of trees.
+        """Learn on lists with references; ``select``, or folds where there is none, chooses and is never learned from.
 
         A select list has to have the features, templates and tokenisation of X; with ``allow_missing`` what it lacks counts as 0.
         """
@@ -98,20 +97,14 @@ class BoostReranker(BaseEstimator):
         if select is not None:
             _check_lists(select, "select")
         seed, threads, options = self.random_state, min(self.n_jobs, usable_cores()), self.options()
-        raw, plan = X, None
-        if self.templates not in (None, "none"):
-            maker = FeatureMaker(seed=seed, threads=threads)
-            gradient = partial(first_gradient, gain=options.gain, seed=seed, threads=threads)
-            X, plan = maker.learn(X, maker.plan(self.templates), gradient_of=gradient)  # noqa: N806
-            select = None if select is None else maker.apply(select, plan)
         if select is not None:
             both = {"X": X, "select": select}
             for line in (*check_agreement(both, allow_missing=allow_missing), *shared_sentences(both)):
                 warnings.warn(str(line), stacklevel=2)
-        self.model_ = carrying(boost(X, select, options, seed=seed, threads=threads, init=init), plan)
+        self.model_ = induce(X, select, options, templates=self.templates, init=init, seed=seed, threads=threads)
         self.history_ = list(self.model_.history)
         self.n_trees_ = len(self.model_.trees)
-        self.feature_names_in_ = np.array(raw.feature_names, dtype=object)
+        self.feature_names_in_ = np.array(X.feature_names, dtype=object)
         self.n_features_in_ = len(self.feature_names_in_)
         return self
 

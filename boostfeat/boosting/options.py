@@ -15,9 +15,8 @@ from ..losses.pair_options import PAIRS, SAMPLERS, PairOptions
 from ..model.model_file import LEVELS, Level
 from ..trees.tree_options import TREES, TreeOptions
 
-BY_FOLDS = "folds"  # the number of trees, see boosting.tree_count
-RULES = (BY_FOLDS, "best", "last-se")
-AUTO = "auto"  # chosen by folds, see boosting.penalties
+RULES = ("best", "last-se", "all")  # which number of trees is kept, see boosting.selection.tree_count
+AUTO = "auto"  # chosen by lists that were not learned from, see boosting.selection.penalty
 NOTHING_TO_CHOOSE = 1000.0  # of lists without sparse features, and of a few sentences
 # Options of release 0.1 that no paper of ours describes and that did not help: examples/trials.md has their figures.
 GONE = (
@@ -31,9 +30,9 @@ class BoostOptions:
     """How features are induced; the defaults are Figure 3 of [TA13]. RECIPES has better ones.
 
     ``l2`` is the penalty on the initial weights and on each ρ, both standardised. ``context`` weighs pairs by their difference
-    in corpus BLEU, in the context of the 1-best when they are drawn. ``rule`` is the round kept: that of the best select
-    gain, the last within a standard error of it, or a number of trees that folds of the training list choose. Such folds also
-    choose between the highest score and minimum Bayes risk (``decide``, boosting.decision).
+    in corpus BLEU, in the context of the 1-best when they are drawn. ``rule`` says which number of trees lists keep that were not
+    learned from: the best one, the last within a standard error of it, or all. They also choose between the highest score and
+    minimum Bayes risk (``decide``, boosting.selection.way).
     """
 
     level: Level = option("local", "local (units are phrases) or global (hypotheses)", choices=LEVELS, group=TREES)
@@ -47,7 +46,11 @@ class BoostOptions:
     gain: str = option("bleu", "What is learnt: bleu, chrf, ter, wer or a column", group=PAIRS)
     metric: str = option("bleu-sbp", "Chooses the round: bleu-sbp, or that of the gain", group=TREES)
     rule: str = option(
-        "best", "Round kept: folds choose; best; last-se (last within an error)", choices=RULES, group=TREES, rare=True
+        "best",
+        "Number of trees kept: the best; last-se: the last within a standard error; all",
+        choices=RULES,
+        group=TREES,
+        rare=True,
     )
     decide: str = option(
         "score", "What decides: score; auto: minimum Bayes risk, if folds gain", choices=("score", AUTO), group=TREES, rare=True
@@ -83,7 +86,7 @@ _DEFAULT = BoostOptions(
     rounds=150,
     shrinkage=0.3,
     patience=100,
-    rule=BY_FOLDS,
+    rule="last-se",
     decide=AUTO,
     resample_pairs=5,
     context=True,
@@ -94,7 +97,7 @@ _DEFAULT = BoostOptions(
 
 RECIPES: dict[str, BoostOptions] = {
     "default": _DEFAULT,  # the best all-round: chosen by cross-validation on two pairs, see examples/trials.md
-    "fast": replace(_DEFAULT, rounds=40, patience=20, shrinkage=0.5, rule="last-se", decide="score"),
+    "fast": replace(_DEFAULT, rounds=40, patience=20, shrinkage=0.5, decide="score"),
     # Figure 3 of [TA13], nothing else: rounds until select degrades, and no floor of leaves, of which the paper says nothing.
     # Kept for speed: thresholds between 255 bins, and linear leaves on the best 4 features of a search for the first split.
     "paper": BoostOptions(rounds=200, patience=25, tree=TreeOptions(min_occurrences=1)),
@@ -111,7 +114,6 @@ ABLATION: dict[str, dict[str, Any]] = {
     "linear leaves": {"leaves": "linear"},
     "300 pairs": {"keep": 300},
     "pairs by BLEU+1": {"alpha": 1.0},
-    "rounds by select alone": {"rule": "last-se"},
     "best round": {"rule": "best"},
     "score decides": {"decide": "score"},
 }

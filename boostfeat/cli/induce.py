@@ -12,22 +12,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..boosting.options import BY_FOLDS, RECIPES, BoostOptions
+from ..boosting.induce import induce_on
+from ..boosting.options import RECIPES, BoostOptions
 from ..boosting.options import recipe as options_of
+from ..boosting.selection.template_set import Features, chosen_features
+from ..boosting.selection.waterfall import lines as waterfall_lines
 from ..core.errors import counted
 from ..core.machine import seconds_since
 from ..core.options import same, typed
 from ..core.text_table import table
 from ..features.options import ResourceFiles
 from ..search.loop.loop_options import GraphOptions
-from .carried import Templates, learn_features
+from .carried import Templates, feature_maker, refuse_files, say_unused
 from .common import FILES, LEARNING, AllowMissing, Settings, Store, check_lists, emit, progress, say
 from .engine import EngineOptions, cluster_of, source_of
 from .flags import Given, add
 from .graphs import Graphs, RareCoreNames, core_names, induced_on_graphs
 
 if TYPE_CHECKING:
-    from ..features import FeaturePlan
     from ..lists.nbest import NBest
     from ..model.model import Model
 
@@ -96,10 +98,7 @@ def induce(
     from ..core.errors import InputError
     from ..core.files import is_writable_target
     from ..features.carried import carrying
-    from ..features.groups import templates_that_pay
     from ..lists.learnable import learnable, lost_ranking, range_warnings
-    from ..lists.merging import concat
-    from ..lists.quality import choosing_metric
     from ..lists.store import read_store
     from ..model.decision import ways_to_decide
     from ..model.model import Model
@@ -119,17 +118,36 @@ def induce(
     dev = read_store(store)
     held_out = read_store(select) if select else None
     check_lists({"LIST": dev, "--select": held_out}, allow_missing=allow_missing, quiet=quiet)
-    if held_out is not None and options.rule == BY_FOLDS and not (graphs or where.is_dask or start):
-        choosing_metric(held_out, options.metric)
-        dev, held_out = concat([dev, held_out]), None
-        say("both lists are learnt from: folds of them choose (--set rule=last-se: --select alone does)", quiet=quiet)
     if templates not in (None, "none") and taken.vocab:
         raise InputError(f"--vocab {taken.vocab}: expected none with --templates, found both; leave one out")
-    told = templates or graphs or where.is_dask or start or recipe == "paper"
-    if not told and (templates := templates_that_pay(dev, static_only=static_only)):
-        say(f"templates: {templates} (--templates none: the features of the list alone)", quiet=quiet)
-    how: dict[str, Any] = {"gain": options.gain, "seed": seed, "threads": threads, "quiet": quiet}
-    dev, held_out, plan = learn_features(dev, held_out, templates, start, files, **how)
+    if templates is None and (graphs or where.is_dask or recipe == "paper") and start is None:
+        templates = "none"
+    if templates == "none" and start is None:
+        refuse_files(files, "--templates that use it")
+    with (
+        progress("choosing templates", quiet=quiet) as bar,
+        feature_maker(files, seed=seed, threads=threads, quiet=quiet) as maker,
+    ):
+        features = chosen_features(
+            dev,
+            held_out,
+            options,
+            templates,
+            start or so_far,
+            maker,
+            static_only=static_only,
+            tell=lambda what, done, n: bar.update(done, n, what),
+        )
+        if features.plan is not None:
+            say_unused(maker, features.plan, quiet=quiet)
+            if start is not None and (name := maker.taught(features.plan)):
+                say(
+                    f"warning: references taught {name!r} of --init: by it, the list that they are of looks too good", quiet=quiet
+                )
+    if why := features.why.get("templates"):
+        gain = f"{why['gain']:+.2f} ± {why['error']:.2f} {options.metric} over the list's own features, by {why['by']}"
+        say(f"templates: {why['chosen']} ({why['tried']}: {gain})", quiet=quiet)
+    dev, held_out, plan = features.dev, features.select, features.plan
     for warning in (*range_warnings(dev).values(), *filter(None, [lost_ranking(dev)])):
         say(f"warning: {warning}", quiet=quiet)
     dev, held_out = learnable(dev), learnable(held_out) if held_out is not None else None
@@ -138,7 +156,8 @@ def induce(
     if graphs:
         taken = replace(taken, paths=tuple(graphs), names=core_names(names), plan=plan)
         dev = _grown(dev, held_out, options, taken, start, seed=seed, threads=threads, quiet=quiet)
-    fit = _Fit(store, dev, held_out, options, output, where, start, so_far, plan, seed, threads, quiet)
+    features = replace(features, dev=dev, select=held_out)
+    fit = _Fit(store, features, options, output, where, start, so_far, seed, threads, quiet)
     model = carrying(fit.run(), plan)
     model.save(output)
     with contextlib.suppress(FileNotFoundError):
@@ -150,20 +169,18 @@ def induce(
         raise
     if not model.trees and not any(model.weights.values()):
         say("warning: nothing was learnt: hypotheses of the same list have the same features, or are equally good", quiet=quiet)
+    by = "--select" if held_out is not None else "folds"
     if own := model.config.get("kept"):
-        on = "--select" if held_out is not None else "held-out folds"
-        say(f"warning: what was learnt is worse on {on} than the list's own ranking: the model is {own} alone", quiet=quiet)
+        say(f"warning: what was learnt is worse on {by} than the list's own ranking: the model is {own} alone", quiet=quiet)
     if penalties := model.config.get("penalties"):
-        say(f"sparse-l2 {model.config['sparse_l2']:g}: {penalties['rule']}, by {penalties['folds']} folds", quiet=quiet)
+        say(f"sparse-l2 {model.config['sparse_l2']:g}: {penalties['rule']}, by {by}", quiet=quiet)
     if (why := model.config.get("tree_count")) and not model.config.get("kept"):
-        gain = (
-            f"{why['gain']:+.2f} ± {why['gain_error']:.2f} {options.metric} over the linear weights" if model.trees else "no gain"
+        best = (
+            f"the best, {counted(why['best'], 'tree')}, gain {why['best_gain']:+.2f} ± {why['best_error']:.2f} {options.metric}"
         )
-        say(f"{counted(len(model.trees), 'tree')}, by {why['folds']} folds: {gain}", quiet=quiet)
+        say(f"{counted(len(model.trees), 'tree')}, by {by}: {why['gain']:+.2f} ± {why['gain_error']:.2f}; {best}", quiet=quiet)
     if ways := ways_to_decide(model.config):
-        why = model.config["decision"]
-        gain = f"{why['gain']:+.2f} ± {why['gain_error']:.2f} {options.metric} over the highest score"
-        say(f"{ways}, by the same folds: {gain} (--set decide=score: the score does)", quiet=quiet)
+        say(f"{ways} (--set decide=score: the score does)", quiet=quiet)
     say(f"{counted(len(model.trees), 'tree')} -> {output} in {seconds_since(started):.1f} s", quiet=quiet)
 
 
@@ -201,10 +218,9 @@ def _grown(
     quiet: bool,
 ) -> NBest:
     """The list with k-best lists of search graphs under models of its own."""
-    from ..boosting.boost import boost
 
     def boosting(nbest: NBest, i: int) -> Model:
-        return boost(nbest, select, options, seed=seed + i, threads=threads, init=start)
+        return induce_on(Features(nbest, select), options, seed=seed + i, threads=threads, init=start)
 
     return induced_on_graphs(boosting, dev, taken, threads=threads, quiet=quiet)
 
@@ -214,14 +230,12 @@ class _Fit:
     """A run of boosting, here or on a cluster, whose rounds are kept as they come."""
 
     store: str
-    dev: NBest
-    select: NBest | None
+    features: Features
     options: BoostOptions
     output: str
     where: EngineOptions
     start: Model | None
     so_far: Model | None
-    plan: FeaturePlan | None
     seed: int
     threads: int
     quiet: bool
@@ -251,15 +265,21 @@ class _Fit:
 
     def _boost(self, **how: Any) -> Model:
         if not self.where.is_dask:
-            from ..boosting.boost import boost
-
-            return boost(self.dev, self.select, self.options, threads=self.threads, **how)
+            return induce_on(self.features, self.options, threads=self.threads, **how)
         from ..distributed.cluster import boost_on, check_options
 
-        check_options(self.options, self.dev)
+        check_options(self.options, self.features.dev)
         source = source_of(self.store)
         with cluster_of(self.where, threads=self.threads, quiet=self.quiet) as cluster:
-            return boost_on(cluster, source, self.dev, self.select, self.options, **how, say=lambda what: say(what, quiet=False))
+            return boost_on(
+                cluster,
+                source,
+                self.features.dev,
+                self.features.select,
+                self.options,
+                **how,
+                say=lambda what: say(what, quiet=False),
+            )
 
     def _keep(self, model: Model) -> str:
         """Keep what an interrupted run has learnt, and say so."""
@@ -268,8 +288,7 @@ class _Fit:
 
         model.save(_partial(self.output))
         n_init = len(self.start.trees) if self.start else 0
-        kept = kept_rounds(model, n_init, select=self.select, rule=self.options.rule)
-        carrying(kept, self.plan).save(self.output)
+        carrying(kept_rounds(model, n_init), self.features.plan).save(self.output)
         return f"after round {model.history[-1]['round']}, {self.output} holds the best so far; go on with --resume"
 
 
@@ -279,19 +298,19 @@ def _show(model: Model, dev: NBest, select: NBest | None, options: BoostOptions,
 
     lists = {"dev": dev, **({} if select is None else {"select": select})}
     final = {name: Scorer(nbest).score(model.predict(nbest), options.metric).score for name, nbest in lists.items()}
-    why = model.config.get("tree_count")
-    unseen = [why[options.metric][k] for k in (0, why["trees"].index(model.config["rounds"]))] if why else []
     if as_json:
         about = {"output": output, "signature": model.signature, "trees": len(model.trees)}
-        about |= {"folds": dict(zip(("linear", "trees"), unseen, strict=True))} if unseen else {}
+        about |= {"waterfall": model.config["waterfall"]} if "waterfall" in model.config else {}
         emit({**about, **final, "history": model.history}, "", as_json=True)
         return
     first, last = model.history[0], model.history[model.config["best_round"]]
     rows = [["loss", f"{first['loss']:.4f}", f"{last['loss']:.4f}"]]
     rows += [[name, f"{first[name]:.2f}", f"{gain:.2f}"] for name, gain in final.items()]
-    rows += [["folds, held out", *(f"{score:.2f}" for score in unseen)]] if unseen else []
     emit(
         None,
         table(rows, header=[f"{options.metric}, {options.level}", "linear", counted(len(model.trees), "tree")]),
         as_json=False,
     )
+    if steps := waterfall_lines(model.config):
+        by = "--select" if select is not None else "folds"
+        emit(None, table(steps, header=[f"{options.metric} by {by}", "score", "gain"]), as_json=False)

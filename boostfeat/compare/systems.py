@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..boosting.boost import boost
+from ..boosting.induce import induce
 from ..boosting.options import ABLATION, RECIPES, BoostOptions, recipe
 from ..core.arrays import I64
 from ..core.errors import InputError, unknown_name
@@ -241,7 +241,8 @@ def fit(
 ) -> Model:
     """The system with these hyper-parameters; select chooses the round or epoch. MBR takes its PRO model as ``linear``."""
     if system.level is not None:
-        return boost(dev, select, boost_options(system, options, params), seed=options.seed, threads=options.threads)
+        own = boost_options(system, options, params)  # dev has its features already
+        return induce(dev, select, own, templates="none", seed=options.seed, threads=options.threads)
     from ..tuners.base import Run, decoder_weights
 
     changes, row = split_changes(system)

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from ..boosting.first_gradient import first_gradient
-from ..boosting.options import BY_FOLDS
 from ..core.arrays import I64
 from ..core.files import atomic_path
 from ..core.processes import Job
@@ -29,7 +28,7 @@ from ..model.model import Model
 from ..tuners.linear import fit_pro
 from .fits import KeptFits, code_digest, fit_made_from, key_of
 from .options import CompareOptions
-from .systems import Fit, FitOptions, Fitted, Report, System, boost_options, choose, fitted_here
+from .systems import Fit, FitOptions, Fitted, Report, System, choose, fitted_here
 
 ALWAYS = ("bleu", "bleu-sbp")  # where there are references
 METRICS = (*ALWAYS, "chrf", "ter")  # where nothing is said
@@ -172,10 +171,10 @@ class FitTask:
 
     @property
     def cost(self) -> float:
-        """By method; what folds choose takes three fits, and what other systems wait for comes early."""
+        """Return how long a fit takes beside others, by method; what other systems wait for comes early."""
         system = self.fit.system
         if system.level:
-            return 4.0 if boost_options(system, self.options, self.fit.params).rule == BY_FOLDS else 1.0
+            return 4.0
         return {"pro": 3.0, "mert": 2.0}.get(system.method, 0.5)
 
     def known(self) -> Fitted | None:

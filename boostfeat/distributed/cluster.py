@@ -6,15 +6,17 @@ All sums are over the fixed blocks of boostfeat.core.blocks, in their order: the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ..boosting.boost import run_rounds
-from ..boosting.options import BY_FOLDS, BoostOptions
-from ..boosting.penalties import Tell, with_penalties
+from ..boosting.induce import settled, with_penalty
+from ..boosting.options import BoostOptions
 from ..boosting.record import Callback
+from ..boosting.selection.template_set import Features
+from ..boosting.selection.trials import Tell, Trials
+from ..boosting.stopping import kept_rounds
 from ..core.arrays import I64
 from ..core.blocks import sum_in_order
 from ..core.errors import InputError
@@ -62,9 +64,8 @@ def boost_on(
     A worker that is lost is named, and the rest goes on from the last round, after loading the lost one's blocks too.
     """
     check_options(options, dev)
-    if options.rule == BY_FOLDS:  # fits of folds are for one machine; here select chooses, as it does for the recipe fast
-        options = replace(options, rule="last-se")
-    options, why = with_penalties(dev, options, seed=seed, init=init, so_far=so_far, tell=tell)
+    trials, n_init = Trials(dev, select), len(init.trees) if init else 0
+    options, why = with_penalty(trials, Features(dev, select), options, init or so_far, seed=seed, threads=1, tell=tell)
     latest = [so_far] if so_far else []
 
     def report(row: Mapping[str, Any], model: Model) -> None:
@@ -76,7 +77,8 @@ def boost_on(
         try:
             engine = Cluster(workers, source, dev, options, seed=seed)
             known = latest[0] if latest else None
-            return run_rounds(engine, select, options, seed=seed, why=why, init=init, so_far=known, callback=report)
+            model = run_rounds(engine, select, options, seed=seed, why=why, init=init, so_far=known, callback=report)
+            return kept_rounds(model, n_init) if select is None else settled(trials, model, options, n_init)
         except WorkerLostError as lost:
             done = f"after round {latest[0].history[-1]['round']}" if latest else "from the start"
             workers.heal(lost, done, say)

@@ -17,17 +17,18 @@ BLOCK = 1 << 15  # units that are looked at at a time
 DECODER = "decoder"  # of features that came with the list
 
 
-def templates_that_pay(nbest: NBest, *, static_only: bool = False) -> str | None:
-    """What a raw list gets where nothing is said: the set for words, if a neural model or a recogniser ranked it; for phrases
-    with their texts that for phrases, or what a phrase table can hold. Featurized lists have what they were given.
+def fitting_templates(nbest: NBest, *, static_only: bool = False) -> str | None:
+    """Return the set of templates for the units of a raw list: words, or phrases with their texts (what a phrase table can hold).
+
+    Featurized lists have what they were given, and lists without units have none.
     """
     if not nbest.n_occurrences or "templates" in nbest.meta:
         return None
-    if any(name in RANKINGS for name in nbest.extra_names):
-        return "words-basic"
+    is_ranked = any(name in RANKINGS for name in nbest.extra_names)  # by a neural model or a recogniser
     pairs = pc.and_(pc.not_equal(nbest.units.src, ""), pc.not_equal(nbest.units.tgt, ""))
-    which = "sparse-static" if static_only else "phrases"
-    return which if pc.any(pairs).as_py() else None
+    if not is_ranked and pc.any(pairs).as_py():
+        return "sparse-static" if static_only else "phrases"
+    return "words-basic" if pc.any(pc.not_equal(nbest.units.tgt, "")).as_py() else None
 
 
 @dataclass(frozen=True)

@@ -166,7 +166,7 @@ def folded(run: Run, system: System) -> dict[str, Any] | None:
     return {
         "system": system.name,
         "level": system.model.level,
-        "folds": int(why["folds"]),
+        "by": "the select list" if system.model.config.get("chosen_by") == "select" else "folds of its training list",
         "rule": str(why["rule"]),
         "metric": shown(name),
         "trees": len(system.model.trees),
@@ -179,7 +179,7 @@ def folded(run: Run, system: System) -> dict[str, Any] | None:
         "best_score": float(scores[best]),
         "best_gain": float(sign * (scores[best] - scores[0])),
         "best_error": float(why["error"][0]),
-        "worse_than": why.get("worse_than"),
+        "worse_than": system.model.config.get("kept"),
     }
 
 

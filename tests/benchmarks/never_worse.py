@@ -19,10 +19,10 @@ import numpy as np
 
 from boostfeat.boosting.boost import boost
 from boostfeat.boosting.options import recipe
-from boostfeat.boosting.penalties import with_penalties
+from boostfeat.boosting.selection.penalty import with_penalties
 from boostfeat.core.arrays import I64, Array
 from boostfeat.features.carried import FeatureMaker
-from boostfeat.features.groups import templates_that_pay
+from boostfeat.features.groups import fitting_templates
 from boostfeat.lists.choices import Scorer
 from boostfeat.lists.learnable import learnable
 from boostfeat.lists.nbest import NBest
@@ -67,7 +67,7 @@ def compared(nbest: NBest, gain: str, levels: list[str], seed: int) -> dict[str,
     learnt, unseen = (nbest.take(part) for part in halves(len(nbest), seed))
     metric = metric_of(options.metric, unseen)
     rows = {"PRO": _rows(unseen, Model(fit_pro(learnt, gain=gain, seed=seed).weights), metric)}
-    if templates := templates_that_pay(learnt):
+    if templates := fitting_templates(learnt):
         maker = FeatureMaker()
         learnt, plan = maker.learn(learnt, maker.plan(templates))
         unseen = maker.apply(unseen, plan)

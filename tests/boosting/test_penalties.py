@@ -6,26 +6,18 @@ import json
 import sys
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from golden import check_golden
 
-from boostfeat.boosting import penalties
 from boostfeat.boosting.boost import boost
+from boostfeat.boosting.induce import induce, with_penalty
 from boostfeat.boosting.options import BoostOptions, recipe
-from boostfeat.boosting.penalties import (
-    FOLDS,
-    GRID,
-    WITHOUT,
-    are_worse,
-    chosen_penalty,
-    held_out_rows,
-    thinned,
-    with_penalties,
-)
+from boostfeat.boosting.selection import penalty as penalties
+from boostfeat.boosting.selection.penalty import GRID, WITHOUT, are_worse, chosen_penalty, held_out_rows, thinned
+from boostfeat.boosting.selection.template_set import Features
+from boostfeat.boosting.selection.trials import FOLDS, Trials
 from boostfeat.cli import run
 from boostfeat.formats import read
 from boostfeat.lists.build import ReadOptions
@@ -73,9 +65,9 @@ def noise(tmp_path_factory) -> NBest:
 
 
 def test_planted_words_get_a_weak_penalty_and_noise_a_strong_one(told, noise):
-    weak, _ = chosen_penalty(told, OPTIONS, seed=0)
-    strong, reasons = chosen_penalty(noise, OPTIONS, seed=0)
-    why = reasons["penalties"]
+    weak = chosen_penalty(Trials(told), OPTIONS, seed=0).options
+    found = chosen_penalty(Trials(noise), OPTIONS, seed=0)
+    strong, why = found.options, found.why["penalties"]
     assert weak.sparse_l2 <= 100
     assert strong.sparse_l2 == WITHOUT == GRID[0]
     learnt = boost(noise, None, replace(strong, rounds=0))
@@ -85,13 +77,12 @@ def test_planted_words_get_a_weak_penalty_and_noise_a_strong_one(told, noise):
 
 
 def test_the_rule_is_the_strongest_within_half_an_error_of_the_best(told):
-    options, reasons = chosen_penalty(told, OPTIONS, seed=0)
-    why = reasons["penalties"]
+    found = chosen_penalty(Trials(told), OPTIONS, seed=0)
+    options, why = found.options, found.why["penalties"]
     best = min(why["wer"])
     within = [l2 for l2, score, error in zip(GRID, why["wer"], why["error"], strict=True) if score <= best + error / 2]
     assert options.sparse_l2 == max(within)
     assert why["error"][why["wer"].index(best)] == 0
-    check_golden({"chosen": options.sparse_l2, **reasons}, Path(__file__).parent / "whole_choices" / "penalty.json")
 
 
 def test_two_that_are_worse_end_the_search_of_a_fold(told, noise):
@@ -106,7 +97,7 @@ def test_two_that_are_worse_end_the_search_of_a_fold(told, noise):
     assert are_worse(metric, [right, one, wrong])  # the last one clearly, the one before by less than an error
     assert not are_worse(metric, [right, wrong, one])
     assert not are_worse(metric, [wrong, wrong, right])
-    rows = held_out_rows(noise, OPTIONS, metric, seed=0)
+    rows = held_out_rows(Trials(noise), OPTIONS, metric, GRID, seed=0)
     assert any((a == b).all() for a, b in pairwise([r[: len(r) // FOLDS] for r in rows[-3:]]))  # some were not fitted
 
 
@@ -145,12 +136,12 @@ def test_the_rule_by_hand(told, monkeypatch, strongest, chosen):
     """The first is far off, the third the best; what is recorded are scores and errors in percent."""
     rows = [wer_rows([4] * 8), wer_rows(strongest), wer_rows([]), *[wer_rows([1])] * (len(GRID) - 3)]
     monkeypatch.setattr(penalties, "held_out_rows", lambda *_, **__: rows)
-    options, why = chosen_penalty(told, replace(OPTIONS, metric="wer"), seed=0)
-    assert options == replace(OPTIONS, metric="wer", sparse_l2=GRID[chosen])
+    found = chosen_penalty(Trials(told), replace(OPTIONS, metric="wer"), seed=0)
+    assert found.options == replace(OPTIONS, metric="wer", sparse_l2=GRID[chosen])
     n, squares = sum(strongest), sum(e * e for e in strongest)
-    assert why["penalties"] == {
+    assert found.why["penalties"] == {
         "rule": "the strongest penalty on sparse features within half a standard error of the best",
-        "folds": 3,
+        "by": "folds",
         "sparse_l2": list(GRID),
         "wer": [100.0, round(100 * (32 + n) / 64, 4), 50.0, *[51.5625] * (len(GRID) - 3)],
         "error": [
@@ -179,7 +170,7 @@ def test_fits_of_a_fold_start_from_the_last(told, monkeypatch):
     monkeypatch.setattr(penalties, "linear_problem", Problem)
     monkeypatch.setattr(penalties, "are_worse", lambda *_: False)
     options = replace(OPTIONS, l2=22.0)
-    held_out_rows(told, options, metric_of("wer", told), seed=0)
+    held_out_rows(Trials(told), options, metric_of("wer", told), GRID, seed=0)
     width = len(told.feature_names)
     assert [w for w, _ in calls] == [1, *[width] * len(GRID)] * FOLDS
     for fold in range(FOLDS):
@@ -196,7 +187,7 @@ def test_fits_of_a_fold_start_from_the_last(told, monkeypatch):
 def test_every_sentence_is_held_out_once_and_trained_on_otherwise(told):
     metric = metric_of("wer", told)
     heard: list[tuple[int, int]] = []
-    rows = held_out_rows(told, OPTIONS, metric, seed=0, tell=lambda what, done, n: heard.append((done, n)))
+    rows = held_out_rows(Trials(told), OPTIONS, metric, GRID, seed=0, tell=lambda what, done, n: heard.append((done, n)))
     assert [len(r) for r in rows] == [len(told)] * len(GRID)
     assert heard == [(k, FOLDS * len(GRID)) for k in range(1, FOLDS * len(GRID) + 1)]
     assert (rows[0][:, -1] == 8).all()  # the words of each sentence's own reference
@@ -217,29 +208,42 @@ def test_every_sentence_is_held_out_once_and_trained_on_otherwise(told):
 def test_the_model_records_the_choice_and_is_that_of_the_number(told):
     """With two threads or one, told or chosen; and a run goes on with its own number."""
     rounds: list[Model] = []
-    model = boost(told, None, OPTIONS, threads=2, callback=lambda row, at: rounds.append(at))
-    same = boost(told, None, replace(OPTIONS, sparse_l2=model.config["sparse_l2"]))
-    assert model.config["penalties"]["folds"] == FOLDS
-    assert {**model.config, "penalties": None} == {**same.config, "penalties": None}
+    how: dict[str, Any] = {"templates": "none"}
+    model = induce(told, None, OPTIONS, threads=2, callback=lambda row, at: rounds.append(at), **how)
+    same = induce(told, None, replace(OPTIONS, sparse_l2=model.config["sparse_l2"]), **how)
+    assert model.config["penalties"]["by"] == "folds"
     assert "penalties" not in same.config
     assert (model.weights, model.trees, model.history) == (same.weights, same.trees, same.history)
     heard: list[tuple[int, int]] = []
-    assert boost(told, None, OPTIONS, so_far=rounds[1], tell=lambda *at: heard.append(at)) == model
+    assert induce(told, None, OPTIONS, so_far=rounds[0], tell=lambda *at: heard.append(at), **how) == model
     assert not heard
+
+
+def test_a_select_list_chooses_and_is_not_learned_from(told):
+    """Another select list with the same choice gives the same weights and trees."""
+    dev, select = told[:48], told[48:]
+    model = induce(dev, select, OPTIONS, templates="none")
+    assert model.config["penalties"]["by"] == model.config["chosen_by"] == "select"
+    fixed = replace(OPTIONS, sparse_l2=model.config["sparse_l2"])
+    alone = boost(dev, None, fixed)
+    assert alone.weights == model.weights
+    assert alone.trees[: len(model.trees)] == model.trees
 
 
 def test_a_list_of_sparse_features_alone_has_its_penalty_chosen(told):
     units = replace(told.units, x=told.units.x[:, :0])
     alone = replace(told, unit_names=(), units=units)
-    assert chosen_penalty(alone, OPTIONS, seed=0)[0].sparse_l2 < WITHOUT
+    assert chosen_penalty(Trials(alone), OPTIONS, seed=0).options.sparse_l2 < WITHOUT
 
 
 def test_there_is_nothing_to_choose_without_sparse_features_or_from_a_model(told, dev):
-    old = with_penalties(dev, recipe("default"), seed=0)
-    assert old == (recipe("default", sparse_l2=1000.0), {})
-    assert with_penalties(told[:5], OPTIONS, seed=0)[1] == {}
-    assert with_penalties(told, OPTIONS, seed=0, init=boost(told, None, BoostOptions(rounds=0)))[1] == {}
-    assert with_penalties(told, replace(OPTIONS, sparse_l2=None), seed=0)[0].sparse_l2 is None
+    def chosen(nbest, options, start=None):
+        return with_penalty(Trials(nbest), Features(nbest, None), options, start, seed=0, threads=1, tell=None)
+
+    assert chosen(dev, recipe("default")) == (recipe("default", sparse_l2=1000.0), {})
+    assert chosen(told[:5], OPTIONS)[1] == {}
+    assert chosen(told, OPTIONS, boost(told, None, BoostOptions(rounds=0)))[1] == {}
+    assert chosen(told, replace(OPTIONS, sparse_l2=None))[0].sparse_l2 is None
 
 
 def test_the_command_says_what_it_chose(told, tmp_path, capsys, monkeypatch):

@@ -11,7 +11,7 @@ from engines import Spoken, one_leaf
 from boostfeat.boosting.boost import boost, run_rounds
 from boostfeat.boosting.options import BoostOptions
 from boostfeat.boosting.record import STEPS, check_same
-from boostfeat.boosting.stopping import best_round
+from boostfeat.boosting.stopping import best_round, kept_rounds
 from boostfeat.core.errors import InputError
 from boostfeat.losses.pairs import PairOptions
 from boostfeat.model.model import Model
@@ -29,7 +29,8 @@ def test_rounds_without_a_rise_end_after_patience(select, patience, rounds):
     options = BoostOptions(rounds=9, patience=patience)
     model = run_rounds(Spoken([one_leaf()] * 9), select, options, seed=0)
     assert len({row["select"] for row in model.history}) == 1
-    assert (len(model.history) - 1, model.trees, model.config["best_round"]) == (rounds, (), 0)
+    assert len(model.history) - 1 == len(model.trees) == rounds
+    assert not kept_rounds(model).trees
 
 
 def test_patience_is_counted_from_the_last_rise(select):
@@ -38,12 +39,12 @@ def test_patience_is_counted_from_the_last_rise(select):
     model = run_rounds(Spoken(trees), select, BoostOptions(rounds=9, patience=3), seed=0)
     gains = [row["select"] for row in model.history]
     assert gains[0] == gains[1] < gains[2] == gains[3] == gains[4] == gains[5]
-    assert (len(gains), len(model.trees)) == (6, 2)
+    assert (len(gains), len(kept_rounds(model).trees)) == (6, 2)
 
 
 def test_without_a_held_out_list_rounds_go_on_to_the_end():
     model = run_rounds(Spoken([one_leaf()] * 9), None, BoostOptions(rounds=9, patience=1), seed=0)
-    assert (len(model.trees), model.config["best_round"]) == (9, 9)
+    assert len(model.trees) == len(kept_rounds(model).trees) == 9
 
 
 def test_stops_by_select_and_keeps_the_best_round(dev, select):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import asdict, replace
-from types import SimpleNamespace
 
 import pytest
 from toy_trees import stump
@@ -59,7 +58,9 @@ def test_an_interruption_after_the_last_round_says_that_the_model_is_whole(boost
 
     monkeypatch.setattr("boostfeat.cli.induce._show", interrupted)
     model = tmp_path / "m.json"
-    code, _, err = boostfeat("induce", stores / "dev", "-o", model, "--recipe", "paper", "--rounds", 1, "--draws", 200, "-q")
+    code, _, err = boostfeat(
+        "induce", stores / "dev", "-o", model, "--recipe", "paper", "--rounds", 1, "--draws", 200, "--set", "rule=all", "-q"
+    )
     assert (code, err) == (130, f"boostfeat: interrupted: {model} is whole; what it scores was not shown\n")
     assert len(Model.load(model).trees) == 1
     assert [path.name for path in tmp_path.iterdir()] == ["m.json"]
@@ -67,7 +68,20 @@ def test_an_interruption_after_the_last_round_says_that_the_model_is_whole(boost
 
 def test_static_only_and_leaves_as_features(boostfeat, stores, tmp_path):
     model, wider = tmp_path / "m.json", tmp_path / "wider"
-    lists = ["induce", stores / "dev", "-o", model, "--recipe", "paper", "--rounds", 3, "--min-occurrences", 20]
+    lists = [
+        "induce",
+        stores / "dev",
+        "-o",
+        model,
+        "--recipe",
+        "paper",
+        "--rounds",
+        3,
+        "--min-occurrences",
+        20,
+        "--set",
+        "rule=all",
+    ]
     assert boostfeat(*lists, "--static-only")[0] == 0
     learnt = Model.load(model)
     static = {"TranslationModel0_0", "TranslationModel0_1"}
@@ -83,9 +97,9 @@ def test_static_only_and_leaves_as_features(boostfeat, stores, tmp_path):
     assert "--tree-features: expected features of the list that trees may test, found 'LM0'" in err
 
 
-def test_raw_lists_get_the_templates_that_pay(boostfeat, stores, tmp_path):
+def test_raw_lists_get_the_fitting_templates(boostfeat, stores, tmp_path):
     """For words on lists as a neural model ranked them, others for phrases; unless lists have some, or none are wanted."""
-    from boostfeat.features.groups import templates_that_pay
+    from boostfeat.features.groups import fitting_templates
 
     lines = [
         f"{s} ||| ▁a ▁b{k} ▁c{(s + k) % 3} ||| WordScores= -0.1 -0.{k + 1} -0.2 -0.05 ||| F0= -0.{k + 4}5 ||| {-(k + 1) / 7:.4f}"
@@ -96,17 +110,18 @@ def test_raw_lists_get_the_templates_that_pay(boostfeat, stores, tmp_path):
     (tmp_path / "refs").write_text("".join(f"a b1 c{(s + 1) % 3}\n" for s in range(12)))
     assert boostfeat("import", tmp_path / "list", "-r", tmp_path / "refs", "-o", tmp_path / "a.nbest")[0] == 0
     raw = read_store(tmp_path / "a.nbest")
-    assert templates_that_pay(raw) == "words-basic"
-    assert templates_that_pay(replace(raw, meta={"templates": "[]"})) is None
+    assert fitting_templates(raw) == "words-basic"
+    assert fitting_templates(replace(raw, meta={"templates": "[]"})) is None
     phrases = read_store(stores / "dev")
-    assert templates_that_pay(phrases) == "phrases"
-    assert templates_that_pay(phrases, static_only=True) == "sparse-static"
+    assert fitting_templates(phrases) == "phrases"
+    assert fitting_templates(phrases, static_only=True) == "sparse-static"
     assert set(SETS["sparse-static"]) == {name for name in SETS["sparse"] if TEMPLATES[name].kind == "static"}
-    assert templates_that_pay(replace(phrases, units=replace(phrases.units, src=strings([""] * phrases.n_units)))) is None
+    assert fitting_templates(replace(phrases, units=replace(phrases.units, src=strings([""] * phrases.n_units)))) == "words-basic"
     quick = ["--rounds", 1, "--draws", 50, "--pairs", 5, "--min-occurrences", 2, "-o", tmp_path / "m.json"]
     code, _, err = boostfeat("induce", tmp_path / "a.nbest", *quick)
     assert code == 0
-    assert "templates: words-basic (--templates none" in err
+    assert re.search(r"templates: (none|words-basic) \(words-basic: [+-]", err)
+    assert boostfeat("induce", tmp_path / "a.nbest", *quick, "--templates", "words-basic")[0] == 0
     assert Model.load(tmp_path / "m.json").plan is not None
     assert boostfeat("rerank", tmp_path / "a.nbest", "-m", tmp_path / "m.json")[0] == 0
     assert boostfeat("induce", tmp_path / "a.nbest", *quick, "--templates", "none")[0] == 0
@@ -127,12 +142,22 @@ def test_a_model_that_ranks_nothing_is_said(boostfeat, tmp_path):
     assert "m.json: it has no trees, and no weight but 0: the order of the list stays" in err
 
 
-FOLDS = {"folds": 3, "trees": [0, 1, 2], "bleu-sbp": [20.0, 21.0, 22.5], "gain": 2.5, "gain_error": 0.126}
-RISK = {"by": "mbr", "scale": 0.5, "gain": -0.256, "gain_error": 0.5}
-
-
+COUNT = {
+    "trees": [0, 1, 2],
+    "bleu-sbp": [20.0, 21.0, 22.5],
+    "gain": 2.5,
+    "gain_error": 0.126,
+    "best": 2,
+    "best_gain": 2.5,
+    "best_error": 0.2,
+}
+STEPS = [
+    {"stage": "first choice", "score": 20.0, "gain": 0.0, "error": 0.0},
+    {"stage": "+ trees", "score": 22.5, "gain": 2.5, "error": 0.126},
+]
 NOTHING = "warning: nothing was learnt: hypotheses of the same list have the same features, or are equally good"
 WORSE = "warning: what was learnt is worse on {} than the list's own ranking: the model is LM0 alone"
+BEST = "the best, 2 trees, gain +2.50 ± 0.20 bleu-sbp"
 
 
 @pytest.mark.parametrize(
@@ -140,36 +165,30 @@ WORSE = "warning: what was learnt is worse on {} than the list's own ranking: th
     [
         ({}, 1, False, []),
         ({}, 0, False, [NOTHING]),
-        ({"kept": "LM0", "tree_count": FOLDS, "rounds": 1}, 1, False, [WORSE.format("held-out folds")]),
+        ({"kept": "LM0", "tree_count": COUNT, "rounds": 1}, 1, False, [WORSE.format("folds")]),
         ({"kept": "LM0"}, 2, True, [WORSE.format("--select")]),
-        ({"penalties": {"rule": "best", "folds": 3}, "sparse_l2": 1000.0}, 1, False, ["sparse-l2 1000: best, by 3 folds"]),
-        ({"tree_count": FOLDS, "rounds": 2}, 2, False, ["2 trees, by 3 folds: +2.50 ± 0.13 bleu-sbp over the linear weights"]),
-        ({"tree_count": FOLDS, "rounds": 0}, 0, False, [NOTHING, "0 trees, by 3 folds: no gain"]),
-        ({"decision": RISK}, 1, False, ["minimum Bayes risk decides, by the same folds: -0.26 ± 0.50 bleu-sbp over the highest score "
-                                        "(--set decide=score: the score does)"]),
+        ({"penalties": {"rule": "best"}, "sparse_l2": 1000.0}, 1, False, ["sparse-l2 1000: best, by folds"]),
+        ({"tree_count": COUNT, "waterfall": {"steps": STEPS}}, 2, False, [f"2 trees, by folds: +2.50 ± 0.13; {BEST}"]),
+        ({"decision": {"by": "mbr", "scale": 0.5}}, 1, True, ["minimum Bayes risk decides (--set decide=score: the score does)"]),
     ],
-)  # fmt: skip
+)
 def test_what_is_said_of_a_model(boostfeat, stores, tmp_path, monkeypatch, config, trees, held_out, said):
     """Of a fit that is done: a model by hand takes the place of boosting."""
     history = tuple({"round": k, "loss": 1.0 - k / 8, "dev": 20.0 + k, "select": 30.0 + k} for k in range(3))
     made = tuple(replace(stump("constant", None, feature="LM0"), name=name) for name in "tu"[:trees])
     model = Model({}, made, config={"best_round": trees, **config}, history=history)
     monkeypatch.setattr("boostfeat.cli.induce._Fit.run", lambda fit: model)
-    monkeypatch.setattr("boostfeat.cli.induce.time", SimpleNamespace(monotonic=lambda: 2.0))
-    monkeypatch.setattr("boostfeat.core.machine.time", SimpleNamespace(monotonic=lambda: 9.75))
     command = ["induce", stores / "dev", "--templates", "none", "--set", "rule=best", "-o", tmp_path / "m.json"]
     code, out, err = boostfeat(*command, *(["--select", stores / "select"] if held_out else []))
     trees_are = "1 tree" if trees == 1 else f"{trees} trees"
     assert code == 0
-    assert err.splitlines()[-1 - len(said) :] == [
-        f"boostfeat: {line}" for line in (*said, f"{trees_are} -> {tmp_path / 'm.json'} in 7.8 s")
-    ]
-    assert err.count("\n") <= 2 + len(said)  # and before them that a ranking is lost
+    assert err.splitlines()[-1 - len(said) : -1] == [f"boostfeat: {line}" for line in said]
+    assert err.splitlines()[-1].startswith(f"boostfeat: {trees_are} -> {tmp_path / 'm.json'} in ")
     rows = [re.split("  +", line) for line in out.splitlines()]
     assert rows[:2] == [["bleu-sbp, local", "linear", trees_are], ["loss", "1.0000", f"{1 - trees / 8:.4f}"]]
     assert [row[:2] for row in rows[2:4]][: 1 + held_out] == [["dev", "20.00"], ["select", "30.00"]][: 1 + held_out]
-    of_folds = [["folds, held out", "20.00", f"{FOLDS['bleu-sbp'][config['rounds']]:.2f}"]] if "tree_count" in config else []
-    assert rows[3 + held_out :] == of_folds
+    steps = [["bleu-sbp by folds", "score", "gain"], ["first choice", "20.00", ""], ["+ trees", "22.50", "+2.50 ± 0.13"]]
+    assert [[*row, ""][:3] for row in rows[3 + held_out :]] == (steps if "waterfall" in config else [])
     assert Model.load(tmp_path / "m.json").signature == model.signature
 
 
@@ -203,12 +222,12 @@ def test_an_interrupted_run_keeps_its_best_round(boostfeat, stores, tmp_path, mo
     Model({"LM0": 1.0}, trees[:n_init]).save(tmp_path / "init.json")
     history = tuple({"round": k, "loss": 1.0, "dev": 1.0, "select": gain} for k, gain in enumerate((1.0, 3.0, 2.0)))
 
-    def interrupted(dev, select, options, *, callback, **how):
+    def interrupted(features, options, *, callback, **how):
         for k in range(3):
             callback(history[k], Model({"LM0": 1.0}, trees[: n_init + k], config={"metric": "bleu"}, history=history[: k + 1]))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("boostfeat.boosting.boost.boost", interrupted)
+    monkeypatch.setattr("boostfeat.cli.induce.induce_on", interrupted)
     init = ["--init", tmp_path / "init.json"] if n_init else []
     model, partial = tmp_path / "m.json", tmp_path / "m.json.partial"
     lists = ["induce", stores / "dev", "--select", stores / "select"]

@@ -15,7 +15,7 @@ from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat.core.errors import InputError
 from boostfeat.features import TEMPLATES, FeaturePlan, Sparse, clusters, feature_groups, featurize, groups, products, template
-from boostfeat.features.groups import Group, templates_that_pay
+from boostfeat.features.groups import Group, fitting_templates
 from boostfeat.features.lexical import most_frequent
 from boostfeat.features.registry import added_up
 from boostfeat.lists.build import HypRecord, UnitRecord
@@ -249,14 +249,14 @@ def test_whole_groups_equal_those_counted_one_by_one(seed: int, block: int, monk
     ]
 
 
-def test_templates_that_pay() -> None:
+def test_fitting_templates() -> None:
     """By what a list has: phrases with texts on both sides, words that a model ranked, or nothing."""
     phrases = synthetic_nbest(SyntheticOptions(sentences=2, hyps=3, features=2))
-    assert templates_that_pay(phrases) == "phrases"
-    assert templates_that_pay(phrases, static_only=True) == "sparse-static"
-    assert templates_that_pay(featurize(phrases, FeaturePlan.of("length"))[0]) is None
+    assert fitting_templates(phrases) == "phrases"
+    assert fitting_templates(phrases, static_only=True) == "sparse-static"
+    assert fitting_templates(featurize(phrases, FeaturePlan.of("length"))[0]) is None
     units = replace(phrases.units, src=strings([""] * phrases.n_units))
-    assert templates_that_pay(replace(phrases, units=units)) is None
+    assert fitting_templates(replace(phrases, units=units)) == "words-basic"
     units = replace(phrases.units, tgt=strings([""] * phrases.n_units))
-    assert templates_that_pay(replace(phrases, units=units)) is None
-    assert templates_that_pay(build([HypRecord(0, "a", "h")])) is None
+    assert fitting_templates(replace(phrases, units=units)) is None
+    assert fitting_templates(build([HypRecord(0, "a", "h")])) is None

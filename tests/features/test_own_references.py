@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 from strategies import build
 
+from boostfeat.boosting.options import recipe
+from boostfeat.boosting.selection.template_set import chosen_features
 from boostfeat.core.errors import InputError
 from boostfeat.features import TEMPLATES, FeaturePlan, Resources, featurize, load_plugin
+from boostfeat.features.carried import FeatureMaker
 from boostfeat.features.lexicon import Bitext
 from boostfeat.lists.build import HypRecord, ReadOptions, UnitRecord, attach
 from boostfeat.lists.nbest import NBest
@@ -33,12 +36,12 @@ def phrase_lists(stores: Path) -> NBest:
     return nbest
 
 
-def word_lists(seed: int = 0) -> tuple[NBest, list[str]]:
+def word_lists(seed: int = 0, n: int = N) -> tuple[NBest, list[str]]:
     """Lists of words with a score, sources and references that are near one of the hypotheses."""
     rng = np.random.default_rng(seed)
-    sources = [" ".join(f"sana{k}" for k in rng.integers(0, 30, 6)) + f" nro{s}" for s in range(N)]
+    sources = [" ".join(f"sana{k}" for k in rng.integers(0, 30, 6)) + f" nro{s}" for s in range(n)]
     records, refs = [], []
-    for s in range(N):
+    for s in range(n):
         texts = [" ".join(f"w{k}" for k in rng.integers(0, 40, rng.integers(4, 8))) for _ in range(5)]
         refs.append(texts[rng.integers(5)] + f" w{rng.integers(40)}")
         for h, text in enumerate(texts):
@@ -114,3 +117,16 @@ def test_of_plugins(tmp_path: Path) -> None:
     registry = {**TEMPLATES, **load_plugin(path)}
     with pytest.raises(InputError, match=r"peeking.py:4: template 'peeking' looks at references .*learn=Crossed"):
         featurize(word_lists()[0], FeaturePlan.of("peeking", registry), registry=registry)
+
+
+@pytest.mark.parametrize("templates", ["words-basic", "phrases"])
+def test_references_of_random_words_teach_nothing(data_stores: Path, templates: str) -> None:
+    """Planted: where references are random words of the lists, no set of templates gains by folds."""
+    nbest = word_lists(n=90)[0] if templates == "words-basic" else read_store(data_stores / "dev.nbest")[:90].truncate(8)
+    rng = np.random.default_rng(1)
+    words = [word for text in nbest.text.to_pylist() for word in text.split()]
+    refs = [" ".join(rng.choice(words, 8)) for _ in range(len(nbest))]
+    features = chosen_features(with_references(nbest, refs), None, recipe("default"), None, None, FeatureMaker())
+    why = features.why["templates"]
+    assert why["tried"] == templates
+    assert why["gain"] <= 2 * why["error"]

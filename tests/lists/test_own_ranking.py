@@ -8,16 +8,14 @@ import numpy as np
 import pytest
 from strategies import build
 
-from boostfeat.boosting.boost import boost
+from boostfeat.boosting.induce import induce
 from boostfeat.boosting.options import recipe
-from boostfeat.boosting.stopping import never_below_ranking
 from boostfeat.formats import read
 from boostfeat.lists.build import HypRecord, ReadOptions
 from boostfeat.lists.choices import Scorer, best_choice, first_choice
 from boostfeat.lists.joining import with_features
 from boostfeat.lists.learnable import lost_ranking
 from boostfeat.lists.nbest import NBest, strings
-from boostfeat.model.model import Model
 from boostfeat.tuners.base import Features, Run
 from boostfeat.tuners.pro import Pro
 
@@ -60,22 +58,6 @@ def test_tuning_begins_with_it(dev):
     assert model.predict(ranked).tolist() == best_choice(dev, dev.score).tolist()
 
 
-def test_a_model_that_is_worse_on_select_gives_way_to_it(dev, select):
-    """By the metric of the run; a better one stays, and lists without such a feature have the model they had."""
-    score = Scorer(select)
-    good = with_features(select, {"DecoderScore": -np.arange(select.n_hyps, dtype=float)})  # the first of each list
-    bad = Model({select.global_names[0]: 1.0}, (), "local", {"metric": "bleu", "best_round": 3})
-    worse = score.gain(best_choice(select, bad.decision_function(select)), "bleu")
-    assert worse != score.gain(first_choice(select), "bleu")
-    for model in (bad, replace(bad, weights={name: -w for name, w in bad.weights.items()})):
-        kept = never_below_ranking(model, good)
-        gains = [score.gain(best_choice(good, m.decision_function(good)), "bleu") for m in (model, kept)]
-        assert gains[1] == max(gains[0], score.gain(first_choice(select), "bleu"))
-        assert (kept.config.get("kept") == "DecoderScore") == (gains[1] > gains[0])
-    assert never_below_ranking(bad, select) is bad
-    assert never_below_ranking(bad, None) is bad
-
-
 def test_boosting_keeps_it(dev, select):
     """Gains turned round teach what is worst: the ranking is kept."""
     options = recipe("fast", rounds=2, draws=200, keep=20, gain="bad", metric="bleu", min_occurrences=20)
@@ -85,7 +67,7 @@ def test_boosting_keeps_it(dev, select):
         quality = nbest.quality.with_column("bad", -gains, np.ones(nbest.n_hyps), lower=False)
         return replace(with_features(nbest, {"DecoderScore": gains}), quality=quality)
 
-    model = boost(listed(dev), listed(select), options)
+    model = induce(listed(dev), listed(select), options, templates="none")
     assert (model.weights, model.trees, model.config["kept"]) == ({"DecoderScore": 1.0}, (), "DecoderScore")
 
 

@@ -12,6 +12,7 @@ import pytest
 from scipy.optimize import minimize
 
 from boostfeat.boosting.boost import boost
+from boostfeat.boosting.induce import induce
 from boostfeat.boosting.options import recipe
 from boostfeat.cli import run
 from boostfeat.core.errors import InputError
@@ -109,7 +110,7 @@ def test_other_margins_are_refused(text):
 
 def test_induce_learns_it_and_rerank_uses_it(dev, select, tmp_path, capfd, monkeypatch):
     quick = recipe("paper", rounds=2, min_occurrences=20, draws=200, keep=20)
-    model = boost(dev, select, quick)
+    model = induce(dev, select, quick, templates="none")
     assert KEY not in boost(dev, None, quick).config
     calibration = Calibration.of(model.config)
     path = tmp_path / "m.json"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from synthetic import SyntheticOptions, synthetic_nbest
 
-from boostfeat.boosting.boost import boost
+from boostfeat.boosting.induce import induce
 from boostfeat.boosting.options import recipe
 from boostfeat.core.errors import InputError
 from boostfeat.lists.choices import Scorer, best_choice, mean_score
@@ -49,6 +50,8 @@ BOOSTING = {"induce": "default", "paper": "paper"}
 LEARNERS = [*QUICK, *BOOSTING]
 START = {"RelFreq": 0.1, "LM0": -0.2}
 GAINS = ["bleu", "ter", "wer", "chrf", "bleu-ter", "comet", "metricx"]
+
+boosted = partial(induce, templates="none")
 
 
 def with_column(nbest: NBest, name: str, value: np.ndarray, weight: np.ndarray | None = None, *, lower: bool = False) -> NBest:
@@ -84,7 +87,7 @@ def select() -> NBest:
 def learn(learner: str, dev: NBest, select: NBest | None, gain: str, *, metric: str | None = None, threads: int = 1) -> Model:
     if learner in BOOSTING:
         changes = {"rounds": 3, "draws": 300, "keep": 30, "min_occurrences": 5, "alpha": 1.0, "metric": metric or gain}
-        return boost(dev, select, recipe(BOOSTING[learner], gain=gain, **changes), seed=3, threads=threads)
+        return boosted(dev, select, recipe(BOOSTING[learner], gain=gain, **changes), seed=3, threads=threads)
     run = Run(seed=3, threads=threads, gain=gain, metric=metric or "", init=START)
     model: Model = tuner_class(learner)(**QUICK[learner]).fit(dev, select, run)
     return model
@@ -133,9 +136,9 @@ def test_the_gain_of_bleu_is_bleu_plus_alpha(dev, select, learner):
 def test_alpha_reaches_the_context(dev, select):
     """bleu+alpha is smoothed by the α of the pairs where pairs are drawn and where they are weighed."""
     how = {"rounds": 2, "draws": 300, "keep": 30, "min_occurrences": 5, "metric": "bleu", "alpha": 0.1}
-    mine = boost(dev, select, recipe("default", gain="bleu+alpha", **how), seed=1)
+    mine = boosted(dev, select, recipe("default", gain="bleu+alpha", **how), seed=1)
     column = with_column(dev, "file", sentence_bleu(dev.stats, alpha=0.1))
-    assert told(boost(column, select, recipe("default", gain="file", **how), seed=1)) == told(mine)
+    assert told(boosted(column, select, recipe("default", gain="file", **how), seed=1)) == told(mine)
 
 
 @pytest.mark.parametrize("column", ["comet", "metricx"])

@@ -13,7 +13,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ...boosting.boost import boost
+from ...boosting.induce import induce_on
+from ...boosting.selection.template_set import Features
 from ...export.kinds import static_features
 from ...lists.learnable import learnable
 from ...lists.nbest import NBest
@@ -157,9 +158,8 @@ class TreeLearner:
             model.save(partial)
             task.tick(row["round"], self.options.rounds)
 
-        model = boost(
-            task.dev,
-            task.select,
+        model = induce_on(
+            Features(task.dev, task.select),
             options,
             seed=task.seed,
             threads=task.threads,

@@ -157,7 +157,7 @@ def test_every_tuner_is_the_same_as_by_hand_on_the_merged_lists(pools, tmp_path,
 
 def test_boosting_goes_on_from_its_trees_and_learns_the_planted_one(pools, tmp_path):
     pools, decoder = {"dev": pools["dev"]}, PoolDecoder(pools)
-    options = BoostOptions(rounds=2, tree=TreeOptions(min_occurrences=20), pairs=PairOptions(draws=500))
+    options = BoostOptions(rounds=2, rule="all", tree=TreeOptions(min_occurrences=20), pairs=PairOptions(draws=500))
     result = run_loop(corpora_of(pools), decoder, TreeLearner(options), START, tmp_path / "run", LoopOptions(max_iterations=2))
     first, last = (Model.load(tmp_path / "run" / f"iteration-0{k}" / "model.json") for k in (1, 2))
     by_hand = boost(merge([decoder.decode(START, corpora_of(pools)[0], None)]), None, options, seed=1)

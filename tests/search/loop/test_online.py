@@ -116,6 +116,8 @@ def test_trees_are_scored_in_search(boostfeat, system, tmp_path):
         "rounds=2",
         "--set",
         "min-occurrences=5",
+        "--set",
+        "rule=all",
         "--extra",
         "count.log",
         "-q",

@@ -1,29 +1,31 @@
 """How the model is to decide: by the highest score or by minimum Bayes risk, with or without what references teach of lengths.
 
-Folds of the training list choose. Pairs ask which hypothesis of a sentence is better; a metric of the corpus also asks how long
-all choices are together.
+Lists that were not learned from choose. Pairs ask which hypothesis of a sentence is better; a metric of the corpus also asks how
+long all choices are together.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.arrays import F64, Array
-from ..lists.choices import Scorer
-from ..lists.mbr import expected_under
-from ..lists.nbest import NBest
-from ..metrics.held_out import HeldOutRows
-from ..metrics.metric import Metric, metric_of
-from ..metrics.ngrams import posteriors
-from ..model.calibration import margins
-from ..model.decision import KEY, MBR, SCORE
-from ..model.effects import within_list_sd
-from ..model.length import Length
-from ..model.model import Model
-from .options import AUTO, BoostOptions
+from ...core.arrays import F64, Array
+from ...lists.choices import Scorer
+from ...lists.mbr import expected_under
+from ...lists.nbest import NBest
+from ...metrics.held_out import HeldOutRows
+from ...metrics.metric import Metric, metric_of
+from ...metrics.ngrams import posteriors
+from ...model.calibration import margins
+from ...model.decision import KEY, MBR, SCORE
+from ...model.effects import within_list_sd
+from ...model.length import Length
+from ...model.model import Model
+from ..options import AUTO, BoostOptions
+from .trials import Trials
 
 
 class Way(NamedTuple):
@@ -40,7 +42,7 @@ WAYS = tuple(Way(length, scale) for length in LENGTHS for scale in SCALES)
 
 @dataclass(frozen=True)
 class Decisions:
-    """What is taken for S sentences that models were not trained on, in each of C ways, the highest score first."""
+    """Choices for S held-out sentences under each of C ways to decide, the highest score first."""
 
     rows: list[Array]  # [C][S, n] statistics of the choices
     margin: list[F64]  # [C][S] by how much they are ahead of the first hypotheses
@@ -68,7 +70,19 @@ def decisions(model: Model, length: Length | None, nbest: NBest, metric_name: st
     return Decisions([scorer.rows(chosen, metric) for chosen, _, _ in found], [margin for _, _, margin in found], spread)
 
 
-def chosen_decision(metric: Metric, found: Decisions, length: Length | None) -> tuple[Array, F64, dict[str, Any]]:
+def ways_of_trials(trials: Trials, models: Sequence[Model], lengths: Sequence[Length | None], metric: str) -> Decisions:
+    """Return the choices of each way by the models of the trials, and by what their sentences teach of lengths."""
+    known = zip(models, lengths, trials, strict=True)
+    parts = [decisions(model, length, trial.unseen, metric) for model, length, trial in known]
+    ways = range(min(len(part.rows) for part in parts))
+    return Decisions(
+        [np.concatenate([part.rows[c] for part in parts]) for c in ways],
+        [np.concatenate([part.margin[c] for part in parts]) for c in ways],
+        float(np.mean([part.spread for part in parts])),
+    )
+
+
+def chosen_way(metric: Metric, found: Decisions, length: Length | None) -> tuple[Array, F64, dict[str, Any]]:
     """Statistics and margins of the choices that the model is to make, and why; ``length`` is what all references teach.
 
     It is the best way where that gains more than a standard error over the highest score, else the score.

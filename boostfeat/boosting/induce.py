@@ -1,0 +1,212 @@
+"""The learner: templates, first weights, trees, and what decides, each chosen by lists that were not learned from.
+
+``induce`` is what the command, the estimator, ``compare`` and the loop call. It chooses; ``boost.boost`` is Figure 3 of [TA13].
+A select list, or folds of the training lists where there is none, choose
+
+    templates   the list's own features, or a set of templates beside them        (selection.template_set)
+    penalty     on the weights of sparse features                                 (selection.penalty)
+    trees       their number, none included                                       (selection.tree_count)
+    decision    the highest score, the expected length, minimum Bayes risk        (selection.way)
+
+and say how far margins are to be trusted (model.calibration) and what each part is worth (selection.waterfall).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from itertools import count
+from typing import Any
+
+from ..core.arrays import Array
+from ..core.machine import give_back
+from ..features.carried import FeatureMaker, carrying
+from ..lists.learnable import learnable
+from ..lists.merging import concat
+from ..lists.nbest import NBest
+from ..lists.quality import choosing_metric
+from ..metrics.metric import Metric, metric_of
+from ..model.calibration import KEY as CALIBRATION
+from ..model.calibration import calibration
+from ..model.decision import KEY as DECISION
+from ..model.length import Length, learn_length
+from ..model.model import Model
+from ..model.own_order import KEPT, in_own_order
+from .boost import run_rounds
+from .local import Local
+from .options import AUTO, NOTHING_TO_CHOOSE, BoostOptions, recipe
+from .record import Callback
+from .selection.penalty import chosen_penalty
+from .selection.template_set import TEMPLATES, Features, chosen_features
+from .selection.tree_count import ALL, chosen_count, counts_to_try, held_out_choices
+from .selection.trials import Tell, Trials, Why
+from .selection.waterfall import DECISION as DECIDED
+from .selection.waterfall import FIRST, KEY, OWN, TREES, waterfall
+from .selection.waterfall import TEMPLATES as TEMPLATED
+from .selection.way import chosen_way, is_to_choose, ways_of_trials
+from .stopping import kept_rounds
+
+CHOICES = (TEMPLATES, "penalties", "chosen_by", "tree_count", DECISION, KEPT, CALIBRATION, KEY)  # of a config, in this order
+
+
+def induce(
+    lists: NBest | Sequence[NBest],
+    select: NBest | None = None,
+    options: BoostOptions | None = None,
+    *,
+    templates: str | None = None,
+    maker: FeatureMaker | None = None,
+    init: Model | None = None,
+    so_far: Model | None = None,
+    seed: int = 0,
+    threads: int = 1,
+    callback: Callback | None = None,
+    tell: Tell | None = None,
+) -> Model:
+    """Learn from all lists together; ``select`` is never learned from, and chooses where it is given. Folds do where it is not.
+
+    ``templates`` names sets or templates; "none" leaves the lists' features alone, and None lets the held-out lists choose.
+    A model to start from (``init``) brings its own. After each round ``callback`` gets the history row and the model with all
+    trees so far; given back as ``so_far`` with the same lists, options and seed, it is continued to the very model that an
+    uninterrupted run gives. ``tell`` hears of the fits that choose.
+    """
+    dev = lists if isinstance(lists, NBest) else concat(list(lists))
+    options = options or recipe()
+    if select is not None:
+        choosing_metric(select, options.metric)
+    maker = maker or FeatureMaker(seed=seed, threads=threads)
+    features = chosen_features(dev, select, options, templates, init or so_far, maker, tell=tell)
+    how: dict[str, Any] = {"seed": seed, "threads": threads, "callback": callback, "tell": tell}
+    return induce_on(features, options, init=init, so_far=so_far, **how)
+
+
+def induce_on(
+    features: Features,
+    options: BoostOptions,
+    *,
+    init: Model | None = None,
+    so_far: Model | None = None,
+    seed: int = 0,
+    threads: int = 1,
+    callback: Callback | None = None,
+    tell: Tell | None = None,
+) -> Model:
+    """Learn with features that are chosen already: choose the penalty, learn, choose the number of trees and the decision."""
+    dev, select = learnable(features.dev), None if features.select is None else learnable(features.select)
+    trials, n_init = Trials(dev, select), len(init.trees) if init else 0
+    options, why = with_penalty(trials, features, options, init or so_far, seed=seed, threads=threads, tell=tell)
+    given: dict[str, Any] = {"seed": seed, "threads": threads, "init": init}
+
+    def learn(rounds: int, why: Why) -> Model:
+        """Learn from all lists; of the rounds, all are kept."""
+        model = all_rounds(dev, select, replace(options, rounds=rounds), why=why, so_far=so_far, callback=callback, **given)
+        return replace(model, config={**model.config, "best_round": len(model.trees) - n_init})
+
+    if not trials.are_enough or (options.rule == ALL and not is_to_choose(options)):
+        model = kept_rounds(learn(options.rounds, why), n_init)
+    elif select is not None:
+        model = settled(trials, learn(options.rounds, why), options, n_init, own_rows=features.own_rows)
+    elif so_far is not None and "tree_count" in so_far.config:
+        model = learn(so_far.config["rounds"], kept_reasons(so_far))
+    else:
+        models, lengths, done = [], [], count()
+
+        def report(row: Mapping[str, Any], model: Model) -> None:
+            if tell:
+                tell("number of trees", min(next(done), len(trials) * options.rounds), len(trials) * options.rounds)
+
+        for trial in trials:
+            part = dev.take(trial.train)
+            models.append(all_rounds(part, None, options, callback=report, **given))
+            lengths.append(learn_length(part))
+            del part
+            give_back()
+        rounds, reasons = choices(trials, models, lengths, options, counts_to_try(options.rounds), n_init, features.own_rows)
+        give_back()
+        model = learn(rounds, {**why, **reasons})
+    return carrying(_alone(dev, model) if KEPT in model.config else model, features.plan)
+
+
+def all_rounds(
+    dev: NBest, select: NBest | None, options: BoostOptions, *, seed: int, threads: int, init: Model | None, **how: Any
+) -> Model:
+    """Run Figure 3 on lists that are here, and keep all rounds."""
+    return run_rounds(Local(dev, options, seed=seed, threads=threads), select, options, seed=seed, init=init, **how)
+
+
+def with_penalty(
+    trials: Trials,
+    features: Features,
+    options: BoostOptions,
+    start: Model | None,
+    *,
+    seed: int,
+    threads: int,
+    tell: Tell | None,
+) -> tuple[BoostOptions, Why]:
+    """Return the options without ``auto``, and why; a model to start from has its weights, and a run so far its penalty."""
+    if options.sparse_l2 != AUTO:
+        return options, features.why
+    if start is not None:
+        known = start.config.get("sparse_l2")
+        penalty = known if isinstance(known, int | float) else NOTHING_TO_CHOOSE
+        return replace(options, sparse_l2=float(penalty)), kept_reasons(start, TEMPLATES, "penalties")
+    if features.penalty is None and (not len(trials.dev.sparse_names) or not trials.are_enough):
+        return replace(options, sparse_l2=NOTHING_TO_CHOOSE), features.why
+    found = features.penalty or chosen_penalty(trials, options, seed=seed, threads=threads, tell=tell)
+    return found.options, {**features.why, **found.why}
+
+
+def choices(
+    trials: Trials,
+    models: Sequence[Model],
+    lengths: Sequence[Length | None],
+    options: BoostOptions,
+    counts: Sequence[int],
+    n_init: int,
+    own_rows: Array | None,
+) -> tuple[int, dict[str, Any]]:
+    """Return the number of trees, and what the config says of it, the decision, the calibration and each part's worth."""
+    metric = metric_of(options.metric, trials.dev)
+    held_out = held_out_choices(trials, models, options.metric, counts, n_init)
+    kept, why = chosen_count(metric, held_out.rows, counts, options.rule)
+    reasons: dict[str, Any] = {"chosen_by": trials.by, "tree_count": why}
+    ours, margin = held_out.rows[kept], held_out.margin[kept]
+    if is_to_choose(options):
+        cut = [model.truncated(n_init + counts[kept]) for model in models]
+        ours, margin, decision = chosen_way(
+            metric, ways_of_trials(trials, cut, lengths, options.metric), learn_length(trials.dev)
+        )
+        reasons |= decision
+    if held_out.ordered is not None and gain_of(metric, held_out.ordered) > gain_of(metric, ours):
+        reasons[KEPT] = True
+    if (of := calibration(metric, ours=ours, theirs=held_out.first, margin=margin)) is not None:
+        reasons[CALIBRATION] = asdict(of)
+    own = {OWN: own_rows} if own_rows is not None else {}
+    first_weights = TEMPLATED if TEMPLATES in reasons or own else OWN
+    stages = {FIRST: held_out.first, **own, first_weights: held_out.rows[0], TREES: held_out.rows[kept], DECIDED: ours}
+    return counts[kept], reasons | waterfall(metric, stages, by=trials.by)
+
+
+def settled(trials: Trials, model: Model, options: BoostOptions, n_init: int = 0, *, own_rows: Array | None = None) -> Model:
+    """Let the select list choose among the rounds of a model that was not learned from it."""
+    counts = list(range(len(model.trees) - n_init + 1))
+    rounds, reasons = choices(trials, [model], [learn_length(trials.dev)], options, counts, n_init, own_rows)
+    config = {**model.config, **reasons, "best_round": rounds}
+    return replace(model.truncated(n_init + rounds), config=config)
+
+
+def _alone(dev: NBest, model: Model) -> Model:
+    """Return the list's own order as the model: what was learned is worse on lists that it was not learned from."""
+    kept = in_own_order(dev, model)
+    return replace(kept, config={**kept.config, "best_round": 0})
+
+
+def kept_reasons(model: Model, *keys: str) -> Why:
+    """Return what the config of a model says of these choices, or of all."""
+    return {key: model.config[key] for key in keys or CHOICES if key in model.config}
+
+
+def gain_of(metric: Metric, rows: Array) -> float:
+    """Return the metric of the sum of rows, higher is better."""
+    return float(metric.higher(metric.score(rows.sum(axis=0))))

@@ -1,0 +1,92 @@
+"""Templates: the set that fits a list's units, or none, by what first weights pick from lists that they were not fitted to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from ...core.arrays import Array
+from ...core.errors import InputError
+from ...features.carried import FeatureMaker, carried
+from ...features.groups import fitting_templates
+from ...features.vocab import FeaturePlan
+from ...lists.learnable import learnable
+from ...lists.nbest import NBest
+from ...metrics.held_out import HeldOutRows
+from ...metrics.metric import metric_of
+from ...model.model import Model
+from ..first_gradient import first_gradient
+from ..options import BoostOptions
+from .penalty import Penalty, chosen_penalty
+from .trials import Tell, Trials
+
+TEMPLATES, NONE = "templates", "none"  # a key of a model's config; the name of no templates
+
+
+@dataclass(frozen=True)
+class Features:
+    """Lists with the features to learn with, and what choosing them has found out already."""
+
+    dev: NBest
+    select: NBest | None
+    plan: FeaturePlan | None = None
+    penalty: Penalty | None = None  # of these features
+    own_rows: Array | None = None  # [S, n] what weights of the list's own features pick, trial by trial
+    why: dict[str, Any] = field(default_factory=dict)
+
+
+def chosen_features(
+    dev: NBest,
+    select: NBest | None,
+    options: BoostOptions,
+    templates: str | None,
+    start: Model | None,
+    maker: FeatureMaker,
+    *,
+    static_only: bool = False,
+    tell: Tell | None = None,
+) -> Features:
+    """Compute the templates that are named, those that a model to start from carries, or those that pay.
+
+    Where nothing is named, the set that fits the list's units is compared with none of it: it is taken unless the weights of the
+    list's own features do as well, within half a standard error.
+    """
+    if start is not None and (plan := carried(start)) is not None:
+        if templates not in (None, NONE):
+            raise InputError(f"--templates {templates}: the model of --init carries templates of its own; leave one of them out")
+        return Features(maker.for_model(dev, start), None if select is None else maker.for_model(select, start), plan)
+    resumed = start is not None and TEMPLATES in start.config
+    if start is not None and templates is None:  # a model without templates stays without; a run goes on with its own
+        templates = str(start.config[TEMPLATES]["chosen"]) if resumed else NONE
+    fitting = fitting_templates(dev, static_only=static_only) if templates is None else None
+    own = Features(dev, select)
+    if templates == NONE or (templates is None and fitting is None):
+        return own
+    more = taught(own, templates or str(fitting), options, maker)
+    trials = Trials(learnable(dev), None if select is None else learnable(select))
+    if templates is not None or not trials.are_enough:
+        return more
+    how: dict[str, Any] = {"seed": maker.seed, "threads": maker.threads, "tell": tell}
+    without = chosen_penalty(trials, options, **how)
+    with_them = chosen_penalty(Trials(learnable(more.dev), more.select and learnable(more.select)), options, **how)
+    held_out = HeldOutRows(metric_of(options.metric, dev), [without.rows, with_them.rows])
+    gain, error = float(held_out.gains[1] - held_out.gains[0]), held_out.error(0, 1)
+    takes = gain > error / 2
+    why = {
+        "chosen": fitting if takes else NONE,
+        "rule": "the templates that fit the units, unless the list's own features do as well within half a standard error",
+        "tried": fitting,
+        "by": trials.by,
+        "gain": round(100 * gain, 4),
+        "error": round(100 * error, 4),
+    }
+    found = more if takes else own
+    return Features(found.dev, found.select, found.plan, with_them if takes else without, without.rows, {TEMPLATES: why})
+
+
+def taught(lists: Features, templates: str, options: BoostOptions, maker: FeatureMaker) -> Features:
+    """Teach the templates by the training list, and compute them on both lists."""
+    gradient = partial(first_gradient, gain=options.gain, seed=maker.seed, threads=maker.threads)
+    dev, plan = maker.learn(lists.dev, maker.plan(templates), gradient_of=gradient)
+    return Features(dev, None if lists.select is None else maker.apply(lists.select, plan), plan)

@@ -1,0 +1,100 @@
+"""The number of trees, none included, by what models pick from lists that they were not trained on.
+
+Trees that gain by chance lose elsewhere. What the models pick also says how the model is to decide, how far margins are to be
+trusted, and whether anything was learned that the list's own order does not have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...core.arrays import F64, Array
+from ...lists.choices import Scorer
+from ...lists.nbest import NBest
+from ...metrics.held_out import HeldOutRows
+from ...metrics.metric import Metric, metric_of
+from ...model.calibration import margins
+from ...model.model import Model
+from ...model.own_order import own_order
+from ..stopping import staged_scores
+from .trials import Trials
+
+STEPS = 30  # numbers of trees that folds look at, beside none
+BEST, LAST, ALL = "best", "last-se", "all"
+RULES = {
+    BEST: "the best number of trees",
+    LAST: "the last number of trees within a standard error of the best; none, where the best gains less than that",
+    ALL: "all trees",
+}
+
+
+@dataclass(frozen=True)
+class HeldOutChoices:
+    """Choices for S sentences that models were not trained on, after each of K numbers of trees."""
+
+    rows: list[Array]  # [K][S, n] statistics of the choices
+    margin: list[F64]  # [K][S] by how much they are ahead of the first hypotheses
+    first: Array  # [S, n] statistics of the first hypotheses, or what the decoder scores highest
+    ordered: Array | None  # [S, n] of the list's own order, where that is a feature or all that the list has
+
+
+def counts_to_try(rounds: int) -> list[int]:
+    """Return 0, and up to STEPS numbers of trees that lie evenly up to all of them."""
+    return [0, *np.unique(np.linspace(0, rounds, STEPS + 1).round().astype(int))[1:].tolist()] if rounds else [0]
+
+
+def held_out_choices(
+    trials: Trials, models: Sequence[Model], metric: str, counts: Sequence[int], n_init: int = 0
+) -> HeldOutChoices:
+    """Return for each number of trees what the models of the trials pick from the lists that they have not seen."""
+    parts = [_staged(model, trial.unseen, metric, counts, n_init) for model, trial in zip(models, trials, strict=True)]
+    ordered = [part.ordered for part in parts if part.ordered is not None]
+    return HeldOutChoices(
+        [np.concatenate([part.rows[k] for part in parts]) for k in range(len(counts))],
+        [np.concatenate([part.margin[k] for part in parts]) for k in range(len(counts))],
+        np.concatenate([part.first for part in parts]),
+        np.concatenate(ordered) if len(ordered) == len(parts) else None,
+    )
+
+
+def _staged(model: Model, nbest: NBest, metric_name: str, counts: Sequence[int], n_init: int) -> HeldOutChoices:
+    """Return what the model chooses after so many trees of its own; a model that ended early stays as it is."""
+    scorer, metric = Scorer(nbest), metric_of(metric_name, nbest)
+    rows, margin = list[Array](), list[F64]()
+    for scores in staged_scores(model, nbest, [n_init + n for n in counts]):
+        chosen, first, ahead = margins(nbest, scores)
+        rows.append(scorer.rows(chosen, metric))
+        margin.append(ahead)
+    ordered = own_order(nbest)
+    theirs = None if ordered is None else scorer.rows(ordered[1], metric)
+    return HeldOutChoices(rows, margin, scorer.rows(first, metric), theirs)
+
+
+def chosen_count(metric: Metric, rows: Sequence[Array], counts: Sequence[int], rule: str) -> tuple[int, dict[str, Any]]:
+    """Return the position of the number of trees that is kept, and why.
+
+    By the rule last-se, trees must gain more than a standard error over the first weights, or there are none. Else it is the
+    last number within a standard error of the best: steps are small, curves are flat, and more trees average out what each took
+    from chance.
+    """
+    held_out = HeldOutRows(metric, rows)
+    gains, best = held_out.gains, int(np.argmax(held_out.gains))
+    errors = [held_out.error(best, k) for k in range(len(counts))]
+    kept = best if rule == BEST else len(counts) - 1
+    if rule == LAST:
+        kept = held_out.last_within_error(best) if gains[best] > gains[0] + errors[0] else 0
+    return kept, {
+        "rule": RULES[rule],
+        "trees": list(counts),
+        metric.name: [round(100 * float(score), 4) for score in held_out.scores],
+        "error": [round(100 * e, 4) for e in errors],
+        "gain": round(100 * float(gains[kept] - gains[0]), 4),
+        "gain_error": round(100 * held_out.error(kept, 0), 4),
+        "best": counts[best],
+        "best_gain": round(100 * float(gains[best] - gains[0]), 4),
+        "best_error": round(100 * errors[0], 4),
+    }

@@ -1,0 +1,37 @@
+"""What each part of a model is worth on lists that it was not learned from: a waterfall from the decoder's choice on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ...core.arrays import Array
+from ...metrics.held_out import HeldOutRows
+from ...metrics.metric import Metric
+
+KEY = "waterfall"
+FIRST, OWN, TEMPLATES, TREES, DECISION = "first choice", "list's features", "+ templates", "+ trees", "+ decision"
+
+
+def waterfall(metric: Metric, stages: Mapping[str, Array], *, by: str) -> dict[str, Any]:
+    """Return the score of each stage, given statistics [S, n] of its choices, and its gain over the one before with its error."""
+    held_out = HeldOutRows(metric, list(stages.values()))
+    steps = [
+        {
+            "stage": name,
+            "score": round(100 * float(held_out.scores[k]), 4),
+            "gain": round(100 * float(held_out.gains[k] - held_out.gains[max(k - 1, 0)]), 4),
+            "error": round(100 * held_out.error(k, max(k - 1, 0)), 4),
+        }
+        for k, name in enumerate(stages)
+    ]
+    return {KEY: {"by": by, "metric": metric.name, "steps": steps}}
+
+
+def lines(config: Mapping[str, Any]) -> list[list[str]]:
+    """Return rows of text: stage, score, gain over the stage before with its standard error."""
+    steps = config.get(KEY, {}).get("steps", [])
+    return [
+        [step["stage"], f"{step['score']:.2f}", f"{step['gain']:+.2f} ± {step['error']:.2f}" if k else ""]
+        for k, step in enumerate(steps)
+    ]
