@@ -10,6 +10,9 @@ import os
 from collections.abc import Callable
 from typing import IO, Any, BinaryIO
 
+import pyarrow as pa
+import zstandard
+
 from .errors import FormatError, InputError, clip
 
 _PIECE = 1 << 16  # compressed bytes that are read at once
@@ -19,8 +22,6 @@ class _ZstdReader:
     """Reads with Arrow: zstandard's own reader takes a truncated frame for the end of the data."""
 
     def __init__(self, raw: BinaryIO) -> None:
-        import pyarrow as pa
-
         self.stream = pa.CompressedInputStream(raw, "zstd")
 
     def read(self, size: int) -> bytes:
@@ -87,8 +88,6 @@ COMPRESSORS: dict[str, Callable[[IO[bytes]], Any]] = {
 
 
 def _zstd_writer(raw: IO[bytes]) -> Any:
-    import zstandard
-
     return zstandard.ZstdCompressor(write_checksum=True).stream_writer(raw, closefd=False)
 
 

@@ -20,14 +20,23 @@ from ..lists.nbest import NBest, SparseRows
 from ..metrics.metric import metric_of
 from ..metrics.significance import exact_sums
 from ..model.model import Model
-from ..tuners.adagrad import Adagrad
-from ..tuners.adaptive import ROUNDING, Differences, mean_squares, minibatches, typical_sizes
+from ..tuners.adaptive import ROUNDING, Adagrad, Differences, mean_squares, minibatches, typical_sizes
 from ..tuners.base import EpochLog, Features, Run, step_factors
 from ..tuners.linear import LinearProblem
 from ..tuners.margin import Limits, Lists, health, start_weights
-from ..tuners.mira import Choice, Mira, Trace, context_scale, first_choice, learner_pass, mix, oracle_and_prediction, summary
+from ..tuners.mira import (
+    Choice,
+    Mira,
+    RelativeMargin,
+    Trace,
+    context_scale,
+    first_choice,
+    learner_pass,
+    mix,
+    oracle_and_prediction,
+    summary,
+)
 from ..tuners.pro import Pro, no_pairs, seed_of
-from ..tuners.relative_margin import RelativeMargin
 from .block_range import BlockRange, cut_part
 from .worker_data import Share, Source, WorkerData
 from .workers import WorkerLostError, Workers

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+import pyarrow as pa
+import sacrebleu
 
 from .. import __version__
 from ..core.arrays import F64, I32, I64, Array
@@ -178,10 +180,6 @@ class Bleu(Metric):
 
     def signature(self, n_refs: int | str, tokenizer: str = "none") -> str:
         if not self.strict:
-            if tokenizer == "none":  # what sacrebleu would say, without importing it
-                from importlib.metadata import version
-
-                return f"nrefs:{n_refs}|case:mixed|eff:no|tok:none|smooth:exp|version:{version('sacrebleu')}"
             return _sacrebleu_signature("BLEU", n_refs, tokenize=tokenizer, force=True)
         return f"nrefs:{n_refs}|case:mixed|eff:no|tok:{tokenizer}|smooth:exp|bp:strict|version:boostfeat-{__version__}"
 
@@ -246,8 +244,6 @@ class TextMetric(Metric):
         return out
 
     def empty_row(self, lists: Lists, s: int) -> Array:
-        import pyarrow as pa
-
         return self._count(lists, np.array([s]), np.array([0, 1]), pa.array([""], pa.large_string()))[0]
 
     def _count(self, lists: Lists, sents: I64, hyp_ptr: I64, text: Any) -> Array:
@@ -379,16 +375,12 @@ def _ratio(sums: Array) -> F64:
 
 def _padded(ref_ptr: I64, refs: Any, sents: I64) -> tuple[I64, Any]:
     """References of some sentences; an empty one where there is none."""
-    import pyarrow as pa
-
     every = [refs.slice(ref_ptr[s], ref_ptr[s + 1] - ref_ptr[s]).to_pylist() or [""] for s in sents.tolist()]
     flat = [ref for some in every for ref in some]
     return np.concatenate([[0], np.cumsum([len(some) for some in every])]).astype(np.int64), pa.array(flat, pa.large_string())
 
 
 def _sacrebleu_signature(kind: str, n_refs: int | str, **how: Any) -> str:
-    import sacrebleu
-
     scorer = getattr(sacrebleu, kind)(**how)
     scorer.num_refs = n_refs
     return str(scorer.get_signature())
@@ -398,12 +390,10 @@ def tokenizer(name: str) -> Callable[[str], str]:
     """A tokeniser of sacrebleu by its name; ``none`` leaves the text as it is."""
     if name == "none":
         return str
-    from sacrebleu.metrics.bleu import BLEU
-
-    if name not in BLEU.TOKENIZERS:
-        raise unknown_name("tokenizer", name, sorted(n for n in BLEU.TOKENIZERS if n))
+    if name not in sacrebleu.BLEU.TOKENIZERS:
+        raise unknown_name("tokenizer", name, sorted(n for n in sacrebleu.BLEU.TOKENIZERS if n))
     try:
-        return BLEU(tokenize=name, force=True).tokenizer
+        return sacrebleu.BLEU(tokenize=name, force=True).tokenizer
     except (ImportError, OSError, RuntimeError) as error:
         said = [line.strip() for line in str(error).splitlines() if line.strip()]  # its last line is what to do
         fix = said[-1] if said else "install it"

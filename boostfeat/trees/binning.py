@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import lightgbm as lgb
 import numpy as np
+import pyarrow as pa
 
 from ..core.arrays import F64, I64, U8, Array, in_threads
 from ..core.kernels import kernel
@@ -136,9 +138,6 @@ class Bins:
         The rows ``again`` are in it once more, at its end; without sparse features only. With ``mirrored``, the dense features
         are followed by themselves with their codes in reverse order.
         """
-        import lightgbm as lgb
-        import pyarrow as pa
-
         parts = []
         if len(self.codes):
             # A reference that shows every code fixes the bins without a sample. Arrow columns are read where they are.

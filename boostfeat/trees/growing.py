@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import lightgbm as lgb
 import numpy as np
 
 from ..core.arrays import F64, I32, I64, Array, in_ranges
@@ -229,8 +230,6 @@ class Grower:
     # -- structure ---------------------------------------------------------------------------------------------------
 
     def _make_dataset(self) -> Any:
-        import lightgbm as lgb
-
         lgb.register_logger(_Silence())
         return self._bins.dataset(self._params(), self._again, mirrored=self._is_mirrored)
 
@@ -276,8 +275,6 @@ class Grower:
 
     def _split_sequence(self, hess: Array, least_hessian: float, max_leaves: int) -> list[tuple[int, int, int, int]]:
         """LightGBM's splits in the order it made them: (feature, code, split of the left child or -1, of the right child)."""
-        import lightgbm as lgb
-
         key = (least_hessian, max_leaves)
         booster = self._boosters.get(key)
         if booster is None or booster.num_trees() >= _TREES_A_BOOSTER:

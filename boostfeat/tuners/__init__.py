@@ -12,8 +12,8 @@ TUNERS: dict[str, str] = {
     "mert": "mert:Mert",
     "mira": "mira:Mira",
     "kbmira": "kbmira:Kbmira",
-    "rm": "relative_margin:RelativeMargin",
-    "adagrad": "adagrad:Adagrad",
+    "rm": "mira:RelativeMargin",
+    "adagrad": "adaptive:Adagrad",
     "rampion": "rampion:Rampion",
     "arow": "arow:Arow",
 }

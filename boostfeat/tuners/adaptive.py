@@ -19,6 +19,7 @@ from ..core.errors import InputError
 from ..core.kernels import kernel
 from ..lists.nbest import NBest, SparseRows
 from ..losses.pairs import PairOptions, Pairs, sample_pairs
+from ..model.model import Model
 from .base import EpochLog, Features, Run, step_factors
 from .tuner_options import OnlineOptions
 
@@ -351,3 +352,11 @@ def minibatches(pairs: Pairs, size: int, rng: np.random.Generator) -> Hyps:
     for start in range(0, len(sentences), size):
         at = segment_positions(pairs.sent_ptr, sentences[start : start + size])
         yield pairs.better[at], pairs.worse[at]
+
+
+@dataclass(frozen=True)
+class Adagrad(OnlineRanker):
+    """min Σ_pairs log(1 + exp(-w·(f(y⁺) - f(y⁻)))) + λ|w|₁ online: ``OnlineRanker`` with the steps η / √(Σ g²) of ``Weights``."""
+
+    def fit(self, nbest: NBest, select: NBest | None = None, run: Run = Run()) -> Model:  # noqa: B008 (frozen)
+        return self.learn(nbest, select, run, root=True).model(self, "adagrad")

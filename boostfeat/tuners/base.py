@@ -14,14 +14,16 @@ from fnmatch import fnmatchcase
 from math import inf
 from pathlib import Path
 from sys import float_info
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 import numpy as np
+from msgspec import Meta, Struct
 
 from ..core.arrays import F64, I64, Bool
-from ..core.errors import InputError, clip_json
+from ..core.errors import InputError
 from ..core.feature_table import linear_scores
 from ..core.files import decode, read_chunks
+from ..core.strict_json import typed
 from ..lists.agreement import check_agreement
 from ..lists.choices import Scorer, best_choice
 from ..lists.learnable import learnable, lost_ranking, range_warnings
@@ -74,13 +76,26 @@ class Features:
         return {n: float(v) for j, (n, v) in enumerate(zip(self.names, w, strict=True)) if j < self.n_dense or v != 0}
 
 
+_Factor = Annotated[float, Meta(ge=0, le=float_info.max)]
+
+
+class _Group(Struct, forbid_unknown_fields=True):
+    match: str
+    freeze: bool = False
+    l1: _Factor = 1.0
+    l2: _Factor = 1.0
+    c: _Factor = 1.0
+
+
+class _GroupsFile(Struct, forbid_unknown_fields=True):
+    group: Annotated[list[_Group], Meta(min_length=1)]
+
+
 @dataclass(frozen=True)
 class Groups:
     """Settings of single features by name pattern: frozen weights, and factors of L1, L2 and step size (C or eta)."""
 
     rules: tuple[tuple[str, Mapping[str, Any]], ...] = ()
-
-    KEYS = ("match", "freeze", "l1", "l2", "c")
 
     @classmethod
     def load(cls, path: str | Path) -> Groups:
@@ -90,23 +105,8 @@ class Groups:
             table = tomllib.loads(text)
         except (ValueError, RecursionError) as error:
             raise InputError(f"{path}: expected a TOML file of [[group]] tables, found: {error}; repair it") from None
-        rules, groups = [], table.get("group", [])
-        if not isinstance(groups, list) or not all(isinstance(rule, dict) for rule in groups):
-            raise InputError(f"{path}: expected [[group]] tables, found group = {clip_json(groups)}; see 'boostfeat tune --help'")
-        for k, rule in enumerate(groups):
-            unknown = set(rule) - set(cls.KEYS)
-            numbers = [rule.get(key, 1.0) for key in ("l1", "l2", "c")]
-            if unknown or not isinstance(rule.get("match"), str) or not isinstance(rule.get("freeze", False), bool):
-                keys = ", ".join(cls.KEYS[1:])
-                raise InputError(f'{path}: group {k + 1}: expected match = "pattern" and any of {keys}; found {clip_json(rule)}')
-            if not all(isinstance(x, int | float) and 0 <= x <= float_info.max for x in numbers):
-                raise InputError(f"{path}: group {k + 1}: expected finite factors from 0 for l1, l2, c; found {clip_json(rule)}")
-            rules.append((rule["match"], rule))
-        if not rules or set(table) - {"group"}:
-            raise InputError(
-                f"{path}: expected [[group]] tables only, found {', '.join(table) or 'none'}; see 'boostfeat tune --help'"
-            )
-        return cls(tuple(rules))
+        typed(table, _GroupsFile, str(path), fix='write [[group]] tables of match = "pattern" and any of freeze, l1, l2, c')
+        return cls(tuple((rule["match"], rule) for rule in table["group"]))
 
     def check(self, method: str, *keys: str) -> None:
         """Raise if a rule sets what the method has no use for: all methods can freeze, some know factors besides."""

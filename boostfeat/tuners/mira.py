@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from math import inf
+from math import inf, isinf
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,7 +27,7 @@ from .margin import (
     score_of,
     start_weights,
 )
-from .tuner_options import ORACLES, PREDICTIONS, MiraOptions
+from .tuner_options import ORACLES, PREDICTIONS, MiraOptions, RelativeMarginOptions
 
 __all__ = ["ORACLES", "PREDICTIONS", "Mira", "strategy_grid", "train"]
 
@@ -223,6 +223,24 @@ def summary(log: EpochLog, trace: Trace, ends: tuple[I64, I64]) -> dict[str, flo
         "spread_mean": float(spread.mean()) if len(spread) else 0.0,
         "spread_sd": float(spread.std()) if len(spread) else 0.0,
     }
+
+
+@dataclass(frozen=True)
+class RelativeMargin(RelativeMarginOptions):
+    """min 1/2 |w - w_t|² + C ξ + D τ  s.t.  ds(y+, y-) >= cost(y-) - cost(y+) - ξ,  |ds(y+, y_w)| <= B + τ   [EMR13 eq. 4]
+
+    y_w is the hypothesis that the model likes least. With B = inf and solver ``pa``, this is MIRA to the last bit.
+    """
+
+    def fit(self, nbest: NBest, select: NBest | None = None, run: Run = Run()) -> Model:  # noqa: B008 (frozen)
+        return self.finished(train(self, self.limits(), nbest, select, run, "rm"))
+
+    def limits(self) -> Limits:
+        return Limits(c=self.c, bound=self.b, d=self.d, max_iter=self.max_iter if self.solver == "cp" else 0)
+
+    def finished(self, model: Model) -> Model:
+        """JSON has no infinity."""
+        return replace(model, config={**model.config, "b": "inf"}) if isinf(self.b) else model
 
 
 # ---------------------------------------------------------------------------------------------------------------------

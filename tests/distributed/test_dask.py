@@ -39,11 +39,10 @@ from boostfeat.features import TEMPLATES, FeaturePlan, featurize
 from boostfeat.lists.nbest import Qualities
 from boostfeat.lists.store import write_store
 from boostfeat.model.model import Model
-from boostfeat.tuners.adagrad import Adagrad
+from boostfeat.tuners.adaptive import Adagrad
 from boostfeat.tuners.base import Run
-from boostfeat.tuners.mira import Mira
+from boostfeat.tuners.mira import Mira, RelativeMargin
 from boostfeat.tuners.pro import Pro
-from boostfeat.tuners.relative_margin import RelativeMargin
 
 SMALL = {"draws": 200, "keep": 20, "min_occurrences": 50}
 OPTIONS = {

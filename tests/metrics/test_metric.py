@@ -241,7 +241,7 @@ def test_tokenisers_that_lack_something(monkeypatch, kind, said, fix):
         def __init__(self, **_: object) -> None:
             raise kind(said)
 
-    monkeypatch.setattr("sacrebleu.metrics.bleu.BLEU", Missing)
+    monkeypatch.setattr("sacrebleu.BLEU", Missing)
     with pytest.raises(InputError) as error:
         tokenizer("ja-mecab")
     assert str(error.value) == f"--tokenize ja-mecab: expected what this tokenizer needs, found it missing; {fix}"

@@ -18,8 +18,8 @@ from boostfeat.lists.build import Builder, HypRecord
 from boostfeat.lists.nbest import NBest, SparseRows, strings
 from boostfeat.metrics.bleu import sentence_bleu
 from boostfeat.tuners import tuner_class
-from boostfeat.tuners.adagrad import Adagrad
 from boostfeat.tuners.adaptive import (
+    Adagrad,
     Differences,
     Weights,
     minibatches,

@@ -14,8 +14,7 @@ from boostfeat.core.errors import InputError
 from boostfeat.metrics.bleu import sentence_bleu
 from boostfeat.model.model import Model
 from boostfeat.tuners.base import Run
-from boostfeat.tuners.mira import Mira
-from boostfeat.tuners.relative_margin import RelativeMargin
+from boostfeat.tuners.mira import Mira, RelativeMargin
 
 GOOD, FAIR, BAD = [10, 9, 8, 7, 10, 10], [8, 6, 4, 2, 10, 10], [3, 1, 0, 0, 10, 10]
 

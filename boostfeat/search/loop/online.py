@@ -33,12 +33,10 @@ from ...metrics.metric import Metric, metric_of
 from ...metrics.sums import add_row
 from ...model.model import Model
 from ...model.tree_columns import augment, augmented_weights, folded
-from ...tuners.adagrad import Adagrad
-from ...tuners.adaptive import Differences, Weights
+from ...tuners.adaptive import Adagrad, Differences, Weights
 from ...tuners.base import Features, Groups, Run, step_factors
 from ...tuners.margin import Lists, health
-from ...tuners.mira import Mira, Trace, context_scale, first_choice, learner_pass
-from ...tuners.relative_margin import RelativeMargin
+from ...tuners.mira import Mira, RelativeMargin, Trace, context_scale, first_choice, learner_pass
 from ..decoder.search_templates import Templates
 from .decoders import Corpus
 from .learners import Task, Tick, learnt, no_tick

@@ -25,7 +25,7 @@ from boostfeat.search.loop.loop_features import LoopFeatures
 from boostfeat.search.loop.loop_options import LoopOptions
 from boostfeat.search.loop.online import OnlineLearner, batch_gradient
 from boostfeat.search.loop.reference_decoder import ReferenceDecoder
-from boostfeat.tuners.adagrad import Adagrad
+from boostfeat.tuners.adaptive import Adagrad
 from boostfeat.tuners.mira import Mira
 from boostfeat.tuners.pro import Pro
 

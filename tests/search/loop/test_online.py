@@ -28,11 +28,9 @@ from boostfeat.search.loop.loop_options import LoopOptions
 from boostfeat.search.loop.online import Fresh, OnlineLearner, State, There, adagrad_epoch, batch_gradient, seen_in
 from boostfeat.search.loop.reference_decoder import ReferenceDecoder
 from boostfeat.trees.tree import Tree
-from boostfeat.tuners.adagrad import Adagrad
-from boostfeat.tuners.adaptive import Weights
+from boostfeat.tuners.adaptive import Adagrad, Weights
 from boostfeat.tuners.base import Groups
-from boostfeat.tuners.mira import Mira
-from boostfeat.tuners.relative_margin import RelativeMargin
+from boostfeat.tuners.mira import Mira, RelativeMargin
 
 
 @pytest.fixture(scope="module")

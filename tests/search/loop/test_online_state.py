@@ -24,10 +24,9 @@ from boostfeat.search.loop.online import (
     factors,
     seen_in,
 )
-from boostfeat.tuners.adagrad import Adagrad
+from boostfeat.tuners.adaptive import Adagrad
 from boostfeat.tuners.base import Groups
-from boostfeat.tuners.mira import Mira
-from boostfeat.tuners.relative_margin import RelativeMargin
+from boostfeat.tuners.mira import Mira, RelativeMargin
 
 
 def columns_of(state: State) -> dict[str, object]:
