@@ -32,9 +32,7 @@ examples/method.md has the whole method with a table from equations to functions
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # what type checkers see of _EXPORTS
@@ -89,15 +87,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
-
-
-class _Templates(ModuleType):
-    """What plugins of release 0.1 import from: ``from boostfeat.templates import template``."""
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # asked of every module by whoever walks sys.modules: nothing is imported for it
-            raise AttributeError(name)
-        return getattr(import_module(".features", __package__), name)
-
-
-sys.modules[f"{__name__}.templates"] = _Templates(f"{__name__}.templates")

@@ -6,11 +6,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ..lists.words import Words
-    from .context import Rows
     from .engine import featurize
     from .groups import Group, feature_groups, feature_kinds, feature_states
-    from .registry import Sparse, Template, load_plugin, template
+    from .registry import Counted, Template, load_plugin, template
     from .resources import Clusters, Posterior, Resources
     from .sets import SETS, TEMPLATES
     from .vocab import FeaturePlan
@@ -19,14 +17,12 @@ __all__ = [
     "SETS",
     "TEMPLATES",
     "Clusters",
+    "Counted",
     "FeaturePlan",
     "Group",
     "Posterior",
     "Resources",
-    "Rows",
-    "Sparse",
     "Template",
-    "Words",
     "feature_groups",
     "feature_kinds",
     "feature_states",
@@ -37,11 +33,9 @@ __all__ = [
 
 # Imported when first used: commands declare the files of features.options, and their --help must not wait for pyarrow.
 _IN = {
-    "..lists.words": ("Words",),
-    ".context": ("Rows",),
     ".engine": ("featurize",),
     ".groups": ("Group", "feature_groups", "feature_kinds", "feature_states"),
-    ".registry": ("Sparse", "Template", "load_plugin", "template"),
+    ".registry": ("Counted", "Template", "load_plugin", "template"),
     ".resources": ("Clusters", "Posterior", "Resources"),
     ".sets": ("SETS", "TEMPLATES"),
     ".vocab": ("FeaturePlan",),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,6 @@ from ..core.errors import FormatError, clip
 from ..core.files import read_lines
 from ..core.text import is_whole, split_words
 from ..lists.words import Words
-from .resources import UNKNOWN_CLUSTER
 
 CONTEXTS = 400  # neighbours that are told apart, the most frequent ones
 DIMENSIONS = 40
@@ -99,9 +97,3 @@ def _neighbours(texts: Words, kept: I64, counts: I64) -> sparse.csr_matrix:
     share = np.sqrt(n / counts[kept][keys // (2 * width)])
     ptr = offsets(np.bincount(keys // (2 * width), minlength=len(kept)))
     return sparse.csr_matrix((share, keys % (2 * width), ptr), shape=(len(kept), 2 * width))
-
-
-def cluster_names(clusters: Mapping[str, str]) -> list[str]:
-    """The clusters' names, the unknown one first, numbers in order of size."""
-    found = set(clusters.values()) - {UNKNOWN_CLUSTER}
-    return [UNKNOWN_CLUSTER, *sorted(found, key=lambda name: (len(name), name))]

@@ -7,6 +7,7 @@ the same, byte by byte.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -27,16 +28,15 @@ from ..lists.store import is_mappable, read_store, write_store
 from ..lists.store_writer import StoreWriter
 from ..lists.words import distinct, words_of
 from .clusters import learn_clusters
-from .consensus import learn_posterior
-from .context import Corpus
-from .dense import derived_precision
-from .parts import Met, Part, all_sparse_names, with_parts
+from .compute import Corpus, Crossing, Engine
+from .parts import Counts, Met, Part, all_sparse_names, with_parts
+from .posterior import learn_posterior
 from .products import Gradient, add_products, choose_products
-from .registry import KINDS, Counted, Crossed, Tally, Template, added_up
+from .registry import KINDS, Counted, Crossed, Tally, Template, own_options
 from .resources import Clusters, Resources
-from .run import Crossing, Engine, blamed, own_options
 from .scratch import Scratch
 from .sets import TEMPLATES
+from .teach import derived_precision
 from .vocab import Entry, FeaturePlan, product_name
 
 ROUNDED = 1e-4  # lists have four decimals
@@ -260,8 +260,8 @@ def _crossed_blocks(nbest: NBest) -> list[tuple[I64, I64]]:
 
 
 def _taught(template: Template, learn: Crossed, entry: Entry, bitext: list[tuple[str, str]]) -> Entry:
-    with blamed(template):
-        return replace(entry, options={**entry.options, **learn.learn(bitext, **own_options(learn.learn, entry))})
+    with template.blamed():
+        return replace(entry, options={**entry.options, **learn.learn(bitext, **own_options(learn.learn, entry.options))})
 
 
 def _lessons(runs: Runs, sentences: I64 | None = None) -> list[tuple[str, str]]:
@@ -293,16 +293,21 @@ def _learn_options(runs: Runs, plan: FeaturePlan, registry: Mapping[str, Templat
         if isinstance(template.learn, Crossed):
             plan = plan.with_entry(_taught(template, template.learn, entry, _lessons(runs)))
             continue
-        with blamed(template):
-            if isinstance(template.learn, Counted):
-                tallies = met.pop(entry.name)
-                total = {name: added_up([of_run[name] for of_run in tallies]) for name in tallies[0]}
-                taught = template.learn.choose(runs.whole.corpus, total, **own_options(template.learn.choose, entry))
-            else:
-                keys = runs.whole.keys_of(template)
-                taught = template.learn(keys.rows, keys.counts, **own_options(template.learn, entry))
+        learn = template.learn.choose if isinstance(template.learn, Counted) else template.learn
+        given = (_added_up(met.pop(entry.name)),) if isinstance(template.learn, Counted) else ()
+        with template.blamed():
+            taught = learn(runs.whole.corpus.nbest, runs.resources, *given, **own_options(learn, entry.options))
         plan = plan.with_entry(replace(entry, options={**entry.options, **taught}))
     return plan
+
+
+def _added_up(runs: Sequence[Mapping[str, Tally]]) -> dict[str, Tally]:
+    """Add up the tallies of all runs."""
+    out: dict[str, Tally] = {}
+    for tallies in runs:
+        for name, tally in tallies.items():
+            out.setdefault(name, Counter()).update(tally)
+    return out
 
 
 def _learn_names(runs: Runs, plan: FeaturePlan, columns: _Columns) -> FeaturePlan:
@@ -330,7 +335,7 @@ class _Columns:
         self.registry, self.scratch, self.crossings = registry, scratch, crossings
         self.theirs = set(runs.nbest.unit_names)
         self.dense: dict[str, tuple[str, ...]] = {}  # names of dense templates so far
-        self.tallies: dict[str, list[Callable[[], Tally]]] = {}  # names of sparse ones, of each run
+        self.tallies: dict[str, list[Callable[[], Counts]]] = {}  # names of sparse ones, of each run
         self.same: dict[str, set[str]] = {}  # of a template, features that the list has already
         self.aside: dict[tuple[int, str], Callable[[], Met | Part]] = {}  # by run and template
         self.places: dict[tuple[int, str], I32] = {}  # of the names of a run among the features
@@ -354,15 +359,18 @@ class _Columns:
             self.same[entry.name] = self.same.get(entry.name, same) & same
             if engine.is_whole:
                 self.aside[r, entry.name] = lambda: found
-        elif entry.features is None:
+        elif entry.features is None and found is not None:
             tally, self.aside[r, entry.name] = found.put_aside(self.scratch)
             self.tallies.setdefault(entry.name, []).append(tally)
 
     def names_of(self, entry: Entry) -> tuple[str, ...]:
         """All dense names; of sparse ones, those that enough sentences have, in their order."""
         if entry.name in self.dense:
-            return self.dense[entry.name]
-        tallies = [tally() for tally in self.tallies.pop(entry.name)]
+            names, template = self.dense[entry.name], self.registry[entry.name]
+            return tuple(sorted(names)) if template.sorts_names else names
+        tallies = [tally() for tally in self.tallies.pop(entry.name, ())]
+        if not tallies:
+            return ()  # no run has a row
         known, which = distinct([names for names, _ in tallies])
         sentences = np.bincount(which, np.concatenate([n for _, n in tallies]), minlength=len(known))
         some = np.flatnonzero(sentences >= entry.min_count)
@@ -476,11 +484,6 @@ def _check(nbest: NBest, vocab: FeaturePlan, registry: Mapping[str, Template], r
         if entry.name not in registry:
             error = unknown_name("template", entry.name, registry)
             raise InputError(f"{error}; a template of a user's file needs --plugin FILE.py")
-        if registry[entry.name].looks_at_references:
-            raise InputError(
-                f"{registry[entry.name].place}template {entry.name!r} looks at references or qualities, which templates are not "
-                "shown: its features would know the own reference; let references teach with learn=Crossed(...)"
-            )
         if lacking := registry[entry.name].lacks(nbest, resources, entry.options):
             works = [name for name, t in registry.items() if not t.lacks(nbest, resources, {})]
             raise InputError(
@@ -525,5 +528,5 @@ def _meta(nbest: NBest, vocab: FeaturePlan, parts: Sequence[Part], registry: Map
         by_need.setdefault((kind, state), []).append(product_name(product))
     for (kind, state), names in by_need.items():
         groups.append({"template": "products", "kind": kind, "reads": ["features"], "state": list(state), "features": names})
-    known = with_derived(nbest, derived_precision(nbest, made))
+    known = with_derived(nbest, derived_precision(nbest, tuple(made)))
     return {**known, "templates": json.dumps(groups, ensure_ascii=False), "vocab": vocab.signature}

@@ -96,6 +96,17 @@ def isolated_scores(lm, word_ptr, words, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
+def _score_words(lm, start, end, first, words, logp, orders):  # type: ignore[no-untyped-def]
+    """OUT logp[n]: ln p of each word after those before it; orders[n] of the n-grams matched. Returns ln p of </s>."""
+    state = start
+    for i in range(len(words)):
+        p, node = step(lm, state, words[i])
+        logp[i], orders[i] = p, np.searchsorted(first, node, side="right")
+        state = lm.state[node]
+    return step(lm, state, end)[0]
+
+
+@kernel
 def _add_ngrams(lm, ngrams, first):  # type: ignore[no-untyped-def]
     """Number the n-grams [m, n] from node ``first`` on, after all shorter ones. Returns the row that cannot be, or -1."""
     n = ngrams.shape[1]
@@ -161,6 +172,14 @@ class LanguageModel:
         """ln p(sentence </s> | <s>)."""
         ids = np.append(self.ids(split_words(sentence)), np.int32(self.end))
         return float(extend_all(self.automaton, self.start, ids)[0])
+
+    def words(self, words: Sequence[str]) -> tuple[list[float], list[float], list[float], list[float], float]:
+        """Of each word ln p after those before it, the order of the n-gram matched, ln p alone, 1 if unknown; ln p of </s>."""
+        ids = self.ids(words).astype(np.int64)
+        logp, orders = np.zeros((2, len(ids)))
+        end = _score_words(self.automaton, self.start, self.end, self.first, ids, logp, orders)
+        alone, unknown = self.automaton.logp[ids + 1], (ids == self.vocab["<unk>"]).astype(np.float64)
+        return logp.tolist(), orders.tolist(), alone.tolist(), unknown.tolist(), end
 
     @classmethod
     def load(cls, path: str | Path) -> LanguageModel:

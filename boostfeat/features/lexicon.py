@@ -16,10 +16,9 @@ from ..core.kernels import kernel
 from ..core.strings import Strings
 from ..core.text import normal
 from ..lists.nbest import strings
-from ..lists.words import NONE, Words, positions, words_of
+from ..lists.words import Words, words_of
 
 ITERATIONS = 5
-FLOOR = 1e-7  # probability of a pair that the text does not have
 BLOCK = 1 << 14  # sentence pairs whose word pairs are listed at a time
 
 
@@ -32,12 +31,28 @@ class Table:
     keys: I64  # [n] f * len(words) + e, rising
     prob: F64  # [n]
 
-    def lookup(self, f: I64, e: I64) -> F64:
-        """t(e|f) of word numbers; NONE is an unknown word."""
-        key = f * len(self.words) + e
-        at = np.minimum(np.searchsorted(self.keys, key), max(len(self.keys) - 1, 0))
-        known = (f >= 0) & (e >= 0) & (self.keys[at] == key) if len(self.keys) else np.zeros(len(f), bool)
-        return np.where(known, self.prob[at] if len(self.keys) else 0.0, 0.0)
+    @cached_property
+    def _given(self) -> dict[str, int]:
+        return {"": 0, **{name: k for k, name in enumerate(self.given.to_pylist(), 1)}}
+
+    @cached_property
+    def _words(self) -> dict[str, int]:
+        return {name: k for k, name in enumerate(self.words.to_pylist())}
+
+    @cached_property
+    def _found(self) -> dict[tuple[str, str], float]:
+        return {}
+
+    def t(self, word: str, given: str) -> float:
+        """t(word | given), 0 for a pair that occurs nowhere; "" is the empty word."""
+        p = self._found.get((word, given))
+        if p is None:
+            key = self._given.get(given, -1) * len(self.words) + self._words.get(word, -1)
+            known = given in self._given and word in self._words
+            place = int(np.searchsorted(self.keys, key)) if known else len(self.keys)
+            p = float(self.prob[place]) if place < len(self.keys) and self.keys[place] == key else 0.0
+            self._found[word, given] = p
+        return p
 
 
 @dataclass(frozen=True)
@@ -128,16 +143,3 @@ def _expect(f_ptr, f, e_ptr, e, row, column, prob, expected):  # type: ignore[no
             if total > 0.0:
                 for i in range(n):
                     expected[at[i]] += prob[at[i]] / total
-
-
-def phrase_weight(table: Table, given: Words, words: Words) -> F64:
-    """[n] log Π_j 1/(l+1) Σ_{i=0..l} t(e_j|f_i) of phrase pairs: Model 1 itself, so that no alignment is needed."""
-    f_of, e_of = positions(given.names, table.given), positions(words.names, table.words)
-    f = np.where(f_of >= 0, f_of + 1, NONE)[given.ids]
-    e = e_of[words.ids]
-    at = segment_positions(given.ptr, words.owner)
-    n_given = given.counts[words.owner]
-    token = np.repeat(np.arange(len(e)), n_given)
-    prob = np.bincount(token, table.lookup(f[at], e[token]), minlength=len(e)) + table.lookup(np.zeros(len(e), np.int64), e)
-    logs = np.log(np.maximum(prob / (n_given + 1), FLOOR))
-    return np.bincount(words.owner, logs, minlength=len(words)).astype(np.float64) + 0.0

@@ -14,10 +14,10 @@ from ..core.errors import InputError, repeated
 from ..core.kernels import kernel
 from ..core.strings import Strings, string_buffers
 from ..lists.nbest import NBest, SparseRows, strings
-from .registry import Tally
 from .scratch import Scratch
 
 PartOf = Literal["unit", "occurrence", "hypothesis"]
+Counts = tuple[Strings, I64]  # names, and how many sentences have each
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Met:
     """The sparse features of one template before it is known which of them are kept: all that the run has."""
 
     of: PartOf
-    names: Tally  # with the sentences that have each, where they are to be learnt
+    names: Counts  # with the sentences that have each, where they are to be learnt
     values: SparseRows
     row_of: I64 | I32
 
@@ -65,13 +65,13 @@ class Met:
         rows = SparseRows.of_entries(row[some], at[some], self.values.val[some], (len(self.values), len(features)))
         return Part.made(self.of, features, rows, self.row_of)
 
-    def put_aside(self, scratch: Scratch) -> tuple[Callable[[], Tally], Callable[[], Met]]:
+    def put_aside(self, scratch: Scratch) -> tuple[Callable[[], Counts], Callable[[], Met]]:
         """What gives the names again, and what gives all but them."""
         of, ptr, data = self.of, *string_buffers(self.names[0])
         about = [scratch.put(column) for column in (self.names[1], ptr, data[: ptr[-1]])]
         rows = [scratch.put(column) for column in (self.values.ptr, self.values.idx, self.values.val, self.row_of)]
 
-        def names() -> Tally:
+        def names() -> Counts:
             counts, ptr, data = (column() for column in about)
             return pa.LargeStringArray.from_buffers(len(ptr) - 1, pa.py_buffer(ptr), pa.py_buffer(data)), counts
 

@@ -1,53 +1,55 @@
-"""What a template is: a named function that declares what it reads and where its features can live."""
+"""What a template is: a named function whose arguments say what it reads, and so where its features can live."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import inspect
 import os
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 from pathlib import Path
-from types import CodeType
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
-import numpy as np
 import pyarrow.compute as pc
 
-from ..core.arrays import F64, I64
 from ..core.errors import InputError
 from ..core.strings import Strings
 from ..lists.nbest import NBest
-from ..lists.words import distinct
 from .resources import Resources
 
 Kind = Literal["static", "contextual", "global", "list"]
 KINDS = ("static", "contextual", "global", "list")  # of the phrase pair; of a unit in context; of a hypothesis; of a whole list
 
-# What templates may read: the context columns that rows are keyed on
-READS: dict[str, tuple[str, ...]] = {
-    "source phrase": ("pair",),
-    "target phrase": ("pair",),
-    "alignment": ("pair",),
-    "features": ("unit",),  # those that the list has already
-    "span": ("start", "end", "n_src"),
-    "previous unit": ("prev",),
-    "following unit": ("next",),
-    "previous features": ("prev_unit",),  # those that the list has already, of the previous unit
-    "following features": ("next_unit",),
-    "previous span": ("back", "back_swap"),  # where the previous unit's source lies, seen from this one
-    "following span": ("ahead", "ahead_swap"),
-    "target span": (),
-    "words before": (),  # of the hypothesis: all that stand before a unit
-    "words around": (),  # all the words of the hypothesis, and where a unit stands among them
-    "source sentence": ("sent",),
-    "clusters": (),
-    "phrase table": (),
-    "bitext": (),
-    "language model": (),
-    "hypothesis": (),
-    "list": (),  # all hypotheses of the sentence
+# What a template's function may have as arguments, by name, and what of a list each is made of
+ARGUMENTS: dict[str, tuple[str, ...]] = {
+    "source": ("source phrase",),  # its words
+    "target": ("target phrase",),  # its words
+    "links": ("alignment",),  # pairs (i, j) of linked words, in the order in which they were written
+    "unit_features": ("features",),  # what the list has already, by name
+    "span": ("span",),  # (start, end, words of the source sentence)
+    "previous": ("previous unit",),  # (source words, target words), None where there is none
+    "following": ("following unit",),
+    "words_before": ("previous unit",),  # the last two words of the previous unit's target, None where there is none
+    "is_last": ("following unit",),  # whether no unit follows
+    "previous_features": ("previous features",),  # as unit_features; None where there is no previous unit
+    "following_features": ("following features",),
+    "jump": ("previous span",),  # words between the end of the previous unit in the source and this one
+    "turn_before": ("previous span",),  # the move from the previous unit in the source: mono, swap, right or left
+    "turn_after": ("following span",),  # the move to the following unit
+    "place": ("target span", "words around"),  # (start, end, words of the hypothesis)
+    "sentence": ("source sentence",),  # its words
+    "clusters": ("clusters",),  # names of word classes by word, .src and .tgt
+    "phrase_counts": ("phrase table",),  # joint counts by (source, target)
+    "lexicon": ("bitext",),
+    "language_model": ("language model",),
+    "text": ("target span", "words before"),  # words of the hypothesis; gives a value for each of its units
+    "units": (),  # with text: (start, end) of its units
+    "hypothesis": ("hypothesis",),  # its words
+    "candidates": ("list",),  # templates.candidates.Candidates; gives a value for each unit, or each hypothesis
 }
 # What a decoder must keep to compute a feature while it searches, beyond the unit at hand and the source sentence
 STATES: dict[str, str] = {
@@ -66,37 +68,27 @@ STATIC = {"source phrase", "target phrase", "alignment", "clusters", "phrase tab
 GIVEN = {"phrase table": "--phrase-table FILE", "bitext": "--bitext SOURCE TARGET", "language model": "--lm FILE.arpa"}
 _IN_TEXT = ("words before", "words around")  # of an occurrence in its hypothesis
 
-
-_REFERENCES = {"refs", "ref_ptr", "stats", "quality"}  # columns of lists that templates are not shown
 PLUGIN = "boostfeat_plugin_"  # begins the names of modules that are users' files
 
-
-class Sparse(NamedTuple):
-    """Sparse features of rows: entry k says that row[k] has the feature names[idx[k]], once. Repeats count."""
-
-    row: I64
-    names: Strings  # without the template's own name, which is put before
-    idx: I64
-
-
-Dense = dict[str, F64]  # columns [n] by name
-Compute = Callable[..., Dense | Sparse]
-Learn = Callable[..., dict[str, Any]]
-Tally = tuple[Any, I64]  # names (Strings) or numbers (F64), and how often each was met
+Dense = dict[str, float]  # features that are not 0, by name
+Names = list[str]  # of sparse features, without the template's own name, which is put before; repeats count
+Columns = Mapping[str, Any]  # sequences: a value for each unit of a text, or each unit or hypothesis of a list
+Options = Mapping[str, Any]
+Tally = Counter[Any]  # of names or of numbers
 
 
 @dataclass(frozen=True)
 class Counted:
-    """Learning from a list of any size: what runs of its sentences have is counted and added up.
+    """Learning from what a list has, however long it is.
 
-    ``count(rows, counts, **options)`` gives tallies by name of a run; ``choose(corpus, tallies, **options)``, from those of all
-    runs, the options of the template. Rows are phrase pairs, or what the template sees if it reads features.
-    ``lacks(names, options)`` says what it needs beside the list's features, which have these names, or None.
+    ``count(arguments, **options)`` has arguments as a template and gives names or numbers by tally; they are added up over all
+    units. ``choose(nbest, resources, tallies, **options)`` gives the options of the template. ``lacks(names, options)`` says
+    what it needs beside the list's features, which have these names, or None.
     """
 
-    count: Callable[..., dict[str, Tally]]
-    choose: Learn
-    lacks: Callable[[Sequence[str], Mapping[str, Any]], str | None] = lambda names, options: None
+    count: Callable[..., Mapping[str, Sequence[Any]]]
+    choose: Callable[..., dict[str, Any]]
+    lacks: Callable[[Sequence[str], Options], str | None] = lambda names, options: None
 
 
 @dataclass(frozen=True)
@@ -107,48 +99,50 @@ class Crossed:
     has the features of every block of neighbouring sentences by what the other blocks teach.
     """
 
-    learn: Learn
+    learn: Callable[..., dict[str, Any]]
 
 
-def added_up(tallies: Sequence[Tally]) -> Tally:
-    """Every name or number once, with all its counts; numbers in their order."""
-    keys, n = [keys for keys, _ in tallies], np.concatenate([counts for _, counts in tallies])
-    if isinstance(keys[0], np.ndarray):
-        found, which = np.unique(np.concatenate(keys), return_inverse=True)
-    else:
-        found, which = distinct(keys)
-    return found, np.bincount(which, n, minlength=len(found)).astype(np.int64)
+Learn = Callable[..., dict[str, Any]] | Counted | Crossed  # a function of (nbest, resources, **options), or one of these
 
 
 @dataclass(frozen=True)
 class Template:
-    """``compute(rows, **options)`` gives features of rows; ``learn(rows, counts, **options)`` the options a dev list teaches.
+    """A function of a phrase pair, a unit in its place, a hypothesis or a list. Its keyword-only arguments are its options.
 
-    Such a function sees the rows of the whole list at once; one that is Counted sees it run by run, one that is Crossed sees
-    sources and references.
+    It gives a dict of numbers, or a list of names for sparse features. ``columns(**options)`` are the names of dense features in
+    their order; without it they stand in the order of the alphabet. ``ready(**options)`` makes of the options of a plan those of
+    a call, once for many calls. ``batch(corpus, **options)`` gives columns of many lists where the function would take too long.
     """
 
     name: str
-    kind: Kind
+    compute: Callable[..., Any]
     reads: tuple[str, ...]
-    compute: Compute
-    learn: Learn | Counted | Crossed | None = None
+    learn: Learn | None = None
+    columns: tuple[str, ...] | Callable[..., Sequence[str]] | None = None
+    ready: Callable[..., dict[str, Any]] | None = None
+    batch: Callable[[Any], Columns] | None = None
 
     def __post_init__(self) -> None:
-        where = f"template {self.name!r}"
-        if self.kind not in KINDS:
-            raise InputError(f"{where}: expected a kind among {', '.join(KINDS)}, found {self.kind!r}")
-        for what in self.reads:
-            if what not in READS:
-                raise InputError(f"{where}: expected to read any of {', '.join(READS)}, found {what!r}")
-            if (
-                (self.kind == "static" and what not in STATIC)
-                or (self.kind == "contextual" and what in ("hypothesis", "list"))
-                or (self.kind == "global" and what == "list")
-            ):
-                raise InputError(f"{where}: a {self.kind} template cannot read {what!r}; declare another kind")
-        if self.kind == "list" and "list" not in self.reads:
-            raise InputError(f"{where}: expected a list template to read 'list', found {', '.join(self.reads)}; add it")
+        where = f"{self.place}template {self.name!r}"
+        for argument in self.arguments:
+            if argument not in ARGUMENTS:
+                raise InputError(f"{where}: unknown argument {argument!r}; a template reads any of {', '.join(ARGUMENTS)}")
+        if not self.arguments:
+            raise InputError(f"{where}: its function has no argument; a template reads any of {', '.join(ARGUMENTS)}")
+
+    @cached_property
+    def arguments(self) -> tuple[str, ...]:
+        """Names of what the function is called with, in order."""
+        return arguments_of(self.compute)
+
+    @cached_property
+    def kind(self) -> Kind:
+        """Where its features can live: of the phrase pair, a unit in its context, a hypothesis or a whole list."""
+        if "list" in self.reads:
+            return "list"
+        if "hypothesis" in self.reads:
+            return "global"
+        return "static" if set(self.reads) <= STATIC else "contextual"
 
     @property
     def state(self) -> tuple[str, ...]:
@@ -156,37 +150,38 @@ class Template:
         return tuple(what for what in self.reads if what in STATES)
 
     @property
-    def rows_are(self) -> Literal["pairs", "occurrences", "contexts", "hypotheses"]:
-        """What it computes features of; contexts are the distinct values of the columns that it reads."""
-        if self.kind == "global" or "hypothesis" in self.reads:
-            return "hypotheses"
-        if self.kind == "list" or any(what in self.reads for what in _IN_TEXT):
-            return "occurrences"
-        return "pairs" if self.kind == "static" else "contexts"
+    def of(self) -> Literal["unit", "occurrence", "hypothesis"]:
+        """What has the features."""
+        if "hypothesis" in self.reads:
+            return "hypothesis"
+        return "unit" if self.kind == "static" else "occurrence"
 
     @property
-    def columns(self) -> tuple[str, ...]:
-        """Context columns that its rows are keyed on."""
-        return tuple(dict.fromkeys(column for what in self.reads for column in READS[what])) or ("pair",)
+    def of_text(self) -> bool:
+        """Whether it gives a value for each unit of a hypothesis at once."""
+        return "text" in self.arguments
 
     @property
-    def compute_options(self) -> dict[str, Any]:
+    def sorts_names(self) -> bool:
+        """Whether its dense features stand in the order of the alphabet: nothing says which there are."""
+        return self.columns is None and not self.of_text and self.kind != "list"
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Defaults by name; those without one must be given or learnt."""
         return keywords(self.compute)
 
     @property
     def learn_options(self) -> dict[str, Any]:
         learn = self.learn
-        learners: tuple[Callable[..., Any], ...] = (learn,) if callable(learn) else ()
         if isinstance(learn, Counted):
-            learners = learn.count, learn.choose
-        elif isinstance(learn, Crossed):
-            learners = (learn.learn,)
-        return {name: default for learner in learners for name, default in keywords(learner).items()}
+            return {**keywords(learn.count), **keywords(learn.choose)}
+        return keywords(learn.learn if isinstance(learn, Crossed) else learn) if learn else {}
 
     @property
     def learnt(self) -> tuple[str, ...]:
         """Options that must be given or learnt: those without a default."""
-        return tuple(name for name, default in self.compute_options.items() if default is inspect.Parameter.empty)
+        return tuple(name for name, default in self.options.items() if default is inspect.Parameter.empty)
 
     @property
     def is_ours(self) -> bool:
@@ -199,11 +194,6 @@ class Template:
         return f"{code.co_filename}:{code.co_firstlineno}: " if code else ""
 
     @property
-    def looks_at_references(self) -> bool:
-        """Whether its function asks the list for what only those who teach may see; it would find nothing there."""
-        return not self.is_ours and bool(_REFERENCES & names_in(self.compute.__code__))
-
-    @property
     def summary(self) -> str:
         return (inspect.getdoc(self.compute) or "").split("\n")[0]
 
@@ -212,11 +202,27 @@ class Template:
         """Whether references teach it: the list that they are of has too good scores by it."""
         return isinstance(self.learn, Crossed)
 
-    def is_taught(self, options: Mapping[str, Any]) -> bool:
+    def bound(self, options: Options) -> Callable[..., Any]:
+        """The function with the options of a plan."""
+        with self.blamed():
+            taken = own_options(self.compute, options)
+            if self.ready is not None:
+                taken = self.ready(**taken)
+            return partial(self.compute, **taken) if taken else self.compute
+
+    def names(self, options: Options, resources: Resources) -> tuple[str, ...] | None:
+        """Names of its dense features in order, where they do not depend on what there is."""
+        if self.columns is None or not callable(self.columns):
+            return self.columns
+        given = (resources.clusters,) if arguments_of(self.columns) else ()
+        with self.blamed():
+            return tuple(self.columns(*given, **own_options(self.columns, options)))
+
+    def is_taught(self, options: Options) -> bool:
         """Whether they have all that a list could teach."""
         return set(self.learnt) <= set(options)
 
-    def lacks(self, nbest: NBest, resources: Resources, options: Mapping[str, Any] | None = None) -> str | None:
+    def lacks(self, nbest: NBest, resources: Resources, options: Options | None = None) -> str | None:
         """What the template reads and the list does not carry, or None; with options not taught yet, what teaches, too."""
         if options is None or self.is_taught(options):
             options = None
@@ -227,11 +233,27 @@ class Template:
             return found
         return self.learn.lacks(nbest.unit_names, options)
 
+    @contextlib.contextmanager
+    def blamed(self) -> Iterator[None]:
+        """Say in one line what goes wrong in a template, which may be the user's own or have been given wrong options."""
+        try:
+            yield
+        except (Exception, SystemExit) as error:
+            raise self.failure(error) from error
 
-def names_in(code: CodeType) -> set[str]:
-    """Return the names of attributes and globals that a function uses, also in functions inside it."""
-    inner = (constant for constant in code.co_consts if isinstance(constant, CodeType))
-    return set(code.co_names).union(*map(names_in, inner))
+    def failure(self, error: BaseException) -> BaseException:
+        """Give the error to raise for one that came out of the template."""
+        if isinstance(error, InputError | MemoryError):
+            return error
+        where = place_in(self.compute.__code__.co_filename, error) if self.place else ""
+        return InputError(
+            f"{where}template {self.name!r}: expected to run, found {described(error)}; check its options or function"
+        )
+
+
+def arguments_of(function: Callable[..., Any]) -> tuple[str, ...]:
+    found = inspect.signature(function).parameters.values()
+    return tuple(p.name for p in found if p.kind is not inspect.Parameter.KEYWORD_ONLY)
 
 
 def keywords(function: Callable[..., Any]) -> dict[str, Any]:
@@ -240,18 +262,32 @@ def keywords(function: Callable[..., Any]) -> dict[str, Any]:
     return {p.name: p.default for p in found if p.kind is inspect.Parameter.KEYWORD_ONLY}
 
 
-def template(
-    name: str, *, kind: Kind, reads: tuple[str, ...], learn: Learn | Counted | Crossed | None = None
-) -> Callable[[Compute], Template]:
-    """Make a function a template. Its keyword-only arguments are its options.
+def own_options(function: Callable[..., Any], options: Options) -> dict[str, Any]:
+    """Those options that a function takes."""
+    known = keywords(function)
+    return {name: value for name, value in options.items() if name in known}
 
-    @template("caps", kind="static", reads=("target phrase",))
-    def caps(rows):
-        return {"caps.tgt": rows.tgt.per_row(rows.tgt.matches("^[A-Z]"))}
+
+def template(
+    name: str,
+    *,
+    learn: Learn | None = None,
+    columns: Sequence[str] | Callable[..., Sequence[str]] | None = None,
+    ready: Callable[..., dict[str, Any]] | None = None,
+    batch: Callable[..., Columns] | None = None,
+    reads: tuple[str, ...] | None = None,
+) -> Callable[[Callable[..., Any]], Template]:
+    """Make a function a template. It has what its arguments name (ARGUMENTS); those after * are its options.
+
+    @template("caps")
+    def caps(target):
+        return {"caps.tgt": sum(word[0].isupper() for word in target)}
     """
 
-    def decorate(compute: Compute) -> Template:
-        return Template(name, kind, tuple(reads), compute, learn)
+    def decorate(compute: Callable[..., Any]) -> Template:
+        read = (what for argument in arguments_of(compute) for what in ARGUMENTS.get(argument, ()))
+        names = columns if columns is None or callable(columns) else tuple(columns)
+        return Template(name, compute, reads or tuple(dict.fromkeys(read)), learn, names, ready, batch)
 
     return decorate
 
@@ -300,7 +336,7 @@ def described(error: BaseException) -> str:
 
 
 def load_plugin(path: str | Path) -> dict[str, Template]:
-    """The templates of a user's Python file. The file is run: only one that the user names."""
+    """Load the templates of a user's Python file. The file is run: only one that the user names."""
     if not Path(path).is_file():
         raise InputError(f"{path}: expected a Python file, found none; check the path")
     spec = importlib.util.spec_from_file_location(f"{PLUGIN}{Path(path).stem}", path)
@@ -316,8 +352,5 @@ def load_plugin(path: str | Path) -> dict[str, Template]:
         raise InputError(f"{where}expected a Python file that runs, found {described(error)}; correct it") from None
     found = {value.name: value for value in vars(module).values() if isinstance(value, Template)}
     if not found:
-        raise InputError(
-            f"{path}: expected a function decorated with @template(...), found none; "
-            "write @template(name, kind=..., reads=(...)) above it"
-        )
+        raise InputError(f"{path}: expected a function decorated with @template(...), found none; write @template(name) above it")
     return found

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from .language_model import LanguageModel
     from .lexicon import Bitext
 
-UNKNOWN_CLUSTER = "0"  # of words that no cluster has: rare ones, and those first seen after learning
-
 
 @dataclass(frozen=True)
 class Clusters:

@@ -238,7 +238,7 @@ def _entry(name: str, options: Any, common: Mapping[str, Any], registry: Mapping
             f"{where}: templates.{name}: expected a table of options, found {clip_json(options)}; "
             f"write [templates.{name}] and name = value lines"
         )
-    known = {**registry[name].compute_options, **registry[name].learn_options}
+    known = {**registry[name].options, **registry[name].learn_options}
     own = {key: value for key, value in options.items() if key not in ("min_count", "hash")}
     for key in own:
         if key not in known:

@@ -9,24 +9,20 @@ from itertools import filterfalse, pairwise
 from math import isfinite, nan
 from pathlib import Path
 from sys import float_info
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..core.arrays import F64, offsets
 from ..core.errors import InputError, clip
 from ..core.text import normal, split_words
+from ..features.carried import FeatureMaker, has_features
 from ..features.vocab import FeaturePlan
+from ..lists.build import Builder, HypRecord, ReadOptions, UnitRecord, ordered_union
+from ..lists.nbest import NBest, strings
 from ..model.decision import ranks_of_few
 from ..model.model import Model
-from .few import Few, FewLists, Unit
-
-if TYPE_CHECKING:
-    from typing_extensions import TypeIs
-
-    from ..features.carried import FeatureMaker
-    from ..lists.build import HypRecord, UnitRecord
-    from ..lists.nbest import NBest
+from .candidate_scores import CandidateScorer, OneList, Unit
 
 Candidate = Mapping[str, Any]
 _KEYS = {"text", "score", "features", "units"}
@@ -38,8 +34,7 @@ _DENSE_SHARE, _MOST_NAMES = 0.1, 4096  # what fewer of many hypotheses have woul
 class Reranker:
     """Chooses among candidates by a model, whose features it computes.
 
-    Most models are scored unit by unit (``few``): that takes milliseconds, and neither LightGBM nor numba nor Arrow is loaded.
-    Templates of files, plugins and whole lists are the engine's.
+    Most models score candidates as they are (``candidate_scores``), which takes milliseconds. Templates of files need a list.
 
     >>> reranker = Reranker.load("model.json")                                        # doctest: +SKIP
     >>> reranker.choose([{"text": "a b", "features": {"lm": -3.2}}, {"text": "b", "features": {"lm": -4.0}}])  # doctest: +SKIP
@@ -57,14 +52,12 @@ class Reranker:
     def load(cls, path: str | Path) -> Reranker:
         """The model of a file, ready to choose."""
         found = cls(Model.load(path))
-        _ = found._few, found._needed  # a plan that is none is said now, and the first choice does not wait
+        _ = found._scorer, found._needed  # a plan that is none is said now, and the first choice does not wait
         return found
 
     @cached_property
     def maker(self) -> FeatureMaker:
-        """Computes templates by the engine."""
-        from ..features.carried import FeatureMaker
-
+        """Computes templates on lists."""
         return self.features or FeatureMaker()
 
     @cached_property
@@ -72,9 +65,9 @@ class Reranker:
         return None if self.model.plan is None else FeaturePlan.from_json(self.model.plan, "features of the model")
 
     @cached_property
-    def _few(self) -> Few | None:
+    def _scorer(self) -> CandidateScorer | None:
         says_something = self.features is not None and self.features.files.lm is not None
-        return None if says_something else Few.of(self.model, self._plan)
+        return None if says_something else CandidateScorer.of(self.model, self._plan, self.maker.registry)
 
     @cached_property
     def _made(self) -> set[str]:
@@ -94,18 +87,16 @@ class Reranker:
         A candidate is {"text", "score", "features": {name: value}, "units": [...]}, all but the text optional; a unit is
         {"features": {name: value}, "src": [i, j], "tgt": [i, j], "align": "0-0"}, spans half-open. Or a list that a bridge made.
         """
-        if self._few is not None:
-            few = few_of_list(candidates) if _is_list(candidates) else _few_dictionaries(candidates, source)
-            if few is not None and self._needed.issubset((*few.names, *few.own_names)):
-                found = self._few.scores(few)
+        if self._scorer is not None:
+            listed = listed_of(candidates) if isinstance(candidates, NBest) else _listed(candidates, source)
+            if listed is not None and self._needed.issubset((*listed.names, *listed.own_names)):
+                found = self._scorer.scores(listed)
                 if found is not None:
                     return found
-        return self._by_engine(candidates, source)
+        return self._by_list(candidates, source)
 
-    def _by_engine(self, candidates: Sequence[Candidate] | NBest, source: str) -> F64:
-        from ..features.carried import has_features
-
-        nbest = candidates if _is_list(candidates) else one_list(candidates, source=source)
+    def _by_list(self, candidates: Sequence[Candidate] | NBest, source: str) -> F64:
+        nbest = candidates if isinstance(candidates, NBest) else one_list(candidates, source=source)
         if self._plan and not has_features(nbest, self._made, "candidates"):
             nbest = self.maker.apply(nbest, self._plan, present=True)
         if missing := sorted(self._needed - set(nbest.feature_names)):
@@ -115,31 +106,23 @@ class Reranker:
 
     def choose(self, candidates: Sequence[Candidate] | NBest, *, source: str = "") -> int:
         """The position of the best candidate; of equal ones, the first."""
-        if _is_list(candidates) and len(candidates) != 1:
+        if isinstance(candidates, NBest) and len(candidates) != 1:
             raise InputError(f"candidates: expected one list, found {len(candidates)}; use scores() or Model.predict")
-        if not (candidates.n_hyps if _is_list(candidates) else len(candidates)):
+        if not (candidates.n_hyps if isinstance(candidates, NBest) else len(candidates)):
             raise InputError("candidates: expected at least one, found none")
         return int(np.argmax(self.ranks(candidates, self.scores(candidates, source=source), source=source)))
 
     def ranks(self, candidates: Sequence[Candidate] | NBest, scores: F64, *, source: str = "") -> F64:
         """[K] what the model ranks one list by: its scores, less what lengths cost, or expected BLEU+1 (model.decision)."""
-        if _is_list(candidates):
+        if isinstance(candidates, NBest):
             texts, source = candidates.text.to_pylist(), "".join(candidates.source.to_pylist())
         else:
             texts = [normal(each["text"]) for each in candidates]
         return ranks_of_few(self.model.config, source, texts, scores)
 
 
-def _is_list(candidates: Sequence[Candidate] | NBest) -> TypeIs[NBest]:
-    """Without importing what it is."""
-    return hasattr(candidates, "hyp_ptr")
-
-
 def one_list(candidates: Sequence[Candidate], *, source: str = "") -> NBest:
     """The n-best list of these candidates, as an import would make it."""
-    from ..lists.build import Builder, ReadOptions, ordered_union
-    from ..lists.nbest import strings
-
     records = [_hypothesis(candidate, f"candidates[{k}]") for k, candidate in enumerate(candidates)]
     names = ordered_union(unit.features for record in records for unit in record.units)
     builder = Builder(ReadOptions(source=[normal(source)]), declared_dense=names)
@@ -155,7 +138,7 @@ def one_list(candidates: Sequence[Candidate], *, source: str = "") -> NBest:
     )
 
 
-def _few_dictionaries(candidates: Sequence[Candidate], source: str) -> FewLists | None:
+def _listed(candidates: Sequence[Candidate], source: str) -> OneList | None:
     """The candidates as they are, their units numbered; None for what has to be looked at with care."""
     words = split_words(normal(source)) if source else []
     names: dict[str, None] = {}  # all, in the order in which a list would number them
@@ -217,7 +200,7 @@ def _few_dictionaries(candidates: Sequence[Candidate], source: str) -> FewLists 
     if len(names) > _MOST_NAMES or any(shared[name] < _DENSE_SHARE * len(own) for name in given if name not in unit_names):
         return None
     values = np.array([[features.get(name, 0.0) for name in given] for features in own], np.float64).reshape(len(own), -1)
-    return FewLists(words, tuple(unit_names), units, hyps, tgt_start, texts, scores, tuple(given), values + 0.0)
+    return OneList(words, tuple(unit_names), units, hyps, tgt_start, texts, scores, tuple(given), values + 0.0)
 
 
 _STRANGE, _NO_SPAN = -2, (-1, -1)
@@ -242,7 +225,7 @@ def _are_numbers(features: Any) -> bool:
         return False
 
 
-def few_of_list(nbest: NBest) -> FewLists | None:
+def listed_of(nbest: NBest) -> OneList | None:
     """The same of a list of one sentence."""
     if len(nbest) != 1 or len(nbest.sparse_names):
         return None
@@ -256,7 +239,7 @@ def few_of_list(nbest: NBest) -> FewLists | None:
     at = list(zip(nbest.unit_idx.tolist(), nbest.src_start.tolist(), strict=True))
     ptr = nbest.unit_ptr.tolist()
     hyps = [at[a:b] for a, b in pairwise(ptr)]
-    return FewLists(
+    return OneList(
         split_words(nbest.source[0].as_py()),
         nbest.unit_names,
         units,
@@ -270,8 +253,6 @@ def few_of_list(nbest: NBest) -> FewLists | None:
 
 
 def _hypothesis(candidate: Candidate, where: str) -> HypRecord:
-    from ..lists.build import HypRecord
-
     _check_keys(candidate, _KEYS, where)
     if not isinstance(text := candidate.get("text"), str):
         raise InputError(f"{where}: expected a text, found {clip(repr(text))}")
@@ -281,8 +262,6 @@ def _hypothesis(candidate: Candidate, where: str) -> HypRecord:
 
 
 def _unit(unit: Mapping[str, Any], where: str) -> UnitRecord:
-    from ..lists.build import UnitRecord
-
     _check_keys(unit, _UNIT_KEYS, where)
     return UnitRecord(
         _numbers(unit.get("features") or {}, where),

@@ -81,7 +81,7 @@ def bench(what: str, path: Path, lists: list[tuple[list[dict[str, Any]], str]]) 
     reranker = Reranker.load(path)
     for given, source in lists[:3]:  # what is imported when first needed
         reranker.choose(given, source=source)
-    object.__delattr__(reranker, "_few")  # meets all phrase pairs anew
+    object.__delattr__(reranker, "_scorer")  # meets all phrase pairs anew
     for visit in ("first", "second"):
         times = []
         for given, source in lists:
@@ -91,7 +91,7 @@ def bench(what: str, path: Path, lists: list[tuple[list[dict[str, Any]], str]]) 
         middle, high, most = np.quantile(times, [0.5, 0.95, 1])
         note = "" if high < GOAL else f"  above {GOAL:g}"
         print(f"{what:>14}, {visit:>6} visit: median {middle:.2f} ms, 95th percentile {high:.2f}, longest {most:.2f}{note}")
-    engine = [int(np.argmax(reranker._by_engine(given, source))) for given, source in lists]
+    engine = [int(np.argmax(reranker._by_list(given, source))) for given, source in lists]
     same = sum(reranker.choose(given, source=source) == best for (given, source), best in zip(lists, engine, strict=True))
     print(f"{'':>14}  {same} of {len(lists)} choices are the engine's")
     code = f"import time; from boostfeat import Reranker; Reranker.load({str(path)!r}); print(time.process_time())"

@@ -261,8 +261,8 @@ def test_files_that_no_template_reads_are_named(boostfeat, tmp_path):
     write_store(synthetic_nbest(SyntheticOptions(sentences=4, hyps=3, features=2)), tmp_path / "dev.nbest")
     (tmp_path / "words").write_text("a 1\nb 2\n")
     (tmp_path / "own.py").write_text(
-        "from boostfeat import template\n@template('own', kind='static', reads=('target phrase',))\n"
-        "def own(rows):\n    '''One.'''\n    return {'own.one': rows.tgt.per_row(rows.tgt.matches('a'))}\n"
+        "from boostfeat import template\n@template('own')\n"
+        "def own(target):\n    '''One.'''\n    return {'own.one': sum('a' in word for word in target)}\n"
     )
     files = ["--clusters-src", tmp_path / "words", "--plugin", tmp_path / "own.py"]
     lines = [

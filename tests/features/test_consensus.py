@@ -17,8 +17,9 @@ from synthetic import SyntheticOptions, synthetic_nbest
 from boostfeat.boosting.first_gradient import first_gradient
 from boostfeat.core.errors import InputError
 from boostfeat.features import TEMPLATES, FeaturePlan, Posterior, Resources, feature_kinds, feature_states, featurize
-from boostfeat.features.consensus import SCALES, STEP
-from boostfeat.features.context import Corpus
+from boostfeat.features.compute import Corpus
+from boostfeat.features.posterior import SCALES
+from boostfeat.features.templates.helpers import STEP
 from boostfeat.formats import read
 from boostfeat.lists.build import HypRecord, ReadOptions, UnitRecord, attach
 from boostfeat.lists.choices import Scorer

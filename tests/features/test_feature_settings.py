@@ -12,39 +12,44 @@ from boostfeat.features import (
     TEMPLATES,
     FeaturePlan,
     Resources,
-    by_unit,
     carried,
     clusters,
-    consensus,
-    dense,
     engine,
     featurize,
     known_words,
     lexicon,
+    posterior,
     products,
-    references,
     sets,
+    teach,
     vocab,
-    word_units,
 )
 from boostfeat.features.lexicon import Bitext
+from boostfeat.features.templates import candidates, helpers, phrase, place, word
 
 pytestmark = pytest.mark.quick
 
 SETTINGS = {
-    by_unit: {"FLOOR": 1e-4, "_MOST_WORDS": 20_000, "_RANKS": (10, 100, 1000, 10_000)},
     carried: {"MOST_TAUGHT": 0.5, "MOST_UNKNOWN": 0.3},
     clusters: {"CONTEXTS": 400, "DIMENSIONS": 40, "RARE": 3},
-    consensus: {"SCALES": tuple(2.0**k for k in range(-2, 6)), "STEP": 1 / 64},
-    dense: {"QUANTILES": {"q10": 0.1, "q25": 0.25, "q75": 0.75, "q90": 0.9}},
+    candidates: {"LONGEST": 2_000},
     engine: {"ROUNDED": 1e-4, "CROSSED": 6, "MOST_LINES": 50_000},
     known_words: {"ENOUGH": 100, "MOST": 2_000, "FEW": 200, "LEAST_KNOWN": 0.02},
-    lexicon: {"ITERATIONS": 5, "FLOOR": 1e-7},
+    helpers: {"STEP": 1 / 64},
+    lexicon: {"ITERATIONS": 5},
+    phrase: {"FLOOR": 1e-7},
+    place: {"FLOOR": 1e-4},
+    posterior: {"SCALES": tuple(2.0**k for k in range(-2, 6))},
     products: {"ALIKE": 0.99, "SUPPORT": 200},
-    references: {"PROBABLE": 0.001, "CUT": 5},
     sets: {"N_CLASSES": dict.fromkeys(("cb", "co", "cc"), 32)},
+    teach: {
+        "CUT": 5,
+        "MOST_WORDS": 20_000,
+        "PROBABLE": 0.001,
+        "QUANTILES": {"q10": 0.1, "q25": 0.25, "q75": 0.75, "q90": 0.9},
+    },
     vocab: {"VERSION": 1, "MIN_COUNT": 2},
-    word_units: {"MOST_WORDS": 20_000, "RANKS": (10, 100, 1000, 10_000), "LONGEST": 2_000, "MOST_RUNS": 8},
+    word: {"RANKS": (10, 100, 1000, 10_000), "MOST_RUNS": 8},
 }
 
 

@@ -80,10 +80,10 @@ def test_the_result_can_be_trained_on(boostfeat, stores, tmp_path):
 def test_toml_and_plugin(boostfeat, stores, tmp_path):
     (tmp_path / "own.py").write_text(
         "from boostfeat.features import template\n"
-        "@template('vowels', kind='static', reads=('target phrase',))\n"
-        "def vowels(rows, *, pattern='[aeiou]'):\n"
-        "    '''Words with a vowel.'''\n"
-        "    return {'vowels': rows.tgt.per_row(rows.tgt.matches(pattern))}\n"
+        "@template('vowels')\n"
+        "def vowels(target, *, pattern='a'):\n"
+        "    '''Words with a letter.'''\n"
+        "    return {'vowels': sum(pattern in word for word in target)}\n"
     )
     (tmp_path / "own.toml").write_text(
         "include = ['base']\nmin_count = 3\nclusters = 4\n[templates.length]\n[templates.vowels]\npattern = '1'\n"
@@ -162,7 +162,7 @@ def test_phrase_table_bitext_and_clusters(boostfeat, tmp_path):
     assert read_store(tmp_path / "u.nbest").differences(out) == []
 
 
-PLUGIN = "from boostfeat import template\n@template('mine', kind='static', reads=('target phrase',))\ndef mine(rows):\n"
+PLUGIN = "from boostfeat import template\n@template('mine')\ndef mine(target):\n"
 
 BAD = [
     (["--templates", "huge"], "unknown template 'huge': expected one of base, large, sparse"),
@@ -184,7 +184,7 @@ BAD = [
     (["--plugin", "{bad}/ends.py"], "ends.py:2: expected a Python file that runs, found SystemExit: 0"),
     (
         ["--plugin", "{bad}/strings.py", "--templates", "mine"],
-        "strings.py:2: template 'mine': mine.a: expected a column of numbers",
+        "template 'mine': expected to run, found TypeError: expected numbers, found str",
     ),
     (["--plugin", "{bad}/exits.py", "--templates", "mine"], "exits.py:4: template 'mine': expected to run, found SystemExit: 0"),
     (
@@ -222,10 +222,10 @@ def bad(tmp_path_factory) -> Path:
         "ok.json": json.dumps(FeaturePlan().to_json()),
         "fails.py": "1 / 0",
         "ends.py": "import sys\nsys.exit(0)",
-        "strings.py": f"{PLUGIN}    return {{'mine.a': ['x'] * len(rows)}}",
+        "strings.py": f"{PLUGIN}    return {{'mine.a': 'x'}}",
         "exits.py": f"{PLUGIN}    raise SystemExit(0)",
         "raises.py": f"{PLUGIN}    1 / 0",
-        "sparse.py": f"{PLUGIN}    from boostfeat.features import Sparse; return Sparse(None, ['a'], None)",
+        "sparse.py": f"{PLUGIN}    return [3]",
         "list.json": "[]",
         "lacks.json": '{"boostfeat": "vocab/1"}',
         "kinds.json": '{"boostfeat": "vocab/1", "templates": 3}',

@@ -14,10 +14,10 @@ from strategies import build, sparsely
 from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat.core.errors import InputError
-from boostfeat.features import TEMPLATES, FeaturePlan, Sparse, clusters, feature_groups, featurize, groups, products, template
+from boostfeat.features import TEMPLATES, FeaturePlan, clusters, feature_groups, featurize, groups, products, template
 from boostfeat.features.groups import Group, fitting_templates
-from boostfeat.features.lexical import most_frequent
-from boostfeat.features.registry import added_up
+from boostfeat.features.teach import most_frequent
+from boostfeat.features.templates.phrase import cluster_names
 from boostfeat.lists.build import HypRecord, UnitRecord
 from boostfeat.lists.nbest import NBest, strings
 from boostfeat.lists.words import Words, tokenise
@@ -38,14 +38,7 @@ pytestmark = pytest.mark.quick
     ],
 )
 def test_the_most_frequent(counts: dict[str, int], top: int, expected: str) -> None:
-    assert most_frequent(strings(list(counts)), np.array(list(counts.values()), np.int64), top) == expected.split()
-
-
-def test_tallies_are_added_up() -> None:
-    names, counts = added_up([(strings(["b", "a"]), np.array([1, 2])), (strings(["c", "b"]), np.array([4, 8]))])
-    assert dict(zip(names.to_pylist(), counts.tolist(), strict=True)) == {"a": 2, "b": 9, "c": 4}
-    numbers, counts = added_up([(np.array([0.5, -1.0]), np.array([1, 2])), (np.array([0.5]), np.array([4]))])
-    assert (numbers.tolist(), counts.tolist()) == ([-1.0, 0.5], [2, 5])
+    assert most_frequent(Counter(counts), top) == expected.split()
 
 
 # -- clusters ---------------------------------------------------------------------------------------------------------
@@ -93,8 +86,8 @@ def test_which_words_are_clustered() -> None:
 
 
 def test_names_of_clusters() -> None:
-    assert clusters.cluster_names({"a": "10", "b": "2", "c": "0", "d": "2"}) == ["0", "2", "10"]
-    assert clusters.cluster_names({}) == ["0"]
+    assert cluster_names({"a": "10", "b": "2", "c": "0", "d": "2"}) == ["0", "2", "10"]
+    assert cluster_names({}) == ["0"]
 
 
 # -- products ---------------------------------------------------------------------------------------------------------
@@ -167,10 +160,10 @@ def test_products_have_no_negative_zeros_and_need_their_factors() -> None:
 # -- groups -----------------------------------------------------------------------------------------------------------
 
 
-@template("ends", kind="global", reads=("hypothesis",))
-def ends(rows):  # type: ignore[no-untyped-def]
+@template("ends")
+def ends(hypothesis: list[str]) -> list[str]:
     """The last word of a hypothesis."""
-    return Sparse(np.arange(len(rows)), rows.hyps.names, rows.hyps.last)
+    return hypothesis[-1:]
 
 
 def some_lists() -> NBest:

@@ -15,11 +15,10 @@ from toy_trees import stump
 
 from boostfeat.boosting.first_gradient import first_gradient
 from boostfeat.core.errors import InputError
-from boostfeat.features import SETS, TEMPLATES, FeaturePlan, Resources, Template, featurize
+from boostfeat.features import SETS, TEMPLATES, FeaturePlan, Resources, Template, featurize, template
 from boostfeat.features.carried import FeatureMaker, carrying
-from boostfeat.features.context import Rows
 from boostfeat.features.engine import featurize_to
-from boostfeat.features.registry import GIVEN, Dense, load_plugin
+from boostfeat.features.registry import GIVEN, load_plugin
 from boostfeat.features.resources import Posterior
 from boostfeat.lists.merging import concat
 from boostfeat.lists.nbest import NBest
@@ -85,22 +84,19 @@ def test_what_runs_cannot_choose_is_chosen_in_memory(nbest: NBest, tmp_path: Pat
 # -- what may differ from run to run ----------------------------------------------------------------------------------
 
 PLUGIN = """
-from boostfeat.features import template
-import numpy as np
+from boostfeat.features import Counted, template
 
-@template("first", kind="static", reads=("target phrase",))
-def first(rows):
+@template("first")
+def first(target):
     '''A column for each word that begins a phrase: names depend on what there is.'''
-    names = rows.tgt.names.to_pylist()
-    return {f"first.{names[w]}": (rows.tgt.first == w) * 1.0 for w in np.unique(rows.tgt.first[rows.tgt.first >= 0])}
+    return {f"first.{word}": 1.0 for word in target[:1]}
 
-def longest(rows, counts):
-    '''Learnt from the whole list, as before there were runs.'''
-    return {"most": int(rows.tgt.counts.max())}
+def longest(nbest, resources, tallies):
+    return {"most": max(tallies["words"])}
 
-@template("longest", kind="static", reads=("target phrase",), learn=longest)
-def is_longest(rows, *, most):
-    return {"longest": (rows.tgt.counts == most) * 1.0}
+@template("longest", learn=Counted(lambda target: {"words": [len(target)]}, longest))
+def is_longest(target, *, most):
+    return {"longest": float(len(target) == most)}
 """
 
 
@@ -110,11 +106,9 @@ def test_templates_of_the_user(nbest: NBest, tmp_path: Path) -> None:
     plan = FeaturePlan.of("first,longest", registry)
     out, learnt = featurize(nbest, plan, registry=registry)
     found, again = featurize_to(tmp_path / "runs.nbest", nbest, plan, run=1, registry=registry)
-    # names come as the runs have them; one run sorts them by when a word was met
-    assert again.entries[1] == learnt.entries[1]
-    assert sorted(found.unit_names) == sorted(out.unit_names)
-    order = [found.unit_names.index(name) for name in out.unit_names]
-    np.testing.assert_array_equal(found.X[:, order], out.X)
+    assert again == learnt
+    assert list(learnt.entries[0].features) == sorted(learnt.entries[0].features)
+    assert found == out
 
 
 def with_feature(nbest: NBest, name: str, x: np.ndarray) -> NBest:
@@ -137,21 +131,22 @@ def test_a_feature_that_the_list_has_is_compared_on_all_runs(nbest: NBest, tmp_p
 
 
 def failing(after: int) -> Template:
-    """A template that gives up after so many runs."""
+    """A template that gives up after so many calls."""
     seen = []
 
-    def compute(rows: Rows) -> Dense:
+    @template("mine")
+    def compute(target: tuple[str, ...]) -> dict[str, float]:
         """Fails."""
         seen.append(1)
         if len(seen) > after:
             raise ValueError("no more")
-        return {"mine": np.ones(len(rows))}
+        return {"mine": 1.0}
 
-    return Template("mine", "static", ("target phrase",), compute)
+    return compute
 
 
 def test_an_error_on_a_later_run_leaves_nothing(nbest: NBest, tmp_path: Path) -> None:
-    registry, kept = {**TEMPLATES, "mine": failing(5)}, []
+    registry, kept = {**TEMPLATES, "mine": failing(50)}, []
     plan = FeaturePlan.of("length,pt,mine", registry)
     with pytest.raises(InputError, match="template 'mine': expected to run, found ValueError: no more"):
         featurize_to(tmp_path / "out.nbest", nbest, plan, run=2, registry=registry, keep=kept.append)

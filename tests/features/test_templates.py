@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import pytest
 import sklearn.decomposition
 from synthetic import SyntheticOptions, synthetic_nbest
 
+import boostfeat.features
 from boostfeat.boosting.first_gradient import first_gradient
 from boostfeat.core.errors import InputError
 from boostfeat.features import (
@@ -22,7 +24,6 @@ from boostfeat.features import (
     Clusters,
     FeaturePlan,
     Resources,
-    Sparse,
     clusters,
     feature_groups,
     feature_kinds,
@@ -30,10 +31,10 @@ from boostfeat.features import (
     template,
 )
 from boostfeat.features.clusters import learn_clusters, read_clusters
-from boostfeat.features.lexicon import Bitext, phrase_weight
+from boostfeat.features.lexicon import Bitext
 from boostfeat.features.phrase_table import read_phrase_counts
 from boostfeat.features.products import add_products, choose_products
-from boostfeat.features.registry import missing
+from boostfeat.features.registry import ARGUMENTS, missing
 from boostfeat.formats import read_all
 from boostfeat.lists.build import Builder, HypRecord, ReadOptions, UnitRecord, attach
 from boostfeat.lists.nbest import NBest, SparseRows, strings
@@ -400,13 +401,13 @@ def test_lexical_weight_is_model_1():
     target = ["the house", "the book", "a book", "house the", "nothing"]
     lexicon = Bitext(list(zip(source, target, strict=True))).lexicon
     t = naive_model1([(e.split(), f.split()) for f, e in zip(source, target, strict=True)])
-    src, tgt = tokenise(strings(["das haus", "ein", "", "was"]))[0], tokenise(strings(["the house", "the book", "a", "the"]))[0]
 
     def expected(f: list[str], e: list[str]) -> float:
         return sum(math.log(max(sum(t.get((w, g), 0) for g in [None, *f]) / (len(f) + 1), 1e-7)) for w in e)
 
     rows = [(["das", "haus"], ["the", "house"]), (["ein"], ["the", "book"]), ([], ["a"]), (["was"], ["the"])]
-    np.testing.assert_allclose(phrase_weight(lexicon.tgt_given_src, src, tgt), [expected(*row) for row in rows], rtol=1e-12)
+    found = [TEMPLATES["lexical_weight"].compute(*row, lexicon)["lex.tgt|src"] for row in rows]
+    np.testing.assert_allclose(found, [expected(*row) for row in rows], rtol=1e-12)
     nbest = build(HYPS)
     out, vocab = featurize(
         nbest,
@@ -675,63 +676,97 @@ def test_other_bad_input():
 
 
 def test_user_templates():
-    @template("first", kind="contextual", reads=("target phrase", "previous unit"))
-    def first(rows, *, scale=1.0):
+    @template("first")
+    def first(target, previous, *, scale=1.0):
         """Whether the unit comes first."""
-        return {"first": scale * (rows["prev"] < 0)}
+        return {"first": scale * (previous is None)}
 
-    @template("last", kind="global", reads=("hypothesis",))
-    def last(rows):
-        words = rows.hyps
-        return Sparse(np.arange(len(rows)), words.names, words.last)
+    @template("last")
+    def last(hypothesis):
+        return hypothesis[-1:]
 
-    @template("broken", kind="static", reads=("target phrase",))
-    def broken(rows):
-        return {"x": np.full(len(rows), np.nan)}
+    @template("broken")
+    def broken(target):
+        return {"x": math.nan}
 
-    @template("fails", kind="static", reads=("target phrase",))
-    def fails(rows):
+    @template("fails")
+    def fails(target):
         raise KeyError("oops")
 
-    @template("short", kind="static", reads=("target phrase",))
-    def short(rows):
-        return {"x": np.zeros(1)}
+    @template("short")
+    def short(text, units):
+        return {"x": [0.0]}
 
-    @template("bare", kind="static", reads=("target phrase",))
-    def bare(rows):
-        return [0.0]
+    @template("bare")
+    def bare(target):
+        return 0.0
 
-    own = {t.name: t for t in (first, last, broken, fails, short, bare)}
-    registry = {**TEMPLATES, **own}
+    @template("texts")
+    def texts(target):
+        return {"x": "1.0"}
+
+    @template("numbers")
+    def numbers(target):
+        return [1.0]
+
+    registry = {**TEMPLATES, **{t.name: t for t in (first, last, broken, fails, short, bare, texts)}, "some": numbers}
     out, _ = featurize(build(HYPS), FeaturePlan.of("first,last", registry, min_count=1), registry=registry)
     assert [of_unit(out, h, k).get("first", 0) for h, k in ((0, 0), (0, 1), (1, 0), (2, 1))] == [1, 0, 1, 0]
     assert out.sparse_names.to_pylist() == ["last:.", "last:7"]
     assert out.global_sparse.toarray().tolist() == [[1, 0], [1, 0], [0, 1]]
     assert feature_kinds(out)["first"] == ("first", "contextual")
+    assert (first.kind, last.kind, short.state) == ("contextual", "global", ("words before",))
     for name, message in (
         ("broken", "x: expected finite numbers"),
         ("fails", "KeyError: 'oops'"),
-        ("short", rf"'short': x: expected {out.n_units} values, found \(1,\)"),
-        ("bare", "'bare': expected a dict of columns or Sparse, found list"),
+        ("short", r"'short': x: expected 9 values, found 3"),
+        ("bare", "'bare': .*expected a dict of numbers for all or a list of names for all, found float"),
+        ("texts", "'texts': .*expected numbers, found str"),
+        ("some", "'numbers': .*expected a list of names, found '1.0'"),
     ):
         with pytest.raises(InputError, match=message):
             featurize(build(HYPS), FeaturePlan.of(name, registry), registry=registry)
-    with pytest.raises(InputError, match="a static template cannot read 'span'"):
-        template("bad", kind="static", reads=("span",))(lambda rows: {})
-    with pytest.raises(InputError, match="expected to read any of"):
-        template("bad", kind="static", reads=("moon",))(lambda rows: {})
+    with pytest.raises(
+        InputError, match="template 'bad': unknown argument 'moon'; a template reads any of source, target, links"
+    ):
+        template("bad")(lambda target, moon: {})
+    with pytest.raises(InputError, match="template 'bad': its function has no argument"):
+        template("bad")(lambda *, moon: {})
+
+
+def test_every_template_is_one_function():
+    """The one Python form of each; those in C are listed beside them, and no other module computes features of theirs."""
+    forms = {name: t.compute for name, t in TEMPLATES.items()}
+    assert len(set(forms.values())) == len(forms)
+    assert {t.compute.__module__.rpartition(".")[0] for t in TEMPLATES.values()} == {"boostfeat.features.templates"}
+    assert {argument for t in TEMPLATES.values() for argument in t.arguments} == set(ARGUMENTS)
+    # kernels for many lists, as exceptions with their figures
+    assert {name for name, t in TEMPLATES.items() if t.batch} == {"mbr", "agreement"}
+    package = Path(boostfeat.features.__file__).parent
+    prefixes = {name.partition(".")[0] for t in TEMPLATES.values() if isinstance(t.columns, tuple) for name in t.columns}
+    for path in package.glob("*.py"):
+        text = path.read_text()
+        for prefix in prefixes - {
+            "lm",
+            "list",
+            "place",
+            "source",
+            "word",
+            "links",
+            "num",
+            "size",
+            "pos",
+            "un",
+            "hyp",
+            "al",
+            "count",
+        }:
+            assert f'"{prefix}.' not in text or path.name in ("list_kernels.py", "known_words.py"), (path, prefix)
 
 
 def test_the_sets_are_in_the_registry():
     assert {name for names in SETS.values() for name in names} <= set(TEMPLATES)
     assert all(t.name == name and t.summary for name, t in TEMPLATES.items())
-
-
-def test_plugins_of_the_first_release_import_from_where_they_did():
-    import boostfeat.templates as old
-
-    assert old.template is template
-    assert not hasattr(old, "__file__")
 
 
 def test_word_classes_by_hand() -> None:

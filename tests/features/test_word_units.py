@@ -20,7 +20,7 @@ from boostfeat.core.errors import InputError
 from boostfeat.features import TEMPLATES, FeaturePlan, Resources, featurize
 from boostfeat.features.language_model import LanguageModel
 from boostfeat.features.resources import Posterior
-from boostfeat.features.word_units import shape_of
+from boostfeat.features.templates.word import shape_of
 from boostfeat.lists.build import HypRecord, UnitRecord, attach
 from boostfeat.lists.nbest import NBest, strings
 from boostfeat.lists.store import read_store, write_store

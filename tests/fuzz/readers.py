@@ -39,13 +39,12 @@ from boostfeat.core.files import read_bytes, read_chunks, read_lines
 from boostfeat.core.strict_json import read_json
 from boostfeat.core.text import split_words
 from boostfeat.export.moses.writing import table_name
-from boostfeat.features.by_list import BY_LIST
-from boostfeat.features.by_unit import BY_UNIT
 from boostfeat.features.carried import FeatureMaker, carrying
 from boostfeat.features.clusters import read_clusters
 from boostfeat.features.language_model import LanguageModel
 from boostfeat.features.lexicon import Bitext
 from boostfeat.features.phrase_table import read_phrase_counts
+from boostfeat.features.registry import GIVEN
 from boostfeat.features.sets import TEMPLATES
 from boostfeat.features.vocab import Entry, FeaturePlan
 from boostfeat.formats import jsonl
@@ -446,7 +445,7 @@ def plans_of(nbest: NBest, *names: str) -> list[bytes]:
 
 def reranked_plan() -> list[bytes]:
     """Plans of all the templates that are computed unit by unit or list by list."""
-    return plans_of(reranked_list(), *BY_UNIT, *BY_LIST)
+    return plans_of(reranked_list(), *(name for name, template in TEMPLATES.items() if not set(template.reads) & set(GIVEN)))
 
 
 @cache
@@ -470,14 +469,14 @@ def search_with(path: str) -> list[Derivation]:
 
 
 def rerank_with(path: str) -> F64:
-    """Scores of a list under a plan: those of the engine, for one of TWINS inputs, which has to say what is wrong with it."""
+    """Scores of candidates under a plan: those of their list, for one of TWINS inputs."""
     reranker, nbest = Reranker(weighed(path, LM0=0.3)), reranked_list()
     if not has_turn(path):
-        _ = reranker._few
+        _ = reranker._scorer
         return np.zeros(0)
-    wanted = reranker._by_engine(nbest, "")
+    wanted = reranker._by_list(nbest, "")
     found = reranker.scores(nbest)
-    assert np.array_equal(found, wanted), "unit by unit the scores differ from the engine's"
+    assert np.array_equal(found, wanted), "scores of candidates differ from those of their list"
     return found
 
 

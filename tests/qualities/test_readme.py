@@ -247,7 +247,7 @@ def test_links_and_paths_exist(page: Path) -> None:
 
 
 SHOWN_ONLY = {f"boostfeat/{path}.py" for path in (
-    "formats/tabbed", "metrics/exact", "features/vowels", "tuners/random_search", "losses/squared_hinge")}  # fmt: skip
+    "formats/tabbed", "metrics/exact", "features/templates/vowels", "tuners/random_search", "losses/squared_hinge")}  # fmt: skip
 
 
 def anchors(page: Path) -> set[str]:

@@ -10,8 +10,8 @@ import pytest
 from boostfeat import Reranker
 from boostfeat.core.errors import InputError
 from boostfeat.model.model import Model
-from boostfeat.rerank.few import FewLists
-from boostfeat.rerank.reranker import _few_dictionaries, few_of_list, one_list
+from boostfeat.rerank.candidate_scores import OneList
+from boostfeat.rerank.reranker import _listed, listed_of, one_list
 
 PHRASE = {"src": [0, 1], "tgt": [0, 2], "features": {"lm": -1.5, "tm": 2}, "align": "0-0 0-1"}
 CASES = {
@@ -35,13 +35,13 @@ CASES = {
 @pytest.mark.parametrize("source", ["das alte  haus", ""])
 @pytest.mark.parametrize("case", CASES)
 def test_the_same_as_in_a_list(case, source):
-    found, expected = _few_dictionaries(CASES[case], source), few_of_list(one_list(CASES[case], source=source))
+    found, expected = _listed(CASES[case], source), listed_of(one_list(CASES[case], source=source))
     assert found is not None
     assert expected is not None
     assert shown(found) == shown(expected)
 
 
-def shown(few: FewLists) -> dict[str, object]:
+def shown(few: OneList) -> dict[str, object]:
     """Features that a unit does not have are 0; those of hypotheses that are nowhere but 0 need no column."""
     units = [(*u[:5], [float(u.x.get(name, 0.0)) for name in few.names]) for u in few.units]
     own = {name: few.own[:, k].tolist() for k, name in enumerate(few.own_names) if few.own[:, k].any()}
@@ -77,16 +77,16 @@ def shown(few: FewLists) -> dict[str, object]:
     ],
 )
 def test_what_is_looked_at_with_care(candidate):
-    assert _few_dictionaries([{"text": "a"}, candidate], "das alte haus") is None
+    assert _listed([{"text": "a"}, candidate], "das alte haus") is None
 
 
 def test_features_of_few_hypotheses_would_be_sparse_in_a_list():
     """Those that fewer than a tenth have: one of ten is a tenth, one of eleven is less."""
     for n, is_few in ((10, True), (11, False)):
         given = [{"text": "a", "features": {"rare": 1.0} if k == 0 else {}} for k in range(n)]
-        assert (_few_dictionaries(given, "") is not None) == is_few
+        assert (_listed(given, "") is not None) == is_few
     many = [{"text": "a", "features": {f"x{k}": 1.0 for k in range(n)}} for n in (4096, 4097)]
-    assert [_few_dictionaries([each], "") is not None for each in many] == [True, False]
+    assert [_listed([each], "") is not None for each in many] == [True, False]
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from boostfeat.features.resources import Posterior
 from boostfeat.formats.jsonl import write
 from boostfeat.lists.store import read_store
 from boostfeat.model.model import Model
-from boostfeat.rerank.reranker import few_of_list
+from boostfeat.rerank.reranker import listed_of
 from boostfeat.tuners.linear import fit_pro
 
 
@@ -186,8 +186,8 @@ def test_phrases_without_their_words_need_no_engine(setup, monkeypatch):
         unit.pop("src_text", None)
         unit.pop("tgt_text", None)
     reranker = Reranker.load(path)
-    wanted = reranker._by_engine(given, line["source"])
-    monkeypatch.setattr(Reranker, "_by_engine", lambda *_: pytest.fail("the engine was asked"))
+    wanted = reranker._by_list(given, line["source"])
+    monkeypatch.setattr(Reranker, "_by_list", lambda *_: pytest.fail("the engine was asked"))
     assert np.array_equal(reranker.scores(given, source=line["source"]), wanted)
 
 
@@ -204,10 +204,10 @@ def test_lists_of_bridges_are_chosen_from_unit_by_unit():
     maker = FeatureMaker()
     made, plan = maker.learn(lists, maker.plan("words-basic", min_count=1), posterior=Posterior(scale=2.0))
     reranker = Reranker(carrying(Model({name: float(rng.normal()) for name in sorted(made.feature_names)}), plan))
-    wanted = reranker._by_engine(lists, "")
+    wanted = reranker._by_list(lists, "")
     for s in range(4):
         one = lists[s : s + 1]
-        found = reranker._few.scores(few_of_list(one))
+        found = reranker._scorer.scores(listed_of(one))
         assert np.array_equal(found, wanted[lists.hyp_ptr[s] : lists.hyp_ptr[s + 1]])
         assert reranker.choose(one) == int(np.argmax(found))
 

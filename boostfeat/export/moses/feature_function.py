@@ -19,8 +19,9 @@ from pathlib import Path
 from string import Template
 
 from ...core.errors import InputError
-from ...features.by_unit import FLOOR
-from ...features.resources import UNKNOWN_CLUSTER, Clusters
+from ...features.resources import Clusters
+from ...features.templates.helpers import UNKNOWN_CLUSTER
+from ...features.templates.place import FLOOR
 from ...features.vocab import Entry, product_name
 from ...formats.moses.labels import component
 from ...model.model import Model

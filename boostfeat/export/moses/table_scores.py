@@ -24,7 +24,7 @@ from ...core.errors import InputError, clip, unknown_name
 from ...core.feature_table import FeatureTable
 from ...core.strings import Strings
 from ...features import FeaturePlan
-from ...features.dense import count_features
+from ...features.templates.phrase import count_features
 from ...formats.moses.labels import score_names
 from ...formats.moses.phrase_table import ALIGNMENT, SCORES, SOURCE, TARGET, Entries, read_entries, spliced
 from ...lists.nbest import strings
@@ -33,7 +33,7 @@ from ..phrase_pairs import PairFeatures, factors
 
 DIGITS = 10  # nine tell all single-precision numbers apart; one more keeps sums over many trees within 1e-6
 LEAST, MOST = -87.3, 88.7  # exp(v) is a normal number in single precision; others lose digits, or become 0 or infinite
-COUNT_NAMES = frozenset(count_features(np.zeros(0)))  # entries bring their counts: no lookup by phrases, as for lists
+COUNT_NAMES = frozenset(count_features(0.0))  # entries bring their counts: no lookup by phrases, as for lists
 _PENALTY = re.compile(r"(WordPenalty|PhrasePenalty|UnknownWordPenalty)\d*")
 
 Value = Callable[[FeatureTable], F64]
@@ -58,9 +58,11 @@ class EntryFeatures:
         own = self.pairs.own[self.n_scores :]
         x = np.empty((len(entries), len(self.pairs.own)))
         x[:, : self.n_scores] = entries.logs(np.float32)[:, : self.n_scores]
-        counts = count_features(entries.joint_counts()) if COUNT_NAMES & set(own) else {}
+        counts, row = np.unique(entries.joint_counts(), return_inverse=True) if COUNT_NAMES & set(own) else (np.zeros(0), 0)
+        made = list(map(count_features, counts.tolist()))
         for k, name in enumerate(own, self.n_scores):
-            x[:, k] = counts[name] if name in counts else _penalty(name, entries)
+            is_count = name in COUNT_NAMES
+            x[:, k] = np.array([found[name] for found in made])[row] if is_count else _penalty(name, entries)
         nothing = strings([""] * len(entries))
         src, tgt, align = (entries.texts(f) if self.pairs.vocab.entries else nothing for f in (SOURCE, TARGET, ALIGNMENT))
         return unit_table(self.pairs.compute(x, src=src, tgt=tgt, align=align))

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...core.arrays import F64, I32, I64, owners
 from ...core.errors import InputError
-from ...features.resources import UNKNOWN_CLUSTER
+from ...features.templates.helpers import UNKNOWN_CLUSTER
 from ...lists.words import NONE
 
 START, END = "<s>", "</s>"

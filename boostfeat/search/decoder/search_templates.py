@@ -14,6 +14,7 @@ search goes on: features that need it are refused by name.
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -22,22 +23,21 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ...core.arrays import F64, I32, I64, offsets, owners
 from ...core.errors import InputError
 from ...core.kernels import kernel
 from ...core.strings import Strings
-from ...features import by_unit
 from ...features.carried import FeatureMaker
-from ...features.context import Corpus, Rows
+from ...features.compute import parsed_links, split
 from ...features.engine import occurrence_features
-from ...features.registry import Sparse, Template
+from ...features.registry import Template
 from ...features.resources import Clusters, Resources
-from ...features.run import full_names
+from ...features.templates.phrase import al
+from ...features.templates.place import checked_bins
 from ...features.vocab import Entry, FeaturePlan, full_name
 from ...lists.nbest import NBest, SparseRows, Units, strings, take_strings
-from ...lists.words import NONE, flags, positions
+from ...lists.words import NONE
 from .search import Moves
 from .search_ngrams import START, Ngrams, joined
 from .searchable import BETWEEN, is_placed
@@ -46,9 +46,10 @@ from .system import LM, QUANTILES, System
 BLOCK = 1 << 16  # phrase pairs whose features are computed at a time
 PREV, NEXT, BACK, AHEAD = "prev", "next", ("<0", "<1", "<2"), (">0", ">1", ">2")
 PARTS = ("static", PREV, NEXT, *BACK, *AHEAD)
-ORIENTATIONS = ((0, 1), (1, 0), (1, 1))  # (words between, words to a swap) of monotone, swap, discontinuous
+ORIENTATIONS = ("mono", "swap", "right")  # discontinuous moves to the left are as those to the right
 
 Parts = dict[str, SparseRows]
+Pair = tuple[tuple[str, ...], tuple[str, ...], tuple[tuple[int, int], ...]]  # source words, target words, links
 
 
 @kernel
@@ -91,7 +92,7 @@ class Templates:
     ids: dict[str, int] = field(default_factory=dict)  # feature -> column, in the order in which they come
     _words: dict[str, Parts] = field(default_factory=dict)  # of unknown words
     _columns: dict[str, I32] = field(default_factory=dict)  # of a template's features
-    _linking: dict[int | str, by_unit.Pair | None] = field(default_factory=dict)  # rows and unknown words that cx may see
+    _linking: dict[int | str, Pair | None] = field(default_factory=dict)  # rows and unknown words that cx may see
     _lock: Any = field(default_factory=RLock)  # features get their numbers one after the other
 
     def __getstate__(self) -> dict[str, Any]:
@@ -195,19 +196,28 @@ class Templates:
         static = [(entry, template) for entry, template in self.entries.values() if template.kind == "static"]
         if static:
             out["static"] = self._computed(nbest, [entry for entry, _ in static]).take(np.arange(n))
-        corpus = Corpus(nbest, self.resources)
-        pair = corpus.pair_of_unit[:n]
+        units = [(split(src), split(tgt)) for src, tgt in zip(texts.src.to_pylist(), texts.tgt.to_pylist(), strict=True)]
         for name in ("lo", "co"):
             if name in self.entries:
-                self._add_moves(out, name, corpus, pair)
+                self._add_moves(out, name, units)
         for name in ("neighbour_sizes", "around"):
             if name in self.entries:
-                columns = self.entries[name][1].compute(Rows(corpus, n, {"prev": pair, "next": pair}))
-                assert isinstance(columns, dict)
+                call = self.entries[name][1].compute
+                rows = [call(unit, unit) for unit in units]
                 for part in (PREV, NEXT):
-                    of_part = {k: x for k, x in columns.items() if part in k.split(".")}
-                    out[part] = _beside(out[part], self._dense_rows(of_part, n))
+                    own = [{k: x for k, x in row.items() if x and part in k.split(".")} for row in rows]
+                    out[part] = _beside(out[part], self._rows(own))
         return out
+
+    def _rows(self, counts: Sequence[Mapping[str, float]]) -> SparseRows:
+        """Rows of values by name; of names that are not wanted there are none."""
+        kept = [[(self.id_of(name), x) for name, x in own.items() if self.is_wanted(name)] for own in counts]
+        ptr = offsets(np.array([len(own) for own in kept], np.int64))
+        idx, val = [k for own in kept for k, _ in own], [x for own in kept for _, x in own]
+        return SparseRows(ptr, np.array(idx, np.int32), np.array(val, np.float64))
+
+    def is_wanted(self, name: str) -> bool:
+        return self.wanted is None or name in self.wanted
 
     def _computed(self, nbest: NBest, entries: Sequence[Entry]) -> SparseRows:
         """Features of a list's units, each a hypothesis of its own."""
@@ -237,26 +247,22 @@ class Templates:
         row, at = np.nonzero(x)
         return SparseRows(offsets(np.bincount(row, minlength=n)), ids[at], x[row, at])
 
-    def _add_moves(self, out: Parts, name: str, corpus: Corpus, pair: I64) -> None:
+    def _add_moves(self, out: Parts, name: str, units: Sequence[tuple[Sequence[str], Sequence[str]]]) -> None:
         """OUT out: the features of lo or co by orientation; those of the move onto a phrase, and those of the move after it."""
         entry, template = self.entries[name]
-        for k, (gap, swap) in enumerate(ORIENTATIONS):
-            columns = {
-                f"{side}{what}": np.full(len(pair), v) for side in ("back", "ahead") for what, v in (("", gap), ("_swap", swap))
-            }
-            found = template.compute(Rows(corpus, len(pair), {"pair": pair, **columns}))
-            assert isinstance(found, Sparse)
-            names = full_names(name, found.names, entry.hash_bits)
-            if entry.features is None:
-                ids = np.array([self.id_of(text) for text in names.to_pylist()], np.int32)
-            else:
-                ids = np.append(self._ids_of(entry, entry.features), np.int32(-1))[positions(names, strings(entry.features))]
-            is_ahead = flags(pc.starts_with(found.names, ">"))
-            for part, mine in ((BACK[k], (ids >= 0) & ~is_ahead), (AHEAD[k], (ids >= 0) & is_ahead)):
-                some = np.flatnonzero(mine[found.idx])
-                order = some[np.argsort(found.row[some], kind="stable")]
-                ptr = offsets(np.bincount(found.row[order], minlength=len(pair)))
-                out[part] = _beside(out[part], SparseRows(ptr, ids[found.idx[order]], np.ones(len(order))))
+        shared = (self.resources.clusters,) if "clusters" in template.arguments else ()
+        order = entry.places if entry.features is not None else {}
+        for k, move in enumerate(ORIENTATIONS):
+            back: list[dict[str, float]] = []
+            ahead: list[dict[str, float]] = []
+            for src, tgt in units:
+                found = template.compute(src, tgt, move, move, *shared)
+                for part, is_mine in ((back, False), (ahead, True)):
+                    names = (full_name(name, text, entry.hash_bits) for text in found if text.startswith(">") is is_mine)
+                    counts = Counter(text for text in names if not order or text in order)
+                    part.append({text: float(n) for text, n in sorted(counts.items(), key=lambda item: order.get(item[0], 0))})
+            out[BACK[k]] = _beside(out[BACK[k]], self._rows(back))
+            out[AHEAD[k]] = _beside(out[AHEAD[k]], self._rows(ahead))
 
     # -- options of a sentence ---------------------------------------------------------------------------------------
 
@@ -282,44 +288,35 @@ class Templates:
 
     def _contexts(self, tokens: Sequence[str], row: I64, start: I64) -> SparseRows:
         """[O] features of cx. Few phrase pairs have a frequent pair of words: arrays of all would take ten times as long."""
-        entry = self.entries["cx"][0]
-        counts: list[dict[int, float]] = []
+        entry, template = self.entries["cx"]
+        counts: list[dict[str, float]] = []
         with _learnt_options(entry):
-            pairs = frozenset(entry.options["pairs"])
-            source = tuple(tokens)
+            call, pairs, n = template.bound(entry.options), frozenset(entry.options["pairs"]), len(tokens)
             for r, i in zip(row.tolist(), start.tolist(), strict=True):
                 pair = self._frequent(r, tokens[i], pairs)
-                own: dict[int, float] = {}
-                if pair is not None:
-                    found = by_unit.context_of(pair, i, source, pairs)
-                    names = (full_name("cx", text, entry.hash_bits) for text in found)
-                    for k in (self.id_of(name) for name in names if self.wanted is None or name in self.wanted):
-                        own[k] = own.get(k, 0.0) + 1.0
-                counts.append(own)
-        idx, val = ([x for own in counts for x in part(own)] for part in (dict.keys, dict.values))
-        return SparseRows(offsets(np.array([len(own) for own in counts])), np.array(idx, np.int32), np.array(val, np.float64))
+                found = call(*pair, (i, i + len(pair[0]), n), tokens) if pair is not None else ()
+                counts.append(dict(Counter(full_name("cx", text, entry.hash_bits) for text in found)))
+        return self._rows(counts)
 
-    def _frequent(self, r: int, word: str, pairs: Set[str]) -> by_unit.Pair | None:
+    def _frequent(self, r: int, word: str, pairs: Set[str]) -> Pair | None:
         """The phrase pair of a row of the table (0: an unknown word), if it links words that are frequent together."""
         key = r or word
         if key not in self._linking:
             texts = self._texts
             src, tgt, align = (str(c[r]) for c in (texts.src, texts.tgt, texts.align)) if r else (word, word, "0-0")
-            pair = by_unit.Pair(src.split(" "), tgt.split(" "), [(int(i), int(j)) for i, j in _links(align)])
-            self._linking[key] = pair if not pairs.isdisjoint(by_unit.al(*pair)) else None
+            pair = tuple(src.split(" ")), tuple(tgt.split(" ")), parsed_links(align)
+            self._linking[key] = pair if not pairs.isdisjoint(al.compute(*pair)) else None
         return self._linking[key]
 
     @cached_property
     def constants(self) -> dict[str, dict[str, float]]:
         """Features of a phrase that has no previous one (PREV) and no following one (NEXT)."""
-        corpus, none = Corpus(_lone_units(Texts.of_words(["a"])), self.resources), np.full(1, NONE)
         out: dict[str, dict[str, float]] = {PREV: {}, NEXT: {}}
         for name in ("neighbour_sizes", "around"):
             if name in self.entries:
-                columns = self.entries[name][1].compute(Rows(corpus, 1, {"prev": none, "next": none}))
-                assert isinstance(columns, dict)
+                values = self.entries[name][1].compute(None, None)
                 for part, found in out.items():
-                    found |= {k: float(x[0]) for k, x in columns.items() if part in k.split(".")}
+                    found |= {k: x for k, x in values.items() if part in k.split(".")}
         return out
 
     @cached_property
@@ -331,10 +328,6 @@ class Templates:
         with _learnt_options(entry):
             thresholds = entry.options["thresholds"][LM]
             return np.array([float(thresholds[q]) for q in QUANTILES])
-
-
-def _links(align: str) -> list[list[str]]:
-    return [link.split("-") for link in align.split()]
 
 
 @dataclass(frozen=True)
@@ -489,7 +482,7 @@ class Weighed:
             return {}
         with _learnt_options(entry):
             quantiles = entry.options["quantiles"]
-            by_unit.check_bins(quantiles)
+            checked_bins(features=entry.options["features"], quantiles=quantiles)
             weighed = {str(name): self.weights.get(f"{side}.{name}", 0.0) for name in entry.options["features"]}
             return {name: (w, quantiles.get(name)) for name, w in weighed.items() if w}
 

@@ -23,8 +23,9 @@ from ...core.arrays import F64, I64, Array, offsets, segment_positions
 from ...core.errors import InputError
 from ...core.text import normal, split_words
 from ...features import TEMPLATES, Template, featurize
-from ...features.by_unit import Pair, Place, bound
 from ...features.registry import GIVEN
+from ...features.resources import Clusters
+from ...features.templates.place import TURNS, turn
 from ...features.vocab import Entry, FeaturePlan, full_name, product_name
 from ...lists.build import assemble
 from ...lists.nbest import NBest, SparseRows, Units, strings
@@ -33,8 +34,6 @@ from .kbest import Shape
 
 BETWEEN = ("bi", "lo", "ro", "cb", "co", "orientation", "jump")
 MOST = 3_000_000  # edges of one graph with late keys: about two gigabytes
-_MOVES = ((0, 1), (-1, 0), (1, 1), (-1, 1))  # (words between, words to a swap): monotone, swap, to the right, to the left
-_NOTHING = Pair((), (), ())  # stands beside a unit where its features of that side are not asked for
 
 # What a following edge sees of the last unit: its span, its last words, B by move, B at the end of the sentence
 LateKey: TypeAlias = tuple[int, int, tuple[str, ...], tuple[float, ...], float]
@@ -46,6 +45,22 @@ def between(plan: FeaturePlan, wanted: Iterable[str]) -> tuple[list[Entry], set[
     wanted = set(wanted)
     entries = [entry for entry in plan.entries if entry.name in BETWEEN and not wanted.isdisjoint(entry.features or ())]
     return entries, {name for entry in entries for name in wanted.intersection(entry.features or ())}
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A unit between two others; by default, where nothing is asked of what stands beside it."""
+
+    start: int
+    end: int
+    n_src: int
+    source: Sequence[str]
+    target: Sequence[str]
+    words_before: Sequence[str] | None = ()
+    is_last: bool = False
+    jump: int = 1
+    turn_before: str = "right"
+    turn_after: str = "right"
 
 
 @dataclass(frozen=True)
@@ -108,11 +123,11 @@ class Neighbours:
         counts.append(len(ends))
         return _with_edges(graph, np.array(old_edge), np.array(new_tail), offsets(np.array(counts))), np.array(new_score)
 
-    def _units(self, graph: Graph, words: Sequence[str], n_src: int) -> tuple[list[int], list[Place]]:
+    def _units(self, graph: Graph, words: Sequence[str], n_src: int) -> tuple[list[int], list[_Place]]:
         """The distinct unit of each edge [E], -1 for none, and the units in no place yet."""
         number: dict[tuple[str, str, int, int], int] = {}
         unit_of: list[int] = []
-        places: list[Place] = []
+        places: list[_Place] = []
         spans = zip(graph.src_start.tolist(), graph.src_end.tolist(), strict=True)
         for (start, end), src, tgt, is_unit in zip(spans, graph.src, graph.tgt, graph.is_unit.tolist(), strict=True):
             if not is_unit:
@@ -121,23 +136,22 @@ class Neighbours:
             src = src or " ".join(words[start:end])
             u = number.setdefault((src, tgt, start, end), len(places))
             if u == len(places):
-                pair = Pair(split_words(src) if src else [], split_words(tgt) if tgt else [], ())
-                places.append(Place(pair, {}, start, end, _NOTHING, _NOTHING, None, None, 1, 1, 1, 1, words, n_src))
+                places.append(_Place(start, end, n_src, split_words(src) if src else [], split_words(tgt) if tgt else []))
             unit_of.append(u)
         return unit_of, places
 
-    def _late(self, at: Place) -> LateKey:
+    def _late(self, at: _Place) -> LateKey:
         own = self._sum(at)
-        moves = tuple(self._sum(at._replace(ahead=gap, ahead_swap=swap)) - own for gap, swap in _MOVES)
-        end = at._replace(next=None, next_x=None, ahead=at.n_src - at.end, ahead_swap=at.start - at.n_src - 1)
-        return at.start, at.end, tuple(at.pair.t[-self._n_words :]), moves, self._sum(end) - own
+        moves = tuple(self._sum(replace(at, turn_after=move)) - own for move in TURNS)
+        end = replace(at, is_last=True, turn_after=turn(at.n_src - at.end, at.start - at.n_src - 1))
+        return at.start, at.end, tuple(at.target[-self._n_words :]), moves, self._sum(end) - own
 
     @cached_property
     def _n_words(self) -> int:
         """How many of the last unit's words count."""
         return 2 if any(entry.name == "cb" for entry in self.entries) else 1
 
-    def _between(self, u: int, at: Place, key: LateKey, known: dict[tuple[object, ...], float]) -> float:
+    def _between(self, u: int, at: _Place, key: LateKey, known: dict[tuple[object, ...], float]) -> float:
         """A(u, last) + B(last, u)."""
         start, end, words, moves, _ = key
         is_first = start < 0
@@ -145,14 +159,14 @@ class Neighbours:
         asked = (u, back, swap == 0, words, is_first)
         found = known.get(asked)
         if found is None:
-            last = None if is_first else Pair((), words, ())
-            found = known[asked] = self._sum(at._replace(prev=last, back=back, back_swap=swap))
+            before = None if is_first else words
+            found = known[asked] = self._sum(replace(at, words_before=before, jump=back, turn_before=turn(back, swap)))
         if is_first:
             return found
         ahead = at.start - end
         return found + moves[0 if ahead == 0 else 1 if start == at.end else 2 if ahead > 0 else 3]
 
-    def _sum(self, at: Place) -> float:
+    def _sum(self, at: _Place) -> float:
         """Σ of weights times features of a unit in its place."""
         total, weights = 0.0, self.weights
         for entry, call in self._calls:
@@ -164,8 +178,12 @@ class Neighbours:
         return total
 
     @cached_property
-    def _calls(self) -> list[tuple[Entry, Callable[[Place], dict[str, float] | list[str]]]]:
-        return [(entry, bound(entry.name, entry.options, self.plan.clusters)) for entry in self.entries]
+    def _calls(self) -> list[tuple[Entry, Callable[[_Place], dict[str, float] | list[str]]]]:
+        return [(entry, self._call(TEMPLATES[entry.name], entry)) for entry in self.entries]
+
+    def _call(self, template: Template, entry: Entry) -> Callable[[_Place], dict[str, float] | list[str]]:
+        call, clusters = template.bound(entry.options), self.plan.clusters or Clusters()
+        return lambda at: call(*(clusters if name == "clusters" else getattr(at, name) for name in template.arguments))
 
 
 def _with_edges(graph: Graph, old: I64, tails: I64, head_ptr: I64) -> Graph:

@@ -62,7 +62,9 @@ def featurized(raw: NBest, what: str) -> tuple[NBest, FeaturePlan]:
     for k, (f, e) in enumerate(zip(src, tgt, strict=False)):  # what references would teach
         table.setdefault(f[:3], {})[e] = 1 / (k + 2)
     plan = replace(maker.plan(what, min_count=1), clusters=Clusters(src, tgt))
-    entries = [replace(e, options={"cut": 3, "table": table}) if e.name.startswith("model1") else e for e in plan.entries]
+    translations, seen = {"cut": 3, "table": table}, {word: 9 - k % 9 for k, word in enumerate(tgt)}
+    taught = {"model1": translations, "model1_inverse": translations, "frequency": {"frequencies": seen}}
+    entries = [replace(e, options=taught[e.name]) if e.name in taught else e for e in plan.entries]
     return maker.learn(raw, replace(plan, entries=tuple(entries)), posterior=Posterior(scale=1.0))
 
 

@@ -1,0 +1,185 @@
+"""What lists and references teach templates: frequent names, thresholds, bins, word frequencies and translations."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import InputError
+from ..core.printed_numbers import Precision
+from ..core.text import split_words
+from ..lists.nbest import NBest, strings
+from ..lists.precision import precision_of
+from ..lists.words import words_of
+from .groups import DECODER, feature_kinds
+from .lexicon import model1
+from .registry import Counted, Tally
+from .resources import Resources
+
+Tallies = Mapping[str, Tally]
+Bitext = Sequence[tuple[str, str]]  # (source, reference) of sentences
+Values = Mapping[str, float]  # features of a unit by name
+
+# -- frequent names ---------------------------------------------------------------------------------------------------
+
+
+def most_frequent(tally: Tally, top: int) -> list[str]:
+    """Give the top names by falling count; equal counts by name, so that the order in which they were met does not matter."""
+    return [name for name, n in sorted(tally.items(), key=lambda item: (-item[1], item[0]))[:top] if n]
+
+
+def frequent(most: int, count: Callable[..., Mapping[str, Sequence[str]]], *names: str) -> Counted:
+    """Learn the most frequent of what a function counts under these names, an option each; ``top`` says how many."""
+
+    def choose(nbest: NBest, resources: Resources, tallies: Tallies, *, top: int = most) -> dict[str, Any]:
+        return {name: most_frequent(tallies.get(name, Counter()), top) for name in names}
+
+    return Counted(count, choose)
+
+
+def choose_corpus_pairs(nbest: NBest, resources: Resources, tallies: Tallies, *, top: int = 300) -> dict[str, Any]:
+    """By how often two words were a phrase pair in training, where a phrase table says so; else as often as in the list."""
+    pairs = tallies.get("pairs", Counter())
+    if known := resources.phrase_counts:
+        pairs = Counter({f"{src}|{tgt}": n for (src, tgt), n in known.items() if " " not in src and " " not in tgt})
+    return {"pairs": most_frequent(pairs, top)}
+
+
+# -- language models among the list's features ------------------------------------------------------------------------
+
+LANGUAGE_MODEL = re.compile(r"(?i)^(lm|languagemodel)\d*$|^lm[_.]|_lm$")
+QUANTILES = {"q10": 0.1, "q25": 0.25, "q75": 0.75, "q90": 0.9}
+
+
+@cache
+def _language_models(names: tuple[str, ...]) -> list[str]:
+    return [name for name in names if LANGUAGE_MODEL.search(name)]
+
+
+def lacks_language_model(names: Sequence[str], options: Mapping[str, Any]) -> str | None:
+    found = _language_models(tuple(names)) if options.get("features") is None else options["features"]
+    if found and set(found) <= set(names):
+        return None
+    return (
+        f"a language model among the list's features ({', '.join(names) or 'none'}); name it with features = [...] in a TOML file"
+    )
+
+
+def count_language_models(
+    target: Sequence[str], unit_features: Values, *, features: list[str] | None = None
+) -> dict[str, list[float]]:
+    """Scores per target word."""
+    names = _language_models(tuple(unit_features)) if features is None else features
+    return {name: [unit_features[name] / len(target) if target else 0.0] for name in names}
+
+
+def choose_language_models(
+    nbest: NBest, resources: Resources, tallies: Tallies, *, features: list[str] | None = None
+) -> dict[str, Any]:
+    thresholds = {}
+    names = _language_models(nbest.unit_names) if features is None else features
+    for name in names:
+        tally = tallies.get(name, Counter())
+        value = np.array(sorted(tally), np.float64)
+        share = np.cumsum([tally[x] for x in sorted(tally)]) / max(tally.total(), 1)
+        precision = per_word_precision(nbest, name)
+        quantiles = {q: float(value[np.searchsorted(share, p)]) if len(value) else 0.0 for q, p in QUANTILES.items()}
+        # a number that no phrase has: one that the list shows is on another side of it inside the decoder, or is not
+        thresholds[name] = {q: precision.below(value, x) if len(value) else x for q, x in quantiles.items()}
+    return {"features": names, "thresholds": thresholds}
+
+
+def per_word_precision(nbest: NBest, name: str) -> Precision:
+    return precision_of(nbest, [name])[0].coarsest(nbest.X[:, nbest.unit_names.index(name)])
+
+
+def derived_precision(nbest: NBest, made: Sequence[str]) -> dict[str, Precision]:
+    """Of those features, made by templates, that are not exact since what they are made of is not."""
+    per_word = {name: name.removeprefix("lm.word.") for name in made if name.startswith("lm.word.") and "<" not in name}
+    return {name: per_word_precision(nbest, of) for name, of in per_word.items()}
+
+
+# -- bins of neighbours' features -------------------------------------------------------------------------------------
+
+# Exact values tell apart units that differ only in their surroundings (2.6 times as many on 200-best lists); binned ones keep
+# most of the redundancy that makes boosting fast.
+
+
+def count_neighbours(values: Values | None, features: list[str] | None) -> dict[str, list[float]]:
+    """Values of the unit that stands there, if one does."""
+    return {name: [x] for name, x in values.items() if features is None or name in features} if values is not None else {}
+
+
+def choose_bins(
+    nbest: NBest, resources: Resources, tallies: Tallies, *, features: list[str] | None = None, bins: int = 4
+) -> dict[str, Any]:
+    kinds = feature_kinds(nbest)
+    chosen = [name for name in nbest.unit_names if kinds[name][0] == DECODER] if features is None else features
+    if unknown := [name for name in chosen if name not in nbest.unit_names]:
+        raise InputError(
+            f"neighbours: expected features of the list ({', '.join(nbest.unit_names) or 'none'}), found {unknown[0]!r}; "
+            "correct features = [...] in the TOML file"
+        )
+    if not isinstance(bins, int) or bins < 0:
+        raise InputError(f"neighbours: expected bins of at least 0 (0: exact values), found {bins!r}; correct the TOML file")
+    quantiles = {name: quantile_bins(tallies.get(name, Counter()), bins) for name in chosen} if bins else {}
+    return {"features": list(chosen), "quantiles": quantiles}
+
+
+def quantile_bins(tally: Tally, n: int) -> dict[str, list[float]]:
+    """Cut numbers into at most n bins of equally many occurrences, and give each bin's mean. Bin k is cut[k-1] < x <= cut[k]."""
+    if not tally:
+        return {"cuts": [], "means": [0.0]}
+    x = np.array(sorted(tally), np.float64)
+    counts = np.array([tally[value] for value in x.tolist()])
+    share = np.cumsum(counts) / counts.sum()
+    cuts = np.unique(x[np.minimum(np.searchsorted(share, np.arange(1, n) / n), len(x) - 1)])
+    cuts = cuts[cuts < x.max()]  # no empty bin above the highest
+    bin_of = np.searchsorted(cuts, x)
+    means = np.bincount(bin_of, x * counts) / np.bincount(bin_of, counts)
+    return {"cuts": cuts.tolist(), "means": means.tolist()}
+
+
+# -- words ------------------------------------------------------------------------------------------------------------
+
+MOST_WORDS = 20_000  # whose frequencies are kept: the others are rare
+
+
+def learn_frequencies(bitext: Bitext) -> dict[str, Any]:
+    """Count the words of references, the most frequent ones first."""
+    seen = Counter(token for _, ref in bitext for token in split_words(ref))
+    return {"frequencies": dict(sorted(seen.items(), key=lambda item: (-item[1], item[0]))[:MOST_WORDS])}
+
+
+def learn_language_model(nbest: NBest, resources: Resources) -> dict[str, Any]:
+    return {"model": resources.lm.signature if resources.lm else ""}
+
+
+# -- translations by Model 1 --------------------------------------------------------------------------------------------
+
+# A table that has seen a sentence's reference knows it too well. So the list that teaches has its features by tables of other
+# sentences: blocks of neighbours, each by what the other blocks teach (registry.Crossed).
+
+PROBABLE = 0.001  # translations of less probability are forgotten: a model carries its table
+CUT = 5  # letters of a source word
+
+
+def learn_translations(*, inverse: bool) -> Callable[..., dict[str, Any]]:
+    """Learn t(word | stem of a source word), or the other way round."""
+
+    def learn(bitext: Bitext, *, cut: int = CUT) -> dict[str, Any]:
+        f = words_of(strings([" ".join(word[:cut] for word in split_words(source)) for source, _ in bitext]))
+        e = words_of(strings([ref for _, ref in bitext]))
+        table = model1(e, f) if inverse else model1(f, e)
+        given, words, some = ["", *table.given.to_pylist()], table.words.to_pylist(), table.prob >= PROBABLE
+        out: dict[str, dict[str, float]] = {}
+        for key, p in zip(table.keys[some].tolist(), table.prob[some].tolist(), strict=True):
+            out.setdefault(given[key // len(words)], {})[words[key % len(words)]] = float(f"{p:.4g}")
+        return {"cut": cut, "table": out}
+
+    return learn
