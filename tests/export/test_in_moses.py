@@ -13,7 +13,7 @@ from boostfeat.boosting.boost import boost
 from boostfeat.boosting.options import recipe
 from boostfeat.export import Context, ExportOptions, export
 from boostfeat.export.kinds import static_features
-from boostfeat.export.moses.writing import Parts
+from boostfeat.export.moses.writing import Job
 from boostfeat.features import TEMPLATES, FeaturePlan, Resources, featurize
 from boostfeat.features.carried import carried, carrying
 from boostfeat.formats.moses.ini import Ini
@@ -93,7 +93,7 @@ def test_contextual_weights_and_trees_are_the_same_numbers_in_moses(
     context = Context(options=options, plan=carried(model))
     export(model, "moses", tmp_path / "out", context)
     nbest = decoded(moses_with_function, tmp_path / "out" / "moses.ini", tmp_path)
-    inner = Parts.of(model, context).function
+    inner = Job(model, context).parts.function
     assert inner is not None
     assert {"bi", "lo", "cx", "cb", "co", "cc", "m1.tgt"} <= {name.partition(":")[0] for name in inner.weights}
     assert inner.trees

@@ -26,7 +26,6 @@ from ...formats.moses.weights import read_weights
 from ...lists.nbest import NBest
 from ...lists.words import concat, positions
 from ...model.model import Model, tree_scores, unit_table
-from ..c import PREFIX
 from ..compiling import CXX, UnitArrays, compiled, pointers
 from ..kinds import tested_features
 from ..target import Check, Context, Exporter
@@ -35,13 +34,8 @@ from .feature_function import filled
 from .writing import (
     TABLE,
     WEIGHTS,
-    MosesWeights,
-    Parts,
-    TablePlan,
+    Job,
     function_weights,
-    given_ini,
-    is_plain,
-    known_features,
     linear_value,
     of_function,
     write,
@@ -52,34 +46,22 @@ BAR = " ||| "
 NOISE = 1e-3  # relative; a list has six digits, and its phrases' scores are differences of sums in single precision
 
 
-def check_source(model: Model, written: list[Path], context: Context) -> Check:
+def check_source(job: Job, written: list[Path]) -> Check:
     """Check what the feature function adds, phrase by phrase in the order of each hypothesis."""
-    prefix, columns, nbest = context.options.prefix or PREFIX, context.options.columns or "trees", context.rows
-    parts = Parts.of(model, context)
-    inner = parts.function or Model({})
-    places = {}
-    if parts.table is not None:
-        of_table = TablePlan.of(parts, context, given_ini(context)).places()
-        places = {name: of_table[name] for name in parts.inputs}
-    folder = next(path for path in written if path.name == f"{prefix}.model").parent
-    found = run_model(folder, prefix, nbest, function_weights(inner, columns), places)
+    nbest, inner = job.context.rows, job.parts.function or Model({})
+    folder = next(path for path in written if path.name == f"{job.prefix}.model").parent
+    found = run_model(folder, job.prefix, nbest, function_weights(inner, job.columns), job.places)
     expected = nbest.weigh(dict(inner.weights))[0] + tree_scores(inner.trees, unit_table(nbest))
     worst = difference(found, expected[nbest.unit_idx])
-    weights = linear_difference(model, written, context)
+    weights = linear_difference(job, written)
     note = "the feature function's source, on phrases in their order, and the ini's weights"
     return Check(nbest.n_occurrences, "phrases", float(np.maximum(worst, weights)), note=note)
 
 
-def check_weights(model: Model, written: list[Path], context: Context) -> Check:
-    """The weights alone."""
-    return Check(len(model.weights), "weights", linear_difference(model, written, context))
-
-
-def linear_difference(model: Model, written: list[Path], context: Context) -> float:
-    """max |λ in the ini and the file of sparse weights − λ of the model|, over all features that Moses has itself."""
-    files = {path.name: path for path in written}
-    own = MosesWeights.of(model, known_features(context))
-    ini = Ini.read(files["moses.ini" if context.options.ini else "moses.ini.lines"]).weights()
+def linear_difference(job: Job, written: list[Path]) -> float:
+    """Return max |λ in the ini and the file of sparse weights − λ of the model|, over all features that Moses has itself."""
+    files, own = {path.name: path for path in written}, job.weights
+    ini = Ini.read(files["moses.ini" if job.ini else "moses.ini.lines"]).weights()
     sparse = read_weights([files[WEIGHTS]]) if WEIGHTS in files else {}
     pairs = [(a, b) for name, values in own.dense.items() for a, b in zip(ini.get(name, []), values, strict=False)]
     pairs += [(sparse[name], weight) for name, weight in own.sparse.items()]
@@ -111,19 +93,18 @@ class _Pairs:
         return ~np.isnan(self.expected[self.of_unit])
 
 
-def check_table(model: Model, written: list[Path], context: Context) -> Check:
+def check_table(job: Job, written: list[Path]) -> Check:
     """Check what the new table adds to the score of every distinct unit of the list, against the trees of the same entry.
 
     An entry's features must be those that the list has, up to the list's rounding. Phrases without an entry are unknown words.
     """
-    nbest, files = context.rows, {path.name: path for path in written}
-    parts = Parts.of(model, context)
-    plan, part = TablePlan.of(parts, context, given_ini(context)), parts.table or Model({})
-    ini = Ini.read(files["moses.ini" if context.options.ini else "moses.ini.lines"])
+    nbest, files = job.context.rows, {path.name: path for path in written}
+    plan, part = job.plan, job.parts.table or Model({})
+    ini = Ini.read(files["moses.ini" if job.ini else "moses.ini.lines"])
     n_scores, features = plan.n_scores, plan.features
     weights = np.array(ini.weights()[plan.producer][n_scores:])
-    other = linear_value(MosesWeights.of(part, known_features(context)).other)
-    tested = [name for name in (*tested_features(part), *parts.inputs) if name in nbest.unit_names]
+    other = linear_value(job.table_weights.other)
+    tested = [name for name in (*tested_features(part), *job.parts.inputs) if name in nbest.unit_names]
     pairs = _Pairs.of(nbest, len(tested))
 
     def score(table: FeatureTable) -> F64:
@@ -138,10 +119,10 @@ def check_table(model: Model, written: list[Path], context: Context) -> Check:
         pairs.expected[at] = score(table)[rows]
         for k, name in enumerate(tested):
             pairs.x[at, k] = table.column(name)[rows]
-        context.on_progress(int(entries.number[-1]), None, "verifying")
+        job.context.on_progress(int(entries.number[-1]), None, "verifying")
     _check_unknown(nbest, pairs)
     _check_features(nbest, pairs, tested)
-    difference = float(np.nanmax(np.abs(pairs.added - pairs.expected), initial=linear_difference(model, written, context)))
+    difference = float(np.nanmax(np.abs(pairs.added - pairs.expected), initial=linear_difference(job, written)))
     return Check(nbest.n_units, "distinct units", difference, note=_note(nbest, pairs, score(unit_table(nbest))))
 
 
@@ -238,23 +219,24 @@ def _scores(model_file: Path, nbest: NBest, places: Mapping[str, str]) -> F64:
 
 
 def verify(model: Model, written: list[Path], context: Context) -> Check:
-    if is_plain(model, context):
-        return check_weights(model, written, context)
-    parts = Parts.of(model, context)
-    if parts.table is None:
-        return check_source(model, written, context)
-    table = check_table(model, written, context)
-    if parts.function is None:
+    job = Job(model, context)
+    if job.is_plain:
+        return Check(len(model.weights), "weights", linear_difference(job, written))
+    if job.parts.table is None:
+        return check_source(job, written)
+    table = check_table(job, written)
+    if job.parts.function is None:
         return table
-    source = check_source(model, written, context)
+    source = check_source(job, written)
     worst = float(np.maximum(table.difference, source.difference))  # NaN stays NaN
     return replace(table, difference=worst, note=f"{table.note}; {source.note}")
 
 
 def carries(model: Model, context: Context) -> str:
-    if is_plain(model, context):
+    job = Job(model, context)
+    if job.is_plain:
         return f"has {counted(len(model.weights), 'weight')} for a stock Moses"
-    parts = Parts.of(model, context)
+    parts = job.parts
     table = f"a phrase table with {counted(len(parts.table.trees), 'tree')} for a stock Moses" if parts.table else ""
     function = f"a feature function, which Moses is built with, of {of_function(parts.function)}" if parts.function else ""
     return f"has {' and '.join(filter(None, (table, function)))}"

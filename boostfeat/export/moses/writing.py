@@ -13,7 +13,7 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from string import Template
 
@@ -70,8 +70,10 @@ class MosesWeights:
         whole = {name: [values.get(k, 0.0) for k in range(max(values) + 1)] for name, values in dense.items()}
         return cls(whole, sparse, other)
 
-    def as_in(self, ini: Ini) -> dict[str, list[float]]:
-        """The dense weights with as many values as an ini has; those that it does not have are an error."""
+    def in_ini(self, ini: Ini | None) -> dict[str, list[float]]:
+        """Return the dense weights with as many values as an ini has; those that it does not have are an error."""
+        if ini is None:
+            return self.dense
         known = ini.weights()
         dense = {name: values for name, values in self.dense.items() if any(values) or name in known}
         for name, values in dense.items():
@@ -82,6 +84,116 @@ class MosesWeights:
                     "give the ini that the lists were decoded with"
                 )
         return {name: [*values, *[0.0] * (len(known[name]) - len(values))] for name, values in dense.items()}
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A model in two: what a phrase table holds, functions of the phrase pair, and what a feature function computes."""
+
+    table: Model | None  # with all weights of Moses' own features
+    function: Model | None  # trees, and weights of features that Moses does not have
+    inputs: tuple[str, ...] = ()  # of the function, that only the table can have: scores of weight 0
+
+
+@dataclass(frozen=True)
+class TablePlan:
+    """Scores that a model puts into a phrase table, and the weights that go with it."""
+
+    producer: str  # the feature function of the table, as TranslationModel0
+    n_scores: int  # that the table has
+    features: EntryFeatures
+    columns: Scores
+    dense: dict[str, list[float]]  # weights by feature function, the new scores' included
+
+    def places(self) -> dict[str, str]:
+        """Scores of the new table by what they are, as lists name them."""
+        return {name: f"{self.producer}_{self.n_scores + k}" for k, name in enumerate(self.columns.names)}
+
+
+@dataclass(frozen=True)
+class Job:
+    """A model for Moses, and what is computed of it once: for writing, verifying and telling what it has."""
+
+    model: Model
+    context: Context
+
+    @property
+    def prefix(self) -> str:
+        return self.context.options.prefix or PREFIX
+
+    @property
+    def columns(self) -> str:
+        return self.context.options.columns or "trees"
+
+    @cached_property
+    def ini(self) -> Ini | None:
+        """The user's ini, if any."""
+        path = self.context.options.ini
+        return Ini.read(path).require("feature", "weight") if path else None
+
+    @cached_property
+    def known(self) -> Known:
+        options, ini = self.context.options, self.ini
+        vocab = FeaturePlan.load(options.vocab) if options.vocab else self.context.plan
+        functions = frozenset(ini.features()) | frozenset(ini.weights()) if ini else frozenset[str]()
+        return Known(self.context.nbest, vocab, options.static, functions)
+
+    @cached_property
+    def weights(self) -> MosesWeights:
+        return MosesWeights.of(self.model, self.known)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether Moses has all features of the model itself."""
+        return not self.model.trees and not self.weights.other
+
+    @cached_property
+    def parts(self) -> Parts:
+        """Without a table all is in the function; with one, all that can be is in the table."""
+        model, known, other = self.model, self.known, self.weights.other
+        if not self.context.options.phrase_table:
+            return Parts(None, replace(model, weights=other))
+        kinds = known.kinds([*tested_features(model), *other])
+        contextual = not_static(model.trees, kinds)
+        moved = {name: weight for name, weight in other.items() if kinds[name] != "static"}
+        table = replace(
+            model,
+            trees=tuple(tree for tree in model.trees if tree.name not in contextual),
+            weights={name: weight for name, weight in model.weights.items() if name not in moved},
+        )
+        if not contextual and not moved:
+            return Parts(table, None)
+        function = replace(model, trees=tuple(tree for tree in model.trees if tree.name in contextual), weights=moved)
+        tested = (name for name in tested_features(function) if kinds[name] == "static" and known.is_made(name))
+        inputs = tuple(name for name in tested if name not in KNOWN and not can_compute(name))
+        is_empty = not table.trees and not inputs and len(moved) == len(other)
+        return Parts(None if is_empty else table, function, inputs)
+
+    @cached_property
+    def table_weights(self) -> MosesWeights:
+        """Of the part in the table."""
+        return MosesWeights.of(self.parts.table or Model({}), self.known)
+
+    @cached_property
+    def plan(self) -> TablePlan:
+        model, weights, path = self.parts.table or Model({}), self.table_weights, str(self.context.options.phrase_table)
+        producer, n_scores = table_name(model, self.ini, path), count_scores(path)
+        columns, added = table_columns(model, weights.other, self.columns, self.parts.inputs)
+        dense = weights.in_ini(self.ini)
+        own = dense.get(producer, [])
+        if len(own) > n_scores or (self.ini is not None and producer in dense and len(own) != n_scores):
+            raise InputError(
+                f"{path}: expected {counted(len(own), 'score')} of {producer}, found {n_scores}; give the table of the decoder"
+            )
+        dense = {**dense, producer: [*own, *[0.0] * (n_scores - len(own)), *added]}
+        names = (*tested_features(model), *weights.other, *self.parts.inputs)
+        return TablePlan(producer, n_scores, EntryFeatures.of(names, producer, n_scores, self.known.vocab), columns, dense)
+
+    @property
+    def places(self) -> dict[str, str]:
+        """Scores of the table by the inputs of the feature function that they are."""
+        of_table = self.plan.places() if self.parts.table is not None else {}
+        return {name: of_table[name] for name in self.parts.inputs}
 
 
 def write(model: Model, out: Path, context: Context) -> list[Path]:
@@ -95,39 +207,37 @@ def write(model: Model, out: Path, context: Context) -> list[Path]:
             raise InputError(
                 f"--to moses: tree {tree.name!r}: expected a name without blanks, '|' and '='; rename it in the model"
             )
-    table, columns = context.options.phrase_table, context.options.columns
-    for flag, value in (("--columns", columns and is_plain(model, context)), ("--binary", context.options.binary)):
+    job, table = Job(model, context), context.options.phrase_table
+    for flag, value in (("--columns", context.options.columns and job.is_plain), ("--binary", context.options.binary)):
         if value and not table:
             raise InputError(f"{flag}: expected --phrase-table FILE with it, found none; give the table to augment")
     if context.options.binary:
         binary_table(context.options.binary)  # an unknown one is an error before anything is written
-    if is_plain(model, context):
+    if job.is_plain:
         if table:
             raise InputError(
                 "--phrase-table: expected trees or weights of templates to put into it, found weights that go into the ini; "
                 "leave it out"
             )
-        return _write_weights(model, out, context)
-    parts = Parts.of(model, context)
-    ini = given_ini(context)
+        return _write_weights(job, out)
+    parts, ini = job.parts, job.ini
     files: dict[str, str] = {}
     written: list[Path] = []
     readmes: list[str] = []
     if parts.table is not None:
-        written, ini, readme = _write_table(parts, out, context, ini)
+        written, ini, readme = _write_table(job, out)
         readmes = [readme]
     if parts.function is not None:
-        files, ini, readme = _feature_files(model, parts, out, context, ini)
+        files, ini, readme = _feature_files(job, parts.function, out, ini)
         readmes.append(readme)
         if table:
             context.warn(
                 f"{of_function(parts.function)} of more than the phrase pair: Moses has to be built with the feature function "
                 f"(see {README}); 'induce --static-only' learns a model for a stock Moses"
             )
-    sparse = MosesWeights.of(model, known_features(context)).sparse
     assert ini is not None  # one of the two has made it
-    files |= _ini_files(ini, sparse, context.target or out, is_whole=bool(context.options.ini))
-    build = "" if parts.function is None else f"the feature function {class_name(context.options.prefix or PREFIX)}"
+    files |= _ini_files(ini, job.weights.sparse, context.target or out, is_whole=bool(context.options.ini))
+    build = "" if parts.function is None else f"the feature function {class_name(job.prefix)}"
     return [*written, *_write_texts(out, model, files, readmes, build=build)]
 
 
@@ -138,91 +248,9 @@ def of_function(model: Model) -> str:
     return " and ".join(found)
 
 
-def is_plain(model: Model, context: Context) -> bool:
-    """Whether Moses has all features of the model itself."""
-    return not model.trees and not MosesWeights.of(model, known_features(context)).other
-
-
-def given_ini(context: Context) -> Ini | None:
-    """The user's ini, if any."""
-    if not context.options.ini:
-        return None
-    return Ini.read(context.options.ini).require("feature", "weight")
-
-
-def known_features(context: Context) -> Known:
-    vocab = FeaturePlan.load(context.options.vocab) if context.options.vocab else context.plan
-    ini = given_ini(context)
-    functions = frozenset(ini.features()) | frozenset(ini.weights()) if ini else frozenset[str]()
-    return Known(context.nbest, vocab, context.options.static, functions)
-
-
 # ---------------------------------------------------------------------------------------------------------------------
 # A table
 # ---------------------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Parts:
-    """A model in two: what a phrase table holds, functions of the phrase pair, and what a feature function computes."""
-
-    table: Model | None  # with all weights of Moses' own features
-    function: Model | None  # trees, and weights of features that Moses does not have
-    inputs: tuple[str, ...] = ()  # of the function, that only the table can have: scores of weight 0
-
-    @classmethod
-    def of(cls, model: Model, context: Context) -> Parts:
-        """Without a table all is in the function; with one, all that can be is in the table."""
-        known = known_features(context)
-        other = MosesWeights.of(model, known).other
-        if not context.options.phrase_table:
-            return cls(None, replace(model, weights=other))
-        kinds = known.kinds([*tested_features(model), *other])
-        contextual = not_static(model.trees, kinds)
-        moved = {name: weight for name, weight in other.items() if kinds[name] != "static"}
-        table = replace(
-            model,
-            trees=tuple(tree for tree in model.trees if tree.name not in contextual),
-            weights={name: weight for name, weight in model.weights.items() if name not in moved},
-        )
-        if not contextual and not moved:
-            return cls(table, None)
-        function = replace(model, trees=tuple(tree for tree in model.trees if tree.name in contextual), weights=moved)
-        tested = (name for name in tested_features(function) if kinds[name] == "static" and known.is_made(name))
-        inputs = tuple(name for name in tested if name not in KNOWN and not can_compute(name))
-        is_empty = not table.trees and not inputs and len(moved) == len(other)
-        return cls(None if is_empty else table, function, inputs)
-
-
-@dataclass(frozen=True)
-class TablePlan:
-    """Scores that a model puts into a phrase table, and the weights that go with it."""
-
-    producer: str  # the feature function of the table, as TranslationModel0
-    n_scores: int  # that the table has
-    features: EntryFeatures
-    columns: Scores
-    dense: dict[str, list[float]]  # weights by feature function, the new scores' included
-
-    @classmethod
-    def of(cls, parts: Parts, context: Context, ini: Ini | None) -> TablePlan:
-        model, known, path = parts.table or Model({}), known_features(context), str(context.options.phrase_table)
-        weights = MosesWeights.of(model, known)
-        producer, n_scores = table_name(model, ini, path), count_scores(path)
-        columns, added = table_columns(model, weights.other, context.options.columns or "trees", parts.inputs)
-        dense = weights.dense if ini is None else weights.as_in(ini)
-        own = dense.get(producer, [])
-        if len(own) > n_scores or (ini is not None and producer in dense and len(own) != n_scores):
-            raise InputError(
-                f"{path}: expected {counted(len(own), 'score')} of {producer}, found {n_scores}; give the table of the decoder"
-            )
-        dense = {**dense, producer: [*own, *[0.0] * (n_scores - len(own)), *added]}
-        names = (*tested_features(model), *weights.other, *parts.inputs)
-        return cls(producer, n_scores, EntryFeatures.of(names, producer, n_scores, known.vocab), columns, dense)
-
-    def places(self) -> dict[str, str]:
-        """Scores of the new table by what they are, as lists name them."""
-        return {name: f"{self.producer}_{self.n_scores + k}" for k, name in enumerate(self.columns.names)}
 
 
 def table_columns(model: Model, other: dict[str, float], style: str, inputs: Iterable[str] = ()) -> tuple[Scores, list[float]]:
@@ -280,10 +308,9 @@ def table_name(model: Model, ini: Ini | None, path: str) -> str:
     return found_tables[0] if found_tables else "TranslationModel0"
 
 
-def _write_table(parts: Parts, out: Path, context: Context, ini: Ini | None) -> tuple[list[Path], Ini, str]:
-    """The table's files, the ini that names it, and what to do with it."""
-    options = context.options
-    plan = TablePlan.of(parts, context, ini)
+def _write_table(job: Job, out: Path) -> tuple[list[Path], Ini, str]:
+    """Write the table's files; return them, the ini that names it, and what to do with it."""
+    context, options, plan, ini = job.context, job.context.options, job.plan, job.ini
 
     def report(n: int) -> None:
         context.on_progress(n, None, counted(n, "entry"))
@@ -377,13 +404,13 @@ _WHAT = {
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _write_weights(model: Model, out: Path, context: Context) -> list[Path]:
-    weights, ini = MosesWeights.of(model, known_features(context)), given_ini(context)
-    dense = weights.dense if ini is None else weights.as_in(ini)
+def _write_weights(job: Job, out: Path) -> list[Path]:
+    weights, ini = job.weights, job.ini
+    dense = weights.in_ini(ini)
     new = ini_lines(None, dense) if ini is None else ini.with_weights(dense)
-    files = _ini_files(new, weights.sparse, context.target or out, is_whole=ini is not None)
+    files = _ini_files(new, weights.sparse, job.context.target or out, is_whole=ini is not None)
     readme = _readme("moses_weights.readme.in", {"kept": _kept(ini, dense)})
-    return _write_texts(out, model, files, [readme])
+    return _write_texts(out, job.model, files, [readme])
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -396,26 +423,21 @@ def function_weights(model: Model, columns: str) -> list[float]:
     return [1.0] if columns == "sum" else [*(tree.weight for tree in model.trees), *[1.0] * bool(model.weights)]
 
 
-def _feature_files(whole: Model, parts: Parts, out: Path, context: Context, ini: Ini | None) -> tuple[dict[str, str], Ini, str]:
-    """The sources by name, the ini with the feature function, and what to do with them.
+def _feature_files(job: Job, model: Model, out: Path, ini: Ini | None) -> tuple[dict[str, str], Ini, str]:
+    """Return the sources by name, the ini with the feature function, and what to do with them.
 
     Where there is a table, the ini is that of the table and has all weights of Moses' own features.
     """
-    options, known, model = context.options, known_features(context), parts.function or Model({})
-    prefix = options.prefix or PREFIX
-    name = class_name(prefix)
-    of_table = TablePlan.of(parts, context, given_ini(context)).places() if parts.table is not None else {}
-    places = {feature: of_table[feature] for feature in parts.inputs}
-    columns = options.columns or "trees"
-    model_file = f"{prefix}.model"
-    texts = sources(prefix) | {model_file: model_text(model, known, signature=whole.signature, columns=columns, places=places)}
+    prefix, columns = job.prefix, job.columns
+    name, model_file = class_name(prefix), f"{prefix}.model"
+    text = model_text(model, job.known, signature=job.model.signature, columns=columns, places=job.places)
+    texts = sources(prefix) | {model_file: text}
     own = function_weights(model, columns)
-    path = (context.target or out) / model_file
-    line = f"{name} name={name}0 num-features={len(own)} path={path}" + (" tuneable=false" if options.hidden else "")
+    path, tuned = (job.context.target or out) / model_file, " tuneable=false" if job.context.options.hidden else ""
+    line = f"{name} name={name}0 num-features={len(own)} path={path}{tuned}"
     dense = {f"{name}0": own}
-    if parts.table is None:
-        weights = MosesWeights.of(whole, known)
-        dense = {**(weights.dense if ini is None else weights.as_in(ini)), **dense}
+    if job.parts.table is None:
+        dense = {**job.weights.in_ini(ini), **dense}
     new = ini_lines(line, dense) if ini is None else ini.with_feature(line).with_weights(dense)
     last = ["linear weights of features that Moses does not have"] if model.weights else []
     what = ["all trees and weights, summed"] if columns == "sum" else [*(tree.name for tree in model.trees), *last]
@@ -424,6 +446,6 @@ def _feature_files(whole: Model, parts: Parts, out: Path, context: Context, ini:
         "header": f"{prefix}.h",
         "model": model_file,
         "values": "\n".join(f"  {line}" for line in what),
-        "kept": _kept(ini, dense) if parts.table is None else "",
+        "kept": _kept(ini, dense) if job.parts.table is None else "",
     }
     return texts, new, _readme("moses_feature.readme.in", says)

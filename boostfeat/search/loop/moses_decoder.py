@@ -18,7 +18,7 @@ from ...core.files import digest
 from ...export import Context, ExportOptions, export
 from ...export.c import PREFIX
 from ...export.moses.feature_function import class_name
-from ...export.moses.writing import is_plain, table_name
+from ...export.moses.writing import Job, table_name
 from ...features.carried import carried
 from ...formats.moses.ini import MEMORY, Ini
 from ...formats.moses.labels import component
@@ -105,7 +105,7 @@ class MosesDecoder(CommandDecoder):
         Ini.read(str(self.ini)).located().write(given)
         options = ExportOptions(phrase_table=self.phrase_table or None, ini=str(given), columns="sum", hidden=True)
         context = Context(options=options, plan=carried(model))
-        if not model.trees and (model.plan is None or is_plain(model, context)):
+        if not model.trees and (model.plan is None or Job(model, context).is_plain):
             write_ini(model.weights, folder / "moses.ini", given)
             return
         export(model, "moses", folder / "moses", context)
