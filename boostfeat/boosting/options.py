@@ -18,11 +18,6 @@ from ..trees.tree_options import TREES, TreeOptions
 RULES = ("best", "last-se", "all")  # which number of trees is kept, see boosting.selection.tree_count
 AUTO = "auto"  # chosen by lists that were not learned from, see boosting.selection.penalty
 NOTHING_TO_CHOOSE = 1000.0  # of lists without sparse features, and of a few sentences
-# Options of release 0.1 that no paper of ours describes and that did not help: examples/trials.md has their figures.
-GONE = (
-    *("loss", "scale", "anneal", "subsample", "columns", "curvature", "leaf_l2", "min_sentences", "bags", "folds", "length"),
-    *("refit", "refit_every", "refit_loss", "refit_scale", "refit_l2", "refit_leaves", "sparse_trees"),
-)
 
 
 @dataclass(frozen=True)
@@ -42,7 +37,7 @@ class BoostOptions:
     sparse_l2: float | str | None = option(
         None, "The same of sparse features; auto: folds choose", least=0, words=(AUTO,), group=TREES, rare=True
     )
-    patience: int = option(10, "Rounds without a better select before it stops", least=0, group=TREES)
+    patience: int = option(10, "Rounds without a better select before it stops", least=0, group=TREES, rare=True)
     gain: str = option("bleu", "What is learnt: bleu, chrf, ter, wer or a column", group=PAIRS)
     metric: str = option("bleu-sbp", "Chooses the round: bleu-sbp, or that of the gain", group=TREES)
     rule: str = option(

@@ -1,8 +1,9 @@
-"""The command line. Heavy imports stay inside the commands: ``boostfeat --help`` answers at once."""
+"""The command line. A command is imported when it is called: ``boostfeat --help`` answers at once."""
 
 from __future__ import annotations
 
 import errno
+import functools
 import gc
 import importlib
 import os
@@ -14,21 +15,39 @@ from typing import Any, TextIO
 import typer
 from typer.core import TyperGroup
 
+from .. import __version__
 from ..core.errors import CANNOT_WRITE, NO_MEMORY, NO_MEMORY_TO_LOAD, InputError, is_out_of_memory, plain
 from ..core.options import OptionError
-from .plain_values import take_plain_values
 
-COMMANDS = {  # in the order of the help; each with its module, which is imported and made flags of when it is called
-    **dict.fromkeys(("import", "info", "convert", "rerank", "score"), "lists"),
-    "join": "join",
-    **dict.fromkeys(("featurize", "templates"), "featurize"),
-    "tune": "tune",
-    "induce": "induce",
-    **dict.fromkeys(("augment", "show"), "models"),
-    **{
-        name: name
-        for name in ("explain", "decode", "loop", "compare", "replicate", "export", "rescore", "report", "demo", "doctor")
-    },
+COMMANDS: dict[str, tuple[str, str]] = {  # name: module:function, which is imported when it is called, and a line of the help
+    "import": ("lists:import_", "Read n-best lists or search graphs of any decoder into a store"),
+    "info": ("lists:info", "Show what a list holds: sizes, features, BLEU of its hypotheses"),
+    "convert": ("lists:convert", "Write a store as an n-best list in another format"),
+    "rerank": ("reranking:rerank", "Sort each list by a model's score, or the decoder's own"),
+    "score": ("reranking:score", "Score the reranked 1-best, with 95% bootstrap intervals"),
+    "join": ("lists:join", "Put other models' scores beside those of a list"),
+    "featurize": ("featurize:featurize", "Add features computed from what the list carries"),
+    "templates": ("featurize:templates", "List the feature templates and what decoders need for them"),
+    "tune": ("tune:tune", "Tune linear weights with a classic method"),
+    "induce": ("induce:induce", "Learn linear weights, then tree features by gradient boosting"),
+    "augment": ("models:augment", "Write a list with a model's trees as named features"),
+    "show": ("models:show", "Print a model as a person reads it"),
+    "explain": ("reranking:explain", "Say why a model chose a hypothesis and not the decoder's"),
+    "decode": ("decoding:decode", "Translate with phrase-based beam search"),
+    "loop": ("loop:loop", "Learn, decode, accumulate the lists, and again"),
+    "compare": ("compare:compare", "Train systems and report on test: a table with significance"),
+    "replicate": ("compare:replicate", "Run the experiment of a paper on lists of yours"),
+    "export": ("models:export", "Write a model for other programs, and check its scores there"),
+    "rescore": ("decoding:rescore", "Find the best paths of whole search graphs under a model"),
+    "report": ("compare:report", "Write a comparison or a loop as one HTML page"),
+    "demo": ("demo:demo", "Run the whole job on the lists in data/, in about a minute"),
+    "doctor": ("doctor:doctor", "Show versions and threads, and test that learning works"),
+}
+HINTS = {  # words that people try, and the commands that do it
+    **dict.fromkeys(("train", "fit", "learn"), "induce or tune"),
+    **dict.fromkeys(("plot", "draw", "visualize"), "report"),
+    **dict.fromkeys(("predict", "apply"), "rerank"),
+    **dict.fromkeys(("evaluate", "eval"), "score"),
 }
 
 
@@ -45,11 +64,21 @@ class Terminated(KeyboardInterrupt):
 
 
 class _Commands(TyperGroup):
-    def get_params(self, ctx: Any) -> list[Any]:
-        return take_plain_values(super().get_params(ctx))
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Import a command."""
+        if cmd_name in HINTS:
+            raise InputError(f"there is no command {cmd_name!r}; did you mean {HINTS[cmd_name]}? See 'boostfeat --help'")
+        return command(cmd_name) if cmd_name in COMMANDS else None
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
 
     def invoke(self, ctx: Any) -> Any:
-        """Typer has ends of its own for these, without a line."""
+        """Run a command; interruptions and closed pipes get a line or an exit code of our own, not typer's."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as error:
@@ -62,44 +91,32 @@ class _Commands(TyperGroup):
             raise
 
 
-def make_app(name: str | None = None) -> typer.Typer:
-    """The program, with this command or with all of them."""
-    app = typer.Typer(
-        name="boostfeat",
-        cls=_Commands,
-        no_args_is_help=True,
-        add_completion=False,
-        pretty_exceptions_enable=False,
-        rich_markup_mode=None,
-        context_settings={"help_option_names": ["-h", "--help"]},
-        help="Rerank n-best lists with gradient-boosted local features, beside the classic tuners.",
-    )
-    app.callback(invoke_without_command=True)(_version)
-    for module in dict.fromkeys(COMMANDS.values() if name is None else [COMMANDS[name]]):
-        importlib.import_module(f".{module}", __name__).register(app)
-    if name is not None:
-        app.registered_commands = [command for command in app.registered_commands if _name(command) == name]
-    return app
+@functools.cache
+def command(name: str) -> Any:
+    """Return a command as typer has it."""
+    module, function = COMMANDS[name][0].split(":")
+    flags = importlib.import_module(".flags", __name__)
+    return flags.command_of(name, getattr(importlib.import_module(f".{module}", __name__), function))
 
 
-def _name(command: Any) -> str:
-    return command.name or command.callback.__name__
+app = typer.Typer(
+    name="boostfeat",
+    cls=_Commands,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Rerank n-best lists with gradient-boosted local features, beside the classic tuners.",
+)
 
 
+@app.callback(invoke_without_command=True)
 def _version(context: typer.Context, version: bool = typer.Option(False, "--version", help="Show the version and exit.")) -> None:
     if version:
-        from .. import __version__
-
         print(__version__)
         raise typer.Exit
     if context.invoked_subcommand is None:  # 'boostfeat --'
         print(context.get_help())
-
-
-def __getattr__(name: str) -> Any:
-    if name == "app":
-        return make_app()
-    raise AttributeError(name)
 
 
 # typer has the class of all usage errors (unknown option, missing argument, bad value) only as this one's base
@@ -131,23 +148,15 @@ def main() -> None:
 def run() -> int:
     """Run the command of sys.argv and return its exit code."""
     try:
-        words = sys.argv[1:] or ["--help"]
-        alone = words[0] in COMMANDS and words[0] != "demo"  # which runs the others
-        result = make_app(words[0] if alone else None)(words, standalone_mode=False)
+        result = app(sys.argv[1:] or ["--help"], prog_name="boostfeat", standalone_mode=False)
         sys.stdout.flush()
         if result == 128 + signal.SIGINT and _signals:  # while typer was at its own work, and without a line
             return _fail(*_interruption(KeyboardInterrupt()))
         return result if isinstance(result, int) else 0
     except _UsageError as error:
-        command = error.ctx.command_path if getattr(error, "ctx", None) else "boostfeat"
-        flag = getattr(error, "option_name", "")
-        from ..boosting.options import GONE
-
-        if flag.strip("-").replace("-", "_").removeprefix("no_") in GONE:
-            return _fail(f"{command}: {flag}: expected none, found one of release 0.1 that did not help; leave it out")
-        return _fail(f"{command}: {error.format_message().rstrip('.')}; see '{command} --help'".replace("\n", " "))
+        return _fail(_usage_line(error))
     except OptionError as error:
-        return _fail(f"boostfeat: --{error.option.name.replace('_', '-')}: {error.problem}")
+        return _fail(f"boostfeat: {error.option.typed_name}: {error.problem}")
     except InputError as error:
         return _fail(f"boostfeat: {error}")
     except Ended as end:
@@ -168,6 +177,15 @@ def run() -> int:
         if error.errno not in CANNOT_WRITE:
             raise
         return _fail(f"boostfeat: cannot write: {os.strerror(error.errno)}; free some space or choose another output")
+
+
+def _usage_line(error: Any) -> str:
+    """Return what is wrong with the words of a command; a setting that is given as a flag is told how to give it."""
+    path = error.ctx.command_path if getattr(error, "ctx", None) else "boostfeat"
+    flag = getattr(error, "option_name", "")
+    if flag.strip("-").replace("-", "_") in getattr(getattr(error.ctx, "command", None), "setting_names", ()):
+        return f"{path}: {flag} is a setting: give --set {flag.strip('-')}=VALUE; see '{path} --help-all'"
+    return f"{path}: {error.format_message().rstrip('.')}; see '{path} --help'".replace("\n", " ")
 
 
 def _fail(line: str, code: int = 2) -> int:

@@ -1,66 +1,88 @@
-"""The command that compares systems."""
+"""Commands on comparisons: compare, replicate, report."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING, Annotated, Any
+from tempfile import TemporaryDirectory
+from typing import Any
 
-import typer
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
 
-from ..compare.options import CompareOptions, DecodedFiles, numbered
-from ..core.errors import plain
-from ..core.machine import seconds_since
-from ..core.options import comma_list
+from ..compare.options import DECODE, CompareOptions, DecodedFiles, numbered
+from ..compare.paper_page import write_page
+from ..compare.papers import bitext_options, paper_of, paper_options
+from ..compare.runner import Folder, all_systems
+from ..compare.runner import compare as run_comparison
+from ..compare.table import Results, fitting, same_rows, table_rows
+from ..core.errors import InputError, plain
+from ..core.options import REQUIRED, argument, comma_list, methods, option
+from ..core.strict_json import read_json
 from ..core.text_table import table
+from ..features.carried import FeatureMaker
 from ..features.options import ResourceFiles
-from .common import AllowMissing, Bar, Store, emit, hide_ticker, say
-from .flags import Given, add
-
-if TYPE_CHECKING:
-    from rich.live import Live
-
-    from ..compare.table import Results
-
-
-def register(app: typer.Typer) -> None:
-    add(app, compare)
+from ..report import write_report
+from ..search.loop.decoded_comparison import Decoding, compare_decoded, loop_comparison
+from ..search.loop.decoders import CommandDecoder, Decoder
+from ..search.loop.loop_options import LoopOptions
+from ..search.loop.weight_files import read_start
+from .console import FILES, Bar, Common, hide_ticker
+from .inputs import LIST, ListFlags, OutputFlags, feature_maker
+from .loop import reference_decoder, text_sets, with_unknown_words
 
 
-def compare(
-    store: Store,
-    *,
-    select: Annotated[str, typer.Option("--select", help="The list that chooses hyper-parameters.", show_default=False)],
-    output: Annotated[
-        str, typer.Option("-o", "--output", metavar="FOLDER", help="For results, models and choices.", show_default=False)
-    ],
-    test: Annotated[
-        list[str] | None,
-        typer.Option("--test", help="The list that results are reported on; repeatable; an ablation can do without."),
-    ] = None,
-    given: Annotated[Mapping[str, Any], Given(CompareOptions)],
-    decode: Annotated[
-        str | None,
-        typer.Option(
-            "--decode", metavar="INI", help="Each system decodes for itself, in a loop: LIST, --select and --test are sentences."
-        ),
-    ] = None,
-    texts: DecodedFiles,
-    force: Annotated[
-        bool,
-        typer.Option("--force", help="Replace what others left in the folder; take lists of the same sentences."),
-    ] = False,
-    allow_missing: AllowMissing = False,
-    files: ResourceFiles,
-    wide: Annotated[bool, typer.Option("--wide", help="All columns of the table, however wide the terminal is.")] = False,
-    seed: int,
-    threads: int,
-    quiet: bool,
-    as_json: bool,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class ComparisonFlags(ListFlags):
+    """Flags of commands that compare systems."""
+
+    select: str = option(REQUIRED, "The list that chooses hyper-parameters", metavar="LIST", group=FILES)
+    output: str = option(REQUIRED, "For results, models, choices, and the page", short="o", metavar="FOLDER", group=FILES)
+    force: bool = option(False, "Replace what others left in the folder; take lists of the same sentences", group=FILES)
+    files: ResourceFiles = field(default_factory=ResourceFiles)
+
+    def compared(self, paths: Mapping[str, str], output: str, options: CompareOptions) -> Results:
+        """Return the results of a comparison that says how far it is."""
+        how: dict[str, Any] = {"threads": self.threads, "force": self.force, "allow_missing": self.allow_missing}
+        with Board(self) as board, going_on(output):
+            talk: dict[str, Any] = {"report": board.report, "warn": self.warn, "watch": board.watch}
+            return run_comparison(paths, output, options, files=self.files, **how, **talk)
+
+
+@contextlib.contextmanager
+def going_on(output: str) -> Iterator[None]:
+    """Say of an interrupted comparison that the same command goes on."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        error.args = (f"{output} keeps what is finished; the same command goes on from there",)
+        raise
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compare(ComparisonFlags):
+    """Flags of ``compare``."""
+
+    store: str = argument(*LIST)
+    test: Sequence[str] = option(
+        (), "The list that results are reported on; repeatable; an ablation can do without", metavar="LIST", group=FILES
+    )
+    options: Mapping[str, Any] = methods({"comparison": CompareOptions})
+    decode: str | None = option(
+        None, "A moses.ini: each system decodes in a loop; LIST, --select and --test are sentences", metavar="INI", group=DECODE
+    )
+    texts: DecodedFiles = field(default_factory=DecodedFiles)
+    wide: bool = option(False, "All columns of the table, however wide the terminal is")
+
+
+def compare(o: Compare) -> None:
     """Train systems on LIST, choose on --select, report on --test: a table with significance.
 
     Interrupted and started again, it goes on from what is finished; what a run in a folder beside it has fitted is taken over.
@@ -77,129 +99,68 @@ def compare(
       boostfeat compare dev.fi --ref dev.en --select s.fi --select-ref s.en \\
         --test t.fi --test-ref t.en --decode moses.ini -o out
     """
-    from ..core.errors import InputError
-
-    started = time.monotonic()
-    how: dict[str, Any]
-    ablation = {"baseline": "boost-local"} if given.get("ablation") else {}
-    options = CompareOptions(**{**ablation, **given, "seed": seed})
-    if decode is not None:
-        how = {"output": output, "options": options, "files": files, "threads": threads, "force": force, "quiet": quiet}
-        results = decoded_comparison(store, select, test or [], decode, texts, **how)
-        show_results(results, output, started, wide=wide, quiet=quiet, as_json=as_json)
-        return
-    if texts != DecodedFiles():
-        raise InputError("--ref, --select-ref, --test-ref, --decoder: expected --decode INI with them, found none; give it")
-    if not test and not options.ablation:
-        raise InputError("--test: expected a list to report on, found none; give one, or --ablation to look at select only")
-    paths = {"dev": store, "select": select, **numbered("test", test or ())}
-    how = {"files": files, "threads": threads, "force": force, "allow_missing": allow_missing, "quiet": quiet}
-    results = compared(paths, output, options, **how)
-    show_results(results, output, started, wide=wide, quiet=quiet, as_json=as_json)
-
-
-def show_results(results: Results, output: str, started: float, *, wide: bool, quiet: bool, as_json: bool) -> None:
-    """Print the table, as wide as the terminal is."""
-    from ..compare.table import fitting, same_rows, table_rows
-
-    if as_json:
-        emit({"output": output, "systems": results}, "", as_json=True)
+    ablation = {"baseline": "boost-local"} if o.options.get("ablation") else {}
+    options = CompareOptions(**{**ablation, **o.options, "seed": o.seed})
+    if o.decode is not None:
+        results = decoded_comparison(o, o.decode, options)
     else:
-        width = 10**6 if wide else get_terminal_size().columns
+        if not o.test and not options.ablation:
+            raise InputError("--test: expected a list to report on, found none; give one, or --ablation to look at select only")
+        _refuse_idle(o, options)
+        results = o.compared({"dev": o.store, "select": o.select, **numbered("test", o.test)}, o.output, options)
+    if not o.as_json:
+        width = 10**6 if o.wide else get_terminal_size().columns
         header, rows, left_out = fitting(*table_rows(results), width=width)
-        emit(None, table(rows, header=header), as_json=False)
+        o.emit(None, table(rows, header=header))
         for name, other in same_rows(results):
-            say(f"{name} and {other} are one run", quiet=quiet)
+            o.say(f"{name} and {other} are one run")
         if left_out:
-            say(f"the columns {', '.join(left_out)} do not fit here: --wide shows them, {output}/table.md has them", quiet=quiet)
-    say(f"results, models and choices -> {output} in {seconds_since(started):.1f} s", quiet=quiet)
+            o.say(f"the columns {', '.join(left_out)} do not fit here: --wide shows them, {o.output}/table.md has them")
+    o.emit_json({"output": o.output, "systems": results})
+    o.say(f"results, models and choices -> {o.output} in {o.seconds:.1f} s")
 
 
-def compared(
-    paths: Mapping[str, str],
-    output: str,
-    options: CompareOptions,
-    *,
-    files: ResourceFiles,
-    threads: int,
-    force: bool,
-    allow_missing: bool,
-    quiet: bool,
-) -> Results:
-    """The results of a comparison that says how far it is."""
-    from ..compare.runner import compare as run_comparison
-
-    with Board(quiet=quiet) as board:
-        try:
-            how: dict[str, Any] = {"threads": threads, "force": force, "allow_missing": allow_missing, "files": files}
-            return run_comparison(paths, output, options, **how, report=board.report, warn=board.warn, watch=board.watch)
-        except KeyboardInterrupt as error:
-            error.args = (f"{output} keeps what is finished; the same command goes on from there",)
-            raise
+def _refuse_idle(o: Compare, options: CompareOptions) -> None:
+    """Raise for options that none of the systems has a use for."""
+    systems = all_systems(options, FeatureMaker(o.files).registry)
+    if options.rounds is not None and not any(system.level for system in systems):
+        raise InputError("--rounds does nothing without a system that is boosted, as boost-local; leave it out")
+    if options.min_count is not None and all(system.feature_set == "base" for system in systems):
+        raise InputError("--min-count does nothing without a system with features, as sparse/pro; leave it out")
 
 
-def decoded_comparison(
-    source: str,
-    select: str,
-    tests: Sequence[str],
-    ini: str,
-    texts: DecodedFiles,
-    *,
-    output: str,
-    options: CompareOptions,
-    files: ResourceFiles,
-    threads: int,
-    force: bool,
-    quiet: bool,
-) -> Results:
-    """Loops of all systems with the decoder of the ini, or with a command, and the comparison of what they decode."""
-    from ..features.carried import FeatureMaker
-    from ..search.loop.decoded_comparison import Decoding, compare_decoded
-    from ..search.loop.decoders import CommandDecoder, Decoder
-    from ..search.loop.loop_options import LoopOptions
-    from .loop import reference_decoder, start_weights, text_sets
-
+def decoded_comparison(o: Compare, ini: str, options: CompareOptions) -> Results:
+    """Run loops of all systems with the decoder of the ini, or with a command, and compare what they decode."""
+    texts = o.texts
     ref, select_ref, test_ref = map(_files, (texts.ref, texts.select_ref, texts.test_ref))
-    corpora, test_sets = text_sets(source, ref, select, select_ref, tests, test_ref)
-    used: Decoder
+    corpora, tests = text_sets(o.store, ref, o.select, select_ref, o.test, test_ref)
+    start = read_start(ini)
     if texts.decoder is not None:
-        used, maker = CommandDecoder(texts.decoder, texts.nbest, ini=ini), FeatureMaker(files, seed=options.seed)
+        used: Decoder = CommandDecoder(texts.decoder, texts.nbest, ini=ini)
+        maker = FeatureMaker(o.files, seed=o.seed)
     else:
-        used = reference_decoder(ini, texts.nbest, [*corpora, *test_sets], files, seed=options.seed)
-        maker = used.maker
-    limits = LoopOptions(max_iterations=texts.max_iterations, gain=options.gain, metric=options.metric, seed=options.seed)
-    start = start_weights(ini, reference=texts.decoder is None)
-    decoding = Decoding(tuple(corpora), tuple(test_sets), used, start, limits, maker)
-    command = [
-        source,
-        "--select",
-        select,
-        *(part for path in tests for part in ("--test", path)),
-        "--decode",
-        ini,
-        *texts.flags(),
-    ]
-    with Board(quiet=quiet) as board:
-        try:
-            how: dict[str, Any] = {"command": command, "threads": threads, "force": force}
-            return compare_decoded(decoding, output, options, **how, report=board.report, watch=board.watch)
-        except KeyboardInterrupt as error:
-            error.args = (f"{output} keeps what is finished; the same command goes on from there",)
-            raise
+        reference = reference_decoder(ini, texts.nbest, [*corpora, *tests], o.files, seed=o.seed)
+        used, maker, start = reference, reference.maker, with_unknown_words(start)
+    limits = LoopOptions(max_iterations=texts.max_iterations, gain=options.gain, metric=options.metric, seed=o.seed)
+    decoding = Decoding(tuple(corpora), tuple(tests), used, start, limits, maker)
+    command = [o.store, "--select", o.select, *(word for path in o.test for word in ("--test", path)), "--decode", ini]
+    how: dict[str, Any] = {"command": [*command, *texts.flags()], "threads": o.threads, "force": o.force}
+    with Board(o) as board, going_on(o.output):
+        return compare_decoded(decoding, o.output, options, **how, report=board.report, watch=board.watch)
 
 
-def _files(given: Sequence[str] | None) -> list[str]:
-    """Files that were given one by one, or by commas."""
-    return [path for text in given or () for path in ([text] if os.path.exists(text) else comma_list(text))]
+def _files(paths: Sequence[str] | None) -> list[str]:
+    """Return files that were given one by one, or by commas."""
+    return [path for text in paths or () for path in ([text] if os.path.exists(text) else comma_list(text))]
 
 
 class Board:
-    """How far a comparison is: on a terminal a table that follows it, elsewhere a line for each system that is trained."""
+    """Progress of a comparison: on a terminal a table that follows it, elsewhere a line for each system that is trained."""
 
-    def __init__(self, *, quiet: bool) -> None:
-        self.quiet, self._rows = quiet, dict[str, list[str]]()
+    def __init__(self, flags: Common) -> None:
+        self.flags, self._rows = flags, dict[str, list[str]]()
         self._live: Live | None = None
-        self._shown = not quiet and sys.stderr.isatty()
+        self._shown = not flags.quiet and sys.stderr.isatty()
 
     def __enter__(self) -> Board:
         return self
@@ -216,11 +177,8 @@ class Board:
         elif self._shown:
             self._rows.setdefault("", ["", ""])[1] = note
         else:
-            say(note, quiet=self.quiet)
+            self.flags.say(note)
         self._draw()
-
-    def warn(self, line: str) -> None:
-        say(f"warning: {line}", quiet=self.quiet)
 
     def watch(self, name: str, done: int, total: int, result: object) -> None:
         self._rows.setdefault(name, ["", ""])[0] = f"{done} of {total}" if total else ""
@@ -229,11 +187,6 @@ class Board:
     def _draw(self) -> None:
         if not self._shown:
             return
-        from rich.console import Console
-        from rich.live import Live
-        from rich.table import Table
-        from rich.text import Text
-
         drawn = Table("system", "done", "", box=None, pad_edge=False)
         for name in sorted(self._rows, key=lambda name: name == ""):
             drawn.add_row(*(Text(plain(text)) for text in (name, *self._rows[name])))  # no markup: names may have brackets
@@ -243,3 +196,82 @@ class Board:
             Bar.shown += 1  # what else shows that a command is at work stays away
             self._live.start()
         self._live.update(drawn)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replicate(ComparisonFlags):
+    """Flags of ``replicate``."""
+
+    paper: str = argument("PAPER", "ta13, e12, g13 or emr13")
+    store: str = argument(*LIST)
+    test: Sequence[str] = option(REQUIRED, "A list that results are reported on; repeatable", metavar="LIST", group=FILES)
+    tune_on: Sequence[str] = option(
+        (), "g13: lists of bitext to tune on besides, as in its Tables 4 and 5; repeatable", metavar="LIST", group=FILES
+    )
+    quick: bool = option(False, "Less to try, fewer epochs, one run: a first look")
+
+
+def replicate(o: Replicate) -> None:
+    """Run the experiment of a paper on lists of yours: its rows, settings, tables and figures.
+
+    It is a 'compare' whose rows and settings are the paper's; interrupted and started again, it goes on. RUN/paper.md has the
+    paper's tables with what it found and what differs here, 'boostfeat report RUN' a page with all curves.
+
+    \b
+    Example:
+      boostfeat replicate ta13 dev.nbest --select select.nbest \\
+        --test test.nbest -o ta13
+      boostfeat replicate emr13 dev.nbest --select select.nbest \\
+        --test test.nbest --test more.nbest --quick -o emr13
+    """
+    job = paper_of(o.paper.lower(), quick=o.quick)
+    options = paper_options(job, seed=o.seed)
+    if o.tune_on and not job.bitext:
+        raise InputError(f"--tune-on: expected the paper g13 with it, found {o.paper}; leave it out")
+    paths = {"dev": o.store, "select": o.select, **numbered("test", o.test)}
+    results = o.compared(paths, o.output, options)
+    more = {}
+    for name, path in numbered("bitext", o.tune_on).items():
+        folder = f"{o.output}/{name}"
+        more[name] = Folder(Path(folder)), o.compared({**paths, "dev": path}, folder, bitext_options(job, options))
+    page = write_page(Folder(Path(o.output)), job, results, more)
+    text = "\n\n".join(f"{t['title']}\n{table(t['rows'], header=t['header'])}" for t in page["tables"])
+    o.emit({"output": o.output, **page}, text)
+    o.say(f"{o.output}/paper.md in {o.seconds:.1f} s; 'boostfeat report {o.output}' draws it")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report(OutputFlags):
+    """Flags of ``report``."""
+
+    run: str = argument("RUN/", "The folder that compare or loop wrote")
+    output: str = option("report.html", "The page to write", short="o", metavar="FILE", group=FILES)
+    test: str | None = option(None, "Where the test list is now, if it was moved", metavar="LIST", group=FILES)
+    files: ResourceFiles = field(default_factory=ResourceFiles)
+
+
+def report(o: Report) -> None:
+    """Write a comparison or a loop as one HTML page that works offline: results, curves, trees, features, sentences.
+
+    \b
+    Example:
+      boostfeat report run/ -o report.html
+    """
+    if o.output != "-" and not os.path.exists(o.output) and Path(o.output).suffix not in (".html", ".htm"):
+        raise InputError(f"-o {o.output}: the page is HTML; name a file that ends in .html")
+    with feature_maker(o, o.files) as maker, comparison_of(o.run) as folder:
+        size = write_report(folder, o.output, test=o.test, maker=maker)
+    o.emit_json({"output": o.output, "bytes": size})
+    o.say_written(f"a page of {size / 1e6:.1f} MB for any browser", o.output)
+
+
+@contextlib.contextmanager
+def comparison_of(run: str) -> Iterator[str]:
+    """Give the folder itself, or a comparison of what a loop decoded, which is gone afterwards."""
+    config = read_json(Path(run) / "config.json") if Path(run).is_dir() else None
+    if not str((config or {}).get("boostfeat", "")).startswith("loop/"):
+        yield run
+        return
+    with TemporaryDirectory() as made:
+        loop_comparison(run, made)
+        yield made

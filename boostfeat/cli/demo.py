@@ -5,15 +5,17 @@ from __future__ import annotations
 import re
 import sys
 from contextlib import chdir, redirect_stdout
+from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 from textwrap import wrap
-from typing import Annotated, Any
 
-import typer
-
-from .common import say
-from .flags import add
+from ..core.errors import InputError
+from ..core.options import option
+from ..report.page import check_packages
+from . import app
+from .console import FILES, Common
+from .inputs import OutputFlags
 
 # Of the lists' 100 hypotheses and of compare's systems as much as fits into about a minute
 SIZE = ("--size", "30")
@@ -22,47 +24,40 @@ WIDTH = 80  # columns of a printed line, at most
 EXCERPT = {"info": ((0, 4), (8, 11)), "show": ((1, 5), (-10, -2))}  # ranges of the lines of long outputs that are printed
 
 
-def register(app: typer.Typer) -> None:
-    def demo(
-        output: Annotated[
-            str, typer.Option("-o", "--output", metavar="FOLDER", help="For what the commands write.")
-        ] = "boostfeat-demo",
-        *,
-        seed: int,
-        threads: int,
-        quiet: bool,
-        as_json: bool,
-    ) -> None:
-        """Run the whole job on the lists in data/, printing each command: import, info, compare, show, report.
+@dataclass(frozen=True, kw_only=True)
+class Demo(OutputFlags):
+    """Flags of ``demo``."""
 
-        \b
-        Example:
-          boostfeat demo
-        """
-        from ..core.errors import InputError
+    output: str = option("boostfeat-demo", "For what the commands write", short="o", metavar="FOLDER", group=FILES)
 
-        data, out = data_folder(), Path(output)
-        try:
-            out.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(f"{out}: expected a folder to write, found: {error.strerror}; choose another with -o") from None
-        page = can_report(quiet=quiet)
-        common = ["--seed", str(seed), "--threads", str(threads), *(["--json"] if as_json else [])]
-        if not quiet:
-            print(f"$ cd {output}; DATA={data}")
-        with chdir(out):
-            for job in jobs(page=page):
-                if not quiet:
-                    sys.stderr.flush()
-                    gap = [] if job[0] == "import" else [""]
-                    print(*gap, *shell_lines(f"$ boostfeat {' '.join(job)}"), sep="\n", flush=True)
-                # a bar moves on a terminal while systems are compared; other messages would only fill the screen
-                hush = [] if job[0] == "compare" and sys.stderr.isatty() and not quiet else ["-q"]
-                run(app, [word.replace("$DATA", str(data)) for word in job] + common + hush, whole=as_json)
-        if page and not quiet:
-            print(f"Open {out / 'report.html'} in any browser.")
 
-    add(app, demo)
+def demo(o: Demo) -> None:
+    """Run the whole job on the lists in data/, printing each command: import, info, compare, show, report.
+
+    \b
+    Example:
+      boostfeat demo
+    """
+    data, out = data_folder(), Path(o.output)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{out}: expected a folder to write, found: {error.strerror}; choose another with -o") from None
+    page = can_report(o)
+    common = ["--seed", str(o.seed), "--threads", str(o.threads), *(["--json"] if o.as_json else [])]
+    if not o.quiet:
+        print(f"$ cd {o.output}; DATA={data}")
+    with chdir(out):
+        for job in jobs(page=page):
+            if not o.quiet:
+                sys.stderr.flush()
+                gap = [] if job[0] == "import" else [""]
+                print(*gap, *shell_lines(f"$ boostfeat {' '.join(job)}"), sep="\n", flush=True)
+            # a bar moves on a terminal while systems are compared; other messages would only fill the screen
+            hush = [] if job[0] == "compare" and sys.stderr.isatty() and not o.quiet else ["-q"]
+            run([word.replace("$DATA", str(data)) for word in job] + common + hush, whole=o.as_json)
+    if page and not o.quiet:
+        print(f"Open {out / 'report.html'} in any browser.")
 
 
 def jobs(*, page: bool) -> list[list[str]]:
@@ -80,7 +75,7 @@ def jobs(*, page: bool) -> list[list[str]]:
     ]
 
 
-def run(app: Any, job: list[str], *, whole: bool) -> None:
+def run(job: list[str], *, whole: bool) -> None:
     """Run a command, and print what it prints, an excerpt of long outputs."""
     if whole or job[0] not in EXCERPT:
         app(job, standalone_mode=False)
@@ -102,23 +97,18 @@ def shell_lines(command: str) -> list[str]:
     return [line.replace("\0", " ") + " \\" * (line is not lines[-1]) for line in lines]
 
 
-def can_report(*, quiet: bool) -> bool:
+def can_report(o: Common) -> bool:
     """Whether the page can be made; if not, what to install is said before the work and not after it."""
-    from ..core.errors import InputError
-    from ..report.page import check_packages
-
     try:
         check_packages()
     except InputError as error:
-        say(f"{error}; the demo goes on without its page", quiet=quiet)
+        o.say(f"{error}; the demo goes on without its page")
         return False
     return True
 
 
 def data_folder() -> Path:
     """data/ as installed with the package, or of the checkout."""
-    from ..core.errors import InputError
-
     package = Path(__file__).parents[1]
     for folder in (package / "data", package.parent / "data"):
         if (folder / "dev.nbest.xz").exists():

@@ -1,29 +1,76 @@
-"""The command that looks at the installation."""
+"""The command that looks at the installation: what it is made of, and whether it computes what it should."""
 
 from __future__ import annotations
 
+import contextlib
+import os
+import platform
+import shutil
 import tempfile
+import time
+from collections.abc import Callable, Iterator
 from contextlib import chdir, redirect_stdout
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from io import StringIO
-from typing import Annotated
+from math import nan
+from pathlib import Path
+from typing import Any
 
-import typer
+import numpy as np
 
+from .. import __version__
+from ..boosting.boost import boost
+from ..boosting.options import recipe
+from ..core.arrays import _mix
+from ..core.options import option
 from ..core.text_table import laid_out, terminal_width
-from .common import emit, progress
-from .flags import add
+from ..lists.build import Builder, HypRecord, UnitRecord, attach
+from ..lists.choices import Scorer
+from ..lists.nbest import NBest
+from ..lists.store import read_store, write_store
+from ..losses.pairs import PairOptions, sample_pairs
+from ..losses.pairwise import PairwiseLogLoss
+from . import app
+from .console import Common
+from .demo import data_folder
+
+REQUIRED = (
+    *("numpy", "scipy", "scikit-learn", "lightgbm", "sacrebleu", "numba", "pyarrow", "threadpoolctl"),
+    *("typer", "rich", "msgspec", "zstandard"),
+)
+OPTIONAL = {  # distribution: what is not to be had without it
+    "jinja2": "report",
+    "plotly": "report",
+    "treelite": "export --to treelite",
+    "tl2cgen": "benchmarks of compiled trees",
+    "onnx": "export --to onnx",
+    "onnxruntime": "export --to onnx, verified",
+    "sil-thot": "training a system: word alignment",
+    "kenlm": "checks of the language model",
+    "dask": "lists on several machines",
+    "distributed": "lists on several machines",
+    "polars": "looking into stores",
+}
+PROGRAMS = {"cc": "export --to c, verified", "chromium": "tests of the report", "chromedriver": "tests of the report"}
+WARMING = (
+    "import {data}/dev.nbest.xz -s {data}/dev.src -r {data}/dev.ref --size 5 -o dev.nbest",
+    "import {data}/select.nbest.xz -s {data}/select.src -r {data}/select.ref --size 5 -o select.nbest",
+    "tune dev.nbest --select select.nbest --method mert -o mert.json",
+    "induce dev.nbest --select select.nbest --rounds 5 -o model.json",
+    "rerank select.nbest -m model.json -o best.txt",
+    "score select.nbest -m model.json --metrics bleu,chrf,ter",
+)
 
 
-def register(app: typer.Typer) -> None:
-    add(app, doctor)
+@dataclass(frozen=True, kw_only=True)
+class Doctor(Common):
+    """Flags of ``doctor``."""
+
+    warm: bool = option(False, "Run a small job first: its kernels are compiled for later")
 
 
-def doctor(
-    warm: Annotated[bool, typer.Option("--warm", help="Run a small job first: its kernels are compiled for later.")] = False,
-    *,
-    quiet: bool,
-    as_json: bool,
-) -> int:
+def doctor(o: Doctor) -> int:
     """Show versions, threads, caches and optional parts, and test in seconds that learning works; exit code 1 if it does not.
 
     \b
@@ -32,12 +79,10 @@ def doctor(
       boostfeat doctor --json > for-the-bug-report.json
       boostfeat doctor --warm
     """
-    from .self_test import OPTIONAL, PROGRAMS, machine, numba_cache, optional_parts, self_test, versions
-
     needed, parts, here = versions(), optional_parts(), machine()
     missing = [name for name, found in needed.items() if found is None]
-    if warm and not missing:
-        _warm(quiet=quiet)
+    if o.warm and not missing:
+        _warm(o)
     checks = list(self_test()) if not missing else []
     cache = numba_cache() if not missing else {}
     ok = not missing and all(check["ok"] for check in checks)
@@ -56,32 +101,151 @@ def doctor(
         lines += [["numba cache", where], ["", f"{cache['kernels']} compiled kernels"]]
     for check in checks:
         lines.append([check["check"], f"{'ok' if check['ok'] else 'BROKEN'}: {check['found']} ({check['seconds']:.1f} s)"])
-    emit(result, laid_out(lines, terminal_width()), as_json=as_json)
+    o.emit(result, laid_out(lines, terminal_width()))
     return 0 if ok else 1
 
 
-WARMING = (
-    "import {data}/dev.nbest.xz -s {data}/dev.src -r {data}/dev.ref --size 5 -o dev.nbest",
-    "import {data}/select.nbest.xz -s {data}/select.src -r {data}/select.ref --size 5 -o select.nbest",
-    "tune dev.nbest --select select.nbest --method mert -o mert.json",
-    "induce dev.nbest --select select.nbest --rounds 5 -o model.json",
-    "rerank select.nbest -m model.json -o best.txt",
-    "score select.nbest -m model.json --metrics bleu,chrf,ter",
-)
-
-
-def _warm(*, quiet: bool) -> None:
+def _warm(o: Common) -> None:
     """Run the commands that most people use on a small list: what they compile, numba keeps."""
-    from . import make_app
-    from .demo import data_folder
-
-    app, data = make_app(), data_folder()
+    data = data_folder()
     with (
         tempfile.TemporaryDirectory(prefix="boostfeat-doctor.") as folder,
-        progress("compiling", quiet=quiet) as bar,
+        o.progress("compiling") as bar,
         chdir(folder),
         redirect_stdout(StringIO()),
     ):
         for done, job in enumerate(WARMING):
             bar.update(done, len(WARMING), note=job.partition(" ")[0])
             app([word.format(data=data) for word in [*job.split(), "-q"]], standalone_mode=False)
+
+
+def versions() -> dict[str, str | None]:
+    """Return versions of Python, this package and what it needs; None where something is missing."""
+    return {"boostfeat": __version__, "python": platform.python_version(), **{name: _version(name) for name in REQUIRED}}
+
+
+def optional_parts() -> dict[str, str | None]:
+    """Return versions of packages and places of programs that more can be done with; None where there is none."""
+    return {**{name: _version(name) for name in OPTIONAL}, **{name: shutil.which(name) for name in PROGRAMS}}
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def machine() -> dict[str, Any]:
+    """Return cores, threads, memory and room on disk (MB)."""
+    memory: dict[str, int] = {}
+    with contextlib.suppress(OSError), open("/proc/meminfo") as lines:
+        memory = {name: int(rest.split()[0]) >> 10 for name, _, rest in (line.partition(":") for line in lines)}
+    limits = ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+    return {
+        "system": platform.platform(),
+        "cores": os.cpu_count(),
+        "usable_cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "limits": {name: os.environ[name] for name in limits if name in os.environ},
+        "memory_mb": memory.get("MemTotal"),
+        "memory_free_mb": memory.get("MemAvailable"),
+        "disk_free_mb": {place: shutil.disk_usage(place).free >> 20 for place in (os.getcwd(), tempfile.gettempdir())},
+    }
+
+
+def numba_cache() -> dict[str, Any]:
+    """Return where compiled kernels are kept, whether they can be, and how many are there."""
+
+    if (path := _mix.stats.cache_path) is None:
+        return {"path": "nowhere", "writable": False, "kernels": 0}
+    here = Path(path)
+    existing = next(place for place in (here, *here.parents) if place.exists())
+    package = Path(__file__).parents[1]
+    own = package if here.is_relative_to(package) else here.parent  # beside the modules, or where a user may write
+    root = Path(os.environ["NUMBA_CACHE_DIR"]) if os.environ.get("NUMBA_CACHE_DIR") else own
+    return {"path": str(here), "writable": os.access(existing, os.W_OK), "kernels": sum(1 for _ in root.rglob("*.nbi"))}
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The self-test: answers that are known
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def self_test() -> Iterator[dict[str, Any]]:
+    """Yield each check as {"check", "ok", "found", "seconds"}."""
+    checks: dict[str, Callable[[], str]] = {
+        "the compiler": _check_compiler,
+        "gradient of the loss": _check_gradient,
+        "trees find what weights cannot": _check_boosting,
+        "a store is read as it was written": _check_store,
+    }
+    for name, check in checks.items():
+        began, ok = time.monotonic(), True
+        try:
+            found = check()
+        except Exception as error:  # whatever is broken, it is what is being looked for
+            ok, found = False, f"{type(error).__name__}: {error}".splitlines()[0]
+        yield {"check": name, "ok": ok, "found": found, "seconds": round(time.monotonic() - began, 3)}
+
+
+def _check_compiler() -> str:
+    """A kernel gives what Python does."""
+    words = np.random.default_rng(0).integers(2**63, size=2, dtype=np.uint64)
+    with np.errstate(over="ignore"):
+        found = [int(function(*words)) for function in (_mix, _mix.py_func)]
+    if found[0] != found[1]:
+        raise ValueError(f"expected {found[1]}, found {found[0]}")
+    return "a kernel gives what Python does"
+
+
+def _check_gradient() -> str:
+    """dΨ/ds against central differences."""
+    rng = np.random.default_rng(0)
+    hyp_ptr, gains = np.array([0, 6, 7, 20]), rng.random(20)
+    pairs = sample_pairs(hyp_ptr, gains, PairOptions(draws=60, keep=15), seed=0)
+    loss = PairwiseLogLoss(pairs, len(gains))
+    scores, step = rng.standard_normal(20), 1e-5
+    numeric = [(loss.value(scores + e) - loss.value(scores - e)) / (2 * step) for e in step * np.eye(20)]
+    worst = float(np.abs(numeric - loss.gradient(scores)).max())
+    if not worst < 1e-7:
+        raise ValueError(f"expected the differences of the loss, found {worst:.2g} beside them")
+    return f"to {worst:.1g}"
+
+
+def _check_boosting() -> str:
+    """Of each list the hypothesis with the middle count is right: trees rank all of them first, linear weights cannot."""
+
+    dev, test = _middle_lists(40, seed=1), _middle_lists(15, seed=2)
+    options = recipe("paper", max_leaves=4, rounds=12, min_occurrences=2, draws=100)
+    model = boost(dev, None, options)
+    linear, learnt = (Scorer(test).score(m.predict(test), "bleu-sbp").score for m in (model.truncated(0), model))
+    if not (linear < 99 and abs(learnt - 100) < 1e-9):
+        raise ValueError(f"expected BLEU-SBP 100 with trees and less without, found {learnt:.2f} and {linear:.2f}")
+    return f"BLEU-SBP {linear:.1f} -> {learnt:.1f}"
+
+
+def _check_store() -> str:
+    """Written, read, written: the same bytes."""
+
+    with tempfile.TemporaryDirectory(prefix="boostfeat-doctor.") as folder:
+        first, second = Path(folder) / "first.nbest", Path(folder) / "second.nbest"
+        write_store(_middle_lists(15, seed=2), first)
+        write_store(read_store(first), second)
+        if first.read_bytes() != second.read_bytes():
+            raise ValueError("expected the same bytes, found others")
+        return f"{first.stat().st_size:,} bytes"
+
+
+def _middle_lists(n: int, *, seed: int) -> NBest:
+
+    rng = np.random.default_rng(seed)
+    builder, refs = Builder(), []
+    for sent in range(n):
+        words = [f"w{k}" for k in rng.integers(0, 30, 6)]
+        refs.append(" ".join(words))
+        for count in rng.permutation([1.0, 5.0, 9.0]):
+            text = refs[-1] if count == 5 else " ".join([*words[:4], f"not{count:.0f}", f"so{count:.0f}"])
+            features = {"count": count + rng.uniform(-0.5, 0.5), "noise": rng.standard_normal()}
+            unit = UnitRecord(features, None, (0, 6), "", text, "", nan)
+            builder.add(HypRecord(sent, text, f"self-test:{sent}", nan, {}, [unit]))
+    return attach(builder.finish(), source=None, refs=[refs], name="self-test")

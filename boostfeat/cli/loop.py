@@ -3,246 +3,159 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-import typer
-
-from ..core.errors import counted
-from ..core.options import comma_list, typed
+from ..boosting.options import RECIPES, BoostOptions, with_changes
+from ..boosting.options import recipe as recipe_of
+from ..core.errors import InputError, counted
+from ..core.files import digest_lines
+from ..core.options import REQUIRED, argument, methods, option, same, typed
 from ..core.text_table import table
+from ..features.carried import FeatureMaker
 from ..features.options import ResourceFiles, TemplateFiles
+from ..formats.importing import expand
+from ..lists.agreement import shown
+from ..model.model import Model
 from ..search.decoder.search_options import SearchOptions
+from ..search.decoder.setup import read_setup
+from ..search.loop.decoders import CommandDecoder, Corpus, Decoder, DecoderError, GraphDecoder
+from ..search.loop.driver import Result, run_loop, table_rows, test_lines
+from ..search.loop.learners import Learner, TreeLearner, TunerLearner
+from ..search.loop.loop_features import LoopFeatures
 from ..search.loop.loop_options import LoopOptions
-from .carried import Templates, decoder_maker, refuse_files
-from .common import FILES, LEARNING, AllowMissing, Settings, emit, progress, say, say_written
-from .flags import Given, add
-from .graphs import RareCoreNames, core_names
-from .tune import make_tuner, methods
-
-if TYPE_CHECKING:
-    from ..features.carried import FeatureMaker
-    from ..model.model import Model
-    from ..search.loop.decoders import Corpus, Decoder
-    from ..search.loop.driver import Result
-    from ..search.loop.learners import Learner
-    from ..search.loop.loop_features import LoopFeatures
-    from ..search.loop.reference_decoder import ReferenceDecoder
+from ..search.loop.moses_decoder import MosesDecoder
+from ..search.loop.online import OnlineLearner
+from ..search.loop.reference_decoder import ReferenceDecoder
+from ..search.loop.weight_files import kept_weights, read_start
+from ..tuners.base import Groups
+from ..tuners.tuner_options import TUNER_OPTIONS
+from .console import FILES, LEARNING
+from .decoding import core_names
+from .inputs import ListFlags, decoder_maker, refuse_files
+from .tune import make_tuner
 
 ONLINE = ("mira", "rm", "adagrad")
 DECODER = "Decoder: a command, or the reference decoder (default), or graphs"
+LEARNERS: dict[str, type] = {**TUNER_OPTIONS, "induce": BoostOptions}
+OF_REFERENCE = ("stack", "beam", "table_limit", "distortion_limit", "extra", "reordering_table")  # options of that decoder
 
 
-def register(app: typer.Typer) -> None:
-    add(app, loop, more=methods)
+@dataclass(frozen=True, kw_only=True)
+class Loop(ListFlags):
+    """Flags of ``loop``."""
+
+    source: str = argument("INPUT", "Sentences to decode, one a line")
+    ref: Sequence[str] = option(REQUIRED, "References; repeat for more than one", short="r", metavar="FILE", group=FILES)
+    output: str = option(REQUIRED, "Folder of all iterations", short="o", metavar="FOLDER", group=FILES)
+    init: str | None = option(None, "Weights: a model, an ini, 'name value' lines", metavar="FILE", group=FILES)
+    ini: str | None = option(None, "A moses.ini: weights, and files of the decoder", metavar="FILE", group=FILES)
+    select_input: str | None = option(None, "Held-out sentences, decoded as well", metavar="FILE", group=FILES)
+    select_ref: Sequence[str] = option((), "Their references; repeatable", metavar="FILE", group=FILES, needs="select_input")
+    test_input: Sequence[str] = option((), "Decoded at the end, before and after; repeatable", metavar="FILE", group=FILES)
+    test_ref: Sequence[str] = option((), "Their references, in the same order", metavar="FILE", group=FILES, needs="test_input")
+    resume: bool = option(False, "Go on where the same command stopped", group=FILES)
+    force: bool = option(False, "Replace an earlier run in the folder", group=FILES)
+    allow_edited: bool = option(False, "Read a model whose signature does not match", group=FILES, needs="init")
+    method: str = option("pro", "A tuner (see 'boostfeat tune') or induce", choices=LEARNERS, metavar="METHOD", group=LEARNING)
+    online: str | None = option(
+        None, "mira, rm or adagrad: learn as sentences are decoded", choices=ONLINE, metavar="METHOD", group=LEARNING
+    )
+    templates: str | None = option(None, "Sets or templates, or FILE.toml; the model keeps them", metavar="NAMES", group=LEARNING)
+    static_only: bool = option(False, "induce: trees look at features of the phrase pair", group=LEARNING, needs="method=induce")
+    limits: LoopOptions = field(default_factory=LoopOptions)
+    decoder: str | None = option(
+        None,
+        "moses, or with {ini}, {model} or {weights}, {input}, {nbest}, {size}, {iteration}, {seed}; no shell",
+        metavar="COMMAND",
+        group=DECODER,
+    )
+    moses: str | None = option(None, "That of --decoder moses", metavar="PROGRAM", group=DECODER, needs="decoder=moses")
+    phrase_table: str | None = option(None, "In Moses' format", metavar="FILE", group=DECODER)
+    lm: str | None = option(None, "In ARPA format", metavar="FILE", group=DECODER)
+    graphs: Sequence[str] = option((), "Take their k-best in place of decoding; repeatable", metavar="FILE", group=DECODER)
+    nbest: int = option(100, "Hypotheses a sentence", least=1, group=DECODER)
+    files: TemplateFiles = field(default_factory=TemplateFiles)
+
+    recipe: str = option("fast", "Preset of induce", choices=RECIPES, rare=True, needs="method=induce")
+    reweigh: bool = option(True, "induce: fit all weights anew before trees are added", rare=True, needs="method=induce")
+    groups: str | None = option(None, "TOML file that freezes or scales weights by name pattern", rare=True)
+    weights_format: str = option("moses", "Format of {weights}, or cdec, name-value", rare=True, needs="decoder")
+    list_format: str = option("auto", "Format of the list that the decoder writes", rare=True, needs="decoder")
+    timeout: float | None = option(None, "Seconds that a decoding may take", rare=True, needs="decoder")
+    reordering_table: str | None = option(None, "File of type msd-bidirectional-fe, of the reference decoder", rare=True)
+    extra: tuple[str, ...] = option((), "More features that the reference decoder lists, as count.log,len.tgt", rare=True)
+    stack: int | None = same(SearchOptions, "stack", None, rare=True)
+    beam: float | None = same(SearchOptions, "beam", None, rare=True)
+    table_limit: int | None = same(SearchOptions, "table_limit", None, rare=True)
+    distortion_limit: int | None = same(SearchOptions, "distortion_limit", None, rare=True)
+    select_graphs: Sequence[str] = option((), "Search graphs of --select-input; repeatable", rare=True, needs="graphs")
+    graph_names: str | None = option(
+        None, "osgx: what core=(...) holds, or the moses.ini that says it", rare=True, needs="graphs"
+    )
+    of_method: Mapping[str, Any] = methods(LEARNERS, are_flags=False)
+
+    def check_together(self) -> None:
+        """Raise for flags that do not go together, before anything is read."""
+        if (self.select_input is None) != (not self.select_ref):
+            raise InputError("--select-input, --select-ref: expected both or none, found one; give the other")
+        if (self.init or self.ini) is None:
+            raise InputError("--init: expected weights to start from, found none; give --init MODEL or --ini FILE")
+        others = self.lm if self.decoder == "moses" else self.phrase_table or self.lm
+        if sum(x is not None for x in (self.decoder, self.graphs or None, others)) > 1:
+            raise InputError("expected one of --decoder, --graphs and --phrase-table with --lm, found more; choose one")
+        if self.online is not None and self.method != "pro":
+            raise InputError("--method: --online says what learns; leave one of them out")
+        if self.graphs and self.test_input:
+            raise InputError("--test-input: expected a decoder with it, found --graphs; rescore the graphs of the test set")
+        if self.decoder or self.graphs:
+            for name in OF_REFERENCE:
+                if getattr(self, name) not in (None, ()):
+                    raise InputError(f"--set {name.replace('_', '-')}: it is for the reference decoder; leave it out")
+
+    @property
+    def search(self) -> dict[str, Any]:
+        """Options of search that were given."""
+        options = {name: getattr(self, name) for name in OF_REFERENCE[:4]}
+        return {name: value for name, value in options.items() if value is not None}
 
 
-def loop(
-    source: Annotated[str, typer.Argument(metavar="INPUT", help="Sentences to decode, one a line.", show_default=False)],
-    *,
-    ref: Annotated[
-        list[str],
-        typer.Option("-r", "--ref", metavar="FILE", help="References; repeat for more than one.", rich_help_panel=FILES),
-    ],
-    output: Annotated[str, typer.Option("-o", "--output", metavar="FOLDER", help="Of all iterations.", rich_help_panel=FILES)],
-    init: Annotated[
-        str | None,
-        typer.Option("--init", metavar="FILE", help="Weights: a model, an ini, 'name value' lines.", rich_help_panel=FILES),
-    ] = None,
-    ini: Annotated[
-        str | None,
-        typer.Option("--ini", metavar="FILE", help="A moses.ini: weights, and files of the decoder.", rich_help_panel=FILES),
-    ] = None,
-    select_input: Annotated[
-        str | None,
-        typer.Option(
-            "--select-input", "--select", metavar="FILE", help="Held-out sentences, decoded as well.", rich_help_panel=FILES
-        ),
-    ] = None,
-    select_ref: Annotated[
-        list[str] | None,
-        typer.Option("--select-ref", metavar="FILE", help="Their references; repeatable.", rich_help_panel=FILES),
-    ] = None,
-    test_input: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--test-input",
-            "--test",
-            metavar="FILE",
-            help="Decoded at the end, before and after; repeatable.",
-            rich_help_panel=FILES,
-        ),
-    ] = None,
-    test_ref: Annotated[
-        list[str] | None,
-        typer.Option("--test-ref", metavar="FILE", help="Their references, in the same order.", rich_help_panel=FILES),
-    ] = None,
-    method: Annotated[
-        str, typer.Option("--method", help="A tuner (see 'boostfeat tune') or induce", rich_help_panel=LEARNING)
-    ] = "pro",
-    settings: Settings = None,
-    online: Annotated[
-        str | None,
-        typer.Option("--online", help="mira, rm or adagrad: learn as sentences are decoded.", rich_help_panel=LEARNING),
-    ] = None,
-    templates: Templates = None,
-    recipe: Annotated[
-        str, typer.Option("--recipe", help="Of induce, or default, paper", rich_help_panel=LEARNING, hidden=True)
-    ] = "fast",
-    reweigh: Annotated[
-        bool,
-        typer.Option(
-            "--reweigh/--no-reweigh",
-            help="induce: fit all weights anew before trees are added.",
-            rich_help_panel=LEARNING,
-            hidden=True,
-        ),
-    ] = True,
-    static_only: Annotated[
-        bool,
-        typer.Option(
-            "--static-only", help="induce: trees look at features of the phrase pair.", rich_help_panel=LEARNING, hidden=True
-        ),
-    ] = False,
-    groups: Annotated[
-        str | None,
-        typer.Option("--groups", metavar="TOML", help="Freezes or scales weights.", rich_help_panel=LEARNING, hidden=True),
-    ] = None,
-    limits: LoopOptions,
-    decoder: Annotated[
-        str | None,
-        typer.Option(
-            "--decoder",
-            metavar="COMMAND",
-            help="moses, or with {ini}, {model} or {weights}, {input}, {nbest}, {size}, {iteration}, {seed}; no shell.",
-            rich_help_panel=DECODER,
-        ),
-    ] = None,
-    moses: Annotated[
-        str | None, typer.Option("--moses", metavar="PROGRAM", help="That of --decoder moses.", rich_help_panel=DECODER)
-    ] = None,
-    weights_format: Annotated[
-        str,
-        typer.Option("--weights-format", help="Of {weights}, or cdec, name-value", rich_help_panel=DECODER, hidden=True),
-    ] = "moses",
-    format: Annotated[str, typer.Option("--format", help="Of the command's list", rich_help_panel=DECODER, hidden=True)] = "auto",
-    timeout: Annotated[
-        float | None,
-        typer.Option("--timeout", help="Seconds a decoding may take.", rich_help_panel=DECODER, hidden=True),
-    ] = None,
-    phrase_table: Annotated[
-        str | None, typer.Option("--phrase-table", metavar="FILE", help="In Moses' format.", rich_help_panel=DECODER)
-    ] = None,
-    lm: Annotated[str | None, typer.Option("--lm", metavar="FILE", help="In ARPA format.", rich_help_panel=DECODER)] = None,
-    reordering_table: Annotated[
-        str | None,
-        typer.Option(
-            "--reordering-table", metavar="FILE", help="Of type msd-bidirectional-fe.", rich_help_panel=DECODER, hidden=True
-        ),
-    ] = None,
-    search: Annotated[Mapping[str, Any], Given(SearchOptions, rare=True)],
-    extra: Annotated[
-        str | None,
-        typer.Option(
-            "--extra",
-            metavar="A,B,...",
-            help="Reference decoder: more features to list, as count.log,len.tgt.",
-            rich_help_panel=DECODER,
-            hidden=True,
-        ),
-    ] = None,
-    graphs: Annotated[
-        list[str] | None,
-        typer.Option("--graphs", metavar="FILE", help="Take their k-best in place of decoding.", rich_help_panel=DECODER),
-    ] = None,
-    select_graphs: Annotated[
-        list[str] | None,
-        typer.Option("--select-graphs", metavar="FILE", help="Those of --select-input.", rich_help_panel=DECODER, hidden=True),
-    ] = None,
-    names: RareCoreNames = None,
-    nbest: Annotated[
-        int,
-        typer.Option("--nbest", "--nbest-size", "--size", min=1, help="Hypotheses a sentence", rich_help_panel=DECODER),
-    ] = 100,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on where the same command stopped.", rich_help_panel=FILES)
-    ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace an earlier run in the folder.", rich_help_panel=FILES)] = False,
-    files: TemplateFiles,
-    allow_missing: AllowMissing = False,
-    seed: int,
-    threads: int,
-    quiet: bool,
-    as_json: bool,
-) -> None:
+def loop(o: Loop) -> None:
     """Learn, decode, accumulate the lists, and again: a decoder in the loop.
 
     \b
     Example:
       boostfeat loop dev.fi -r dev.en --ini moses.ini --decoder moses -o run
     """
-    from ..core.errors import InputError
-    from ..lists.agreement import shown
-    from ..search.loop.weight_files import kept_weights, read_start
-
-    started = time.monotonic()
-    if (select_input is None) != (not select_ref):
-        raise InputError("--select-input, --select-ref: expected both or none, found one; give the other")
-    if (start_file := init or ini) is None:
-        raise InputError("--init: expected weights to start from, found none; give --init MODEL or --ini FILE")
-    if moses is not None and decoder != "moses":
-        raise InputError("--moses: expected --decoder moses with it, found another; give it, or leave --moses out")
-    others = lm if decoder == "moses" else phrase_table or lm
-    if sum(x is not None for x in (decoder, graphs, others)) > 1:
-        raise InputError("expected one of --decoder, --graphs and --phrase-table with --lm, found more; choose one")
-    corpora, tests = text_sets(source, ref, select_input, select_ref or (), test_input or (), test_ref or ())
-    start = read_start(start_file)
-    if init and ini and (decoder == "moses" or (decoder and weights_format == "moses")) and (kept := kept_weights(start, ini)):
-        say(f"{init} has no weights of {shown(kept)}: those of {ini} stay", quiet=quiet)
-    maker = decoder_maker(files, phrase_table, seed=seed, threads=threads, quiet=quiet)
-    used: Decoder
-    if decoder == "moses":
-        from ..search.loop.moses_decoder import MosesDecoder
-
-        alone = static_only or method != "induce"  # trees look at phrase pairs, if there are any
-        used = MosesDecoder.of(moses, ini, phrase_table, size=nbest, threads=threads, timeout=timeout, static_only=alone)
-    elif decoder is not None:
-        from ..search.loop.decoders import CommandDecoder
-
-        used = CommandDecoder(decoder, nbest, weights_format, ini, format, timeout)
-    elif graphs:
-        if tests:
-            raise InputError("--test-input: expected a decoder with it, found --graphs; rescore the graphs of the test set")
-        used = _graph_decoder(corpora, graphs, select_graphs, nbest, names)
-    else:
-        tables = {"phrase_table": phrase_table, "lm": lm, "reordering_table": reordering_table}
-        used = _reference(tables, ini, search, comma_list(extra), nbest, [*corpora, *tests], maker)
-        maker = used.maker
-        if start_file == ini:  # what Moses takes where an ini does not say it
-            start = replace(start, weights={"UnknownWordPenalty0": 1.0, **start.weights})
-    from ..search.loop.loop_features import LoopFeatures
-
-    features = LoopFeatures.of(maker, templates, start, limits.gain)
+    o.check_together()
+    corpora, tests = text_sets(o.source, o.ref, o.select_input, o.select_ref, o.test_input, o.test_ref)
+    start = read_start(o.init or o.ini or "")
+    takes_ini = o.decoder == "moses" or (o.decoder and o.weights_format == "moses")
+    if o.init and o.ini and takes_ini and (kept := kept_weights(start, o.ini)):
+        o.say(f"{o.init} has no weights of {shown(kept)}: those of {o.ini} stay")
+    maker = decoder_maker(o, o.files, o.phrase_table)
+    decoder = _decoder(o, [*corpora, *tests], maker)
+    if isinstance(decoder, ReferenceDecoder):
+        maker = decoder.maker
+        start = start if o.init else with_unknown_words(start)
+    features = LoopFeatures.of(maker, o.templates, start, o.limits.gain)
     if features is None:
-        refuse_files(files, "--templates, or an --init that carries some")
-    if online is not None:
-        learner = _online(online, settings or (), groups, used, corpora[0], start, limits.gain, features)
+        refuse_files(o.files, "--templates, or an --init that carries some")
+    if o.online is not None:
+        learner = _online(o, o.online, decoder, corpora[0], start, features)
         features = None  # it makes its own lists
     else:
-        learner = _learner(method, settings or (), recipe, groups, limits, reweigh=reweigh, static_only=static_only)
-    limits = replace(limits, seed=seed)
+        learner = _learner(o)
     how = {
-        "threads": threads,
-        "resume": resume,
-        "force": force,
-        "allow_missing": allow_missing,
+        "threads": o.threads,
+        "resume": o.resume,
+        "force": o.force,
+        "allow_missing": o.allow_missing,
         "features": features,
         "tests": tests,
     }
-    result = _run(corpora, used, learner, start, output, limits, how, quiet=quiet)
-    _show(result, output, started, limits.metric, quiet=quiet, as_json=as_json)
+    _show(o, _run(o, corpora, decoder, learner, start, how))
 
 
 def text_sets(
@@ -253,38 +166,26 @@ def text_sets(
     tests: Sequence[str],
     test_ref: Sequence[str],
 ) -> tuple[list[Corpus], list[Corpus]]:
-    """The sentences to learn from and to select by, and those of test sets."""
-    from ..search.loop.decoders import Corpus
-
+    """Return the sentences to learn from and to select by, and those of test sets."""
     corpora = [Corpus.read("dev", source, ref)]
     if select is not None:
         corpora.append(Corpus.read("select", select, select_ref))
     return corpora, _tests(tests, test_ref)
 
 
-def start_weights(ini: str, *, reference: bool) -> Model:
-    """The weights of a moses.ini; for the reference decoder with what Moses takes where an ini does not say it."""
-    from ..search.loop.weight_files import read_start
-
-    start = read_start(ini)
-    return replace(start, weights={"UnknownWordPenalty0": 1.0, **start.weights}) if reference else start
+def with_unknown_words(start: Model) -> Model:
+    """Return weights of a moses.ini for the reference decoder: with what Moses takes where an ini does not say it."""
+    return replace(start, weights={"UnknownWordPenalty0": 1.0, **start.weights})
 
 
 def reference_decoder(ini: str, size: int, corpora: list[Corpus], files: ResourceFiles, *, seed: int) -> ReferenceDecoder:
-    """The reference decoder with the files that an ini names; templates count in its phrase table."""
-    from ..features.carried import FeatureMaker
-
+    """Return the reference decoder with the files that an ini names; templates count in its phrase table."""
     none = dict.fromkeys(("phrase_table", "lm", "reordering_table"))
     return _reference(none, ini, {}, (), size, corpora, FeatureMaker(files, seed=seed))
 
 
 def _tests(inputs: Sequence[str], refs: Sequence[str]) -> list[Corpus]:
-    """Test sets, each with as many of the references; named by what they hold, so that another one is not taken for it."""
-    from ..core.errors import InputError
-    from ..core.files import digest_lines
-    from ..formats.importing import expand
-    from ..search.loop.decoders import Corpus
-
+    """Return test sets, each with as many of the references; named by what they hold, so that another is not taken for it."""
     refs = expand(refs)
     n = len(refs) // max(1, len(inputs))
     if n * len(inputs) != len(refs) or (inputs and not n):
@@ -296,22 +197,9 @@ def _tests(inputs: Sequence[str], refs: Sequence[str]) -> list[Corpus]:
     return [replace(corpus, name=f"test-{digest_lines(corpus.source)[:8]}") for corpus in found]
 
 
-def _run(
-    corpora: list[Corpus],
-    decoder: Decoder,
-    learner: Learner,
-    start: Model,
-    output: str,
-    limits: LoopOptions,
-    how: Mapping[str, Any],
-    *,
-    quiet: bool,
-) -> Result:
-    """The loop, with progress; the last lines of a decoder that fails are shown."""
-    from ..search.loop.decoders import DecoderError
-    from ..search.loop.driver import run_loop
-
-    with progress("loop", quiet=quiet) as bar:
+def _run(o: Loop, corpora: list[Corpus], decoder: Decoder, learner: Learner, start: Model, how: Mapping[str, Any]) -> Result:
+    """Run the loop, with progress; show the last lines of a decoder that fails."""
+    with o.progress("loop") as bar:
         note = ""
 
         def report(now: str) -> None:
@@ -319,49 +207,47 @@ def _run(
             note = now
             bar.update(0, None, note)
             if not sys.stderr.isatty():
-                say(note, quiet=quiet)
-
-        def warn(line: str) -> None:
-            say(f"warning: {line}", quiet=quiet)
+                o.say(note)
 
         def tick(done: int, total: int) -> None:
             bar.update(done, total, note)
 
         try:
-            return run_loop(corpora, decoder, learner, start, output, limits, **how, report=report, warn=warn, tick=tick)
+            return run_loop(corpora, decoder, learner, start, o.output, o.limits, **how, report=report, warn=o.warn, tick=tick)
         except DecoderError as error:
             for line in error.tail:
                 sys.stderr.write(f"decoder| {line}\n")
             raise
         except KeyboardInterrupt as error:
-            error.args = (f"{output} keeps all that is finished; go on with --resume",)
+            error.args = (f"{o.output} keeps all that is finished; go on with --resume",)
             raise
 
 
-def _show(result: Result, output: str, started: float, metric: str, *, quiet: bool, as_json: bool) -> None:
-    from ..search.loop.driver import table_rows, test_lines
-
-    if as_json:
-        what = {"rows": result.rows, "picked": result.picked, "reason": result.reason, "signature": result.model.signature}
-        emit({"output": output, **what, **({"tests": list(result.tests)} if result.tests else {})}, "", as_json=True)
-    else:
-        header, rows = table_rows(result.rows, result.picked)
-        lines = test_lines(result.tests, metric)
-        emit(None, "\n".join([table(rows, header=header), *(["", *lines] if lines else [])]), as_json=False)
-    say_written(f"ended: {result.reason}; iteration {result.picked}", f"{output}/model.json", started, quiet=quiet)
+def _show(o: Loop, result: Result) -> None:
+    header, rows = table_rows(result.rows, result.picked)
+    lines = test_lines(result.tests, o.limits.metric)
+    what = {"rows": result.rows, "picked": result.picked, "reason": result.reason, "signature": result.model.signature}
+    tests = {"tests": list(result.tests)} if result.tests else {}
+    text = "\n".join([table(rows, header=header), *(["", *lines] if lines else [])])
+    o.emit({"output": o.output, **what, **tests}, text)
+    o.say_written(f"ended: {result.reason}; iteration {result.picked}", f"{o.output}/model.json")
 
 
-def _graph_decoder(
-    corpora: list[Corpus], graphs: list[str], select_graphs: list[str] | None, size: int, names: str | None
-) -> Decoder:
-    """Search graphs in place of a decoder."""
-    from ..core.errors import InputError
-    from ..search.loop.decoders import GraphDecoder
-
-    if corpora[1:] and not select_graphs:
-        raise InputError("--select-graphs: expected the search graphs of --select-input, found none; give them")
-    files = {"dev": tuple(graphs), "select": tuple(select_graphs or ())}
-    return GraphDecoder({c.name: files[c.name] for c in corpora}, size, core_names(names))
+def _decoder(o: Loop, corpora: list[Corpus], maker: FeatureMaker) -> Decoder:
+    """Return what decodes: a command, search graphs, or the reference decoder."""
+    if o.decoder == "moses":
+        alone = o.static_only or o.method != "induce"  # trees look at phrase pairs, if there are any
+        how: dict[str, Any] = {"size": o.nbest, "threads": o.threads, "timeout": o.timeout, "static_only": alone}
+        return MosesDecoder.of(o.moses, o.ini, o.phrase_table, **how)
+    if o.decoder is not None:
+        return CommandDecoder(o.decoder, o.nbest, o.weights_format, o.ini, o.list_format, o.timeout)
+    if o.graphs:
+        if corpora[1:] and not o.select_graphs:
+            raise InputError("--set select-graphs: expected the search graphs of --select-input, found none; give them")
+        files = {"dev": tuple(o.graphs), "select": tuple(o.select_graphs)}
+        return GraphDecoder({c.name: files[c.name] for c in corpora}, o.nbest, core_names(o.graph_names))
+    tables = {"phrase_table": o.phrase_table, "lm": o.lm, "reordering_table": o.reordering_table}
+    return _reference(tables, o.ini, o.search, o.extra, o.nbest, corpora, maker)
 
 
 def _reference(
@@ -373,11 +259,7 @@ def _reference(
     corpora: list[Corpus],
     maker: FeatureMaker,
 ) -> ReferenceDecoder:
-    """The reference decoder, with what the ini says where no flag does; templates count in its phrase table."""
-    from ..core.errors import InputError
-    from ..search.decoder.setup import read_setup
-    from ..search.loop.reference_decoder import ReferenceDecoder
-
+    """Return the reference decoder, with what the ini says where no flag does; templates count in its phrase table."""
     if ini is not None:
         said = read_setup(ini)
         tables = said.tables(**tables)
@@ -397,59 +279,22 @@ def _reference(
     )
 
 
-def _online(
-    name: str,
-    settings: Sequence[str],
-    groups: str | None,
-    decoder: Decoder,
-    corpus: Corpus,
-    start: Model,
-    gain: str,
-    features: LoopFeatures | None,
-) -> Learner:
-    """What learns from each sentence as it is decoded."""
-    from ..core.errors import InputError, unknown_name
-    from ..search.loop.online import OnlineLearner
-    from ..search.loop.reference_decoder import ReferenceDecoder
-    from ..tuners.base import Groups
-
-    if name not in ONLINE:
-        raise unknown_name("online method", name, ONLINE)
+def _online(o: Loop, name: str, decoder: Decoder, corpus: Corpus, start: Model, features: LoopFeatures | None) -> Learner:
+    """Return what learns from each sentence as it is decoded."""
     if not isinstance(decoder, ReferenceDecoder):
         raise InputError("--online: expected the reference decoder, found another; give --phrase-table and --lm")
-    if any(text.partition("=")[0] == "epochs" for text in settings):
+    if any(text.partition("=")[0] == "epochs" for text in o.settings):
         raise InputError("--set epochs: an iteration is an epoch here; give --max-iterations")
-    grouped = Groups.load(groups) if groups else Groups()
-    return OnlineLearner(make_tuner(name, {}, settings), decoder, corpus, start, grouped, gain, features)
+    groups = Groups.load(o.groups) if o.groups else Groups()
+    return OnlineLearner(make_tuner(name, {}, o.settings), decoder, corpus, start, groups, o.limits.gain, features)
 
 
-def _learner(
-    method: str,
-    settings: Sequence[str],
-    recipe: str,
-    groups: str | None,
-    limits: LoopOptions,
-    *,
-    reweigh: bool,
-    static_only: bool,
-) -> Learner:
-    """What learns from the lists so far: boosting or a tuner."""
-    from ..core.errors import InputError, unknown_name
-    from ..search.loop.learners import TreeLearner, TunerLearner
-    from ..tuners import TUNERS
-    from ..tuners.base import Groups
-
-    grouped = Groups.load(groups) if groups else Groups()
-    if method == "induce":
-        if grouped.rules:
-            raise InputError("--groups: expected a tuner, found --method induce; it has no groups")
-        from ..boosting.options import recipe as options_of
-        from ..boosting.options import with_changes
-
-        options = options_of(recipe, gain=limits.gain, metric=limits.metric)
-        return TreeLearner(with_changes(options, typed(type(options), settings)), reweigh, static_only)
-    if static_only:
-        raise InputError("--static-only: expected --method induce, found a tuner; leave it out")
-    if method not in TUNERS:
-        raise unknown_name("method", method, [*TUNERS, "induce"])
-    return TunerLearner(method, make_tuner(method, {}, settings), grouped, limits.metric, limits.gain)
+def _learner(o: Loop) -> Learner:
+    """Return what learns from the lists so far: boosting or a tuner."""
+    groups = Groups.load(o.groups) if o.groups else Groups()
+    if o.method == "induce":
+        if groups.rules:
+            raise InputError("--set groups: expected a tuner, found --method induce; it has no groups")
+        options = recipe_of(o.recipe, gain=o.limits.gain, metric=o.limits.metric)
+        return TreeLearner(with_changes(options, typed(BoostOptions, o.settings)), o.reweigh, o.static_only)
+    return TunerLearner(o.method, make_tuner(o.method, {}, o.settings), groups, o.limits.metric, o.limits.gain)

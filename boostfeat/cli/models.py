@@ -1,37 +1,38 @@
-"""Commands on models: augment, show."""
+"""Commands on models: augment, show, export."""
 
 from __future__ import annotations
 
-import time
-from typing import Annotated
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-import typer
-
-from ..core.errors import counted
+from ..core.errors import InputError, counted
+from ..core.files import is_writable_target
+from ..core.options import REQUIRED, argument, option
+from ..core.text_table import table
+from ..export import Check, Context, ExportOptions, exporter
+from ..export import export as write_export
+from ..features.carried import carried
 from ..features.options import ResourceFiles
-from .carried import refuse_files, with_features
-from .common import AllowMissing, Store, check_model, emit, say_written
-from .flags import add
+from ..lists.store import read_store, write_store
+from ..model.describe import describe
+from ..model.model import Model
+from ..model.tree_columns import augment as add_trees
+from ..model.tree_columns import leaf_names
+from .console import FILES
+from .inputs import LIST, ListFlags, ModelFlags, OutputFlags, check_model, refuse_files, with_features
 
 
-def register(app: typer.Typer) -> None:
-    for command in (augment, show):
-        add(app, command)
+@dataclass(frozen=True, kw_only=True)
+class Augment(ModelFlags, OutputFlags):
+    """Flags of ``augment``."""
+
+    store: str = argument(*LIST)
+    model: str = option(REQUIRED, "A model with trees", short="m", metavar="MODEL", group=FILES)
+    output: str = option(REQUIRED, "The store to write", short="o", metavar="FILE", group=FILES)
+    each_leaf: bool = option(False, "A feature for every leaf, in place of one for every tree")
 
 
-def augment(
-    store: Store,
-    model: Annotated[str, typer.Option("-m", "--model", help="A model with trees.", show_default=False)],
-    output: Annotated[str, typer.Option("-o", "--output", help="The store to write.", show_default=False)],
-    leaves: Annotated[
-        bool, typer.Option("--each-leaf", "--leaves", help="A feature for every leaf, in place of one for every tree.")
-    ] = False,
-    allow_missing: AllowMissing = False,
-    *,
-    files: ResourceFiles,
-    quiet: bool,
-    as_json: bool,
-) -> None:
+def augment(o: Augment) -> None:
     """Write a list with a model's trees as named features, which any tuner can weigh.
 
     \b
@@ -40,46 +41,30 @@ def augment(
       boostfeat tune dev+trees.nbest --method pro --init model.json \\
         -o retuned.json
     """
-    from dataclasses import replace
-
-    from ..core.files import is_writable_target
-    from ..lists.store import read_store, write_store
-    from ..model.model import Model
-    from ..model.tree_columns import augment as add_trees
-    from ..model.tree_columns import leaf_names
-
-    started = time.monotonic()
-    is_writable_target(output)
-    loaded = Model.load(model)
-    nbest = with_features(read_store(store), loaded, files, where=store, quiet=quiet)
-    check_model(replace(loaded, weights={}), nbest, store, allow_missing=allow_missing, quiet=quiet)  # its trees are applied
-    nbest = add_trees(nbest, loaded, leaves=leaves)
-    write_store(nbest, output)
-    names = list(leaf_names(loaded)) if leaves else [tree.name for tree in loaded.trees]
-    if as_json:
-        emit({"output": output, "features": names}, "", as_json=True)
-    say_written(f"{counted(len(names), 'leaf' if leaves else 'tree')} as features", output, started, quiet=quiet)
+    is_writable_target(o.output)
+    loaded = Model.load(o.model)
+    nbest = with_features(o, read_store(o.store), loaded, o.files, where=o.store)
+    check_model(o, replace(loaded, weights={}), nbest, o.store)  # its trees are applied
+    nbest = add_trees(nbest, loaded, leaves=o.each_leaf)
+    write_store(nbest, o.output)
+    names = list(leaf_names(loaded)) if o.each_leaf else [tree.name for tree in loaded.trees]
+    o.emit_json({"output": o.output, "features": names})
+    o.say_written(f"{counted(len(names), 'leaf' if o.each_leaf else 'tree')} as features", o.output)
 
 
-def show(
-    model: Annotated[str, typer.Argument(metavar="MODEL.json", help="A model file.", show_default=False)],
-    on: Annotated[
-        str | None,
-        typer.Option("--on", metavar="LIST", help="A list to count leaves and effects on; default: what training saw."),
-    ] = None,
-    top: Annotated[
-        int,
-        typer.Option(
-            "--top", min=0, help="Sparse features to show, those of the largest effect (of the largest weight without --on)."
-        ),
-    ] = 20,
-    trees: Annotated[int, typer.Option("--trees", min=0, help="Trees to show, those of the largest effect; 0: all.")] = 25,
-    allow_missing: AllowMissing = False,
-    *,
-    files: ResourceFiles,
-    quiet: bool,
-    as_json: bool,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Show(ModelFlags):
+    """Flags of ``show``."""
+
+    model: str = argument("MODEL.json", "A model file")
+    on: str | None = option(
+        None, "A list to count leaves and effects on; default: what training saw", metavar="LIST", group=FILES
+    )
+    top: int = option(20, "Sparse features to show, those of the largest effect (of the largest weight without --on)", least=0)
+    trees: int = option(25, "Trees to show, those of the largest effect; 0: all", least=0)
+
+
+def show(o: Show) -> None:
     """Print a model as a person reads it: features by effect, trees as rules, how often each leaf fires.
 
     The effect of a feature or tree is the standard deviation within lists of what it adds to the score.
@@ -88,17 +73,100 @@ def show(
     Example:
       boostfeat show model.json
     """
-    from ..lists.store import read_store
-    from ..model.describe import describe
-    from ..model.model import Model
-    from .text import described_text
-
-    loaded = Model.load(model)
+    loaded = Model.load(o.model)
     nbest = None
-    if on:
-        nbest = with_features(read_store(on), loaded, files, where=on, quiet=quiet)
-        check_model(loaded, nbest, on, allow_missing=allow_missing, quiet=quiet)
+    if o.on:
+        nbest = with_features(o, read_store(o.on), loaded, o.files, where=o.on)
+        check_model(o, loaded, nbest, o.on)
     else:
-        refuse_files(files, "--on LIST")
+        refuse_files(o.files, "--on LIST")
     what = describe(loaded, nbest)
-    emit(what, described_text(what, top=top, most_trees=trees), as_json=as_json)
+    o.emit(what, described_text(what, top=o.top, most_trees=o.trees))
+
+
+def described_text(what: dict[str, Any], *, top: int, most_trees: int) -> str:
+    """Return a description for a terminal, with ``top`` sparse weights and so many trees of the largest effect (0: all)."""
+    lines = [what["signature"], *([what["decides"]] if what["decides"] else []), ""]
+    many = [f for f in what["features"] if f["weight"] and (f["sparse"] or f["effect"] is None)]
+    few = [f for f in what["features"] if (f["effect"] is not None and not f["sparse"]) or f["weight"] is None]
+    rows = [[f["name"], _short(f["weight"]), _short(f["total_effect"])] for f in few]
+    rows += [[f["name"], _short(f["weight"]), _short(f["effect"] and f["total_effect"])] for f in many[:top]]
+    has_effects = any(row[2] for row in rows)  # a tuner's model has none before it is seen on a list
+    header = ["feature", "weight", "total effect"][: 2 + has_effects]
+    lines.append(table([row[: len(header)] for row in rows], header=header))
+    if len(many) > top:
+        lines.append(f"... and {len(many) - top} more (--top N)")
+    largest = sorted(what["trees"], key=lambda tree: -(tree["effect"] or 0.0))[: most_trees or None]
+    for tree in (tree for tree in what["trees"] if any(tree is one for one in largest)):
+        effect = f"  (effect {_short(tree['effect'])})" if tree["effect"] is not None else ""
+        lines += ["", f"{tree['name']}{effect}", *("  " + line for line in tree["rules"].split("\n"))]
+    if len(largest) < len(what["trees"]):
+        lines += ["", f"... and {len(what['trees']) - len(largest)} trees of smaller effect (--trees 0 shows all)"]
+    return "\n".join(lines)
+
+
+def _short(value: float | None) -> str:
+    return "" if value is None else f"{value:.4g}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Export(OutputFlags, ListFlags):
+    """Flags of ``export``."""
+
+    model: str = argument("MODEL.json", "A model file")
+    to: str = option(REQUIRED, "c, moses, json, onnx, treelite, python, cdec or nbest", group=FILES)
+    output: str = option(REQUIRED, "The file to write; a folder for moses", short="o", metavar="FILE", group=FILES)
+    verify: str | None = option(None, "A list to score both ways before anything is left", metavar="LIST", group=FILES)
+    of_list: str | None = option(
+        None, "nbest: the list to write; others: declares kinds. Verified on it, too", flag="list", metavar="LIST", group=FILES
+    )
+    no_verify: bool = option(False, "Do not score the list both ways", group=FILES, needs="list")
+    allow_missing: bool = option(
+        False, "Features of the model that the list lacks count as 0", group=FILES, needs=("verify", "list")
+    )
+    allow_edited: bool = option(False, "Read a model whose signature does not match", group=FILES)
+    options: ExportOptions = field(default_factory=ExportOptions)
+
+
+def export(o: Export) -> None:
+    """Write a model for other programs, and check that it scores the same there.
+
+    With a list, every distinct unit is scored both ways; the largest difference is printed, relative for scores beyond 1. Above
+    1e-6 it is an error and nothing is left.
+
+    \b
+    Example:
+      boostfeat export model.json --to c -o model.h --verify test.nbest
+      boostfeat export model.json --to moses --phrase-table phrase-table.gz \\
+        --ini moses.ini -o moses/ --verify test.nbest
+    """
+    exporter(o.to)  # an unknown target is an error before anything is read
+    if o.verify and o.of_list and o.verify != o.of_list:
+        raise InputError("--list: expected the list of --verify or none, found another; give one of them")
+    if o.verify and o.no_verify:
+        raise InputError("--no-verify: expected no --verify beside it, found one; name the list with --list")
+    loaded = Model.load(o.model)
+    name = o.verify or o.of_list
+    nbest = read_store(name) if name else None
+    if nbest is not None and name:
+        files = ResourceFiles(phrase_table=o.options.phrase_table if loaded.plan else None)
+        nbest = with_features(o, nbest, loaded, files, where=name, must_read=False)  # the target reads the table, too
+        check_model(o, loaded, nbest, name)
+    with o.progress(f"export to {o.to}") as bar:
+        talk: dict[str, Any] = {"on_progress": bar.update, "warn": o.warn, "tell": o.say}
+        context = Context(nbest, o.options, carried(loaded), **talk, force=o.force)
+        files_written, check = write_export(loaded, o.to, o.output, context, verify=not o.no_verify)
+    if o.output == "-":
+        o.say(_verified(check))
+        return
+    result = {"target": o.to, "files": files_written, "signature": loaded.signature, "verified": vars(check) if check else None}
+    o.emit(result, "\n".join([*files_written, _verified(check)]))
+    o.say_written(f"{loaded.signature.partition('|sha')[0]} for {o.to}", o.output)
+
+
+def _verified(check: Check | None) -> str:
+    if check is None:
+        return "not verified (--verify LIST.nbest does)"
+    near = f"{check.near:,} of them as near to a threshold as the list's rounding"
+    notes = "".join(f"\n  {note}" for note in (near, *check.note.split("; ")) if note)
+    return f"verified on {check.rows:,} {check.what}: largest difference {check.difference:.3g}{notes}"

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
-from typer.core import TyperCommand
-
 from ..core.errors import InputError
+from ..core.files import is_special, read_head
 from ..core.overwriting import BINARY, EMPTY, HEAD, LIST, MODEL, PAGE, STORE, TEXT, guarded, kind_of
+from ..core.strict_json import read_json
 
 OUTPUTS = ("output", "nbest_output", "search_graph")  # parameters that name what is written
 WRITES = {  # what -o of a command is; others write text
@@ -22,23 +23,18 @@ EXPORTS = {"json": MODEL, "onnx": BINARY, "treelite": BINARY, "nbest": LIST}
 RUNS = ("compare", "loop", "replicate")  # commands whose -o is a folder with a config.json
 
 
-class Command(TyperCommand):
-    """A command that looks at its paths before it runs."""
-
-    def invoke(self, ctx: Any) -> Any:
-        inputs, outputs = check_outputs(ctx.params)
-        if ctx.info_name in RUNS:
-            check_names([*inputs, *outputs])
-        if not ctx.params.get("force"):
-            check_kinds(str(ctx.info_name), ctx.params)
-        with guarded(inputs, outputs):
-            return super().invoke(ctx)
+def check_paths(command: str, parameters: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    """Return what a command reads and writes, by its parameters. Raise where an output would replace something else."""
+    inputs, outputs = check_outputs(parameters)
+    if command in RUNS:
+        check_names([*inputs, *outputs])
+    if not parameters.get("force"):
+        check_kinds(command, parameters)
+    return inputs, outputs
 
 
 def check_outputs(parameters: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-    """What a command reads and writes, by its parameters. Raises where two outputs are one, or one is in a run that is read."""
-    from ..core.files import is_special
-
+    """Return what a command reads and writes. Raise where two outputs are one, or one is in a run that is read."""
     inputs = [path for name, value in parameters.items() if name not in OUTPUTS for path in _paths(value)]
     outputs = [str(path) for name in OUTPUTS if (path := parameters.get(name)) and path != "-"]
     for k, output in enumerate(outputs):
@@ -75,13 +71,13 @@ def check_kinds(command: str, parameters: Mapping[str, Any]) -> None:
 
 
 def _kind_written(command: str, name: str, parameters: Mapping[str, Any]) -> str:
-    """What a command writes to one of its outputs."""
+    """Return the kind of file that a command writes to one of its outputs."""
     if name != "output":
         return LIST if name == "nbest_output" else TEXT
     if command in ("rerank", "rescore"):  # the best, or lists
         oracle, format = parameters.get("oracle"), parameters.get("format")
-        format = format or ("text" if oracle or parameters["nbest"] == 1 else "moses")
-        return LIST if format != "text" or (parameters["as_json"] and not oracle) else TEXT
+        format = format or ("text" if oracle or parameters.get("nbest", 1) == 1 else "moses")
+        return LIST if format != "text" or (parameters.get("json") and not oracle) else TEXT
     return EXPORTS.get(str(parameters.get("to")), WRITES.get(command, TEXT))
 
 
@@ -97,8 +93,6 @@ def check_kind(path: str, kind: str) -> None:
 
 
 def _kind_found(path: str) -> str:
-    from ..core.files import read_head
-
     try:
         with guarded([], []):  # looking at an output is not reading an input
             return kind_of(read_head(path, HEAD))
@@ -107,10 +101,6 @@ def _kind_found(path: str) -> str:
 
 
 def _check_run(command: str, path: str) -> None:
-    from pathlib import Path
-
-    from ..core.strict_json import read_json
-
     config = read_json(Path(path) / "config.json") if os.path.isdir(path) else None
     kind = str(config.get("boostfeat", "")).partition("/")[0] if isinstance(config, dict) else ""
     if kind in RUNS and kind != command:

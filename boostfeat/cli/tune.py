@@ -3,111 +3,55 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any, TypeAlias
 
-import typer
+import numpy as np
 
-from ..core.errors import counted
-from ..core.machine import seconds_since
-from ..core.options import describe, named, options_of, typed
+from ..core.errors import InputError, counted
+from ..core.files import is_writable_target
+from ..core.options import methods, option, options_of, typed
 from ..core.text_table import table
-from ..features.options import ResourceFiles
-from ..search.loop.loop_options import GraphOptions
+from ..features.carried import carrying
+from ..lists.nbest import NBest
+from ..metrics.metric import metric_of
+from ..model.model import Model
+from ..model.tree_columns import augmented_weights, folded
+from ..tuners import tuner_class
+from ..tuners.base import Features, Groups, Run, decoder_weights, feature_warnings
+from ..tuners.mira import strategy_grid
 from ..tuners.tuner_options import TUNER_OPTIONS
-from .carried import Templates, learn_features
-from .common import FILES, LEARNING, AllowMissing, Settings, Store, check_lists, emit, progress, say
-from .engine import EngineOptions, cluster_of, source_of
-from .flags import Given, add
-from .graphs import Graphs, RareCoreNames, core_names, fit_on_graphs, tuned_on_graphs
+from .console import FILES, LEARNING
+from .inputs import learn_features
+from .learning import LearningFlags, cluster_of, fit_on_graphs, say_to_all, tuned_on_graphs
 
-if TYPE_CHECKING:
-    from typing import TypeAlias
-
-    from ..lists.nbest import NBest
-    from ..model.model import Model
-    from ..tuners.base import Run
-
-    Fit: TypeAlias = Callable[..., Model]
-
+Fit: TypeAlias = Callable[..., Model]
 LEAST_EXPLAINED = 0.5  # of the decoder's scores, by weights that are taken for its own
-PICKS = {"auto": "auto", "select": "select", "dev": "train", "train": "train", "last": "last"}
+PICKS = {"auto": "auto", "select": "select", "dev": "train", "last": "last"}
 
 
-def register(app: typer.Typer) -> None:
-    add(app, tune, more=methods)
+@dataclass(frozen=True, kw_only=True)
+class Tune(LearningFlags):
+    """Flags of ``tune``."""
+
+    output: str | None = option(None, "The model to write", short="o", metavar="MODEL", group=FILES)
+    init: str | None = option(None, "A start [the decoder's weights], or zero", metavar="MODEL", group=FILES)
+    method: str = option(
+        "pro", "Or mert, mira, kbmira, rm, adagrad, rampion, arow", choices=TUNER_OPTIONS, metavar="METHOD", group=LEARNING
+    )
+    gain: str = option("bleu", "What is learnt, or chrf, ter, wer, a column", group=LEARNING)
+    metric: str | None = option(None, "Chooses epochs; default: that of the gain", group=LEARNING)
+    pick: str = option("auto", "Epoch: auto (select or own), select, dev, last", choices=PICKS, group=LEARNING)
+    runs: int = option(1, "Runs with other seeds; the best on select is kept", least=1, group=LEARNING)
+    strategy_grid: bool = option(False, "mira: all oracles x predictions, with curves", group=LEARNING, needs="method=mira")
+    groups: str | None = option(None, "TOML file that freezes weights or scales L1, L2, C by name pattern", rare=True)
+    of_method: Mapping[str, Any] = methods(TUNER_OPTIONS)
 
 
-def methods() -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    for method, options in TUNER_OPTIONS.items():
-        yield f"{method} (--set NAME=VALUE, or the name as a flag)", describe(options)
-
-
-def tune(
-    store: Store,
-    *,
-    output: Annotated[
-        str | None, typer.Option("-o", "--output", metavar="MODEL", help="The model to write.", rich_help_panel=FILES)
-    ] = None,
-    select: Annotated[
-        str | None,
-        typer.Option("--select", metavar="LIST", help="A held-out list that chooses the epoch.", rich_help_panel=FILES),
-    ] = None,
-    init: Annotated[
-        str | None,
-        typer.Option("--init", metavar="MODEL", help="A start [the decoder's weights], or zero", rich_help_panel=FILES),
-    ] = None,
-    allow_missing: AllowMissing = False,
-    groups: Annotated[
-        str | None,
-        typer.Option(
-            "--groups",
-            metavar="TOML",
-            help="Freezes weights or scales L1, L2, C by name pattern.",
-            rich_help_panel=FILES,
-            hidden=True,
-        ),
-    ] = None,
-    method: Annotated[
-        str, typer.Option("--method", help="Or mert, mira, kbmira, rm, adagrad, rampion, arow", rich_help_panel=LEARNING)
-    ] = "pro",
-    settings: Settings = None,
-    gain: Annotated[
-        str,
-        typer.Option("--gain", help="What is learnt, or chrf, ter, wer, a column", rich_help_panel=LEARNING),
-    ] = "bleu",
-    metric: Annotated[
-        str | None,
-        typer.Option("--metric", help="Chooses epochs; default: that of the gain", rich_help_panel=LEARNING),
-    ] = None,
-    pick: Annotated[
-        str,
-        typer.Option("--pick", help="Epoch: auto (select or own), select, dev, last", rich_help_panel=LEARNING),
-    ] = "auto",
-    runs: Annotated[
-        int, typer.Option("--runs", min=1, help="Of other seeds; the best on select is kept", rich_help_panel=LEARNING)
-    ] = 1,
-    strategy_grid: Annotated[
-        bool,
-        typer.Option(
-            "--strategy-grid", help="mira: all oracles x predictions, with curves.", rich_help_panel=LEARNING, hidden=True
-        ),
-    ] = False,
-    given: Annotated[Mapping[str, Any], Given(TUNER_OPTIONS)],
-    templates: Templates = None,
-    files: ResourceFiles,
-    graphs: Graphs = None,
-    taken: GraphOptions,
-    names: RareCoreNames = None,
-    where: EngineOptions,
-    seed: int,
-    threads: int,
-    quiet: bool,
-    as_json: bool,
-) -> None:
+def tune(o: Tune) -> None:
     """Tune linear weights with a classic method.
 
     With --init MODEL that has trees, on a list of 'augment', their weights are tuned too. On a cluster, workers mix theirs after
@@ -118,143 +62,120 @@ def tune(
       boostfeat tune dev.nbest --method kbmira --select select.nbest -o m.json
       boostfeat tune dev.nbest --method mira --set oracle=max-bleu -o mira.json
     """
-    from ..core.errors import InputError
-    from ..features.carried import carrying
-    from ..lists.store import read_store
-    from ..metrics.metric import metric_of
-    from ..model.model import Model
-    from ..model.tree_columns import augmented_weights, folded
-    from ..tuners.base import Groups, Run
-
-    started = time.monotonic()
-    if not where.is_dask and where.workers:  # before --set under_way had its name
-        given, where = {**given, "workers": where.workers}, replace(where, workers=None)
-    where.refuse(graphs=graphs, strategy_grid=strategy_grid, templates=templates)
-    tuner = make_tuner(method, given, settings or ())
-    _check(output, pick, method, tuner, where, strategy_grid=strategy_grid)
-    source = source_of(store) if where.is_dask else None
-    start = Model.load(init) if init and init != "zero" else None
-    nbest = read_store(store)
-    held_out = read_store(select) if select else None
-    check_lists({"LIST": nbest, "--select": held_out}, allow_missing=allow_missing, quiet=quiet)
-    if templates not in (None, "none") and taken.vocab:
-        raise InputError(f"--vocab {taken.vocab}: expected none with --templates, found both; leave one out")
-    how: dict[str, Any] = {"gain": gain, "seed": seed, "threads": threads, "quiet": quiet}
-    nbest, held_out, plan = learn_features(nbest, held_out, templates, start, files, **how)
-    run = Run(
-        seed=seed,
-        threads=threads,
-        init=augmented_weights(start) if start else None if init or method == "pro" else _decoder_start(nbest, quiet=quiet),
-        groups=Groups.load(groups) if groups else Groups(),
-        gain=gain,
-        metric=metric or gain,
-        pick=PICKS[pick],
-        allow_missing=True,  # check_lists has looked
-    )
-    fit_graphs: Fit | None = None
-    if graphs:
-        taken = replace(taken, paths=tuple(graphs), names=core_names(names), plan=plan)
-        if method == "mert":
-            fit_graphs = fit_on_graphs(nbest, taken, quiet=quiet)
-        else:
-            nbest, run = tuned_on_graphs(tuner, nbest, held_out, run, taken, quiet=quiet)
-    _warn(nbest if not where.is_dask else nbest[:0], run, method, quiet=quiet)  # the driver of a cluster looks at names only
-    if strategy_grid:
-        result, text, model = _grid(tuner, nbest, held_out, run, quiet=quiet)
+    tuner = make_tuner(o.method, o.of_method, o.settings)
+    _check(o, tuner)
+    start = Model.load(o.init) if o.init and o.init != "zero" else None
+    nbest, held_out = o.read_lists()
+    nbest, held_out, plan = learn_features(o, nbest, held_out, o.templates, start, gain=o.gain)
+    run = _run(o, nbest, start)
+    fit: Fit | None = None
+    if o.graphs.paths and o.method == "mert":
+        fit = fit_on_graphs(o, nbest, o.graphs_with(plan))
+    elif o.graphs.paths:
+        nbest, run = tuned_on_graphs(o, tuner, nbest, held_out, run, o.graphs_with(plan))
+    _warn(o, nbest if not o.is_dask else nbest[:0], run)  # the driver of a cluster looks at names only
+    if o.strategy_grid:
+        result, text, model = _grid(o, tuner, nbest, held_out, run)
     else:
-        with _fitting(source, where, threads=threads, quiet=quiet) as fit:
-            again = [replace(run, seed=seed + n) for n in range(runs)]
-            models = [_one_run(fit_graphs or fit, tuner, method, nbest, held_out, one, quiet=quiet) for one in again]
+        with _fitting(o) as fit_here:
+            again = [replace(run, seed=o.seed + n) for n in range(o.runs)]
+            models = [_one_run(o, fit or fit_here, tuner, nbest, held_out, one) for one in again]
         result, text, model = _summary(models, run.metric, metric_of(run.metric, nbest).sign)
     if start is not None and start.trees:
         model = replace(folded(model.weights, start), config=model.config, history=model.history)
     model = carrying(model, plan)
-    if output is not None:
-        model.save(output)
-    emit({**result, "output": output, "signature": model.signature}, text, as_json=as_json)
-    say(f"{method} -> {output or 'no file'} in {seconds_since(started):.1f} s", quiet=quiet)
+    if o.output is not None:
+        model.save(o.output)
+    o.emit({**result, "output": o.output, "signature": model.signature}, text)
+    o.say(f"{o.method} -> {o.output or 'no file'} in {o.seconds:.1f} s")
 
 
-def make_tuner(method: str, given: Mapping[str, Any], settings: Iterable[str] = ()) -> Any:
-    """A tuner with these options by name, and settings NAME=VALUE; one that it does not have is an error that lists its own."""
-    from ..core.errors import InputError
-    from ..tuners import tuner_class
-
+def make_tuner(method: str, flags: Mapping[str, Any], settings: Iterable[str] = (), also: Iterable[str] = ()) -> Any:
+    """Return a tuner with these options by name, and settings NAME=VALUE; one that it does not have is an error."""
     kind = tuner_class(method)
-    known = named(kind)
-    for name in given:
-        if name not in known:
-            own = ", ".join("--" + o.name.replace("_", "-") for o in options_of(kind))
-            raise InputError(f"--{name.replace('_', '-')}: {method} has no such option; it has {own}")
-    return kind(**{**{known[name].field: value for name, value in given.items()}, **typed(kind, settings)})
+    options = {o.name: o for o in options_of(kind)}
+    for name in flags:
+        if name not in options:
+            has = ", ".join("--" + name.replace("_", "-") for name in options)
+            raise InputError(f"--{name.replace('_', '-')}: {method} has no such option; it has {has}")
+    return kind(**{**{options[name].field: value for name, value in flags.items()}, **typed(kind, settings, also)})
 
 
-def _check(output: str | None, pick: str, method: str, tuner: Any, where: EngineOptions, *, strategy_grid: bool) -> None:
+def _check(o: Tune, tuner: Any) -> None:
     """Raise for what does not go together, before anything is read."""
-    from ..core.errors import InputError
-    from ..core.files import is_writable_target
-
-    if where.is_dask:
+    o.check_together()
+    if o.is_dask:
         from ..distributed.mixing import check_tuner
 
-        check_tuner(tuner, method)
-    if output is None and not strategy_grid:
+        check_tuner(tuner, o.method)
+        if o.strategy_grid:
+            raise InputError("--strategy-grid: --engine dask does not take it; leave one of them out")
+    if o.output is None and not o.strategy_grid:
         raise InputError("-o: expected a model file to write, found none; give -o MODEL.json")
-    if output is not None:
-        is_writable_target(output)
-    if pick not in PICKS:
-        raise InputError(f"--pick: expected auto, select, train or last, found {pick!r}")
-    if strategy_grid and method != "mira":
-        raise InputError(f"--strategy-grid: expected --method mira, found {method}")
+    if o.output is not None:
+        is_writable_target(o.output)
+    if o.strategy_grid and o.runs > 1:
+        raise InputError("--runs: --strategy-grid has one run of each strategy; leave one of them out")
+    if o.pick == "select" and o.select is None:
+        raise InputError("--pick select: it needs --select LIST")
 
 
-def _decoder_start(nbest: NBest, *, quiet: bool) -> dict[str, float] | None:
-    """The decoder's weights, found in its scores: where a search begins matters to all methods but pro, which is convex."""
-    from ..tuners.base import decoder_weights
+def _run(o: Tune, nbest: NBest, start: Model | None) -> Run:
+    """Return how the tuner is run: from which weights, by which metrics, with what frozen."""
+    groups = Groups.load(o.groups) if o.groups else Groups()
+    for pattern, _ in groups.rules:
+        if not any(fnmatchcase(name, pattern) for name in (*nbest.global_names, *nbest.sparse_names)):
+            raise InputError(f"{o.groups}: no feature of the list matches {pattern!r}; see 'boostfeat info {o.store}'")
+    return Run(
+        seed=o.seed,
+        threads=o.threads,
+        init=augmented_weights(start) if start else None if o.init or o.method == "pro" else _decoder_start(o, nbest),
+        groups=groups,
+        gain=o.gain,
+        metric=o.metric or o.gain,
+        pick=PICKS[o.pick],
+        allow_missing=True,  # check_lists has looked
+    )
 
+
+def _decoder_start(o: Tune, nbest: NBest) -> dict[str, float] | None:
+    """Return the decoder's weights, found in its scores: the start matters to all methods but pro, which is convex."""
     found = decoder_weights(nbest)
     if found is None or found[1] < LEAST_EXPLAINED:
         return None
-    say(
-        f"starts from the decoder's weights, which explain {100 * found[1]:.4g}% of its scores (--init zero: from 0)", quiet=quiet
-    )
+    o.say(f"starts from the decoder's weights, which explain {100 * found[1]:.4g}% of its scores (--init zero: from 0)")
     return found[0]
 
 
-def _warn(nbest: NBest, run: Run, method: str, *, quiet: bool) -> None:
-    from ..tuners.base import Features, feature_warnings
-
+def _warn(o: Tune, nbest: NBest, run: Run) -> None:
     features = Features.of(nbest)
-    zeros_matter = method != "pro"  # its objective is convex: where it starts does not matter
+    zeros_matter = o.method != "pro"  # its objective is convex: where it starts does not matter
     for warning in feature_warnings(features, nbest, features.start(run.init) if zeros_matter else None):
-        say(f"warning: {warning}", quiet=quiet)
+        o.warn(warning)
 
 
 @contextlib.contextmanager
-def _fitting(source: Any, where: EngineOptions, *, threads: int, quiet: bool) -> Iterator[Fit]:
-    """What fits a tuner: this process, or a cluster."""
-    if source is None:
-        yield _fit_here
+def _fitting(o: Tune) -> Iterator[Fit]:
+    """Give what fits a tuner: this process, or a cluster."""
+    if not o.is_dask:
+        yield lambda tuner, nbest, held_out, run: tuner.fit(nbest, held_out, run)
         return
     from ..distributed.mixing import tune_on
+    from ..distributed.worker_data import Source
 
-    with cluster_of(where, threads=threads, quiet=quiet) as cluster:
-        yield partial(tune_on, cluster, source, say=lambda what: say(what, quiet=False))
-
-
-def _fit_here(tuner: Any, nbest: NBest, held_out: NBest | None, run: Run) -> Model:
-    model: Model = tuner.fit(nbest, held_out, run)
-    return model
+    source = Source.of(o.store)
+    with cluster_of(o) as cluster:
+        yield partial(tune_on, cluster, source, say=say_to_all(o))
 
 
-def _one_run(fit: Fit, tuner: Any, method: str, nbest: NBest, held_out: NBest | None, run: Run, *, quiet: bool) -> Model:
-    model = _fitted(fit, tuner, method, nbest, held_out, run, quiet=quiet)
-    return _beside_mira(fit, model, tuner, nbest, run, quiet=quiet) if method == "rm" else model
+def _one_run(o: Tune, fit: Fit, tuner: Any, nbest: NBest, held_out: NBest | None, run: Run) -> Model:
+    model = _fitted(o, fit, tuner, o.method, nbest, held_out, run)
+    return _beside_mira(o, fit, model, tuner, nbest, run) if o.method == "rm" else model
 
 
-def _fitted(fit: Fit, tuner: Any, method: str, nbest: NBest, held_out: NBest | None, run: Run, *, quiet: bool) -> Model:
+def _fitted(o: Tune, fit: Fit, tuner: Any, name: str, nbest: NBest, held_out: NBest | None, run: Run) -> Model:
     total = getattr(tuner, "epochs", getattr(tuner, "rounds", None))
-    with progress(f"tuning ({method})", quiet=quiet) as bar:
+    with o.progress(f"tuning ({name})") as bar:
 
         def report(row: Mapping[str, Any]) -> None:
             bar.update(row["epoch"], total, _gains(row))
@@ -266,17 +187,15 @@ def _fitted(fit: Fit, tuner: Any, method: str, nbest: NBest, held_out: NBest | N
             noted.setdefault(row["note"], []).append(row["epoch"])
     for note, (first, *more) in noted.items():
         when = f"epoch {first} and {len(more)} more of {len(model.history)}" if more else f"epoch {first}"
-        say(f"warning: {when}: {note}", quiet=quiet)
+        o.warn(f"{when}: {note}")
     return model
 
 
-def _beside_mira(fit: Fit, model: Model, tuner: Any, nbest: NBest, run: Run, *, quiet: bool) -> Model:
-    """The model with the spread of MIRA under the same options in its history: what the bound is there to lower [EMR13]."""
-    from ..tuners import tuner_class
-
+def _beside_mira(o: Tune, fit: Fit, model: Model, tuner: Any, nbest: NBest, run: Run) -> Model:
+    """Return the model with MIRA's spread under the same options in its history, which the bound is there to lower [EMR13]."""
     mira = tuner_class("mira")
-    same = mira(**{o.field: getattr(tuner, o.field) for o in options_of(mira)})
-    rows = _fitted(fit, same, "mira, for its spread", nbest, None, replace(run, pick="last"), quiet=quiet).history
+    same = mira(**{option.field: getattr(tuner, option.field) for option in options_of(mira)})
+    rows = _fitted(o, fit, same, "mira, for its spread", nbest, None, replace(run, pick="last")).history
     beside = {row["epoch"]: {f"mira_{name}": row[name] for name in ("spread_mean", "spread_sd")} for row in rows}
     return replace(model, history=tuple({**row, **beside.get(row["epoch"], {})} for row in model.history))
 
@@ -290,11 +209,9 @@ def _chosen(model: Model) -> Mapping[str, Any]:
 
 
 def _summary(models: list[Model], metric: str, sign: float) -> tuple[dict[str, Any], str, Model]:
-    """Results of all runs; the model kept is the best on select, else the first."""
-    import numpy as np
-
+    """Return results of all runs, as text too, and the model that is kept: the best on select, else on dev."""
     rows = [_chosen(model) for model in models]
-    best = int(np.argmax([sign * row.get("select", 0.0) for row in rows]))
+    best = int(np.argmax([sign * row.get("select", row["dev"]) for row in rows]))
     gains = {name: [float(row[name]) for row in rows] for name in ("dev", "select") if name in rows[0]}
     model = models[best]
     sd = {name: float(np.std(values, ddof=1)) if values[1:] else None for name, values in gains.items()}
@@ -305,13 +222,15 @@ def _summary(models: list[Model], metric: str, sign: float) -> tuple[dict[str, A
         "gains": gains,
         "mean": {name: float(np.mean(values)) for name, values in gains.items()},
         "sd": sd,
+        "kept": best,
         "history": list(model.history),
     }
     text = _curve(model) if model.history[1:] else ""
     for name, values in gains.items():
-        text += f"\n{metric}, {name}: {np.mean(values):.2f}" + (
-            f" +- {sd[name]:.2f} over {counted(len(values), 'run')}" if sd[name] is not None else ""
-        )
+        text += f"\n{metric}, {name}: {values[best]:.2f}"
+        if values[1:]:
+            mean = f"mean {np.mean(values):.2f} +- {sd[name]:.2f} over {counted(len(values), 'run')}"
+            text += f" (run {best + 1}, which is kept; {mean})"
     return result, text.strip("\n"), model
 
 
@@ -320,7 +239,7 @@ _CURVE = ("epoch", "graphs", "dev", "select", "oracle", "prediction", *_SPREADS,
 
 
 def _curve(model: Model, most: int = 30) -> str:
-    """The history as a table, thinned to at most so many epochs; the chosen one is marked."""
+    """Return the history as a table, thinned to at most so many epochs; the chosen one is marked."""
     columns = [name for name in _CURVE if any(name in row for row in model.history)]
     step = max(1, -(-len(model.history) // most))
     kept = [
@@ -338,12 +257,9 @@ def _curve(model: Model, most: int = 30) -> str:
     return table(rows, header=[*columns, ""], right=tuple(range(len(columns))))
 
 
-def _grid(tuner: Any, nbest: NBest, held_out: NBest | None, run: Run, *, quiet: bool) -> tuple[dict[str, Any], str, Model]:
+def _grid(o: Tune, tuner: Any, nbest: NBest, held_out: NBest | None, run: Run) -> tuple[dict[str, Any], str, Model]:
     """[E12] Tables 3-4 and Figures 1-6 in our own numbers: every oracle with every prediction, BLEU per epoch."""
-    from ..metrics.metric import metric_of
-    from ..tuners.mira import strategy_grid
-
-    with progress("strategies", quiet=quiet) as bar:
+    with o.progress("strategies") as bar:
         seen: list[str] = []
 
         def report(row: Mapping[str, Any]) -> None:
@@ -354,11 +270,11 @@ def _grid(tuner: Any, nbest: NBest, held_out: NBest | None, run: Run, *, quiet: 
         strategies = strategy_grid(nbest, held_out, tuner, replace(run, callback=report))
     key = "select" if held_out is not None else "dev"
     predictions = list(dict.fromkeys(s.prediction for s in strategies))
-    found = {(s.oracle, s.prediction): s.model for s in strategies}
+    models = {(s.oracle, s.prediction): s.model for s in strategies}
     rows = []
     for oracle in dict.fromkeys(s.oracle for s in strategies):
-        models = [found[oracle, p] for p in predictions]
-        rows.append([oracle, *(f"{_chosen(m)[key]:.2f} / {m.history[-1][key]:.2f}" for m in models)])
+        cells = (models[oracle, p] for p in predictions)
+        rows.append([oracle, *(f"{_chosen(m)[key]:.2f} / {m.history[-1][key]:.2f}" for m in cells)])
     lines = [f"{run.metric} on {key}, chosen epoch / last epoch", table(rows, header=["oracle \\ prediction", *predictions]), ""]
     first: dict[tuple[tuple[str, float], ...], str] = {}
     for s in strategies:
@@ -379,7 +295,7 @@ def _grid(tuner: Any, nbest: NBest, held_out: NBest | None, run: Run, *, quiet: 
 
 
 def sparkline(values: list[float]) -> str:
-    """A curve in one line of text."""
+    """Return a curve in one line of text."""
     low, high = min(values), max(values)
     marks = "▁▂▃▄▅▆▇█"
     return "".join(marks[int((v - low) / (high - low) * 7)] if high > low else marks[0] for v in values)

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from ..core.options import check, option
 from ..tuners.tuner_options import ORACLES, PREDICTIONS
 
+DECODE = "Systems that decode for themselves"  # heading of --help
 SEARCHES = ("grid", "halving", "folds", "none")
 T = TypeVar("T")
 
@@ -37,8 +38,8 @@ class CompareOptions:
     rounds: int | None = option(None, "Trees of boosting, at most (as the recipe says)", least=0)
     trials: int = option(10_000, "Of the significance tests", least=1)
     baseline: str = option("base-PRO", "The system that p-values are against; of an ablation boost-local")
-    seed: int = option(0, "Seed of all random choices", least=0, most=inf)
-    min_count: int | None = option(None, "Sentences of dev that must have a sparse feature (2)", least=1, rare=True)
+    seed: int = option(0, "Seed of all random choices", least=0, most=inf, group="Common")
+    min_count: int | None = option(None, "Sentences of dev that must have a sparse feature (2)", least=1)
     ablation: bool = option(
         False, "Rows of the default recipe with one ingredient changed at a time, on select where there is no --test"
     )
@@ -58,12 +59,20 @@ class CompareOptions:
 class DecodedFiles:
     """What --decode needs besides sentences and an ini."""
 
-    ref: list[str] | None = option(None, "With --decode: references (files) of LIST; repeatable", was=("r",), rare=True)
-    select_ref: list[str] | None = option(None, "With --decode: references (files) of --select; repeatable", rare=True)
-    test_ref: list[str] | None = option(None, "With --decode: references (files) of all --test; repeatable", rare=True)
-    decoder: str | None = option(None, "With --decode: any decoder, as 'boostfeat loop' takes it", rare=True)
-    nbest: int = option(100, "With --decode: hypotheses a sentence", least=1, rare=True)
-    max_iterations: int = option(10, "With --decode: iterations of every loop, at most", least=1, rare=True)
+    ref: list[str] | None = option(
+        None, "References of LIST; repeatable", short="r", metavar="FILE", group=DECODE, needs="decode"
+    )
+    select_ref: list[str] | None = option(
+        None, "References of --select; repeatable", metavar="FILE", group=DECODE, needs="decode"
+    )
+    test_ref: list[str] | None = option(
+        None, "References of all --test; repeatable", metavar="FILE", group=DECODE, needs="decode"
+    )
+    decoder: str | None = option(
+        None, "Any decoder, as 'boostfeat loop' takes it", metavar="COMMAND", group=DECODE, needs="decode"
+    )
+    nbest: int = option(100, "Hypotheses a sentence", least=1, group=DECODE, needs="decode")
+    max_iterations: int = option(10, "Iterations of every loop, at most", least=1, group=DECODE, needs="decode")
 
     def __post_init__(self) -> None:
         check(self)

@@ -28,6 +28,7 @@ from ..model.effects import within_list_sd
 from ..model.model import Model
 from ..model.units import UnitSpace
 from ..tuners import tuner_class
+from ..tuners.base import Run
 from .options import PRESETS
 from .papers import Paper, Table
 from .runner import Folder
@@ -359,8 +360,6 @@ def _reference_words(nbest: NBest) -> Counter[str]:
 
 def _tuned(page: Page, which: str) -> list[str]:
     """Phrase table features that AdaGrad gives a weight when tuned on this list, with features of its own; kept in the folder."""
-    from ..tuners.base import Run
-
     source = page.config["inputs"][which]
     file = page.folder.path / "systems" / f"tuned-on-{which}.json"
     seed = int(page.config["options"]["seed"])

@@ -19,11 +19,13 @@ from ..core.machine import seconds_since
 from ..core.options import check, named, options_of, same, typed
 from ..features import SETS, TEMPLATES, Template
 from ..lists.choices import Scorer
+from ..lists.mbr import mbr_choice
 from ..lists.nbest import NBest
 from ..model.model import Model
 from ..model.model_file import Level
 from ..trees.tree_options import LEAF_KINDS
 from ..tuners import TUNERS, tuner_class
+from ..tuners.base import Run, decoder_weights
 from ..tuners.tuner_options import TUNER_OPTIONS
 from .options import PRESETS, CompareOptions, RowOptions
 
@@ -79,14 +81,18 @@ def parse_systems(text: str | None, registry: Mapping[str, Template] = TEMPLATES
 
 
 def _system(name: str, registry: Mapping[str, Template]) -> System:
-    if name in SYSTEMS:
-        return SYSTEMS[name]
+    known = {system.lower(): system for system in SYSTEMS}
+    if name.lower() in known:
+        return SYSTEMS[known[name.lower()]]
     head, *settings = name.split(":")
     feature_set, slash, method = head.partition("/")
-    if head in SYSTEMS:
+    if head.lower() in known:
+        head = known[head.lower()]
+        name = ":".join([head, *settings])
         system = replace(SYSTEMS[head], name=name)
     elif slash:
-        system = System(name, feature_set, method)
+        method = method.lower()
+        system = System(":".join([f"{feature_set}/{method}", *settings]), feature_set, method)
     else:
         raise InputError(
             f"unknown system {name!r}: expected one of {', '.join(SYSTEMS)}, or [features/]method[:recipe, leaves, preset or "
@@ -243,8 +249,6 @@ def fit(
     if system.level is not None:
         own = boost_options(system, options, params)  # dev has its features already
         return induce(dev, select, own, templates="none", seed=options.seed, threads=options.threads)
-    from ..tuners.base import Run, decoder_weights
-
     changes, row = split_changes(system)
     if row.online:
         raise InputError("online: expected a decoder to learn with, found lists; give --decode, or leave it out")
@@ -266,8 +270,6 @@ def fit(
 def choose(system: System, model: Model, nbest: NBest, *, threads: int = 1) -> I64:
     """[S] what the system takes from each list: the model's best, or what has most in common with its better ones."""
     if system.method == "mbr":
-        from ..lists.mbr import mbr_choice
-
         gain = model.config.get("gain", "bleu")
         return mbr_choice(nbest, model.decision_function(nbest), gain=gain, threads=threads)
     return model.predict(nbest)

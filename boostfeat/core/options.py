@@ -9,13 +9,13 @@
 
 From it come the check (``check``), the flag (boostfeat.cli.flags), NAME=VALUE of ``--set`` (``typed``), changes of a recipe
 (``changed``), ``--help-all`` (``describe``) and the parameter of the estimator. A dataclass in a field is a part: its options are
-the whole's too. Standard library only: ``boostfeat --help`` reads the options of all commands.
+the whole's too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
 from functools import cache
 from math import inf, isfinite
 from typing import Any, TypeVar
@@ -26,9 +26,12 @@ MOST = 2**31 - 1  # of a whole number that says nothing else: kernels count in 6
 T = TypeVar("T")
 
 
+REQUIRED = MISSING  # default of an option that has to be given
+
+
 @dataclass(frozen=True)
 class Option:
-    """What a field declares. ``name`` is what people type, ``field`` what Python and files say; mostly they are the same."""
+    """Declaration of a field. ``name`` is what people type, ``field`` what Python and files say; mostly they are the same."""
 
     help: str
     above: float | None = None
@@ -38,9 +41,12 @@ class Option:
     words: tuple[str, ...] = ()  # values beside numbers, such as auto
     symbol: str = ""  # the paper's
     flag: str = ""  # name, or on/off of a switch; default: the field's name
-    was: tuple[str, ...] = ()  # other names that are accepted; one of a letter is short: -r
+    short: str = ""  # one letter: -o
+    metavar: str = ""  # place of the value in the help; by the kind where nothing is said
     group: str = ""  # heading in --help
-    rare: bool = False  # in --help-all only
+    rare: bool = False  # a setting: --set NAME=VALUE, shown by --help-all
+    needs: tuple[str, ...] = ()  # flags, NAME or NAME=VALUE, of which one has to be given for this one to count
+    is_argument: bool = False  # given by its place, without a flag
     field: str = ""
     kind: str = ""  # the annotation
     default: Any = None
@@ -50,12 +56,16 @@ class Option:
         return self.flag.partition("/")[0] or self.field
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """All that is accepted, the name first."""
-        return tuple(dict.fromkeys((self.name, self.field, *self.was)))
+    def typed_name(self) -> str:
+        """The name as messages and the command line have it."""
+        return self.metavar if self.is_argument else f"{'--set ' if self.rare else '--'}{self.name.replace('_', '-')}"
+
+    @property
+    def is_repeatable(self) -> bool:
+        return self.kind.startswith(("list[", "Sequence["))
 
     def problem(self, value: Any) -> str | None:
-        """What is wrong with a value: "expected ..., found ..."; None if nothing is."""
+        """Say what is wrong with a value ("expected ..., found ..."); None if nothing is."""
         if isinstance(value, str) and self.words:
             return None if value in self.words else f"expected {self.expected}, found {value!r}"
         numbers = {"int", "float"} & {kind.strip() for kind in self.kind.split("|")}
@@ -90,9 +100,9 @@ class Option:
         return f"a number above {low:g} up to {self.most:g}" if self.least is None else f"a number from {low:g} to {self.most:g}"
 
     def parse(self, text: str) -> Any:
-        """The value that a text stands for, of the type that the field declares."""
+        """Return the value that a text stands for, of the type that the field declares."""
         kinds = [kind.strip() for kind in self.kind.split("|")]
-        if "None" in kinds and text.lower() == "none":
+        if "None" in kinds and {"int", "float"} & {*kinds} and text.lower() == "none":
             return None
         if text in self.words:
             return text
@@ -101,14 +111,25 @@ class Option:
                 return {"true": True, "yes": True, "false": False, "no": False}[text.lower()]
             if self.kind.startswith("tuple"):
                 return comma_list(text)
-            return int(text) if "int" in kinds else float(text) if "float" in kinds else text
+            if self.is_repeatable:
+                return [text]
+            if "int" in kinds or "float" in kinds:
+                return int(text) if "int" in kinds else float(text)
+            return next((choice for choice in self.choices if choice.lower() == text.lower()), text)
         except (ValueError, KeyError):
-            what = self.expected if self.words else self.kind
-            raise InputError(f"--set {self.name}: expected {what}, found {clip(text)}; give another") from None
+            what = "yes or no" if "bool" in kinds else self.expected if self._has_bounds or self.words else _KINDS[kinds[0]]
+            raise OptionError(self, f"expected {what}, found {clip(text)}") from None
+
+    @property
+    def _has_bounds(self) -> bool:
+        return (self.above, self.least, self.most) != (None, None, None)
+
+
+_KINDS = {"int": "a whole number", "float": "a number"}
 
 
 class OptionError(InputError):
-    """A value that an option does not take; the command line names the flag in place of the field."""
+    """Error about a value that an option does not take; the command line names the flag in place of the field."""
 
     def __init__(self, option: Option, problem: str) -> None:
         self.option, self.problem = option, problem
@@ -126,43 +147,104 @@ def option(
     words: Iterable[str] = (),
     symbol: str = "",
     flag: str = "",
-    was: Iterable[str] = (),
+    short: str = "",
+    metavar: str = "",
     group: str = "",
     rare: bool = False,
+    needs: str | tuple[str, ...] = (),
 ) -> Any:
-    """A field of a dataclass that is an option."""
-    declared = Option(help, above, least, most, tuple(choices), tuple(words), symbol, flag, tuple(was), group, rare)
+    """Return a field of a dataclass that is an option."""
+    wanted = (needs,) if isinstance(needs, str) else needs
+    how = (symbol, flag, short, metavar, group, rare, wanted)
+    declared = Option(help, above, least, most, tuple(choices), tuple(words), *how)
     return field(default=default, metadata={"option": declared})
 
 
+def argument(metavar: str, help: str, default: Any = REQUIRED) -> Any:
+    """Return a field that the command line takes by its place."""
+    return field(default=default, metadata={"option": Option(help, metavar=metavar, is_argument=True)})
+
+
+def methods(classes: Mapping[str, type], *, are_flags: bool = True, defaults: Any = None) -> Any:
+    """Return a field for {name: value} of the options used, of all methods; ``classes`` has the options of each.
+
+    Those that are not rare are flags, or settings like the others (``are_flags``). The help shows the values of ``defaults``,
+    an instance, where one method has other defaults than its class.
+    """
+    return field(default_factory=dict, metadata={"methods": classes, "are_flags": are_flags, "defaults": defaults})
+
+
 def same(cls: type, name: str, default: Any = MISSING, **changes: Any) -> Any:
-    """The option of another class as a field here too, declared there; with another default, or what else is given."""
+    """Return a field with the option of another class, declared there; with another default, or what else is given."""
     there = named(cls)[name]
     return field(default=there.default if default is MISSING else default, metadata={"option": replace(there, **changes)})
 
 
+def _part(f: Field[Any]) -> Any:
+    """Return the dataclass of a field that is a part, else None."""
+    return f.default_factory if isinstance(f.default_factory, type) and is_dataclass(f.default_factory) else None
+
+
 @cache
 def options_of(cls: Any) -> tuple[Option, ...]:
-    """The options of a dataclass, those of its parts included."""
+    """Return the options of a dataclass and of its parts, those that it declares itself before those that it inherits."""
+    inherited = {f.name for base in cls.__bases__ if is_dataclass(base) for f in fields(base)}
     out: list[Option] = []
-    for f in fields(cls):
-        if isinstance(f.default_factory, type) and is_dataclass(f.default_factory):
-            out += options_of(f.default_factory)
+    for f in sorted(fields(cls), key=lambda f: f.name in inherited):
+        if (part := _part(f)) is not None:
+            out += options_of(part)
         elif "option" in f.metadata:
             out.append(replace(f.metadata["option"], field=f.name, kind=str(f.type), default=f.default))
     return tuple(out)
 
 
 @cache
+def method_options(cls: Any) -> tuple[Option, ...]:
+    """Return the options of all methods of a dataclass (``methods``): one of each name, which says what methods have it."""
+    declared = next((f.metadata for f in fields(cls) if "methods" in f.metadata), None)
+    if declared is None:
+        return ()
+    classes, found = declared["methods"], dict[str, Option]()
+    having: dict[str, list[str]] = {}
+    for method, o in ((method, o) for method, kind in classes.items() for o in options_of(kind)):
+        having.setdefault(o.name, []).append(method)
+        if o.name not in found or (found[o.name].rare and not o.rare):
+            found[o.name] = o
+    if not declared["are_flags"]:
+        return tuple(replace(o, rare=True) for o in found.values())
+    if len(classes) == 1:
+        values = _values(declared["defaults"])
+        return tuple(replace(o, default=values.get(o.field, o.default)) for o in found.values())
+    some = {name: f" ({', '.join(of)})" for name, of in having.items() if len(of) < len(classes)}
+    return tuple(replace(o, help=titled(o) + some.get(o.name, ""), symbol="", default=None) for o in found.values())
+
+
+def _values(options: Any) -> dict[str, Any]:
+    """Return the values of an instance and of its parts by field."""
+    if options is None:
+        return {}
+    own = {f.name: getattr(options, f.name) for f in fields(options)}
+    return {**own, **{name: value for part in own.values() if is_dataclass(part) for name, value in _values(part).items()}}
+
+
+@cache
 def named(cls: Any) -> Mapping[str, Option]:
-    """Options by every name that is accepted; a name of today means what it says today, though another had it before."""
-    found = options_of(cls)
-    old = {name: o for o in found for name in o.was}
-    return {**old, **{o.field: o for o in found}, **{o.name: o for o in found}}
+    """Return options by the name of their field and by the name that people type, which comes first."""
+    options = options_of(cls)
+    return {**{o.field: o for o in options}, **{o.name: o for o in options}}
+
+
+def made(cls: Any, used: Mapping[str, Any], **more: Any) -> Any:
+    """Return an instance of a dataclass and of its parts from values by the names that people type."""
+    own = {o.field: used[o.name] for o in options_of(cls) if o.name in used}
+    of_methods = {o.name: used[o.name] for o in method_options(cls) if o.name in used}
+    values = {f.name: of_methods for f in fields(cls) if "methods" in f.metadata}
+    values |= {f.name: made(part, used) for f in fields(cls) if (part := _part(f)) is not None}
+    return cls(**values, **{f.name: own[f.name] for f in fields(cls) if f.name in own and "option" in f.metadata}, **more)
 
 
 def check(options: Any) -> None:
-    """Raise for the first value that its option does not take: what every ``__post_init__`` calls."""
+    """Raise for the first value that its option does not take; every ``__post_init__`` calls this."""
     cls: Any = type(options)
     own = {f.name for f in fields(options)}  # parts have checked themselves
     for o in (o for o in options_of(cls) if o.field in own):
@@ -173,25 +255,42 @@ def check(options: Any) -> None:
             raise OptionError(o, problem)
 
 
-def typed(cls: type, settings: Iterable[str]) -> dict[str, Any]:
-    """Values by field from texts NAME=VALUE; a name that the class does not know is an error that lists those it does."""
-    known, out = named(cls), {}
+def typed(cls: type, settings: Iterable[str], also: Iterable[str] = ()) -> dict[str, Any]:
+    """Return values by field from texts NAME=VALUE; an error about an unknown name lists the options, and ``also`` others."""
+    options = options_of(cls)
+    values = {o.name: o for o in options}
+    found = read_settings(options, settings)
+    unknown = [name for name in found if name not in values]
+    if unknown:
+        names = ", ".join(name.replace("_", "-") for name in dict.fromkeys([*values, *also]))
+        raise InputError(f"--set {unknown[0].replace('_', '-')}: there is no such setting; choose from {names}")
+    return {values[name].field: value for name, value in found.items()}
+
+
+def read_settings(options: Iterable[Option], settings: Iterable[str]) -> dict[str, Any]:
+    """Return the values of texts NAME=VALUE by name, typed as these options say; text where no option has the name."""
+    by_name = {o.name: o for o in options}
+    out: dict[str, Any] = {}
     for text in settings:
         name, equals, value = text.partition("=")
         if not (name and equals and value):
             raise InputError(f"--set: expected NAME=VALUE, found {text!r}")
-        if (key := name.replace("-", "_")) not in known:
-            names = ", ".join(o.name for o in options_of(cls))
-            raise InputError(f"--set {name}: expected one of {names}; found none of that name")
-        out[known[key].field] = known[key].parse(value)
+        key = name.replace("-", "_")
+        o = by_name.get(key)
+        if o is None:
+            out[key] = value
+        elif o.is_repeatable:
+            out[key] = [*out.get(key, []), value]
+        else:
+            out[key] = o.parse(value)
     return out
 
 
 def changed(options: T, changes: Mapping[str, Any]) -> T:
-    """A dataclass with other values of some options, of its parts too, by any of their names."""
+    """Return a dataclass with other values of some options, of its parts too, by any of their names."""
     cls: Any = type(options)
-    known = named(cls)
-    values = {known[name].field: value for name, value in changes.items()}
+    by_name = named(cls)
+    values = {by_name[name].field: value for name, value in changes.items()}
 
     def part(of: Any) -> Any:
         new = {f.name: values[f.name] for f in fields(of) if f.name in values and "option" in f.metadata}
@@ -202,21 +301,21 @@ def changed(options: T, changes: Mapping[str, Any]) -> T:
     return result
 
 
-def describe(cls: type) -> list[tuple[str, str]]:
-    """(name, help) of every option: what it is, the paper's symbol, what it takes and its default."""
-    return [(o.name, describe_option(o)) for o in options_of(cls)]
+def describe(options: Iterable[Option]) -> list[tuple[str, str]]:
+    """Return (name, help) of options: what each is, the paper's symbol, and in brackets its default and what it takes."""
+    return [(o.name.replace("_", "-"), describe_option(o)) for o in options]
 
 
 def describe_option(o: Option) -> str:
-    """The help of an option with its symbol, and in brackets its default, what it takes and its older names."""
+    """Return the help of an option with its symbol, and in brackets its default and what it takes."""
     takes = ", ".join(o.choices) or (o.expected if (o.above, o.least, o.most) != (None, None, None) else "")
-    notes = "; ".join(note for note in (default_text(o), takes, ", ".join(f"was {name}" for name in o.names[1:])) if note)
+    notes = "; ".join(note for note in (default_text(o), takes) if note)
     return titled(o) + (f"  [{notes}]" if notes else "")
 
 
 def default_text(o: Option) -> str:
-    """The default as people type it; nothing where there is none."""
-    if o.default in (None, ()) or o.default is MISSING:
+    """Return the default as people type it; nothing where there is none."""
+    if o.default in (None, (), "") or o.default is MISSING:
         return ""
     if isinstance(o.default, bool):
         return "yes" if o.default else "no"
@@ -224,10 +323,10 @@ def default_text(o: Option) -> str:
 
 
 def titled(o: Option) -> str:
-    """The help with the paper's symbol."""
+    """Return the help with the paper's symbol."""
     return f"{o.help} ({o.symbol})" if o.symbol else o.help
 
 
 def comma_list(text: str | None) -> tuple[str, ...]:
-    """The parts of a list by commas; none where there is no text."""
+    """Return the parts of a list by commas; none where there is no text."""
     return tuple(part.strip() for part in text.split(",") if part.strip()) if text else ()

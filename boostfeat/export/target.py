@@ -19,12 +19,12 @@ class ExportOptions:
 
     prefix: str | None = option(None, "c, moses: of all C names (boostfeat)")
     static: tuple[str, ...] = option((), "c, moses: features to take for static (phrase pair alone)")
-    phrase_table: str | None = option(None, "moses: the phrase table (a file) to augment")
-    ini: str | None = option(None, "moses: the moses.ini (a file) to rewrite")
+    phrase_table: str | None = option(None, "moses: the phrase table to augment", metavar="FILE")
+    ini: str | None = option(None, "moses: the moses.ini to rewrite", metavar="FILE")
     columns: str | None = option(None, "moses: trees, or sum (all in one)")
     binary: str | None = option(None, "moses: compact or probing: a binary table, by Moses' own tool")
     hidden: bool = option(False, "moses: lists do not show the new scores, so that no tuner learns them")
-    vocab: str | None = option(None, "moses: the file that featurize wrote", was=("graph_vocab",))
+    vocab: str | None = option(None, "moses: the file that featurize wrote", metavar="FILE")
 
     def given(self) -> list[str]:
         """The options that are not at their default."""

@@ -15,22 +15,17 @@ class TemplateFiles:
 
     bitext: tuple[str, str] | None = option(
         None,
-        "Parallel text (files SOURCE TARGET): teaches Model 1 beside the references, and lexical weights",
+        "Parallel text, for Model 1 and lexical weights",
         group=FEATURES,
-        rare=True,
     )
-    clusters_src: str | None = option(None, "Source word clusters (file) of mkcls or Brown", group=FEATURES, rare=True)
-    clusters_tgt: str | None = option(None, "Target word clusters (file) of mkcls or Brown", group=FEATURES, rare=True)
-    plugin: list[str] | None = option(
-        None, "A Python file of yours with templates; it is run; repeatable", group=FEATURES, rare=True
-    )
+    clusters_src: str | None = option(None, "File with source word clusters of mkcls or Brown", group=FEATURES, rare=True)
+    clusters_tgt: str | None = option(None, "File with target word clusters of mkcls or Brown", group=FEATURES, rare=True)
+    plugin: list[str] | None = option(None, "Your templates (Python, it is run); repeatable", metavar="FILE", group=FEATURES)
 
 
 @dataclass(frozen=True)
 class ResourceFiles(TemplateFiles):
     """All of them."""
 
-    phrase_table: str | None = option(
-        None, "Moses phrase table (file) with counts, for joint phrase counts", group=FEATURES, rare=True
-    )
-    lm: str | None = option(None, "Language model (file, ARPA) of the texts, for scores of words", group=FEATURES, rare=True)
+    phrase_table: str | None = option(None, "Moses phrase table, for joint phrase counts", metavar="FILE", group=FEATURES)
+    lm: str | None = option(None, "Language model (ARPA), for scores of words", metavar="FILE", group=FEATURES)

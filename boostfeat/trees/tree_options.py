@@ -22,7 +22,7 @@ class TreeOptions:
 
     leaves: LeafKind = option("constant", "constant, linear (b x) or affine (a + b x)", choices=LEAF_KINDS, group=TREES)
     max_leaves: int = option(2, "Leaves of a tree, at most", least=2, most=2**16, symbol="N", group=TREES)
-    min_occurrences: int = option(200, "Of units, in every leaf", least=1, group=TREES)
+    min_occurrences: int = option(200, "Minimum unit occurrences per leaf", least=1, group=TREES)
     max_bin: int = option(
         255, "Bins of a feature: thresholds are sought at their borders", least=2, most=255, group=TREES, rare=True
     )

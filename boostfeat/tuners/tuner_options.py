@@ -67,8 +67,8 @@ class ProOptions(_Checked):
     """What is None is the sampler's own."""
 
     sampler: str = same(PairOptions, "sampler", group="")
-    draws: int | None = same(PairOptions, "draws", None, group=METHOD, rare=False)
-    threshold: float | None = same(PairOptions, "threshold", None, group=METHOD, rare=False)
+    draws: int | None = same(PairOptions, "draws", None)
+    threshold: float | None = same(PairOptions, "threshold", None)
     keep: int | None = same(PairOptions, "keep", None, group=METHOD)
     alpha: float = same(PairOptions, "alpha", group=METHOD)
     l2: float = option(1.0, "L2 penalty l2/2 |λ|², of standardised features", least=0, group=METHOD)
@@ -116,8 +116,8 @@ class OnlineOptions(_Checked):
     dense_eta: float = option(1.0, "Learning rate of dense features", above=0, rare=True)
     l1: float = option(0.1, "L1 penalty beside the loss of a batch", least=0, symbol="λ", group=METHOD)
     pairs: int = same(PairOptions, "keep", 15, symbol="s", flag="", group=METHOD)
-    draws: int = same(PairOptions, "draws", 5000, least=1, group=METHOD, rare=False)
-    threshold: float = same(PairOptions, "threshold", 0.05, group=METHOD, rare=False)
+    draws: int = same(PairOptions, "draws", 5000, least=1)
+    threshold: float = same(PairOptions, "threshold", 0.05)
     batch: int = option(20, "Sentences a mini-batch", least=1, rare=True)
     epochs: int = same(MiraOptions, "epochs", 10)
     loss: str = option("logistic", "Of a pair", choices=("logistic", "hinge"), rare=True)

@@ -259,13 +259,13 @@ def test_the_command_says_what_it_chose(told, tmp_path, capsys, monkeypatch):
     chosen = json.loads((tmp_path / "m.json").read_text())["config"]["sparse_l2"]
     assert code == 0
     assert f"sparse-l2 {chosen:g}: the strongest penalty" in said
-    code, said = induce("--sparse-l2", "1000")
+    code, said = induce("--set", "sparse-l2=1000")
     assert code == 0
     assert "strongest" not in said
     assert "penalties" not in json.loads((tmp_path / "m.json").read_text())["config"]
-    code, said = induce("--sparse-l2", "some")
+    code, said = induce("--set", "sparse-l2=some")
     assert code == 2
-    assert "--sparse-l2: expected auto, or 0 or more, found 'some'" in said
+    assert "--set sparse-l2: expected auto, or 0 or more, found 'some'" in said
     code, said = induce("--set", "sparse_l2=some")
     assert code == 2
-    assert "sparse_l2: expected auto, or 0 or more, found" in said
+    assert "--set sparse-l2: expected auto, or 0 or more, found" in said

@@ -99,7 +99,7 @@ def test_induce_show_augment(boostfeat, stores, tmp_path):
     model = tmp_path / "m.json"
     code, out, err = boostfeat(
         *("induce", stores / "dev.nbest", "--select", stores / "select.nbest", "--rounds", 3, "--leaves", "linear", "-o", model),
-        *("--rule", "best", "--templates", "none"),
+        *("--set", "rule=best", "--templates", "none"),
     )
     assert code == 0, err
     assert "select" in out
@@ -127,7 +127,7 @@ def test_induce_show_augment(boostfeat, stores, tmp_path):
 def test_interrupted_induce_resumes_to_the_same_file(stores, tmp_path):
     def command(output: Path, *more: str) -> list[str]:
         return [sys.executable, "-m", "boostfeat", "induce", str(stores / "dev.nbest"), "--select", str(stores / "select.nbest"),
-                "--recipe", "paper", "--rounds", "60", "--patience", "60", "--max-leaves", "5", "--threads", "1",
+                "--recipe", "paper", "--rounds", "60", "--set", "patience=60", "--max-leaves", "5", "--threads", "1",
                 "-o", str(output), *more]  # fmt: skip
 
     whole, part = tmp_path / "whole.json", tmp_path / "part.json"
@@ -175,7 +175,7 @@ def test_demo_runs_and_fits_two_screens(boostfeat, tmp_path, monkeypatch):
 def test_demo_says_first_what_its_page_lacks(boostfeat, tmp_path, monkeypatch):
     """A run of minutes does not end in an error: without jinja2 there is no page, and what to install is the first line."""
     monkeypatch.setattr("boostfeat.report.page.find_spec", lambda name: None)
-    monkeypatch.setattr(demo, "run", lambda app, job, whole: None)
+    monkeypatch.setattr(demo, "run", lambda job, whole: None)
     code, out, err = boostfeat("demo", "-o", tmp_path / "demo")
     assert code == 0
     assert err == (

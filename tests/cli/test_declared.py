@@ -6,14 +6,12 @@ After a change that is meant: python tests/cli/test_declared.py, and look at wha
 from __future__ import annotations
 
 import importlib
-import inspect
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
-from typing import get_args
 
-from boostfeat.cli import app
-from boostfeat.core.machine import usable_cores
-from boostfeat.core.options import Option, options_of
+from boostfeat.cli import COMMANDS, command
+from boostfeat.cli.flags import flags_of, settings_of
+from boostfeat.core.options import REQUIRED, Option, options_of
 
 HERE = Path(__file__).parent
 PACKAGE = HERE.parents[1] / "boostfeat"
@@ -28,10 +26,10 @@ REGISTRIES = {  # literal ones, whose values are settings
 
 
 def declared() -> list[str]:
-    """A line for every flag of every command, every option of every class of options, and every entry of the registries."""
-    commands = [(c.name or c.callback.__name__.strip("_"), inspect.signature(c.callback)) for c in app.registered_commands]
-    flags = [f"{name} {flag_line(p)}" for name, signature in commands for p in signature.parameters.values()]
-    files = [*sorted(PACKAGE.rglob("*options.py")), PACKAGE / "cli/engine.py"]
+    """A line for every flag and setting of every command, every option of every class of options, and every registry entry."""
+    commands = {name: command(name).options for name in COMMANDS}
+    flags = [f"{name} {option_line(o)}" for name, cls in commands.items() for o in (*flags_of(cls), *settings_of(cls))]
+    files = [*sorted(PACKAGE.rglob("*options.py"))]
     modules = [".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts) for path in files]
     classes = [(m, cls) for m in modules for cls in vars(importlib.import_module(m)).values() if isinstance(cls, type)]
     own = [(m, cls) for m, cls in classes if is_dataclass(cls) and cls.__module__ == m != "boostfeat.core.options"]
@@ -44,24 +42,10 @@ def declared() -> list[str]:
     return [*flags, *options, *(f"{name}[{key!r}] = {value!r}" for name, registry in named for key, value in registry.items())]
 
 
-def flag_line(p: inspect.Parameter) -> str:
-    """Names, place of the value, default, bounds, heading, and what else is so; the help is for people."""
-    kind, info = get_args(p.annotation)[:2]
-    given = (info.default, *(getattr(info, "param_decls", None) or ()))
-    names = " ".join(name for name in given if isinstance(name, str))
-    default = "cores" if p.name == "threads" and p.default == usable_cores() else None if p.default is p.empty else p.default
-    bounds = "" if (info.min, info.max) == (None, None) else f" {info.min}..{info.max}"
-    marks = [mark for mark in ("hidden", "show_default", "is_eager") if getattr(info, mark, False)]
-    required = ["required"] if p.default is p.empty else []
-    kind = getattr(kind, "__name__", str(kind)) if isinstance(kind, type) else str(kind)
-    line = f"{names or p.name}: {kind} {info.metavar or ''} = {default!r}{bounds} ({info.rich_help_panel or ''})"
-    return " ".join([line, *required, *marks])
-
-
 def option_line(o: Option) -> str:
     """The field and its default, then what it says besides; the help is for people."""
     said = {k: v for k, v in asdict(o).items() if k not in ("help", "field", "default", "kind") and v != UNSAID[k]}
-    return f"{o.field}: {o.kind} = {o.default!r} {said}"
+    return f"{o.field}: {o.kind} = {'required' if o.default is REQUIRED else repr(o.default)} {said}"
 
 
 def test_flags_and_options_are_those_declared():

@@ -60,7 +60,7 @@ def ran(tmp_path, monkeypatch) -> list[tuple[list[str], str, bool]]:
     """What the demo would run: words, folder, and whether all is printed."""
     found: list[tuple[list[str], str, bool]] = []
 
-    def run(app: object, job: list[str], *, whole: bool) -> None:
+    def run(job: list[str], *, whole: bool) -> None:
         print("ran", job[0], flush=True)
         found.append((job, Path.cwd().name, whole))
 
@@ -89,7 +89,7 @@ def test_on_a_terminal_compare_shows_its_bar(boostfeat, ran, monkeypatch, flags,
 
 
 def test_without_a_page_no_browser_is_named(boostfeat, ran, monkeypatch):
-    monkeypatch.setattr(demo, "can_report", lambda *, quiet: False)
+    monkeypatch.setattr(demo, "can_report", lambda flags: False)
     assert "Open" not in boostfeat("demo", "-o", "out")[1]
     assert len(ran) == 6
 
@@ -102,13 +102,14 @@ def test_without_a_page_no_browser_is_named(boostfeat, ran, monkeypatch):
         ("show", [*range(1, 5), "...", *range(10, 18), "..."]),
     ],
 )
-def test_long_outputs_are_printed_in_part(capsys, command, shown):
+def test_long_outputs_are_printed_in_part(capsys, monkeypatch, command, shown):
     def app(job: list[str], *, standalone_mode: bool) -> None:
         assert (job, standalone_mode) == ([command, "x"], False)
         print(*range(20), sep="\n")
 
+    monkeypatch.setattr(demo, "app", app)
     for whole in (False, True):
-        demo.run(app, [command, "x"], whole=whole)
+        demo.run([command, "x"], whole=whole)
         found = capsys.readouterr().out
         assert found == "".join(f"{line}\n" for line in (range(20) if whole else shown))
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from toy_trees import stump
 
-from boostfeat.cli.text import described_text
+from boostfeat.cli.models import described_text
 from boostfeat.model.describe import describe
 from boostfeat.model.model import Model
 

@@ -32,11 +32,11 @@ def stores(dev, select, tmp_path_factory):
 
 def test_flags_override_the_recipe(boostfeat, stores, tmp_path):
     lists = ["induce", stores / "dev", "--select", stores / "select", "-o", tmp_path / "m.json"]
-    quick = ["--rounds", 2, "--min-occurrences", 20, "--draws", 300, "--pairs", 30, "--templates", "none"]
+    quick = ["--rounds", 2, "--min-occurrences", 20, "--set", "draws=300", "--pairs", 30, "--templates", "none"]
     for more, changes in (
         ([], {}),
-        (["--recipe", "fast", "--no-context", "--rule", "best"], {"context": False, "rule": "best"}),
-        (["--recipe", "paper", "--resample-pairs", 1, "--max-leaves", 3], {"resample_pairs": 1, "max_leaves": 3}),
+        (["--recipe", "fast", "--set", "context=no", "--set", "rule=best"], {"context": False, "rule": "best"}),
+        (["--recipe", "paper", "--set", "resample-pairs=1", "--max-leaves", 3], {"resample_pairs": 1, "max_leaves": 3}),
     ):
         name = more[1] if more else "default"
         code, _, err = boostfeat(*lists, *quick, *more)
@@ -59,7 +59,7 @@ def test_an_interruption_after_the_last_round_says_that_the_model_is_whole(boost
     monkeypatch.setattr("boostfeat.cli.induce._show", interrupted)
     model = tmp_path / "m.json"
     code, _, err = boostfeat(
-        "induce", stores / "dev", "-o", model, "--recipe", "paper", "--rounds", 1, "--draws", 200, "--set", "rule=all", "-q"
+        "induce", stores / "dev", "-o", model, "--recipe", "paper", "--rounds", 1, "--set", "draws=200", "--set", "rule=all", "-q"
     )
     assert (code, err) == (130, f"boostfeat: interrupted: {model} is whole; what it scores was not shown\n")
     assert len(Model.load(model).trees) == 1
@@ -88,13 +88,13 @@ def test_static_only_and_leaves_as_features(boostfeat, stores, tmp_path):
     assert len(learnt.trees) == 3
     assert set().union(*(tree.features() for tree in learnt.trees)) <= static
     assert set(learnt.weights) > static
-    assert boostfeat("augment", stores / "dev", "-m", model, "-o", wider, "--leaves")[0] == 0
+    assert boostfeat("augment", stores / "dev", "-m", model, "-o", wider, "--each-leaf")[0] == 0
     assert read_store(wider).sparse_names.to_pylist() == [f"tree.{m:03d}.{k}" for m in range(3) for k in range(2)]
-    assert boostfeat(*lists, "--tree-features", "LM0,PhraseCount")[0] == 0
+    assert boostfeat(*lists, "--set", "tree-features=LM0,PhraseCount")[0] == 0
     assert set().union(*(tree.features() for tree in Model.load(model).trees)) <= {"LM0", "PhraseCount"}
-    code, _, err = boostfeat(*lists, "--static-only", "--tree-features", "LM0")
+    code, _, err = boostfeat(*lists, "--static-only", "--set", "tree-features=LM0")
     assert code == 2
-    assert "--tree-features: expected features of the list that trees may test, found 'LM0'" in err
+    assert "--set tree-features: expected features of the list that trees may test, found 'LM0'" in err
 
 
 def test_raw_lists_get_the_fitting_templates(boostfeat, stores, tmp_path):
@@ -117,7 +117,7 @@ def test_raw_lists_get_the_fitting_templates(boostfeat, stores, tmp_path):
     assert fitting_templates(phrases, static_only=True) == "sparse-static"
     assert set(SETS["sparse-static"]) == {name for name in SETS["sparse"] if TEMPLATES[name].kind == "static"}
     assert fitting_templates(replace(phrases, units=replace(phrases.units, src=strings([""] * phrases.n_units)))) == "words-basic"
-    quick = ["--rounds", 1, "--draws", 50, "--pairs", 5, "--min-occurrences", 2, "-o", tmp_path / "m.json"]
+    quick = ["--rounds", 1, "--set", "draws=50", "--pairs", 5, "--min-occurrences", 2, "-o", tmp_path / "m.json"]
     code, _, err = boostfeat("induce", tmp_path / "a.nbest", *quick)
     assert code == 0
     assert re.search(r"templates: (none|words-basic) \(words-basic: [+-]", err)
@@ -205,7 +205,7 @@ def test_what_trees_may_test(dev, named, static_only, found):
     names = ("TranslationModel0_0", "TranslationModel0_1", "c", "d", *dev.unit_names[4:])
     nbest = replace(dev, unit_names=names)
     assert [name for name in _tree_features(nbest, named, static_only=static_only) if name not in names[4:]] == found
-    with pytest.raises(InputError, match="--tree-features: expected features of the list that trees may test, found 'c1'"):
+    with pytest.raises(InputError, match="--set tree-features: expected features of the list that trees may test, found 'c1'"):
         _tree_features(nbest, ("c1", "d1"), static_only=static_only)
 
 

@@ -73,8 +73,8 @@ def test_import_of_a_part_and_of_tokens(folder: Path) -> None:
 
 
 REFUSED = [
-    (["import", "list", "--subwords", "x"], "unknown kind of subwords 'x': expected one of auto, spm"),
-    (["import", "list", "--units", "x"], "unknown kind of units 'x': expected one of word, token"),
+    (["import", "list", "--subwords", "x"], "unknown subwords 'x': expected one of auto, spm"),
+    (["import", "list", "--units", "x"], "unknown units 'x': expected one of word, token"),
     (["import", "list", "-r", "no.*"], "expected files of this pattern, found none"),
     (["import", "list", "--system", "a=lm"], "expected lists, or --system files, found both or none"),
     (["import", "lm"], "references are given with -r"),

@@ -91,8 +91,7 @@ def test_an_input_is_never_replaced(folder: Path, boostfeat, command: str) -> No
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     code, out, err = boostfeat(*command.split())
     assert (code, out) == (2, ""), err
-    assert err.count("\n") == 1
-    assert "choose another output" in err
+    assert "choose another output" in err.splitlines()[-1]
     assert before == {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
@@ -129,7 +128,7 @@ WRITERS = {
     "rescore list.moses -o {out}": "text",
     "rescore list.moses --nbest 2 -o {out}": "a list",
     "rescore list.moses --json -o {out}": "a list",
-    "rescore list.moses --json --oracle -o {out}": "text",
+    "rescore list.moses -r list.moses --json --oracle -o {out}": "text",
     "decode ref --nbest-output {out}": "a list",
     "decode ref --search-graph {out}": "text",
 }

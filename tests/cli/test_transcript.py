@@ -23,7 +23,7 @@ from toy_graphs import OSGX
 from toy_systems import write_known_system
 
 import boostfeat.cli as commands
-from boostfeat.cli.common import Bar
+from boostfeat.cli.console import Bar
 from boostfeat.model.calibration import Calibration
 from boostfeat.model.model import Model
 

@@ -15,13 +15,10 @@ from samples import OSGX
 from synthetic import SyntheticOptions, synthetic_nbest
 from test_outputs import INI
 from toy_systems import random_ngrams, random_pairs, stump, write_system
-from typer.main import get_command
 
-from boostfeat import FeaturePlan, Model, featurize, write_store
-from boostfeat.cli import app
+from boostfeat import FeaturePlan, Model, cli, featurize, write_store
 from boostfeat.cli.outputs import OUTPUTS, RUNS
 
-GROUP = get_command(app)
 GOOD = {  # commands that come far enough to read each of their files, and end soon
     "import": "list -r text -o new.nbest",
     "info": "dev.nbest",
@@ -72,7 +69,7 @@ PLACES = {  # what the help calls a place for a file
         "INI",
         "TOML",
     ),
-    *("FOLDER", "GRAPH", "INPUT", "RUN/", "PROGRAM"),
+    *("FOLDER", "GRAPH...", "[FILE]...", "INPUT", "RUN/", "PROGRAM"),
 }
 ALSO = {"--tune-on", "--templates", "--graphs", "--names", "--init", "--weights"}  # places that it calls otherwise
 
@@ -80,7 +77,6 @@ ALSO = {"--tune-on", "--templates", "--graphs", "--names", "--init", "--weights"
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("boostfeat.cli.make_app", lambda name: GROUP)  # typer makes it anew in each call
     for seed, name in enumerate(("dev", "other")):
         write_store(synthetic_nbest(SyntheticOptions(sentences=4, hyps=3, features=2), seed=seed), f"{name}.nbest")
     Model({"f0": 1.0}).save("model.json")
@@ -109,7 +105,7 @@ def cases(command: str) -> Iterator[list[str]]:
     arguments = iter(
         k for k, word in enumerate(words) if not word.startswith("-") and (not k or not words[k - 1].startswith("-"))
     )
-    for p in GROUP.commands[command].params:
+    for p in cli.command(command).params:
         is_argument = not p.opts[0].startswith("-")
         at = next(arguments, None) if is_argument else next((words.index(o) + 1 for o in p.opts if o in words), None)
         if (p.metavar or p.name.upper()) not in PLACES and not {*p.opts} & ALSO:
@@ -127,7 +123,7 @@ def contents(folder: Path) -> dict[Path, bytes]:
 
 
 def test_every_command_with_files_is_here() -> None:
-    assert {*GOOD, "templates", "demo", "doctor"} == {*GROUP.commands}
+    assert {*GOOD, "templates", "demo", "doctor"} == {*cli.COMMANDS}
 
 
 @pytest.mark.parametrize("command", GOOD)
@@ -153,7 +149,7 @@ def test_files_of_other_kinds(command: str, folder: Path, boostfeat) -> None:
 def inputs_and_outputs(command: str) -> Iterator[tuple[list[str], int, str]]:
     """(words, place of the output, input) of every output that a command has or may have, with every file that it reads."""
     words = GOOD[command].split()
-    for p in GROUP.commands[command].params:
+    for p in cli.command(command).params:
         if p.name not in OUTPUTS or command in RUNS:
             continue
         given = next((words.index(o) + 1 for o in p.opts if o in words), None)

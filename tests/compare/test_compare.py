@@ -37,7 +37,7 @@ ROOT = Path(__file__).parents[2]
 SMALL = SyntheticOptions(sentences=40, hyps=12, features=5)
 # base/pro is base-PRO by another name: identical systems
 OPTIONS = CompareOptions("decoder,base-PRO,base/pro,boost-local", runs=2, search="none", rounds=3, trials=200, seed=5)
-PART = replace(OPTIONS, systems="decoder,base-PRO")
+PART = replace(OPTIONS, systems="decoder,base-PRO", rounds=None)
 
 
 @pytest.fixture(scope="module")

@@ -206,7 +206,7 @@ def test_the_command(boostfeat, tmp_path):
     assert (tmp_path / "run" / "table.md").exists()
     code, _, err = boostfeat("compare", "x", "--select", "y", "--test", "z", "--ref", "r", "-o", tmp_path / "other")
     assert (code, err.count("\n")) == (2, 1)
-    assert "expected --decode INI with them, found none" in err
+    assert "--ref does nothing without --decode; leave it out" in err
 
 
 @pytest.mark.quick

@@ -69,7 +69,7 @@ def test_recipes_leaves_and_options_go_together():
             ".* or NAME=VALUE of c, k, oracle, prediction, epochs.*pick, init, online after ':', found 'frob=1'",
         ),
         ("base/mira:c=-1", "c: expected a number above 0, found -1"),
-        ("base/mira:c=much", "c: expected float, found 'much'"),
+        ("base/mira:c=much", "c: expected a number above 0, found 'much'"),
         ("base/mira:oracle=soup", "unknown oracle 'soup': expected one of lu, hope, max-bleu"),
         ("base/mira:pick=best", "unknown pick 'best': expected one of auto, train, last"),
         ("boost-local:rounds=-1", "rounds: expected 0 or more, found -1"),
@@ -105,8 +105,8 @@ def test_the_start_of_a_row_is_the_decoders_weights():
 
 def test_mert_of_the_papers_takes_the_best_on_dev():
     dev, select = (synthetic_nbest(SMALL, seed=s) for s in (0, 1))
-    paper = fit(row_of("base-MERT:paper:rounds=4:init=zero"), dev, select, {}, FitOptions(search="none"))
-    ours = fit(row_of("base-MERT:restarts=20:rounds=4"), dev, select, {}, FitOptions(search="none"))
+    paper = fit(row_of("base-MERT:paper:epochs=4:init=zero"), dev, select, {}, FitOptions(search="none"))
+    ours = fit(row_of("base-MERT:restarts=20:epochs=4"), dev, select, {}, FitOptions(search="none"))
     assert [row["dev"] for row in paper.history] == [row["dev"] for row in ours.history]  # the same search
     assert paper.config["epoch"] == int(np.argmax([row["dev"] for row in paper.history]))
     assert ours.config["epoch"] == int(np.argmax([row["select"] for row in ours.history]))

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from boostfeat.cli.compare import Board
+from boostfeat.cli.console import Common
 from boostfeat.compare.schedule import AnyPlan, Schedule
 from boostfeat.core.processes import Job
 
@@ -90,7 +91,7 @@ def test_watchers_hear_how_many_are_done():
 
 def test_the_board_follows_on_a_terminal(capsys, monkeypatch):
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    with Board(quiet=False) as board:
+    with Board(Common()) as board:
         board.watch("base-PRO", 3, 8, None)
         board.report("scoring")
         board.report("base-PRO: BLEU-SBP 29.04 on select")
@@ -104,7 +105,7 @@ def test_the_board_follows_on_a_terminal(capsys, monkeypatch):
 
 @pytest.mark.parametrize(("quiet", "lines"), [(False, ["boostfeat: base-PRO: done"]), (True, [])])
 def test_elsewhere_the_board_is_a_line_for_each_report(capsys, quiet, lines):
-    with Board(quiet=quiet) as board:
+    with Board(Common(quiet=quiet)) as board:
         board.watch("base-PRO", 3, 8, None)
         board.report("base-PRO: done")
     assert capsys.readouterr().err.splitlines() == lines

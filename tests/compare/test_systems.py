@@ -95,7 +95,7 @@ def test_mbr_is_pro_with_its_weights_scaled(dev, select):
 
 def test_what_a_fit_is_by_another_method():
     """What the other knows of its settings stays, of its name and of the search; its features, seed and share stay too."""
-    (_, boosting) = parse_systems("decoder,large/boost-local:paper:keep=50:max-leaves=3:linear")
+    (_, boosting) = parse_systems("decoder,large/boost-local:paper:pairs=50:max-leaves=3:linear")
     found = Fit(boosting, {"alpha": 0.1, "leaves": "linear", "l2": 2.0}, 4, 0.5, 1).by("pro")
     assert found == Fit(System("pro", "large", "pro", changes={"keep": 50}), {"alpha": 0.1, "l2": 2.0}, 4, 0.5, 1)
     assert found.made_from == {
@@ -111,7 +111,7 @@ def test_what_a_fit_is_by_another_method():
 
 def test_options_of_a_boosted_row():
     """The comparison's rounds, the row's leaves and changes, and what the search tries, the last word each."""
-    (_, row) = parse_systems("decoder,boost-global:paper:linear:keep=50:rounds=9")
+    (_, row) = parse_systems("decoder,boost-global:paper:linear:pairs=50:rounds=9")
     found = boost_options(row, FitOptions(metric="ter", gain="chrf", rounds=4), {"keep": 70})
     assert found == recipe("paper", level="global", leaves="linear", rounds=9, keep=70, metric="ter", gain="chrf")
     plain = boost_options(SYSTEMS["boost-local"], FitOptions(rounds=0), {})

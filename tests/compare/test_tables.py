@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
-from boostfeat.cli import compare as command
 from boostfeat.compare.table import Results, fitting, latex_table, markdown_table, reported_lists, table_rows
 from boostfeat.core.text_table import table
 
@@ -112,19 +108,3 @@ def test_what_a_notebook_shows():
     assert [html.count(f">{k}</span>") for k in range(17, 25)] == [0, 1, 1, 1, 1, 1, 1, 0]
     assert html.count('<i class="base" style="left:40.0%"></i>') == 2  # of base_PRO, the only one without a p-value
     assert "<h3>A comparison" in Results()._repr_html_()
-
-
-@pytest.mark.parametrize(("wide", "quiet"), [(False, False), (True, False), (False, True)])
-def test_what_the_command_prints_and_says(capsys, monkeypatch, wide, quiet):
-    """On 80 columns; which rows are one run, what does not fit, and how long it took."""
-    monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setattr("boostfeat.core.machine.time", SimpleNamespace(monotonic=lambda: 9.75))
-    command.show_results(Results(ROWS), "run", 2.0, wide=wide, quiet=quiet, as_json=False)
-    out, err = capsys.readouterr()
-    header, rows = table_rows(ROWS)
-    fits, left = (fitting(header, rows, width=80)[:2], fitting(header, rows, width=80)[2]) if not wide else ((header, rows), [])
-    assert out == table(fits[1], header=fits[0]) + "\n"
-    said = ["boost|local and base_PRO are one run"]
-    said += [f"the columns {', '.join(left)} do not fit here: --wide shows them, run/table.md has them"] if left else []
-    said += ["results, models and choices -> run in 7.8 s"]
-    assert err == ("" if quiet else "".join(f"boostfeat: {line}\n" for line in said))

@@ -29,7 +29,7 @@ COMMANDS = [
     ["compare", "list.nbest", "--select", "list.nbest", "--test", "list.nbest", "--systems", "decoder,kbmira", "--search", "none", "--force",
      "--trials", 20, "-o", "run"],
     ["loop", "few.src", "-r", "few.ref", "--ini", DATA / "system" / "moses.ini", "--method", "kbmira", "--set", "epochs=2",
-     "--nbest", 5, "--stack", 10, "--max-iterations", 1, "-o", "loop"],
+     "--nbest", 5, "--set", "stack=10", "--max-iterations", 1, "-o", "loop"],
 ]  # fmt: skip
 MODELS = ("constant", "linear", "affine", "global", "carried", "tuned", "sparse")
 

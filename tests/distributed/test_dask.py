@@ -202,8 +202,8 @@ def test_mixing_is_the_mean_of_what_the_shards_learn(lists, stores, fleet, tuner
 def test_induce_and_tune_commands(stores, client, boostfeat, tmp_path, gain):
     here, there = tmp_path / "here.json", tmp_path / "there.json"
     dev, select = stores
-    cluster = ("--engine", "dask", "--scheduler", client.scheduler.address, "--workers", 2)
-    induce = ("induce", dev, "--select", select, "--recipe", "paper", "--rounds", 2, "--draws", 200, "--gain", gain)
+    cluster = ("--engine", "dask", "--scheduler", client.scheduler.address, "--set", "workers=2")
+    induce = ("induce", dev, "--select", select, "--recipe", "paper", "--rounds", 2, "--set", "draws=200", "--gain", gain)
     assert boostfeat(*induce, "-o", here)[0] == 0
     code, out, err = boostfeat(*induce, "-o", there, *cluster)
     assert code == 0
@@ -212,7 +212,7 @@ def test_induce_and_tune_commands(stores, client, boostfeat, tmp_path, gain):
     assert "dashboard: http" in err
     tune = ("tune", dev, "--method", "rm", "--epochs", 1, "--gain", gain)
     assert boostfeat(*tune, "-o", here)[0] == 0
-    assert boostfeat(*tune, "-o", there, *cluster[:-1], 1)[0] == 0
+    assert boostfeat(*tune, "-o", there, *cluster[:-1], "workers=1")[0] == 0
     assert here.read_bytes() == there.read_bytes()
 
 
@@ -227,8 +227,8 @@ def test_resume_goes_on_from_the_last_round(lists, stores, client, boostfeat, tm
         return plain(self, *calls)
 
     monkeypatch.setattr(Workers, "together", together)
-    flags = ("--recipe", "paper", "--rounds", 4, "--draws", 200, "--resume")
-    cluster = ("--engine", "dask", "--scheduler", client.scheduler.address, "--workers", 2)
+    flags = ("--recipe", "paper", "--rounds", 4, "--set", "draws=200", "--resume")
+    cluster = ("--engine", "dask", "--scheduler", client.scheduler.address, "--set", "workers=2")
     assert boostfeat("induce", stores[0], "--select", stores[1], "-o", out, *flags, *cluster)[0] == 0
     assert len(rounds) == 1
     assert Model.load(out).to_json() == whole.to_json()
@@ -246,7 +246,7 @@ def test_a_feature_beyond_all_measure_is_left_out_on_workers_too(lists, fleet, t
 def on_two_workers(store, out, *flags):
     """The command as a terminal would start it: the head of a group of its own."""
     command = [sys.executable, "-m", "boostfeat", "induce", store, "-o", out, "--recipe", "paper", *flags]
-    cluster = ["--engine", "dask", "--scheduler", "local", "--workers", "2"]
+    cluster = ["--engine", "dask", "--scheduler", "local", "--set", "workers=2"]
     return subprocess.Popen([*command, *cluster], stderr=subprocess.PIPE, start_new_session=True)
 
 
@@ -268,7 +268,7 @@ def test_an_interrupted_round_ends_at_once_and_leaves_no_process(stores, tmp_pat
     """Though workers are in the middle of something: here, they are frozen."""
     psutil = pytest.importorskip("psutil")
     out = tmp_path / "m.json"
-    with on_two_workers(stores[0], out, "--draws", "200", "--rounds", "5000", "-q") as running:
+    with on_two_workers(stores[0], out, "--set", "draws=200", "--rounds", "5000", "-q") as running:
         while not (tmp_path / "m.json.partial").exists():
             assert running.poll() is None
             time.sleep(0.05)
@@ -289,13 +289,13 @@ def test_an_interrupted_round_ends_at_once_and_leaves_no_process(stores, tmp_pat
 @pytest.mark.parametrize(
     ("flags", "line"),
     [
-        (["induce", "--graphs", "sg.gz"], "--graphs: expected --engine local, found --engine dask"),
-        (["induce", "--engine", "local", "--workers", 2], "--workers: expected --engine dask, found --engine local"),
+        (["induce", "--graphs", "sg.gz"], "--graphs: --engine dask does not take it"),
+        (["induce", "--engine", "local", "--set", "workers=2"], "--set workers does nothing without --engine dask; leave it out"),
         (["induce", "--engine", "spark"], "unknown engine 'spark': expected one of local, dask"),
-        (["induce", "--scheduler", "127.0.0.1:1", "--timeout", 1], "--scheduler: expected the address of a Dask scheduler"),
+        (["induce", "--scheduler", "127.0.0.1:1", "--set", "timeout=1"], "--scheduler: expected the address of a Dask scheduler"),
         (["tune", "--method", "mert"], "expected --method pro, mira, rm or adagrad, found mert"),
-        (["tune", "--method", "mira", "--shards", 2], "the workers are the shards"),
-        (["tune", "--method", "adagrad", "--async"], "expected no --async"),
+        (["tune", "--method", "mira", "--set", "shards=2"], "the workers are the shards"),
+        (["tune", "--method", "adagrad", "--set", "async=yes"], "expected no --async"),
     ],
 )
 def test_refused_before_any_work(stores, boostfeat, tmp_path, flags, line):

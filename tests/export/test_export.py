@@ -485,7 +485,7 @@ def test_streams_and_compression(boostfeat, lists, tmp_path):
         (["--to", "python", "--prefix", "m"], "--prefix: expected a target that uses it, found --to python"),
         (["--to", "c", "--phrase-table", "t.gz"], "--phrase-table: expected a target that uses it, found --to c"),
         (["--to", "c", "--prefix", "9m"], "--prefix: expected small letters"),
-        (["--to", "c", "--no-verify", "--verify", "x"], "--no-verify: expected no --verify"),
+        (["--to", "c", "--no-verify", "--verify", "x"], "--no-verify does nothing without --list"),
         (["--to", "c", "--verify", "missing.nbest"], "missing.nbest"),
         (["--to", "c", "--verify", "a", "--list", "b"], "--list: expected the list of --verify"),
     ],

@@ -52,9 +52,9 @@ def commands(inputs: Path, out: Path) -> dict[str, list[Any]]:
         "rescore": ["rescore", inputs / "dev.osgx", "--nbest", 10, "-o", out / "best"],
         "report": ["report", inputs / "run", "-o", out / "report.html"],
         "compare": ["compare", *three, "--systems", "decoder,kbmira,large/pro", "--trials", 50, "--search", "none", "-o", out / "run"],
-        "loop": ["loop", *corpora, *ini, "--stack", 20, *loop],
+        "loop": ["loop", *corpora, *ini, "--set", "stack=20", *loop],
         "loop-command": ["loop", *corpora, "--init", inputs / "weights.json", *decoder(inputs), *loop],
-        "loop-online": ["loop", *corpora, *ini, "--stack", 20, "--online", "mira", *loop[4:]],
+        "loop-online": ["loop", *corpora, *ini, "--set", "stack=20", "--online", "mira", *loop[4:]],
         "templates": ["templates"],
         "doctor": ["doctor"],
         "demo": ["demo", "-o", out / "run"],
@@ -65,7 +65,7 @@ def commands(inputs: Path, out: Path) -> dict[str, list[Any]]:
 def decoder(inputs: Path) -> list[str]:
     """A command that writes a list made before, and takes its time."""
     script = f"sleep 0.2; case {{input}} in */dev.input) cat {inputs}/dev.list;; *) cat {inputs}/select.list;; esac > {{nbest}}"
-    return ["--weights-format", "name-value", "--decoder", f"sh -c '{script}' {{weights}}"]
+    return ["--set", "weights-format=name-value", "--decoder", f"sh -c '{script}' {{weights}}"]
 
 
 RESUME = {name: ["--resume"] for name in ("induce", "loop", "loop-command", "loop-online")}

@@ -146,7 +146,15 @@ def test_phrase_table_bitext_and_clusters(boostfeat, tmp_path):
     (tmp_path / "table").write_text(f"{src} ||| {tgt} ||| 1 1 1 1 ||| 0-0 ||| 9 8 7 ||| |||\n")
     (tmp_path / "clusters").write_text(f"{tgt.split()[0]} 5\n")
     given = ("--phrase-table", tmp_path / "table", "--bitext", DATA / "select.src", DATA / "select.ref")
-    arguments = ("featurize", stores / "test.nbest", "--templates", "large", *given, "--clusters-tgt", tmp_path / "clusters")
+    arguments = (
+        "featurize",
+        stores / "test.nbest",
+        "--templates",
+        "large",
+        *given,
+        "--set",
+        f"clusters-tgt={tmp_path / 'clusters'}",
+    )
     code, _, err = boostfeat(*arguments, "-o", tmp_path / "t.nbest")
     assert code == 0, err
     out = read_store(tmp_path / "t.nbest")
@@ -201,9 +209,9 @@ BAD = [
     (["--plugin", "{bad}/empty.py"], "expected a function decorated with @template"),
     (["--plugin", "{bad}/known.py"], "template 'length': expected a name of its own"),
     (["--bitext", "{bad}/one", "{bad}/two"], "expected parallel text, found 1 and 2 lines"),
-    (["--clusters-src", "{bad}/one"], "one:1: expected 'word class'"),
+    (["--set", "clusters-src={bad}/one"], "one:1: expected 'word class'"),
     (["--phrase-table", "{bad}/one"], "one:1: expected 'source"),
-    (["--min-count", "0"], "'--min-count'"),
+    (["--min-count", "0"], "--min-count: expected 1 or more"),
     (["--template", "large"], "No such option"),
 ]
 

@@ -163,7 +163,7 @@ def test_the_command(dev, model, boostfeat, tmp_path: Path):
     [
         (["--sentence", 99999], "--sentence: expected an id of"),
         (["--sentence", 0, "--hyp", 999], "--hyp: expected a hypothesis of the list"),
-        (["--hyp", 1], "expected --sentence beside them"),
+        (["--hyp", 1], "--hyp does nothing without --sentence"),
         (["--metric", "frob"], "frob"),
     ],
 )

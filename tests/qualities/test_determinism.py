@@ -18,7 +18,7 @@ from synthetic import SyntheticOptions, write_lists
 
 from boostfeat.tuners import TUNERS
 
-FEW = ["--rounds", 3, "--draws", 300]
+FEW = ["--rounds", 3, "--set", "draws=300"]
 LISTS = ["dev.nbest", "--select", "select.nbest"]
 COMMANDS: dict[str, list[Any]] = {
     **{f"induce {recipe}": ["induce", *LISTS, "--recipe", recipe, *FEW] for recipe in ("default", "fast", "paper")},
@@ -29,7 +29,7 @@ COMMANDS: dict[str, list[Any]] = {
     "featurize large+sparse": ["featurize", "dev.nbest", "--templates", "large+sparse"],
     "featurize consensus": ["featurize", "dev.nbest", "--templates", "consensus"],
 }  # fmt: skip
-QUICK = {"mert": ["--restarts", 2], "rampion": ["--epochs", 2]} | {m: ["--epochs", 3] for m in TUNERS if m not in ("pro", "mert", "rampion")}  # fmt: skip
+QUICK = {"mert": ["--set", "restarts=2"], "rampion": ["--epochs", 2]} | {m: ["--epochs", 3] for m in TUNERS if m not in ("pro", "mert", "rampion")}  # fmt: skip
 for _method, _words in QUICK.items():
     COMMANDS[f"tune {_method}"] += _words
 COMPARE = ["compare", *LISTS, "--test", "test.nbest", "--systems", "decoder,kbmira,mbr,base/boost-local:fast", "--search", "none",

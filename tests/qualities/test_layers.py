@@ -105,7 +105,7 @@ OF_TUPLES = {"_replace", "_asdict", "_fields", "_make"}  # public names of typin
 
 def test_no_private_attribute_of_a_dependency_is_touched():
     """Private names in a module are those that it defines itself, or that a class of ours beside it does."""
-    defined, used = OF_TUPLES | {"_exit", "_runtime_param"}, {}
+    defined, used = OF_TUPLES | {"_exit"}, {}
     for path in sorted(PACKAGE.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.FunctionDef | ast.ClassDef):
@@ -124,3 +124,29 @@ def test_no_private_attribute_of_a_dependency_is_touched():
                 used |= {alias.name: f"{path}:{node.lineno}" for alias in node.names}
     private = {name: where for name, where in used.items() if name.startswith("_") and not name.endswith("__")}
     assert {name: where for name, where in private.items() if name not in defined} == {}
+
+
+OPTIONAL = {"distributed", "dask", "onnx", "onnxruntime", "treelite", "jinja2", "plotly", "thot"}
+
+
+@pytest.mark.parametrize("package", ["cli", "compare"])
+def test_functions_import_optional_packages_only(package: str) -> None:
+    found = []
+    for path in sorted((PACKAGE / package).rglob("*.py")):
+        tree = ast.parse(path.read_text())
+        functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+        for node in (node for function in functions for node in ast.walk(function)):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                target = (node.module or "") if isinstance(node, ast.ImportFrom) else node.names[0].name
+                found += [f"{path.name}:{node.lineno} {target}"] if target.split(".")[0] not in OPTIONAL else []
+    assert not found
+
+
+def test_commands_are_short() -> None:
+    lengths = {
+        f"{path.name}:{node.name}": node.end_lineno - node.lineno + 1
+        for path in sorted((PACKAGE / "cli").rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef) and node.end_lineno is not None
+    }
+    assert {name: n for name, n in lengths.items() if n > 60} == {}

@@ -166,8 +166,8 @@ def test_a_loop_names_what_is_left_out_once(tmp_path: Path, boostfeat: Callable[
     given = ("loop", tmp_path / "src", "-r", tmp_path / "ref", "--init", tmp_path / "start.json")
     more = "import sys; a, b, k = sys.argv[1:4]; open(b, 'w').writelines(x for i, x in enumerate(open(a)) if i % 3 <= int(k))"
     decoder = [sys.executable, "-S", "-E", "-c", more, tmp_path / "list", "{nbest}", "{iteration}", "{weights}"]
-    how = ("--decoder", shlex.join(map(str, decoder)), "--weights-format", "name-value", "--max-iterations", 2)
-    code, _, err = boostfeat(*given, *how, "--min-weight-change", 0, "--threads", 1, "-o", tmp_path / "run")
+    how = ("--decoder", shlex.join(map(str, decoder)), "--set", "weights-format=name-value", "--max-iterations", 2)
+    code, _, err = boostfeat(*given, *how, "--set", "min-weight-change=0", "--threads", 1, "-o", tmp_path / "run")
     assert (code, err.count("iteration 2: learning"), err.count(f"warning: feature {FIRST} has values up to")) == (0, 1, 1)
 
 

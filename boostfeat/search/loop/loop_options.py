@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from math import inf
 from typing import TYPE_CHECKING, Any
@@ -19,12 +20,11 @@ GRAPHS = "Graphs and clusters"
 class LoopOptions:
     """When the loop ends, what it learns from, and which iteration's model it gives."""
 
-    max_iterations: int = option(10, "Of learning and decoding, at most", least=1, was=("maximum_iterations",), group=ITERATIONS)
+    max_iterations: int = option(10, "Of learning and decoding, at most", least=1, group=ITERATIONS)
     accumulate: int = option(
         -1,
         "Learn from the newest list and N before it; -1: all",
         least=-1,
-        was=("prev_aggregate_nbestlist",),
         group=ITERATIONS,
         rare=True,
     )
@@ -32,7 +32,6 @@ class LoopOptions:
         1e-5,
         "End when no weight's share of all changes by so much",
         least=0,
-        was=("minimum_required_change_in_weights",),
         group=ITERATIONS,
         rare=True,
     )
@@ -48,7 +47,7 @@ class LoopOptions:
     rescale: bool = option(
         True, "Decode at the scale of the first weights, which pruning is set for", group=ITERATIONS, rare=True
     )
-    seed: int = option(0, "Seed of all random choices", least=0, most=inf)
+    seed: int = option(0, "Seed of all random choices", least=0, most=inf, group="Common")
 
     STOPPING = ("max_iterations", "min_weight_change", "patience", "pick")  # a run may go on with other ones
 
@@ -65,16 +64,21 @@ class LoopOptions:
 class GraphOptions:
     """Which graphs, and how often and how much is taken from them."""
 
-    paths: tuple[str, ...] = ()
-    iterations: int = option(
-        5, "Fits and fresh lists before the last fit", least=1, flag="graph_iterations", group=GRAPHS, rare=True
+    paths: Sequence[str] = option(
+        (), "Add their k-best between fits; mert: all paths", flag="graphs", metavar="FILE", group=GRAPHS
     )
-    size: int = option(100, "k of the k-best of a graph", least=1, flag="nbest", was=("graph_size",), group=GRAPHS, rare=True)
+    iterations: int = option(
+        5, "Fits and fresh lists before the last fit", least=1, flag="graph_iterations", rare=True, needs="graphs"
+    )
+    size: int = option(100, "k of the k-best of a graph", least=1, flag="graph_nbest", rare=True, needs="graphs")
+    core_names: str | None = option(
+        None, "osgx: what core=(...) holds, or the moses.ini that says it", flag="graph_names", rare=True, needs="graphs"
+    )
+    vocab: str | None = option(
+        None, "The file of 'featurize' that gave the list its features", flag="graph_vocab", rare=True, needs="graphs"
+    )
     names: tuple[str, ...] | None = None  # of the values of core=(...) in osgx files
     plan: FeaturePlan | None = None  # of the templates that gave the list its features, where no file holds it
-    vocab: str | None = option(
-        None, "The file of 'featurize' that gave the list its features", was=("graph_vocab",), group=GRAPHS, rare=True
-    )
 
     def __post_init__(self) -> None:
         check(self)

@@ -366,7 +366,7 @@ def test_the_command_reads_what_templates_need(boostfeat, data: Path, raw: NBest
     assert reranked.splitlines() == json.loads(text)["translations"]
     Model(decoder.model.weights).save(tmp_path / "bare.json")
     code, _, err = boostfeat("decode", tmp_path / "in", "--ini", ini, "-m", tmp_path / "bare.json", "--bitext", *bitext)
-    assert (code, "--bitext: expected a model that carries templates" in err) == (2, True)
+    assert (code, "--bitext does nothing without a model that carries templates" in err) == (2, True)
 
 
 def test_threads_change_nothing(decoder: Decoder, raw: NBest, data: Path) -> None:

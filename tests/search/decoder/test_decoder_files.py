@@ -400,7 +400,7 @@ def test_command(small: Small, tmp_path: Path, boostfeat: Run) -> None:
         tmp_path / "out",
     )
     code, out, err = boostfeat(
-        "decode", tmp_path / "in", "--ini", tmp_path / "moses.ini", "--distortion-limit", 0, *outputs, "--json", "--no-distinct"
+        "decode", tmp_path / "in", "--ini", tmp_path / "moses.ini", "--distortion-limit", 0, *outputs, "--json", "--derivations"
     )
     assert code == 0, err
     assert json.loads(out)["graph_features"] == list(graph_names(expected.names))

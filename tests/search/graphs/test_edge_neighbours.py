@@ -100,14 +100,15 @@ def test_templates_of_graphs_are_learnt_and_carried(graphs, boostfeat, tmp_path,
     (tmp_path / "ref").write_text("".join(line + "\n" for line in lists(graphs, None, 40).text.to_pylist()[::40][: len(source)]))
     raw = kbest_nbest([path], None, names=graphs[1], size=3, source=source, refs=[(tmp_path / "ref").read_text().splitlines()])
     write_store(raw, tmp_path / "dev.nbest")
-    names = ("--names", DATA / "system" / "moses.ini")
-    flags = ("--graphs", path, *names, "--graph-size", 20, "--graph-iterations", 2, "--templates", "pt,bi,lo", "-q")
+    ini = DATA / "system" / "moses.ini"
+    names = ("--set", f"graph-names={ini}")
+    flags = ("--graphs", path, *names, "--set", "graph-nbest=20", "--set", "graph-iterations=2", "--templates", "pt,bi,lo", "-q")
     code, _, err = boostfeat(command[0], tmp_path / "dev.nbest", *command[1:], *flags, "-o", tmp_path / "m.json")
     assert code == 0, err
     found = Model.load(tmp_path / "m.json")
     assert any(name.startswith("bi:") for name in found.weights)
     assert found.plan is not None
-    code, _, err = boostfeat("rescore", path, "-m", tmp_path / "m.json", *names, "-s", tmp_path / "src")
+    code, _, err = boostfeat("rescore", path, "-m", tmp_path / "m.json", "--names", ini, "-s", tmp_path / "src")
     assert code == 0, err
 
 

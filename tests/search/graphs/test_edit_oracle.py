@@ -89,7 +89,7 @@ def test_commands(boostfeat, tmp_path: Path) -> None:  # type: ignore[no-untyped
     assert "BLEU of the oracle path" in err
     for arguments, message in {
         ("info", tmp_path / "in.plf", "--oracle"): "--oracle: expected --oracle and references (-r) of the graphs",
-        ("rescore", tmp_path / "in.plf", "--metric", "ter"): "metric of graphs",
+        ("rescore", tmp_path / "in.plf", "-r", tmp_path / "ref", "--metric", "ter"): "metric of graphs",
     }.items():
         code, _, err = boostfeat(*arguments)
         assert code == 2

@@ -351,7 +351,7 @@ def test_info_of_graphs(tmp_path: Path, boostfeat: Run) -> None:
         (["g.osgx", "-m", "other.json", "--weights", "w"], "--weights: expected -m or --weights, found both"),
         (["g.osgx", "--nbest", "3", "--format", "text"], "--format text: expected --nbest 1, found 3; choose moses"),
         (["g.osgx", "--format", "xml"], "unknown format 'xml': expected one of text, moses, moses-enriched, jsonl"),
-        (["g.osgx", "--oracle"], "--oracle: expected references to find paths near to, found none; give them with -r"),
+        (["g.osgx", "--oracle"], "--oracle does nothing without --ref; leave it out"),
         (["g.osgx", "--oracle", "-r", "short"], "g.osgx:1: expected a reference of sentence 4, found none"),
         (["g.osgx", "g.osgx"], r"g.osgx:1: expected sentence id 8 or higher, found 4; give each sentence once"),
         (["g.osgx", "--names", "a"], r"expected names for the 2 values of core=\(\.\.\.\), found 1 name"),

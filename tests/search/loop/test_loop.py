@@ -98,8 +98,17 @@ def command(world: Path, mode: str = "good", out: str = "{nbest}") -> str:
 
 
 def arguments(world: Path, run: Path, *more: object, decoder: str | None = None) -> list[object]:
-    given = ["loop", world / "dev.src", "-r", world / "dev.ref", "--init", world / "start.json", "--weights-format", "name-value"]
-    return [*given, "--decoder", decoder or command(world), "--nbest-size", 20, "-o", run, *more]
+    given = [
+        "loop",
+        world / "dev.src",
+        "-r",
+        world / "dev.ref",
+        "--init",
+        world / "start.json",
+        "--set",
+        "weights-format=name-value",
+    ]
+    return [*given, "--decoder", decoder or command(world), "--nbest", 20, "-o", run, *more]
 
 
 @dataclass(frozen=True)
@@ -325,7 +334,11 @@ def test_options_by_name():
     }
     assert typed(BoostOptions, given) == expected
     assert typed(ProOptions, ["draws=none"]) == {"draws": None}
-    for name, text, message in (("nosuch", "1", "expected one of"), ("rounds", "x", "expected int"), ("context", "2", "bool")):
+    for name, text, message in (
+        ("nosuch", "1", "there is no such setting"),
+        ("rounds", "x", "rounds: expected 0 or more"),
+        ("context", "2", "bool"),
+    ):
         with pytest.raises(InputError, match=message):
             typed(BoostOptions, [f"{name}={text}"])
 
@@ -437,7 +450,7 @@ def test_a_decoder_that_hangs_ends_with_all_it_started(boostfeat, world, tmp_pat
     pid = tmp_path / "pid"
     hang = SH.format(f"echo thinking >&2; sleep 60 & echo $! > {pid}; wait")
     began = time.monotonic()
-    code, _, err = boostfeat(*arguments(world, tmp_path / "run", "--timeout", 0.5, "-q", decoder=hang))
+    code, _, err = boostfeat(*arguments(world, tmp_path / "run", "--set", "timeout=0.5", "-q", decoder=hang))
     assert time.monotonic() - began < 50  # its child sleeps for 60
     assert code == 2
     assert err.splitlines()[0] == "decoder| thinking"
@@ -481,15 +494,15 @@ def test_trees_need_a_decoder_that_takes_them(boostfeat, world, tmp_path):
 
 MISUSES = [
     (["--method", "nosuch"], "expected one of pro"),
-    (["--method", "induce", "--recipe", "nosuch"], "unknown recipe"),
+    (["--method", "induce", "--set", "recipe=nosuch"], "unknown recipe"),
     (["--set", "epochs"], "NAME=VALUE"),
-    (["--set", "restarts=3"], "--set restarts: expected one of sampler"),
+    (["--set", "restarts=3"], "--set restarts: there is no such setting; choose from sampler"),
     (["--select-input", "x"], "expected both or none"),
     (["--graphs", "x"], "found more; choose one"),
     (["--online", "mira"], "reference decoder"),
     (["--pick", "select"], "--select-input"),
     (["--metric", "meteor"], "unknown metric 'meteor': expected one of bleu, bleu-sbp, chrf"),
-    (["--weights-format", "moses"], "--ini FILE"),
+    (["--set", "weights-format=moses"], "--ini FILE"),
 ]
 
 

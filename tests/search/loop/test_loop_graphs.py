@@ -151,7 +151,7 @@ def graph_flags(world: Path) -> list[str]:
 @pytest.mark.parametrize("command", ["tune", "induce"])
 def test_the_commands_take_graphs(boostfeat, world, tmp_path, command):
     """The list has option 0 of one slot only; the graphs have it of all, and the model learns to like it."""
-    flags = ["-o", tmp_path / "m.json", "--graph-iterations", 3, "--graph-size", 30, *graph_flags(world)]
+    flags = ["-o", tmp_path / "m.json", "--set", "graph-iterations=3", "--set", "graph-nbest=30", *graph_flags(world)]
     flags += ["--min-occurrences", 2, "--rounds", 1] if command == "induce" else ["--method", "pro"]
     code, _, err = boostfeat(command, world / "dev.nbest", *flags)
     assert code == 0, err
@@ -169,7 +169,7 @@ def test_graphs_as_the_decoder_of_the_loop(boostfeat, world, tmp_path):
         world / "ref",
         "--init",
         world / "start.json",
-        "--nbest-size",
+        "--nbest",
         20,
         "--max-iterations",
         3,

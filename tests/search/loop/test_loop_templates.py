@@ -70,7 +70,7 @@ def decoder(system, corpora) -> ReferenceDecoder:
 
 
 def flags(system: Path, run: Path, *more: object) -> list[object]:
-    tables = ["--phrase-table", system / "pt", "--lm", system / "lm.arpa", "--distortion-limit", 2, "--nbest", 20]
+    tables = ["--phrase-table", system / "pt", "--lm", system / "lm.arpa", "--set", "distortion-limit=2", "--nbest", 20]
     held_out = ["--select-input", system / "select.src", "--select-ref", system / "select.ref"]
     start = ["--init", system / "start.json"]
     return ["loop", system / "dev.src", "-r", system / "dev.ref", *start, *tables, *held_out, "-o", run, *more]
@@ -185,7 +185,7 @@ def test_a_start_that_carries_templates_goes_on_with_them(decoder, corpora, tmp_
         (["--templates", "mbr"], "template 'mbr': expected one that search can compute, found that it needs the whole list"),
         (["--templates", "nosuch"], "nosuch"),
         (["--online", "pro", "--templates", "pt"], "mira, rm, adagrad"),
-        (["--bitext", "a", "b"], "--bitext: expected --templates"),
+        (["--bitext", "a", "b"], "--bitext does nothing without --templates"),
     ],
 )
 def test_misuse_is_one_line(boostfeat, system, tmp_path, more, message):
@@ -196,7 +196,7 @@ def test_misuse_is_one_line(boostfeat, system, tmp_path, more, message):
 
 def test_decoders_that_cannot_compute_templates_are_refused(boostfeat, system, tmp_path):
     words = ["loop", system / "dev.src", "-r", system / "dev.ref", "--init", system / "start.json", "-o", tmp_path / "run", "-q"]
-    code, _, err = boostfeat(*words, "--decoder", "cat {weights}", "--templates", "pt", "--weights-format", "cdec")
+    code, _, err = boostfeat(*words, "--decoder", "cat {weights}", "--templates", "pt", "--set", "weights-format=cdec")
     assert (code, "expected a decoder that computes them" in err) == (2, True)
 
 

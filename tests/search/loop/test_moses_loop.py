@@ -65,8 +65,8 @@ def test_three_iterations_with_a_stock_moses(
     ("flags", "message"),
     [
         (("--decoder", "moses", "--moses", "no/such/moses"), "--moses: expected the program, found none at no/such/moses"),
-        (("--moses", "moses"), "--moses: expected --decoder moses with it"),
-        (("--method", "pro", "--static-only"), "--static-only: expected --method induce, found a tuner"),
+        (("--moses", "moses"), "--moses does nothing without --decoder moses"),
+        (("--method", "pro", "--static-only"), "--static-only does nothing without --method induce"),
     ],
 )
 def test_what_cannot_work_is_refused_before_decoding(flags: tuple[str, ...], message: str, boostfeat: Command) -> None:

@@ -52,7 +52,7 @@ def decoder(system, corpora) -> ReferenceDecoder:
 
 
 def flags(system: Path, run: Path, *more: object, select: bool = True) -> list[object]:
-    tables = ["--phrase-table", system / "pt", "--lm", system / "lm.arpa", "--distortion-limit", 2, "--nbest-size", 20]
+    tables = ["--phrase-table", system / "pt", "--lm", system / "lm.arpa", "--set", "distortion-limit=2", "--nbest", 20]
     held_out = ["--select-input", system / "select.src", "--select-ref", system / "select.ref"] if select else []
     start = ["--init", system / "start.json"]
     return ["loop", system / "dev.src", "-r", system / "dev.ref", *start, *tables, *held_out, "-o", run, *more]
@@ -81,7 +81,7 @@ def test_the_known_translations_are_found_by_real_decoding(boostfeat, system, tm
 
 WHOLE = {
     "pro": ["--method", "pro", "--set", "draws=200"],
-    "mert": ["--method", "mert", "--accumulate", 0, "--no-rescale"],
+    "mert": ["--method", "mert", "--set", "accumulate=0", "--set", "rescale=no"],
     "mira in two shards": ["--online", "mira", "--set", "c=0.3", "--set", "shards=2"],
     "mira with words": ["--online", "mira", "--set", "c=0.1", "--templates", "pt"],
     "rm": ["--online", "rm", "--gain", "chrf"],
@@ -108,16 +108,16 @@ def test_trees_are_scored_in_search(boostfeat, system, tmp_path):
     more = [
         "--method",
         "induce",
-        "--recipe",
-        "paper",
+        "--set",
+        "recipe=paper",
         "--set",
         "rounds=2",
         "--set",
         "min-occurrences=5",
         "--set",
         "rule=all",
-        "--extra",
-        "count.log",
+        "--set",
+        "extra=count.log",
         "-q",
         "--json",
     ]
@@ -133,7 +133,16 @@ def test_trees_are_scored_in_search(boostfeat, system, tmp_path):
 @pytest.mark.slow
 def test_the_decode_command_in_the_loop_is_the_reference_decoder(boostfeat, system, tmp_path):
     """Twin: through files and processes, with a model that has trees from the first iteration on, to the same bytes."""
-    tables = ["--phrase-table", system / "pt", "--lm", system / "lm.arpa", "--distortion-limit", 2, "--extra", "count.log"]
+    tables = [
+        "--phrase-table",
+        system / "pt",
+        "--lm",
+        system / "lm.arpa",
+        "--set",
+        "distortion-limit=2",
+        "--set",
+        "extra=count.log",
+    ]
     words = [
         sys.executable,
         "-m",
@@ -151,8 +160,8 @@ def test_the_decode_command_in_the_loop_is_the_reference_decoder(boostfeat, syst
     learn = [
         "--method",
         "induce",
-        "--recipe",
-        "paper",
+        "--set",
+        "recipe=paper",
         "--set",
         "rounds=1",
         "--set",
@@ -161,7 +170,7 @@ def test_the_decode_command_in_the_loop_is_the_reference_decoder(boostfeat, syst
         1,
         "-q",
     ]
-    start = ["loop", system / "dev.src", "-r", system / "dev.ref", "--init", system / "start.json", "--nbest-size", 20, *learn]
+    start = ["loop", system / "dev.src", "-r", system / "dev.ref", "--init", system / "start.json", "--nbest", 20, *learn]
     for name, how in (("a", ["--decoder", command]), ("b", tables)):
         code, _, err = boostfeat(*start, *how, "-o", tmp_path / name)
         assert code == 0, err
@@ -198,7 +207,7 @@ def test_the_penalty_of_unknown_words_counts_and_is_not_learnt(boostfeat, system
     for name, weights in (("with", {UNKNOWN: 1.0, **START.weights}), ("without", START.weights)):
         Model(weights).save(tmp_path / f"{name}.json")
         flags = ["--phrase-table", tmp_path / "pt", "--lm", system / "lm.arpa", "--init", tmp_path / f"{name}.json", *how, "-q"]
-        run = ["-o", tmp_path / name, "--nbest-size", 9, "--max-iterations", 1]
+        run = ["-o", tmp_path / name, "--nbest", 9, "--max-iterations", 1]
         code, _, err = boostfeat("loop", tmp_path / "src", "-r", tmp_path / "ref", *flags, *run)
         assert code == 0, err
     first = {name: read_store(tmp_path / name / "iteration-00" / "dev.nbest") for name in ("with", "without")}

@@ -1,0 +1,380 @@
+"""Commands on whole searches: decode with the reference decoder, rescore search graphs; graphs in ``info``."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any
+
+from ..core.errors import InputError, counted, unknown_name
+from ..core.files import is_writable_target, open_output, read_lines
+from ..core.machine import seconds_since
+from ..core.options import argument, comma_list, methods, option
+from ..core.text import split_words
+from ..core.text_table import table
+from ..features import FeaturePlan
+from ..features.carried import carried
+from ..features.known_words import doubts_about
+from ..features.options import TemplateFiles
+from ..formats import COUNTED, left_out, write
+from ..formats.importing import expand
+from ..formats.moses.ini import Ini
+from ..formats.moses.weights import read_weights
+from ..lists.agreement import lacking
+from ..lists.build import ReadOptions
+from ..lists.choices import Score, Scorer, first_choice, oracle_choice, texts
+from ..lists.nbest import NBest
+from ..metrics.metric import shown
+from ..model.model import Model
+from ..search.decoder.decoder import Decoded, Decoder
+from ..search.decoder.output import check_bars, graph_names, write_nbest, write_search_graph
+from ..search.decoder.search_options import SearchOptions
+from ..search.decoder.setup import Setup, read_setup
+from ..search.decoder.system import System
+from ..search.graphs.graph import summarise
+from ..search.graphs.graph_files import SentenceGraph, read_graphs
+from ..search.graphs.oracle_path import OracleOptions, corpus_oracle, edit_oracle_lists, oracle_paths
+from ..search.graphs.rescoring import EdgeScorer, RescoreOptions, rescored_lists
+from .console import FILES, Common
+from .inputs import CARRYING, ListFlags, OutputFlags, check_missing, decoder_maker, refuse_files, say_scores_alone
+
+DECODER = "Decoder"
+MANY = 40  # features: info shows more than these by group
+METRICS = ("bleu", "wer")
+FORMATS = ("text", "moses", "moses-enriched", "jsonl")
+
+
+def metric_of_graphs(items: Iterator[SentenceGraph], metric: str | None) -> tuple[str, Iterator[SentenceGraph]]:
+    """Return the metric of graphs, by their format unless one is given, and the graphs again."""
+    if metric is not None and metric not in METRICS:
+        raise unknown_name("metric of graphs", metric, METRICS)
+    first = next(items, None)
+    rest = items if first is None else chain([first], items)
+    return metric or ("wer" if first is not None and first.format in COUNTED else "bleu"), rest
+
+
+def core_names(names: str | None) -> tuple[str, ...] | None:
+    """Return the names of the values of an osgx: a list with commas, or an ini, which has them in the order of the values."""
+    if names is None or "," in names or not os.path.isfile(names):
+        return None if names is None else comma_list(names)
+    return tuple(Ini.read(names).score_names())
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# decode
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decode(OutputFlags):
+    """Flags of ``decode``."""
+
+    source: str = argument("INPUT", "Sentences, one a line; '-' is standard input")
+    model: str | None = option(
+        None, "A model file: weights, templates, trees of level local", short="m", metavar="MODEL", group=FILES
+    )
+    ini: str | None = option(
+        None, "A moses.ini: files, weights, distortion limit; flags override it", metavar="FILE", group=FILES
+    )
+    output: str = option("-", "The best translations; '-' is standard output", short="o", metavar="FILE", group=FILES)
+    allow_edited: bool = option(False, "Read a model whose signature does not match", group=FILES, needs="model")
+    phrase_table: str | None = option(None, "Moses' text format", metavar="FILE", group=DECODER)
+    lm: str | None = option(None, "An ARPA language model", metavar="FILE", group=DECODER)
+    reordering_table: str | None = option(None, "Of type msd-bidirectional-fe", metavar="FILE", group=DECODER)
+    nbest_output: str | None = option(None, "Moses' list with scores of every phrase", metavar="FILE", group=FILES)
+    nbest: int = option(100, "Translations a sentence in --nbest-output", least=1, needs="nbest_output")
+    distinct: bool = option(True, "n-best: strings, or derivations", flag="distinct/derivations", needs="nbest_output")
+    search_graph: str | None = option(None, "Moses' osgx format", metavar="FILE", group=FILES)
+    extra: tuple[str, ...] = option((), "Features to list besides the model's: any of count.log,count.0,count.1,len.*")
+    search: Mapping[str, Any] = methods({"search": SearchOptions})
+    files: TemplateFiles = field(default_factory=TemplateFiles)
+
+    def check_outputs(self) -> list[str]:
+        """Return the files to write; raise where one cannot be."""
+        outputs = [self.output, *(path for path in (self.nbest_output, self.search_graph) if path is not None)]
+        if outputs.count("-") > 1 or (self.as_json and "-" in outputs[1:]):
+            raise InputError("'-': expected one output on standard output, found more; name files")
+        for path in outputs:
+            is_writable_target(path)
+        return outputs
+
+
+def decode(o: Decode) -> None:
+    """Translate with phrase-based beam search; a model's trees and templates are scored inside search.
+
+    \b
+    Example:
+      boostfeat decode test.fi --phrase-table pt.gz --reordering-table rt.gz \\
+        --lm lm.arpa.gz -m model.json > test.en
+      boostfeat decode test.fi --ini moses.ini --nbest 200 \\
+        --nbest-output test.nbest.gz -o test.en
+    """
+    if o.model is None and o.ini is None:
+        raise InputError("weights: expected -m MODEL or --ini FILE, found neither; give one")
+    SearchOptions(**o.search)  # raises for a number out of range, before anything is read
+    outputs = o.check_outputs()
+    sentences = [line for _, line in read_lines(o.source)]
+    if o.nbest_output or o.search_graph:  # told now, not after hours
+        for number, sentence in enumerate(sentences, 1):
+            check_bars(split_words(sentence), f"{o.source}:{number}")
+    decoder = _decoder(o, sentences)
+    started, n_words = time.monotonic(), sum(len(split_words(sentence)) for sentence in sentences)
+    translations = _translate(o, decoder, sentences)
+    seconds = seconds_since(started)
+    if o.as_json:
+        summary: dict[str, Any] = {"sentences": len(sentences), "words": n_words, "seconds": seconds, "output": o.output}
+        if o.output == "-":
+            summary["translations"] = translations
+        o.emit({**summary, "features": decoder.names, "graph_features": graph_names(decoder.names)})
+    names = f"; the values of {o.search_graph} are named by --names {o.ini or ','.join(graph_names(decoder.names))}"
+    written = ", ".join(path for path in outputs if path != "-")
+    o.say(
+        f"{counted(len(sentences), 'sentence')}, {counted(n_words, 'word')}{f' -> {written}' if written else ''} in "
+        f"{seconds:.1f} s{names if o.search_graph else ''}"
+    )
+
+
+def _decoder(o: Decode, sentences: list[str]) -> Decoder:
+    """Return the decoder with its tables, as far as the sentences need them."""
+    said = read_setup(o.ini) if o.ini else Setup({})
+    weights = Model.load(o.model) if o.model else Model(said.weights)
+    tables = said.tables(phrase_table=o.phrase_table, lm=o.lm, reordering_table=o.reordering_table)
+    phrase_table, lm = tables["phrase_table"], tables["lm"]
+    if phrase_table is None or lm is None:
+        missing = "--phrase-table" if phrase_table is None else "--lm"
+        raise InputError(f"{missing}: expected a file, here or in the --ini, found none; give it")
+    limit = {} if said.distortion_limit is None else {"distortion_limit": said.distortion_limit}
+    options = SearchOptions(**{**limit, **o.search})
+    with o.reading("loading"):
+        system = System.load(phrase_table=phrase_table, lm=lm, reordering_table=tables["reordering_table"], only=sentences)
+    if not o.model:
+        said.check(system.names, str(o.ini))
+    maker = decoder_maker(o, o.files, phrase_table)
+    if (plan := carried(weights)) is None:
+        refuse_files(o.files, CARRYING)
+    else:
+        maker.check(plan)
+        for doubt in doubts_about(plan, source=sentences):
+            o.warn(f"{o.source}: {doubt}")
+    say_scores_alone(o, weights, "search")
+    unknown_weight = 0.0 if o.model else 1.0  # an ini means what Moses makes of it
+    return Decoder(system, weights, options, o.extra, unknown_weight, maker)
+
+
+def _translate(o: Decode, decoder: Decoder, sentences: list[str]) -> list[str]:
+    """Write translations, lists and graphs; return the translations where they go into the JSON."""
+    translations: list[str] = []
+    with contextlib.ExitStack() as streams, o.progress("decoding") as bar:
+        out = streams.enter_context(open_output(o.output)) if not o.as_json or o.output != "-" else None
+        graphs = streams.enter_context(open_output(o.search_graph)) if o.search_graph else None
+        lists = streams.enter_context(open_output(o.nbest_output)) if o.nbest_output else None
+
+        def results() -> Iterator[Decoded]:
+            for sent, result in enumerate(decoder.decode_all(sentences, o.threads)):
+                if out:
+                    out.write(f"{result.best.text}\n".encode())
+                else:
+                    translations.append(result.best.text)
+                if graphs:
+                    write_search_graph(graphs, result, sent)
+                bar.update(sent + 1, len(sentences))
+                yield result
+
+        if lists:
+            write_nbest(lists, results(), o.nbest, distinct=o.distinct)
+        else:
+            for _ in results():
+                pass
+    return translations
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# rescore
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rescore(ListFlags, OutputFlags):
+    """Flags of ``rescore``."""
+
+    graphs: Sequence[str] = argument(
+        "GRAPH...", "osgx files, Moses hypergraphs, cdec forests, lattices (PLF, HTK SLF), or folders of them"
+    )
+    model: str | None = option(
+        None, "A model file; without it, the decoder's own scores (osgx, lattices)", short="m", metavar="MODEL", group=FILES
+    )
+    weights: Sequence[str] = option(
+        (), "In place of -m: a file of 'Name= value' or 'name value' lines; repeatable", metavar="FILE", group=FILES
+    )
+    nbest: int = option(1, "The N best of each graph, exactly", least=1)
+    distinct: bool = option(True, "N best strings, or derivations", flag="distinct/derivations")
+    format: str | None = option(
+        None,
+        "text (the best, a line a graph), moses, moses-enriched or jsonl; default: text, moses for a list",
+        choices=FORMATS,
+    )
+    output: str = option("-", "The file to write; '-' is standard output", short="o", metavar="FILE", group=FILES)
+    source: str | None = option(None, "Source sentences, one a line", short="s", metavar="FILE", group=FILES)
+    ref: Sequence[str] = option(
+        (), "References, one sentence a line; repeat for more than one", short="r", metavar="FILE", group=FILES
+    )
+    oracle: bool = option(False, "The paths nearest to the references instead (BLEU approximately, WER exactly)", needs="ref")
+    metric: str | None = option(None, "bleu, or wer, which is the default of speech lattices (PLF, HTK SLF)", needs="ref")
+    names: str | None = option(None, "osgx: what core=(...) holds, or the moses.ini that says it", metavar="A,B,...")
+    vocab: str | None = option(
+        None,
+        "What featurize learnt: makes the template features of the model on edges",
+        metavar="FILE",
+        needs=("model", "weights"),
+    )
+    graph_format: str = option("auto", "Format of the graphs; auto looks at the content")
+    allow_edited: bool = option(False, "Read a model whose signature does not match", group=FILES, needs="model")
+
+    @property
+    def written(self) -> str:
+        """The format that is written."""
+        is_text = self.oracle or (self.nbest == 1 and not self.as_json)
+        return self.format or ("text" if is_text else "jsonl" if self.as_json else "moses")
+
+    def check_together(self) -> None:
+        """Raise for flags that do not go together, before anything is read."""
+        is_writable_target(self.output)
+        if self.written == "text" and self.nbest > 1 and not self.oracle:
+            raise InputError(
+                f"--format text: expected --nbest 1, found {self.nbest}; choose moses, moses-enriched or jsonl for a list"
+            )
+        if [*self.graphs, self.source, *self.ref].count("-") > 1:
+            raise InputError("'-': expected one input from standard input, found more; name files")
+        if self.model and self.weights:
+            raise InputError("--weights: expected -m or --weights, found both; leave one out")
+
+
+def rescore(o: Rescore) -> None:
+    """Find the best paths of whole search graphs under a model: weights and local trees decompose over edges.
+
+    With -r, BLEU of what is found is reported, or WER of speech lattices. The oracle by BLEU starts from the 100-best (or
+    --nbest) and is never below its oracle.
+
+    \b
+    Example:
+      boostfeat rescore test.osgx.gz -m model.json --names moses.ini > test.out
+      boostfeat rescore hypergraphs/ --weights hypergraphs/weights --nbest 100 \\
+        -o test.100best.gz
+      boostfeat rescore test.plf.xz -r test.ref --oracle > nearest.txt
+    """
+    o.check_together()
+    sentences = [line for _, line in read_lines(o.source)] if o.source else None
+    model = Model.load(o.model) if o.model else Model(read_weights(list(o.weights))) if o.weights else None
+    plan = FeaturePlan.load(o.vocab) if o.vocab else carried(model) if model else None
+    for doubt in doubts_about(plan, source=sentences or ()):
+        o.warn(f"{o.source}: {doubt}")
+    if model:
+        say_scores_alone(o, model, "a path")
+    scorer = EdgeScorer(model, vocab=plan, source=sentences)
+    with o.reading("rescoring"):
+        by, lists, scores = _paths(o, scorer, sentences)
+    missing = scorer.missing()
+    seen = scorer.seen | (plan.features if plan else set())
+    wrong = lacking(missing, lists, seen=seen) if o.model else ()  # files of weights are of all that a decoder may have
+    fix = "name the values of an osgx with --names, or those that featurize made with --vocab"
+    check_missing(o, ", ".join(o.graphs), missing, wrong, fix=fix)
+    result: dict[str, Any] = {
+        "sentences": len(lists),
+        "hypotheses": lists.n_hyps,
+        by: {name: {"score": s.score, "signature": s.signature} for name, s in scores.items()},
+        "seconds": o.seconds,
+        "missing": missing,
+    }
+    _write_paths(o, lists, result)
+    for name, score in scores.items():
+        o.say(f"{shown(by)} of the {name}: {score.score:.2f} ({score.signature})")
+    o.say_written(f"{counted(len(lists), 'sentence')}, {counted(lists.n_hyps, 'path')}, {o.written}", o.output)
+
+
+def _paths(o: Rescore, scorer: EdgeScorer, sentences: list[str] | None) -> tuple[str, NBest, dict[str, Score]]:
+    """Return the metric, the best paths of all graphs, or those nearest to the references, and their scores."""
+    references = [[line for _, line in read_lines(path)] for path in expand(list(o.ref))]
+    read = ReadOptions(names=core_names(o.names), warn=o.say)
+    by, items = metric_of_graphs(read_graphs(list(o.graphs), read, format=o.graph_format), o.metric)
+    if o.oracle and by == "wer":
+        return by, *edit_oracle_lists(items, scorer, references, source=sentences, threads=o.threads)
+    if o.oracle:
+        size = o.nbest if o.nbest > 1 else OracleOptions.size
+        near = oracle_paths(items, scorer, references, OracleOptions(size=size), source=sentences, threads=o.threads)
+        scores = {"best path": near.best, f"oracle of the {size}-best": near.kbest, "oracle path": near.oracle}
+        return by, near.nbest, scores
+    options = RescoreOptions(o.nbest, o.distinct, o.threads)
+    lists = rescored_lists(items, scorer, options, source=sentences, refs=references, name=", ".join(o.graphs))
+    if not lists.has_stats:
+        return by, lists, {}
+    of_lists = Scorer(lists)
+    scores = {"best path": of_lists.score(first_choice(lists), by)}
+    if o.nbest > 1:
+        chosen = oracle_choice(lists, of_lists.metric(by))
+        chosen = corpus_oracle(lists, chosen) if by == "bleu" else chosen
+        scores[f"oracle of the {o.nbest}-best"] = of_lists.score(chosen, by)
+    return by, lists, scores
+
+
+def _write_paths(o: Rescore, lists: NBest, result: dict[str, Any]) -> None:
+    """Write the paths, and the result where it is wanted as JSON."""
+    if o.as_json and o.oracle and o.output == "-":
+        o.emit({**result, "text": texts(lists, first_choice(lists))})
+        return
+    with open_output(o.output) as stream:
+        if o.written == "text":
+            stream.write("".join(text + "\n" for text in texts(lists, first_choice(lists))).encode())
+        else:
+            if missing := left_out(lists, format=o.written):
+                o.say(f"--format {o.written} has no place for: {', '.join(missing)}")
+            write(lists, stream, format=o.written)
+    if o.output != "-":
+        o.emit_json({**result, "output": o.output})
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Graphs in info
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def show_graphs(o: Common, path: str, *, metric: str | None, oracle: bool, refs: list[str]) -> None:
+    """Print what search graphs hold; with ``oracle``, how near their paths come to references."""
+    if oracle != bool(refs):
+        given = "--oracle" if oracle else "-r"
+        raise InputError(f"{given}: expected --oracle and references (-r) of the graphs, found one of them; give both")
+    options = ReadOptions(warn=o.say)
+    with o.reading("reading"):
+        found = summarise(item.graph for item in read_graphs([path], options))
+        if oracle:
+            found |= _graph_oracle(path, metric, refs)
+    features = found["features"]
+    lines = [[name, f"{found[name]:,}"] for name in ("sentences", "nodes", "edges")]
+    for name, what in (("edges a sentence", "edges_per_sentence"), ("log10 of paths", "log10_paths")):
+        lines += [[f"{name}, {k}", f"{v:,}" if isinstance(v, int) else f"{v:,.1f}"] for k, v in found[what].items()]
+    lines += [
+        ["features", f"{len(features):,}"],
+        ["decoder's scores", "yes" if found["scores"] else "no: give weights to search"],
+    ]
+    for name, score in found.get("oracle", {}).items():
+        lines.append([f"{found['metric']}, {name}", f"{score:.2f}"])
+    most = sorted(features, key=lambda f: -f["nonzero"])[:MANY]
+    rows = [[f["name"], f"{f['mean']:.4g}", f"{100 * f['nonzero']:.1f}%"] for f in features if f in most]
+    more = f"\n... and {len(features) - MANY:,} more" if len(features) > MANY else ""
+    o.emit(found, table(lines) + "\n\n" + table(rows, header=["feature", "mean an edge", "non-zero"]) + more)
+
+
+def _graph_oracle(path: str, metric: str | None, refs: list[str]) -> dict[str, Any]:
+    """Return scores of the best path at the graphs' own scores, and of the path nearest to the references."""
+    lines = [[line for _, line in read_lines(ref)] for ref in expand(refs)]
+    by, items = metric_of_graphs(read_graphs([path], ReadOptions(warn=lambda message: None)), metric)
+    if by == "wer":
+        scores = edit_oracle_lists(items, EdgeScorer(None), lines)[1]
+        best, oracle = scores["best path"], scores["oracle path"]
+    else:
+        found = oracle_paths(items, EdgeScorer(None), lines)
+        best, oracle = found.best, found.oracle
+    return {"metric": by, "oracle": {"best path": best.score, "oracle path": oracle.score}, "signature": oracle.signature}

@@ -1,0 +1,149 @@
+"""Lists and models that commands read, checked against each other; features of a model, kept in its file and computed here."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field, fields
+from functools import partial
+from typing import Any
+
+from ..boosting.first_gradient import first_gradient
+from ..core.errors import InputError
+from ..core.options import option, options_of
+from ..features import FeaturePlan
+from ..features.carried import FeatureMaker, carried
+from ..features.options import ResourceFiles, TemplateFiles
+from ..lists.agreement import check_agreement, lacking, shared_sentences, shown
+from ..lists.nbest import NBest
+from ..model.decision import ways_to_decide
+from ..model.model import Model
+from .console import FILES, Common
+
+LIST = "LIST.nbest", "A list imported with 'boostfeat import'"
+CARRYING = "a model that carries templates"
+FEATURIZE = "featurize it as the list that the model learnt from (--vocab)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputFlags(Common):
+    """Flags of commands that write a file."""
+
+    force: bool = option(False, "Replace a file of another kind", group=FILES)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListFlags(Common):
+    """Flags of commands that use lists together."""
+
+    allow_missing: bool = option(False, "Features that are missing here count as 0", group=FILES)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelFlags(ListFlags):
+    """Flags of commands that apply a model to a list."""
+
+    allow_edited: bool = option(
+        False,
+        "Read a model whose signature does not match",
+        group=FILES,
+        needs=("model", "init", "weights"),
+    )
+    files: ResourceFiles = field(default_factory=ResourceFiles)
+
+
+def check_lists(o: ListFlags, lists: Mapping[str, NBest | None]) -> None:
+    """Raise where lists that are used together do not go together; say what else differs, and what sentences they share."""
+    given = {name: nbest for name, nbest in lists.items() if nbest is not None}
+    for line in (*check_agreement(given, allow_missing=o.allow_missing), *shared_sentences(given)):
+        o.warn(str(line))
+
+
+def say_scores_alone(o: Common, model: Model, what: str) -> None:
+    """Warn where more than scores decides in a model, and scores are all that ``what`` has."""
+    if ways := ways_to_decide(model.config):
+        o.warn(f"{ways} in this model: {what} has its scores, and not that choice")
+
+
+def check_model(o: ListFlags, model: Model, nbest: NBest, path: str, *, made: Set[str] = frozenset()) -> None:
+    """Raise where a list lacks features that the model needs; say so where they are sparse, or a person wants it.
+
+    ``made`` are those that are computed where it lacks them.
+    """
+    missing = model.missing_features(nbest, made)
+    check_missing(o, os.path.basename(path), missing, lacking(missing, nbest, seen=made))
+
+
+def check_missing(o: ListFlags, who: str, missing: Sequence[str], wrong: Sequence[str], *, fix: str = FEATURIZE) -> None:
+    """Raise where a list or graph lacks features that it should have; else say what it lacks."""
+    if wrong and not o.allow_missing:
+        raise InputError(
+            f"{who}: expected the features of the model, found none of {shown(wrong)}; {fix}, or give "
+            "--allow-missing: they count as 0 then"
+        )
+    if missing:
+        o.say(f"{who} lacks features of the model, which count as 0: {shown(missing)}")
+
+
+@contextlib.contextmanager
+def feature_maker(o: Common, files: ResourceFiles, **how: Any) -> Iterator[FeatureMaker]:
+    """Compute templates with the files that were given, beside a progress bar; ``how`` are seed and threads."""
+    with o.progress("featurizing") as bar:
+        yield FeatureMaker(files, **how, report=lambda name, k, n: bar.update(k, n, name), say=o.say)
+
+
+def decoder_maker(o: Common, files: TemplateFiles, phrase_table: str | None) -> FeatureMaker:
+    """Return what computes templates where a decoder's phrase table is at hand."""
+    named = {f.name: getattr(files, f.name) for f in fields(files)}
+    return FeatureMaker(ResourceFiles(**named, phrase_table=phrase_table), seed=o.seed, threads=o.threads, say=o.say)
+
+
+def learn_features(
+    o: ModelFlags, dev: NBest, select: NBest | None, templates: str | None, start: Model | None, *, gain: str
+) -> tuple[NBest, NBest | None, FeaturePlan | None]:
+    """Return both lists with the features of templates, which dev teaches, or of the model to start from; and their plan."""
+    plan = carried(start) if start is not None else None
+    wanted = None if templates in (None, "none") else templates
+    if templates is not None and plan is not None:
+        raise InputError(f"--templates {templates}: the model of --init carries templates of its own; leave one of them out")
+    if wanted is None and plan is None:
+        refuse_files(o.files, "--templates that use it")
+        return dev, select, None
+    with feature_maker(o, o.files, seed=o.seed, threads=o.threads) as maker:
+        if plan is not None and start is not None:
+            refuse_unused(maker, plan)
+            if name := maker.taught(plan):
+                o.warn(f"references taught {name!r} of --init: by it, the list that they are of looks too good")
+            return maker.for_model(dev, start), None if select is None else maker.for_model(select, start), plan
+        gradient = partial(first_gradient, gain=gain, seed=o.seed, threads=o.threads)
+        plan = maker.plan(str(wanted))
+        refuse_unused(maker, plan)
+        dev, plan = maker.learn(dev, plan, gradient_of=gradient)
+        return dev, None if select is None else maker.apply(select, plan), plan
+
+
+def with_features(o: Common, nbest: NBest, model: Model, files: ResourceFiles, *, where: str, must_read: bool = True) -> NBest:
+    """Return the list with the features that a model carries. A file that none of them reads is refused (``must_read``)."""
+    plan = carried(model)
+    if plan is None:
+        refuse_files(files, CARRYING)
+        return nbest
+    with feature_maker(o, files) as maker:
+        if must_read:
+            refuse_unused(maker, plan)
+        return maker.for_model(nbest, model, where=where)
+
+
+def refuse_unused(maker: FeatureMaker, plan: FeaturePlan) -> None:
+    """Raise for a file that none of the templates reads."""
+    for flag in maker.unused(plan):
+        raise InputError(f"{flag}: none of the templates reads it; leave it out")
+
+
+def refuse_files(files: TemplateFiles, expected: str) -> None:
+    """Raise for a file that nothing would read."""
+    kind: Any = type(files)
+    for file in options_of(kind):
+        if getattr(files, file.field):
+            raise InputError(f"{file.typed_name} does nothing without {expected}; leave it out")

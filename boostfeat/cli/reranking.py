@@ -1,0 +1,392 @@
+"""Commands that choose from lists by a model, and say why: rerank, score, explain."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..core.arrays import F64, I64
+from ..core.errors import InputError, counted
+from ..core.files import open_output
+from ..core.options import REQUIRED, argument, option
+from ..core.text_table import table
+from ..features.carried import FeatureMaker, carried
+from ..features.groups import feature_kinds
+from ..features.known_words import KnownWords
+from ..features.vocab import FeaturePlan
+from ..formats import write
+from ..formats.jsonl import stream as sentences
+from ..lists.build import ReadOptions
+from ..lists.choices import Scorer, best_choice, decoder_choice, first_choice, texts
+from ..lists.nbest import NBest
+from ..lists.quality import default_metric
+from ..lists.store import read_store
+from ..metrics.metric import metric_of, metrics_of
+from ..metrics.significance import bootstrap_sums, confidence_interval, exact_sums
+from ..model.calibration import Calibration, careful_choice, least_margin
+from ..model.decision import posterior_scale, ranks
+from ..model.explain import LENGTH, Differences, with_length
+from ..model.model import Model, on_trees
+from ..rerank.reranker import Reranker
+from .console import FILES, print_result
+from .inputs import (
+    CARRYING,
+    LIST,
+    ModelFlags,
+    OutputFlags,
+    check_model,
+    feature_maker,
+    refuse_files,
+    refuse_unused,
+    with_features,
+)
+from .lists import say_unwritten
+
+LIST_FORMATS = ("moses", "moses-enriched", "jsonl")
+_PHRASE = 24  # characters of a phrase that a table shows
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChoiceFlags(ModelFlags):
+    """Flags of commands that choose by a model, or by the decoder's own scores."""
+
+    store: str = argument(*LIST)
+    model: str | None = option(None, "A model file; without it, the decoder's own score", short="m", metavar="MODEL", group=FILES)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rerank(ChoiceFlags, OutputFlags):
+    """Flags of ``rerank``."""
+
+    format: str = option(
+        "text",
+        "text: the best, one line a sentence; the list, best first: moses, moses-enriched, jsonl",
+        choices=("text", *LIST_FORMATS),
+    )
+    output: str = option("-", "The file to write; '-' is standard output", short="o", metavar="FILE", group=FILES)
+    stream: bool = option(False, "Answer JSON lines of standard input ('-') one by one, before the next is read")
+    confidence: bool = option(
+        False, "Before each text, the probability that it is better than the decoder's, and a tab", needs="model"
+    )
+    keep_first: str = option(
+        "never", "Keep the decoder's choice below this margin; auto: where that paid on --select of induce", needs="model"
+    )
+
+
+def rerank(o: Rerank) -> None:
+    """Sort each list by a model's score, or the decoder's own.
+
+    \b
+    Example:
+      boostfeat rerank test.nbest -m model.json > test.out
+      boostfeat rerank test.nbest -m model.json --keep-first auto \\
+        --confidence > test.tsv
+      decoder --json | boostfeat rerank - --stream -m model.json
+    """
+    if o.as_json and o.format not in ("text", "jsonl"):
+        raise InputError(f"--json: expected --format jsonl or none, found {o.format}; leave one of them out")
+    format = "jsonl" if o.as_json else o.format
+    if o.stream:
+        if o.output != "-" or format != "text":
+            raise InputError("--stream: answers are JSON lines on standard output; leave out -o, --format and --json")
+        _answer(o)
+        return
+    is_careful = o.confidence or o.keep_first != "never"
+    if is_careful and format != "text":
+        flag = "--confidence" if o.confidence else "--keep-first"
+        raise InputError(f"{flag}: it needs -m and --format text, found --format {format}; leave one of them out")
+    nbest = read_store(o.store)
+    scores = model_scores(o, nbest)
+    if format == "text":
+        lines: Iterable[str] = _careful(o, nbest, scores) if is_careful else texts(nbest, best_choice(nbest, scores))
+        with open_output(o.output) as out:
+            out.write("".join(line + "\n" for line in lines).encode())
+    else:
+        say_unwritten(o, nbest, format)
+        order = np.lexsort((np.arange(len(scores)), -scores, nbest.sent_of_hyp))
+        with open_output(o.output) as out:
+            write(replace(nbest.take_hyps(order, nbest.hyp_ptr), score=scores[order]).compact(), out, format=format)
+    o.say_written(f"{counted(len(nbest), 'sentence')} reranked, {format}", o.output)
+
+
+def _careful(o: Rerank, nbest: NBest, scores: F64) -> Iterator[str]:
+    """Yield the texts that are chosen where decoders' choices may be kept, with their confidence."""
+    loaded = Model.load(str(o.model))
+    chosen, margin = careful_choice(nbest, scores, least_margin(loaded.config, o.keep_first))
+    o.say(f"{int((margin > 0).sum()):,} of {len(nbest):,} choices are not the decoder's")
+    lines = texts(nbest, chosen)
+    if not o.confidence:
+        yield from lines
+        return
+    for sure, line in zip(Calibration.of(loaded.config).confidence(margin).tolist(), lines, strict=True):
+        yield f"{sure:.4f}\t{line}"
+
+
+def _answer(o: Rerank) -> None:
+    """For each list that comes in, print {"id", "choice", "text", "scores"} before the next one is read."""
+    if o.store != "-" or o.model is None:
+        found = f"{o.store} and {'no model' if o.model is None else 'a model'}"
+        raise InputError(f"--stream: expected '-' (standard input) and a model, found {found}; give - and -m MODEL")
+    reranker = Reranker(Model.load(o.model), FeatureMaker(o.files, say=o.say))
+    least = least_margin(reranker.model.config, o.keep_first)
+    calibration = Calibration.of(reranker.model.config) if o.confidence else None
+    words = KnownWords(carried(reranker.model) or FeaturePlan())
+    for nbest in sentences(iter(sys.stdin.buffer.readline, b""), ReadOptions(warn=o.say)):
+        (sent,) = nbest.ids.tolist()
+        try:
+            scores = reranker.scores(nbest)
+            ranked = reranker.ranks(nbest, scores)
+        except InputError as error:
+            raise InputError(f"stdin: sentence {sent}: {error}") from None
+        words.meet(source=nbest.source.to_pylist(), target=nbest.text[:1].to_pylist())
+        for doubt in words.doubts():
+            o.warn(f"stdin: {doubt}")
+        chosen, margin = careful_choice(nbest, ranked, least)
+        best = int(chosen[0]) if len(scores) else None
+        text = None if best is None else nbest.text[best].as_py()
+        answer: dict[str, Any] = {"id": sent, "choice": best, "text": text, "scores": scores.tolist()}
+        if calibration is not None:
+            answer["confidence"] = float(calibration.confidence(margin)[0])
+        print_result(answer, "", as_json=True)
+        sys.stdout.flush()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score(ChoiceFlags):
+    """Flags of ``score``."""
+
+    metrics: str | None = option(
+        None,
+        "Any of bleu, bleu-sbp, chrf, chrf++, ter, wer, cer, quality columns, and combinations such as bleu-ter, by "
+        "commas (default: bleu,bleu-sbp, and all quality columns)",
+    )
+
+
+def score(o: Score) -> None:
+    """Score the reranked 1-best against the references, or by its quality columns, with 95% bootstrap intervals.
+
+    \b
+    Example:
+      boostfeat score test.nbest -m model.json --metrics bleu,bleu-sbp,chrf,ter
+    """
+    nbest = read_store(o.store)
+    wanted = metrics_of(o.metrics if o.metrics is not None else default_metrics(nbest), nbest)
+    chosen = _chosen(o, nbest)
+    scorer = Scorer(nbest)
+    results: dict[str, dict[str, Any]] = {}
+    for metric in wanted:
+        found = scorer.score(chosen, metric)
+        sums = bootstrap_sums(exact_sums(scorer.rows(chosen, metric)), trials=1000) if len(nbest) else None
+        interval = list(confidence_interval(sums, metric)) if sums is not None else None
+        results[metric.name] = {"score": found.score, "signature": found.signature, "confidence": interval}
+    rows = [[name, f"{r['score']:.2f}", _interval(r["confidence"]), r["signature"]] for name, r in results.items()]
+    o.emit({"metrics": results, "sentences": len(nbest)}, table(rows, right=(1,)))
+
+
+def _chosen(o: ChoiceFlags, nbest: NBest) -> I64:
+    """[S] the best of each list. The output of one system leaves no choice: it needs neither scores nor a model."""
+    if o.model is None and not nbest.has_scores and (nbest.hyp_ptr[1:] - nbest.hyp_ptr[:-1] <= 1).all():
+        refuse_files(o.files, CARRYING)
+        return first_choice(nbest)
+    return best_choice(nbest, model_scores(o, nbest))
+
+
+def model_scores(o: ChoiceFlags, nbest: NBest) -> F64:
+    """[H] what a model file ranks by, its features computed where the list lacks them; or the decoder's own scores.
+
+    Features that the list lacks and the model does not carry are an error.
+    """
+    if o.model is None:
+        refuse_files(o.files, CARRYING)
+        if not nbest.has_scores:
+            found = "none" if np.isnan(nbest.score).all() else "some without"
+            raise InputError(
+                f"{o.store}: expected hypotheses with a decoder score, found {found}; give a model with -m ('boostfeat info' "
+                "scores the first of each list)"
+            )
+        return nbest.score
+    loaded = Model.load(o.model)
+    if not loaded.trees and not any(loaded.weights.values()):
+        o.warn(f"{o.model}: it has no trees, and no weight but 0: the order of the list stays")
+    if plan := carried(loaded):
+        with feature_maker(o, o.files) as maker:
+            refuse_unused(maker, plan)
+            lists = maker.runs_for_model(nbest, loaded, where=o.store)
+            check_model(o, loaded, nbest, o.store, made=plan.features)
+            return ranks(loaded.config, nbest, np.concatenate([loaded.decision_function(part) for part in lists]))
+    refuse_files(o.files, CARRYING)
+    check_model(o, loaded, nbest, o.store)
+    with o.progress("scoring") as bar:
+        token = on_trees.set(lambda done, n: bar.update(done, n, counted(n, "tree")))
+        try:
+            return ranks(loaded.config, nbest, loaded.decision_function(nbest))
+        finally:
+            on_trees.reset(token)
+
+
+def _interval(low_high: list[float] | None) -> str:
+    if low_high is None:
+        return ""
+    return f"{low_high[0]:.1f}{'-' if low_high[0] >= 0 else ' to '}{low_high[1]:.1f}"
+
+
+def default_metrics(nbest: NBest) -> list[str]:
+    """Return what a list is scored by where nothing is said."""
+    default_metric(nbest)  # raises where there is nothing
+    return [*(("bleu", "bleu-sbp") if nbest.has_stats else ()), *nbest.quality.names]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Why
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explain(ModelFlags):
+    """Flags of ``explain``."""
+
+    store: str = argument(*LIST)
+    model: str = option(REQUIRED, "A model file", short="m", metavar="MODEL", group=FILES)
+    sentence: int | None = option(None, "Of this id; without it, the whole list in sums", least=0)
+    hyp: int | None = option(
+        None, "This hypothesis of the list, from 0, in place of the model's choice", least=0, needs="sentence"
+    )
+    against: int | None = option(None, "That one, in place of the decoder's choice", least=0, needs="sentence")
+    metric: str | None = option(None, "What is better (default: bleu, or the first quality column)")
+    top: int = option(20, "Rows of features and trees to show", least=1)
+
+
+def explain(o: Explain) -> None:
+    """Say why a model chose a hypothesis and not the decoder's: phrase by phrase, feature by feature, tree by tree.
+
+    The parts add up to the difference in score. Over a whole list: which templates and which features decided most choices, for
+    better or worse.
+
+    \b
+    Example:
+      boostfeat explain test.nbest -m model.json --sentence 12
+      boostfeat explain test.nbest -m model.json
+    """
+    loaded = Model.load(o.model)
+    raw = read_store(o.store)
+    if o.sentence is not None:
+        raw = _only(o, raw, o.sentence)
+    nbest = with_features(o, raw, loaded, o.files, where=o.store)
+    check_model(o, loaded, nbest, o.store)
+    ranked = ranks(loaded.config, nbest, loaded.decision_function(nbest))
+    chosen, other = best_choice(nbest, ranked), decoder_choice(nbest)
+    by_risk = posterior_scale(loaded.config) is not None
+    if o.sentence is not None:
+        if not nbest.n_hyps:
+            raise InputError(f"--sentence {o.sentence}: expected a list with hypotheses, found an empty one; name another")
+        chosen, other = _named(nbest, o.hyp, "--hyp", chosen), _named(nbest, o.against, "--against", other)
+    loaded, nbest = with_length(loaded, nbest)
+    found = Differences.of(loaded, nbest, chosen, other)
+    gains = _gains(raw, o.metric, chosen, other)
+    if o.sentence is not None:
+        expected = [100 * ranked[k].item() for k in (chosen, other)] if by_risk else None
+        _show_one(o, found, nbest, chosen, other, gains, expected=expected)
+    else:
+        _show_list(o, found, nbest, None if gains is None else gains[found.sentences], by_risk=by_risk)
+
+
+def _only(o: Explain, nbest: NBest, sentence: int) -> NBest:
+    place = np.flatnonzero(nbest.ids == sentence)
+    if not len(place):
+        raise InputError(f"--sentence: expected an id of {o.store}, found {sentence}; see 'boostfeat info'")
+    return nbest.take(place)
+
+
+def _named(nbest: NBest, k: int | None, flag: str, default: Any) -> Any:
+    """Return the hypothesis that a flag names, or the default."""
+    if k is None:
+        return default
+    if k >= nbest.n_hyps:
+        raise InputError(f"{flag}: expected a hypothesis of the list, below {nbest.n_hyps}, found {k}")
+    return np.array([k])
+
+
+def _gains(nbest: NBest, metric: str | None, chosen: Any, other: Any) -> Any:
+    """[S] how much better the chosen hypotheses are, in the points of 'score'; None where nothing says what is good."""
+    if metric is None and not (nbest.has_stats or nbest.quality.names):
+        return None
+    by = metric_of(metric or default_metric(nbest), nbest)
+    gain = 100 * by.unit(nbest) * by.gain(nbest)
+    return np.where(chosen >= 0, gain[chosen] - gain[other], 0.0) if len(gain) else np.zeros(len(chosen))
+
+
+def _show_one(
+    o: Explain, found: Differences, nbest: NBest, chosen: Any, other: Any, gains: Any, *, expected: list[float] | None
+) -> None:
+    rival = "decoder" if o.against is None else "other"
+    both = {"chosen": texts(nbest, chosen)[0], rival: texts(nbest, other)[0]}
+    source = nbest.source[0].as_py() if len(nbest.source) else ""
+    result: dict[str, Any] = {"id": int(nbest.ids[0]), "source": source, **both, "expected": expected}
+    if not len(found.sentences):
+        nothing = {**result, "difference": 0.0, "gain": None, "units": [], "features": []}
+        o.emit(nothing, f"both are the same hypothesis: {both['chosen']}")
+        return
+    features, units = found.features(0), found.units(0)
+    result |= {
+        "difference": float(found.totals[0]),
+        "gain": None if gains is None else float(gains[0]),
+        "units": units,
+        "features": [{"name": name, "part": part, "tree": name in found.trees} for name, part in features],
+    }
+    better = "" if gains is None else f"; by the metric {gains[0]:+.1f} points"
+    rows = [[u["in"], _cut(u["src"]), _cut(u["tgt"] or ""), f"{u['linear']:+.4f}", f"{u['trees']:+.4f}"] for u in units]
+    parts = [[name, f"{part:+.4f}"] for name, part in features[: o.top]]
+    if rest := features[o.top :]:
+        parts.append([f"{len(rest)} more", f"{sum(part for _, part in rest):+.4f}"])
+    parts.append(["together", f"{result['difference']:+.4f}"])
+    side = "ahead" if result["difference"] >= 0 else "behind"
+    text = [*([f"source:  {source}"] if source else []), f"chosen:  {both['chosen']}", f"{rival + ':':8} {both[rival]}"]
+    text.append(f"score: {side} by {abs(result['difference']):.4f}{better}")
+    if expected is not None:
+        text.append(f"minimum Bayes risk decides: BLEU+1 that the model expects, {expected[0]:.2f} and {expected[1]:.2f}")
+    text.append("")
+    if rows:
+        text += [table(rows, header=["in", "source", "target", "linear", "trees"], right=(3, 4)), ""]
+    o.emit(result, "\n".join([*text, table(parts, header=["feature or tree", "adds"], right=(1,))]))
+
+
+def _cut(phrase: str | None) -> str:
+    if phrase is None:
+        return "(hypothesis)"
+    return phrase if len(phrase) <= _PHRASE else phrase[: _PHRASE - 3] + "..."
+
+
+def _show_list(o: Explain, found: Differences, nbest: NBest, gains: Any, *, by_risk: bool) -> None:
+    n = len(found.sentences)
+    known = np.zeros(n) if gains is None else gains
+    groups = {name: of for name, (of, _) in feature_kinds(nbest).items()} | dict.fromkeys(found.trees, "trees")
+    groups[LENGTH] = LENGTH
+    result: dict[str, Any] = {"sentences": len(nbest), "changed": n}
+    if gains is not None:
+        result |= {"better": int((gains > 0).sum()), "worse": int((gains < 0).sum())}
+    if by_risk:
+        result["lower_score"] = int((found.totals <= 0).sum())
+    result |= {"groups": found.group_movers(groups, known), "movers": found.movers(known)}
+    how = "" if gains is None else f": {result['better']:,} are better, {result['worse']:,} worse"
+    text = [f"of {len(nbest):,} choices {n:,} are not the decoder's{how}"]
+    if by_risk:
+        lower = f"{result['lower_score']:,} of them have no higher score"
+        text.append(f"minimum Bayes risk decides: {lower}, and nothing below decided them")
+    points = ["better", "worse", "points"] if gains is not None else []
+
+    def row(mover: dict[str, Any], *first: str) -> list[str]:
+        more = [str(mover["better"]), str(mover["worse"]), f"{mover['gain']:+.2f}"] if points else []
+        return [*first, str(mover["decided"]), *more]
+
+    if result["movers"]:
+        by_group = [row(m, m["name"], f"{m['features']:,}") for m in result["groups"]]
+        by_name = [row(m, m["name"]) for m in result["movers"][: o.top]]
+        text += ["", table(by_group, header=["template", "features", "decided", *points])]
+        text += ["", table(by_name, header=["feature or tree", "decided", *points]), ""]
+        mean = "; points are the mean of what these choices gain by the metric" if points else ""
+        text.append(f"decided: without it the decoder's hypothesis would be ahead{mean}")
+    o.emit(result, "\n".join(text))
