@@ -38,6 +38,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # what type checkers see of _EXPORTS
     from .boosting.estimator import BoostReranker as BoostReranker
     from .boosting.estimator import SentenceKFold as SentenceKFold
+    from .boosting.induce import induce as induce
     from .core.errors import FormatError as FormatError
     from .core.errors import InputError as InputError
     from .features import FeaturePlan as FeaturePlan
@@ -64,6 +65,7 @@ _EXPORTS = {
     "Tree": "trees.tree",
     "BoostReranker": "boosting.estimator",
     "SentenceKFold": "boosting.estimator",
+    "induce": "boosting.induce",
     "Reranker": "rerank.reranker",
     "FeaturePlan": "features",
     "featurize": "features",

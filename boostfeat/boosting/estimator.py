@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.arrays import F64, I64
@@ -39,14 +40,6 @@ _PARAMETERS = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD
 ]
 
 
-def _current(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters by the names of today: release 0.1 said n_rounds, n_draws, n_pairs, and put rare ones into ``more``."""
-    known = named(BoostOptions)
-    given = {**params, **(params.get("more") or {})}
-    short = {name: name.removeprefix("n_") for name in given if name != "more"}
-    return {known[s].name if s in known else name: given[name] for name, s in short.items()}
-
-
 class BoostReranker(BaseEstimator):
     """Linear weights and gradient-boosted tree features for reranking [TA13].
 
@@ -63,17 +56,13 @@ class BoostReranker(BaseEstimator):
     """
 
     def __init__(self, *args: Any, **params: Any) -> None:
-        given = inspect.Signature(_PARAMETERS).bind(self, *args, **_current(params))
+        given = inspect.Signature(_PARAMETERS).bind(self, *args, **params)
         given.apply_defaults()
         for name, value in given.arguments.items():
             if name != "self":
                 setattr(self, name, value)
 
     __init__.__signature__ = inspect.Signature(_PARAMETERS)  # type: ignore[attr-defined]  # what scikit-learn reads
-
-    def set_params(self, **params: Any) -> BoostReranker:
-        super().set_params(**_current(params))
-        return self
 
     def options(self) -> BoostOptions:
         """The parameters as the options of boost()."""
@@ -96,7 +85,7 @@ class BoostReranker(BaseEstimator):
         _check_lists(X)
         if select is not None:
             _check_lists(select, "select")
-        seed, threads, options = self.random_state, min(self.n_jobs, usable_cores()), self.options()
+        seed, threads, options = _seed(self.random_state), _threads(self.n_jobs), self.options()
         if select is not None:
             both = {"X": X, "select": select}
             for line in (*check_agreement(both, allow_missing=allow_missing), *shared_sentences(both)):
@@ -151,6 +140,23 @@ class BoostReranker(BaseEstimator):
         for tree in model.trees:
             scores += tree_scores(tree, space)
             yield score_of(scorer, scores, metric)
+
+
+def _seed(random_state: Any) -> int:
+    """Return a seed, as scikit-learn understands it: a number is itself, None is another one each time, a generator is asked."""
+    if isinstance(random_state, int | np.integer):
+        return int(random_state)
+    known = np.random.default_rng() if random_state is None else random_state
+    draw = known.integers if isinstance(known, np.random.Generator) else check_random_state(known).randint
+    return int(draw(np.iinfo(np.int32).max))
+
+
+def _threads(n_jobs: int | None) -> int:
+    """Return the number of threads, as joblib understands it: None is 1, -1 all cores, -2 all but one."""
+    if n_jobs == 0:
+        raise ValueError("n_jobs: 0 threads do nothing; give None, 1 or more, or -1 for all cores")
+    wanted = 1 if n_jobs is None else n_jobs if n_jobs > 0 else usable_cores() + 1 + n_jobs
+    return max(1, min(wanted, usable_cores()))
 
 
 def _check_lists(X: Any, name: str = "X") -> None:  # noqa: N803

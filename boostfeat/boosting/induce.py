@@ -183,7 +183,7 @@ def choices(
     if (of := calibration(metric, ours=ours, theirs=held_out.first, margin=margin)) is not None:
         reasons[CALIBRATION] = asdict(of)
     own = {OWN: own_rows} if own_rows is not None else {}
-    first_weights = TEMPLATED if TEMPLATES in reasons or own else OWN
+    first_weights = TEMPLATED if own else OWN
     stages = {FIRST: held_out.first, **own, first_weights: held_out.rows[0], TREES: held_out.rows[kept], DECIDED: ours}
     return counts[kept], reasons | waterfall(metric, stages, by=trials.by)
 

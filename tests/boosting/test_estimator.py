@@ -16,8 +16,9 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import estimator_checks as checks
 from synthetic import SyntheticOptions, synthetic_nbest
 
-from boostfeat import BoostReranker, FeaturePlan, InputError, Model, Tree, featurize, read_store, write_store
-from boostfeat.boosting.estimator import SentenceKFold
+from boostfeat import BoostReranker, FeaturePlan, InputError, Model, Tree, featurize, induce, read_store, write_store
+from boostfeat.boosting import estimator
+from boostfeat.boosting.estimator import SentenceKFold, usable_cores
 from boostfeat.boosting.options import RECIPES, recipe
 from boostfeat.tuners import TUNERS, tuner_class
 from boostfeat.tuners.base import Run
@@ -36,7 +37,7 @@ WITHOUT_DATA = [
     checks.check_estimators_unfitted,
 ]
 DEV, OTHER = (synthetic_nbest(SyntheticOptions(sentences=20, hyps=10, slots=4), seed=seed) for seed in (1, 2))
-SMALL = BoostReranker("paper", n_rounds=2, n_draws=200, min_occurrences=5)
+SMALL = BoostReranker("paper", rounds=2, draws=200, min_occurrences=5)
 
 
 @pytest.fixture(scope="module")
@@ -122,14 +123,14 @@ def test_tuners_are_options_with_fit(method):
 
 
 def test_estimator_takes_a_recipe():
-    options = BoostReranker("fast", n_rounds=3, n_pairs=9, more={"candidates": 2}).options()
+    options = BoostReranker("fast", rounds=3, pairs=9, candidates=2).options()
     assert options == recipe("fast", rounds=3, keep=9, candidates=2)
     assert BoostReranker().options() == RECIPES["default"]
 
 
 def test_reranker(dev, select):
-    reranker = BoostReranker("paper", max_leaves=3, n_rounds=3, min_occurrences=20, n_draws=500)
-    again = clone(reranker).set_params(n_rounds=2)  # the name of release 0.1
+    reranker = BoostReranker("paper", max_leaves=3, rounds=3, min_occurrences=20, draws=500)
+    again = clone(reranker).set_params(rounds=2)
     assert (reranker.get_params()["rounds"], again.rounds) == (3, 2)
     assert reranker.fit(dev, select=select) is reranker
     chosen = reranker.predict(select)
@@ -149,7 +150,7 @@ def test_folds_over_sentences(dev):
         assert not set(train) & set(held)
         assert len(dev.take(train)) + len(dev.take(held)) == len(dev)
     train, held = folds[0]
-    reranker = BoostReranker("fast", n_rounds=1, min_occurrences=20, n_draws=500).fit(dev.take(train))
+    reranker = BoostReranker("fast", rounds=1, min_occurrences=20, draws=500).fit(dev.take(train))
     assert 0 < reranker.score(dev.take(held)) < 100
 
 
@@ -192,7 +193,7 @@ def test_what_a_person_types_shows_itself_in_a_line(fitted, dev):
 def test_lists_that_do_not_go_together_are_refused(dev, select):
     """D3 in Python: the features that a select list lacks would count as 0 in choosing the round."""
     more, vocab = featurize(dev, FeaturePlan.of("orientation"))
-    reranker = BoostReranker("paper", n_rounds=1)
+    reranker = BoostReranker("paper", rounds=1)
     with pytest.raises(InputError, match="select: expected the features of X, found none of "):
         reranker.fit(more, select=select)
     with pytest.warns(UserWarning, match="select lacks .* of X, which count as 0"):
@@ -208,4 +209,27 @@ def test_lists_that_do_not_go_together_are_refused(dev, select):
 
 def test_sentences_that_are_learnt_from_and_chosen_by_are_named(dev):
     with pytest.warns(UserWarning, match="X and select share 40 sentences"):
-        BoostReranker("paper", n_rounds=0).fit(dev, select=dev)
+        BoostReranker("paper", rounds=0).fit(dev, select=dev)
+
+
+def test_the_command_the_function_and_the_estimator_learn_the_same_bytes(boostfeat, dev, select, tmp_path):
+    """Weights, trees and choices, with a select list and without; compare and the loop call the same function."""
+    changes = {"rounds": 3, "min_occurrences": 20, "draws": 200, "pairs": 20}
+    flags = ["--rounds", 3, "--set", "min_occurrences=20", "--set", "draws=200", "--pairs", 20, "--seed", 4]
+    for name, nbest in (("dev", dev), ("select", select)):
+        write_store(nbest, tmp_path / name)
+    for given in (None, select):
+        more = [] if given is None else ["--select", tmp_path / "select"]
+        assert boostfeat("induce", tmp_path / "dev", *more, *flags, "-o", tmp_path / "m.json", "-q")[0] == 0
+        command = Model.load(tmp_path / "m.json").to_json()
+        assert induce(dev, given, recipe("default", **changes), seed=4).to_json() == command
+        assert BoostReranker(random_state=4, **changes).fit(dev, select=given).model_.to_json() == command
+
+
+def test_seeds_and_jobs_are_those_of_scikit_learn_and_joblib():
+    for state in (None, 7, np.int64(7), np.random.default_rng(1), np.random.RandomState(1)):
+        assert 0 <= estimator._seed(state) < 2**31
+    assert estimator._seed(7) == estimator._seed(np.int64(7)) == 7
+    assert [estimator._threads(n) for n in (None, 1, -1)] == [1, 1, usable_cores()]
+    with pytest.raises(ValueError, match="n_jobs: 0 threads do nothing"):
+        estimator._threads(0)

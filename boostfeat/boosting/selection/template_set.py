@@ -32,7 +32,7 @@ class Features:
     select: NBest | None
     plan: FeaturePlan | None = None
     penalty: Penalty | None = None  # of these features
-    own_rows: Array | None = None  # [S, n] what weights of the list's own features pick, trial by trial
+    own_rows: Array | None = None  # [S, n] with templates: what weights of the list's own features pick, trial by trial
     why: dict[str, Any] = field(default_factory=dict)
 
 
@@ -81,8 +81,9 @@ def chosen_features(
         "gain": round(100 * gain, 4),
         "error": round(100 * error, 4),
     }
-    found = more if takes else own
-    return Features(found.dev, found.select, found.plan, with_them if takes else without, without.rows, {TEMPLATES: why})
+    if not takes:
+        return Features(dev, select, penalty=without, why={TEMPLATES: why})
+    return Features(more.dev, more.select, more.plan, with_them, without.rows, {TEMPLATES: why})
 
 
 def taught(lists: Features, templates: str, options: BoostOptions, maker: FeatureMaker) -> Features:
