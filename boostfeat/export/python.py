@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -14,13 +17,14 @@ import numpy as np
 from ..core.arrays import F64
 from ..core.errors import InputError, clip
 from ..core.files import open_output, read_bytes
+from ..features import TEMPLATES, Resources
 from ..lists.nbest import NBest
 from ..model.model import Model
 from ..trees.tree import Tree
 from .c import filled
 from .inputs import Inputs, inputs_of
 from .target import Check, Context, Exporter
-from .unit_text import NO_TEXTS, PAIR_TEMPLATES, TEXT, TextFeatures
+from .unit_text import DENSE_TEMPLATES, NO_TEXTS, PAIR_TEMPLATES, TextFeatures
 
 
 def write(model: Model, out: Path, context: Context) -> list[Path]:
@@ -79,93 +83,50 @@ def module_text(
         "TREES": tuple(_tree(tree, names) for tree in model.trees),
     }
     text = "".join(f"\n{name} = {_literal(value)}\n" for name, value in data.items())
-    source = filled("module.py.in", {"ROWS": rows, "DATA": text})
+    source = filled("module.py.in", {"ROWS": rows, "IMPORTS": _IMPORTS if texts.are_any else "", "DATA": text})
     return source + (_text_part(names, texts) if texts.are_any else "")
 
 
+_IMPORTS = "\nfrom __future__ import annotations\n\nimport re\n"  # of the functions of templates
+
+
 def _text_part(names: tuple[str, ...], texts: TextFeatures) -> str:
-    """What the texts of a unit tell: weights of sparse features by name, with their places in x, and the functions."""
-    sparse = {name: (weight, texts.slots.get(name)) for name, weight in texts.sparse.items()}
-    computed = "".join(f"    x[{names.index(name)}] = float({TEXT[name][1]})  # {name}\n" for name in sorted(texts.dense))
-    table = "SPARSE = {\n" + "".join(f"    {name!a}: {value!r},\n" for name, value in sparse.items()) + "}\n"
-    templates = tuple(name for k, name in enumerate(PAIR_TEMPLATES) if texts.which >> k & 1)
-    return f"\n\n{table}\nTEMPLATES = {templates!r}\n{_TEXT_FUNCTIONS}" + _FILL.replace("{computed}", computed)
+    """What the texts of a unit tell: weights of sparse features by name, their places in x, and the templates' own functions."""
+    told = {*(name for k, name in enumerate(PAIR_TEMPLATES) if texts.which >> k & 1)}
+    told |= {name for name in DENSE_TEMPLATES if not texts.dense.isdisjoint(TEMPLATES[name].names({}, Resources()) or ())}
+    templates = [TEMPLATES[name] for name in (*DENSE_TEMPLATES, *PAIR_TEMPLATES) if name in told]
+    sources: dict[str, str] = {}
+    for template in templates:
+        sources |= sources_of(template.compute)
+    words = {sign: {name[4:] for name in texts.sparse if name.startswith(f"un:{sign}")} for sign in "+-"}
+    options = {"un": f", inserted={sorted(words['+'])!a}, deleted={sorted(words['-'])!a}"}
+    calls = "".join(
+        f"    {t.name!r}: lambda source, target, links: "
+        f"{t.compute.__name__}({', '.join(t.arguments)}{options.get(t.name, '')}),\n"
+        for t in templates
+    )
+    sparse = "".join(f"    {name!a}: {(weight, texts.slots.get(name))!r},\n" for name, weight in texts.sparse.items())
+    dense = {name: names.index(name) for name in sorted(texts.dense)}
+    parts = {"SPARSE": sparse, "DENSE": repr(dense), "SOURCES": "\n\n\n".join(sources.values()), "CALLS": calls}
+    return filled("module_texts.py.in", parts)
 
 
-_TEXT_FUNCTIONS = '''
-
-def score_unit(source, target, links, features):
-    """The model's score of a unit: words (a string or a list), links like "0-0 1-2", and features that these do not tell."""
-    x = _values(features)
-    total = fill(source, target, links, x)
-    return score(x) + total
-
-
-def sparse_names(s, t, a):
-    """The sparse features of a phrase pair: lists of words, and sorted pairs of their positions."""
-    pair = " ".join(s) + "|" + " ".join(t)
-    unlinked_s, unlinked_t = _unlinked(s, a, 0), _unlinked(t, a, 1)
-    added = [w for w, gone in zip(t, unlinked_t) if gone]
-    gone = [w for w, is_gone in zip(s, unlinked_s) if is_gone]
-    made = {
-        "pt": lambda: [pair],
-        "id": lambda: [pair + "|" + " ".join("%d-%d" % link for link in a)],
-        "shape": lambda: [_runs(s) + "|" + _runs(t)],
-        "al": lambda: [s[i] + "|" + t[j] for i, j in a],
-        "del": lambda: gone,
-        "wp": lambda: [u + "|" + v for v in t for u in s],
-        "ins": lambda: [u + "|" + v for v in added for u in s],
-        "un": lambda: ["+" + w for w in added] + ["-" + w for w in gone],
-    }
-    return [template + ":" + name for template in TEMPLATES for name in made[template]()]
+def sources_of(function: Callable[..., Any]) -> dict[str, str]:
+    """Give the source of a template's function, by name, behind that of all it uses."""
+    found: dict[str, str] = {}
+    for name in sorted(_names_in(function.__code__)):
+        value = function.__globals__.get(name)
+        if isinstance(value, re.Pattern):
+            found[name] = f"{name} = re.compile({value.pattern!a})"
+        elif inspect.isfunction(value):
+            found |= sources_of(value)
+    source = inspect.getsource(function)
+    return {**found, function.__name__: source[source.index("def ") :].rstrip()}
 
 
-def _runs(words):
-    runs, n = [], 0
-    for word in words:
-        inner = word[1:-1]
-        if len(word) > 2 and word[0] == "[" and word[-1] == "]" and "[" not in inner and "]" not in inner:
-            runs += ([str(n)] if n else []) + ["X"]
-            n = 0
-        else:
-            n += 1
-    return " ".join(runs + ([str(n)] if n else []))
-
-
-def _unlinked(words, links, side):
-    linked = {link[side] for link in links}
-    return [i not in linked for i in range(len(words))]
-
-
-def _characters(words):
-    return sum(len(word) for word in words)
-
-
-def _numbers(words):
-    return [word for word in words if any(c in "0123456789" for c in word)]
-'''
-
-_FILL = '''
-
-def fill(source, target, links, x):
-    """Write the features into x that the texts tell; gives the sum of the weights of sparse features."""
-    s, t = (side.split(" ") if hasattr(side, "split") else list(side) for side in (source, target))
-    s, t = [w for w in s if w], [w for w in t if w]
-    if hasattr(links, "split"):
-        links = [link.split("-") for link in links.split()]
-    a = sorted((int(i), int(j)) for i, j in links)
-    total = 0.0
-    for _, slot in SPARSE.values():
-        if slot is not None:
-            x[slot] = 0.0
-    for name in sparse_names(s, t, a):
-        if name in SPARSE:
-            weight, slot = SPARSE[name]
-            total += weight
-            if slot is not None:
-                x[slot] += 1.0
-{computed}    return total
-'''
+def _names_in(code: CodeType) -> set[str]:
+    inner = (constant for constant in code.co_consts if isinstance(constant, CodeType))
+    return set(code.co_names).union(*map(_names_in, inner))
 
 
 def _tree(tree: Tree, names: tuple[str, ...]) -> dict[str, Any]:

@@ -26,43 +26,33 @@ PAIR_TEMPLATES = ("pt", "id", "shape", "al", "del", "wp", "ins", "un")  # in the
 CLASS_TEMPLATES = ("cb", "co", "cc")  # of word classes
 CONTEXT_TEMPLATES = ("bi", "lo", "cx", *CLASS_TEMPLATES)
 
-# Dense features of the texts: a C expression of `u`, `src` and `tgt` words; a Python expression of lists `s`, `t` and links `a`.
-TEXT: dict[str, tuple[str, str]] = {
-    "len.src": ("src", "len(s)"),
-    "len.tgt": ("tgt", "len(t)"),
-    "len.diff": ("tgt - src", "len(t) - len(s)"),
-    "len.absdiff": ("tgt < src ? src - tgt : tgt - src", "abs(len(t) - len(s))"),
-    "len.ratio": ("src != 0 ? tgt / src : 0.0", "len(t) / len(s) if s else 0.0"),
-    **{
-        f"size.{i}x{j}": (
-            f"$_at_most_3(u->n_src) == {i} && $_at_most_3(u->n_tgt) == {j}",
-            f"min(len(s), 3) == {i} and min(len(t), 3) == {j}",
-        )
-        for i in (1, 2, 3)
-        for j in (1, 2, 3)
-    },
-    "chars.src": ("$_characters(u->src, u->n_src)", "_characters(s)"),
-    "chars.tgt": ("$_characters(u->tgt, u->n_tgt)", "_characters(t)"),
-    "chars.ratio": (
-        "$_characters(u->src, u->n_src) != 0 ? $_characters(u->tgt, u->n_tgt) / $_characters(u->src, u->n_src) : 0.0",
-        "_characters(t) / _characters(s) if _characters(s) else 0.0",
-    ),
-    "un.src": ("$_unlinked(u, 0)", "sum(_unlinked(s, a, 0))"),
-    "un.src.first": ("u->n_src && !$_is_linked(u, 0, 0)", "bool(s) and _unlinked(s, a, 0)[0]"),
-    "un.src.last": ("u->n_src && !$_is_linked(u, 0, u->n_src - 1)", "bool(s) and _unlinked(s, a, 0)[-1]"),
-    "un.tgt": ("$_unlinked(u, 1)", "sum(_unlinked(t, a, 1))"),
-    "un.tgt.first": ("u->n_tgt && !$_is_linked(u, 1, 0)", "bool(t) and _unlinked(t, a, 1)[0]"),
-    "un.tgt.last": ("u->n_tgt && !$_is_linked(u, 1, u->n_tgt - 1)", "bool(t) and _unlinked(t, a, 1)[-1]"),
-    "al.links": ("u->n_links", "len(a)"),
-    "al.cross": ("$_crossings(u)", "sum(i < k and j > l for i, j in a for k, l in a)"),
-    "al.most.src": ("$_most_links(u, 0)", "max([sum(i == k for k, _ in a) for i, _ in a] or [0])"),
-    "al.most.tgt": ("$_most_links(u, 1)", "max([sum(j == l for _, l in a) for _, j in a] or [0])"),
-    "num.src": ("$_numbers(u, 0, 0)", "len(_numbers(s))"),
-    "num.tgt": ("$_numbers(u, 1, 0)", "len(_numbers(t))"),
-    "num.lost": ("$_numbers(u, 0, 1)", "sum(w not in t for w in _numbers(s))"),
-    "num.added": ("$_numbers(u, 1, 1)", "sum(w not in s for w in _numbers(t))"),
+# Dense features of the texts as C expressions of `u`, `src` and `tgt` words
+TEXT: dict[str, str] = {
+    "len.src": "src",
+    "len.tgt": "tgt",
+    "len.diff": "tgt - src",
+    "len.absdiff": "tgt < src ? src - tgt : tgt - src",
+    "len.ratio": "src != 0 ? tgt / src : 0.0",
+    **{f"size.{i}x{j}": f"$_at_most_3(u->n_src) == {i} && $_at_most_3(u->n_tgt) == {j}" for i in (1, 2, 3) for j in (1, 2, 3)},
+    "chars.src": "$_characters(u->src, u->n_src)",
+    "chars.tgt": "$_characters(u->tgt, u->n_tgt)",
+    "chars.ratio": "$_characters(u->src, u->n_src) != 0 ? $_characters(u->tgt, u->n_tgt) / $_characters(u->src, u->n_src) : 0.0",
+    "un.src": "$_unlinked(u, 0)",
+    "un.src.first": "u->n_src && !$_is_linked(u, 0, 0)",
+    "un.src.last": "u->n_src && !$_is_linked(u, 0, u->n_src - 1)",
+    "un.tgt": "$_unlinked(u, 1)",
+    "un.tgt.first": "u->n_tgt && !$_is_linked(u, 1, 0)",
+    "un.tgt.last": "u->n_tgt && !$_is_linked(u, 1, u->n_tgt - 1)",
+    "al.links": "u->n_links",
+    "al.cross": "$_crossings(u)",
+    "al.most.src": "$_most_links(u, 0)",
+    "al.most.tgt": "$_most_links(u, 1)",
+    "num.src": "$_numbers(u, 0, 0)",
+    "num.tgt": "$_numbers(u, 1, 0)",
+    "num.lost": "$_numbers(u, 0, 1)",
+    "num.added": "$_numbers(u, 1, 1)",
 }
-_GIVES = ("length", "size", "characters", "unaligned", "links", "numbers")  # templates whose features those are
+DENSE_TEMPLATES = ("length", "size", "characters", "unaligned", "links", "numbers")  # templates whose features those are
 
 
 @dataclass(frozen=True)
@@ -98,7 +88,7 @@ def text_names(model: Model, plan: FeaturePlan | None, templates: Collection[str
     looked_at = {name for name, weight in model.weights.items() if weight}.union(*(tree.features() for tree in model.trees))
     dense, sparse = set[str](), set[str]()
     for entry in plan.entries:
-        if entry.name in _GIVES:
+        if entry.name in DENSE_TEMPLATES:
             dense |= looked_at & set(entry.features or ()) & TEXT.keys()
         elif entry.name in templates and not entry.hash_bits:
             sparse |= looked_at & set(entry.features or ())
@@ -168,7 +158,7 @@ class HashTable:
 @cache
 def c_text() -> str:
     """The C text, with $ for the prefix and $$ for its capitals."""
-    cases = "\n".join(f"    case {k}: return {c}; /* {name} */" for k, (name, (c, _)) in enumerate(TEXT.items()))
+    cases = "\n".join(f"    case {k}: return {c}; /* {name} */" for k, (name, c) in enumerate(TEXT.items()))
     bits = ", ".join(f"$$_{name.upper()} = {1 << k}" for k, name in enumerate((*PAIR_TEMPLATES, *CONTEXT_TEMPLATES)))
     text = Path(__file__).with_name("unit_text.h.in").read_text()
     return text.replace("@TEMPLATES@", bits).replace("@CASES@", cases)

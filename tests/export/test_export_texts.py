@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,17 @@ from test_export_moses import decoded, stump
 from boostfeat.core.errors import InputError
 from boostfeat.export import Context, export
 from boostfeat.export.inputs import Inputs
-from boostfeat.export.unit_text import PAIR_TEMPLATES, TEXT, HashTable, name_key, text_names
+from boostfeat.export.python import sources_of
+from boostfeat.export.unit_text import (
+    CONTEXT_TEMPLATES,
+    DENSE_TEMPLATES,
+    PAIR_TEMPLATES,
+    TEXT,
+    HashTable,
+    c_text,
+    name_key,
+    text_names,
+)
 from boostfeat.features import TEMPLATES, FeaturePlan, featurize
 from boostfeat.features.carried import carried, carrying
 from boostfeat.lists.nbest import NBest, strings
@@ -148,3 +159,16 @@ def test_thousands_of_contextual_weights_are_one_input(target: str, made: tuple[
     assert many.signature in (tmp_path / "out").read_text()
     n = sum(name.partition(":")[0] in ("bi", "lo", "cx") for name, weight in many.weights.items() if weight)
     assert f"; sparse.sum is an input that the caller fills: the sum of {n:,} weights (bi" in said[0]
+
+
+def test_templates_have_one_python_function_and_one_c_text() -> None:
+    """Those that have a C text, by their names; the Python module holds the functions themselves."""
+    assert {*PAIR_TEMPLATES, *DENSE_TEMPLATES, *CONTEXT_TEMPLATES} <= set(TEMPLATES)
+    assert {name for template in DENSE_TEMPLATES for name in TEMPLATES[template].columns} == set(TEXT)
+    assert all(f"$$_{name.upper()} = " in c_text() for name in (*PAIR_TEMPLATES, *CONTEXT_TEMPLATES))
+    for name in (*PAIR_TEMPLATES, *DENSE_TEMPLATES):
+        sources = sources_of(TEMPLATES[name].compute)
+        module = {"re": re}
+        exec("from __future__ import annotations\n" + "\n".join(sources.values()), module)
+        own = module[TEMPLATES[name].compute.__name__]
+        assert own.__code__.co_code == TEMPLATES[name].compute.__code__.co_code
