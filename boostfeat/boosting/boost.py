@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from ..lists.learnable import learnable
+from ..lists.feature_range import learnable
 from ..lists.nbest import NBest
 from ..model.model import Model
 from ..trees.tree import Tree

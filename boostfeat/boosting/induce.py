@@ -21,7 +21,7 @@ from typing import Any
 from ..core.arrays import Array
 from ..core.machine import give_back
 from ..features.carried import FeatureMaker, carrying
-from ..lists.learnable import learnable
+from ..lists.feature_range import learnable
 from ..lists.merging import concat
 from ..lists.nbest import NBest
 from ..lists.quality import choosing_metric

@@ -23,7 +23,7 @@ from ..features.options import TemplateFiles
 from ..formats import COUNTED, left_out, write
 from ..formats.importing import expand
 from ..formats.moses.ini import Ini
-from ..formats.moses.weights import read_weights
+from ..formats.moses.weight_files import read_weights
 from ..lists.agreement import lacking
 from ..lists.build import ReadOptions
 from ..lists.choices import Score, Scorer, first_choice, oracle_choice, texts

@@ -23,7 +23,7 @@ from ..export.kinds import static_features
 from ..features import FeaturePlan
 from ..features.carried import carrying
 from ..lists.choices import Scorer
-from ..lists.learnable import learnable, lost_ranking, range_warnings
+from ..lists.feature_range import learnable, lost_ranking, range_warnings
 from ..lists.nbest import NBest
 from ..model.decision import ways_to_decide
 from ..model.model import Model

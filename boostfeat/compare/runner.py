@@ -34,7 +34,7 @@ from ..features.groups import feature_kinds
 from ..features.options import ResourceFiles
 from ..lists.agreement import check_agreement, shared_sentences
 from ..lists.choices import Scorer
-from ..lists.learnable import range_warnings
+from ..lists.feature_range import range_warnings
 from ..lists.nbest import NBest
 from ..lists.store import read_store
 from ..metrics.metric import metric_of, shown

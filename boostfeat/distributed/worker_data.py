@@ -23,7 +23,7 @@ from ..core.arrays import F64, I32, I64, Array, in_threads, offsets
 from ..core.blocks import block_ptr
 from ..core.errors import InputError
 from ..core.printed_numbers import Precision
-from ..lists.learnable import learnable
+from ..lists.feature_range import learnable
 from ..lists.nbest import NBest
 from ..lists.precision import precision_of
 from ..lists.store import read_store

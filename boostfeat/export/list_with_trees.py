@@ -15,7 +15,7 @@ import numpy as np
 
 from ..core.errors import InputError, counted
 from ..core.files import open_output
-from ..formats.moses import nbest as moses
+from ..formats.moses import plain_lists as moses
 from ..formats.moses.labels import group_names
 from ..lists.build import ReadOptions
 from ..lists.nbest import NBest, SparseRows, strings

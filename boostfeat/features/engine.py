@@ -22,10 +22,10 @@ from ..core.machine import give_back
 from ..lists.agreement import sentence_digest, sentence_digests
 from ..lists.build import ordered_union
 from ..lists.nbest import NBest, SparseRows, take_strings
-from ..lists.numbering import UnitNumbers, in_several_runs
 from ..lists.precision import with_derived
 from ..lists.store import is_mappable, read_store, write_store
 from ..lists.store_writer import StoreWriter
+from ..lists.unit_numbers import UnitNumbers, in_several_runs
 from ..lists.words import distinct, words_of
 from .clusters import learn_clusters
 from .compute import Corpus, Crossing, Engine

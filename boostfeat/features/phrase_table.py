@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..formats.moses.phrase_table import SOURCE, TARGET, read_entries
+from ..formats.moses.table_files import SOURCE, TARGET, read_entries
 from ..lists.nbest import Units
 
 Counts = dict[tuple[str, str], float]

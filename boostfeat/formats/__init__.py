@@ -24,13 +24,14 @@ from ..lists.nbest import NBest
 from ..lists.precision import with_precision
 from .labelled_lists import LAYOUTS, read_labelled
 from .sniffers import SNIFFERS
+from .speech_lists import is_folder
 
-READERS: dict[str, str] = {  # modules; those of graphs are above this package
+READERS: dict[str, str] = {  # modules, with the function if it is not ``read``; those of graphs are above this package
     "jsonl": "jsonl",
-    "hyporadise": "hyporadise",
-    "mlm-scoring": "mlm_scoring",
+    "hyporadise": "speech_lists:read_hyporadise",
+    "mlm-scoring": "speech_lists:read_mlm_scoring",
     "sockeye": "sockeye",
-    "vosk": "vosk",
+    "vosk": "speech_lists:read_vosk",
     "openai": "openai",
     "plf": ".search.graphs.plf",
     "htk-slf": ".search.graphs.htk_slf",
@@ -44,8 +45,8 @@ READERS: dict[str, str] = {  # modules; those of graphs are above this package
     "joshua": "labelled_lists",
     "cdec": "labelled_lists",
     "phrasal": "labelled_lists",
-    "moses": "moses.nbest",
-    "espnet": "espnet",  # a folder
+    "moses": "moses.plain_lists",
+    "espnet": "speech_lists:read_espnet",  # a folder
     "lines": "lines",  # these by name only: any text would do
     "opennmt": "lines",
     "nemo": "lines",
@@ -54,13 +55,13 @@ READERS: dict[str, str] = {  # modules; those of graphs are above this package
 COUNTED = ("plf", "htk-slf")  # have no numbers of sentences: those of several files follow each other
 GRAPHS = ("moses-osgx", "moses-hypergraph", "cdec-forest", *COUNTED)
 
-WRITERS: dict[str, str] = {"moses": "moses.nbest", "moses-enriched": "moses.enriched", "jsonl": "jsonl"}
+WRITERS: dict[str, str] = {"moses": "moses.plain_lists", "moses-enriched": "moses.enriched", "jsonl": "jsonl"}
 
 
 def _module(table: dict[str, str], name: str) -> ModuleType:
     if name not in table:
         raise unknown_name("format", name, ["auto", *table])
-    return importlib.import_module(f".{table[name]}", __name__)
+    return importlib.import_module(f".{table[name].partition(':')[0]}", __name__)
 
 
 def reader_module(name: str) -> ModuleType:
@@ -69,7 +70,7 @@ def reader_module(name: str) -> ModuleType:
 
 def detect(path: str | Path) -> str:
     """The name of the format of a file, by looking at its first lines."""
-    if Path(path).is_dir() and reader_module("espnet").is_folder(path):
+    if Path(path).is_dir() and is_folder(path):
         return "espnet"
     head = read_head(path, whole_line=True)
     if not head.strip():
@@ -106,7 +107,9 @@ def read(path: str | Path, options: ReadOptions, *, format: str = "auto") -> NBe
     if name in LAYOUTS:
         nbest = read_labelled(path, options, layout=LAYOUTS[name])
     else:
-        reader: Callable[[str | Path, ReadOptions], NBest] = reader_module(name).read
+        reader: Callable[[str | Path, ReadOptions], NBest] = getattr(
+            reader_module(name), READERS[name].partition(":")[2] or "read"
+        )
         nbest = reader(path, options)
     if not len(nbest) and options.first is None:
         raise FormatError(str(path), expected="an n-best list", found="no sentences", fix="check what wrote it")
@@ -138,7 +141,7 @@ def read_all(paths: Sequence[str | Path], options: ReadOptions, *, format: str =
 
 def _files(path: str | Path) -> list[str | Path]:
     """The files of a folder, unless it is a list itself; any other path as it is."""
-    if not Path(path).is_dir() or reader_module("espnet").is_folder(path):
+    if not Path(path).is_dir() or is_folder(path):
         return [path]
     files = [p for p in Path(path).iterdir() if p.is_file() and not p.name.startswith(".")]
     found: list[str | Path] = [*sorted(files, key=lambda file: by_numbers(file.name))]
@@ -148,12 +151,12 @@ def _files(path: str | Path) -> list[str | Path]:
 
 
 def by_numbers(name: str) -> list[tuple[int, str]]:
-    """What orders names: u2 before u10."""
+    """Return a key that orders names by their numbers: u2 before u10."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"([0-9]{1,18})", name)]
 
 
 def left_out(nbest: NBest, *, format: str) -> list[str]:
-    """What a list holds and a format has no place for. What would read back as something else is refused by ``write``."""
+    """Name what a list holds and a format has no place for. What would read back as something else is refused by ``write``."""
     module = _module(WRITERS, format)
     notes = ["keys of your own"] if nbest.notes and format != "jsonl" else []
     return [*(module.left_out(nbest) if hasattr(module, "left_out") else ()), *notes]

@@ -217,7 +217,7 @@ def put_words(buf, begin, end, out, at):  # type: ignore[no-untyped-def]
 
 @kernel
 def skip_blanks(buf, begin, end):  # type: ignore[no-untyped-def]
-    """Where buf[begin:end] has its first byte that is no space or tab."""
+    """Return where buf[begin:end] has its first byte that is no space or tab."""
     i, stop = np.uint64(begin), np.uint64(end)
     while i < stop and is_blank(buf[i]):
         i += _1
@@ -233,7 +233,7 @@ def _flags(word, sign):  # type: ignore[no-untyped-def]
 
 @kernel
 def find_marks(buf, words, ends, bars):  # type: ignore[no-untyped-def]
-    """Where a text has ends of lines (into OUT ends) and bars (into OUT bars); ``words`` are its bytes, eight together.
+    """Find the ends of lines (into OUT ends) and bars (into OUT bars) of a text; ``words`` are its bytes, eight together.
 
     Returns how many there are of both, the place of the first NUL (else -1), and whether all bytes are ASCII.
     """

@@ -164,7 +164,7 @@ class BarLines:
         return out
 
     def named(self, found: Features, counts: I64) -> NamedValues:
-        """What a kernel found, by names: one for a label with a single value, else one for each value."""
+        """Name the values that a kernel found: one for a label with a single value, else one for each value."""
         n, n_names = int(found.n[VALUES]), int(found.n[NAMES])
         slices = zip(*(column[: found.n[LABELS]].tolist() for column in (found.begin, found.end)), strict=True)
         labels = [self.buf[a:b].tobytes().decode("utf-8", "replace") for a, b in slices]
@@ -181,7 +181,7 @@ def string_column(ptr: Array, data: Array) -> Strings:
 
 
 def unit_columns(units: UnitTable, features: NamedValues) -> UnitColumns:
-    """What a kernel left of the units of a block."""
+    """Return the units of a block that a kernel found."""
     n = int(units.n[0])
     texts = [(units.src_ptr, units.src), (units.tgt_ptr, units.tgt), (units.align_ptr, units.align)]
     columns = [string_column(ptr[: n + 1].copy(), data[: ptr[n]].copy()) for ptr, data in texts]
@@ -190,7 +190,7 @@ def unit_columns(units: UnitTable, features: NamedValues) -> UnitColumns:
 
 
 def valid_utf8(block: Block) -> int:
-    """Where a block has its first byte that is not UTF-8, else its end."""
+    """Return where a block has its first byte that is not UTF-8, else its end."""
     ptr, data = pa.py_buffer(np.array([0, block.end])), pa.py_buffer(memoryview(block.data))
     try:
         pa.LargeStringArray.from_buffers(1, ptr, data).validate(full=True)
@@ -203,7 +203,7 @@ def valid_utf8(block: Block) -> int:
 
 
 def last_sentence(data: bytearray, end: int) -> int:
-    """Where the lines of data[:end] begin that begin as the last whole one does, 0 where all do."""
+    """Return where the lines of data[:end] begin that begin as the last whole one does, 0 where all do."""
     end = last_line(data, end)
     start = last_line(data, max(0, end - 1))
     head = bytes(memoryview(data)[start:end]).split(b" ", 1)[0] + b" "

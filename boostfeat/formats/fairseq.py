@@ -1,4 +1,4 @@
-"""What ``fairseq-generate`` and ``fairseq-interactive`` print.
+"""Lists as ``fairseq-generate`` and ``fairseq-interactive`` print them.
 
     S-0  source          T-0  reference
     H-0  score  tokens   D-0  score  detokenised text   P-0  a score for each token, and for the end of the sentence

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from glob import glob
 from itertools import islice
 from pathlib import Path
 
-import numpy as np
-
 from ..core.errors import InputError
 from ..core.files import read_lines
 from ..lists.build import ReadOptions, attach, with_tokenizer
 from ..lists.nbest import NBest
-from ..lists.pieces import MARKS, has_marks, scheme_of, scheme_of_lines
-from ..lists.words import tokenise
+from ..lists.pieces import MARKS, scheme_of_lines
 from . import GRAPHS, detect, read_all
-from .doubts import warn_of_names, warn_of_references
-from .systems import read_systems
+from .import_warnings import warn_of_names, warn_of_pieces, warn_of_references
+from .system_outputs import read_systems
 
 PLAIN = ReadOptions()
 LINES = ("lines", "opennmt", "nemo")
@@ -99,7 +96,7 @@ def _lines(path: str, first: int | None) -> list[str]:
 
 
 def _subwords(refs: Sequence[Sequence[str]], options: ReadOptions) -> str:
-    """What is told; texts stay in pieces where the references are in pieces."""
+    """Return the kind of pieces that is told; texts stay in pieces where the references are in pieces."""
     if options.subwords != "auto" or not refs:
         return options.subwords
     scheme = scheme_of_lines([line for file in refs for line in file])
@@ -110,17 +107,3 @@ def _subwords(refs: Sequence[Sequence[str]], options: ReadOptions) -> str:
         f"--subwords {scheme} and references in words give those of words"
     )
     return "none"
-
-
-def warn_of_pieces(nbest: NBest, warn: Callable[[str], None]) -> None:
-    """Say so where texts are in pieces and the references are not: no metric can compare them."""
-    if not len(nbest.refs) or not has_marks(nbest.text):
-        return
-    text, refs = tokenise(nbest.text, nbest.refs)
-    scheme = scheme_of(text)
-    if scheme != "none" and scheme_of(refs) == "none":
-        share = np.mean(text.per_row(text.matches(MARKS[scheme])) > 0)
-        warn(
-            f"{share:.0%} of the texts have {MARKS[scheme]!r}: they are in pieces ({scheme}) and the references are not, so that "
-            f"scores mean nothing; join the pieces of this list before, or by --subwords {scheme} where its format has that"
-        )

@@ -322,7 +322,7 @@ _KINDS = {"str": "a string", "int": "a whole number", "float": "a finite number"
 
 
 def _in_words(message: str) -> dict[str, str]:
-    """What was expected and found, as msgspec says it."""
+    """Return what was expected and found in a message of msgspec."""
     if missing := _MISSING.fullmatch(message):
         return {"expected": f"the key {missing[1]!r}", "found": "none"}
     if other := _OTHER_KIND.fullmatch(message):

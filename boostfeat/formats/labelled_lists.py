@@ -31,7 +31,7 @@ _JOSHUA_NAME = re.compile(r"(?:^|\s)(?:(?:tm|lm)[-_][^\s=]+|OOV_?Penalty)=")
 
 @dataclass(frozen=True)
 class Layout:
-    """Which field of ``id ||| text ||| ...`` holds what; ``shown`` is the line as error messages give it."""
+    """A line's layout: which field of ``id ||| text ||| ...`` holds what; ``shown`` is the line as error messages give it."""
 
     shown: str
     least: int

@@ -54,7 +54,7 @@ def _has_ids(head: str) -> bool:
 
 
 class _Fields(NamedTuple):
-    """What the fields between a text and its score hold."""
+    """Contents of the fields between a text and its score."""
 
     features: dict[str, float]
     scores: dict[str, list[float]]
@@ -98,7 +98,7 @@ class _Columns(NamedTuple):
 
 
 def _columns(lines: BarLines, *, ids: bool) -> tuple[BarLines, _Columns]:
-    """What kernels make of lines. Those with other fields than most, or other features than the first of these, are odd."""
+    """Read lines by kernels. Those with other fields than most, or other features than the first of these, are odd."""
     sent = lines.ids()
     n_fields = int(np.bincount(lines.n_fields).argmax()) if len(lines) else 0
     has_tokens = n_fields == 5

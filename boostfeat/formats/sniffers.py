@@ -1,4 +1,4 @@
-"""Which format a file has, by its first lines: a predicate for each format."""
+"""Sniffers: a predicate for each format, which tells it by the first lines of a file."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def most_lines(head: str, tells: Callable[[str], bool | None]) -> bool:
 
 
 def most_fields(head: str, tells: Callable[[list[str]], bool | None]) -> bool:
-    """The same by the fields of each line; one that is not ``number ||| text ||| ...`` tells against."""
+    """Whether most lines tell of a format by their fields; one that is not ``number ||| text ||| ...`` tells against."""
 
     def of_line(line: str) -> bool | None:
         parts = [part.strip(BLANKS) for part in line.split("|||")]
@@ -76,13 +76,13 @@ def _keys(head: str) -> list[set[str]]:
 
 
 def is_jsonl(head: str) -> bool:
-    """By the keys of its objects; a model and a plan have the first of these too, and no lists."""
+    """Look at the keys of its objects; a model and a plan have the first of these too, and no lists."""
     is_list = '"nbest/' in head or '"hyps"' in head
     return is_list and most_objects(head, lambda keys: "boostfeat" in keys or "hyps" in keys)
 
 
 def is_hyporadise(head: str) -> bool:
-    """By both keys; objects of servers may have them too, beside what they answered."""
+    """Look for both keys; objects of servers may have them too, beside what they answered."""
     return most_objects(head, lambda keys: {"input", "output"} <= keys and not keys & {"choices", "translations", "translation"})
 
 

@@ -17,8 +17,8 @@ from ..core.text import normal
 from ..lists.build import ReadOptions, with_own_lines
 from ..lists.nbest import NBest
 from ..lists.tokens import TokenBuilder, TokenHyp
-from .hyporadise import is_column
 from .json_objects import Keys, as_number, get, numbers_of, objects, texts_of
+from .speech_lists import is_column
 
 KNOWN = ("sentence_id", "translation", "translations", "score", "scores", "text", "reference")
 

@@ -56,7 +56,7 @@ def _missing(base: NBest, nbest: NBest) -> list[str]:
 
 
 def lacking(names: Iterable[str], nbest: NBest, *, seen: Iterable[str] = ()) -> list[str]:
-    """Of features that a model or another list has, those that a list lacks and should have.
+    """Return, of features that a model or another list has, those that a list lacks and should have.
 
     Sparse features come with the words of a list, so that some are always missing. They go by kind: pt: of pt:a|b, pt_ of
     Moses' pt_a~b. Those of a kind that is sparse here, or that the list was featurized with, may be missing; also those of a
@@ -73,7 +73,7 @@ def lacking(names: Iterable[str], nbest: NBest, *, seen: Iterable[str] = ()) -> 
 
 
 def _kind(name: str) -> str:
-    """What the names of a sparse template begin with; "" for a name that stands alone."""
+    """Return what the names of a sparse template begin with; "" for a name that stands alone."""
     head, colon, _ = name.partition(":")
     if colon:
         return head + colon
@@ -109,25 +109,25 @@ def shared_sentences(lists: Mapping[str, NBest]) -> list[Shared]:
 
 
 def _sentences(nbest: NBest) -> list[tuple[str, ...]]:
-    """What tells sentences apart: source and references; nothing where a list has neither."""
+    """Return what tells sentences apart: source and references; nothing where a list has neither."""
     refs, ptr = nbest.refs.to_pylist(), nbest.ref_ptr.tolist()
     found = [(source, *refs[a:b]) for source, a, b in zip(nbest.source.to_pylist(), ptr[:-1], ptr[1:], strict=True)]
     return [key for key in found if any(key)]
 
 
 def sentence_digests(nbest: NBest) -> list[str]:
-    """Of each sentence with a source or references eight hexadecimal digits: enough to know a list again, not to read it."""
+    """Return eight hexadecimal digits for each sentence with a source or references: enough to know a list again."""
     return list(map(sentence_digest, _sentences(nbest)))
 
 
 def sentence_digest(sentence: tuple[str, ...]) -> str:
-    """Of a source and its references."""
+    """Return the digest of a source and its references."""
     return f"{zlib.crc32(chr(10).join(sentence).encode()):08x}"
 
 
 def known_sentences(nbest: NBest, digests: Set[str]) -> list[bool]:
-    """Of each sentence with a source or references, whether a digest is its own, or of its source with one of its references:
-    so a line of a bitext has it.
+    """Tell for each sentence with a source or references whether a digest is its own, or of its source with one of its
+    references: so a line of a bitext has it.
     """
 
     def is_known(source: str, *refs: str) -> bool:

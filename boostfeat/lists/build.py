@@ -112,7 +112,7 @@ def _warn(message: str) -> None:
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """What every reader is told besides the path."""
+    """Options of every reader besides the path."""
 
     source: Sequence[str] | None = None  # source sentences by id, for the words of source phrases
     first: int | None = None  # sentences before this one only: what follows need not be read
@@ -436,7 +436,7 @@ class Triples:
         self.val.extend(values)
 
     def add_rows(self, n: int, idx: array[int], columns: Iterable[Iterable[float]]) -> None:
-        """So many rows that all give these names; ``columns`` may be longer than the rows."""
+        """Append n rows that all give these names; ``columns`` may be longer than the rows."""
         self.counts.extend([len(idx)] * n)
         self.idx.extend(idx * n)
         self.val.extend(islice(chain.from_iterable(zip(*columns, strict=False)), n * len(idx)))
@@ -623,7 +623,7 @@ def attach(nbest: NBest, *, source: Sequence[str] | None, refs: Sequence[Sequenc
 
 
 def with_tokenizer(nbest: NBest, name: str, *, threads: int = 1) -> NBest:
-    """The same lists, whose BLEU statistics are counted after a tokeniser of sacrebleu."""
+    """Return the lists with BLEU statistics that are counted after a tokeniser of sacrebleu."""
     tokenizer(name)  # raises where there is none
     if name == nbest.tokenizer:
         return nbest
@@ -632,7 +632,7 @@ def with_tokenizer(nbest: NBest, name: str, *, threads: int = 1) -> NBest:
 
 
 def with_stats(nbest: NBest, *, threads: int = 1) -> NBest:
-    """The same lists with BLEU statistics against their references."""
+    """Return the lists with BLEU statistics against their references."""
     split = tokenizer(nbest.tokenizer)
     text_ptr, text = string_buffers(_tokenised(nbest.text, split) if nbest.tokenizer != "none" else nbest.text)
     ref_text_ptr, ref = string_buffers(_tokenised(nbest.refs, split) if nbest.tokenizer != "none" else nbest.refs)

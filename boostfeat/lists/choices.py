@@ -43,7 +43,7 @@ class Scorer:
         return Score(value, found.signature(self.n_refs, self.nbest.tokenizer))
 
     def gain(self, chosen: I64, metric: str | Metric) -> float:
-        """The same number, better when higher."""
+        """Return the score so that higher is better."""
         found = self.metric(metric)
         return found.sign * self.score(chosen, found).score
 

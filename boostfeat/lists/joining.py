@@ -142,7 +142,7 @@ def places_of(nbest: NBest, tokens: TokenNumbers, path: str) -> I64:
 
 
 def _with_own_ends(nbest: NBest, own: I64, tokens: TokenNumbers, is_end: Array) -> I64:
-    """As many tokens as ``own`` says, and one for the end of each hypothesis: its unit if it has one."""
+    """Return as many tokens as ``own`` says, and one for the end of each hypothesis: its unit if it has one."""
     last = np.full(nbest.n_hyps, -1, np.int64)
     at = np.flatnonzero(is_end)
     last[owners(nbest.unit_ptr)[at]] = at

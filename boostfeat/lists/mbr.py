@@ -157,7 +157,7 @@ def expected_under(nbest: NBest, p: F64, *, gain: str = "bleu", threads: int = 1
 
 
 def _expected_of_run(nbest: NBest, sentences: slice, p: F64, *, threads: int) -> F64:
-    """The same of a run of sentences: the words of all texts take several times the memory of the texts."""
+    """Compute expected gains of a run of sentences: the words of all texts take several times the memory of the texts."""
     ptr = nbest.hyp_ptr[sentences.start : sentences.stop + 1]
     hyps = slice(int(ptr[0]), int(ptr[-1]))
     return expected_gains(ptr - ptr[0], words_of(nbest.text[hyps]), p[hyps], threads=threads)

@@ -157,12 +157,12 @@ def _sparse_names(nb: NBest, unit_names: tuple[str, ...], extra_names: tuple[str
 
 
 def _positions(names: Strings, among: Strings) -> I64:
-    """Where each name stands among others, -1 if it does not."""
+    """Return where each name stands among others, -1 if it does not."""
     return np.asarray(pc.index_in(names, value_set=among).fill_null(-1)).astype(np.int64)
 
 
 def _spread(nb: NBest, unit_names: tuple[str, ...], extra_names: tuple[str, ...], sparse_names: Strings) -> NBest:
-    """The same list with its features at the given columns."""
+    """Return the list with its features at the given columns."""
     if (nb.unit_names, nb.extra_names) == (unit_names, extra_names) and nb.sparse_names.equals(sparse_names):
         return nb
     to_sparse = _positions(nb.sparse_names, sparse_names)

@@ -159,7 +159,7 @@ class Qualities:
         return replace(self, value=self.value[hyps], weight=self.weight[hyps]) if self.names else self
 
     def with_column(self, name: str, value: F64, weight: F64, *, lower: bool = False) -> Qualities:
-        """With one column [H] more, or in place of the one of this name."""
+        """Return the columns with one [H] more, or in place of the one of this name."""
         kept = [k for k, other in enumerate(self.names) if other != name]
         return Qualities(
             (*(self.names[k] for k in kept), name),
@@ -172,7 +172,7 @@ class Qualities:
 
 @dataclass(frozen=True, eq=False)
 class Notes:
-    """What a list says of sentences and hypotheses that boostfeat has no use for: objects in JSON, which travel along."""
+    """Notes on sentences and hypotheses that boostfeat has no use for: objects in JSON, which travel along."""
 
     sentences: Strings = field(default_factory=lambda: strings([]))  # [S] "" where it says nothing; [] where it never does
     hyps: Strings = field(default_factory=lambda: strings([]))  # [H] or []
@@ -181,7 +181,7 @@ class Notes:
         return len(self.sentences) + len(self.hyps) > 0
 
     def take(self, hyps: Array, sentences: Array | None = None) -> Notes:
-        """Those of these hypotheses, and of these sentences or all."""
+        """Return the notes of these hypotheses, and of these sentences or all."""
         own = self.sentences if sentences is None or not len(self.sentences) else take_strings(self.sentences, sentences)
         return Notes(own, take_strings(self.hyps, hyps) if len(self.hyps) else self.hyps)
 
@@ -472,7 +472,7 @@ class NBest:
         return replace(self, **nothing, quality=Qualities())
 
     def without_sparse(self) -> NBest:
-        """The same lists with their dense features alone."""
+        """Return the lists with their dense features alone."""
         units = replace(self.units, sparse=SparseRows.empty(self.n_units))
         return replace(self, units=units, extra_sparse=SparseRows.empty(self.n_hyps), sparse_names=strings([]))
 

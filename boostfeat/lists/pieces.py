@@ -70,12 +70,12 @@ def _has_bytes(ptr: I64, text: U8, mark: bytes) -> bool:
 
 
 def scheme_of_lines(lines: Sequence[str]) -> str:
-    """The same of lines of text."""
+    """Return the kind of pieces that lines of text are in."""
     return scheme_of(words_of(strings(lines)))
 
 
 def marked_rows(tokens: Words) -> dict[str, int]:
-    """How many rows have a token with each scheme's mark, where some have: for a warning."""
+    """Count the rows that have a token with each scheme's mark, where some have: for a warning."""
     patterns = {"spm": "▁", "bpe": r".@@$", "wordpiece": r"^##."}
     counts = {scheme: int((tokens.per_row(tokens.matches(p)) > 0).sum()) for scheme, p in patterns.items()}
     return {scheme: n for scheme, n in counts.items() if n}
@@ -177,7 +177,7 @@ def join_pieces(pieces: Words, scheme: str) -> Joined:
 
 
 def _without_empty(start: Bool, has_text: Bool, pieces: Words) -> Bool:
-    """Which pieces start a word, if words without text join the next one of their row, the last one that before."""
+    """Return which pieces start a word, if words without text join the next one of their row, the last one that before."""
     first = np.flatnonzero(start)
     if not len(first):
         return start

@@ -24,7 +24,7 @@ def with_precision(nbest: NBest) -> NBest:
 
 
 def precision_of(nbest: NBest, names: Sequence[str]) -> list[Precision]:
-    """Of each of these features; a list that says nothing (of release 0.1, say) is looked at. Unknown features are exact."""
+    """Return the precision of these features; a list that says nothing is looked at. Unknown features are exact."""
     told = json.loads(nbest.meta[KEY]) if KEY in nbest.meta else _found(nbest)
     return [Precision(float(told[name][0]), int(told[name][1])) if name in told else EXACT for name in names]
 
@@ -39,7 +39,7 @@ def with_derived(nbest: NBest, derived: dict[str, Precision]) -> dict[str, str]:
 
 
 def _found(nbest: NBest) -> dict[str, tuple[float, int]]:
-    """Of the unit features that no template made, where they are not exact."""
+    """Return the precision of the unit features that no template made, where they are not exact."""
     made = {name for group in json.loads(nbest.meta.get("templates", "[]")) for name in group.get("features", ())}
     units = _some(nbest.n_units)
     if not len(units):

@@ -51,7 +51,7 @@ def join_qualities(nbest: NBest, specs: Iterable[str], lower: Collection[str] = 
 
 
 def default_metric(nbest: NBest) -> str:
-    """What a list is judged by where nothing is said: BLEU, or without references its first quality column."""
+    """Return what a list is judged by where nothing is said: BLEU, or without references its first quality column."""
     if not nbest.has_stats and not nbest.quality.names:
         raise InputError("expected a list with references or a quality column, found neither; import it with -r or --quality")
     return "bleu" if nbest.has_stats else nbest.quality.names[0]

@@ -241,7 +241,7 @@ def _nbest(batch: pa.RecordBatch, metadata: dict[str, str]) -> NBest:
 
 
 def _check_values(nbest: NBest) -> None:
-    """What the container takes on trust, since readers see to it: places and counts. Sums of two of them do not overflow."""
+    """Check the places and counts that the container takes on trust. Sums of two of them do not overflow."""
     u, most = nbest.units, 1 << 30
     for name, column, low, high in (
         ("ids", nbest.ids, 0, 1 << 62),

@@ -546,7 +546,7 @@ _FAR = 1 << 29  # beyond any token, and sums fit into 32 bits
 
 
 class _Places(NamedTuple):
-    """Where the units of hypotheses are."""
+    """Places of the units of hypotheses."""
 
     ptr: I64  # [H+1]
     src_start: Array  # [R]

@@ -78,7 +78,7 @@ def flags(column: Strings) -> Bool:
 
 
 def positions(names: Strings, among: Strings) -> I64:
-    """Where each name stands among others, NONE if it does not."""
+    """Return where each name stands among others, NONE if it does not."""
     return np.asarray(pc.index_in(names, value_set=among).fill_null(NONE)).astype(np.int64)
 
 

@@ -26,7 +26,7 @@ from ..core.files import decode, read_chunks
 from ..core.strict_json import typed
 from ..lists.agreement import check_agreement
 from ..lists.choices import Scorer, best_choice
-from ..lists.learnable import learnable, lost_ranking, range_warnings
+from ..lists.feature_range import learnable, lost_ranking, range_warnings
 from ..lists.nbest import NBest, SparseRows
 from ..lists.quality import choosing_metric
 from ..lists.tokens import RANKINGS

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..core.errors import InputError
-from ..lists.learnable import learnable
+from ..lists.feature_range import learnable
 from ..lists.nbest import NBest
 from ..losses.pairs import PairOptions, pairs_for
 from ..model.model import Model

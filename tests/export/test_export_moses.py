@@ -26,7 +26,7 @@ from boostfeat.export.kinds import Known, kinds_of, static_features
 from boostfeat.features import SETS, TEMPLATES, FeaturePlan, Resources, featurize
 from boostfeat.features.groups import DECODER
 from boostfeat.features.vocab import Entry
-from boostfeat.formats.moses import phrase_table as table_module
+from boostfeat.formats.moses import table_files as table_module
 from boostfeat.formats.moses.ini import Ini, weight_line
 from boostfeat.lists.build import Builder, HypRecord, ReadOptions, UnitRecord, attach
 from boostfeat.lists.nbest import NBest, strings

@@ -17,7 +17,7 @@ from boostfeat.export.moses.writing import Job
 from boostfeat.features import TEMPLATES, FeaturePlan, Resources, featurize
 from boostfeat.features.carried import carried, carrying
 from boostfeat.formats.moses.ini import Ini
-from boostfeat.formats.moses.phrase_table import SOURCE, TARGET, read_entries
+from boostfeat.formats.moses.table_files import SOURCE, TARGET, read_entries
 from boostfeat.lists.build import ReadOptions, attach
 from boostfeat.lists.choices import best_choice
 from boostfeat.lists.nbest import NBest

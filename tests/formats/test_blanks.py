@@ -14,8 +14,8 @@ from boostfeat.core.errors import FormatError
 from boostfeat.features.clusters import read_clusters
 from boostfeat.formats import read, write
 from boostfeat.formats.bar_lines import BarLines
-from boostfeat.formats.moses.weights import read_weights
-from boostfeat.formats.systems import read_systems
+from boostfeat.formats.moses.weight_files import read_weights
+from boostfeat.formats.system_outputs import read_systems
 from boostfeat.lists.build import ReadOptions, attach
 from boostfeat.lists.choices import Scorer, first_choice
 from boostfeat.lists.nbest import NBest

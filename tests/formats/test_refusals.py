@@ -14,7 +14,7 @@ from boostfeat.core.errors import FormatError, InputError
 from boostfeat.formats.importing import OF_SOME, Corpus, expand, import_corpus
 from boostfeat.formats.json_objects import key_values, objects
 from boostfeat.formats.jsonl import stream
-from boostfeat.formats.systems import read_systems
+from boostfeat.formats.system_outputs import read_systems
 from boostfeat.lists.build import ReadOptions
 from boostfeat.search.graphs.graph_files import read_graphs
 

@@ -51,9 +51,9 @@ from boostfeat.formats import jsonl
 from boostfeat.formats.bar_lines import BarLines
 from boostfeat.formats.join_files import read_other, read_tokens
 from boostfeat.formats.moses.ini import Ini
-from boostfeat.formats.moses.phrase_table import COUNTS, Entries, read_entries, spliced
-from boostfeat.formats.moses.weights import read_weights
-from boostfeat.formats.systems import read_systems
+from boostfeat.formats.moses.table_files import COUNTS, Entries, read_entries, spliced
+from boostfeat.formats.moses.weight_files import read_weights
+from boostfeat.formats.system_outputs import read_systems
 from boostfeat.lists.build import ReadOptions, attach, with_tokenizer
 from boostfeat.lists.joining import join_column, join_list, join_tokens
 from boostfeat.lists.nbest import NBest, strings

@@ -13,8 +13,8 @@ from boostfeat.boosting.options import recipe
 from boostfeat.formats import read
 from boostfeat.lists.build import HypRecord, ReadOptions
 from boostfeat.lists.choices import Scorer, best_choice, first_choice
+from boostfeat.lists.feature_range import lost_ranking
 from boostfeat.lists.joining import with_features
-from boostfeat.lists.learnable import lost_ranking
 from boostfeat.lists.nbest import NBest, strings
 from boostfeat.tuners.base import Features, Run
 from boostfeat.tuners.pro import Pro

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import containers, quick
 
-from boostfeat.lists import store
 from boostfeat.lists.build import Builder, HypRecord, ReadOptions, UnitRecord
 from boostfeat.lists.nbest import NBest, Notes, strings
 from boostfeat.lists.store import read_store, write_store
@@ -75,13 +74,6 @@ def test_units_are_those_that_are_there(tmp_path: Path, worst: int, fits: bool) 
         writer.append(part)
         writer.append(replace(part, ids=part.ids + 1), np.array([worst]))
     assert (read_store(path).unit_idx.tolist() if fits else path.exists()) == ([0, worst] if fits else False)
-
-
-def test_a_big_store_is_read_as_any(data_stores: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its pages are let go between the checks."""
-    nbest = read_store(data_stores / "dev.nbest")
-    monkeypatch.setattr(store, "BIG", 0)
-    assert read_store(data_stores / "dev.nbest") == nbest
 
 
 def test_an_error_leaves_nothing_behind(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from boostfeat.boosting.boost import boost
 from boostfeat.boosting.options import BoostOptions
 from boostfeat.core.errors import InputError
 from boostfeat.formats import write
-from boostfeat.lists.learnable import LARGEST, SMALLEST, learnable, out_of_range, range_warnings
+from boostfeat.lists.feature_range import LARGEST, SMALLEST, learnable, out_of_range, range_warnings
 from boostfeat.lists.nbest import NBest, SparseRows, strings
 from boostfeat.lists.store import write_store
 from boostfeat.losses.pairs import Pairs

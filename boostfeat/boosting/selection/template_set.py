@@ -11,7 +11,7 @@ from ...core.errors import InputError
 from ...features.carried import FeatureMaker, carried
 from ...features.groups import fitting_templates
 from ...features.vocab import FeaturePlan
-from ...lists.learnable import learnable
+from ...lists.feature_range import learnable
 from ...lists.nbest import NBest
 from ...metrics.held_out import HeldOutRows
 from ...metrics.metric import metric_of

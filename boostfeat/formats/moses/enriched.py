@@ -38,7 +38,7 @@ from ..bar_kernel import (
 from ..bar_lines import BarLines, NamedValues, read_bar_list, source_tokens, string_column, unit_columns
 from ..fields import check_links, label_groups, name_values, number, sentence_id, split_fields
 from .labels import block_fields, format_features, format_number, group_names
-from .nbest import check_writable, lines_left_out
+from .plain_lists import check_writable, lines_left_out
 
 LAYOUT = "id ||| phrase |span,wa=..,total=.., scores| ... ||| features ||| score"
 _TOTAL, _LINKS = (np.frombuffer(word, np.uint8) for word in (b"total=", b"wa="))
@@ -358,7 +358,7 @@ def _check_units(nbest: NBest) -> None:
 
 
 def _block_tails(nbest: NBest, groups: list[tuple[str, list[int]]], sparse_names: list[str]) -> list[str]:
-    """What follows the span in the block of each distinct unit."""
+    """Return what follows the span in the block of each distinct unit."""
     units, rows = nbest.units, nbest.units.sparse
     tails = []
     for u, align in enumerate(units.align.to_pylist()):

@@ -139,7 +139,7 @@ class Ini:
         return out
 
     def score_names(self) -> list[str]:
-        """Of all dense values in the order of the feature functions, as lists name them; those without weights have none."""
+        """Name all dense values in the order of the feature functions, as lists do; those without weights have none."""
         sizes = {name: len(values) for name, values in self.weights().items()}
         return [name for function in self.features() for name in score_names(function, sizes.get(function, 0))]
 
@@ -169,7 +169,7 @@ class Ini:
         return self._with_line(feature.line, " ".join([kind, *(f"{key}={value}" for key, value in arguments.items())]))
 
     def located(self) -> Ini:
-        """With the files that there are by their whole paths: it holds in any working folder."""
+        """Return the ini with the files that there are by their whole paths: it holds in any working folder."""
         ini = self
         for feature in self.features().values():
             path = feature.arguments.get("path", "")

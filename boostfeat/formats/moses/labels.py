@@ -60,5 +60,5 @@ def component(name: str) -> tuple[str, int]:
 
 
 def score_names(producer: str, n: int) -> tuple[str, ...]:
-    """Of a feature function's values, as lists name them: one with a single value keeps its name."""
+    """Name a feature function's values as lists do: one with a single value keeps its name."""
     return (producer,) if n == 1 else tuple(f"{producer}_{i}" for i in range(n))

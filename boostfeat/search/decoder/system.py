@@ -15,8 +15,8 @@ from ...core.arrays import F64, I32, I64, offsets, segment_positions
 from ...core.errors import FormatError, clip
 from ...core.text import split_words
 from ...features.language_model import LanguageModel, isolated_scores
-from ...formats.moses.phrase_table import ALIGNMENT, N_REORDERING, SOURCE, TARGET, Entries, log_scores, read_entries
-from ...formats.moses.phrase_table import REORDERING as REORDERING_TABLE
+from ...formats.moses.table_files import ALIGNMENT, N_REORDERING, SOURCE, TARGET, Entries, log_scores, read_entries
+from ...formats.moses.table_files import REORDERING as REORDERING_TABLE
 from ...lists.words import flags
 
 UNKNOWN = "UnknownWordPenalty0"

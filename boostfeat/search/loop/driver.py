@@ -15,7 +15,7 @@ from ...core.strict_json import write_json
 from ...features.carried import carrying
 from ...lists.agreement import check_agreement
 from ...lists.choices import Scorer, decoder_choice
-from ...lists.learnable import range_warnings
+from ...lists.feature_range import range_warnings
 from ...lists.merging import merge
 from ...lists.nbest import NBest
 from ...metrics.metric import metric_of, shown

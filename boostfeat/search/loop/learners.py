@@ -16,7 +16,7 @@ import numpy as np
 from ...boosting.induce import induce_on
 from ...boosting.selection.template_set import Features
 from ...export.kinds import static_features
-from ...lists.learnable import learnable
+from ...lists.feature_range import learnable
 from ...lists.nbest import NBest
 from ...losses.pairs import pairs_for
 from ...model.model import Model

@@ -27,7 +27,7 @@ from ...features.carried import carried, carrying
 from ...features.engine import featurize
 from ...features.vocab import FeaturePlan, product_name
 from ...lists.choices import best_choice
-from ...lists.learnable import learnable
+from ...lists.feature_range import learnable
 from ...lists.nbest import NBest, SparseRows
 from ...metrics.metric import Metric, metric_of
 from ...metrics.sums import add_row

@@ -10,7 +10,7 @@ from ...core.files import read_head
 from ...core.text import is_whole
 from ...formats.moses.ini import Ini, looks_like_ini, weight_line
 from ...formats.moses.labels import score_names
-from ...formats.moses.weights import read_weights, weight_lines, write_lines
+from ...formats.moses.weight_files import read_weights, weight_lines, write_lines
 from ...model.model import Model
 
 

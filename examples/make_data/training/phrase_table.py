@@ -11,7 +11,7 @@ from numba import njit
 
 from boostfeat.core.arrays import F64, I64, Array, offsets, unique_rows
 from boostfeat.core.text import split_words
-from boostfeat.formats.moses.phrase_table import format_scores, write_entry
+from boostfeat.formats.moses.table_files import format_scores, write_entry
 from boostfeat.lists.words import Words
 
 from .bitext import Bitext

@@ -37,7 +37,7 @@ _BAR = np.frombuffer(b" |||", np.uint8)
 
 @dataclass(frozen=True)
 class Kind:
-    """What the lines of a table must have."""
+    """Requirements for the lines of a table."""
 
     layout: str
     most: int  # fields, at most
@@ -182,7 +182,7 @@ def _check_fields(entries: Entries, chunk: bytes) -> None:
 
 
 def count_scores(path: str | Path) -> int:
-    """How many scores a table's first line has."""
+    """Count the scores of a table's first line."""
     head = read_head(path)
     for number, line in enumerate(head.split(b"\n"), 1):
         if line.strip():

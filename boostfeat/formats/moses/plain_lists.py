@@ -386,7 +386,7 @@ def write(nbest: NBest, stream: IO[bytes]) -> None:
 
 
 def left_out(nbest: NBest) -> list[str]:
-    """What a list holds and this format has no place for."""
+    """Name what a list holds and this format has no place for."""
     out = lines_left_out(nbest)
     if nbest.n_occurrences and (nbest.unit_names or len(nbest.units.sparse.idx)):
         out.append("features of single units (their sums are written)")

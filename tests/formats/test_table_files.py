@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from boostfeat.core.errors import FormatError
-from boostfeat.formats.moses import phrase_table
-from boostfeat.formats.moses.phrase_table import (
+from boostfeat.formats.moses import table_files
+from boostfeat.formats.moses.table_files import (
     ALIGNMENT,
     FLOOR,
     PHRASES,
@@ -45,7 +45,7 @@ def read(path: Path, text: str | bytes, kind: Kind = PHRASES) -> list[Entries]:
 @pytest.mark.parametrize("chunk", [1, 1 << 20])
 def test_fields_of_lines(chunk: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Blank lines are skipped and yet counted; fields may be missing, or have no blanks around them."""
-    monkeypatch.setattr(phrase_table, "CHUNK", chunk)
+    monkeypatch.setattr(table_files, "CHUNK", chunk)
     parts = read(tmp_path / "pt", TABLE)
     assert count_scores(tmp_path / "pt") == 2
     assert [n for part in parts for n in part.number.tolist()] == [1, 3, 5]

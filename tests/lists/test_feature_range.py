@@ -9,7 +9,7 @@ import pytest
 from strategies import build
 
 from boostfeat.lists.build import HypRecord, UnitRecord
-from boostfeat.lists.learnable import LARGEST, SMALLEST, learnable, out_of_range, range_warnings
+from boostfeat.lists.feature_range import LARGEST, SMALLEST, learnable, out_of_range, range_warnings
 
 pytestmark = pytest.mark.quick
 

@@ -31,7 +31,7 @@ def out_of_range(nbest: NBest) -> dict[str, float]:
 
 
 def learnable(nbest: NBest) -> NBest:
-    """The same lists, with features that cannot be learnt from set to 0."""
+    """Return the lists with features that cannot be learnt from set to 0."""
     wrong = out_of_range(nbest)
     return _zeroed(nbest, wrong) if wrong else nbest
 

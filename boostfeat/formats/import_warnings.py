@@ -1,4 +1,4 @@
-"""What may well be a mistake in lists and references that can be read, and is said: scores of them would mean little."""
+"""Warnings of an import: lists and references that can be read, and whose scores would mean little."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ from collections.abc import Callable
 from itertools import pairwise
 from unicodedata import normalize
 
+import numpy as np
+
 from ..core.errors import counted
 from ..core.text import BLANKS, split_words
 from ..lists.nbest import NBest
+from ..lists.pieces import MARKS, has_marks, scheme_of
+from ..lists.words import tokenise
 
 FEW, ENOUGH = 20, 200  # sentences that tell something, and beyond which no more is told
 NEARER = 1.1  # times as many words as with the references of other sentences
@@ -42,14 +46,14 @@ def warn_of_references(nbest: NBest, warn: Callable[[str], None]) -> None:
 
 
 def _words(nbest: NBest) -> tuple[list[list[str]], list[set[str]]]:
-    """Of each sentence the words of the first hypothesis, and those of all references."""
+    """Return for each sentence the words of the first hypothesis, and those of all references."""
     refs, text = nbest.refs.to_pylist(), nbest.text
     first = [split_words(text[a].as_py()) if a < b else [] for a, b in pairwise(nbest.hyp_ptr.tolist())]
     return first, [{word for ref in refs[a:b] for word in split_words(ref)} for a, b in pairwise(nbest.ref_ptr.tolist())]
 
 
 def lost_by_form(nbest: NBest) -> int:
-    """How many words of first hypotheses are in their references only where both have accents in the same way."""
+    """Count the words of first hypotheses are in their references only where both have accents in the same way."""
     pairs = zip(*_words(nbest), strict=True)
     return sum(_nfc(word) in map(_nfc, known) for words, known in pairs for word in words if word not in known)
 
@@ -80,4 +84,18 @@ def warn_of_names(nbest: NBest, warn: Callable[[str], None]) -> None:
     if both := next((name for name in nbest.global_names if {f"{name}_0", f"{name}_1"} <= names), None):
         warn(
             f"warning: {both} has one value in some hypotheses, more in others ({both}_0, ...); those that are absent count as 0"
+        )
+
+
+def warn_of_pieces(nbest: NBest, warn: Callable[[str], None]) -> None:
+    """Say so where texts are in pieces and the references are not: no metric can compare them."""
+    if not len(nbest.refs) or not has_marks(nbest.text):
+        return
+    text, refs = tokenise(nbest.text, nbest.refs)
+    scheme = scheme_of(text)
+    if scheme != "none" and scheme_of(refs) == "none":
+        share = np.mean(text.per_row(text.matches(MARKS[scheme])) > 0)
+        warn(
+            f"{share:.0%} of the texts have {MARKS[scheme]!r}: they are in pieces ({scheme}) and the references are not, so that "
+            f"scores mean nothing; join the pieces of this list before, or by --subwords {scheme} where its format has that"
         )

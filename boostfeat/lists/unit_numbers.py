@@ -38,7 +38,7 @@ class UnitNumbers:
         self._taken = 0
 
     def number(self, units: Units, before: I64) -> tuple[I64, I32]:
-        """Which units [n] of the next run are new, and the numbers of all; ``before`` [n] are the units that they were."""
+        """Return which units [n] of the next run are new, and the numbers of all; ``before`` [n] are the units that they were."""
         numbers = np.full(len(units), -1, np.int64)
         again = np.flatnonzero(self.several[before])
         hashes = row_hashes(units, before, again)
@@ -54,7 +54,7 @@ class UnitNumbers:
         return fresh, numbers.astype(np.int32)
 
     def _grow(self, more: int) -> None:
-        """Make place for so many more."""
+        """Grow the table for so many more units."""
         size = len(self._table)
         while self._taken + more > FULL * size:
             size *= 2
