@@ -8,7 +8,7 @@ A select list, or folds of the training lists where there is none, choose
     trees       their number, none included                                       (selection.tree_count)
     decision    the highest score, the expected length, minimum Bayes risk        (selection.way)
 
-and say how far margins are to be trusted (model.calibration) and what each part is worth (selection.waterfall).
+and say how far margins are to be trusted (selection.calibration) and what each part is worth (selection.waterfall).
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from ..lists.merging import concat
 from ..lists.nbest import NBest
 from ..lists.quality import choosing_metric
 from ..metrics.metric import Metric, metric_of
-from ..model.calibration import KEY as CALIBRATION
-from ..model.calibration import calibration
+from ..model.decision import CALIBRATION, Length
 from ..model.decision import KEY as DECISION
-from ..model.length import Length, learn_length
 from ..model.model import Model
 from ..model.own_order import KEPT, in_own_order
 from .boost import run_rounds
 from .local import Local
 from .options import AUTO, NOTHING_TO_CHOOSE, BoostOptions, recipe
 from .record import Callback
+from .selection.calibration import calibration
+from .selection.expected_length import learn_length
 from .selection.penalty import chosen_penalty
 from .selection.template_set import TEMPLATES, Features, chosen_features
 from .selection.tree_count import ALL, chosen_count, counts_to_try, held_out_choices

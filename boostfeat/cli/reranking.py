@@ -27,8 +27,7 @@ from ..lists.quality import default_metric
 from ..lists.store import read_store
 from ..metrics.metric import metric_of, metrics_of
 from ..metrics.significance import bootstrap_sums, confidence_interval, exact_sums
-from ..model.calibration import Calibration, careful_choice, least_margin
-from ..model.decision import posterior_scale, ranks
+from ..model.decision import Calibration, careful_choice, least_margin, posterior_scale, ranks
 from ..model.explain import LENGTH, Differences, with_length
 from ..model.model import Model, on_trees
 from ..rerank.reranker import Reranker

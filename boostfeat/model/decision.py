@@ -8,7 +8,7 @@ costs that references would not have may come off the score first:
     q(source) = max(1, b_0 + b_1 · words + b_2 · letters + Σ b_stem over its words),    cost(h) = weight · (words(h) - q)² / q
 
 Where the margin of the choice over the decoder's is small, the decoder's may be kept: a calibration says how small. The model's
-config holds all of it; the training lists teach it (model.length, model.calibration, boosting.decision).
+config holds all of it; the training lists teach it (boosting.selection).
 """
 
 from __future__ import annotations

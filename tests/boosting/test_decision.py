@@ -18,9 +18,8 @@ from boostfeat.lists.mbr import mbr_gains
 from boostfeat.lists.nbest import NBest, strings
 from boostfeat.lists.tokens import RANKINGS
 from boostfeat.metrics.metric import metric_of
-from boostfeat.model.decision import posterior_scale, ranks
+from boostfeat.model.decision import Length, posterior_scale, ranks
 from boostfeat.model.effects import within_list_sd
-from boostfeat.model.length import Length
 from boostfeat.model.model import Model
 
 boost = partial(induce, templates="none")

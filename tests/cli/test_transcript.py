@@ -24,7 +24,7 @@ from toy_systems import write_known_system
 
 import boostfeat.cli as commands
 from boostfeat.cli.console import Bar
-from boostfeat.model.calibration import Calibration
+from boostfeat.model.decision import Calibration
 from boostfeat.model.model import Model
 
 TRANSCRIPT = Path(__file__).parent / "transcript.txt"

@@ -14,6 +14,7 @@ from scipy.optimize import minimize
 from boostfeat.boosting.boost import boost
 from boostfeat.boosting.induce import induce
 from boostfeat.boosting.options import recipe
+from boostfeat.boosting.selection.calibration import _curve, calibration
 from boostfeat.cli import run
 from boostfeat.core.errors import InputError
 from boostfeat.formats.jsonl import write
@@ -22,11 +23,20 @@ from boostfeat.lists.choices import Scorer, best_choice, first_choice
 from boostfeat.lists.nbest import NBest
 from boostfeat.lists.store import write_store
 from boostfeat.metrics.metric import metric_of
-from boostfeat.model.calibration import KEY, _curve, calibrated, calibration
-from boostfeat.model.decision import Calibration, careful_choice, least_margin, margins
+from boostfeat.model.decision import CALIBRATION as KEY
+from boostfeat.model.decision import Calibration, careful_choice, least_margin, margins, ranks
 from boostfeat.model.model import Model
 
 MODEL = Model({"f": 1.0}, config={"metric": "bleu"})
+
+
+def calibrated(model: Model, select: NBest) -> Model:
+    """Return the model with what a list that it was not trained on says of its margins; as it was where it changes nothing."""
+    chosen, first, margin = margins(select, ranks(model.config, select, model.decision_function(select)))
+    scorer = Scorer(select)
+    metric = scorer.metric(str(model.config["metric"]))
+    learnt = calibration(metric, ours=scorer.rows(chosen, metric), theirs=scorer.rows(first, metric), margin=margin)
+    return model if learnt is None else replace(model, config={**model.config, KEY: asdict(learnt)})
 
 
 def pairs(curve, seed: int = 0, n: int = 600) -> NBest:

@@ -16,8 +16,8 @@ from boostfeat.lists.build import ReadOptions
 from boostfeat.lists.choices import decoder_choice
 from boostfeat.lists.nbest import NBest, Qualities
 from boostfeat.lists.store import read_store, write_store
+from boostfeat.model.decision import Length
 from boostfeat.model.explain import Differences
-from boostfeat.model.length import Length
 from boostfeat.model.model import Model
 
 

@@ -9,11 +9,11 @@ import pytest
 from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat import Reranker
+from boostfeat.boosting.selection.expected_length import fitted, learn_length
 from boostfeat.core.errors import InputError
 from boostfeat.lists.nbest import NBest, strings
 from boostfeat.model.decision import Length, length_of, ranks, ranks_of_few, ways_to_decide, word_counts
 from boostfeat.model.explain import LENGTH, with_length
-from boostfeat.model.length import fitted, learn_length
 from boostfeat.model.model import Model
 
 TAUGHT = Length((0.5, 0.5, 0.125), {"talot": 0.25, "se": 0.25, "no": 9.0}, weight=2.0)

@@ -17,7 +17,7 @@ from ...lists.choices import Scorer
 from ...lists.nbest import NBest
 from ...metrics.held_out import HeldOutRows
 from ...metrics.metric import Metric, metric_of
-from ...model.calibration import margins
+from ...model.decision import margins
 from ...model.model import Model
 from ...model.own_order import own_order
 from ..stopping import staged_scores

@@ -19,10 +19,8 @@ from ...lists.nbest import NBest
 from ...metrics.held_out import HeldOutRows
 from ...metrics.metric import Metric, metric_of
 from ...metrics.ngrams import posteriors
-from ...model.calibration import margins
-from ...model.decision import KEY, MBR, SCORE
+from ...model.decision import KEY, MBR, SCORE, Length, margins
 from ...model.effects import within_list_sd
-from ...model.length import Length
 from ...model.model import Model
 from ..options import AUTO, BoostOptions
 from .trials import Trials

@@ -6,34 +6,15 @@ by minimum Bayes risk, that of their expected gains.
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
-
 import numpy as np
 
-from ..core.arrays import F64, Array, Bool
-from ..lists.choices import Scorer
-from ..lists.nbest import NBest
-from ..metrics.held_out import HeldOutRows
-from ..metrics.metric import Metric
-from .decision import CALIBRATION, ranks
-from .decision import Calibration as Calibration
-from .decision import careful_choice as careful_choice
-from .decision import least_margin as least_margin
-from .decision import margins as margins
-from .model import Model
+from ...core.arrays import F64, Array, Bool
+from ...metrics.held_out import HeldOutRows
+from ...metrics.metric import Metric
+from ...model.decision import Calibration
 
-KEY = CALIBRATION
 MARGINS = 20  # that are tried as the least one to change the decoder's choice at
 _RIDGE = 1e-3  # on the curve: there may be one kind of outcome only
-
-
-def calibrated(model: Model, select: NBest) -> Model:
-    """The model with what a list that it was not trained on says of its margins; as it was where it changes nothing there."""
-    chosen, first, margin = margins(select, ranks(model.config, select, model.decision_function(select)))
-    scorer = Scorer(select)
-    metric = scorer.metric(str(model.config["metric"]))
-    found = calibration(metric, ours=scorer.rows(chosen, metric), theirs=scorer.rows(first, metric), margin=margin)
-    return model if found is None else replace(model, config={**model.config, KEY: asdict(found)})
 
 
 def calibration(metric: Metric, *, ours: Array, theirs: Array, margin: F64) -> Calibration | None:

@@ -11,11 +11,10 @@ from itertools import chain
 
 import numpy as np
 
-from ..core.arrays import F64, offsets, owners
-from ..core.text import split_words
-from ..lists.nbest import NBest
-from .decision import Length as Length
-from .decision import letters, stems
+from ...core.arrays import F64, offsets, owners
+from ...core.text import split_words
+from ...lists.nbest import NBest
+from ...model.decision import Length, letters, stems
 
 MET = 3  # sentences that a stem has to be in for words of its own
 SHRUNK = 2.0, 1e-3  # ridge penalties: on what a stem adds, on what all words have in common
