@@ -26,7 +26,6 @@ from ..compare.table import Results, fitting, same_rows, table_rows
 from ..core.errors import InputError, plain
 from ..core.options import REQUIRED, argument, comma_list, methods, option
 from ..core.strict_json import read_json
-from ..core.text_table import table
 from ..features.carried import FeatureMaker
 from ..features.options import ResourceFiles
 from ..report import write_report
@@ -37,6 +36,7 @@ from ..search.loop.weight_files import read_start
 from .console import FILES, Bar, Common, hide_ticker
 from .inputs import LIST, ListFlags, OutputFlags, feature_maker
 from .loop import reference_decoder, text_sets, with_unknown_words
+from .text_table import table
 
 
 @dataclass(frozen=True, kw_only=True)

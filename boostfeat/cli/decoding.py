@@ -15,7 +15,6 @@ from ..core.files import is_writable_target, open_output, read_lines
 from ..core.machine import seconds_since
 from ..core.options import argument, comma_list, methods, option
 from ..core.text import split_words
-from ..core.text_table import table
 from ..features import FeaturePlan
 from ..features.carried import carried
 from ..features.known_words import doubts_about
@@ -41,6 +40,7 @@ from ..search.graphs.oracle_path import OracleOptions, corpus_oracle, edit_oracl
 from ..search.graphs.rescoring import EdgeScorer, RescoreOptions, rescored_lists
 from .console import FILES, Common
 from .inputs import CARRYING, ListFlags, OutputFlags, check_missing, decoder_maker, refuse_files, say_scores_alone
+from .text_table import table
 
 DECODER = "Decoder"
 MANY = 40  # features: info shows more than these by group

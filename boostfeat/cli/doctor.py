@@ -24,7 +24,6 @@ from ..boosting.boost import boost
 from ..boosting.options import recipe
 from ..core.arrays import _mix
 from ..core.options import option
-from ..core.text_table import laid_out, terminal_width
 from ..lists.build import Builder, HypRecord, UnitRecord, attach
 from ..lists.choices import Scorer
 from ..lists.nbest import NBest
@@ -34,6 +33,7 @@ from ..losses.pairwise import PairwiseLogLoss
 from . import app
 from .console import Common
 from .demo import data_folder
+from .text_table import laid_out, terminal_width
 
 REQUIRED = (
     *("numpy", "scipy", "scikit-learn", "lightgbm", "sacrebleu", "numba", "pyarrow", "threadpoolctl"),

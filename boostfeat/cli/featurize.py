@@ -12,7 +12,6 @@ from ..core.errors import InputError, counted
 from ..core.files import is_special, is_writable_target
 from ..core.options import REQUIRED, argument, option
 from ..core.overwriting import VOCAB
-from ..core.text_table import laid_out, table, terminal_width
 from ..features import SETS, TEMPLATES, FeaturePlan, Posterior, feature_groups
 from ..features.carried import FeatureMaker
 from ..features.options import ResourceFiles
@@ -25,6 +24,7 @@ from .console import FILES, Common
 from .inputs import LIST, ListFlags, OutputFlags, check_model, feature_maker, refuse_unused
 from .lists import group_table
 from .outputs import check_kind
+from .text_table import laid_out, table, terminal_width
 
 LEARNT = ("products", "min_count", "hash_bits", "model", "scale")  # options that a vocab fixes
 LEARNT_FROM = ("clusters_src", "clusters_tgt")  # files that it fixes

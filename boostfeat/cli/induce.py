@@ -18,7 +18,6 @@ from ..boosting.stopping import kept_rounds
 from ..core.errors import InputError, counted
 from ..core.files import Sparing, is_writable_target
 from ..core.options import REQUIRED, methods, option, same
-from ..core.text_table import table
 from ..export.kinds import static_features
 from ..features import FeaturePlan
 from ..features.carried import carrying
@@ -32,6 +31,7 @@ from ..search.loop.loop_options import GraphOptions
 from .console import FILES, LEARNING
 from .inputs import feature_maker, refuse_files, refuse_unused
 from .learning import LearningFlags, cluster_of, say_to_all
+from .text_table import table
 
 
 @dataclass(frozen=True)

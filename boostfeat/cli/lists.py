@@ -9,7 +9,6 @@ from typing import Any
 from ..core.errors import InputError, counted
 from ..core.files import is_writable_target, open_output, read_head
 from ..core.options import REQUIRED, argument, option
-from ..core.text_table import table
 from ..features.groups import feature_groups
 from ..formats import left_out, write
 from ..formats.importing import Corpus, import_corpus
@@ -29,6 +28,7 @@ from ..search.graphs.graph_files import is_graph
 from .console import FILES, Common
 from .decoding import MANY, core_names, show_graphs
 from .inputs import LIST, OutputFlags
+from .text_table import table
 
 LINES, NEURAL, GRAPHS = "Lists of text lines", "Lists of neural decoders", "Search graphs"
 

@@ -12,7 +12,6 @@ from ..boosting.options import recipe as recipe_of
 from ..core.errors import InputError, counted
 from ..core.files import digest_lines
 from ..core.options import REQUIRED, argument, methods, option, same, typed
-from ..core.text_table import table
 from ..features.carried import FeatureMaker
 from ..features.options import ResourceFiles, TemplateFiles
 from ..formats.importing import expand
@@ -34,6 +33,7 @@ from ..tuners.tuner_options import TUNER_OPTIONS
 from .console import FILES, LEARNING
 from .decoding import core_names
 from .inputs import ListFlags, decoder_maker, refuse_files
+from .text_table import table
 from .tune import make_tuner
 
 ONLINE = ("mira", "rm", "adagrad")

@@ -8,7 +8,6 @@ from typing import Any
 from ..core.errors import InputError, counted
 from ..core.files import is_writable_target
 from ..core.options import REQUIRED, argument, option
-from ..core.text_table import table
 from ..export import Check, Context, ExportOptions, exporter
 from ..export import export as write_export
 from ..features.carried import carried
@@ -20,6 +19,7 @@ from ..model.tree_columns import augment as add_trees
 from ..model.tree_columns import leaf_names
 from .console import FILES
 from .inputs import LIST, ListFlags, ModelFlags, OutputFlags, check_model, refuse_files, with_features
+from .text_table import table
 
 
 @dataclass(frozen=True, kw_only=True)

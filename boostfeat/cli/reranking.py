@@ -13,7 +13,6 @@ from ..core.arrays import F64, I64
 from ..core.errors import InputError, counted
 from ..core.files import open_output
 from ..core.options import REQUIRED, argument, option
-from ..core.text_table import table
 from ..features.carried import FeatureMaker, carried
 from ..features.groups import feature_kinds
 from ..features.known_words import KnownWords
@@ -44,6 +43,7 @@ from .inputs import (
     with_features,
 )
 from .lists import say_unwritten
+from .text_table import table
 
 LIST_FORMATS = ("moses", "moses-enriched", "jsonl")
 _PHRASE = 24  # characters of a phrase that a table shows

@@ -14,7 +14,6 @@ import numpy as np
 from ..core.errors import InputError, counted
 from ..core.files import is_writable_target
 from ..core.options import methods, option, options_of, typed
-from ..core.text_table import table
 from ..features.carried import carrying
 from ..lists.nbest import NBest
 from ..metrics.metric import metric_of
@@ -27,6 +26,7 @@ from ..tuners.tuner_options import TUNER_OPTIONS
 from .console import FILES, LEARNING
 from .inputs import learn_features
 from .learning import LearningFlags, cluster_of, fit_on_graphs, say_to_all, tuned_on_graphs
+from .text_table import table
 
 Fit: TypeAlias = Callable[..., Model]
 LEAST_EXPLAINED = 0.5  # of the decoder's scores, by weights that are taken for its own

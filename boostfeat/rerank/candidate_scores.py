@@ -27,7 +27,7 @@ from ..features.templates.place import turn
 from ..features.vocab import FeaturePlan, full_name
 from ..metrics.ngrams import posteriors
 from ..model.model import Model
-from ..trees.tree import Tree
+from ..trees.forest import forest, forest_scores
 
 MOST_PAIRS = 20_000  # phrase pairs that are kept: then all are forgotten
 
@@ -218,7 +218,8 @@ class CandidateScorer:
         self._by_place = "words around" in self._reads
         self._in_text = bool({"target span", "words before", "words around"} & self._reads)
         self._products = plan.products or ()
-        self._forest = _Forest(model.trees)
+        self._forest, tested = forest(model.trees)
+        self._place = {name: k for k, name in enumerate(tested)}
 
     @classmethod
     def of(cls, model: Model, plan: FeaturePlan | None, registry: Mapping[str, Template] = TEMPLATES) -> CandidateScorer | None:
@@ -299,8 +300,8 @@ class CandidateScorer:
             table = np.zeros((len(x), len(columns)))
             table[:, columns >= 0] = x[:, columns[columns >= 0]]
             for row, name, count in tested:
-                table[row, self._forest.place[name]] = count
-            unit_scores = unit_scores + self._forest.scores(table)
+                table[row, self._place[name]] = count
+            unit_scores = unit_scores + forest_scores(self._forest, table)
         own = np.einsum("nd,d->n", own, np.array([self._weights.get(n, 0.0) for n in (*listed.own_names, *self._own_names)]))
         of_row = unit_scores.tolist()
         out = np.array(
@@ -434,7 +435,7 @@ class CandidateScorer:
             every = (*names, *self.dense_names, *("*".join(pair) for pair in self._products))
             column = {name: j for j, name in enumerate(every)}
             weights = np.array([self._weights.get(name, 0.0) for name in every], np.float64)
-            self._layouts = {names: (weights, np.array([column.get(name, -1) for name in self._forest.place], np.int64))}
+            self._layouts = {names: (weights, np.array([column.get(name, -1) for name in self._place], np.int64))}
         return self._layouts[names]
 
 
@@ -459,57 +460,3 @@ def _sum(terms: Sequence[float]) -> float:
     for term in terms:
         total += term
     return total
-
-
-class _Forest:
-    """All trees at once, level by level: Σ_m ρ_m h_m(x)."""
-
-    def __init__(self, trees: Sequence[Tree]) -> None:
-        names = sorted(set().union(*(tree.features() for tree in trees)))
-        self.place = {name: j for j, name in enumerate(names)}
-        self.depth, at = 0, 0
-        roots, parts = [], []
-        for tree in trees:
-            n = len(tree.feature)
-            inner = tree.left >= 0
-            here = np.arange(n)
-            feature = np.array(
-                [self.place[f] if is_inner else 0 for f, is_inner in zip(tree.feature, inner, strict=True)], np.int64
-            )
-            left, right = np.where(inner, tree.left, here) + at, np.where(inner, tree.right, here) + at
-            parts.append((feature, np.where(inner, tree.threshold, np.inf), left, right, tree.value, tree.intercept))
-            roots.append(at)
-            self.depth = max(self.depth, _depth(tree))
-            at += n
-        if trees:
-            self._feature, self._threshold, left, right, self._value, self._intercept = (
-                np.concatenate(columns) for columns in zip(*parts, strict=True)
-            )
-            self._children = np.stack([left, right], axis=1).ravel()
-        self._root = np.array(roots, np.int64)
-        self._weight = np.array([tree.weight for tree in trees])
-        self._on = np.array([-1 if tree.on is None else self.place[tree.on] for tree in trees], np.int64)
-        self._affine = np.array([tree.leaf == "affine" for tree in trees], bool)
-
-    def scores(self, table: F64) -> F64:
-        """[n] of rows table [n, F], trees added one after the other."""
-        columns = np.ascontiguousarray(table.T)  # [F, n]
-        n = len(table)
-        flat, rows, begin = columns.ravel(), np.arange(n), self._feature * n
-        node = np.repeat(self._root[:, None], n, axis=1)  # [M, n]
-        for _ in range(self.depth):
-            goes_right = flat.take(begin.take(node) + rows) > self._threshold.take(node)
-            node = self._children.take(2 * node + goes_right)
-        value = self._value.take(node)
-        if (on := self._on >= 0).any():
-            value[on] *= columns[self._on[on]]
-            value[self._affine] += self._intercept[node[self._affine]]
-        return np.add.accumulate(self._weight[:, None] * value, axis=0)[-1]  # reduce would add in pairs where n is 1
-
-
-def _depth(tree: Tree) -> int:
-    depth = np.zeros(len(tree.left), np.int64)
-    for i in range(len(tree.left)):  # children stand after their parents
-        if tree.left[i] >= 0:
-            depth[[tree.left[i], tree.right[i]]] = depth[i] + 1
-    return int(depth.max(initial=0))

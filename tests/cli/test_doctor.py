@@ -7,7 +7,7 @@ import json
 import pytest
 
 from boostfeat.cli import doctor
-from boostfeat.core.text_table import laid_out
+from boostfeat.cli.text_table import laid_out
 from boostfeat.losses.pairwise import PairwiseLogLoss
 from boostfeat.trees.tree import Tree
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from boostfeat.cli.text_table import table
 from boostfeat.compare.table import Results, fitting, latex_table, markdown_table, reported_lists, table_rows
-from boostfeat.core.text_table import table
 
 
 def row(name: str, score: float, *, tests: bool = False, runs: int = 1, **more: Any) -> dict[str, Any]:

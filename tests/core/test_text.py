@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from boostfeat.cli.text_table import table
 from boostfeat.core.errors import plain, plain_lines
 from boostfeat.core.text import is_whole, may_be_number, normal, split_words
-from boostfeat.core.text_table import table
 from boostfeat.formats.bar_kernel import put_words
 
 OTHER_BLANKS = [c for c in map(chr, range(0x110000)) if c.isspace() and c not in " \t\n\r"]  # 25 of them

@@ -21,8 +21,9 @@ from boostfeat.lists.nbest import NBest
 from boostfeat.lists.store import read_store
 from boostfeat.model.model import Model
 from boostfeat.rerank import candidate_scores
-from boostfeat.rerank.candidate_scores import CandidateScorer, OneList, Unit, _depth, _Forest
+from boostfeat.rerank.candidate_scores import CandidateScorer, OneList, Unit
 from boostfeat.rerank.reranker import Reranker, listed_of, one_list
+from boostfeat.trees.forest import forest, forest_scores
 from boostfeat.trees.tree import Tree
 
 pytestmark = pytest.mark.quick
@@ -277,15 +278,13 @@ def chain(n: int, leaf: str, on: str | None) -> Tree:
 def test_a_forest_is_its_trees():
     trees = [chain(n, leaf, on) for n in (0, 1, 3) for leaf, on in (("constant", None), ("linear", "h"), ("affine", "g"))]
     x = np.random.default_rng(0).normal(1.0, 2.0, (7, 3))
-    forest = _Forest(trees)
-    assert forest.place == {"f": 0, "g": 1, "h": 2}
-    assert [_depth(tree) for tree in trees[::3]] == [0, 1, 3]
-    assert forest.depth == 3
+    arrays, names = forest(trees)
+    assert names == ("f", "g", "h")
     for rows in (x, x[:1]):
         expected = np.zeros(len(rows))
         for tree in trees:
             expected += tree.weight * tree.predict(FeatureTable(["f", "g", "h"], rows))
-        assert forest.scores(rows).tolist() == expected.tolist()
+        assert forest_scores(arrays, rows).tolist() == expected.tolist()
 
 
 def test_a_file_that_no_template_reads_is_said_by_the_engine():

@@ -6,7 +6,7 @@ import sys
 from shutil import get_terminal_size
 from textwrap import wrap
 
-from .errors import plain
+from ..core.errors import plain
 
 
 def table(rows: list[list[str]], *, header: list[str] | None = None, right: tuple[int, ...] | None = None) -> str:
