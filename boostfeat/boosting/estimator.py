@@ -16,7 +16,7 @@ from ..core.arrays import F64, I64
 from ..core.errors import InputError
 from ..core.machine import usable_cores
 from ..core.options import named, options_of
-from ..features.carried import FeatureMaker
+from ..features.feature_maker import FeatureMaker
 from ..lists.agreement import check_agreement, lacking, shared_sentences, shown
 from ..lists.choices import Scorer, best_choice
 from ..lists.nbest import NBest

@@ -20,7 +20,7 @@ from typing import Any
 
 from ..core.arrays import Array
 from ..core.machine import give_back
-from ..features.carried import FeatureMaker, carrying
+from ..features.feature_maker import FeatureMaker, with_plan
 from ..lists.feature_range import learnable
 from ..lists.merging import concat
 from ..lists.nbest import NBest
@@ -124,7 +124,7 @@ def induce_on(
         rounds, reasons = choices(trials, models, lengths, options, counts_to_try(options.rounds), n_init, features.own_rows)
         give_back()
         model = learn(rounds, {**why, **reasons})
-    return carrying(_alone(dev, model) if KEPT in model.config else model, features.plan)
+    return with_plan(_alone(dev, model) if KEPT in model.config else model, features.plan)
 
 
 def all_rounds(

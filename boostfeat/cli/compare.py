@@ -26,7 +26,7 @@ from ..compare.table import Results, fitting, same_rows, table_rows
 from ..core.errors import InputError, plain
 from ..core.options import REQUIRED, argument, comma_list, methods, option
 from ..core.strict_json import read_json
-from ..features.carried import FeatureMaker
+from ..features.feature_maker import FeatureMaker
 from ..features.options import ResourceFiles
 from ..report import write_report
 from ..search.loop.decoded_comparison import Decoding, compare_decoded, loop_comparison

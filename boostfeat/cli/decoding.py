@@ -16,7 +16,7 @@ from ..core.machine import seconds_since
 from ..core.options import argument, comma_list, methods, option
 from ..core.text import split_words
 from ..features import FeaturePlan
-from ..features.carried import carried
+from ..features.feature_maker import plan_of
 from ..features.known_words import doubts_about
 from ..features.options import TemplateFiles
 from ..formats import COUNTED, left_out, write
@@ -154,7 +154,7 @@ def _decoder(o: Decode, sentences: list[str]) -> Decoder:
     if not o.model:
         said.check(system.names, str(o.ini))
     maker = decoder_maker(o, o.files, phrase_table)
-    if (plan := carried(weights)) is None:
+    if (plan := plan_of(weights)) is None:
         refuse_files(o.files, CARRYING)
     else:
         maker.check(plan)
@@ -269,7 +269,7 @@ def rescore(o: Rescore) -> None:
     o.check_together()
     sentences = [line for _, line in read_lines(o.source)] if o.source else None
     model = Model.load(o.model) if o.model else Model(read_weights(list(o.weights))) if o.weights else None
-    plan = FeaturePlan.load(o.vocab) if o.vocab else carried(model) if model else None
+    plan = FeaturePlan.load(o.vocab) if o.vocab else plan_of(model) if model else None
     for doubt in doubts_about(plan, source=sentences or ()):
         o.warn(f"{o.source}: {doubt}")
     if model:

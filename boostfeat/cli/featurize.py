@@ -13,10 +13,10 @@ from ..core.files import is_special, is_writable_target
 from ..core.options import REQUIRED, argument, option
 from ..core.overwriting import VOCAB
 from ..features import SETS, TEMPLATES, FeaturePlan, Posterior, feature_groups
-from ..features.carried import FeatureMaker
+from ..features.feature_maker import FeatureMaker
 from ..features.options import ResourceFiles
+from ..features.plan import parse_products
 from ..features.registry import GIVEN, STATES
-from ..features.vocab import parse_products
 from ..lists.nbest import NBest
 from ..lists.store import read_store
 from ..model.model import Model

@@ -20,7 +20,7 @@ from ..core.files import Sparing, is_writable_target
 from ..core.options import REQUIRED, methods, option, same
 from ..export.kinds import static_features
 from ..features import FeaturePlan
-from ..features.carried import carrying
+from ..features.feature_maker import with_plan
 from ..lists.choices import Scorer
 from ..lists.feature_range import learnable, lost_ranking, range_warnings
 from ..lists.nbest import NBest
@@ -92,7 +92,7 @@ def induce(o: Induce) -> None:
     if o.graphs.paths:
         dev = _grown(o, dev, held_out, options, plan, start)
     features = replace(features, dev=dev, select=held_out)
-    model = carrying(_Fit(o, features, options, start, so_far).run(), plan)
+    model = with_plan(_Fit(o, features, options, start, so_far).run(), plan)
     model.save(o.output)
     with contextlib.suppress(FileNotFoundError):
         os.unlink(partial)
@@ -230,7 +230,7 @@ class _Fit:
         output = self.flags.output
         model.save(_partial(output))
         n_init = len(self.start.trees) if self.start else 0
-        carrying(kept_rounds(model, n_init), self.features.plan).save(output)
+        with_plan(kept_rounds(model, n_init), self.features.plan).save(output)
         return f"after round {model.history[-1]['round']}, {output} holds the best so far; go on with --resume"
 
 

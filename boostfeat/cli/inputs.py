@@ -13,7 +13,7 @@ from ..boosting.first_gradient import first_gradient
 from ..core.errors import InputError
 from ..core.options import option, options_of
 from ..features import FeaturePlan
-from ..features.carried import FeatureMaker, carried
+from ..features.feature_maker import FeatureMaker, plan_of
 from ..features.options import ResourceFiles, TemplateFiles
 from ..lists.agreement import check_agreement, lacking, shared_sentences, shown
 from ..lists.nbest import NBest
@@ -103,7 +103,7 @@ def learn_features(
     o: ModelFlags, dev: NBest, select: NBest | None, templates: str | None, start: Model | None, *, gain: str
 ) -> tuple[NBest, NBest | None, FeaturePlan | None]:
     """Return both lists with the features of templates, which dev teaches, or of the model to start from; and their plan."""
-    plan = carried(start) if start is not None else None
+    plan = plan_of(start) if start is not None else None
     wanted = None if templates in (None, "none") else templates
     if templates is not None and plan is not None:
         raise InputError(f"--templates {templates}: the model of --init carries templates of its own; leave one of them out")
@@ -125,7 +125,7 @@ def learn_features(
 
 def with_features(o: Common, nbest: NBest, model: Model, files: ResourceFiles, *, where: str, must_read: bool = True) -> NBest:
     """Return the list with the features that a model carries. A file that none of them reads is refused (``must_read``)."""
-    plan = carried(model)
+    plan = plan_of(model)
     if plan is None:
         refuse_files(files, CARRYING)
         return nbest

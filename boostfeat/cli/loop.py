@@ -12,7 +12,7 @@ from ..boosting.options import recipe as recipe_of
 from ..core.errors import InputError, counted
 from ..core.files import digest_lines
 from ..core.options import REQUIRED, argument, methods, option, same, typed
-from ..features.carried import FeatureMaker
+from ..features.feature_maker import FeatureMaker
 from ..features.options import ResourceFiles, TemplateFiles
 from ..formats.importing import expand
 from ..lists.agreement import shown

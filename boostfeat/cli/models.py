@@ -10,7 +10,7 @@ from ..core.files import is_writable_target
 from ..core.options import REQUIRED, argument, option
 from ..export import Check, Context, ExportOptions, exporter
 from ..export import export as write_export
-from ..features.carried import carried
+from ..features.feature_maker import plan_of
 from ..features.options import ResourceFiles
 from ..lists.store import read_store, write_store
 from ..model.describe import describe
@@ -154,7 +154,7 @@ def export(o: Export) -> None:
         check_model(o, loaded, nbest, name)
     with o.progress(f"export to {o.to}") as bar:
         talk: dict[str, Any] = {"on_progress": bar.update, "warn": o.warn, "tell": o.say}
-        context = Context(nbest, o.options, carried(loaded), **talk, force=o.force)
+        context = Context(nbest, o.options, plan_of(loaded), **talk, force=o.force)
         files_written, check = write_export(loaded, o.to, o.output, context, verify=not o.no_verify)
     if o.output == "-":
         o.say(_verified(check))

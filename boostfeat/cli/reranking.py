@@ -13,10 +13,10 @@ from ..core.arrays import F64, I64
 from ..core.errors import InputError, counted
 from ..core.files import open_output
 from ..core.options import REQUIRED, argument, option
-from ..features.carried import FeatureMaker, carried
+from ..features.feature_maker import FeatureMaker, plan_of
 from ..features.groups import feature_kinds
 from ..features.known_words import KnownWords
-from ..features.vocab import FeaturePlan
+from ..features.plan import FeaturePlan
 from ..formats import write
 from ..formats.jsonl import stream as sentences
 from ..lists.build import ReadOptions
@@ -133,7 +133,7 @@ def _answer(o: Rerank) -> None:
     reranker = Reranker(Model.load(o.model), FeatureMaker(o.files, say=o.say))
     least = least_margin(reranker.model.config, o.keep_first)
     calibration = Calibration.of(reranker.model.config) if o.confidence else None
-    words = KnownWords(carried(reranker.model) or FeaturePlan())
+    words = KnownWords(plan_of(reranker.model) or FeaturePlan())
     for nbest in sentences(iter(sys.stdin.buffer.readline, b""), ReadOptions(warn=o.say)):
         (sent,) = nbest.ids.tolist()
         try:
@@ -211,7 +211,7 @@ def model_scores(o: ChoiceFlags, nbest: NBest) -> F64:
     loaded = Model.load(o.model)
     if not loaded.trees and not any(loaded.weights.values()):
         o.warn(f"{o.model}: it has no trees, and no weight but 0: the order of the list stays")
-    if plan := carried(loaded):
+    if plan := plan_of(loaded):
         with feature_maker(o, o.files) as maker:
             refuse_unused(maker, plan)
             lists = maker.runs_for_model(nbest, loaded, where=o.store)

@@ -14,7 +14,7 @@ import numpy as np
 from ..core.errors import InputError, counted
 from ..core.files import is_writable_target
 from ..core.options import methods, option, options_of, typed
-from ..features.carried import carrying
+from ..features.feature_maker import with_plan
 from ..lists.nbest import NBest
 from ..metrics.metric import metric_of
 from ..model.model import Model
@@ -83,7 +83,7 @@ def tune(o: Tune) -> None:
         result, text, model = _summary(models, run.metric, metric_of(run.metric, nbest).sign)
     if start is not None and start.trees:
         model = replace(folded(model.weights, start), config=model.config, history=model.history)
-    model = carrying(model, plan)
+    model = with_plan(model, plan)
     if o.output is not None:
         model.save(o.output)
     o.emit({**result, "output": o.output, "signature": model.signature}, text)

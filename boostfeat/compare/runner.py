@@ -29,7 +29,7 @@ from ..core.machine import peak_mb
 from ..core.processes import Workers
 from ..core.strict_json import object_of, read_json, write_json
 from ..features import TEMPLATES, FeaturePlan, Template
-from ..features.carried import FeatureMaker, carrying
+from ..features.feature_maker import FeatureMaker, with_plan
 from ..features.groups import feature_kinds
 from ..features.options import ResourceFiles
 from ..lists.agreement import check_agreement, shared_sentences
@@ -327,7 +327,7 @@ def _training(
         plan = FeaturePlan.load(Path(lists["dev"]).with_name("vocab.json"))
     models = [found.model, *(fitted.model for fitted in found.more)]
     for r, model in enumerate(models):
-        carrying(model, plan).save(folder.named("models", system, r))
+        with_plan(model, plan).save(folder.named("models", system, r))
     first = found.model
     return {
         "chosen": {**found.params, **({"rounds": len(first.trees)} if system.level else {})},

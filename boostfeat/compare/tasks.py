@@ -17,7 +17,7 @@ from ..core.files import atomic_path
 from ..core.processes import Job
 from ..core.strict_json import read_json, write_json
 from ..features import FeaturePlan, Posterior
-from ..features.carried import FeatureMaker
+from ..features.feature_maker import FeatureMaker
 from ..features.options import ResourceFiles
 from ..lists.choices import Scorer, decoder_choice, oracle_choice
 from ..lists.nbest import NBest

@@ -13,8 +13,8 @@ from ..core.arrays import F64
 from ..core.errors import InputError
 from ..core.strings import Strings
 from ..features import TEMPLATES, FeaturePlan, Resources, featurize
+from ..features.plan import Entry, product_name
 from ..features.resources import Clusters
-from ..features.vocab import Entry, product_name
 from ..lists.nbest import NBest, SparseRows, Units, strings
 
 _EXAMPLE = {"src": strings(["a"]), "tgt": strings(["a"]), "align": strings(["0-0"])}  # a phrase pair that all templates can read

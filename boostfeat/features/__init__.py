@@ -6,12 +6,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .engine import featurize
+    from .featurizing import featurize
     from .groups import Group, feature_groups, feature_kinds, feature_states
+    from .plan import FeaturePlan
     from .registry import Counted, Template, load_plugin, template
     from .resources import Clusters, Posterior, Resources
     from .sets import SETS, TEMPLATES
-    from .vocab import FeaturePlan
 
 __all__ = [
     "SETS",
@@ -33,12 +33,12 @@ __all__ = [
 
 # Imported when first used: commands declare the files of features.options, and their --help must not wait for pyarrow.
 _IN = {
-    ".engine": ("featurize",),
+    ".featurizing": ("featurize",),
     ".groups": ("Group", "feature_groups", "feature_kinds", "feature_states"),
     ".registry": ("Counted", "Template", "load_plugin", "template"),
     ".resources": ("Clusters", "Posterior", "Resources"),
     ".sets": ("SETS", "TEMPLATES"),
-    ".vocab": ("FeaturePlan",),
+    ".plan": ("FeaturePlan",),
 }
 _MODULE_OF = {name: module for module, names in _IN.items() for name in names}
 

@@ -21,13 +21,13 @@ from ..core.strings import Strings
 from ..lists.nbest import NBest, SparseRows, strings
 from ..lists.words import NONE, Words, concat, positions, words_of
 from ..metrics.ngrams import posteriors
-from .parts import Met, Part, PartOf
+from .assembling import Met, Part, PartOf
+from .plan import Entry, full_name
 from .posterior import list_scores
 from .registry import Columns, Counted, Tally, Template, arguments_of, own_options
 from .resources import Resources
 from .templates.candidates import Candidates
 from .templates.place import TURNS
-from .vocab import Entry, full_name
 
 CHUNK = 1 << 14  # results of a function that are kept at a time
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from functools import cached_property
 
 from ..core.text import split_words
-from .vocab import FeaturePlan
+from .plan import FeaturePlan
 
 ENOUGH, MOST = 100, 2_000  # distinct words of a list that tell something, and beyond which no more are looked at
 FEW = 200  # words of a plan: one of fewer says nothing of a language

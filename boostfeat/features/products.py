@@ -10,7 +10,7 @@ import numpy as np
 from ..core.arrays import F64, I64
 from ..core.errors import InputError
 from ..lists.nbest import NBest
-from .vocab import product_name
+from .plan import product_name
 
 ALIKE = 0.99  # two products whose cosine is above this are one
 SUPPORT = 200  # a product must be non-zero in so many (unit, sentence) pairs: rare ones fit the gradient by chance

@@ -58,7 +58,7 @@ class Model:
     level: Level = "local"
     config: Mapping[str, Any] = field(default_factory=dict)
     history: tuple[Mapping[str, Any], ...] = ()
-    plan: Plan | None = None  # how its features are computed on a raw list (features.carried); None: lists have them
+    plan: Plan | None = None  # how its features are computed on a raw list (features.feature_maker); None: lists have them
 
     def __post_init__(self) -> None:
         if self.level not in LEVELS:

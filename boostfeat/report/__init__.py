@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.files import is_writable_target, open_output
-from ..features.carried import FeatureMaker
+from ..features.feature_maker import FeatureMaker
 from .feature_panels import feature_panels
 from .overview import buckets, curves, duels, experiments, headline, lengths, levels, metric, reproduction, results
 from .page import check_packages, render

@@ -17,7 +17,7 @@ from ..compare.runner import VERSION
 from ..core.arrays import F64, I64, offsets
 from ..core.errors import FormatError, InputError, clip_json, refuse_newer
 from ..core.strict_json import load_json, typed
-from ..features.carried import FeatureMaker
+from ..features.feature_maker import FeatureMaker
 from ..lists.choices import Scorer, decoder_choice, oracle_choice
 from ..lists.nbest import NBest
 from ..lists.store import read_store

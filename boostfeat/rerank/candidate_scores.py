@@ -19,12 +19,12 @@ from ..core.arrays import F64, I64
 from ..core.errors import InputError, clip
 from ..core.text import split_words
 from ..features.compute import is_sparse, parsed_links
+from ..features.plan import FeaturePlan, full_name
 from ..features.registry import GIVEN, Template
 from ..features.resources import Clusters
 from ..features.sets import TEMPLATES
 from ..features.templates.candidates import Candidates
 from ..features.templates.place import turn
-from ..features.vocab import FeaturePlan, full_name
 from ..metrics.ngrams import posteriors
 from ..model.model import Model
 from ..trees.forest import forest, forest_scores

@@ -16,8 +16,8 @@ import numpy as np
 from ..core.arrays import F64, offsets
 from ..core.errors import InputError, clip
 from ..core.text import normal, split_words
-from ..features.carried import FeatureMaker, has_features
-from ..features.vocab import FeaturePlan
+from ..features.feature_maker import FeatureMaker, has_features
+from ..features.plan import FeaturePlan
 from ..lists.build import Builder, HypRecord, ReadOptions, UnitRecord, ordered_union
 from ..lists.nbest import NBest, strings
 from ..model.decision import ranks_of_few

@@ -19,8 +19,8 @@ from statistics import median
 import numpy as np
 from harness import REAL, alternating, timed
 
-from boostfeat.features.carried import FeatureMaker, carrying
-from boostfeat.features.vocab import FeaturePlan
+from boostfeat.features.feature_maker import FeatureMaker, with_plan
+from boostfeat.features.plan import FeaturePlan
 from boostfeat.lists.build import attach
 from boostfeat.model.model import Model
 from boostfeat.search.decoder.decoder import Decoder
@@ -63,7 +63,7 @@ def with_weights(plain: Decoder, sentences: list[str], what: str, n: int) -> Dec
     entries = tuple(replace(e, features=tuple(by.get(e.name, ()))) for e in plan.entries)
     rng = np.random.default_rng(0)
     weights = dict(zip(names, (1e-4 * rng.normal(size=len(names))).tolist(), strict=True))
-    model = carrying(Model({**plain.model.weights, **weights}), FeaturePlan(entries, clusters=plan.clusters, products=()))
+    model = with_plan(Model({**plain.model.weights, **weights}), FeaturePlan(entries, clusters=plan.clusters, products=()))
     return replace(plain, model=model)
 
 

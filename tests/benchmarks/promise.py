@@ -18,7 +18,7 @@ import numpy as np
 from boostfeat.boosting.induce import induce
 from boostfeat.boosting.options import recipe
 from boostfeat.core.arrays import Array
-from boostfeat.features.carried import FeatureMaker
+from boostfeat.features.feature_maker import FeatureMaker
 from boostfeat.lists.choices import Scorer, decoder_choice
 from boostfeat.lists.nbest import NBest
 from boostfeat.lists.store import read_store

@@ -22,7 +22,7 @@ import numpy as np
 from harness import REAL, fi_en
 
 from boostfeat import Reranker
-from boostfeat.features.carried import FeatureMaker, carrying
+from boostfeat.features.feature_maker import FeatureMaker, with_plan
 from boostfeat.lists.nbest import NBest
 from boostfeat.lists.store import read_store, write_store
 from boostfeat.model.model import Model
@@ -43,7 +43,7 @@ def main() -> None:
             maker = FeatureMaker()
             made, plan = maker.learn(whole[: min(LEARNT, len(whole) // 2)], maker.plan(what))
             path = Path(folder) / "model.json"
-            carrying(Model(fit_pro(made, seed=0).weights), plan).save(path)
+            with_plan(Model(fit_pro(made, seed=0).weights), plan).save(path)
             bench(what, path, lists)
             write_store(whole[-10:], Path(folder) / "ten.nbest")
             bench_commands(what, path, Path(folder) / "ten.nbest")

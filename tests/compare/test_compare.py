@@ -25,7 +25,7 @@ from boostfeat.compare.tasks import METRICS, FeatureTask, write_featurized
 from boostfeat.core.errors import InputError
 from boostfeat.core.files import only_writer
 from boostfeat.core.machine import peak_mb
-from boostfeat.features.carried import FeatureMaker
+from boostfeat.features.feature_maker import FeatureMaker
 from boostfeat.features.options import ResourceFiles
 from boostfeat.lists.choices import Scorer, decoder_choice, oracle_choice
 from boostfeat.lists.store import read_store, write_store

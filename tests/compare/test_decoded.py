@@ -20,7 +20,7 @@ from boostfeat.compare.options import CompareOptions, DecodedFiles
 from boostfeat.compare.runner import Folder
 from boostfeat.compare.systems import parse_systems
 from boostfeat.core.errors import InputError
-from boostfeat.features.carried import FeatureMaker
+from boostfeat.features.feature_maker import FeatureMaker
 from boostfeat.lists.build import Builder, HypRecord, attach
 from boostfeat.lists.choices import Scorer, decoder_choice, texts
 from boostfeat.lists.nbest import NBest

@@ -35,7 +35,7 @@ MODELS = ("constant", "linear", "affine", "global", "carried", "tuned", "sparse"
 
 
 def main(target: Path) -> None:
-    from boostfeat.features.carried import FeatureMaker
+    from boostfeat.features.feature_maker import FeatureMaker
     from boostfeat.formats import read
     from boostfeat.lists.build import ReadOptions, attach
     from boostfeat.lists.store import read_store, write_store

@@ -25,7 +25,7 @@ from boostfeat.export import Context, ExportOptions, export
 from boostfeat.export.kinds import Known, kinds_of, static_features
 from boostfeat.features import SETS, TEMPLATES, FeaturePlan, Resources, featurize
 from boostfeat.features.groups import DECODER
-from boostfeat.features.vocab import Entry
+from boostfeat.features.plan import Entry
 from boostfeat.formats.moses import table_files as table_module
 from boostfeat.formats.moses.ini import Ini, weight_line
 from boostfeat.lists.build import Builder, HypRecord, ReadOptions, UnitRecord, attach

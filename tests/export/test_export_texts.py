@@ -29,7 +29,7 @@ from boostfeat.export.unit_text import (
     text_names,
 )
 from boostfeat.features import TEMPLATES, FeaturePlan, featurize
-from boostfeat.features.carried import carried, carrying
+from boostfeat.features.feature_maker import plan_of, with_plan
 from boostfeat.lists.nbest import NBest, strings
 from boostfeat.model.model import Model, unit_table
 
@@ -63,7 +63,7 @@ def made() -> tuple[NBest, Model]:
         stump(m, name, float(np.median(np.unique(table.column(name)))), *rng.standard_normal(2)) for m, name in enumerate(names)
     ]
     weights = {name: float(rng.standard_normal()) for name in listed.feature_names}
-    return listed, carrying(Model(weights, tuple(trees)), plan)
+    return listed, with_plan(Model(weights, tuple(trees)), plan)
 
 
 @needs_cc
@@ -74,7 +74,7 @@ def test_scores_of_texts_are_the_same_everywhere(target: str, made: tuple[NBest,
     if target in ("onnx", "treelite"):
         pytest.importorskip(target)
         pytest.importorskip("onnxruntime" if target == "onnx" else target)
-    _, check = export(model, target, tmp_path / "model", Context(listed, plan=carried(model)))
+    _, check = export(model, target, tmp_path / "model", Context(listed, plan=plan_of(model)))
     assert check is not None
     assert check.rows == listed.n_units
     assert check.difference < 1e-9
@@ -83,13 +83,13 @@ def test_scores_of_texts_are_the_same_everywhere(target: str, made: tuple[NBest,
 def test_the_names_that_texts_tell(made: tuple[NBest, Model]) -> None:
     """All dense ones that are in the table, and all sparse ones of the phrase pair: no template is forgotten."""
     _, model = made
-    dense, sparse = text_names(model, carried(model))
+    dense, sparse = text_names(model, plan_of(model))
     assert dense == set(TEXT)
     assert {name.partition(":")[0] for name in sparse} == set(PAIR_TEMPLATES)
     assert {
         t.name for t in TEMPLATES.values() if t.kind == "static" and t.name in FeaturePlan.of("sparse", TEMPLATES).to_json()
     } <= set(PAIR_TEMPLATES)
-    inputs = Inputs.beside_texts(model, Context(plan=carried(model)), "c")
+    inputs = Inputs.beside_texts(model, Context(plan=plan_of(model)), "c")
     assert "punct.src" in inputs.names  # is an input: C has no tables of punctuation
     assert not any(name.startswith("pt:") and name not in inputs.texts.slots for name in inputs.names)
 
@@ -98,7 +98,7 @@ def test_the_names_that_texts_tell(made: tuple[NBest, Model]) -> None:
 def test_a_unit_is_scored_in_c_and_python_alone(made: tuple[NBest, Model], tmp_path: Path) -> None:
     """As a user would: words and links in, the score out. Headers give no warning."""
     listed, model = made
-    plan = carried(model)
+    plan = plan_of(model)
     export(model, "c", tmp_path / "m.h", Context(plan=plan))
     export(model, "python", tmp_path / "m.py", Context(plan=plan))
     code = '#include "m.h"\nint main(void) { return BOOSTFEAT_N_TREES == 0; }\n'
@@ -151,7 +151,7 @@ def test_thousands_of_contextual_weights_are_one_input(target: str, made: tuple[
     listed, model = made
     many = replace(model, weights={**model.weights, **{f"bi:a|{k}": 1.0 for k in range(5000)}})
     said: list[str] = []
-    _, check = export(many, target, tmp_path / "out", Context(listed, plan=carried(model), tell=said.append))
+    _, check = export(many, target, tmp_path / "out", Context(listed, plan=plan_of(model), tell=said.append))
     assert check is not None
     assert (check.rows, check.passed) == (listed.n_units, True)
     assert check.difference < 1e-9

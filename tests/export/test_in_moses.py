@@ -15,7 +15,7 @@ from boostfeat.export import Context, ExportOptions, export
 from boostfeat.export.kinds import static_features
 from boostfeat.export.moses.writing import Job
 from boostfeat.features import TEMPLATES, FeaturePlan, Resources, featurize
-from boostfeat.features.carried import carried, carrying
+from boostfeat.features.feature_maker import plan_of, with_plan
 from boostfeat.formats.moses.ini import Ini
 from boostfeat.formats.moses.table_files import SOURCE, TARGET, read_entries
 from boostfeat.lists.build import ReadOptions, attach
@@ -86,11 +86,11 @@ def test_contextual_weights_and_trees_are_the_same_numbers_in_moses(
     """What ``induce`` takes by itself: static parts in the table; n-grams and order of words and classes, source context,
     Model 1 and trees over scores in the feature function."""
     dev, plan = featurize(read_store(data_stores / "dev.nbest")[:150].compact(), FeaturePlan.of("phrases", TEMPLATES))
-    model = carrying(boost(dev, None, recipe("fast", rounds=6, min_occurrences=300, sparse_l2=100.0), seed=0), plan)
+    model = with_plan(boost(dev, None, recipe("fast", rounds=6, min_occurrences=300, sparse_l2=100.0), seed=0), plan)
     given = tmp_path / "given.ini"
     Ini.read(SYSTEM / "moses.ini").located().write(given)
     options = ExportOptions(phrase_table=str(SYSTEM / "phrase-table.xz"), ini=str(given), columns="sum")
-    context = Context(options=options, plan=carried(model))
+    context = Context(options=options, plan=plan_of(model))
     export(model, "moses", tmp_path / "out", context)
     nbest = decoded(moses_with_function, tmp_path / "out" / "moses.ini", tmp_path)
     inner = Job(model, context).parts.function

@@ -12,17 +12,19 @@ from boostfeat.features import (
     TEMPLATES,
     FeaturePlan,
     Resources,
-    carried,
     clusters,
-    engine,
+    feature_maker,
     featurize,
+    featurizing,
     known_words,
     lexicon,
     posterior,
     products,
     sets,
     teach,
-    vocab,
+)
+from boostfeat.features import (
+    plan as plans,
 )
 from boostfeat.features.lexicon import Bitext
 from boostfeat.features.templates import candidates, helpers, phrase, place, word
@@ -30,10 +32,10 @@ from boostfeat.features.templates import candidates, helpers, phrase, place, wor
 pytestmark = pytest.mark.quick
 
 SETTINGS = {
-    carried: {"MOST_TAUGHT": 0.5, "MOST_UNKNOWN": 0.3},
+    feature_maker: {"MOST_TAUGHT": 0.5, "MOST_UNKNOWN": 0.3},
     clusters: {"CONTEXTS": 400, "DIMENSIONS": 40, "RARE": 3},
     candidates: {"LONGEST": 2_000},
-    engine: {"ROUNDED": 1e-4, "CROSSED": 6, "MOST_LINES": 50_000},
+    featurizing: {"ROUNDED": 1e-4, "CROSSED": 6, "MOST_LINES": 50_000},
     known_words: {"ENOUGH": 100, "MOST": 2_000, "FEW": 200, "LEAST_KNOWN": 0.02},
     helpers: {"STEP": 1 / 64},
     lexicon: {"ITERATIONS": 5},
@@ -48,7 +50,7 @@ SETTINGS = {
         "PROBABLE": 0.001,
         "QUANTILES": {"q10": 0.1, "q25": 0.25, "q75": 0.75, "q90": 0.9},
     },
-    vocab: {"VERSION": 1, "MIN_COUNT": 2},
+    plans: {"VERSION": 1, "MIN_COUNT": 2},
     word: {"RANKS": (10, 100, 1000, 10_000), "MOST_RUNS": 8},
 }
 
@@ -61,7 +63,7 @@ def test_whole_settings_of_features() -> None:
     gradient = partial(first_gradient, seed=0)
     made, learnt = featurize(nbest, plan, resources=Resources(bitext=bitext), gradient_of=gradient)
     assert {"len.src", "lex.tgt|src"} & set(made.unit_names)
-    assert carried.FeatureMaker().plan("length").entries == FeaturePlan.of("length").entries
+    assert feature_maker.FeatureMaker().plan("length").entries == FeaturePlan.of("length").entries
     assert known_words.doubts_about(learnt, source=nbest.source.to_pylist()) == []
     found = {module: {name: getattr(module, name) for name in names} for module, names in SETTINGS.items()}
     assert found == SETTINGS

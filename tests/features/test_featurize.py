@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from boostfeat.core.files import read_bytes
-from boostfeat.features import FeaturePlan, engine
+from boostfeat.features import FeaturePlan, featurizing
 from boostfeat.lists import store
 from boostfeat.lists.store import read_store, write_store
 
@@ -113,7 +113,7 @@ def test_a_store_that_cannot_be_written_leaves_no_vocab(boostfeat, stores, tmp_p
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(engine, "RUN", run)
+    monkeypatch.setattr(featurizing, "RUN", run)
     arguments = ("featurize", stores / "dev.nbest", "--templates", "length", "-o", tmp_path / "d.nbest", "-q")
     with monkeypatch.context() as patch:
         patch.setattr(store.pa.ipc, "new_file", full)
@@ -126,13 +126,13 @@ def test_a_store_that_cannot_be_written_leaves_no_vocab(boostfeat, stores, tmp_p
 
 def test_runs_have_about_so_many_occurrences_and_hypotheses(stores, monkeypatch):
     dev = read_store(stores / "dev.nbest")
-    monkeypatch.setattr(engine, "RUN", 10_000)
-    runs = [len(run) for run in engine.runs_of(dev)]
+    monkeypatch.setattr(featurizing, "RUN", 10_000)
+    runs = [len(run) for run in featurizing.runs_of(dev)]
     a_sentence = (dev.n_occurrences + dev.n_hyps) / len(dev)
     assert runs[:-1] == [int(10_000 / a_sentence)] * (len(runs) - 1)
     assert len(runs) > 2
-    monkeypatch.setattr(engine, "RUN", 1)
-    assert {len(run) for run in engine.runs_of(dev[:4])} == {1}
+    monkeypatch.setattr(featurizing, "RUN", 1)
+    assert {len(run) for run in featurizing.runs_of(dev[:4])} == {1}
 
 
 def test_phrase_table_bitext_and_clusters(boostfeat, tmp_path):
@@ -204,8 +204,8 @@ BAD = [
         ["--vocab", "{bad}/list.json"],
         'expected a vocab that featurize wrote ("boostfeat": "vocab/1"), found another kind of JSON',
     ),
-    (["--vocab", "{bad}/lacks.json"], "found no key 'templates'"),
-    (["--vocab", "{bad}/kinds.json"], "found values of other kinds than featurize writes"),
+    (["--vocab", "{bad}/lacks.json"], "missing required field templates"),
+    (["--vocab", "{bad}/kinds.json"], "templates: expected a list, found a whole number"),
     (["--plugin", "{bad}/empty.py"], "expected a function decorated with @template"),
     (["--plugin", "{bad}/known.py"], "template 'length': expected a name of its own"),
     (["--bitext", "{bad}/one", "{bad}/two"], "expected parallel text, found 1 and 2 lines"),

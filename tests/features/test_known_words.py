@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from boostfeat import formats
-from boostfeat.features.carried import FeatureMaker, carrying
+from boostfeat.features.feature_maker import FeatureMaker, with_plan
 from boostfeat.features.known_words import ENOUGH, FEW, KnownWords, doubts_about
-from boostfeat.features.vocab import Entry, FeaturePlan
+from boostfeat.features.plan import Entry, FeaturePlan
 from boostfeat.lists.nbest import NBest, strings
 from boostfeat.lists.store import read_store, write_store
 from boostfeat.model.model import Model
@@ -73,7 +73,7 @@ def test_commands_that_rank_say_it(boostfeat, data_stores: Path, tmp_path: Path,
     maker, dev = FeatureMaker(), read_store(data_stores / "dev.nbest")[:100]
     _, learnt = maker.learn(dev, maker.plan("pt,bi"))
     model = tmp_path / "m.json"
-    carrying(Model({name: 0.1 for name in learnt.features}), learnt).save(model)
+    with_plan(Model({name: 0.1 for name in learnt.features}), learnt).save(model)
     own = read_store(data_stores / "test.nbest")[:60]
     for name, nbest, told in (("own", own, False), ("capitals", capitals(own), True)):
         path = tmp_path / f"{name}.nbest"

@@ -12,7 +12,7 @@ from boostfeat.boosting.options import recipe
 from boostfeat.boosting.selection.template_set import chosen_features
 from boostfeat.core.errors import InputError
 from boostfeat.features import TEMPLATES, FeaturePlan, Resources, featurize, load_plugin
-from boostfeat.features.carried import FeatureMaker
+from boostfeat.features.feature_maker import FeatureMaker
 from boostfeat.features.lexicon import Bitext
 from boostfeat.lists.build import HypRecord, ReadOptions, UnitRecord, attach
 from boostfeat.lists.nbest import NBest

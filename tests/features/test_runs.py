@@ -16,8 +16,8 @@ from toy_trees import stump
 from boostfeat.boosting.first_gradient import first_gradient
 from boostfeat.core.errors import InputError
 from boostfeat.features import SETS, TEMPLATES, FeaturePlan, Resources, Template, featurize, template
-from boostfeat.features.carried import FeatureMaker, carrying
-from boostfeat.features.engine import featurize_to
+from boostfeat.features.feature_maker import FeatureMaker, with_plan
+from boostfeat.features.featurizing import featurize_to
 from boostfeat.features.registry import GIVEN, load_plugin
 from boostfeat.features.resources import Posterior
 from boostfeat.lists.merging import concat
@@ -176,7 +176,7 @@ def test_scores_by_runs_are_those_of_the_whole_list(nbest: NBest) -> None:
     rng = np.random.default_rng(0)
     names = made.feature_names
     weights = dict(zip(names, rng.standard_normal(len(names)).tolist(), strict=True))
-    model = carrying(Model(weights, trees=(stump(on="len.tgt", feature="len.src", threshold=1.5, weight=0.7),)), plan)
+    model = with_plan(Model(weights, trees=(stump(on="len.tgt", feature="len.src", threshold=1.5, weight=0.7),)), plan)
     expected = model.decision_function(maker.for_model(nbest, model))
     for run, n in ((1, 10), (3, 4), (None, 1)):
         found = [model.decision_function(part) for part in maker.runs_for_model(nbest, model, run=run)]

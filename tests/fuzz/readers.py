@@ -39,14 +39,14 @@ from boostfeat.core.files import read_bytes, read_chunks, read_lines
 from boostfeat.core.strict_json import read_json
 from boostfeat.core.text import split_words
 from boostfeat.export.moses.writing import table_name
-from boostfeat.features.carried import FeatureMaker, carrying
 from boostfeat.features.clusters import read_clusters
+from boostfeat.features.feature_maker import FeatureMaker, with_plan
 from boostfeat.features.language_model import LanguageModel
 from boostfeat.features.lexicon import Bitext
 from boostfeat.features.phrase_table import read_phrase_counts
+from boostfeat.features.plan import Entry, FeaturePlan
 from boostfeat.features.registry import GIVEN
 from boostfeat.features.sets import TEMPLATES
-from boostfeat.features.vocab import Entry, FeaturePlan
 from boostfeat.formats import jsonl
 from boostfeat.formats.bar_lines import BarLines
 from boostfeat.formats.join_files import read_other, read_tokens
@@ -458,7 +458,7 @@ def weighed(path: str, **others: float) -> Model:
     """A model that carries a plan and weighs all its features."""
     plan = FeaturePlan.load(path)
     weights = {name: 0.01 * (k % 7 - 3) for k, name in enumerate(sorted(plan.features))}
-    return carrying(Model({**others, **weights}), plan)
+    return with_plan(Model({**others, **weights}), plan)
 
 
 def search_with(path: str) -> list[Derivation]:

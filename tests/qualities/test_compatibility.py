@@ -16,7 +16,7 @@ import pytest
 from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat.features import FeaturePlan, featurize
-from boostfeat.features.carried import FeatureMaker
+from boostfeat.features.feature_maker import FeatureMaker
 from boostfeat.formats import read
 from boostfeat.lists.build import ReadOptions
 from boostfeat.lists.store import read_store, write_store

@@ -20,7 +20,7 @@ from boostfeat.boosting.boost import boost
 from boostfeat.boosting.options import BoostOptions
 from boostfeat.core.errors import FormatError
 from boostfeat.features import TEMPLATES, FeaturePlan, featurize
-from boostfeat.features.carried import carrying
+from boostfeat.features.feature_maker import with_plan
 from boostfeat.lists.choices import Scorer, best_choice, first_choice, oracle_choice
 from boostfeat.lists.nbest import NBest, strings
 from boostfeat.lists.store import write_store
@@ -393,7 +393,7 @@ def test_a_system_is_shown_with_its_own_features(run_folder, tmp_path):
         load_run(folder)
     listed.unlink()
     assert set(names) <= set(next(p for p in gather(load_run(folder))["features"] if p["system"] == "x/rich")["missing"])
-    carrying(model, plan).save(folder / "models/rich.json")  # which computes them on the raw list
+    with_plan(model, plan).save(folder / "models/rich.json")  # which computes them on the raw list
     again = gather(load_run(folder))
     assert next(p for p in again["features"] if p["system"] == "x/rich")["missing"] == []
     assert again["sentences"] == found["sentences"]

@@ -13,10 +13,10 @@ from toy_trees import stump as tree_of
 from boostfeat.core.errors import InputError
 from boostfeat.core.feature_table import FeatureTable
 from boostfeat.features import TEMPLATES, FeaturePlan, template
-from boostfeat.features.carried import FeatureMaker, carrying
+from boostfeat.features.feature_maker import FeatureMaker, with_plan
 from boostfeat.features.options import ResourceFiles
+from boostfeat.features.plan import Entry
 from boostfeat.features.resources import Posterior
-from boostfeat.features.vocab import Entry
 from boostfeat.lists.nbest import NBest
 from boostfeat.lists.store import read_store
 from boostfeat.model.model import Model
@@ -97,7 +97,7 @@ def random_model(made: NBest, raw: NBest, plan: FeaturePlan, seed: int) -> Model
         for on in (None, some[0])
     ]
     renamed = tuple(type(tree)(**{**vars(tree), "name": f"tree.{k:03}"}) for k, tree in enumerate(trees))
-    return carrying(Model(weights, renamed), plan)
+    return with_plan(Model(weights, renamed), plan)
 
 
 def word_lists(rng: np.random.Generator, n: int) -> list[dict[str, object]]:
@@ -187,7 +187,7 @@ def test_products_of_features() -> None:
     raw = one_list(STRANGE, source=SOURCE)
     made, plan = learn(raw, "length,jump")
     plan = FeaturePlan(plan.entries, clusters=plan.clusters, n_products=2, products=(("len.src", "LM0"), ("jump.log", "tm")))
-    model = carrying(Model({"len.src*LM0": 0.7, "jump.log*tm": 1.1, "LM0": 0.1}), plan)
+    model = with_plan(Model({"len.src*LM0": 0.7, "jump.log*tm": 1.1, "LM0": 0.1}), plan)
     reranker = Reranker(model)
     assert np.array_equal(reranker._scorer.scores(listed_of(raw)), reranker._by_list(STRANGE, SOURCE))
     assert made.n_hyps == 3

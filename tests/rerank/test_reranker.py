@@ -15,7 +15,7 @@ import pytest
 
 from boostfeat import Reranker, from_ctranslate2
 from boostfeat.core.errors import InputError
-from boostfeat.features.carried import FeatureMaker, carrying
+from boostfeat.features.feature_maker import FeatureMaker, with_plan
 from boostfeat.features.resources import Posterior
 from boostfeat.formats.jsonl import write
 from boostfeat.lists.store import read_store
@@ -29,7 +29,7 @@ def setup(data_stores: Path, tmp_path_factory: pytest.TempPathFactory):
     """(model file, raw lists, their lines as JSON)."""
     maker = FeatureMaker()
     dev, plan = maker.learn(read_store(data_stores / "dev.nbest")[:60], maker.plan("length,pt,bi"))
-    model = carrying(Model(fit_pro(dev, seed=0).weights), plan)
+    model = with_plan(Model(fit_pro(dev, seed=0).weights), plan)
     path = tmp_path_factory.mktemp("model") / "m.json"
     model.save(path)
     test = read_store(data_stores / "test.nbest")[:12]
@@ -203,7 +203,7 @@ def test_lists_of_bridges_are_chosen_from_unit_by_unit():
     lists = from_ctranslate2(results, scores=scores, sources=["x"] * 4)
     maker = FeatureMaker()
     made, plan = maker.learn(lists, maker.plan("words-basic", min_count=1), posterior=Posterior(scale=2.0))
-    reranker = Reranker(carrying(Model({name: float(rng.normal()) for name in sorted(made.feature_names)}), plan))
+    reranker = Reranker(with_plan(Model({name: float(rng.normal()) for name in sorted(made.feature_names)}), plan))
     wanted = reranker._by_list(lists, "")
     for s in range(4):
         one = lists[s : s + 1]

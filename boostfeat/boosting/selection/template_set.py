@@ -8,9 +8,9 @@ from typing import Any
 
 from ...core.arrays import Array
 from ...core.errors import InputError
-from ...features.carried import FeatureMaker, carried
+from ...features.feature_maker import FeatureMaker, plan_of
 from ...features.groups import fitting_templates
-from ...features.vocab import FeaturePlan
+from ...features.plan import FeaturePlan
 from ...lists.feature_range import learnable
 from ...lists.nbest import NBest
 from ...metrics.held_out import HeldOutRows
@@ -52,7 +52,7 @@ def chosen_features(
     Where nothing is named, the set that fits the list's units is compared with none of it: it is taken unless the weights of the
     list's own features do as well, within half a standard error.
     """
-    if start is not None and (plan := carried(start)) is not None:
+    if start is not None and (plan := plan_of(start)) is not None:
         if templates not in (None, NONE):
             raise InputError(f"--templates {templates}: the model of --init carries templates of its own; leave one of them out")
         return Features(maker.for_model(dev, start), None if select is None else maker.for_model(select, start), plan)

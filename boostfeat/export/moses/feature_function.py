@@ -19,10 +19,10 @@ from pathlib import Path
 from string import Template
 
 from ...core.errors import InputError
+from ...features.plan import Entry, product_name
 from ...features.resources import Clusters
 from ...features.templates.helpers import UNKNOWN_CLUSTER
 from ...features.templates.place import FLOOR
-from ...features.vocab import Entry, product_name
 from ...formats.moses.labels import component
 from ...model.model import Model
 from ...trees.tree import Tree

@@ -14,7 +14,7 @@ import numpy as np
 from ...core.arrays import I64, offsets, segment_positions
 from ...core.errors import InputError
 from ...core.text import split_words
-from ...features.carried import FeatureMaker
+from ...features.feature_maker import FeatureMaker
 from ...model.model import Model
 from ..graphs.graph import EXAMINED_PER_STRING
 from ..graphs.kbest import Shape, find_best, find_kbest

@@ -15,8 +15,8 @@ import numpy as np
 
 from ...core.arrays import F64, Array
 from ...core.errors import InputError, counted
-from ...features.carried import FeatureMaker, carried
-from ...features.vocab import product_name
+from ...features.feature_maker import FeatureMaker, plan_of
+from ...features.plan import product_name
 from ...model.model import Model
 from ...trees.tree import Tree
 from .search_templates import NEXT, PREV, Templates, Weighed, binned
@@ -178,7 +178,7 @@ def scorer(
     if not max(map(abs, [0.0, *model.weights.values(), *(w for _, w in leaves)])) <= LARGEST:  # sums of scores would overflow
         name, w = next((name, w) for name, w in (*model.weights.items(), *leaves) if not abs(w) <= LARGEST)
         raise InputError(f"{name}: expected a weight of at most {LARGEST:g}, found {w:g}; scale the model down")
-    plan = templates.plan if templates else carried(model)
+    plan = templates.plan if templates else plan_of(model)
     made = plan.features if plan else set()
     if both := sorted(made.intersection((*base, UNKNOWN))):
         raise InputError(f"features of the model: expected names of their own, found {both[0]!r}, which is the decoder's")

@@ -28,14 +28,14 @@ from ...core.arrays import F64, I32, I64, offsets, owners
 from ...core.errors import InputError
 from ...core.kernels import kernel
 from ...core.strings import Strings
-from ...features.carried import FeatureMaker
 from ...features.compute import parsed_links, split
-from ...features.engine import occurrence_features
+from ...features.feature_maker import FeatureMaker
+from ...features.featurizing import occurrence_features
+from ...features.plan import Entry, FeaturePlan, full_name
 from ...features.registry import Template
 from ...features.resources import Clusters, Resources
 from ...features.templates.phrase import al
 from ...features.templates.place import checked_bins
-from ...features.vocab import Entry, FeaturePlan, full_name
 from ...lists.nbest import NBest, SparseRows, Units, strings, take_strings
 from ...lists.words import NONE
 from .search import Moves

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ...core.errors import InputError
+from ...features.plan import FeaturePlan, product_name
 from ...features.registry import GIVEN, STATES, STATIC, Template
-from ...features.vocab import FeaturePlan, product_name
 from .system import EDGE, ENDS, LM, LM_WORD, MOVE, PER_WORD
 
 EDGES = {"jump": MOVE[:4], "orientation": MOVE[4:], "lm_per_word": LM_WORD, "previous": ENDS[:1], "following": ENDS[1:]}

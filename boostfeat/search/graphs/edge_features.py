@@ -23,10 +23,10 @@ from ...core.arrays import F64, I64, Array, offsets, segment_positions
 from ...core.errors import InputError
 from ...core.text import normal, split_words
 from ...features import TEMPLATES, Template, featurize
+from ...features.plan import Entry, FeaturePlan, full_name, product_name
 from ...features.registry import GIVEN
 from ...features.resources import Clusters
 from ...features.templates.place import TURNS, turn
-from ...features.vocab import Entry, FeaturePlan, full_name, product_name
 from ...lists.build import assemble
 from ...lists.nbest import NBest, SparseRows, Units, strings
 from .graph import Graph

@@ -28,7 +28,7 @@ from ...core.errors import InputError
 from ...core.files import digest, digest_lines, only_writer
 from ...core.processes import Job, Workers
 from ...core.strict_json import object_of, read_json, write_json
-from ...features.carried import FeatureMaker
+from ...features.feature_maker import FeatureMaker
 from ...lists.choices import Scorer, best_choice, decoder_choice, oracle_choice
 from ...lists.merging import merge
 from ...lists.nbest import NBest

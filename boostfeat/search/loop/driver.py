@@ -12,7 +12,7 @@ from ...core.errors import InputError, counted
 from ...core.files import digest_lines, only_writer
 from ...core.machine import seconds_since
 from ...core.strict_json import write_json
-from ...features.carried import carrying
+from ...features.feature_maker import with_plan
 from ...lists.agreement import check_agreement
 from ...lists.choices import Scorer, decoder_choice
 from ...lists.feature_range import range_warnings
@@ -206,7 +206,7 @@ class _Loop:
             name_left_out=self.name_left_out,
             tree_features=tree_features,
         )
-        model = carrying(self.learner.learn(task), plan)
+        model = with_plan(self.learner.learn(task), plan)
         scale = scale_to(model, self.start) if self.options.rescale else 1.0
         return replace(rescaled(model, scale), config={**model.config, "loop": {"iteration": k, "scale": scale}})
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from ...core.errors import InputError, counted
-from ...features.vocab import FeaturePlan
+from ...features.plan import FeaturePlan
 from ...lists.build import ReadOptions, assemble
 from ...lists.merging import merge
 from ...lists.nbest import NBest, SparseRows, strings

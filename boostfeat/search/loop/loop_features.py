@@ -9,8 +9,8 @@ from typing import Any
 
 from ...boosting.first_gradient import first_gradient
 from ...core.errors import InputError
-from ...features.carried import FeatureMaker, carried
-from ...features.vocab import FeaturePlan
+from ...features.feature_maker import FeatureMaker, plan_of
+from ...features.plan import FeaturePlan
 from ...lists.nbest import NBest
 from ...model.model import Model
 from ..decoder.searchable import Searchable, searchable
@@ -34,7 +34,7 @@ class LoopFeatures:
         wanted = None if what in (None, "none") else what
         if wanted is not None and start.plan is not None:
             raise InputError(f"--templates {what}: expected none with an --init that carries its own, found both; leave one out")
-        if taught := maker.taught(carried(start)):
+        if taught := maker.taught(plan_of(start)):
             raise InputError(
                 f"--init: expected a model whose templates dev's references did not teach, found {taught!r}, by which lists of "
                 "dev look too good; learn one with --templates classes"
@@ -53,7 +53,7 @@ class LoopFeatures:
 
     def plan(self, dev: NBest, before: Model, *, seed: int, threads: int) -> tuple[NBest, FeaturePlan]:
         """The list with its features, and the plan: that of the model before, grown, or a new one that the list teaches."""
-        if (plan := carried(before)) is not None:
+        if (plan := plan_of(before)) is not None:
             return self.maker.grow(dev, plan)
         gradient = partial(first_gradient, gain=self.gain, seed=seed, threads=threads)
         return self.maker.learn(dev, self.first, gradient_of=gradient)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ...core.options import check, option
 
 if TYPE_CHECKING:
-    from ...features.vocab import FeaturePlan
+    from ...features.plan import FeaturePlan
 
 ITERATIONS = "Iterations"
 GRAPHS = "Graphs and clusters"

@@ -23,9 +23,9 @@ from ...core.arrays import F64, I64, U8, Array
 from ...core.errors import FormatError, InputError
 from ...core.files import atomic_path
 from ...core.processes import Worker
-from ...features.carried import carried, carrying
-from ...features.engine import featurize
-from ...features.vocab import FeaturePlan, product_name
+from ...features.feature_maker import plan_of, with_plan
+from ...features.featurizing import featurize
+from ...features.plan import FeaturePlan, product_name
 from ...lists.choices import best_choice
 from ...lists.feature_range import learnable
 from ...lists.nbest import NBest, SparseRows
@@ -104,12 +104,12 @@ class Fresh:
         own = self._own()
         return {name: w for name, w in augmented_weights(self.start).items() if name in own or name not in self.start.weights}
 
-    def carrying(self, w: F64) -> Model:
+    def with_plan(self, w: F64) -> Model:
         """The model, with the plan of its features that have weights."""
         model = self.model(w)
         if self.plan is None:
             return model
-        return carrying(model, with_names(self.plan, (name for name in self.ids if name in model.weights)))
+        return with_plan(model, with_names(self.plan, (name for name in self.ids if name in model.weights)))
 
     def lists(self, w: F64, sentences: I64, ids: dict[str, int] | None = None) -> tuple[NBest, Features]:
         """Fresh k-best lists with references of these sentences, and their features in the columns of ``names``.
@@ -284,7 +284,7 @@ class OnlineLearner:
         """What makes lists; the first iteration's list teaches templates what they learn, later ones find it in the model."""
         if self.features is not None and "fresh" not in self.__dict__:
             maker = self.features.maker
-            plan = carried(task.start) or self.features.plan(task.dev, task.start, seed=task.seed, threads=task.threads)[1]
+            plan = plan_of(task.start) or self.features.plan(task.dev, task.start, seed=task.seed, threads=task.threads)[1]
             self.__dict__["fresh"] = Fresh(self.decoder, self.corpus, self.start, without_names(plan, maker))
         return self.fresh
 
@@ -324,7 +324,7 @@ class OnlineLearner:
         state.save(task.folder / "online.npz")
         average = not isinstance(self.tuner, Adagrad) and self.tuner.average
         start = padded(fresh.vector(), len(state.w))
-        model = fresh.carrying(start + state.total / task.iteration if average else state.w)
+        model = fresh.with_plan(start + state.total / task.iteration if average else state.w)
         rows = task.start.history if task.iteration > 1 else ()
         grown = {"features": int(np.count_nonzero(state.w))} if fresh.plan is not None else {}
         return replace(model, config=self.made_from(), history=(*rows, {"epoch": task.iteration, **row, **grown}))

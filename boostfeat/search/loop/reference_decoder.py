@@ -9,8 +9,8 @@ from typing import Any
 
 from ...core.errors import InputError
 from ...core.files import digest
-from ...features.carried import FeatureMaker
-from ...features.vocab import FeaturePlan
+from ...features.feature_maker import FeatureMaker
+from ...features.plan import FeaturePlan
 from ...lists.nbest import NBest
 from ...model.model import Model
 from ..decoder.decoder import Decoded, Decoder

@@ -12,10 +12,10 @@ import pytest
 from toy_systems import SOURCE, random_model, random_ngrams, random_pairs, stump, write_system
 
 from boostfeat.core.errors import InputError
-from boostfeat.features.carried import FeatureMaker, carrying
+from boostfeat.features.feature_maker import FeatureMaker, with_plan
 from boostfeat.features.options import ResourceFiles
+from boostfeat.features.plan import FeaturePlan
 from boostfeat.features.resources import Clusters, Posterior
-from boostfeat.features.vocab import FeaturePlan
 from boostfeat.formats import read
 from boostfeat.lists.build import ReadOptions, attach
 from boostfeat.lists.nbest import NBest
@@ -111,7 +111,7 @@ def test_scores_are_those_of_reranking(what: str, decoder: Decoder, raw: NBest, 
     """Every template that search can have, each feature with a weight of its own: a value that differed would show."""
     made, plan = featurized(raw, what)
     weights = random_weights(np.random.default_rng(0), made, raw)
-    model = carrying(Model({**decoder.model.weights, **weights}), plan)
+    model = with_plan(Model({**decoder.model.weights, **weights}), plan)
     mine = decoder.with_model(model)
     found = read_back(mine, sentences_of(data), tmp_path / "nbest", size=20)
     assert found.feature_names == raw.feature_names  # as any list of this decoder: who reads it computes the rest
@@ -126,7 +126,7 @@ def test_trees_over_template_columns(decoder: Decoder, raw: NBest, data: Path, t
     pair = next(name for name in made.sparse_names.to_pylist() if name.startswith("pt:"))
     trees = (*TREES, replace(stump(pair, 0.5, value=(0.0, 0.3)), name="sparse"))
     trees = tuple(replace(tree, name=f"{k}.{tree.name}") for k, tree in enumerate(trees))
-    model = carrying(Model(decoder.model.weights, tuple(t for t in trees if t.features() <= set(made.feature_names))), plan)
+    model = with_plan(Model(decoder.model.weights, tuple(t for t in trees if t.features() <= set(made.feature_names))), plan)
     assert len(model.trees) >= 8
     found = read_back(decoder.with_model(model), sentences_of(data), tmp_path / "nbest", size=20)
     again = FeatureMaker().for_model(found, model)
@@ -149,7 +149,7 @@ def test_no_derivation_is_lost_or_mistaken(what: str, has_reordering: bool, tmp_
     made, plan = featurized(raw, what)
     columns = ("jump.signed", "ori.<swap", "lm.word.LM0", "len.diff") if "large" in what else ()
     trees = tuple(stump(name, 0.1, value=(0.3, -0.4)) for name in columns)
-    model = carrying(Model({**plain.model.weights, **random_weights(rng, made, raw)}, trees), plan)
+    model = with_plan(Model({**plain.model.weights, **random_weights(rng, made, raw)}, trees), plan)
     decoder = plain.with_model(model)
     found = decoder.decode(sentence).nbest(10**6, distinct=False)
     assert len(found) == len(every) > 100
@@ -170,7 +170,7 @@ def test_joint_counts_come_from_the_systems_own_table(tmp_path: Path) -> None:
     raw = attach(collect(plain.decode_all(sentences), 9), source=sentences, refs=(), name="raw")
     maker = FeatureMaker(ResourceFiles(phrase_table=str(files["phrase_table"])))
     _, plan = maker.learn(raw, maker.plan("phrase_count"))
-    model = carrying(Model({**plain.model.weights, "count.log": 0.5, "count.1": -0.25}), plan)
+    model = with_plan(Model({**plain.model.weights, "count.log": 0.5, "count.1": -0.25}), plan)
     found = read_back(replace(plain, model=model), sentences, tmp_path / "nbest", size=9)
     assert model.decision_function(maker.for_model(found, model)) == pytest.approx(found.score, abs=1e-9)
     lines = gzip.decompress(files["phrase_table"].read_bytes()).decode().splitlines()
@@ -204,7 +204,7 @@ def test_products_of_features(tmp_path: Path) -> None:
         stump("chars.tgt*chars.tgt", 1.5, value=(0.3, -0.2)),
         stump("len.ratio", 0.9, value=(0.4, 0.1), on="len.src*len.tgt"),
     )
-    model = carrying(Model({**plain.model.weights, **weights}, trees), plan)
+    model = with_plan(Model({**plain.model.weights, **weights}, trees), plan)
     found = read_back(plain.with_model(model), sentences, tmp_path / "nbest", size=20)
     again = FeatureMaker().for_model(found, model)
     assert np.abs(model.decision_function(again) - found.score).max() < 1e-9
@@ -221,7 +221,7 @@ def test_hypotheses_without_hope_are_not_missed(sign: float, tmp_path: Path) -> 
     raw = attach(collect(plain.decode_all(sentences), 30), source=sentences, refs=(), name="raw")
     made, plan = featurized(raw, "lm_per_word,jump,orientation,bi,neighbour_sizes")
     weights = {name: sign * abs(w) if "lm.word" in name else w for name, w in random_weights(rng, made, raw).items()}
-    model = carrying(Model({**plain.model.weights, **weights}), plan)
+    model = with_plan(Model({**plain.model.weights, **weights}), plan)
     hope = stump("LM0", 0.0, value=(0.0, 1e9))  # always 0, since LM0 is never above 0, but search does not see that
     for pruned in (SearchOptions(stack=4), SearchOptions(stack=0, beam=0.4)):
         one, other = (replace(plain, model=m, options=pruned) for m in (model, replace(model, trees=(hope,))))
@@ -240,7 +240,7 @@ def test_future_scores_know_static_weights(decoder: Decoder, raw: NBest, data: P
     unit = next(u for d in decoder.decode(sentence).nbest(1) for u in d.units)
     name = f"pt:{' '.join(sentence.split()[slice(*unit.src)])}|{unit.text}"
     assert name in made.feature_names
-    liked = decoder.with_model(carrying(Model({**decoder.model.weights, name: 5.0}), plan))
+    liked = decoder.with_model(with_plan(Model({**decoder.model.weights, name: 5.0}), plan))
     future = [one.decode(sentence).found.scores[0, 1] for one in (decoder, liked)]
     assert future[1] == pytest.approx(future[0] + 5.0)
     assert liked.decode(sentence).best.text == best
@@ -292,14 +292,14 @@ def test_units_have_the_features_that_featurize_gives(decoder: Decoder, raw: NBe
 def test_what_needs_more_than_search_has_is_refused_by_name(what: str, why: str, decoder: Decoder, raw: NBest) -> None:
     made, plan = featurized(raw, what)
     name = next(name for name in made.feature_names if name not in raw.feature_names)
-    model = carrying(Model({**decoder.model.weights, name: 0.1}), plan)
+    model = with_plan(Model({**decoder.model.weights, name: 0.1}), plan)
     with pytest.raises(InputError, match=rf"{name}.*template '{what}'.*it needs {why}.*rerank the list with this model"):
         decoder.with_model(model)
-    unused = carrying(Model({**decoder.model.weights, name: 0.0}), plan)
+    unused = with_plan(Model({**decoder.model.weights, name: 0.0}), plan)
     assert decoder.with_model(unused).names == decoder.names
     if what not in ("hypothesis", "model1_inverse"):
         with pytest.raises(InputError, match=f"template '{what}'"):
-            decoder.with_model(carrying(Model(decoder.model.weights, (stump(name, 0.5, value=(0.1, 0.2)),)), plan))
+            decoder.with_model(with_plan(Model(decoder.model.weights, (stump(name, 0.5, value=(0.1, 0.2)),)), plan))
 
 
 @pytest.mark.parametrize(
@@ -308,7 +308,7 @@ def test_what_needs_more_than_search_has_is_refused_by_name(what: str, why: str,
 def test_trees_over_neighbours_are_refused(what: str, name: str, decoder: Decoder, raw: NBest) -> None:
     _, plan = featurized(raw, what)
     with pytest.raises(InputError, match=rf"tree 't.{name}'.*template '{what}'.*rerank"):
-        decoder.with_model(carrying(Model(decoder.model.weights, (stump(name, 0.5, value=(0.1, 0.2)),)), plan))
+        decoder.with_model(with_plan(Model(decoder.model.weights, (stump(name, 0.5, value=(0.1, 0.2)),)), plan))
 
 
 def _damaged(plan: FeaturePlan, template: str, **options: object) -> FeaturePlan:
@@ -334,7 +334,7 @@ def test_damaged_plans_are_one_line(decoder: Decoder, raw: NBest) -> None:
     ]
     for k, damaged in enumerate(plans):
         more = {"*".join(pair): 0.1 for pair in damaged.products or ()}
-        model = carrying(Model({**weights, **more}), damaged)
+        model = with_plan(Model({**weights, **more}), damaged)
         with pytest.raises(InputError) as error:
             decoder.with_model(model).decode("a b")
         assert "\n" not in str(error.value), k
@@ -351,7 +351,7 @@ def test_the_command_reads_what_templates_need(boostfeat, data: Path, raw: NBest
     files = ResourceFiles(phrase_table=str(table), bitext=(str(bitext[0]), str(bitext[1])))
     maker = FeatureMaker(files)
     _, plan = maker.learn(raw, maker.plan("phrase_count,lexical_weight,pt"))
-    carrying(Model(weights), plan).save(tmp_path / "m.json")
+    with_plan(Model(weights), plan).save(tmp_path / "m.json")
     out = tmp_path / "out.nbest"
     command = ("decode", tmp_path / "in", "--ini", ini, "-m", tmp_path / "m.json", "--nbest-output", out, "--nbest", 5)
     code, _, err = boostfeat(*command, "--json")
@@ -372,7 +372,7 @@ def test_the_command_reads_what_templates_need(boostfeat, data: Path, raw: NBest
 def test_threads_change_nothing(decoder: Decoder, raw: NBest, data: Path) -> None:
     made, plan = featurized(raw, "sparse,large")
     weights = random_weights(np.random.default_rng(1), made, raw)
-    model = carrying(Model({**decoder.model.weights, **weights}), plan)
+    model = with_plan(Model({**decoder.model.weights, **weights}), plan)
     found = [
         [
             (d.text, d.score)

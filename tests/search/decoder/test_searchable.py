@@ -6,7 +6,7 @@ import pytest
 
 from boostfeat.core.errors import InputError
 from boostfeat.features import TEMPLATES, FeaturePlan
-from boostfeat.features.vocab import Entry
+from boostfeat.features.plan import Entry
 from boostfeat.search.decoder.searchable import Searchable, searchable
 
 pytestmark = pytest.mark.quick

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from boostfeat.core.errors import InputError
-from boostfeat.features.carried import FeatureMaker, carrying
-from boostfeat.features.vocab import Entry
+from boostfeat.features.feature_maker import FeatureMaker, with_plan
+from boostfeat.features.plan import Entry
 from boostfeat.formats.moses.ini import Ini
 from boostfeat.lists.build import ReadOptions
 from boostfeat.lists.store import read_store, write_store
@@ -56,7 +56,7 @@ def model(graphs):
     table = {f: {word: float(p) for word, p in zip(words, rng.random(len(words)), strict=True)} for f in given[::2]}
     asked = maker.plan(TEMPLATES, min_count=1).with_entry(Entry("model1", {"cut": 3, "table": table}))
     made, plan = maker.learn(plain, asked)
-    return carrying(Model({name: float(rng.normal()) for name in sorted(made.feature_names)}), plan), plan, made
+    return with_plan(Model({name: float(rng.normal()) for name in sorted(made.feature_names)}), plan), plan, made
 
 
 @pytest.mark.parametrize("left_out", [None, 0, 1])

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from boostfeat.core.errors import InputError
-from boostfeat.features.carried import FeatureMaker, carried, carrying
+from boostfeat.features.feature_maker import FeatureMaker, plan_of, with_plan
+from boostfeat.features.plan import Entry, FeaturePlan
 from boostfeat.features.sets import SETS
-from boostfeat.features.vocab import Entry, FeaturePlan
 from boostfeat.lists.store import read_store
 from boostfeat.model.model import Model
 from boostfeat.search.decoder.search_options import SearchOptions
@@ -94,7 +94,7 @@ def test_words_are_learnt_by_decoding(boostfeat, system, tmp_path, method):
     assert rows[0]["select"]["bleu"] < 50
     assert max(row["select"]["bleu"] for row in rows) > 80
     model = Model.load(run / "model.json")
-    plan = carried(model)
+    plan = plan_of(model)
     assert {name.partition(":")[0] for name, w in model.weights.items() if w and ":" in name} >= {"pt", "al"}
     assert {e.name for e in plan.entries} == {"pt", "al", "del", "lo"}
     k = json.loads(out)["picked"]
@@ -108,7 +108,7 @@ def test_the_plan_grows_as_features_appear(decoder, corpora, tmp_path):
     features = LoopFeatures(FeatureMaker(), "pt,bi")
     options = LoopOptions(max_iterations=2, min_weight_change=0, seed=4)
     run_loop(corpora, decoder, TunerLearner("pro", Pro()), START, tmp_path / "run", options, features=features)
-    plans = [carried(Model.load(tmp_path / "run" / f"iteration-{k:02d}" / "model.json")) for k in (1, 2)]
+    plans = [plan_of(Model.load(tmp_path / "run" / f"iteration-{k:02d}" / "model.json")) for k in (1, 2)]
     names = [{e.name: set(e.features) for e in plan.entries} for plan in plans]
     assert all(names[0][t] <= names[1][t] for t in ("pt", "bi"))
     assert names[0] != names[1]
@@ -171,9 +171,9 @@ def test_worker_processes_give_the_model_of_late_ones(decoder, corpora, tmp_path
 
 def test_a_start_that_carries_templates_goes_on_with_them(decoder, corpora, tmp_path):
     first = run_online(decoder, corpora, tmp_path / "a", Mira(c=0.2), what="pt", epochs=1).model
-    assert carried(first).entries[0].features
+    assert plan_of(first).entries[0].features
     second = run_online(decoder, corpora, tmp_path / "b", Mira(c=0.2), what=None, start=first, epochs=1).model
-    assert {e.name for e in carried(second).entries} == {"pt"}
+    assert {e.name for e in plan_of(second).entries} == {"pt"}
     assert {name for name in first.weights if ":" in name} <= {name for name in second.weights if ":" in name}
     with pytest.raises(InputError, match="carries its own"):
         LoopFeatures.of(FeatureMaker(), "pt", first)
@@ -203,7 +203,7 @@ def test_decoders_that_cannot_compute_templates_are_refused(boostfeat, system, t
 def test_hostile_plans_are_one_line(boostfeat, system, decoder, corpora, tmp_path):
     """A model whose plan is damaged, to start from: no traceback, whatever is learnt."""
     made = run_online(decoder, corpora, tmp_path / "a", Mira(c=0.2), what="pt,un,lm_per_word,previous", epochs=1).model
-    plan = carried(made).to_json()
+    plan = plan_of(made).to_json()
     damaged = []
     for template, options in (
         (1, {}),
@@ -236,6 +236,6 @@ def test_what_references_of_dev_teach_stays_out_of_a_loop() -> None:
     with pytest.raises(InputError, match=r"template 'model1': .* the references that teach it"):
         LoopFeatures(maker, "model1")
     plan = FeaturePlan((Entry("model1", {"cut": 5, "table": {}}, features=("m1.tgt",)),), products=())
-    start = carrying(Model({"m1.tgt": 1.0}), plan)
+    start = with_plan(Model({"m1.tgt": 1.0}), plan)
     with pytest.raises(InputError, match=r"--init: .* found 'model1'.*--templates classes"):
         LoopFeatures.of(maker, None, start)

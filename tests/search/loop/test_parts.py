@@ -16,7 +16,7 @@ from boostfeat.boosting.options import BoostOptions
 from boostfeat.core.errors import InputError
 from boostfeat.core.files import digest
 from boostfeat.features import TEMPLATES, FeaturePlan
-from boostfeat.features.carried import FeatureMaker, carrying
+from boostfeat.features.feature_maker import FeatureMaker, with_plan
 from boostfeat.lists.build import Builder, HypRecord, ReadOptions, UnitRecord, attach
 from boostfeat.lists.nbest import NBest, Qualities
 from boostfeat.model.model import Model
@@ -376,7 +376,7 @@ def test_names_of_sparse_features_in_plans():
 def test_templates_of_a_loop():
     """By name, or those that the start carries; not both, and none where there are none."""
     maker, plan = FeatureMaker(), FeaturePlan.of("length", TEMPLATES)
-    start = carrying(Model({"LM0": 1.0}), replace(plan, entries=tuple(replace(e, features=("len.src",)) for e in plan.entries)))
+    start = with_plan(Model({"LM0": 1.0}), replace(plan, entries=tuple(replace(e, features=("len.src",)) for e in plan.entries)))
     bare = Model({"LM0": 1.0})
     assert LoopFeatures.of(maker, None, bare) is None
     assert LoopFeatures.of(maker, "none", bare) is None

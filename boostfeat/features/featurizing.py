@@ -27,9 +27,10 @@ from ..lists.store import is_mappable, read_store, write_store
 from ..lists.store_writer import StoreWriter
 from ..lists.unit_numbers import UnitNumbers, in_several_runs
 from ..lists.words import distinct, words_of
+from .assembling import Counts, Met, Part, all_sparse_names, with_parts
 from .clusters import learn_clusters
 from .compute import Corpus, Crossing, Engine
-from .parts import Counts, Met, Part, all_sparse_names, with_parts
+from .plan import Entry, FeaturePlan, product_name
 from .posterior import learn_posterior
 from .products import Gradient, add_products, choose_products
 from .registry import KINDS, Counted, Crossed, Tally, Template, own_options
@@ -37,7 +38,6 @@ from .resources import Clusters, Resources
 from .scratch import Scratch
 from .sets import TEMPLATES
 from .teach import derived_precision
-from .vocab import Entry, FeaturePlan, product_name
 
 ROUNDED = 1e-4  # lists have four decimals
 CROSSED = 6  # blocks of sentences, of which five teach the sixth

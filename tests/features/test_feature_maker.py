@@ -15,9 +15,8 @@ from synthetic import SyntheticOptions, synthetic_nbest
 
 from boostfeat import BoostReranker
 from boostfeat.core.errors import FormatError, InputError
-from boostfeat.features import FeaturePlan, engine
-from boostfeat.features import carried as features_carried
-from boostfeat.features.carried import FeatureMaker, carried, carrying, has_features
+from boostfeat.features import FeaturePlan, feature_maker, featurizing
+from boostfeat.features.feature_maker import FeatureMaker, has_features, plan_of, with_plan
 from boostfeat.features.options import ResourceFiles
 from boostfeat.lists.build import HypRecord, UnitRecord, with_own_lines
 from boostfeat.lists.choices import Scorer, best_choice
@@ -198,13 +197,13 @@ def test_resources_are_known_by_their_digests(stores, tmp_path):
 
 def test_the_file(tmp_path, model, stores):
     loaded = Model.load(model)
-    assert carried(loaded) == FeaturePlan.from_json(loaded.plan, "plan")
-    assert carried(loaded).features & set(loaded.weights)
+    assert plan_of(loaded) == FeaturePlan.from_json(loaded.plan, "plan")
+    assert plan_of(loaded).features & set(loaded.weights)
     loaded.save(tmp_path / "again.json")
     assert (tmp_path / "again.json").read_bytes() == model.read_bytes()
     bare = Model(loaded.weights, loaded.trees)
     assert bare.signature != loaded.signature  # what it computes from a raw list is part of what it is
-    assert carrying(bare, None) is bare
+    assert with_plan(bare, None) is bare
 
 
 @pytest.mark.parametrize(
@@ -277,7 +276,7 @@ def test_a_list_that_taught_model_1_is_told_of(data_stores: Path) -> None:
     said: list[str] = []
     maker = FeatureMaker(say=said.append)
     learnt, plan = maker.learn(nbest[:12], maker.plan("model1"))
-    model = carrying(Model({"m1.tgt": 1.0}), plan)
+    model = with_plan(Model({"m1.tgt": 1.0}), plan)
     assert plan == FeaturePlan.from_json(plan.to_json(), "plan")
     assert said == []
     assert maker.for_model(learnt, model) is learnt  # its features are of other blocks' references
@@ -297,7 +296,7 @@ def test_a_list_that_taught_model_1_is_told_of(data_stores: Path) -> None:
 def test_score_says_that_the_list_taught_the_model(boostfeat, stores: Path, tmp_path: Path) -> None:
     maker, path = FeatureMaker(), tmp_path / "m1.json"
     _, plan = maker.learn(read_store(stores / "dev.nbest"), maker.plan("model1"))
-    carrying(Model({"m1.tgt": 1.0}), plan).save(path)
+    with_plan(Model({"m1.tgt": 1.0}), plan).save(path)
     for name, told in (("dev", True), ("test", False)):
         code, _, err = boostfeat("score", stores / f"{name}.nbest", "-m", path)
         assert code == 0
@@ -318,7 +317,7 @@ def test_a_bitext_with_sentences_of_the_list_is_told_of(
     lines = "warning: --bitext: 3 lines of it are sentences of the list"
     assert said == [f"{lines}: template 'model1' learns without them"]
     said.clear()
-    model = carrying(Model({"m1.tgt": 1.0}), maker.learn(nbest[6:], maker.plan("lexical_weight"))[1])
+    model = with_plan(Model({"m1.tgt": 1.0}), maker.learn(nbest[6:], maker.plan("lexical_weight"))[1])
     for some, told in ((slice(0, 6), 3), (slice(2, 4), 1), (slice(3, 6), 0)):
         maker.for_model(nbest[some], model, where="x.nbest")
         list(maker.runs_for_model(nbest[some], model, where="x.nbest"))
@@ -331,18 +330,18 @@ def test_a_bitext_with_sentences_of_the_list_is_told_of(
         path.write_text("".join(f"{line}\n" for line in lines_of[9:]), encoding="utf-8")
     for most in (50_000, 27):
         said.clear()
-        monkeypatch.setattr(engine, "MOST_LINES", most)
-        monkeypatch.setattr(features_carried, "MOST_LINES", most)
+        monkeypatch.setattr(featurizing, "MOST_LINES", most)
+        monkeypatch.setattr(feature_maker, "MOST_LINES", most)
         maker = FeatureMaker(maker.files, say=said.append)
         _, learnt = maker.learn(nbest, maker.plan("model1"))
-        maker.for_model(test[9:], carrying(Model({"m1.tgt": 1.0}), learnt), where="x.nbest")
+        maker.for_model(test[9:], with_plan(Model({"m1.tgt": 1.0}), learnt), where="x.nbest")
         told = "warning: x.nbest: the references of 28 of its 28 sentences taught template 'model1': the model's scores look too good there"
         short = "--bitext: the model cannot tell test sentences that are in it: of over 27 lines it keeps no trace"
         assert said == [told if most > 28 else short]
         said.clear()
         sources, refs = test.source.to_pylist(), test.refs.to_pylist()
         several = with_own_lines(test, source=sources, refs=[[ref, f"another {ref}"] for ref in refs])
-        maker.for_model(several[9:], carrying(Model({"m1.tgt": 1.0}), learnt), where="x.nbest")
+        maker.for_model(several[9:], with_plan(Model({"m1.tgt": 1.0}), learnt), where="x.nbest")
         assert said == [told] * (most > 28)
     assert maker.unused(maker.plan("model1")) == []
     assert maker.unused(maker.plan("length")) == ["--bitext"]

@@ -16,17 +16,17 @@ from ..lists.choices import first_choice, texts
 from ..lists.nbest import NBest
 from ..model.model import Model
 from .clusters import read_clusters
-from .engine import MOST_LINES, featurize, featurize_runs, featurize_to, pairs_of, runs_of
+from .featurizing import MOST_LINES, featurize, featurize_runs, featurize_to, pairs_of, runs_of
 from .known_words import MOST, doubts_about
 from .language_model import LanguageModel
 from .lexicon import Bitext
 from .options import ResourceFiles
 from .phrase_table import read_phrase_counts
+from .plan import Entry, FeaturePlan
 from .products import Gradient
 from .registry import Template, load_plugin
 from .resources import Clusters, Posterior, Resources
 from .sets import TEMPLATES
-from .vocab import Entry, FeaturePlan
 
 if TYPE_CHECKING:
     Say = Callable[[str], None]
@@ -276,7 +276,7 @@ class FeatureMaker:
 
     def _lacking(self, nbest: NBest, model: Model, where: str) -> FeaturePlan | None:
         """The plan of the features that the model carries, unless the list has them all."""
-        plan = carried(model)
+        plan = plan_of(model)
         if plan is not None:
             self._say_strange(nbest, plan, where)
         if plan is None or ("vocab" in nbest.meta and nbest.meta["vocab"] == plan.signature):
@@ -297,15 +297,15 @@ def has_features(nbest: NBest, made: Set[str], where: str) -> bool:
     return False
 
 
-def carrying(model: Model, plan: FeaturePlan | None) -> Model:
+def with_plan(model: Model, plan: FeaturePlan | None) -> Model:
     """The model with the plan of its features, if they have one."""
     return model if plan is None else replace(model, plan=plan.to_json())
 
 
-def carried(model: Model) -> FeaturePlan | None:
+def plan_of(model: Model) -> FeaturePlan | None:
     """The plan that a model carries; it is read once."""
     if model.plan is None:
         return None
-    if "carried" not in vars(model):
-        vars(model)["carried"] = FeaturePlan.from_json(model.plan, "features of the model")
-    return vars(model)["carried"]
+    if "read_plan" not in vars(model):
+        vars(model)["read_plan"] = FeaturePlan.from_json(model.plan, "features of the model")
+    return vars(model)["read_plan"]
