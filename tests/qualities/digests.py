@@ -58,7 +58,7 @@ induce dev.nbest --select select.nbest --recipe paper --rounds 4 --leaves linear
 induce dev.nbest --select select.nbest --recipe fast --rounds 3 --leaves affine --init pro.json -o affine.json
 induce dev.sparse.nbest --select select.sparse.nbest --recipe fast --rounds 5 -o sparse.json
 induce dev.nbest --select select.nbest --static-only --recipe paper --rounds 6 -o static.json
-induce dev.nbest --select select.nbest --recipe paper --rounds 3 --engine dask --scheduler local --workers 2 -o dask.json
+induce dev.nbest --select select.nbest --recipe paper --rounds 3 --engine dask --scheduler local --set workers=2 -o dask.json
 """
 USING = """
 rerank test.nbest -m local.json
@@ -80,7 +80,7 @@ export static.json --to moses --phrase-table {data}/system/phrase-table.xz --ini
 export local.json --to moses -o moses-function
 decode {data}/test.src --ini {data}/system/moses.ini --nbest 5 --nbest-output decoded.list
 decode {data}/test.src --ini {data}/system/moses.ini -m static.json --nbest 5 --nbest-output decoded.trees.list
-loop {data}/dev.src -r {data}/dev.ref --ini {data}/system/moses.ini --extra count.log --method pro --max-iterations 2 --nbest 20 -o looped
+loop {data}/dev.src -r {data}/dev.ref --ini {data}/system/moses.ini --set extra=count.log --method pro --max-iterations 2 --nbest 20 -o looped
 compare dev.nbest --select select.nbest --test test.nbest --systems base-PRO,kbmira,base/boost-local:fast,large/pro --search none --rounds 4 --trials 200 -o run
 report run -o report.html
 templates
