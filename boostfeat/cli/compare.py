@@ -17,7 +17,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from ..compare.options import DECODE, CompareOptions, DecodedFiles, numbered
+from ..compare.comparison_options import DECODE, CompareOptions, DecodedFiles, numbered
 from ..compare.paper_page import write_page
 from ..compare.papers import bitext_options, paper_of, paper_options
 from ..compare.runner import Folder, all_systems

@@ -29,7 +29,7 @@ from ..model.model import Model
 from ..model.units import UnitSpace
 from ..tuners import tuner_class
 from ..tuners.base import Run
-from .options import PRESETS
+from .comparison_options import PRESETS
 from .papers import Paper, Table
 from .runner import Folder
 from .table import markdown, same_rows

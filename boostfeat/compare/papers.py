@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..core.errors import unknown_name
-from .options import CompareOptions
+from .comparison_options import CompareOptions
 
 
 @dataclass(frozen=True)

@@ -40,8 +40,7 @@ from ..lists.store import read_store
 from ..metrics.metric import metric_of, shown
 from ..metrics.significance import SEED, exact_sums
 from ..model.model import Model
-from .fits import VERSIONS, KeptFits
-from .options import CompareOptions
+from .comparison_options import CompareOptions
 from .schedule import AnyPlan, Schedule, Watch
 from .systems import (
     Fit,
@@ -56,7 +55,7 @@ from .systems import (
     stages,
 )
 from .table import Results, Rows, latex_table, markdown_table, reported_lists, tabulate
-from .tasks import FeatureTask, FitTask, ScoreTask, fit_options, reported
+from .tasks import VERSIONS, FeatureTask, FitTask, KeptFits, ScoreTask, fit_options, reported
 
 VERSION = 1
 

@@ -27,7 +27,7 @@ from ..trees.tree_options import LEAF_KINDS
 from ..tuners import TUNERS, tuner_class
 from ..tuners.base import Run, decoder_weights
 from ..tuners.tuner_options import TUNER_OPTIONS
-from .options import PRESETS, CompareOptions, RowOptions
+from .comparison_options import PRESETS, CompareOptions, RowOptions
 
 BOOSTERS: dict[str, Level] = {"boost-local": "local", "boost-global": "global"}
 METHODS = (*TUNERS, "mbr", *BOOSTERS)
@@ -394,19 +394,3 @@ def fitted_here(fit_: Fit, dev: NBest, scorer: Scorer, options: FitOptions, line
     seconds = seconds_since(began)
     chosen = choose(fit_.system, model, scorer.nbest, threads=options.threads)
     return Fitted(model, scorer.score(chosen, options.metric).score, seconds)
-
-
-def search(system: System, dev: NBest, select: NBest, options: FitOptions, report: Report = lambda note: None) -> Found:
-    """The plan of a system, carried out here, one fit after the other."""
-    scorer = Scorer(select)
-    plan = search_plan(system, options, sign=scorer.metric(options.metric).sign)
-    answer: list[Fitted] | None = None
-    while True:
-        try:
-            fits = next(plan) if answer is None else plan.send(answer)
-        except StopIteration as end:
-            found: Found = end.value
-            return found
-        answer = [fitted_here(fit_, dev, scorer, options) for fit_ in fits]
-        for fit_, fitted in zip(fits, answer, strict=True):
-            report(f"{', '.join(f'{name} {value}' for name, value in fit_.params.items()) or 'fitted'}: {fitted.select:.2f}")

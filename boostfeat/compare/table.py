@@ -21,7 +21,7 @@ from ..metrics.significance import (
     shuffle_sums,
     stratified_sums,
 )
-from .drawing import intervals_html
+from .intervals import intervals_html
 from .systems import System
 
 LISTS = ("dev", "select", "test")

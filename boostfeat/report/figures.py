@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..compare.drawing import GREY, PALETTE, colours
+from ..compare.intervals import GREY, PALETTE, colours
 
 SCALE = [[0, "rgba(63,127,214,0.05)"], [1, "rgba(63,127,214,0.95)"]]  # the page shines through: for light and dark
 UP, DOWN = "#2a9d8f", "#d64f62"

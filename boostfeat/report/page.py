@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from .. import __version__
-from ..compare.drawing import colours, intervals_html
+from ..compare.intervals import colours, intervals_html
 from ..core.errors import InputError
 from ..core.html import style
 from .figures import figures

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from boostfeat.compare.drawing import PALETTE
+from boostfeat.compare.intervals import PALETTE
 
 GOAL = 1.1  # an exponent above it is worse than linear
 WIDTH, HEIGHT, MARGIN, LEGEND = 250, 200, 52, 170

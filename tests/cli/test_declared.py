@@ -19,7 +19,7 @@ UNSAID = asdict(Option(""))
 REGISTRIES = {  # literal ones, whose values are settings
     "boosting.options": "RECIPES ABLATION",
     "losses.pair_options": "SAMPLERS",
-    "compare.options": "PRESETS",
+    "compare.comparison_options": "PRESETS",
     "compare.systems": "SYSTEMS GRIDS",
     "tuners.tuner_options": "ORACLES PREDICTIONS",
 }

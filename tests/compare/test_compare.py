@@ -14,14 +14,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from search_here import search
 from synthetic import SyntheticOptions, synthetic_nbest, write_lists
 from workers_here import WorkersHere
 
-from boostfeat.compare.fits import KeptFits
 from boostfeat.compare.runner import CompareOptions, Folder, compare
-from boostfeat.compare.systems import SYSTEMS, FitOptions, fit, parse_systems, search
+from boostfeat.compare.systems import SYSTEMS, FitOptions, fit, parse_systems
 from boostfeat.compare.table import latex_table, markdown_table
-from boostfeat.compare.tasks import METRICS, FeatureTask, write_featurized
+from boostfeat.compare.tasks import METRICS, FeatureTask, KeptFits, write_featurized
 from boostfeat.core.errors import InputError
 from boostfeat.core.files import only_writer
 from boostfeat.core.machine import peak_mb

@@ -16,7 +16,7 @@ from toy_systems import START, write_known_system
 from workers_here import WorkersHere
 
 from boostfeat.compare import runner
-from boostfeat.compare.options import CompareOptions, DecodedFiles
+from boostfeat.compare.comparison_options import CompareOptions, DecodedFiles
 from boostfeat.compare.runner import Folder
 from boostfeat.compare.systems import parse_systems
 from boostfeat.core.errors import InputError

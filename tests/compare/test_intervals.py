@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from boostfeat.compare.drawing import GREY, STEPS, colours, intervals, intervals_html
+from boostfeat.compare.intervals import GREY, STEPS, colours, intervals, intervals_html
 
 pytestmark = pytest.mark.quick
 

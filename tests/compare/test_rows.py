@@ -11,7 +11,7 @@ import pytest
 from golden import check_golden
 from synthetic import SyntheticOptions, synthetic_nbest, write_lists
 
-from boostfeat.compare.options import PRESETS
+from boostfeat.compare.comparison_options import PRESETS
 from boostfeat.compare.runner import CompareOptions, compare
 from boostfeat.compare.systems import FitOptions, fit, parse_systems, stages
 from boostfeat.compare.table import table_rows

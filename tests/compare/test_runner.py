@@ -15,10 +15,10 @@ from synthetic import SyntheticOptions, synthetic_nbest, write_lists
 
 from boostfeat import __version__
 from boostfeat.compare import runner, tasks
-from boostfeat.compare.fits import SUFFIX, KeptFits
-from boostfeat.compare.options import CompareOptions
+from boostfeat.compare.comparison_options import CompareOptions
 from boostfeat.compare.runner import Folder, compare, settings
 from boostfeat.compare.systems import SYSTEMS, parse_systems
+from boostfeat.compare.tasks import SUFFIX, KeptFits
 from boostfeat.core.errors import InputError
 from boostfeat.core.files import digest, read_bytes
 from boostfeat.features import TEMPLATES, FeaturePlan, featurize

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from boostfeat.boosting.options import recipe
-from boostfeat.compare.options import RowOptions
+from boostfeat.compare.comparison_options import RowOptions
 from boostfeat.compare.runner import CompareOptions
 from boostfeat.compare.systems import (
     GRIDS,
@@ -23,7 +23,6 @@ from boostfeat.compare.systems import (
     choose,
     fit,
     parse_systems,
-    search,
     split_changes,
     stages,
 )
@@ -125,15 +124,6 @@ def test_online_rows_need_a_decoder(dev, select):
     (_, row) = parse_systems("decoder,base/mira:online")
     with pytest.raises(InputError, match="online: expected a decoder to learn with, found lists; give --decode, or leave it out"):
         fit(row, dev, select, {}, FitOptions())
-
-
-def test_a_search_says_what_it_fits(dev, select):
-    notes: list[str] = []
-    found = search(SYSTEMS["kbmira"], dev[:8], select[:8], FitOptions(), notes.append)
-    assert notes == [f"c {one['params']['c']}: {one['select']:.2f}" for one in found.tried]
-    notes.clear()
-    found = search(SYSTEMS["base-MERT"], dev[:8], select[:8], FitOptions(search="none"), notes.append)
-    assert notes == [f"fitted: {found.select:.2f}"]
 
 
 def test_features_that_no_row_has():

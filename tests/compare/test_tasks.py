@@ -12,13 +12,12 @@ import pytest
 from toy_trees import stump
 
 from boostfeat.compare import systems
-from boostfeat.compare.fits import KeptFits
-from boostfeat.compare.options import CompareOptions
+from boostfeat.compare.comparison_options import CompareOptions
 from boostfeat.compare.paper_page import KINDS
 from boostfeat.compare.runner import Folder, _choice_rows, active_features, settings
 from boostfeat.compare.systems import Fit, Fitted, System, parse_systems
 from boostfeat.compare.table import Rows, tabulate
-from boostfeat.compare.tasks import FitTask, ScoreTask, fit_options, reported, scores_of
+from boostfeat.compare.tasks import FitTask, KeptFits, ScoreTask, fit_options, reported, scores_of
 from boostfeat.features import TEMPLATES, FeaturePlan, featurize
 from boostfeat.lists.build import Builder, HypRecord, UnitRecord, attach
 from boostfeat.lists.choices import Scorer, decoder_choice, oracle_choice

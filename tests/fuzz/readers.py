@@ -29,9 +29,9 @@ from synthetic import SyntheticOptions, synthetic_nbest
 from toy_systems import random_model, random_ngrams, random_pairs, write_system
 
 from boostfeat import formats
-from boostfeat.compare.fits import Fitted, KeptFits, key_of
 from boostfeat.compare.runner import Folder
 from boostfeat.compare.systems import SYSTEMS
+from boostfeat.compare.tasks import Fitted, KeptFits, key_of
 from boostfeat.core.arrays import F64
 from boostfeat.core.errors import InputError
 from boostfeat.core.feature_table import FeatureTable

@@ -12,10 +12,11 @@ import sacrebleu
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from interpreting import interpreted
+from search_here import search
 from strategies import build
 from synthetic import SyntheticOptions, synthetic_nbest
 
-from boostfeat.compare.systems import SYSTEMS, FitOptions, choose, fit, search
+from boostfeat.compare.systems import SYSTEMS, FitOptions, choose, fit
 from boostfeat.core.errors import InputError
 from boostfeat.formats import read
 from boostfeat.lists.build import HypRecord, ReadOptions, attach

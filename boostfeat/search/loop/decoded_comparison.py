@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from ...compare.options import CompareOptions, numbered
+from ...compare.comparison_options import CompareOptions, numbered
 from ...compare.runner import Folder, finish_comparison, keep_scores, settings
 from ...compare.schedule import AnyPlan, Schedule, Watch
 from ...compare.systems import Report, System, boost_options, parse_systems, split_changes, stages
