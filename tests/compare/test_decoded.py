@@ -47,8 +47,8 @@ from boostfeat.search.loop.decoded_comparison import (
     loop_folder,
     loop_in_worker,
 )
-from boostfeat.search.loop.decoders import CommandDecoder, Corpus, Place
-from boostfeat.search.loop.loop_folder import Folder as LoopFolder
+from boostfeat.search.loop.decoders import CommandDecoder, Corpus, DecodingPlace
+from boostfeat.search.loop.loop_folder import LoopFolder
 from boostfeat.search.loop.loop_options import LoopOptions
 from boostfeat.search.loop.reference_decoder import ReferenceDecoder
 from boostfeat.trees.tree import Tree
@@ -382,7 +382,7 @@ def test_first_lists_are_made_once(decoding, tmp_path):
     assert task.known() == task.finish(None, 0.0) == task.key
     once = StartOnce(Counting(), tmp_path / "start")
     for k in (0, 1, 2):
-        assert once.decode(START, decoding.corpora[1], Place(tmp_path, k, k, 1)).text.to_pylist() == ["x"] * 6
+        assert once.decode(START, decoding.corpora[1], DecodingPlace(tmp_path, k, k, 1)).text.to_pylist() == ["x"] * 6
     assert asked[3:] == [("select", START.signature, k) for k in (1, 2)]
     (tmp_path / "start" / "select.nbest").unlink()
     assert task.known() is None

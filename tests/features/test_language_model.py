@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from interpreting import interpreted
 from toy_systems import TARGET, arpa, naive_lm, random_ngrams
 
 from boostfeat.core.arrays import offsets
 from boostfeat.core.errors import FormatError
 from boostfeat.core.files import read_chunks
-from boostfeat.features.language_model import Automaton, LanguageModel, _child, _slot, isolated_scores
+from boostfeat.features.language_model import LanguageModel, isolated_scores
 from boostfeat.formats.arpa import read_arpa
 
 
@@ -50,64 +48,6 @@ def test_phrases_without_a_history(tmp_path: Path) -> None:
     )
     expected = [sum(naive_lm(ngrams, tuple(p[max(0, k - 2) : k]), word) for k, word in enumerate(p)) for p in phrases]
     assert found == pytest.approx(expected, abs=1e-9)
-
-
-@pytest.mark.parametrize("order", [1, 2, 3, 4])
-def test_all_nodes_of_a_model(tmp_path: Path, order: int) -> None:
-    """Against naive ones: a suffix is the longest that the model has, a state the longest that something follows or that costs
-    something to leave. Scores would be the same with longer states; the decoder would keep more hypotheses than it needs.
-    """
-    rng = np.random.default_rng(order)
-    ngrams = {gram: (p, float(rng.choice([b, 0.0, -b]))) for gram, (p, b) in random_ngrams(rng, order).items()}
-    (tmp_path / "lm").write_text(arpa(ngrams))
-    lm = LanguageModel.load(tmp_path / "lm")
-    vocab: dict[str, int] = {}
-    ids, logp, backoff = read_arpa(str(tmp_path / "lm"), vocab)
-    grams = [(), *(tuple(row) for rows in ids for row in rows.tolist())]
-    node = {gram: k for k, gram in enumerate(grams)}
-    cost = [0.0, *np.concatenate(backoff[:-1]).tolist(), *(0.0 for _ in logp[-1])] if order > 1 else [0.0] * len(grams)
-    followed = {gram[:-1] for gram in grams if len(gram) > 1}
-
-    def suffix(gram: tuple[int, ...]) -> tuple[int, ...]:
-        return next(gram[k:] for k in range(1, len(gram) + 1) if gram[k:] in node)
-
-    def state(gram: tuple[int, ...]) -> tuple[int, ...]:
-        return gram if not gram or gram in followed or cost[node[gram]] else state(suffix(gram))
-
-    found = lm.automaton
-    assert (lm.order, lm.vocab, found.n_words) == (order, vocab, len(vocab))
-    assert found.suffix.tolist() == [0, *(node[suffix(gram)] for gram in grams[1:])]
-    assert found.state.tolist() == [node[state(gram)] for gram in grams]
-    assert found.logp.tolist() == (np.concatenate([[0.0], *logp]) * math.log(10)).tolist()
-    assert found.backoff.tolist() == (np.array(cost) * math.log(10)).tolist()
-    assert lm.first.tolist() == [next(k for k, gram in enumerate(grams) if len(gram) == n) for n in range(1, order + 1)]
-    for gram in grams[1:]:
-        for word in range(len(vocab)):
-            assert _child(found, node[gram], word) == node.get((*gram, word), -1)
-    higher = sum(map(len, logp[1:]))
-    assert np.count_nonzero(found.keys >= 0) == higher
-    assert max(16, 2 * higher) <= len(found.keys) <= max(16, 4 * higher)
-    assert (lm.start, lm.end) == (node[state((vocab["<s>"],))], vocab["</s>"])
-    assert lm.ids(["<s>", "nobody", TARGET[0]]).tolist() == [vocab["<s>"], vocab["<unk>"], vocab[TARGET[0]]]
-    other = replace(lm, automaton=found._replace(logp=found.logp + 1))
-    assert len({lm.signature, other.signature, replace(lm, vocab={**vocab, "new": 0}).signature}) == 3
-    assert re.fullmatch("[0-9a-f]{12}", lm.signature)
-
-
-def test_slots_of_a_full_table() -> None:
-    """Keys go to the first free slot from that of their hash on, and from the last to the first."""
-    none = np.zeros(0, np.int32)
-    lm = Automaton(1, np.full(8, -1), none, np.zeros(0), np.zeros(0), none, none)
-    expected: dict[int, int] = {}
-    with interpreted():
-        for key in range(7, 70, 9):
-            h = key * 0xBF58476D1CE4E5B9 % 2**64
-            slot = (h ^ h >> 29) % 8
-            while slot in expected.values():
-                slot = (slot + 1) % 8
-            assert _slot(lm, key) == slot
-            lm.keys[slot], expected[key] = key, slot
-        assert {key: int(_slot(lm, key)) for key in expected} == expected
 
 
 def test_text_before_the_data_is_refused(tmp_path: Path) -> None:

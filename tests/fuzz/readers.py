@@ -74,7 +74,7 @@ from boostfeat.search.graphs import moses_search_graph as moses_osgx
 from boostfeat.search.graphs.graph_files import read_graphs
 from boostfeat.search.graphs.rescoring import EdgeScorer, RescoreOptions, rescored_lists
 from boostfeat.search.loop import loop_folder
-from boostfeat.search.loop.loop_folder import Folder as LoopFolder
+from boostfeat.search.loop.loop_folder import LoopFolder
 from boostfeat.search.loop.online import State
 from boostfeat.search.loop.weight_files import read_start, write_ini
 from boostfeat.tuners.base import Groups

@@ -21,7 +21,7 @@ from boostfeat.formats import read
 from boostfeat.lists.build import ReadOptions
 from boostfeat.lists.store import read_store, write_store
 from boostfeat.model.model import Model
-from boostfeat.search.loop.loop_folder import Folder
+from boostfeat.search.loop.loop_folder import LoopFolder
 
 RELEASED = sorted(p for p in (Path(__file__).parents[1] / "compat").iterdir() if p.is_dir() and p.name[0].isdigit())
 MODELS = [(folder, name) for folder in RELEASED for name in json.loads((folder / "expected.json").read_text())]
@@ -76,7 +76,7 @@ def test_folders_of_runs(boostfeat, folder, tmp_path):
     code, _, err = boostfeat("report", folder / "run", "--test", folder / "list.nbest", "-o", tmp_path / "report.html", "-q")
     assert (code, err) == (0, "")
     assert "kbmira" in (tmp_path / "report.html").read_text()
-    loop = Folder(folder / "loop")
+    loop = LoopFolder(folder / "loop")
     rows = json.loads((folder / "loop" / "results.json").read_text())["rows"]
     assert [loop.model(k).signature for k in range(len(rows))] == [row["signature"] for row in rows]
     assert [loop.state(k) for k in range(len(rows))] == rows

@@ -25,7 +25,7 @@ from boostfeat.losses.pairs import Pairs
 from boostfeat.losses.pairwise import PairwiseLogLoss
 from boostfeat.metrics.ngrams import posteriors
 from boostfeat.model.model import Model
-from boostfeat.search.loop.learners import Task, TreeLearner
+from boostfeat.search.loop.learners import LearningTask, TreeLearner
 from boostfeat.trees.growing import TreeOptions
 from boostfeat.trees.tree import LEAF_KINDS
 from boostfeat.tuners import TUNERS, tuner_class
@@ -174,7 +174,7 @@ def test_a_loop_names_what_is_left_out_once(tmp_path: Path, boostfeat: Callable[
 def test_a_loop_with_trees_names_what_is_left_out(tmp_path: Path) -> None:
     named: list[NBest] = []
     nbest, learner = LEFT_OUT["1e61"], TreeLearner(BoostOptions(rounds=1))
-    task = Task(1, Model({}), nbest, None, seed=0, threads=1, folder=tmp_path, name_left_out=named.append)
+    task = LearningTask(1, Model({}), nbest, None, seed=0, threads=1, folder=tmp_path, name_left_out=named.append)
     first = learner.learn(task)
     again = learner.learn(replace(task, iteration=2, start=first, folder=tmp_path))
     assert named == [nbest, nbest]

@@ -20,7 +20,7 @@ from ..graphs.graph import EXAMINED_PER_STRING
 from ..graphs.kbest import Shape, find_best, find_kbest
 from ..graphs.rescoring import in_order
 from . import search as kernel
-from .decoder_features import Scorer, scorer
+from .decoder_features import UnitScorer, scorer
 from .lattice import Derivation, Lattice
 from .search_options import WINDOW, SearchOptions
 from .search_templates import Templates
@@ -47,7 +47,7 @@ class Decoder:
         _ = self.scorer  # a model that cannot be searched with is refused now
 
     @cached_property
-    def scorer(self) -> Scorer:
+    def scorer(self) -> UnitScorer:
         how: dict[str, Any] = {"unknown_weight": self.unknown_weight, "maker": self.maker, "templates": self.templates}
         return scorer(self.model, self.system, self.extra, **how)
 
@@ -72,7 +72,7 @@ class Decoder:
         future = np.empty((n + 1, n + 1))
         kernel.future_scores(n, table.longest, lattice.options.span_ptr, lattice.estimate, future)
         beam = -log(self.options.beam) if self.options.beam else inf
-        task = kernel.Task(
+        task = kernel.SearchTask(
             n=n,
             options=lattice.options,
             future=future,
@@ -84,9 +84,9 @@ class Decoder:
             moves=lattice.moves,
             quantiles=self.scorer.quantiles,
             keeps_span=self.scorer.keeps_span,
-            limits=kernel.Limits(table.longest, self.options.stack, beam, self.options.distortion_limit),
+            limits=kernel.SearchLimits(table.longest, self.options.stack, beam, self.options.distortion_limit),
         )
-        return Decoded(lattice, kernel.Found(*kernel.search(task)))
+        return Decoded(lattice, kernel.Searched(*kernel.search(task)))
 
     def decode_all(self, sentences: Iterable[str], threads: int = 1) -> Iterator[Decoded]:
         """Translations in the order of the sentences; the number of threads changes nothing but the time."""
@@ -127,7 +127,7 @@ class Decoded:
     """The search graph of a sentence: its best translation, and its k-best."""
 
     lattice: Lattice
-    found: kernel.Found | None  # None: a sentence without words
+    found: kernel.Searched | None  # None: a sentence without words
 
     @property
     def names(self) -> tuple[str, ...]:

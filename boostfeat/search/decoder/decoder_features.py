@@ -40,7 +40,7 @@ EXTRAS: dict[str, Callable[[F64, F64, F64], F64]] = {
 
 
 @dataclass(frozen=True)
-class Scorer:
+class UnitScorer:
     """A model over the decoder's features: what phrases in context get. Made by ``scorer``, which checks it.
 
     Static columns are the listed features [D], then those of templates that trees test [T], then products of static ones.
@@ -163,7 +163,7 @@ def scorer(
     unknown_weight: float,
     maker: FeatureMaker,
     templates: Templates | None,
-) -> Scorer:
+) -> UnitScorer:
     """The model over the system's features and the extras it uses or the user asks for; one that needs others is refused.
 
     ``templates`` are those of a model that is still learnt: they compute whatever feature comes to have a weight.
@@ -215,7 +215,7 @@ def scorer(
     extras = tuple(name for name in (*EXTRAS, UNKNOWN) if name in wanted and name not in made)
     if not system.has_counts and (counts := [name for name in extras if name.startswith("count.")]):
         raise InputError(f"the feature {counts[0]!r} needs joint counts, and the phrase table has none in its fifth field")
-    return Scorer(model, (*base, *extras), system.ahead, unknown_weight, weighed, products)
+    return UnitScorer(model, (*base, *extras), system.ahead, unknown_weight, weighed, products)
 
 
 def _read_by(weighed: Weighed) -> set[str]:

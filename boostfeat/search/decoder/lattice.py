@@ -10,7 +10,7 @@ from ...core.arrays import F64, I32, I64, offsets, segment_positions
 from ...core.errors import InputError, clip
 from ...features.language_model import isolated_scores
 from . import search as kernel
-from .decoder_features import EXTRAS, Scorer
+from .decoder_features import EXTRAS, UnitScorer
 from .search_ngrams import Ngrams
 from .search_templates import NEXT, PREV, OptionSums, no_moves
 from .search_trees import INVERSE, LM, N_CONTEXT, ORIENTATION, PER_WORD, tree_scores
@@ -18,7 +18,7 @@ from .system import PHRASE_PENALTY, UNKNOWN, UNKNOWN_VALUE, WORD_PENALTY, System
 
 
 @dataclass(frozen=True)
-class Unit:
+class TranslatedUnit:
     """A phrase of a derivation. Spans are half-open."""
 
     src: tuple[int, int]
@@ -35,7 +35,7 @@ class Derivation:
 
     text: str
     score: float
-    units: tuple[Unit, ...]
+    units: tuple[TranslatedUnit, ...]
     names: tuple[str, ...]  # [D]
 
     @property
@@ -50,7 +50,7 @@ class Lattice:
     """Options by span, the best of each first. O options, D features."""
 
     system: System
-    scorer: Scorer
+    scorer: UnitScorer
     tokens: list[str]
     row: I64  # [O] of the phrase table
     start: I64  # [O]
@@ -61,7 +61,7 @@ class Lattice:
     moves: kernel.Moves
 
     @classmethod
-    def of(cls, system: System, scorer: Scorer, tokens: list[str], *, table_limit: int = 0) -> Lattice:
+    def of(cls, system: System, scorer: UnitScorer, tokens: list[str], *, table_limit: int = 0) -> Lattice:
         """All options, or the ``table_limit`` best of each span by estimate. Unknown words are options of their own.
 
         As in Moses, what depends on the phrase's place in the sentence has no say in which are the best, and is added then.
@@ -103,12 +103,12 @@ class Lattice:
 
     def derivation(self, chosen: I64, x: F64, scores: F64) -> Derivation:
         """The derivation of these options, whose edges have features x [R, D] and scores [R]."""
-        units: list[Unit] = []
+        units: list[TranslatedUnit] = []
         at = 0
         n_words, align = np.diff(self.options.word_ptr)[chosen].tolist(), self.system.table.align
         for o, n, features, score in zip(chosen.tolist(), n_words, x, scores.tolist(), strict=True):
             src = (int(self.start[o]), int(self.end[o]))
-            units.append(Unit(src, (at, at + n), self.text(o), align[self.row[o]], features, score))
+            units.append(TranslatedUnit(src, (at, at + n), self.text(o), align[self.row[o]], features, score))
             at += n
         text = " ".join([unit.text for unit in units if unit.text])
         return Derivation(text, float(scores.sum()), tuple(units), self.scorer.names)
@@ -119,7 +119,7 @@ class _Candidates:
     """Options under a model while a lattice is made. O options, C columns."""
 
     system: System
-    scorer: Scorer
+    scorer: UnitScorer
     tokens: list[str]
     row: I64  # [O]
     span: I64  # [O]
@@ -129,7 +129,7 @@ class _Candidates:
     estimate: F64  # [O]
 
     @classmethod
-    def of(cls, system: System, scorer: Scorer, tokens: list[str], row: I64, span: I64) -> _Candidates:
+    def of(cls, system: System, scorer: UnitScorer, tokens: list[str], row: I64, span: I64) -> _Candidates:
         start, n_src = span // system.table.longest, span % system.table.longest + 1
         x = _static_features(system, scorer, row, n_src)
         said = None if scorer.weighed is None else scorer.weighed.options(tokens, row, start)
@@ -233,7 +233,7 @@ def _symbols(system: System, ngrams: Ngrams, tokens: list[str], row: I64, start:
     return word_ptr, symbols
 
 
-def _static_features(system: System, scorer: Scorer, row: I64, n_src: I64) -> F64:
+def _static_features(system: System, scorer: UnitScorer, row: I64, n_src: I64) -> F64:
     """[O, C]: the columns of context and of templates are 0."""
     table = system.table
     n_tgt = np.diff(table.word_ptr)[row].astype(np.float64)
@@ -249,7 +249,7 @@ def _static_features(system: System, scorer: Scorer, row: I64, n_src: I64) -> F6
     return x + 0.0  # no -0.0
 
 
-def _expected_context(system: System, scorer: Scorer, tokens: list[str], row: I64, start: I64, x: F64) -> F64:
+def _expected_context(system: System, scorer: UnitScorer, tokens: list[str], row: I64, start: I64, x: F64) -> F64:
     """[O] what context will add to a phrase's score, as far as one can say: its language-model score without a history, as
     in Moses, and the trees' value with that score where the phrase stands in monotone order."""
     lm, unknown = system.isolated[row], row == 0

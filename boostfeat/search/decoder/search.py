@@ -79,7 +79,7 @@ class Moves(NamedTuple):
     final: F64  # [O] to one that is the last
 
 
-class Limits(NamedTuple):
+class SearchLimits(NamedTuple):
     """Pruning. 0 hypotheses and -1 distortion mean no limit."""
 
     longest: int  # source words of a phrase
@@ -88,7 +88,7 @@ class Limits(NamedTuple):
     distortion: int
 
 
-class Task(NamedTuple):
+class SearchTask(NamedTuple):
     """A sentence of n words to translate."""
 
     n: int
@@ -102,10 +102,10 @@ class Task(NamedTuple):
     moves: Moves
     quantiles: F64  # [4] of the language-model score per word; empty where no template asks for it
     keeps_span: bool  # whether the last phrase's span matters to templates
-    limits: Limits
+    limits: SearchLimits
 
 
-class Found(NamedTuple):
+class Searched(NamedTuple):
     """The search graph: hypothesis 0 is the start, ``goal`` the end; arcs in the order of their tails' stacks."""
 
     hyps: I64
@@ -362,7 +362,7 @@ def _put(space, key, stack, tail, option, edge, total, limits):  # type: ignore[
 
 @kernel
 def search(task):  # type: ignore[no-untyped-def]
-    """Search a sentence. Returns the columns of Found.
+    """Search a sentence. Returns the columns of Searched.
 
     Distortion as in Moses: a phrase that leaves the first gap open must end near enough to come back.
     """

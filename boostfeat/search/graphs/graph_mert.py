@@ -103,7 +103,7 @@ def goal_envelope(shape, a, b, goal):  # type: ignore[no-untyped-def]
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-class Lines(NamedTuple):
+class EnvelopeLines(NamedTuple):
     """Derivations of all sentences that are best somewhere on a line: as lists of few hypotheses."""
 
     ptr: I64  # [S+1]
@@ -181,7 +181,7 @@ class GraphCorpus:
         rows = self.rows[lines.row]
         return best_interval_of(lines.ptr, lines.a, lines.b, rows, self.empty, self.recipe, reach=reach, narrow=narrow)
 
-    def lines(self, a: F64, b: F64) -> Lines:
+    def lines(self, a: F64, b: F64) -> EnvelopeLines:
         """Of every sentence the derivations that are best for some γ of a + γ b [E]."""
         counts, found_a, found_b, texts = [], [], [], []
         for s, graph in enumerate(self.graphs):
@@ -197,7 +197,7 @@ class GraphCorpus:
         with self.lock:  # several starts climb at once
             self._count(texts)
             row = np.array([self.known[s, t.tobytes()] for s, t in texts], np.int64)
-        return Lines(offsets(np.array(counts, np.int64)), _joined(found_a), _joined(found_b), row)
+        return EnvelopeLines(offsets(np.array(counts, np.int64)), _joined(found_a), _joined(found_b), row)
 
     def _count(self, texts: Sequence[tuple[int, I32]]) -> None:
         """Statistics of strings that were not best before."""

@@ -62,7 +62,7 @@ class Link(NamedTuple):
 
 
 @dataclass
-class Lattice:
+class SlfLattice:
     """What the lines of one lattice say."""
 
     line: int
@@ -96,7 +96,7 @@ def read_graphs(path: str | Path, options: ReadOptions) -> Iterator[tuple[int, i
         options.warn(f"{where}: {name}= is not known and left out{others}")
 
 
-def _lattices(path: str | Path, unknown: dict[str, str]) -> Iterator[Lattice]:
+def _lattices(path: str | Path, unknown: dict[str, str]) -> Iterator[SlfLattice]:
     current = None
     for n, line in read_lines(path):
         where, text = f"{path}:{n}", line.strip()
@@ -107,7 +107,7 @@ def _lattices(path: str | Path, unknown: dict[str, str]) -> Iterator[Lattice]:
         if current is None or (first in ("VERSION", "V") and (current.links or current.nodes or "VERSION" in current.header)):
             if current is not None:
                 yield current
-            current = Lattice(n)
+            current = SlfLattice(n)
         if first == "I":
             _read_node(current, fields, where, unknown)
         elif first == "J":
@@ -148,14 +148,14 @@ def _value(text: str, where: str) -> str:
         raise FormatError(where, expected="bytes of UTF-8", found=clip(text), fix="convert the lattice with iconv") from None
 
 
-def _read_header(lattice: Lattice, fields: list[tuple[str, str]], where: str) -> None:
+def _read_header(lattice: SlfLattice, fields: list[tuple[str, str]], where: str) -> None:
     for name, value in fields:
         if name == "SUBLAT":
             raise FormatError(where, expected="a lattice of words", found="sub-lattices", fix=EXPAND)
         lattice.header["VERSION" if name == "V" else name] = value
 
 
-def _read_node(lattice: Lattice, fields: list[tuple[str, str]], where: str, unknown: dict[str, str]) -> None:
+def _read_node(lattice: SlfLattice, fields: list[tuple[str, str]], where: str, unknown: dict[str, str]) -> None:
     node, base = lattice.node(fields[0][1], where), _base(lattice, where)
     for name, value in fields[1:]:
         name = LONG.get(name, name)
@@ -169,7 +169,7 @@ def _read_node(lattice: Lattice, fields: list[tuple[str, str]], where: str, unkn
             unknown.setdefault(name, where)
 
 
-def _read_link(lattice: Lattice, fields: list[tuple[str, str]], where: str, unknown: dict[str, str]) -> None:
+def _read_link(lattice: SlfLattice, fields: list[tuple[str, str]], where: str, unknown: dict[str, str]) -> None:
     ends: dict[str, int] = {}
     word, posterior, base = None, None, _base(lattice, where)
     scores: dict[str, float] = {}
@@ -190,7 +190,7 @@ def _read_link(lattice: Lattice, fields: list[tuple[str, str]], where: str, unkn
     lattice.links.append(Link(where, ends["S"], ends["E"], word, scores, posterior))
 
 
-def _base(lattice: Lattice, where: str) -> float:
+def _base(lattice: SlfLattice, where: str) -> float:
     """ln of the base of scores; 0 where they are probabilities, and HTK's 1 is e."""
     base = lattice.setting("base", e, where)
     if base < 0:
@@ -212,7 +212,7 @@ def _score(text: str, base: float, where: str, name: str) -> float:
 # -- the graph --------------------------------------------------------------------------------------------------------
 
 
-def _graph(lattice: Lattice, where: str, options: ReadOptions) -> Graph:
+def _graph(lattice: SlfLattice, where: str, options: ReadOptions) -> Graph:
     _check_sizes(lattice, where)
     start, end = _terminals(lattice, where)
     places = [where, *(link.where for link in lattice.links), where]
@@ -244,12 +244,12 @@ def _words(text: str | None) -> list[str]:
     return [] if text is None or text in NULLS else split_words(text)
 
 
-def _word_of(lattice: Lattice, link: Link, *, backward: bool) -> str | None:
+def _word_of(lattice: SlfLattice, link: Link, *, backward: bool) -> str | None:
     return link.word if link.word is not None else lattice.node_words.get(link.start if backward else link.end)
 
 
 def _own_scores(
-    lattice: Lattice, where: str, options: ReadOptions, *, backward: bool
+    lattice: SlfLattice, where: str, options: ReadOptions, *, backward: bool
 ) -> Iterator[tuple[float, dict[str, float]]]:
     """Of each link: the lattice's own score, and its features."""
     scales = {name: lattice.setting(scale, BY_DEFAULT.get(scale, 0.0), where) for name, scale in SCALES.items()}
@@ -278,7 +278,7 @@ def _own_scores(
         yield score, features
 
 
-def _check_sizes(lattice: Lattice, where: str) -> None:
+def _check_sizes(lattice: SlfLattice, where: str) -> None:
     for short, long, found, what in (("N", "NODES", len(lattice.nodes), "nodes"), ("L", "LINKS", len(lattice.links), "links")):
         given = lattice.header.get(short, lattice.header.get(long))
         if given is not None and given != str(found):
@@ -288,7 +288,7 @@ def _check_sizes(lattice: Lattice, where: str) -> None:
         raise FormatError(where, expected="nodes (I=) and links (J=)", found="none", fix=FIX)
 
 
-def _terminals(lattice: Lattice, where: str) -> tuple[int, int]:
+def _terminals(lattice: SlfLattice, where: str) -> tuple[int, int]:
     """The node where paths start and the one where they end: as the header says, else the one without links to it, or from it."""
     out = []
     for name, others in (("start", {k.end for k in lattice.links}), ("end", {k.start for k in lattice.links})):

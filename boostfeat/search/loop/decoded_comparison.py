@@ -35,11 +35,11 @@ from ...lists.nbest import NBest
 from ...lists.store import read_store, write_store
 from ...model.model import Model
 from ...tuners import tuner_class
-from .decoders import Corpus, Decoder, Place
+from .decoders import Corpus, Decoder, DecodingPlace
 from .driver import run_loop
 from .learners import Learner, TreeLearner, TunerLearner
 from .loop_features import LoopFeatures
-from .loop_folder import Folder as LoopFolder
+from .loop_folder import LoopFolder
 from .loop_options import LoopOptions
 from .online import OnlineLearner
 from .reference_decoder import ReferenceDecoder
@@ -146,7 +146,7 @@ class StartOnce:
     def made_from(self) -> dict[str, Any]:
         return self.decoder.made_from()
 
-    def decode(self, model: Model, corpus: Corpus, place: Place) -> NBest:
+    def decode(self, model: Model, corpus: Corpus, place: DecodingPlace) -> NBest:
         if place.iteration:
             return self.decoder.decode(model, corpus, place)
         return read_store(self.folder / f"{corpus.name}.nbest")
@@ -181,7 +181,7 @@ def decode_start(folder: Path, decoding: Decoding, seed: int, threads: int, *, r
     folder.mkdir(parents=True, exist_ok=True)
     for corpus in decoding.sets.values():
         report(f"decoding {corpus.name} with the first weights")
-        nbest = decoding.decoder.decode(decoding.start, corpus, Place(folder, 0, seed, threads))
+        nbest = decoding.decoder.decode(decoding.start, corpus, DecodingPlace(folder, 0, seed, threads))
         write_store(nbest, folder / f"{corpus.name}.nbest")
 
 

@@ -76,7 +76,7 @@ class Corpus:
 
 
 @dataclass(frozen=True)
-class Place:
+class DecodingPlace:
     """Where in the run's folder a decoding leaves its files, and how it is done."""
 
     folder: Path
@@ -89,7 +89,7 @@ class Place:
 class Decoder(Protocol):
     def check_trees(self, level: str) -> None: ...
     def check_templates(self) -> None: ...
-    def decode(self, model: Model, corpus: Corpus, place: Place) -> NBest: ...
+    def decode(self, model: Model, corpus: Corpus, place: DecodingPlace) -> NBest: ...
     def made_from(self) -> dict[str, Any]: ...
 
 
@@ -158,7 +158,7 @@ class CommandDecoder:
                 "use the reference decoder (--phrase-table and --lm), or 'boostfeat tune --templates' on its lists"
             )
 
-    def decode(self, model: Model, corpus: Corpus, place: Place) -> NBest:
+    def decode(self, model: Model, corpus: Corpus, place: DecodingPlace) -> NBest:
         """Run the command. Its output is in a folder of this attempt until it is known to be whole."""
         folder = place.folder.resolve()
         if {"ini", "weights"} & self.places():
@@ -180,7 +180,7 @@ class CommandDecoder:
         name, write = WEIGHT_FORMATS[self.weights_format]
         write(model.weights, folder / name, self.ini)
 
-    def _attempt(self, corpus: Corpus, place: Place, folder: Path, attempt: Path) -> NBest:
+    def _attempt(self, corpus: Corpus, place: DecodingPlace, folder: Path, attempt: Path) -> NBest:
         name = WEIGHT_FORMATS[self.weights_format][0]
         files = {
             "ini": folder / name,
@@ -287,7 +287,7 @@ class GraphDecoder:
         files = {name: [digest(path) for path in paths] for name, paths in self.graphs.items()}
         return {"command": "graphs", "size": self.size, "names": self.names, "graphs": files}
 
-    def decode(self, model: Model, corpus: Corpus, place: Place) -> NBest:
+    def decode(self, model: Model, corpus: Corpus, place: DecodingPlace) -> NBest:
         nbest = kbest_nbest(
             self.graphs[corpus.name],
             model,

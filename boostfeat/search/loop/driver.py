@@ -21,10 +21,10 @@ from ...lists.nbest import NBest
 from ...metrics.metric import metric_of, shown
 from ...metrics.significance import approximate_randomisation, exact_sums
 from ...model.model import Model
-from .decoders import Corpus, Decoder, Place
-from .learners import Learner, Task, Tick, no_tick, rescaled, scale_to, share_change
+from .decoders import Corpus, Decoder, DecodingPlace
+from .learners import Learner, LearningTask, Tick, no_tick, rescaled, scale_to, share_change
 from .loop_features import LoopFeatures
-from .loop_folder import Folder
+from .loop_folder import LoopFolder
 from .loop_options import LoopOptions
 from .moses_decoder import without_trees
 
@@ -69,7 +69,7 @@ def run_loop(
     repeats its lists. ``report`` gets a line when a step begins or ends, ``tick`` how much of the step is done, and of how much;
     ``warn`` a line for each feature that is left out.
     """
-    options, folder = options or LoopOptions(), Folder(Path(run))
+    options, folder = options or LoopOptions(), LoopFolder(Path(run))
     metric_of(options.gain), metric_of(options.metric)  # fresh lists have texts and references, and no quality columns
     inputs = {c.name: [digest_lines(lines) for lines in (c.source, *c.refs)] for c in corpora}
     if options.pick == "select" and not corpora[1:]:
@@ -114,7 +114,7 @@ class _Loop:
     decoder: Decoder
     learner: Learner
     start: Model
-    folder: Folder
+    folder: LoopFolder
     options: LoopOptions
     threads: int
     report: Callable[[str], None]
@@ -178,7 +178,7 @@ class _Loop:
         def tick(done: int) -> None:
             self.tick(done, len(corpus.source))
 
-        place = Place(self.folder.iteration(k), k, self.options.seed + k, self.threads, tick)
+        place = DecodingPlace(self.folder.iteration(k), k, self.options.seed + k, self.threads, tick)
         nbest = self.decoder.decode(model, corpus, place)
         return without_trees(nbest, model, self.folder.list(0, corpus.name)) if k and model.trees else nbest
 
@@ -194,7 +194,7 @@ class _Loop:
             how = {"seed": self.options.seed, "threads": self.threads}
             dev, select, plan = self.features.lists(dev, select, before, **how)
             tree_features = self.features.tree_features(dev, plan)
-        task = Task(
+        task = LearningTask(
             iteration=k,
             start=rescaled(before, 1 / before.config["loop"]["scale"]),
             dev=dev,

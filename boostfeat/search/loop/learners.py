@@ -33,7 +33,7 @@ def no_tick(done: int, total: int) -> None:
 
 
 @dataclass(frozen=True)
-class Task:
+class LearningTask:
     """What there is to learn from in an iteration."""
 
     iteration: int  # from 1
@@ -53,7 +53,7 @@ class Learner(Protocol):
     def level(self) -> str | None: ...
     @property
     def online(self) -> bool: ...
-    def learn(self, task: Task) -> Model: ...
+    def learn(self, task: LearningTask) -> Model: ...
     def made_from(self) -> dict[str, Any]: ...
 
 
@@ -104,7 +104,7 @@ class TunerLearner:
             **({} if self.pick == "auto" else {"pick": self.pick}),
         }
 
-    def learn(self, task: Task) -> Model:
+    def learn(self, task: LearningTask) -> Model:
         task.name_left_out(task.dev)
         total = getattr(self.tuner, "epochs", getattr(self.tuner, "rounds", 1))
         run = Run(
@@ -143,7 +143,7 @@ class TreeLearner:
         static = {"static_only": True} if self.static_only else {}
         return {"method": "induce", **options, "reweigh": self.reweigh, **static, **learnt(self.options.gain)}
 
-    def learn(self, task: Task) -> Model:
+    def learn(self, task: LearningTask) -> Model:
         """Rounds are kept in partial.json as they come, so that an interruption loses no more than one."""
         task.name_left_out(task.dev)
         options = self.options
@@ -169,7 +169,7 @@ class TreeLearner:
         )
         return replace(model, weights={**held, **model.weights})
 
-    def _reweighed(self, task: Task) -> Model:
+    def _reweighed(self, task: LearningTask) -> Model:
         """The start with the weights of its features and trees fitted to the accumulated pairs, as PRO does."""
         dev = augment(learnable(task.dev), task.start)
         known, weights = known_names(dev), augmented_weights(task.start)

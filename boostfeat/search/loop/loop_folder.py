@@ -24,7 +24,7 @@ VERSION = 1
 
 
 @dataclass(frozen=True)
-class Folder:
+class LoopFolder:
     path: Path
 
     def iteration(self, k: int) -> Path:

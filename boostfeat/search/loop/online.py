@@ -39,7 +39,7 @@ from ...tuners.margin import Lists, health
 from ...tuners.mira import Mira, RelativeMargin, Trace, context_scale, first_choice, learner_pass
 from ..decoder.search_templates import Templates
 from .decoders import Corpus
-from .learners import Task, Tick, learnt, no_tick
+from .learners import LearningTask, Tick, learnt, no_tick
 from .loop_features import LoopFeatures, with_names, without_names
 from .reference_decoder import ReferenceDecoder
 
@@ -280,7 +280,7 @@ class OnlineLearner:
     def fresh(self) -> Fresh:
         return Fresh(self.decoder, self.corpus, self.start)
 
-    def _open(self, task: Task) -> Fresh:
+    def _open(self, task: LearningTask) -> Fresh:
         """What makes lists; the first iteration's list teaches templates what they learn, later ones find it in the model."""
         if self.features is not None and "fresh" not in self.__dict__:
             maker = self.features.maker
@@ -304,7 +304,7 @@ class OnlineLearner:
         templates = {} if self.features is None else self.features.made_from()
         return {"online": self.method, **options, "groups": self.groups.rules, **learnt(self.gain), **templates}
 
-    def learn(self, task: Task) -> Model:
+    def learn(self, task: LearningTask) -> Model:
         fresh = self._open(task)
         task.name_left_out(augment(fresh.featurized(task.dev), self.start))
         before = task.folder.parent / f"iteration-{task.iteration - 1:02d}" / "online.npz"

@@ -18,7 +18,7 @@ from ..decoder.output import collect
 from ..decoder.search_options import SearchOptions
 from ..decoder.search_templates import Templates
 from ..decoder.system import UNKNOWN, System
-from .decoders import Corpus, Place
+from .decoders import Corpus, DecodingPlace
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class ReferenceDecoder:
             "size": self.size,
         }
 
-    def decode(self, model: Model, corpus: Corpus, place: Place) -> NBest:
+    def decode(self, model: Model, corpus: Corpus, place: DecodingPlace) -> NBest:
         nbest = self.list(model, corpus.source, threads=place.threads, tick=place.tick)
         return corpus.attached(nbest, corpus.name, threads=place.threads)
 

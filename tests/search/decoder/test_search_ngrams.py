@@ -4,7 +4,7 @@ them; and rows of sparse features.
 
 from __future__ import annotations
 
-from itertools import pairwise, product
+from itertools import product
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from boostfeat.core.errors import InputError
 from boostfeat.lists.nbest import SparseRows
 from boostfeat.lists.words import NONE
 from boostfeat.search.decoder.search_ngrams import Ngrams, joined
-from boostfeat.search.decoder.search_templates import _beside, _stacked, binned, row_sums
+from boostfeat.search.decoder.search_templates import binned, row_sums
 
 pytestmark = pytest.mark.quick
 
@@ -133,19 +133,6 @@ def rows_of(*rows: dict[int, float]) -> SparseRows:
     entries = [entry for row in rows for entry in row.items()]
     idx, val = np.array([k for k, _ in entries], np.int32), np.array([x for _, x in entries], np.float64)
     return SparseRows(offsets(np.array(list(map(len, rows)))), idx, val)
-
-
-def as_dicts(rows: SparseRows) -> list[dict[int, float]]:
-    ends = rows.ptr.tolist()
-    return [dict(zip(rows.idx[a:b].tolist(), rows.val[a:b].tolist(), strict=True)) for a, b in pairwise(ends)]
-
-
-def test_rows_beside_and_behind_each_other() -> None:
-    a, b = [{0: 1.0}, {}, {1: 2.0, 4: 3.0}], [{2: 5.0}, {3: 6.0}, {5: 7.0}]
-    assert as_dicts(_beside(rows_of(*a), rows_of(*b))) == [one | other for one, other in zip(a, b, strict=True)]
-    for one, other in ((a, [{}, {}, {}]), ([{}, {}, {}], a)):
-        assert as_dicts(_beside(rows_of(*one), rows_of(*other))) == a
-    assert as_dicts(_stacked([rows_of(*a), rows_of(), rows_of(*b)])) == a + b
 
 
 def test_sums_of_rows_know_no_weight_of_new_names() -> None:

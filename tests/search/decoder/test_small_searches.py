@@ -6,7 +6,6 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,11 +14,8 @@ from interpreting import interpreted
 from toy_systems import CONTEXT_TREES, REORDERING_TREES, TARGET, arpa, random_ngrams, stump
 
 from boostfeat.core.arrays import offsets
-from boostfeat.core.feature_table import FeatureTable
 from boostfeat.features.language_model import LanguageModel, extend, extend_all
 from boostfeat.search.decoder import search
-from boostfeat.search.decoder.decoder_features import _as_tree
-from boostfeat.search.decoder.lattice import _expected_context
 from boostfeat.search.decoder.search_templates import no_moves
 from boostfeat.search.decoder.search_trees import N_CONTEXT, pack, tree_scores
 from boostfeat.search.decoder.system import EDGE
@@ -39,7 +35,7 @@ KINDS = ("plain", "reordering", "trees", "templates")
 
 
 class Case(NamedTuple):
-    task: search.Task
+    task: search.SearchTask
     trees: tuple[Tree, ...]
     span: list[tuple[int, int]]  # of each option
 
@@ -84,7 +80,7 @@ def a_case(kind: str, seed: int, folder: Path, **limits: Any) -> Case:
         weights[8:] = 0.0
     future = np.empty((N + 1, N + 1))
     search.future_scores(N, LONGEST, options.span_ptr, options.score - 1.0, future)
-    task = search.Task(
+    task = search.SearchTask(
         n=N,
         options=options,
         future=future,
@@ -96,7 +92,7 @@ def a_case(kind: str, seed: int, folder: Path, **limits: Any) -> Case:
         moves=moves,
         quantiles=quantiles,
         keeps_span=kind == "templates",
-        limits=search.Limits(LONGEST, limits.get("stack", 0), limits.get("beam", math.inf), limits.get("distortion", -1)),
+        limits=search.SearchLimits(LONGEST, limits.get("stack", 0), limits.get("beam", math.inf), limits.get("distortion", -1)),
     )
     return Case(task, trees, span)
 
@@ -157,42 +153,6 @@ def tree_value(tree: Tree, x: dict[str, float]) -> float:
     return tree.weight * float(tree.intercept[node] + tree.value[node] * x[tree.on])
 
 
-@pytest.mark.parametrize("quantiles", [(), (-3.0, -1.5, -0.8, -0.4)])
-@pytest.mark.parametrize("has_reordering", [True, False])
-def test_what_context_is_expected_to_add(tmp_path: Path, has_reordering: bool, quantiles: tuple[float, ...]) -> None:
-    """To phrases of none to three words and to two words that the table lacks, by the definitions: the language model without a
-    history, monotone order. The score per word of a phrase is one of the quantiles, and not below it.
-    """
-    rng = np.random.default_rng(5)
-    (tmp_path / "lm").write_text(arpa(random_ngrams(rng, 2)))
-    lm = LanguageModel.load(tmp_path / "lm")
-    n_words, isolated = [1, 0, 1, 2, 3, 2, 1], np.array([0.0, 0.0, -0.9, -2.5, -1.0, -1.6, -4.0])  # row 0 is of other words
-    reordering = rng.uniform(-1, 0, (7, 6)) if has_reordering else None
-    table = SimpleNamespace(word_ptr=offsets(np.array(n_words)), reordering=reordering)
-    weights = rng.uniform(0.1, 0.5, len(EDGE))
-    trees = (*CONTEXT_TREES, *(REORDERING_TREES if has_reordering else ()), *(WORD_TREES if quantiles else ()))
-    packed = pack(trees, EDGE, STATIC, np.zeros((1, 3)), list(quantiles))
-    scorer = SimpleNamespace(quantiles=np.array(quantiles), context_weights=weights, context_trees=packed)
-    row, start, tokens = np.array([3, 0, 1, 2, 6, 0, 5, 4]), np.array([0, 1, 1, 2, 3, 0, 0, 0]), ["new", "y", "new", "new"]
-    x = rng.uniform(0, 2, (len(row), len(STATIC)))
-    found = _expected_context(SimpleNamespace(isolated=isolated, lm=lm, table=table), scorer, tokens, row, start, x)
-    for k, r in enumerate(row.tolist()):
-        score = float(isolated[r] if r else extend_all(lm.automaton, 0, lm.ids([tokens[start[k]]]))[0])
-        features = dict.fromkeys(EDGE, 0.0) | {"LM0": score, "ori.<mono": 1.0} | dict(zip(STATIC, x[k].tolist(), strict=True))
-        expected = weights[EDGE.index("LM0")] * score
-        if has_reordering:
-            features["LexicalReordering0_0"] = reordering[r, 0]
-        if quantiles:
-            per_word = score / n_words[r] if n_words[r] else 0.0
-            below = {
-                f"lm.word.LM0<{name}": float(per_word < q)
-                for name, q in zip(("q10", "q25", "q75", "q90"), quantiles, strict=True)
-            }
-            features |= {"lm.word.LM0": per_word, **below}
-            expected += sum(weights[EDGE.index(name)] * features[name] for name in ("lm.word.LM0", *below))
-        assert found[k] == pytest.approx(expected + sum(tree_value(tree, features) for tree in trees), abs=1e-12)
-
-
 def follow(case: Case, hyp: Hyp) -> Iterator[int]:
     """The options that may come next: Moses' distortion limit is of jumps, and of the way back to the first gap."""
     limit, free = case.task.limits.distortion, set(range(N)) - hyp.covered
@@ -217,7 +177,7 @@ def all_paths(case: Case, hyp: Hyp, done: tuple[int, ...] = (), score: float = 0
     return out
 
 
-def paths_of(found: search.Found) -> dict[tuple[int, ...], float]:
+def paths_of(found: search.Searched) -> dict[tuple[int, ...], float]:
     onward = defaultdict(list)
     for (head, tail, o), score in zip(found.arcs.tolist(), found.arc_scores.tolist(), strict=True):
         onward[tail].append((head, o, score))
@@ -236,7 +196,7 @@ def paths_of(found: search.Found) -> dict[tuple[int, ...], float]:
 def test_every_path_has_its_score(kind: str, distortion: int, seed: int, least: int, tmp_path: Path) -> None:
     with interpreted():
         case = a_case(kind, seed, tmp_path, distortion=distortion)
-        found = search.Found(*search.search(case.task))
+        found = search.Searched(*search.search(case.task))
         expected = all_paths(case, first_hyp(case))
     assert len(expected) >= least
     assert paths_of(found) == pytest.approx(expected)
@@ -299,7 +259,7 @@ def pruned(case: Case) -> tuple[dict[Hyp, float], float]:
 def test_pruning_leaves_what_a_plain_search_leaves(kind: str, seed: int, limits: dict[str, Any], tmp_path: Path) -> None:
     with interpreted():
         case = a_case(kind, seed, tmp_path, **limits)
-        found = search.Found(*search.search(case.task))
+        found = search.Searched(*search.search(case.task))
         kept, best = pruned(case)
     assert found.scores[found.goal, search.SCORE] == pytest.approx(best)
     names = [
@@ -316,14 +276,3 @@ def test_pruning_leaves_what_a_plain_search_leaves(kind: str, seed: int, limits:
     assert {names[h].covered for h in tails} == {hyp.covered for hyp in kept if hyp in {names[t] for t in tails}}
     scores = {names[h]: float(found.scores[h, search.SCORE]) for h in range(len(names))}
     assert all(scores[hyp] == pytest.approx(score) for hyp, score in kept.items())
-
-
-def test_a_neighbours_feature_as_a_tree():
-    """0 at the end of the sentence; else weight · value, or weight · the mean of the value's bin."""
-    linear = _as_tree("end", "f", 0.5, None)
-    assert (linear.leaf, linear.on, linear.weight, linear.name) == ("linear", "f", 0.5, "beside.end.f")
-    binned = _as_tree("end", "f", 0.5, {"cuts": [1.0, 2.0], "means": [-3.0, 5.0, 7.0]})
-    rows = [(0.0, x) for x in (0.5, 1.0, 1.5, 2.0, 2.5)] + [(1.0, 1.5)]
-    table = FeatureTable(("end", "f"), np.array(rows))
-    assert linear.predict(table).tolist() == [0.5, 1.0, 1.5, 2.0, 2.5, 0.0]
-    assert binned.predict(table).tolist() == [-3.0, -3.0, 5.0, 5.0, 7.0, 0.0]

@@ -23,14 +23,12 @@ from boostfeat.search.graphs.graph_files import read_graphs
 from boostfeat.search.graphs.oracle_path import (
     OracleOptions,
     _fill_stats,
-    _in_derivations,
     corpus_oracle,
     find_oracles,
     linear_gains,
     matcher,
     oracle_candidates,
     oracle_paths,
-    segment_heads,
 )
 from boostfeat.search.graphs.rescoring import EdgeScorer
 
@@ -238,21 +236,6 @@ def test_large_graphs_have_a_narrower_beam(monkeypatch, most, beam):
     assert seen == [beam, beam]
 
 
-def test_nodes_in_derivations_of_the_goal():
-    """Of the goal 3: node 1 has no derivation, so the edge over 1 and 2 gives none; 4 is above it, and a node of its own."""
-    edges: Edges = [
-        (0, [], ["a"], 0.0),
-        (2, [], ["b"], 0.0),
-        (3, [1, 2], ["c", 0, 1], 0.0),
-        (3, [0], [0, "d"], 0.0),
-        (4, [3], [0], 0.0),
-    ]
-    graph, _ = build([*edges, (5, [4, 0, 0], [0, 1, 2], 0.0)])
-    assert _in_derivations(graph.shape, graph.goal).tolist() == [True, False, False, True, True, True]
-    assert _in_derivations(graph.shape, 3).tolist() == [True, False, False, True, False, False]
-    assert _in_derivations(graph.shape, 0).tolist() == [True, *[False] * 5]
-
-
 def test_what_leads_nowhere_may_be_longer_than_any_translation():
     """A node of 80 words beside a goal of one: there is no room for them, and none is needed."""
     edges: Edges = [(0, [], ["a"] * 80, 0.0), (1, [], ["b"], 0.0)]
@@ -263,18 +246,3 @@ def test_what_leads_nowhere_may_be_longer_than_any_translation():
     with interpreted():  # compiled code would write outside of the room that it has, and say nothing
         score, *_ = find_oracles(graph.shape, graph.goal, graph.longest, types, m, np.ones(5), 4)
     assert score.tolist() == [2.0]  # a word of the reference, and one word
-
-
-def test_a_trie_by_hand():
-    """'a b' and 'b a a': nodes in the order in which they are met; a is matched twice at most, b and all others once."""
-    m, numbers = matcher(["a b", "b a a"])
-    assert numbers == {"a": 0, "b": 1}
-    assert m.lengths.tolist() == [2, 3]
-    assert m.root.tolist() == [1, 3]  # a, a b, b, b a, b a a, a a
-    assert m.ptr.tolist() == [0, 2, 4, 4, 5, 6, 6, 6]
-    assert list(zip(m.word.tolist(), m.node.tolist(), strict=True)) == [(0, 1), (1, 3), (1, 2), (0, 6), (0, 4), (0, 5)]
-    assert m.most.tolist() == [0, 2, 1, 1, 1, 1, 1]
-
-
-def test_the_heads_of_segments():
-    assert segment_heads(np.array([0, 3, 3, 5]), np.array([2, 0, 1])).tolist() == [0, 1, 3]

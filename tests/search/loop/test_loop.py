@@ -23,7 +23,6 @@ from boostfeat.boosting.boost import boost
 from boostfeat.boosting.options import BoostOptions
 from boostfeat.cli.tune import make_tuner
 from boostfeat.core.errors import InputError
-from boostfeat.core.options import typed
 from boostfeat.formats import write
 from boostfeat.lists.choices import Scorer, decoder_choice
 from boostfeat.lists.merging import merge
@@ -36,14 +35,13 @@ from boostfeat.search.loop.decoders import CommandDecoder, Corpus
 from boostfeat.search.loop.driver import decoded_gains, pick, picked_by, run_loop, stop_reason, table_rows
 from boostfeat.search.loop.driver import test_lines as lines_of_tests
 from boostfeat.search.loop.learners import TreeLearner, TunerLearner, rescaled, scale_to, share_change, tune
-from boostfeat.search.loop.loop_folder import Folder
+from boostfeat.search.loop.loop_folder import LoopFolder
 from boostfeat.search.loop.loop_options import LoopOptions
 from boostfeat.search.loop.weight_files import read_start
 from boostfeat.trees.growing import TreeOptions
 from boostfeat.trees.tree import Tree
 from boostfeat.tuners import TUNERS
 from boostfeat.tuners.base import Run
-from boostfeat.tuners.tuner_options import ProOptions
 
 SIZES = SyntheticOptions(sentences=30, hyps=50, features=5)
 START = Model({"RelFreq": 0.2, "LexWeight": 0.3, "LM0": 0.5})
@@ -601,8 +599,8 @@ def test_interrupted_at_every_stage_it_resumes_to_the_same_bytes(tmp_path, monke
         "round": (Model, "save"),  # after each round of boosting too
         "model": (Model, "save"),
         "decode": (PoolDecoder, "decode"),
-        "list": (folder.Folder, "keep_list"),
-        "state": (folder.Folder, "finish"),
+        "list": (folder.LoopFolder, "keep_list"),
+        "state": (folder.LoopFolder, "finish"),
         "merge": (driver._Loop, "accumulate"),
     }[stage]
     monkeypatch.setattr(*target, breaking(getattr(*target), after=stage in ("round", "model", "list")))
@@ -657,7 +655,7 @@ def test_a_folder_at_work_is_left_alone(pools, tmp_path):
 
 def test_what_an_earlier_run_left_goes_with_force(tmp_path):
     """Its iterations, results and model, and nothing that others put there; the folder of another command is left alone."""
-    folder = Folder(tmp_path / "run")
+    folder = LoopFolder(tmp_path / "run")
     (tmp_path / "run").mkdir()
     folder.open({"a": 1}, resume=False, force=False)
     for k in (0, 12):
@@ -677,4 +675,4 @@ def test_what_an_earlier_run_left_goes_with_force(tmp_path):
     folder.iteration(0).mkdir()
     (tmp_path / "run" / "config.json").write_text('{"boostfeat": "compare/1"}')
     with pytest.raises(InputError, match="expected an earlier run of 'boostfeat loop' to replace, found another folder"):
-        Folder(tmp_path / "run")._clear({"boostfeat": "compare/1"})
+        LoopFolder(tmp_path / "run")._clear({"boostfeat": "compare/1"})

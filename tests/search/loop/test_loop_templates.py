@@ -18,7 +18,7 @@ from boostfeat.features.sets import SETS
 from boostfeat.lists.store import read_store
 from boostfeat.model.model import Model
 from boostfeat.search.decoder.search_options import SearchOptions
-from boostfeat.search.loop.decoders import Corpus, Place
+from boostfeat.search.loop.decoders import Corpus, DecodingPlace
 from boostfeat.search.loop.driver import run_loop
 from boostfeat.search.loop.learners import TunerLearner
 from boostfeat.search.loop.loop_features import LoopFeatures
@@ -117,7 +117,7 @@ def test_the_plan_grows_as_features_appear(decoder, corpora, tmp_path):
 def test_trees_look_at_what_search_knows_of_a_phrase(decoder, corpora, tmp_path):
     """Lengths are known with the phrase, and whether it is the first; what the phrase before is like is not."""
     features = LoopFeatures(FeatureMaker(), "length,previous")
-    listed = decoder.decode(START, corpora[0], Place(tmp_path, 0, 0, 1))
+    listed = decoder.decode(START, corpora[0], DecodingPlace(tmp_path, 0, 0, 1))
     made, plan = features.plan(listed, START, seed=0, threads=1)
     found = features.tree_features(made, plan)
     assert "len.src" in found

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, fields
-from math import copysign, inf, sqrt
+from dataclasses import dataclass, field, fields
+from math import copysign, sqrt
 
 import numpy as np
 import pytest
@@ -11,12 +11,9 @@ import pytest
 from boostfeat.core.errors import FormatError, InputError
 from boostfeat.metrics.bleu import corpus_rows
 from boostfeat.metrics.metric import metric_of
-from boostfeat.model.model import Model
-from boostfeat.search.loop.decoders import Corpus
 from boostfeat.search.loop.online import (
     Gradient,
     Here,
-    OnlineLearner,
     Seen,
     State,
     There,
@@ -26,38 +23,10 @@ from boostfeat.search.loop.online import (
 )
 from boostfeat.tuners.adaptive import Adagrad
 from boostfeat.tuners.base import Groups
-from boostfeat.tuners.mira import Mira, RelativeMargin
 
 
 def columns_of(state: State) -> dict[str, object]:
     return {f.name: (a := getattr(state, f.name)).dtype.str + str(a.tolist()) for f in fields(state)}
-
-
-def test_a_new_state_and_one_with_room_for_more():
-    """Weights, sums and squares of what is new are 0, its unit is 1, and its last step is now."""
-    state = State.new(np.array([1.0, 2.0]), 3)
-    assert columns_of(state) == {
-        "w": "<f8[1.0, 2.0]",
-        "total": "<f8[0.0, 0.0]",
-        "rows": f"<f8{[[0.0] * 11] * 3}",
-        "seen": "<i8[0, 0, 0]",
-        "squares": "<f8[0.0, 0.0]",
-        "last": "<i8[0, 0]",
-        "t": "<i80",
-        "unit": "<f8[]",
-        "names": "|u1[]",
-    }
-    state.t, state.squares, state.total = np.array(4), np.array([5.0, 6.0]), np.array([7.0, 8.0])
-    state.grow(3)
-    found = columns_of(state)
-    assert (found["w"], found["squares"], found["total"]) == ("<f8[1.0, 2.0, 0.0]", "<f8[5.0, 6.0, 0.0]", "<f8[7.0, 8.0, 0.0]")
-    assert (found["last"], found["unit"]) == ("<i8[0, 0, 4]", "<f8[]")
-    state.unit = np.array([0.5, 0.25])
-    state.grow(5)
-    assert (state.unit.tolist(), state.last.tolist()) == ([0.5, 0.25, 1, 1, 1], [0, 0, 4, 4, 4])
-    before = columns_of(state)
-    state.grow(5)
-    assert columns_of(state) == before
 
 
 def kept(tmp_path, **changes) -> dict[str, np.ndarray]:
@@ -153,15 +122,6 @@ def test_lists_without_hypotheses_are_not_seen(dev):
         assert (sums == sum(metric.rows(some, np.where(np.arange(3) == s, at, -1))[s] for s in (0, 2))).all()
 
 
-def test_a_list_of_two_has_a_spread(dev):
-    """From the oracle, the second here, to the lower of both scores."""
-    a = int(dev.hyp_ptr[1])
-    two = dev[:2].take_hyps(np.array([0, 1, a]), np.array([0, 2, 3]))
-    for scores, spread in (([1.0, 4.0, 7.0], 3.0), ([4.0, 1.0, 7.0], 0.0)):
-        seen = seen_in(two, np.array(scores), np.array([0.0, 1.0, 0.0]), metric_of("bleu"))
-        assert seen.spread == [spread]
-
-
 def test_a_worker_here_and_one_there():
     """Both give what the job gives; bad input there is bad input here."""
     here = Here(divmod)
@@ -182,22 +142,6 @@ def test_a_worker_here_and_one_there():
 
 def bad_input(what: str) -> None:
     raise InputError(f"no {what}")
-
-
-def test_what_learners_are_made_from():
-    """All options but epochs, which the loop has; what is infinite as text, the gain where it is not BLEU."""
-    corpus = Corpus("dev", ("a",), (("b",),))
-    learner = OnlineLearner(Mira(c=0.5, epochs=3), None, corpus, Model({}), gain="chrf")
-    found = learner.made_from()
-    options = {name: value for name, value in asdict(learner.tuner).items() if name != "epochs"}
-    assert found == {"online": "mira", **options, "groups": (), "gain": "chrf"}
-    assert (learner.level, learner.method, learner.metric.name) == (None, "mira", "chrf")
-    rm = OnlineLearner(RelativeMargin(b=inf), None, corpus, Model({}), Groups((("LM*", {"c": 2.0}),)))
-    found = rm.made_from()
-    assert (rm.method, found["b"], found["groups"], "gain" in found) == ("rm", "inf", (("LM*", {"c": 2.0}),), False)
-    adagrad = OnlineLearner(Adagrad(), None, corpus, Model({}), Groups((("LM*", {"l1": 2.0, "c": 3.0}),)))
-    assert adagrad.method == "adagrad"
-    adagrad.close()  # before it has any workers
 
 
 # -- an epoch of AdaGrad -------------------------------------------------------------------------------------------------

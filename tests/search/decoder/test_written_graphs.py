@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import io
 from collections import defaultdict
-from pathlib import Path
 
 import numpy as np
 import pytest
-from golden import check_golden
 from interpreting import interpreted
 from toy_systems import CONTEXT_TREES, REORDERING_TREES, STATIC_TREES, random_model, random_ngrams, random_pairs, write_system
 
@@ -21,7 +19,7 @@ from boostfeat.model.model import Model
 from boostfeat.search.decoder import search
 from boostfeat.search.decoder.decoder import Decoder
 from boostfeat.search.decoder.output import graph_names, write_search_graph
-from boostfeat.search.decoder.search_options import WINDOW, SearchOptions
+from boostfeat.search.decoder.search_options import SearchOptions
 from boostfeat.search.decoder.system import System
 
 pytestmark = pytest.mark.quick
@@ -49,17 +47,6 @@ def decoder(tmp_path_factory: pytest.TempPathFactory) -> Decoder:
     )
     model = random_model(rng, (*system.names, "UnknownWordPenalty0"), STATIC_TREES + CONTEXT_TREES + REORDERING_TREES)
     return Decoder(system, model)
-
-
-def test_what_pruning_leaves(decoder: Decoder) -> None:
-    found = {}
-    for name, options in OPTIONS.items():
-        for sentence in SENTENCES:
-            result = Decoder(decoder.system, decoder.model, options).decode(sentence)
-            assert result.found is not None
-            counts = {"hypotheses": len(result.found.hyps), "arcs": len(result.found.arcs), "used": [*map(len, result.graph)]}
-            found[f"{name}: {sentence}"] = counts | {"best": [[d.text, d.score] for d in result.nbest(3)]}
-    check_golden(found, Path(__file__).with_name("whole_searches.json"))
 
 
 def lines_of(decoder: Decoder, sentence: str) -> list[dict[str, str]]:
@@ -120,66 +107,6 @@ def test_lines_of_a_graph(options: str, sentence: str, decoder: Decoder) -> None
         assert x["WordPenalty0"] == -len(line["out"].partition("|")[2].split())
         assert float(line["transition"]) == pytest.approx(sum(weights.get(name, 0.0) * value for name, value in x.items()))
     assert len(own) > len(words)
-
-
-@pytest.mark.parametrize(
-    ("more", "grows"),
-    [(1, ""), (973, ""), (974, "hyps"), (4045, "hyps"), (4046, "hyps chains"), (4056, "hyps chains"), (4057, "all")],
-)
-def test_a_larger_space_holds_the_same(more: int, grows: str) -> None:
-    """51 hypotheses and 40 arcs in room for 1,024 and 4,096; every key is found again, and a new one is new."""
-    rng = np.random.default_rng(0)
-    keys = np.unique(rng.integers(-1, 3, (200, search.N_KEYS)), axis=0)[:60]
-    with interpreted():
-        old = search._start(3, 7, -1.5)
-        at = [int(search._find(old, key, k % 4)) for k, key in enumerate(keys[:50])]
-        assert at == list(range(1, 51))
-        old.arcs[:40], old.arc_scores[:40, 0], old.used[1] = rng.integers(0, 50, (40, 3)), rng.normal(size=40), 40
-        before = [column.copy() for column in (old.hyps[:51], old.scores[:51], old.arcs[:40], old.arc_scores[:40])]
-        new = search._with_room(old, more)
-        own = [c != search.CHAIN for c in range(search.N_COLUMNS)]
-        assert np.array_equal(new.hyps[:51, own], before[0][:, own])
-        for column, expected in zip((new.scores[:51], new.arcs[:40], new.arc_scores[:40]), before[1:], strict=True):
-            assert np.array_equal(column, expected)
-        assert min(len(new.hyps), len(new.scores)) >= 51 + more
-        assert min(len(new.arcs), len(new.arc_scores)) >= 40 + more
-        sizes = [len(new.hyps) > 1024, len(new.chains) > 4096, len(new.arcs) > 4096]
-        assert sizes == [grows == "all" or name in grows for name in ("hyps", "chains", "arcs")]
-        assert (new is old) == (not grows)
-        assert [int(search._find(new, key, 0)) for key in keys[:50]] == at
-        assert [int(search._find(new, key, 0)) for key in keys[50:]] == list(range(51, 61))
-        assert new.used.tolist() == [61, 40]
-        assert (new.first.tolist(), new.size.tolist()) == ([0, -1, -1, -1], [1, 0, 0, 0])
-
-
-def coverage(covered: set[int], n: int) -> tuple[int, int]:
-    """The first gap, and a bit for each word behind it."""
-    gap = min(set(range(n + 1)) - covered)
-    return gap, sum(1 << (i - gap - 1) for i in covered if i > gap)
-
-
-def test_coverage_against_sets() -> None:
-    """Every way to cover some of seven words, and each span that can be covered next; Σ of the runs that are left."""
-    n, rng = 7, np.random.default_rng(0)
-    future = np.where(np.triu(np.ones((n + 1, n + 1)), 1) > 0, rng.integers(-99, -1, (n + 1, n + 1)), np.nan)
-    with interpreted():
-        for number in range(2**n):
-            covered = {i for i in range(n) if number >> i & 1}
-            gap, bits = coverage(covered, n)
-            assert [bool(search._is_covered(gap, bits, i)) for i in range(gap, n)] == [i in covered for i in range(gap, n)]
-            cuts = [i for i in range(n + 1) if (i in covered or i == n) != (i - 1 in covered or i == 0)]
-            runs = zip(cuts[::2], cuts[1::2], strict=True)
-            assert search._remaining(gap, bits, future, n) == sum(future[a, b] for a, b in runs)
-            for start in range(gap, n):
-                for end in range(start + 1, n + 1):
-                    span = set(range(start, end))
-                    if span.isdisjoint(covered):
-                        assert search._covered(gap, bits, start, end) == coverage(covered | span, n)
-        far = 1 << (WINDOW - 1)
-        assert [bool(search._is_covered(3, far, 3 + k)) for k in (0, 1, WINDOW - 1, WINDOW, WINDOW + 1)] == [False] * 3 + [
-            True,
-            False,
-        ]
 
 
 def test_future_scores_are_the_best_sums() -> None:
