@@ -31,19 +31,19 @@ def kernel(function: Callable[..., Any] | None = None, /, **options: Any) -> Any
     except RuntimeError:  # neither beside the module nor in the user's cache folder may anything be written
         return njit(function, nogil=True, **options)
     if compiled is not function:  # which it is with NUMBA_DISABLE_JIT=1
-        _remove_damaged(compiled.stats.cache_path)
+        _remove_useless(compiled.stats.cache_path, function.__code__.co_filename)
     return compiled
 
 
 @cache
-def _remove_damaged(folder: str) -> None:
-    """Remove the files of numba's cache that are empty or cut short, as after a power cut: numba would fail on them for good.
+def _remove_useless(folder: str, source: str) -> None:
+    """Remove files of numba's cache that are cut short, as after a power cut, or older than the module: numba may fail on them.
 
-    All of them are pickles, which end in a full stop.
+    All of them are pickles, which end in a full stop. Old ones may name classes that the module no longer has.
     """
-    for path in Path(folder).glob("*.nb[ic]"):
+    for path in Path(folder).glob(f"{Path(source).stem}.*.nb[ic]"):
         with suppress(OSError):
-            if not path.read_bytes().endswith(b"."):
+            if not path.read_bytes().endswith(b".") or path.stat().st_mtime < Path(source).stat().st_mtime:
                 path.unlink()
 
 

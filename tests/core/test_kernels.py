@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
+from textwrap import dedent
 
 import numpy as np
 import pytest
@@ -93,3 +95,25 @@ def test_compiling_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
     with when_compiling(lambda: told.append("second")):
         fresh[2](np.zeros(1, np.int64), np.zeros(1))
     assert told == ["first"]
+
+
+def test_a_cache_that_names_a_class_of_an_earlier_release_costs_a_compilation(tmp_path: Path) -> None:
+    """numba reads the types of what it kept before it looks whether the module has changed."""
+    text = """
+        from typing import NamedTuple
+        from boostfeat.core.kernels import kernel
+        class NAME(NamedTuple):
+            x: int
+        @kernel
+        def double(pair):
+            return 2 * pair.x
+        print(double(NAME(4)))
+    """
+    for second, name in enumerate(("Old", "Renewed")):
+        path = tmp_path / "module.py"
+        path.write_text(dedent(text).replace("NAME", name))
+        os.utime(path, (time.time() + 5 * second,) * 2)  # later than what the first run keeps
+        run = "import sys; sys.path.insert(0, '.'); import module"
+        environment = {**os.environ, "PYTHONPATH": str(DATA.parent)}
+        told = subprocess.run([sys.executable, "-c", run], cwd=tmp_path, env=environment, capture_output=True, text=True)
+        assert (told.stdout, told.returncode) == ("8\n", 0), told.stderr
