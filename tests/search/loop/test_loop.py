@@ -23,6 +23,7 @@ from boostfeat.boosting.boost import boost
 from boostfeat.boosting.options import BoostOptions
 from boostfeat.cli.tune import make_tuner
 from boostfeat.core.errors import InputError
+from boostfeat.core.options import typed
 from boostfeat.formats import write
 from boostfeat.lists.choices import Scorer, decoder_choice
 from boostfeat.lists.merging import merge
@@ -42,6 +43,7 @@ from boostfeat.trees.growing import TreeOptions
 from boostfeat.trees.tree import Tree
 from boostfeat.tuners import TUNERS
 from boostfeat.tuners.base import Run
+from boostfeat.tuners.tuner_options import ProOptions
 
 SIZES = SyntheticOptions(sentences=30, hyps=50, features=5)
 START = Model({"RelFreq": 0.2, "LexWeight": 0.3, "LM0": 0.5})
