@@ -337,7 +337,7 @@ def test_options_by_name():
     for name, text, message in (
         ("nosuch", "1", "there is no such setting"),
         ("rounds", "x", "rounds: expected 0 or more"),
-        ("context", "2", "bool"),
+        ("context", "2", "expected yes or no"),
     ):
         with pytest.raises(InputError, match=message):
             typed(BoostOptions, [f"{name}={text}"])
