@@ -201,12 +201,12 @@ class _Lists:
         self._builder.sentence(sentence.id, where)
         n_quotes = _quotes(sentence) + 2 * len(sentence.refs or ()) + sum(map(_quotes, every))
         n_quotes += self._add_hyps(sentence, hyps, where)
-        n_quotes += sum(_count_quotes(raw) for hyp in every[len(hyps) :] for raw in hyp.units or ())
+        n_quotes += sum(_count_quotes(bytes(raw)) for hyp in every[len(hyps) :] for raw in hyp.units or ())
         self._sources.append(normal(sentence.source or ""))
         self._refs.append([normal(ref) for ref in sentence.refs or ()])
         self._qualities.add(hyps, where)
         # an unknown key, or one that is there twice, has quotation marks of its own
-        found = _parsed(line, where) if _count_quotes(line) != n_quotes or "\\u0000" in line else {}
+        found = _parsed(line, where) if _count_quotes(line.encode()) != n_quotes or "\\u0000" in line else {}
         self._notes[0].append(_others(found, _Sentence))
         noted = found.get("hyps", ()) if found else ()
         self._notes[1].extend([_others(hyp, _Hyp) for hyp in noted[: len(hyps)]] or [""] * len(hyps))
@@ -221,16 +221,17 @@ class _Lists:
         for h, hyp in enumerate(hyps):
             texts.append(text := normal(hyp.text))
             words = split_words(text) if hyp.units else []
-            for u, raw in enumerate(hyp.units or ()):
-                if (unit := seen.get(key := bytes(raw))) is None:
-                    unit = seen[key] = self._unit(raw, source, f"{where}: hyps[{h}].units[{u}]")
+            own = [*map(bytes, hyp.units or ())]
+            for u, raw in enumerate(own):
+                if (unit := seen.get(raw)) is None:
+                    unit = seen[raw] = self._unit(raw, source, f"{where}: hyps[{h}].units[{u}]")
                 phrase = " ".join(words[unit.words])
                 if (k := unit.numbers.get(phrase)) is None:
                     k = unit.numbers[phrase] = len(units)
                     placed.append(unit)
-                    units.append(UnitRecord(*unit.record[:4], phrase, *unit.record[5:]) if unit.words != _NONE else unit.record)
+                    units.append(unit.record._replace(tgt_text=phrase) if unit.words != _NONE else unit.record)
                 unit_idx.append(k)
-            counts.append(len(hyp.units or ()))
+            counts.append(len(own))
             n_words.append(len(words))
         idx, ptr = np.array(unit_idx, np.int32), offsets(np.array(counts, np.int64))
         span = np.array([unit.tgt or (-1, -1) for unit in units], np.int32).reshape(-1, 2)
@@ -245,32 +246,34 @@ class _Lists:
         self._builder.add_list(ListRecord(sentence.id, where, texts, score, units, ptr, idx, span[idx, 0], features))
         return int(np.array([unit.n_quotes for unit in placed], np.int64)[idx].sum())
 
-    def _unit(self, raw: msgspec.Raw, source: list[str], where: str) -> _Placed:
+    def _unit(self, raw: bytes, source: list[str], where: str) -> _Placed:
         unit: _Unit = _decoded(_unit, raw, where)
         n_quotes = _count_quotes(raw)
         if n_quotes != _quotes(unit):
-            self._note_unknown(_parsed(bytes(raw), where), _Unit, "hyps.units.")
+            self._note_unknown(_parsed(raw, where), _Unit, "hyps.units.")
         names = self.header.unit_features
         values = unit.x if unit.x is not None and unit.x is not UNSET else [0.0] * len(names)
         if len(values) != len(names):
             expected = f"{counted(len(names), 'value')}, as unit_features has"
             raise FormatError(f"{where}.x", expected=expected, found=str(len(values)), fix=FIX)
         features = dict(zip(names, values, strict=True))
-        features.update(unit.sparse or {})
+        if unit.sparse:
+            features.update(unit.sparse)
         if unit.sparse and len(features) < len(names) + len(unit.sparse):
             both = next(name for name in unit.sparse if name in names)
             raise FormatError(
                 f"{where}.sparse", expected="distinct feature names", found=f"{both!r}, which x holds", fix="rename it"
             )
         src, tgt = unit.src or None, unit.tgt or None
-        for key, span in (("src", src), ("tgt", tgt)):
-            if span and not 0 <= span[0] <= span[1] < 2**31:
-                raise _bad_span(f"{where}.{key}", span)
+        if src and not 0 <= src[0] <= src[1] < 2**31:
+            raise _bad_span(f"{where}.src", src)
+        if tgt and not 0 <= tgt[0] <= tgt[1] < 2**31:
+            raise _bad_span(f"{where}.tgt", tgt)
         if source and src and src[1] > len(source):
             raise _bad_span(f"{where}.src", src, f" of {counted(len(source), 'word')}")
         src_text = unit.src_text if isinstance(unit.src_text, str) else " ".join(source[slice(*src)]) if src else ""
         if unit.align:
-            n_src, n_tgt = (span[1] - span[0] if span else -1 for span in (src, tgt))
+            n_src, n_tgt = src[1] - src[0] if src else -1, tgt[1] - tgt[0] if tgt else -1
             if (links := (unit.align, n_src, n_tgt)) not in self._links:
                 check_links(unit.align, f"{where}.align", n_src=n_src, n_tgt=n_tgt)
                 self._links.add(links)
@@ -303,12 +306,12 @@ class _Lists:
         return with_stats(nbest, threads=self.options.threads) if refs and all(refs) else nbest
 
 
-def _decoded(decoder: msgspec.json.Decoder[Any], text: str | msgspec.Raw, where: str) -> Any:
+def _decoded(decoder: msgspec.json.Decoder[Any], text: str | bytes, where: str) -> Any:
     """The typed value of a text; the error says which part of it is wrong."""
     try:
         return decoder.decode(text)
     except (msgspec.MsgspecError, RecursionError) as error:
-        _parsed(text if isinstance(text, str) else bytes(text), where)  # raises for what is no JSON
+        _parsed(text, where)  # raises for what is no JSON
         what, _, at = str(error).partition(" - at `$")
         at, place = at.removesuffix("`"), where
         if at:
@@ -343,12 +346,9 @@ def _parsed(text: str | bytes, where: str) -> dict[str, Any]:
     return value
 
 
-def _count_quotes(text: str | msgspec.Raw) -> int:
+def _count_quotes(text: bytes) -> int:
     """Quotation marks of a JSON text that begin or end a string. (After an escaped backslash one too few: it is looked at.)"""
-    if isinstance(text, str):
-        return text.count('"') - (text.count('\\"') if "\\" in text else 0)
-    raw = bytes(text)
-    return raw.count(b'"') - (raw.count(b'\\"') if b"\\" in raw else 0)
+    return text.count(b'"') - (text.count(b'\\"') if b"\\" in text else 0)
 
 
 def _quotes(found: msgspec.Struct) -> int:

@@ -10,7 +10,7 @@ import warnings
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, islice, pairwise, repeat
+from itertools import chain, islice, pairwise
 from math import nan
 from typing import NamedTuple
 
@@ -165,7 +165,9 @@ class Builder:
             return
         text = normal(hyp.text)
         tokens = split_words(text) if hyp.units else []
-        self._add_text(text, hyp.score)
+        self._hyp_counts[-1] += 1
+        self._text.append(text)
+        self._score.append(hyp.score)
         source = self._tokens_of(hyp.sent)
         for unit in hyp.units:
             self._unit_idx.append(self._number(unit, source, tokens, hyp.where))
@@ -188,15 +190,24 @@ class Builder:
         """Append hypotheses of one sentence in columns: as ``add`` for each, but a unit they share is looked at once."""
         self.sentence(hyps.sent, hyps.where)
         source = self._tokens_of(hyps.sent)
-        number = len(self._unit_score) + np.arange(len(hyps.units), dtype=np.int32)  # equal ones are merged in the end
-        for unit in hyps.units:
+        units, n = hyps.units, len(hyps.texts)
+        number = len(self._unit_score) + np.arange(len(units), dtype=np.int32)  # equal ones are merged in the end
+        for unit in units if source else ():
             self._check_span(unit, source, hyps.where)
-            src = " ".join(source[slice(*unit.src)]) if unit.src_text is None and unit.src else unit.src_text or ""
-            self._append(unit, src, unit.tgt_text or "")
-        start = np.array([unit.src[0] if unit.src else -1 for unit in hyps.units], np.int32)
-        for text, score, own in zip(hyps.texts, hyps.score.tolist(), hyps.features or repeat({}, len(hyps.texts)), strict=True):
-            self._add_text(text, score)
-            self._extra_rows.add(self._indices(own), own.values())
+        src = [" ".join(source[slice(*u.src)]) if u.src_text is None and u.src else u.src_text or "" for u in units]
+        texts = src, [u.tgt_text or "" for u in units], [u.align for u in units]
+        for column, own in zip(self._unit_text, texts, strict=True):
+            column.extend(strings(own))
+        self._unit_len[0].extend([u.src[1] - u.src[0] if u.src else -1 for u in units])
+        self._unit_len[1].extend([u.tgt[1] - u.tgt[0] if u.tgt else -1 for u in units])
+        self._unit_score.extend([u.score for u in units])
+        for rows, given in ((self._unit_rows, [u.features for u in units]), (self._extra_rows, hyps.features or [{}] * n)):
+            for features in given:
+                rows.add(self._indices(features), features.values())
+        start = np.array([unit.src[0] if unit.src else -1 for unit in units], np.int32)
+        self._hyp_counts[-1] += n
+        self._text.extend(strings(hyps.texts))
+        self._score.frombytes(np.asarray(hyps.score, np.float64).tobytes())
         self._unit_counts.extend(np.diff(hyps.unit_ptr))
         self._unit_idx.frombytes(number[hyps.unit_idx].tobytes())
         self._src_start.frombytes(start[hyps.unit_idx].tobytes())
@@ -243,11 +254,6 @@ class Builder:
             self._hyp_counts.append(0)
             self._near.clear()
 
-    def _add_text(self, text: str, score: float) -> None:
-        self._hyp_counts[-1] += 1
-        self._text.append(text)
-        self._score.append(score)
-
     def _tokens_of(self, sent: int) -> list[str]:
         if self._source_tokens[0] != sent:
             known = self._source is not None and sent < len(self._source)
@@ -266,7 +272,12 @@ class Builder:
         key = (src, tgt, unit.align, src_len, tgt_len, *unit.features.items())
         u = self._unit_of.setdefault(key, len(self._unit_score))
         if u == len(self._unit_score):
-            self._append(unit, src, tgt)
+            for column, text in zip(self._unit_text, (src, tgt, unit.align), strict=True):
+                column.append(text)
+            self._unit_len[0].append(src_len)
+            self._unit_len[1].append(tgt_len)
+            self._unit_score.append(unit.score)
+            self._unit_rows.add(self._indices(unit.features), unit.features.values())
         if unit.features:
             self._near[id(unit), tgt] = (unit, u)
         return u
@@ -279,14 +290,6 @@ class Builder:
                 found=f"{unit.src[0]}-{unit.src[1] - 1}",
                 fix="give the source that was decoded",
             )
-
-    def _append(self, unit: UnitRecord, src: str, tgt: str) -> None:
-        for column, text in zip(self._unit_text, (src, tgt, unit.align), strict=True):
-            column.append(text)
-        self._unit_len[0].append(unit.src[1] - unit.src[0] if unit.src else -1)
-        self._unit_len[1].append(unit.tgt[1] - unit.tgt[0] if unit.tgt else -1)
-        self._unit_score.append(unit.score)
-        self._unit_rows.add(self._indices(unit.features), unit.features.values())
 
     def _indices(self, features: Mapping[str, float]) -> array[int]:
         """Name numbers of features; most hypotheses have the names of the one before."""
