@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,19 +17,21 @@ from ..boosting.selection.waterfall import lines as waterfall_lines
 from ..boosting.stopping import kept_rounds
 from ..core.errors import InputError, counted
 from ..core.files import Sparing, is_writable_target
-from ..core.options import REQUIRED, methods, option, same
+from ..core.options import REQUIRED, argument, methods, option, same
 from ..export.kinds import static_features
 from ..features import FeaturePlan
 from ..features.feature_maker import with_plan
 from ..lists.choices import Scorer
 from ..lists.feature_range import learnable, lost_ranking, range_warnings
+from ..lists.merging import concat
 from ..lists.nbest import NBest
+from ..lists.store import read_store
 from ..model.decision import ways_to_decide
 from ..model.model import Model
 from ..search.loop.graph_lists import grown
 from ..search.loop.loop_options import GraphOptions
 from .console import FILES, LEARNING
-from .inputs import feature_maker, refuse_files, refuse_unused
+from .inputs import check_lists, feature_maker, refuse_files, refuse_unused
 from .learning import LearningFlags, cluster_of, say_to_all
 from .text_table import table
 
@@ -45,14 +47,28 @@ class InduceGraphs(GraphOptions):
 class Induce(LearningFlags):
     """Flags of ``induce``."""
 
+    others: Sequence[str] = argument("LIST.nbest", "More lists to learn from, as one with the last", ())
     output: str = option(REQUIRED, "The model to write", short="o", metavar="MODEL", group=FILES)
-    select: str | None = option(None, "A list to choose by; folds learn from it", metavar="LIST", group=FILES)
+    select: str | None = option(None, "A list to choose by, never learned from; else folds", metavar="LIST", group=FILES)
     init: str | None = option(None, "A model to start from", metavar="MODEL", group=FILES)
     resume: bool = option(False, "Go on where the same command was interrupted", group=FILES)
     recipe: str = option("default", "Preset: default, fast or paper; flags override it", choices=RECIPES, group=LEARNING)
     static_only: bool = option(False, "Trees look at features of the phrase pair", group=LEARNING)
     of_boosting: Mapping[str, Any] = methods({"boosting": BoostOptions}, defaults=RECIPES["default"])
     graphs: GraphOptions = field(default_factory=InduceGraphs)
+
+    def read_lists(self) -> tuple[NBest, NBest | None]:
+        """Return all lists to learn from as one, and the list to choose by."""
+        dev, held_out = super().read_lists()
+        if not self.others:
+            return dev, held_out
+        if self.is_dask:
+            raise InputError(
+                f"{self.others[0]}: --engine dask learns from one store; give one list, or learn with --engine local"
+            )
+        more = {path: read_store(path) for path in self.others}  # they stand before the one that every command has
+        check_lists(self, {**more, self.store: dev, "--select": held_out})
+        return concat([*more.values(), dev]), held_out
 
     def boost_options(self) -> BoostOptions:
         """Return the recipe with what flags and settings change."""
@@ -67,6 +83,7 @@ def induce(o: Induce) -> None:
 
     \b
     Example:
+      boostfeat induce dev.nbest more.nbest -o model.json
       boostfeat induce dev.nbest --select select.nbest -o model.json
       boostfeat induce dev.nbest --templates large+sparse -o model.json
     """
@@ -137,7 +154,7 @@ def _tell(o: Induce, model: Model, dev: NBest, held_out: NBest | None, options: 
         o.warn("nothing was learnt: hypotheses of the same list have the same features, or are equally good")
     by = "--select" if held_out is not None else "folds"
     if kept := model.config.get("kept"):
-        o.warn(f"what was learnt is worse on {by} than the list's own ranking: the model is {kept} alone")
+        o.warn(f"what was learned is worse on {by} than the list's own order: the model is {kept} alone")
     if penalties := model.config.get("penalties"):
         o.say(f"sparse-l2 {model.config['sparse_l2']:g}: {penalties['rule']}, by {by}")
     if (why := model.config.get("tree_count")) and not model.config.get("kept"):

@@ -18,6 +18,7 @@ from ..features.feature_maker import with_plan
 from ..lists.nbest import NBest
 from ..metrics.metric import metric_of
 from ..model.model import Model
+from ..model.own_order import in_own_order, is_below_own_order
 from ..model.tree_columns import augmented_weights, folded
 from ..tuners import tuner_class
 from ..tuners.base import Features, Groups, Run, decoder_weights, feature_warnings
@@ -83,11 +84,22 @@ def tune(o: Tune) -> None:
         result, text, model = _summary(models, run.metric, metric_of(run.metric, nbest).sign)
     if start is not None and start.trees:
         model = replace(folded(model.weights, start), config=model.config, history=model.history)
-    model = with_plan(model, plan)
+    model = with_plan(_never_below_order(o, model, nbest, held_out, run.metric), plan)
     if o.output is not None:
         model.save(o.output)
     o.emit({**result, "output": o.output, "signature": model.signature}, text)
     o.say(f"{o.method} -> {o.output or 'no file'} in {o.seconds:.1f} s")
+
+
+def _never_below_order(o: Tune, model: Model, nbest: NBest, held_out: NBest | None, metric: str) -> Model:
+    """Return the model, or the list's own order where that is better on the select list, or without one on the list itself."""
+    judge = nbest if held_out is None else held_out
+    if o.is_dask or not is_below_own_order(model, judge, metric):  # the driver of a cluster looks at names only
+        return model
+    kept = in_own_order(judge, model)
+    where = "the list itself" if held_out is None else "--select"
+    o.warn(f"what was learned is worse on {where} than the list's own order: the model is {kept.config['kept']} alone")
+    return kept
 
 
 def make_tuner(method: str, flags: Mapping[str, Any], settings: Iterable[str] = (), also: Iterable[str] = ()) -> Any:

@@ -13,6 +13,7 @@ from boostfeat.boosting.options import recipe
 from boostfeat.cli.induce import _tree_features
 from boostfeat.core.errors import InputError
 from boostfeat.features.sets import SETS, TEMPLATES
+from boostfeat.lists.merging import concat
 from boostfeat.lists.nbest import strings
 from boostfeat.lists.store import read_store, write_store
 from boostfeat.model.model import Model
@@ -156,7 +157,7 @@ STEPS = [
     {"stage": "+ trees", "score": 22.5, "gain": 2.5, "error": 0.126},
 ]
 NOTHING = "warning: nothing was learnt: hypotheses of the same list have the same features, or are equally good"
-WORSE = "warning: what was learnt is worse on {} than the list's own ranking: the model is LM0 alone"
+WORSE = "warning: what was learned is worse on {} than the list's own order: the model is LM0 alone"
 BEST = "the best, 2 trees, gain +2.50 ± 0.20 bleu-sbp"
 
 
@@ -236,3 +237,19 @@ def test_an_interrupted_run_keeps_its_best_round(boostfeat, stores, tmp_path, mo
     assert boostfeat(*command) == (130, "", f"boostfeat: interrupted: {kept}\n")
     assert [len(Model.load(path).trees) for path in (model, partial)] == [n_init + 1, n_init + 2]
     assert Model.load(model).config["best_round"] == 1
+
+
+def test_lists_are_learned_from_as_one_and_select_is_not(boostfeat, stores, tmp_path):
+    """Two lists give the model of both together; a third with another tokeniser or other features is refused."""
+    quick = ["--rounds", 2, "--set", "draws=200", "--pairs", 20, "--set", "min_occurrences=20", "--templates", "none", "-q"]
+    both = concat([read_store(stores / "dev"), read_store(stores / "select")])
+    write_store(both, tmp_path / "both.nbest")
+    models = []
+    for lists in ([stores / "dev", stores / "select"], [tmp_path / "both.nbest"]):
+        assert boostfeat("induce", *lists, *quick, "-o", tmp_path / "m.json")[0] == 0
+        models.append(Model.load(tmp_path / "m.json").to_json())
+    assert models[0] == models[1]
+    other = replace(read_store(stores / "select"), unit_names=("a", "b", "c", "d", "e", "f"))
+    write_store(other, tmp_path / "other.nbest")
+    code, _, err = boostfeat("induce", stores / "dev", tmp_path / "other.nbest", *quick, "-o", tmp_path / "m.json")
+    assert (code, len(err.splitlines())) == (2, 1)

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,8 @@ from synthetic import SyntheticOptions, synthetic_nbest, write_lists
 from boostfeat.boosting.boost import boost
 from boostfeat.boosting.options import BoostOptions
 from boostfeat.core.errors import InputError
+from boostfeat.lists.choices import Scorer
+from boostfeat.lists.joining import with_features
 from boostfeat.lists.nbest import NBest
 from boostfeat.lists.store import read_store, write_store
 from boostfeat.model.model import Model
@@ -231,3 +234,18 @@ def test_what_all_epochs_have_in_common_is_one_line(boostfeat, tmp_path, epochs,
     assert code == 0
     assert [line for line in err.splitlines() if "asked" in line] == [f"boostfeat: warning: {when}: no list asked for a step"]
     assert "warning" not in boostfeat("tune", tmp_path / "l.nbest", "--method", "kbmira", "-q", "-o", tmp_path / "k.json")[2]
+
+
+def test_weights_that_are_worse_than_the_lists_own_order_give_way_to_it(boostfeat, tmp_path):
+    """Where the order is a feature; of phrase lists with scores, weights for a decoder are wanted, and stay."""
+    dev = synthetic_nbest(SMALL)
+    gains = Scorer(dev).metric("bleu").gain(dev)
+    quality = dev.quality.with_column("bad", -gains, np.ones(dev.n_hyps), lower=False)
+    ranked = replace(with_features(dev, {"DecoderScore": gains}), quality=quality)
+    for nbest, kept in ((ranked, True), (replace(dev, quality=quality), False)):
+        write_store(nbest, tmp_path / "l.nbest")
+        flags = ["--gain", "bad", "--metric", "bleu", "--set", "draws=200", "--set", "pairs=20", "-o", tmp_path / "m.json"]
+        code, _, err = boostfeat("tune", tmp_path / "l.nbest", *flags)
+        assert code == 0, err
+        assert ("worse on the list itself than the list's own order: the model is DecoderScore alone" in err) is kept
+        assert (Model.load(tmp_path / "m.json").weights == {"DecoderScore": 1.0}) is kept
