@@ -32,6 +32,7 @@ from ..core.options import (
     titled,
 )
 from ..core.overwriting import guarded
+from ..metrics.metric import METRICS
 from ..model.model import accept_edited
 from .console import COMMON, FILES, at_work
 from .outputs import check_paths
@@ -175,6 +176,9 @@ def _switch(o: Option) -> str:
 
 
 def _value(o: Option, value: Any) -> Any:
+    """Return the value of a flag; metrics that we have may be written in any case, quality columns as the list has them."""
+    if isinstance(value, str) and o.name in ("gain", "metric", "metrics"):
+        value = ",".join(name.lower() if name.lower() in METRICS else name for name in value.split(","))
     return o.parse(value) if isinstance(value, str) else value
 
 

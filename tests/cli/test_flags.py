@@ -225,6 +225,8 @@ def test_metric_and_metrics_are_one_word(folder, boostfeat):
 
 def test_names_of_methods_and_formats_have_any_case(folder, boostfeat):
     assert boostfeat("convert", "dev.nbest", "-q")[0] == 0
+    found = [boostfeat("score", "dev.nbest", "--metrics", names, "--json") for names in ("BLEU,Wer", "bleu,wer")]
+    assert found[0] == found[1]
     assert boostfeat("tune", "dev.nbest", "--method", "PRO", "--pick", "Last", "-q", "-o", "m.json")[0] == 0
 
 
