@@ -293,3 +293,20 @@ def test_a_file_that_no_template_reads_is_said_by_the_engine():
     assert Reranker(model)._scorer is not None
     assert Reranker(model, FeatureMaker())._scorer is not None
     assert Reranker(model, FeatureMaker(ResourceFiles(lm="lm.arpa")))._scorer is None
+
+
+def test_a_template_of_the_user_needs_no_more_than_its_function(data_stores: Path, tmp_path: Path) -> None:
+    """Dense and sparse, of a phrase and of a place: learned on a list, and called directly for candidates."""
+    (tmp_path / "own.py").write_text(
+        "from boostfeat import template\n"
+        "@template('vowels')\ndef vowels(target):\n    return {'vowels': sum(word[0] in 'aeiou' for word in target)}\n"
+        "@template('after')\ndef after(target, words_before):\n"
+        "    return [f'{words_before[-1]}|{len(target)}'] if words_before else []\n"
+    )
+    maker = FeatureMaker(ResourceFiles(plugin=[str(tmp_path / "own.py")]))
+    dev, test = (read_store(data_stores / f"{name}.nbest") for name in ("dev", "test"))
+    made, plan = maker.learn(dev[:25], maker.plan("vowels,after,length", min_count=1))
+    reranker = Reranker(random_model(made, dev, plan, seed=1), maker)
+    assert {"vowels", "len.src"} <= set(made.unit_names)
+    for s in range(10):
+        assert np.array_equal(reranker._scorer.scores(listed_of(test[s : s + 1])), reranker._by_list(test[s : s + 1], ""))
