@@ -102,7 +102,7 @@ def induce_on(
         model = all_rounds(dev, select, replace(options, rounds=rounds), why=why, so_far=so_far, callback=callback, **given)
         return replace(model, config={**model.config, "best_round": len(model.trees) - n_init})
 
-    if not trials.are_enough or (options.rule == ALL and not is_to_choose(options)):
+    if not has_choices(trials, options):
         model = kept_rounds(learn(options.rounds, why), n_init)
     elif select is not None:
         model = settled(trials, learn(options.rounds, why), options, n_init, own_rows=features.own_rows)
@@ -124,7 +124,7 @@ def induce_on(
         rounds, reasons = choices(trials, models, lengths, options, counts_to_try(options.rounds), n_init, features.own_rows)
         give_back()
         model = learn(rounds, {**why, **reasons})
-    return with_plan(_alone(dev, model) if KEPT in model.config else model, features.plan)
+    return with_plan(alone_where_better(dev, model), features.plan)
 
 
 def all_rounds(
@@ -188,6 +188,11 @@ def choices(
     return counts[kept], reasons | waterfall(metric, stages, by=trials.by)
 
 
+def has_choices(trials: Trials, options: BoostOptions) -> bool:
+    """Tell whether held-out lists choose the number of trees or the decision."""
+    return trials.are_enough and (options.rule != ALL or is_to_choose(options))
+
+
 def settled(trials: Trials, model: Model, options: BoostOptions, n_init: int = 0, *, own_rows: Array | None = None) -> Model:
     """Let the select list choose among the rounds of a model that was not learned from it."""
     counts = list(range(len(model.trees) - n_init + 1))
@@ -196,8 +201,10 @@ def settled(trials: Trials, model: Model, options: BoostOptions, n_init: int = 0
     return replace(model.truncated(n_init + rounds), config=config)
 
 
-def _alone(dev: NBest, model: Model) -> Model:
-    """Return the list's own order as the model: what was learned is worse on lists that it was not learned from."""
+def alone_where_better(dev: NBest, model: Model) -> Model:
+    """Return the list's own order as the model, where what was learned is worse on lists that it was not learned from."""
+    if KEPT not in model.config:
+        return model
     kept = in_own_order(dev, model)
     return replace(kept, config={**kept.config, "best_round": 0})
 

@@ -6,12 +6,13 @@ All sums are over the fixed blocks of boostfeat.core.blocks, in their order: the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ..boosting.boost import run_rounds
-from ..boosting.induce import settled, with_penalty
+from ..boosting.induce import alone_where_better, has_choices, settled, with_penalty
 from ..boosting.options import BoostOptions
 from ..boosting.record import Callback
 from ..boosting.selection.template_set import Features
@@ -66,6 +67,8 @@ def boost_on(
     check_options(options, dev)
     trials, n_init = Trials(dev, select), len(init.trees) if init else 0
     options, why = with_penalty(trials, Features(dev, select), options, init or so_far, seed=seed, threads=1, tell=tell)
+    if select is None and has_choices(trials, options):
+        say("a cluster has no folds to choose by: the best rounds on the training list are kept; give --select to choose by")
     latest = [so_far] if so_far else []
 
     def report(row: Mapping[str, Any], model: Model) -> None:
@@ -78,7 +81,10 @@ def boost_on(
             engine = Cluster(workers, source, dev, options, seed=seed)
             known = latest[0] if latest else None
             model = run_rounds(engine, select, options, seed=seed, why=why, init=init, so_far=known, callback=report)
-            return kept_rounds(model, n_init) if select is None else settled(trials, model, options, n_init)
+            model = replace(model, config={**model.config, "best_round": len(model.trees) - n_init})
+            if select is None or not has_choices(trials, options):
+                return kept_rounds(model, n_init)
+            return alone_where_better(dev, settled(trials, model, options, n_init))
         except WorkerLostError as lost:
             done = f"after round {latest[0].history[-1]['round']}" if latest else "from the start"
             workers.heal(lost, done, say)

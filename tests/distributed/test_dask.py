@@ -25,9 +25,11 @@ import psutil
 from engines import Told
 from synthetic import SyntheticOptions, synthetic_nbest
 
-from boostfeat.boosting.boost import boost, run_rounds
+from boostfeat.boosting.boost import run_rounds
+from boostfeat.boosting.induce import induce_on
 from boostfeat.boosting.local import Local
 from boostfeat.boosting.options import recipe
+from boostfeat.boosting.selection.template_set import Features
 from boostfeat.core.blocks import block_ptr
 from boostfeat.core.errors import InputError
 from boostfeat.distributed.block_range import BlockRange, cut_part
@@ -53,8 +55,14 @@ OPTIONS = {
     "affine": recipe("paper", rounds=2, max_leaves=3, leaves="affine", candidates=2, **SMALL),
     "default": recipe("default", rule="last-se", rounds=7, **SMALL),
 }
+ALL_ROUNDS = {"rule": "all", "decide": "score"}  # nothing is chosen by folds, which a cluster does not have
 RUN = Run(seed=5, init={"LM0": 0.3, "RelFreq": 0.1})
 EXACT = ("paper", "global", "fresh pairs")  # every bit; sums of slopes are over units, the mean weight in context over blocks
+
+
+def here(dev, select, options, **how):
+    """Learn on this machine."""
+    return induce_on(Features(dev, select), options, **how)
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +110,7 @@ def fleet(client):
 
 @pytest.mark.parametrize(("name", "workers"), [("paper", (1, 4)), *((name, (3,)) for name in OPTIONS if name != "paper")])
 def test_any_number_of_workers_gives_the_model_of_one_machine(lists, stores, fleet, name, workers):
-    local = boost(*lists, OPTIONS[name], seed=3)
+    local = here(*lists, OPTIONS[name], seed=3)
     assert len(local.history) > 1
     for n in workers:
         found = boost_on(fleet(n), Source.of(stores[0]), *lists, OPTIONS[name], seed=3)
@@ -114,7 +122,8 @@ def test_any_number_of_workers_gives_the_model_of_one_machine(lists, stores, fle
 def test_both_engines_are_asked_the_same(lists, stores, fleet):
     """One loop: the same lines, in the same order, for rounds from the start and for rounds that go on."""
     options, seen = replace(OPTIONS["fresh pairs"], resample_pairs=2), []
-    whole = boost(*lists, options, seed=3, callback=lambda row, model: seen.append(model))
+    alone = Local(lists[0], options, seed=3, threads=1)
+    whole = run_rounds(alone, lists[1], options, seed=3, callback=lambda row, model: seen.append(model))
     for so_far in (None, seen[1]):
         engines = [Told(Local(lists[0], options, seed=3, threads=1)),
                    Told(Cluster(fleet(2), Source.of(stores[0]), lists[0], options, seed=3))]  # fmt: skip
@@ -144,8 +153,8 @@ def test_trees_over_sparse_features_are_refused(lists):
 def test_sparse_features_are_penalised_as_on_one_machine(lists, fleet, tmp_path):
     worded = featurize(lists[0].truncate(6), FeaturePlan.of("pt", TEMPLATES, min_count=1))[0]
     write_store(worded, tmp_path / "dev.nbest")
-    options = recipe("default", rule="last-se", rounds=2, **SMALL)
-    local = boost(worded, None, options)
+    options = recipe("default", rounds=2, **ALL_ROUNDS, **SMALL)
+    local = here(worded, None, options)
     found = boost_on(fleet(2), Source.of(str(tmp_path / "dev.nbest")), worded, None, options)
     assert any(name.startswith("pt:") for name in found.weights)
     assert found.weights == pytest.approx(local.weights, rel=1e-9)
@@ -219,7 +228,7 @@ def test_induce_and_tune_commands(stores, client, boostfeat, tmp_path, gain):
 def test_resume_goes_on_from_the_last_round(lists, stores, client, boostfeat, tmp_path, monkeypatch):
     out, rounds = tmp_path / "m.json", []
     options = recipe("paper", rounds=4, draws=200)
-    whole = boost(*lists, options, callback=lambda row, model: row["round"] == 3 and model.save(f"{out}.partial"))
+    whole = here(*lists, options, callback=lambda row, model: row["round"] == 3 and model.save(f"{out}.partial"))
     plain = Workers.together
 
     def together(self, *calls):
@@ -238,15 +247,15 @@ def test_a_feature_beyond_all_measure_is_left_out_on_workers_too(lists, fleet, t
     dev, _ = lists
     huge = replace(dev, units=replace(dev.units, x=dev.X * np.where(np.arange(dev.X.shape[1]) == 4, 1e200, 1.0)))
     write_store(huge, tmp_path / "huge.nbest")
-    options = recipe("paper", rounds=1, **SMALL)
+    options = recipe("paper", rounds=1, **ALL_ROUNDS, **SMALL)
     found = boost_on(fleet(2), Source.of(str(tmp_path / "huge.nbest")), huge, None, options)
-    assert found.to_json() == boost(huge, None, options).to_json()
+    assert found.to_json() == here(huge, None, options).to_json()
 
 
 def on_two_workers(store, out, *flags):
     """The command as a terminal would start it: the head of a group of its own."""
     command = [sys.executable, "-m", "boostfeat", "induce", store, "-o", out, "--recipe", "paper", *flags]
-    cluster = ["--engine", "dask", "--scheduler", "local", "--set", "workers=2"]
+    cluster = ["--engine", "dask", "--scheduler", "local", "--set", "workers=2", "--set", "rule=all", "--set", "decide=score"]
     return subprocess.Popen([*command, *cluster], stderr=subprocess.PIPE, start_new_session=True)
 
 
@@ -366,7 +375,7 @@ def test_a_killed_worker_is_named_and_the_rest_goes_on(lists, stores, client, at
     )
     fleet.close()
     assert said == [GONE.format(victim), f"going on after round {2 if at == 'round' else 0} with 1 worker"]
-    assert found.to_json() == boost(*lists, options, seed=3).to_json()
+    assert found.to_json() == here(*lists, options, seed=3).to_json()
 
 
 @pytest.mark.slow
@@ -388,7 +397,7 @@ def test_a_frozen_worker_is_named_in_time_and_the_run_goes_on(lists, stores, cli
     fleet.close()
     assert said == [f"worker {victim}: no sign of it for 5 s; workers start again", "going on after round 2 with 2 workers"]
     assert 4 < times[1] - times[0] < 8  # signs of life come every half a second, and are looked at every second
-    assert found.to_json() == boost(*lists, options, seed=3).to_json()
+    assert found.to_json() == here(*lists, options, seed=3).to_json()
 
 
 def test_a_worker_lost_while_tuning_is_named_and_the_rest_goes_on(lists, stores, client):
@@ -414,14 +423,14 @@ def test_any_gain_is_learnt_as_on_one_machine(lists, fleet, tmp_path, gain):
     dev = replace(dev, quality=Qualities().with_column("errors", 7 * rng.random(dev.n_hyps), rng.random(dev.n_hyps), lower=True))
     write_store(dev, tmp_path / "dev.nbest")
     source = Source.of(str(tmp_path / "dev.nbest"))
-    options = recipe("default", gain=gain, rule="last-se", rounds=3, **SMALL)
-    here, there = boost(dev, None, options, seed=1), boost_on(fleet(4), source, dev, None, options, seed=1)
-    assert there.weights == here.weights
-    assert [tree.to_json()["nodes"] for tree in there.trees] == [tree.to_json()["nodes"] for tree in here.trees]
+    options = recipe("default", gain=gain, rounds=3, **ALL_ROUNDS, **SMALL)
+    mine, there = here(dev, None, options, seed=1), boost_on(fleet(4), source, dev, None, options, seed=1)
+    assert there.weights == mine.weights
+    assert [tree.to_json()["nodes"] for tree in there.trees] == [tree.to_json()["nodes"] for tree in mine.trees]
     run = replace(RUN, gain=gain, metric=gain)
     for tuner in (Pro(), Mira(epochs=2)):
-        here, there = tuner.fit(dev, None, run), tune_on(fleet(1), source, tuner, dev, None, run)
-        assert (there.weights, there.history) == (here.weights, here.history)
+        mine, there = tuner.fit(dev, None, run), tune_on(fleet(1), source, tuner, dev, None, run)
+        assert (there.weights, there.history) == (mine.weights, mine.history)
 
 
 def test_a_local_cluster_is_for_this_run_alone(client):

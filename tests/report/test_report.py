@@ -318,9 +318,9 @@ FOLDED = {"rule": "the last; none, where", "folds": 3, "trees": [0, 5, 10], "ble
             {"bleu-sbp": [25.0, 24.5, 24.0]},
             [
                 "boost-local and boost-global choose the same hypothesis in 60 of 60 sentences of the test list. Neither has trees.",
-                "boost-local has no trees: on 3 folds of its training list 5 trees do best, 25.25 BLEU-SBP, and without trees it is "
+                "boost-local has no trees: on folds of its training list 5 trees do best, 25.25 BLEU-SBP, and without trees it is "
                 "25.00: +0.25 ± 0.50, which is not more than a standard error.",
-                "boost-global has no trees: on 3 folds of its training list no number of trees up to 10 does better than none "
+                "boost-global has no trees: on folds of its training list no number of trees up to 10 does better than none "
                 "(25.00 BLEU-SBP).",
                 "Folds keep the last; none, where. Each",
             ],
