@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from strategies import build
 
+from boostfeat.boosting.induce import induce
 from boostfeat.boosting.options import recipe
 from boostfeat.boosting.selection.template_set import chosen_features
 from boostfeat.core.errors import InputError
@@ -17,6 +18,7 @@ from boostfeat.features.lexicon import Bitext
 from boostfeat.lists.build import HypRecord, ReadOptions, UnitRecord, attach
 from boostfeat.lists.nbest import NBest
 from boostfeat.lists.store import read_store
+from boostfeat.model.decision import ranks
 
 N, BLOCK = 36, slice(12, 18)  # sentences, and one of six blocks of neighbours
 
@@ -111,6 +113,19 @@ def test_of_plugins(tmp_path: Path) -> None:
     path.write_text("from boostfeat import template\n\n\n@template('peeking')\ndef peeking(hypothesis, references): ...\n")
     with pytest.raises(InputError, match=r"peeking.py:4: template 'peeking': unknown argument 'references'; a template reads"):
         load_plugin(path)
+
+
+@pytest.mark.parametrize("templates", ["words-basic", "phrases"])
+def test_of_models_that_did_not_learn_from_them(data_stores: Path, templates: str) -> None:
+    """Templates, lengths and weights taught by the other sentences score the block as before, whatever its references say."""
+    nbest = word_lists()[0] if templates == "words-basic" else phrase_lists(data_stores)
+    others = np.setdiff1d(np.arange(N), np.arange(*BLOCK.indices(N)))
+    scores = []
+    for lists in (nbest, with_references(nbest, changed(nbest.refs.to_pylist()))):
+        model = induce(lists.take(others), None, recipe("default", rounds=3, min_occurrences=5, rule="all"), templates=templates)
+        own = FeatureMaker().for_model(lists[BLOCK], model)
+        scores.append(ranks(model.config, own, model.decision_function(own)))
+    np.testing.assert_array_equal(*scores)
 
 
 @pytest.mark.parametrize("templates", ["words-basic", "phrases"])
