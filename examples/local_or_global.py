@@ -15,7 +15,7 @@ def main(*paths: str) -> dict[str, dict[str, float]]:
     dev, select, test = map(read_store, paths)
     scorer = Scorer(test)
     systems = {
-        "PRO": BoostReranker("paper", n_rounds=0),
+        "PRO": BoostReranker("paper", rounds=0),
         "boost-global": BoostReranker("fast", level="global"),
         "boost-local": BoostReranker("fast", level="local"),
     }

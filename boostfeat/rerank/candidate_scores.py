@@ -160,6 +160,13 @@ class _Call(NamedTuple):
     places: Mapping[str, int]  # of those of its features that the model looks at
     hash_bits: int
 
+    def columns(self, of: Any) -> dict[str, float]:
+        """Return its dense features; raises where a plan, which may be damaged, takes a sparse template for a dense one."""
+        values = self.of(of)
+        if not isinstance(values, dict):
+            raise InputError(f"template {self.name!r}: the plan has dense features of it, and it gives sparse ones")
+        return values
+
 
 def _caller(template: Template, options: Mapping[str, Any]) -> Callable[[Any], Any]:
     """Give the function of something that has its arguments as attributes."""
@@ -272,7 +279,7 @@ class CandidateScorer:
                     place = (first, first + listed.units[u].tgt_len, length)
                     at = _Occurrence(listed, pairs, n_src, u, start, before, after, place, self._clusters)
                     for call in self._of_places:
-                        for name, value in call.of(at).items():
+                        for name, value in call.columns(at).items():
                             if name in call.places:
                                 cells[0].append(row)
                                 cells[1].append(len(listed.names) + call.at + call.places[name])
@@ -347,7 +354,7 @@ class CandidateScorer:
             )
         bare = _Pair(source, target, links, self._clusters, np.zeros(len(self.dense_names)), (), 0.0, {})
         for call in self._of_pairs:
-            for name, value in call.of(bare).items():
+            for name, value in call.columns(bare).items():
                 if name in call.places:
                     bare.dense[call.at + call.places[name]] = value
         tested: dict[str, float] = {}

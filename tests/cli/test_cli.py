@@ -115,7 +115,7 @@ def test_induce_show_augment(boostfeat, stores, tmp_path):
         row = rows[tree["name"]]
         assert tree["fires"] == row["fires"]
         assert tree["effect"] == pytest.approx(row["effect"])
-    boostfeat("induce", stores / "dev.nbest", "--recipe", "paper", "--rounds", 3, "-o", tmp_path / "3.json")
+    boostfeat("induce", stores / "dev.nbest", "--recipe", "paper", "--rounds", 3, "--set", "rule=all", "-o", tmp_path / "3.json")
     effects = {row["tree"]: row["effect"] for row in Model.load(tmp_path / "3.json").history if "tree" in row}
     _, shown, _ = boostfeat("show", tmp_path / "3.json", "--trees", 1)
     assert [name for name in effects if name in shown] == [max(effects, key=effects.get)]

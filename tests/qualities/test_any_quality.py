@@ -19,6 +19,7 @@ from synthetic import SyntheticOptions, synthetic_nbest
 from boostfeat.boosting.induce import induce
 from boostfeat.boosting.options import recipe
 from boostfeat.core.errors import InputError
+from boostfeat.core.options import named
 from boostfeat.lists.choices import Scorer, best_choice, mean_score
 from boostfeat.lists.nbest import NBest, Qualities
 from boostfeat.lists.quality import join_qualities
@@ -251,7 +252,10 @@ def bare_stores(dev, select, tmp_path_factory) -> dict[str, str]:
 
 
 def command(learner: str, store: Path, *words: object) -> tuple[object, ...]:
-    how = [f"{name}={value}" for name, value in QUICK.get(learner, {"rounds": 3, "min_occurrences": 5}).items()]
+    settings = (
+        {named(tuner_class(learner))[field].name: value for field, value in QUICK[learner].items()} if learner in QUICK else {}
+    )
+    how = [f"{name}={value}" for name, value in (settings or {"rounds": 3, "min_occurrences": 5}).items()]
     first = ("induce", store) if learner in BOOSTING else ("tune", store, "--method", learner)
     recipe_ = ("--recipe", BOOSTING[learner]) if learner in BOOSTING else ()
     return (*first, *recipe_, *(word for setting in how for word in ("--set", setting)), *words, "-q")
@@ -270,7 +274,8 @@ def filed(dev, tmp_path_factory) -> Path:
 @pytest.mark.parametrize("learner", LEARNERS)
 def test_model_files_differ_in_the_name_of_the_gain_and_nothing_else(boostfeat, filed, tmp_path, learner):
     for gain in ("bleu+1", "file"):
-        assert boostfeat(*command(learner, filed, "--gain", gain, "--metric", "bleu", "-o", tmp_path / f"{gain}.json"))[0] == 0
+        code, _, err = boostfeat(*command(learner, filed, "--gain", gain, "--metric", "bleu", "-o", tmp_path / f"{gain}.json"))
+        assert code == 0, err
     mine, other = ((tmp_path / f"{gain}.json").read_text().splitlines() for gain in ("bleu+1", "file"))
     differ = [pair for pair in zip(mine, other, strict=True) if pair[0] != pair[1]]
     assert [tuple(line.strip(" ,") for line in pair) for pair in differ] == [('"gain": "bleu+1"', '"gain": "file"')]

@@ -115,7 +115,7 @@ def test_newer_formats_are_refused(boostfeat, tmp_path):
         ["featurize", nbest, "--vocab", new / "more.vocab.json", "-o", out],
         ["import", new / "newer.jsonl", "-o", out],
         ["compare", nbest, "--select", nbest, "--test", nbest, "--systems", "decoder", "--force", "-o", new / "run"],
-        ["report", new / "run", "--test", nbest, "-o", out],
+        ["report", new / "run", "--test", nbest, "-o", out.with_suffix(".html")],
         ["loop", *few, "--decoder", "cat {model}", "--resume", "-o", new / "loop"],
     ):
         code, _, err = boostfeat(*words)
