@@ -252,10 +252,10 @@ def bare_stores(dev, select, tmp_path_factory) -> dict[str, str]:
 
 
 def command(learner: str, store: Path, *words: object) -> tuple[object, ...]:
-    settings = (
-        {named(tuner_class(learner))[field].name: value for field, value in QUICK[learner].items()} if learner in QUICK else {}
-    )
-    how = [f"{name}={value}" for name, value in (settings or {"rounds": 3, "min_occurrences": 5}).items()]
+    settings = {"rounds": 3, "min_occurrences": 5}
+    if learner in QUICK:
+        settings = {named(tuner_class(learner))[field].name: value for field, value in QUICK[learner].items()}
+    how = [f"{name}={value}" for name, value in settings.items()]
     first = ("induce", store) if learner in BOOSTING else ("tune", store, "--method", learner)
     recipe_ = ("--recipe", BOOSTING[learner]) if learner in BOOSTING else ()
     return (*first, *recipe_, *(word for setting in how for word in ("--set", setting)), *words, "-q")
