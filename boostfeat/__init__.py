@@ -17,14 +17,13 @@ is the same code with whole hypotheses as units (A = I). The result is one linea
 Packages, in the order of the pipeline (each imports only from those above it, see tests/qualities/test_layers.py):
 
     core      arrays, files, errors, options    metrics   text -> a row of statistics -> score
-    lists     n-best lists, graphs, choices     trees     regression trees and how they grow
+    lists     n-best lists and choices          trees     regression trees and how they grow
     model     weights and trees in one file     formats   readers and writers of other tools' files
-    lm        n-gram language models            features  templates of more features
-    losses    pairs, the log-loss, line search  tuners    PRO, MERT, MIRA and the others
-    boosting  Figure 3                          decoder   a small phrase-based decoder
-    rerank    lists and graphs under a model    export    C, Moses, ONNX and more
+    features  templates of more features        losses    pairs, the log-loss, line search
+    tuners    PRO, MERT, MIRA and the others    boosting  Figure 3, and what chooses around it
+    rerank    a model in a program              export    C, Moses, ONNX and more
     distributed  the same learning on Dask      compare   tables with significance
-    loop      tune, decode, accumulate, again   report    one page to look at
+    search    graphs, decoder, loop             report    one page to look at
     cli       the commands
 
 examples/method.md has the whole method with a table from equations to functions; README.md lists the papers.

@@ -21,6 +21,7 @@ from ..core.options import REQUIRED, argument, methods, option, same
 from ..export.kinds import static_features
 from ..features import FeaturePlan
 from ..features.feature_maker import with_plan
+from ..features.groups import fitting_templates
 from ..lists.choices import Scorer
 from ..lists.feature_range import learnable, lost_ranking, range_warnings
 from ..lists.merging import concat
@@ -123,6 +124,8 @@ def _features(
     templates = o.templates
     if templates is None and (o.graphs.paths or o.is_dask or o.recipe == "paper") and start is None:
         templates = "none"
+        if o.recipe != "paper" and (fitting := fitting_templates(dev)):
+            o.say(f"templates: none, where one machine and lists alone would try {fitting}; featurize the list beforehand")
     if templates is not None and start is not None and start.plan:
         raise InputError(f"--templates {templates}: the model of --init carries templates of its own; leave one of them out")
     if templates == "none" and start is None:
