@@ -16,7 +16,7 @@ from .stopping import kept_rounds
 
 
 class Engine(Protocol):
-    """Where the sentences of a run are, and what Figure 3 asks of them: Local has them here, distributed.Cluster on workers."""
+    """The sentences of a run, and what Figure 3 asks of them: Local has them here, distributed.Cluster on workers."""
 
     drawn: int  # the round after which the pairs in use were drawn
 

@@ -22,7 +22,7 @@ NOTHING_TO_CHOOSE = 1000.0  # of lists without sparse features, and of a few sen
 
 @dataclass(frozen=True)
 class BoostOptions:
-    """How features are induced; the defaults are Figure 3 of [TA13]. RECIPES has better ones.
+    """Options of inducing features: Figure 3 of [TA13], with a floor of leaves and a cap of rounds. RECIPES has better ones.
 
     ``l2`` is the penalty on the initial weights and on each ρ, both standardised. ``context`` weighs pairs by their difference
     in corpus BLEU, in the context of the 1-best when they are drawn. ``rule`` says which number of trees lists keep that were not
@@ -65,7 +65,7 @@ class BoostOptions:
 
     @property
     def context_metric(self) -> str:
-        """What pairs are weighed by: corpus BLEU as the metric has it, or the gain's own metric."""
+        """Name the metric that pairs are weighed by: corpus BLEU as the metric has it, or the gain's own metric."""
         return self.gain if self.gain != "bleu" else "bleu" if self.metric == "bleu" else "bleu-sbp"
 
     def drawn_after(self, m: int) -> int:
@@ -73,7 +73,7 @@ class BoostOptions:
         return m - m % self.resample_pairs if self.resample_pairs else 0
 
     def draws_before(self, m: int) -> int:
-        """How often pairs were drawn before those of round m + 1."""
+        """Count how often pairs were drawn before those of round m + 1."""
         return m // self.resample_pairs if self.resample_pairs else 0
 
 

@@ -1,4 +1,4 @@
-"""What stands beside the rounds of Figure 3: the model as it grows, its history, the held-out list, resuming."""
+"""The record of the rounds of Figure 3: the model as it grows, its history, the held-out list, resuming."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class Record:
             self.callback(row, self.model)
 
     def exhausted(self) -> bool:
-        """Has the select gain not risen for ``patience`` rounds?"""
+        """Tell whether the select gain has not risen for ``patience`` rounds."""
         if self.held_out is None:
             return False
         history = self.model.history

@@ -213,7 +213,7 @@ def _check_gradient() -> str:
 
 
 def _check_boosting() -> str:
-    """Of each list the hypothesis with the middle count is right: trees rank all of them first, linear weights cannot."""
+    """Learn lists whose hypothesis with the middle count is right: trees rank all of them first, linear weights cannot."""
 
     dev, test = _middle_lists(40, seed=1), _middle_lists(15, seed=2)
     options = recipe("paper", max_leaves=4, rounds=12, min_occurrences=2, draws=100)

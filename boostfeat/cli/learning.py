@@ -1,4 +1,4 @@
-"""What ``tune`` and ``induce`` share: flags, lists that grow from search graphs between fits, clusters."""
+"""Parts that ``tune`` and ``induce`` share: flags, lists that grow from search graphs between fits, clusters."""
 
 from __future__ import annotations
 

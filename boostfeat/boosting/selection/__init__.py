@@ -1,1 +1,1 @@
-"""What the default adds to Figure 3: choices that lists make which were not learned from, each in a file of its own."""
+"""Choices that the default adds to Figure 3, each in a file of its own; lists that were not learned from make them."""

@@ -1,4 +1,4 @@
-"""What each part of a model is worth on lists that it was not learned from: a waterfall from the decoder's choice on."""
+"""The worth of each part of a model on lists that it was not learned from: a waterfall from the decoder's choice on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the model is to decide: by the highest score or by minimum Bayes risk, with or without what references teach of lengths.
+"""The way to decide: by the highest score or by minimum Bayes risk, with or without what references teach of lengths.
 
 Lists that were not learned from choose. Pairs ask which hypothesis of a sentence is better; a metric of the corpus also asks how
 long all choices are together.
@@ -53,7 +53,7 @@ def is_to_choose(options: BoostOptions) -> bool:
 
 
 def decisions(model: Model, length: Length | None, nbest: NBest, metric_name: str) -> Decisions:
-    """What a model takes from lists in each way."""
+    """Return the choices of a model from lists in each way."""
     scorer, metric, scores = Scorer(nbest), metric_of(metric_name, nbest), model.decision_function(nbest)
     spread = float(within_list_sd(nbest.hyp_ptr, scores)[0])
     known = {0.0: scores}
