@@ -543,11 +543,6 @@ class NBest:
         seen: dict[Any, int] = {}
         return np.array([seen.setdefault(key, s) if key else s for s, key in enumerate(keys)], np.int64)
 
-    @property
-    def n_repeated(self) -> int:
-        """The number of sentences that are there again."""
-        return len(self) - len(np.unique(self._first_occurrences))
-
     # -- equality ----------------------------------------------------------------------------------------------------
 
     def differences(self, other: NBest) -> list[str]:

@@ -131,7 +131,7 @@ def _mbr_columns(gains: Sequence[float], lengths: Sequence[int], p: Sequence[flo
     }
 
 
-# The function takes 34 s for 1,000 lists of 200 hypotheses, the kernel 0.6 s.
+# The function takes 34 s for 1,000 lists of 200 hypotheses, all of featurize with the kernel 1.1 s.
 @template("mbr", reads=("hypothesis", "list"), batch=batch_gains(_mbr_columns))
 def mbr(candidates: Candidates) -> Columns:
     """Of a hypothesis: expected BLEU+1, its logarithm, times its words; words beyond or below the expected number."""
@@ -142,7 +142,7 @@ def mbr(candidates: Candidates) -> Columns:
 # -- n-grams ----------------------------------------------------------------------------------------------------------
 
 
-# The function takes 4.5 s for 1,000 lists of 200 hypotheses, the kernel 0.2 s.
+# The function takes 4.5 s for 1,000 lists of 200 hypotheses, all of featurize with the kernel 0.8 s.
 @template("agreement", reads=("target span", "list"), batch=batch_agreement)
 def agreement(candidates: Candidates) -> Columns:
     """Expected matches of the n-grams that end in a unit (with the words before it), and the least probable one."""
